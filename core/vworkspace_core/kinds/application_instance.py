@@ -1,0 +1,244 @@
+"""ApplicationInstance: this application exists in this namespace, from this chart, with these values (RES-1)."""
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Any
+
+import attrs
+
+from vworkspace_core.kinds.fields import CelRule, schema_field
+from vworkspace_core.kinds.meta import Condition, ObjectMeta
+
+__all__ = [
+    "AppRef",
+    "ApplicationInstance",
+    "ApplicationInstanceSpec",
+    "ApplicationInstanceStatus",
+    "AppliedChart",
+    "ChartSource",
+    "Endpoint",
+    "IngressIntegration",
+    "Integrations",
+    "KeyRef",
+    "Mode",
+    "NameRef",
+    "ObjectName",
+    "Release",
+    "ReleaseOverride",
+    "SourceType",
+    "Toggle",
+    "Values",
+    "ValuesSource",
+]
+
+DNS_LABEL = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"
+DNS_SUBDOMAIN = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"
+EXACT_SEMVER = (
+    r"^v?(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)"
+    r"(-(0|[1-9]\d*|\d*[a-zA-Z-][0-9a-zA-Z-]*)(\.(0|[1-9]\d*|\d*[a-zA-Z-][0-9a-zA-Z-]*))*)?"
+    r"(\+[0-9a-zA-Z-]+(\.[0-9a-zA-Z-]+)*)?$"
+)
+
+
+class Mode(StrEnum):
+    """Whether the instance owns a release."""
+
+    MANAGED = "managed"
+    PLACEHOLDER = "placeholder"
+
+
+class SourceType(StrEnum):
+    """Where the chart comes from."""
+
+    OCI = "oci"
+    HELM = "helm"
+
+
+class ValuesSource(StrEnum):
+    """Where the values come from."""
+
+    INLINE = "inline"
+    SECRET_REF = "secretRef"
+    CONFIG_MAP_REF = "configMapRef"
+
+
+@attrs.frozen
+class AppRef:
+    """The catalogue entry the instance was made from; recorded, never looked up."""
+
+    catalog_id: str = schema_field("Catalogue identifier.", schema={"minLength": 1, "maxLength": 253})
+
+
+@attrs.frozen
+class NameRef:
+    """A Secret in the same namespace, by name."""
+
+    name: str = schema_field("Name of the Secret.", schema={"minLength": 1, "maxLength": 253, "pattern": DNS_SUBDOMAIN})
+
+
+@attrs.frozen
+class KeyRef:
+    """One key of a Secret or ConfigMap in the same namespace."""
+
+    name: str = schema_field("Name of the object.", schema={"minLength": 1, "maxLength": 253, "pattern": DNS_SUBDOMAIN})
+    key: str = schema_field(
+        "Key within it.", schema={"minLength": 1, "maxLength": 253, "pattern": r"^[-._a-zA-Z0-9]+$"}
+    )
+
+
+@attrs.frozen
+class ChartSource:
+    """An exact chart version in a registry or repository."""
+
+    source_type: SourceType = schema_field("oci or helm.")
+    url: str = schema_field("Registry or repository: oci://… or https://….", schema={"minLength": 1, "maxLength": 2048})
+    name: str = schema_field("Name of the chart.", schema={"minLength": 1, "maxLength": 253})
+    version: str = schema_field(
+        "One exact semantic version: no range, no latest.", schema={"maxLength": 128, "pattern": EXACT_SEMVER}
+    )
+    secret_ref: NameRef | None = schema_field(
+        "Registry credentials, passed to the source object, never read.", default=None
+    )
+    cert_secret_ref: NameRef | None = schema_field(
+        "Registry CA or client certificate, passed to the source object, never read.", default=None
+    )
+
+
+@attrs.frozen
+class Release:
+    """The Helm release the instance owns."""
+
+    name: str = schema_field(
+        "Name of the Helm release and of its HelmRelease; immutable.",
+        schema={"minLength": 1, "maxLength": 53, "pattern": DNS_LABEL},
+        rules=[CelRule("self == oldSelf", "release.name is immutable")],
+    )
+    namespace: str = schema_field(
+        "Namespace of the release; equals metadata.namespace; immutable.",
+        schema={"minLength": 1, "maxLength": 63, "pattern": DNS_LABEL},
+        rules=[CelRule("self == oldSelf", "release.namespace is immutable")],
+    )
+    service_account_name: str | None = schema_field(
+        "Service account Flux impersonates.", default=None, schema={"maxLength": 253}
+    )
+
+
+@attrs.frozen
+class Values:
+    """Chart values: inline, or one key of a Secret or ConfigMap that only Flux reads."""
+
+    source: ValuesSource = schema_field("Which sibling is set.")
+    inline: Mapping[str, Any] | None = schema_field("Values as they are; must hold no secret material.", default=None)
+    secret_ref: KeyRef | None = schema_field("Values in a Secret.", default=None)
+    config_map_ref: KeyRef | None = schema_field("Values in a ConfigMap.", default=None)
+
+
+@attrs.frozen
+class Toggle:
+    """An integration that is on or off."""
+
+    enabled: bool = schema_field("Whether it is on.", default=False)
+
+
+@attrs.frozen
+class IngressIntegration:
+    """Ingress, with the host that becomes the instance's endpoint."""
+
+    enabled: bool = schema_field("Whether it is on.", default=False)
+    host: str | None = schema_field(
+        "Host name; required when enabled.", default=None, schema={"maxLength": 253, "pattern": DNS_SUBDOMAIN}
+    )
+
+
+@attrs.frozen
+class Integrations:
+    """Sugar that becomes a values fragment beneath the explicit values."""
+
+    external_secrets: Toggle | None = schema_field("External Secrets.", default=None)
+    cert_manager: Toggle | None = schema_field("cert-manager.", default=None)
+    ingress: IngressIntegration | None = schema_field("Ingress.", default=None)
+
+
+@attrs.frozen
+class ApplicationInstanceSpec:
+    """Intent."""
+
+    app_ref: AppRef = schema_field("Catalogue entry.")
+    mode: Mode = schema_field("managed, or placeholder: owns no release.", default=Mode.MANAGED, publish_default=True)
+    chart: ChartSource | None = schema_field("Chart; required when managed.", default=None)
+    release: Release | None = schema_field("Release; required when managed.", default=None)
+    values: Values | None = schema_field("Values.", default=None)
+    suspend: bool = schema_field("Pauses reconciliation of the release.", default=False, publish_default=True)
+    integrations: Integrations | None = schema_field("Integrations.", default=None)
+
+
+@attrs.frozen
+class ObjectName:
+    """A namespaced object by name."""
+
+    name: str = schema_field("Name.")
+    namespace: str = schema_field("Namespace.")
+
+
+@attrs.frozen
+class AppliedChart:
+    """The chart of the last apply."""
+
+    source_type: SourceType = schema_field("oci or helm.")
+    url: str = schema_field("Registry or repository.")
+    name: str = schema_field("Chart name.")
+    version: str = schema_field("Exact version.")
+
+
+@attrs.frozen
+class Endpoint:
+    """Where users reach the application."""
+
+    name: str = schema_field("Name.")
+    url: str = schema_field("URL.")
+    type: str = schema_field("Type, such as ingress.", default="ingress")
+
+
+@attrs.frozen
+class ReleaseOverride:
+    """What a helm Operation asks for on top of spec (REC-9); lapses when `spec_hash` no longer matches."""
+
+    operation: str = schema_field("Name of the Operation.")
+    uid: str = schema_field("Its uid.")
+    spec_hash: str = schema_field("Hash of chart and values of the spec it was asked against.")
+    version: str | None = schema_field("Chart version instead of spec's.", default=None)
+    values_patch: Mapping[str, Any] | None = schema_field("Merge patch over the values.", default=None)
+
+
+@attrs.frozen
+class ApplicationInstanceStatus:
+    """What the operator found (REC-7: from the generation it names)."""
+
+    observed_generation: int | None = schema_field(
+        "metadata.generation the status was decided from.", default=None, schema={"format": "int64"}
+    )
+    conditions: tuple[Condition, ...] = schema_field(
+        "Conditions by type.",
+        default=(),
+        schema={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]},
+    )
+    helm_release_ref: ObjectName | None = schema_field("The HelmRelease.", default=None)
+    last_applied_chart: AppliedChart | None = schema_field("Chart of the last apply.", default=None)
+    last_reconcile_time: str | None = schema_field(
+        "When the status last changed.", default=None, schema={"format": "date-time"}
+    )
+    endpoints: tuple[Endpoint, ...] = schema_field(
+        "Where users reach the application.",
+        default=(),
+        schema={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]},
+    )
+    release_override: ReleaseOverride | None = schema_field("Override by a helm Operation (REC-9).", default=None)
+
+
+@attrs.frozen
+class ApplicationInstance:
+    """The whole object, as read from the API server."""
+
+    metadata: ObjectMeta
+    spec: ApplicationInstanceSpec
+    status: ApplicationInstanceStatus = attrs.field(factory=ApplicationInstanceStatus)

@@ -1,0 +1,43 @@
+"""The registry of kinds the operator touches, each named once (informers, RBAC and engines derive from it)."""
+
+from typing import Final
+
+from vworkspace_core.manifest import Kind
+
+__all__ = [
+    "APPLICATION_INSTANCE",
+    "CLUSTER",
+    "CONFIG_MAP",
+    "CUSTOM_RESOURCE_DEFINITION",
+    "EVENT",
+    "HELM_CHART",
+    "HELM_RELEASE",
+    "HELM_REPOSITORY",
+    "LEASE",
+    "NAMESPACE",
+    "OCI_REPOSITORY",
+    "OPERATION",
+    "OWN_KINDS",
+    "SECRET",
+]
+
+APPLICATION_INSTANCE: Final = Kind("apps.vworkspace.io", "v1alpha1", "ApplicationInstance", "applicationinstances")
+OPERATION: Final = Kind("ops.vworkspace.io", "v1alpha1", "Operation", "operations")
+CLUSTER: Final = Kind("ops.vworkspace.io", "v1alpha1", "Cluster", "clusters", namespaced=False)
+
+HELM_RELEASE: Final = Kind("helm.toolkit.fluxcd.io", "v2", "HelmRelease", "helmreleases")
+OCI_REPOSITORY: Final = Kind("source.toolkit.fluxcd.io", "v1", "OCIRepository", "ocirepositories")
+HELM_REPOSITORY: Final = Kind("source.toolkit.fluxcd.io", "v1", "HelmRepository", "helmrepositories")
+HELM_CHART: Final = Kind("source.toolkit.fluxcd.io", "v1", "HelmChart", "helmcharts")
+
+NAMESPACE: Final = Kind("", "v1", "Namespace", "namespaces", namespaced=False)
+CONFIG_MAP: Final = Kind("", "v1", "ConfigMap", "configmaps")
+SECRET: Final = Kind("", "v1", "Secret", "secrets")
+EVENT: Final = Kind("events.k8s.io", "v1", "Event", "events")
+LEASE: Final = Kind("coordination.k8s.io", "v1", "Lease", "leases")
+CUSTOM_RESOURCE_DEFINITION: Final = Kind(
+    "apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions", namespaced=False
+)
+
+OWN_KINDS: Final = (APPLICATION_INSTANCE, OPERATION, CLUSTER)
+"""The kinds this project defines; their CRDs are generated from the attrs classes (RES-6)."""

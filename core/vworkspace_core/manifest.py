@@ -1,0 +1,110 @@
+"""Kubernetes objects as plain JSON-like mappings, and the few pure functions everybody needs on them.
+
+Manifests of other projects' kinds are never turned into classes: they are mappings as they came from
+the wire, read with `dig` and compared by content (`design.md`: manifests are plain mappings).
+"""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
+
+import attrs
+import msgspec
+
+__all__ = [
+    "Json",
+    "Kind",
+    "Manifest",
+    "ObjectRef",
+    "canonical_json",
+    "content_hash",
+    "dig",
+    "metadata",
+    "ref_of",
+]
+
+Json: TypeAlias = Any
+"""A JSON value: None, bool, int, float, str, list of Json, dict of str to Json."""
+
+Manifest: TypeAlias = Mapping[str, Any]
+"""A whole Kubernetes object as it stands on the wire. Treat it as read-only."""
+
+_encoder = msgspec.json.Encoder(order="deterministic")
+
+
+@attrs.frozen(order=True)
+class Kind:
+    """A resource type: what discovery knows about a kind.
+
+    `group` is empty for the core group; `plural` is the path segment (`helmreleases`).
+    """
+
+    group: str
+    version: str
+    kind: str
+    plural: str
+    namespaced: bool = True
+
+    @property
+    def api_version(self) -> str:
+        """`group/version`, or the bare version for the core group."""
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    @property
+    def crd_name(self) -> str:
+        """Name of the CustomResourceDefinition that would serve this kind."""
+        return f"{self.plural}.{self.group}"
+
+    def manifest(self, name: str, namespace: str | None = None) -> dict[str, Any]:
+        """A fresh manifest that holds only the type and the name."""
+        meta = {"name": name} if namespace is None else {"name": name, "namespace": namespace}
+        return {"apiVersion": self.api_version, "kind": self.kind, "metadata": meta}
+
+
+@attrs.frozen(order=True)
+class ObjectRef:
+    """Where an object lives. `namespace` is None exactly for cluster-scoped kinds."""
+
+    kind: Kind
+    namespace: str | None
+    name: str
+
+    def __str__(self) -> str:
+        where = f"{self.namespace}/{self.name}" if self.namespace else self.name
+        return f"{self.kind.kind} {where}"
+
+
+def canonical_json(value: Json) -> bytes:
+    """JSON with sorted keys and no spaces: equal content gives equal bytes in every process."""
+    return _encoder.encode(value)
+
+
+def content_hash(value: Json) -> str:
+    """First 16 hex digits of the SHA-256 of the canonical JSON (PH-2, `vworkspace.io/applied-hash`)."""
+    return hashlib.sha256(_encoder.encode(value)).hexdigest()[:16]
+
+
+def dig(value: Json, *path: str | int) -> Json:
+    """Value at `path`, or None where any step is missing or of another shape. Never raises."""
+    for step in path:
+        if isinstance(step, int):
+            if not isinstance(value, Sequence) or isinstance(value, str) or not -len(value) <= step < len(value):
+                return None
+            value = value[step]
+        elif isinstance(value, Mapping):
+            value = value.get(step)
+        else:
+            return None
+    return value
+
+
+def metadata(manifest: Manifest) -> Mapping[str, Any]:
+    """The object's metadata; an empty mapping where it has none."""
+    meta = manifest.get("metadata")
+    return meta if isinstance(meta, Mapping) else {}
+
+
+def ref_of(manifest: Manifest, kind: Kind) -> ObjectRef:
+    """Reference to `manifest`, which is known to be of `kind`."""
+    meta = metadata(manifest)
+    return ObjectRef(kind, meta.get("namespace") if kind.namespaced else None, str(meta.get("name", "")))
