@@ -1,0 +1,192 @@
+"""Every label, annotation and finalizer the operator reads or writes, and the rule for long names (RES-5)."""
+
+import hashlib
+import re
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
+from vworkspace_core.kinds.application_instance import ApplicationInstance
+from vworkspace_core.kinds.meta import ObjectMeta
+from vworkspace_core.manifest import Manifest, dig
+
+__all__ = [
+    "ABANDON",
+    "ALLOWED_TYPES",
+    "APPLICATION_INSTANCE",
+    "APPLIED_HASH",
+    "CANCEL",
+    "CAPABILITIES",
+    "CAPABILITY_PREFIX",
+    "CLUSTER_ID",
+    "FIELD_MANAGER",
+    "FINALIZER",
+    "IDEMPOTENCY_KEY",
+    "INSTANCE_UID",
+    "LAST_APPLIED_GENERATION",
+    "LONGEST_LABEL",
+    "MANAGED_BY",
+    "MANAGED_BY_VALUE",
+    "NAMESPACE_GATE",
+    "NAMESPACE_GATE_VALUE",
+    "OPERATION",
+    "OPERATION_UID",
+    "RETRY",
+    "allowed_types",
+    "bounded_name",
+    "cancellation_requested",
+    "capabilities",
+    "cluster_id_of",
+    "downstream_labels",
+    "engine_object_name",
+    "is_abandoned",
+    "is_managed",
+    "namespace_is_gated",
+    "operation_labels",
+    "retry_token",
+    "type_is_allowed",
+]
+
+FIELD_MANAGER: Final = "vworkspace-operator"
+"""The one field manager of every write (REC-6)."""
+
+MANAGED_BY: Final = "app.vworkspace.io/managed-by"
+MANAGED_BY_VALUE: Final = "control-plane"
+CLUSTER_ID: Final = "app.vworkspace.io/cluster-id"
+APPLICATION_INSTANCE: Final = "app.vworkspace.io/application-instance"
+INSTANCE_UID: Final = "app.vworkspace.io/instance-uid"
+OPERATION: Final = "app.vworkspace.io/operation"
+OPERATION_UID: Final = "app.vworkspace.io/operation-uid"
+
+NAMESPACE_GATE: Final = "managed-by"
+NAMESPACE_GATE_VALUE: Final = "vworkspace"
+ALLOWED_TYPES: Final = "ops.vworkspace.io/allowed-types"
+
+CAPABILITY_PREFIX: Final = "ops.vworkspace.io/"
+CAPABILITIES: Final = ("backup", "restore", "upgrade", "migration", "runcommand", "runbook", "quiesce")
+CANCEL: Final = "ops.vworkspace.io/cancel"
+
+LAST_APPLIED_GENERATION: Final = "vworkspace.io/last-applied-generation"
+APPLIED_HASH: Final = "vworkspace.io/applied-hash"
+IDEMPOTENCY_KEY: Final = "vworkspace.io/idempotency-key"
+ABANDON: Final = "vworkspace.io/abandon"
+RETRY: Final = "vworkspace.io/retry"
+
+FINALIZER: Final = "vworkspace.io/operator"
+
+LONGEST_LABEL: Final = 63
+"""Characters a label value or a DNS label may have."""
+
+_HASH_DIGITS: Final = 10
+_TRAILING: Final = re.compile(r"[^A-Za-z0-9]+\Z")
+_UID_HEAD: Final = re.compile(r"[0-9a-f]{8}(?=-|\Z)")
+
+
+def bounded_name(name: str, limit: int = LONGEST_LABEL) -> str:
+    """`name` itself when it fits; otherwise its head, closed with ten hex digits of the SHA-256 of the whole.
+
+    The head loses its trailing non-alphanumerics before the hash is joined to it. Deterministic in every
+    process; names that differ only beyond the cut stay apart. Raises ValueError when `limit` leaves no room
+    for the hash.
+    """
+    if len(name) <= limit:
+        return name
+    return _close(name, _digest(name, _HASH_DIGITS), limit)
+
+
+def engine_object_name(operation_name: str, uid: str, limit: int = LONGEST_LABEL) -> str:
+    """`<operation name>-<8 hex of the uid>`, the name part cut to fit, the hex part kept (OPS-1).
+
+    A uid that is no UUID contributes eight hex digits of its SHA-256 instead.
+    """
+    head = _UID_HEAD.match(uid)
+    tail = head.group() if head else _digest(uid, 8)
+    if len(operation_name) + 1 + len(tail) <= limit:
+        return f"{operation_name}-{tail}"
+    return _close(operation_name, tail, limit)
+
+
+def _close(name: str, tail: str, limit: int) -> str:
+    if limit < len(tail):
+        raise ValueError(f"a limit of {limit} leaves no room for {len(tail)} hash digits")
+    head = _TRAILING.sub("", name[: max(limit - len(tail) - 1, 0)])
+    return f"{head}-{tail}" if head else tail
+
+
+def _digest(text: str, digits: int) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:digits]
+
+
+def downstream_labels(instance: ApplicationInstance, cluster_id: str) -> dict[str, str]:
+    """Labels of everything downstream of `instance`: whose it is, of which cluster, under which uid."""
+    return _target_labels(instance.metadata.name, instance.metadata.uid, cluster_id)
+
+
+def operation_labels(
+    operation: ObjectMeta, target_name: str, cluster_id: str, *, target_uid: str = ""
+) -> dict[str, str]:
+    """Labels of everything downstream of an Operation, which are its target's and its own."""
+    return {
+        **_target_labels(target_name, target_uid, cluster_id),
+        OPERATION: bounded_name(operation.name),
+        OPERATION_UID: bounded_name(operation.uid),
+    }
+
+
+def _target_labels(name: str, uid: str, cluster_id: str) -> dict[str, str]:
+    labels = {
+        MANAGED_BY: MANAGED_BY_VALUE,
+        CLUSTER_ID: bounded_name(cluster_id),
+        APPLICATION_INSTANCE: bounded_name(name),
+    }
+    return {**labels, INSTANCE_UID: bounded_name(uid)} if uid else labels
+
+
+def is_managed(meta: ObjectMeta) -> bool:
+    """Whether the control plane manages the object; the operator ignores every other one."""
+    return meta.labels.get(MANAGED_BY) == MANAGED_BY_VALUE
+
+
+def cluster_id_of(meta: ObjectMeta) -> str | None:
+    """Id of the cluster the object is meant for; None where it does not say."""
+    return meta.labels.get(CLUSTER_ID) or None
+
+
+def capabilities(meta: ObjectMeta) -> Mapping[str, str]:
+    """Engine by capability, from the annotations alone; an unknown capability or an empty engine counts as absent."""
+    named = ((capability, meta.annotations.get(CAPABILITY_PREFIX + capability, "")) for capability in CAPABILITIES)
+    return MappingProxyType({capability: engine.strip() for capability, engine in named if engine.strip()})
+
+
+def namespace_is_gated(namespace: Manifest | None) -> bool:
+    """Whether the operator may act in `namespace` (a Namespace manifest; None when there is no such namespace)."""
+    return bool(dig(namespace, "metadata", "labels", NAMESPACE_GATE) == NAMESPACE_GATE_VALUE)
+
+
+def allowed_types(namespace: Manifest | None) -> frozenset[str] | None:
+    """Operation types admitted in `namespace`; None when it restricts nothing. An empty annotation admits none."""
+    text = dig(namespace, "metadata", "annotations", ALLOWED_TYPES)
+    if not isinstance(text, str):
+        return None
+    return frozenset(part.strip() for part in text.split(",") if part.strip())
+
+
+def type_is_allowed(namespace: Manifest | None, operation_type: str) -> bool:
+    """Whether an Operation of `operation_type` may run in `namespace`, compared without regard to case."""
+    allowed = allowed_types(namespace)
+    return allowed is None or operation_type.lower() in {name.lower() for name in allowed}
+
+
+def cancellation_requested(meta: ObjectMeta) -> bool:
+    """Whether someone asked for the Operation to be cancelled (OPS-11)."""
+    return meta.annotations.get(CANCEL) == "true"
+
+
+def is_abandoned(meta: ObjectMeta) -> bool:
+    """Whether the finalizer may go without an uninstall (RES-5)."""
+    return meta.annotations.get(ABANDON) == "true"
+
+
+def retry_token(meta: ObjectMeta) -> str | None:
+    """Token that asks Flux to try a stalled release again (REC-14); None when nobody asks."""
+    return meta.annotations.get(RETRY) or None

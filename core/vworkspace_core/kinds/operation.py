@@ -1,0 +1,151 @@
+"""Operation: one day-2 action on an application, run once by one engine (RES-2)."""
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Any
+
+import attrs
+
+from vworkspace_core.kinds.fields import schema_field
+from vworkspace_core.kinds.meta import Condition, ObjectMeta
+
+__all__ = [
+    "TERMINAL_PHASES",
+    "Approvals",
+    "Engine",
+    "EngineRef",
+    "LogsRef",
+    "Operation",
+    "OperationSpec",
+    "OperationStatus",
+    "OperationType",
+    "Phase",
+    "TargetRef",
+]
+
+
+class OperationType(StrEnum):
+    """What is to be done."""
+
+    BACKUP = "Backup"
+    RESTORE = "Restore"
+    UPGRADE = "Upgrade"
+    MIGRATION = "Migration"
+    RUN_COMMAND = "RunCommand"
+    RUNBOOK = "Runbook"
+
+
+class Engine(StrEnum):
+    """Which controller does it."""
+
+    VELERO = "velero"
+    WORKFLOW = "workflow"
+    JOB = "job"
+    HELM = "helm"
+    VOLSYNC = "volsync"
+    HELM_HOOK_JOB = "helmHookJob"
+    SNAPSHOT = "snapshot"
+
+
+class Phase(StrEnum):
+    """Where an Operation stands (OPS-1). The last three are absorbing."""
+
+    PENDING = "Pending"
+    RUNNING = "Running"
+    SUCCEEDED = "Succeeded"
+    FAILED = "Failed"
+    CANCELLED = "Cancelled"
+
+
+TERMINAL_PHASES = frozenset({Phase.SUCCEEDED, Phase.FAILED, Phase.CANCELLED})
+"""Phases nothing leads out of."""
+
+
+@attrs.frozen
+class TargetRef:
+    """The ApplicationInstance the Operation is about, in the same namespace."""
+
+    api_version: str = schema_field("apiVersion of the target.", schema={"minLength": 1, "maxLength": 253})
+    kind: str = schema_field("Kind of the target.", schema={"minLength": 1, "maxLength": 63})
+    name: str = schema_field("Name of the target.", schema={"minLength": 1, "maxLength": 253})
+
+
+@attrs.frozen
+class Approvals:
+    """Whether a person has to agree first, and the proof that one did (OPS-4)."""
+
+    required: bool = schema_field("Whether the run waits for a valid claim.", default=False)
+    claim: str | None = schema_field("Signed approval claim.", default=None, schema={"maxLength": 8192})
+    approved_by: str | None = schema_field(
+        "Who approved; recorded, never trusted.", default=None, schema={"maxLength": 253}
+    )
+    approved_at: str | None = schema_field(
+        "When it was approved; recorded, never trusted.", default=None, schema={"format": "date-time"}
+    )
+
+
+@attrs.frozen
+class OperationSpec:
+    """Intent."""
+
+    target_ref: TargetRef = schema_field("The ApplicationInstance in the same namespace; immutable.")
+    type: OperationType = schema_field("What is to be done; immutable.")
+    engine: Engine = schema_field("Which engine does it; immutable.")
+    parameters: Mapping[str, Any] | None = schema_field(
+        "Parameters of the template; immutable once the run has started.", default=None
+    )
+    approvals: Approvals | None = schema_field("Approval.", default=None)
+    timeout_seconds: int | None = schema_field(
+        "Deadline of the whole run in seconds from its start; default per engine.",
+        default=None,
+        schema={"format": "int64", "minimum": 1, "maximum": 31_536_000},
+    )
+
+
+@attrs.frozen
+class LogsRef:
+    """The object whose logs tell about the run."""
+
+    kind: str = schema_field("Kind.")
+    name: str = schema_field("Name.")
+    namespace: str = schema_field("Namespace.")
+
+
+@attrs.frozen
+class EngineRef:
+    """The one engine object of the run (OPS-1). Without `uid` it is the intent to create it."""
+
+    api_version: str = schema_field("apiVersion.")
+    kind: str = schema_field("Kind.")
+    namespace: str = schema_field("Namespace.")
+    name: str = schema_field("Name.")
+    uid: str = schema_field("uid; absent until the object is known to exist.", default="")
+
+
+@attrs.frozen
+class OperationStatus:
+    """What the operator found (REC-7: from the generation it names)."""
+
+    observed_generation: int | None = schema_field(
+        "metadata.generation the status was decided from.", default=None, schema={"format": "int64"}
+    )
+    phase: Phase | None = schema_field("Where the run stands; absent before the first look.", default=None)
+    started_at: str | None = schema_field("When the run started.", default=None, schema={"format": "date-time"})
+    finished_at: str | None = schema_field("When it ended.", default=None, schema={"format": "date-time"})
+    conditions: tuple[Condition, ...] = schema_field(
+        "Conditions by type.",
+        default=(),
+        schema={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]},
+    )
+    outputs: Mapping[str, Any] | None = schema_field("What the run produced, by name.", default=None)
+    logs_ref: LogsRef | None = schema_field("Where the logs are.", default=None)
+    engine_ref: EngineRef | None = schema_field("The engine object.", default=None)
+
+
+@attrs.frozen
+class Operation:
+    """The whole object, as read from the API server."""
+
+    metadata: ObjectMeta
+    spec: OperationSpec
+    status: OperationStatus = attrs.field(factory=OperationStatus)

@@ -1,0 +1,41 @@
+"""What is wrong with an object: every problem at once, each with its path (RES-1, RES-6)."""
+
+from collections.abc import Iterable
+
+import attrs
+
+__all__ = ["Problem", "ValidationProblems", "index", "join"]
+
+
+@attrs.frozen(order=True)
+class Problem:
+    """One thing that is wrong. `path` is in the field's own notation: `spec.endpoints[0].url`."""
+
+    path: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.message}" if self.path else self.message
+
+
+class ValidationProblems(ValueError):
+    """An object that cannot be read as its kind. `problems` names all of them, sorted by path."""
+
+    def __init__(self, problems: Iterable[Problem]) -> None:
+        self.problems = tuple(sorted(set(problems)))
+        super().__init__("; ".join(map(str, self.problems)))
+
+    def __reduce__(self) -> tuple[type["ValidationProblems"], tuple[tuple[Problem, ...]]]:
+        return (type(self), (self.problems,))
+
+
+def join(path: str, name: str) -> str:
+    """Path of the field `name` under `path`; names that dots would blur are bracketed."""
+    if not name or any(character in name for character in ".[]\"' \n"):
+        return f"{path}[{name!r}]"
+    return f"{path}.{name}" if path else name
+
+
+def index(path: str, position: int) -> str:
+    """Path of one item of a list."""
+    return f"{path}[{position}]"
