@@ -1,0 +1,135 @@
+"""Names of condition types and reasons, kind by kind (RES-4). Which go together says `vocabulary`."""
+
+from enum import StrEnum
+
+__all__ = [
+    "ClusterConditionType",
+    "ClusterReason",
+    "InstanceConditionType",
+    "InstanceReason",
+    "OperationConditionType",
+    "OperationReason",
+]
+
+
+class InstanceConditionType(StrEnum):
+    """Condition types the operator owns on an ApplicationInstance, in the order they are written."""
+
+    READY = "Ready"
+    RECONCILING = "Reconciling"
+    STALLED = "Stalled"
+    DEGRADED = "Degraded"
+    SUSPENDED = "Suspended"
+    BLOCKED = "Blocked"
+    DELETING = "Deleting"
+
+
+class InstanceReason(StrEnum):
+    """Reasons of the conditions of an ApplicationInstance."""
+
+    HELM_RELEASE_READY = "HelmReleaseReady"
+    HELM_RELEASE_READY_WITH_WARNINGS = "HelmReleaseReadyWithWarnings"
+    PLACEHOLDER = "Placeholder"
+    HELM_RELEASE_FAILED = "HelmReleaseFailed"
+    CHART_UNREACHABLE = "ChartUnreachable"
+    WAITING_FOR_SECRET = "WaitingForSecret"
+    INSTALLING = "Installing"
+    UPGRADING = "Upgrading"
+    ROLLED_BACK = "RolledBack"
+    NOT_DEPLOYED = "NotDeployed"
+    RECONCILING = "Reconciling"
+    HELM_RELEASE_INSTALLING = "HelmReleaseInstalling"
+    HELM_RELEASE_UPGRADING = "HelmReleaseUpgrading"
+    CHART_SOURCE_SYNCING = "ChartSourceSyncing"
+    STABLE = "Stable"
+    HELM_RELEASE_DEGRADED = "HelmReleaseDegraded"
+    DRIFTED = "Drifted"
+    FORBIDDEN_VERSION_OVERRIDE = "ForbiddenVersionOverride"
+    RECOVERED = "Recovered"
+    MANUALLY_SUSPENDED = "ManuallySuspended"
+    MAINTENANCE_WINDOW = "MaintenanceWindow"
+    ACTIVE = "Active"
+    VALIDATION_FAILED = "ValidationFailed"
+    NAMESPACE_NOT_GATED = "NamespaceNotGated"
+    WRONG_CLUSTER = "WrongCluster"
+    FIELD_CONFLICT = "FieldConflict"
+    NAME_TAKEN = "NameTaken"
+    MISSING_CHART_SOURCE = "MissingChartSource"
+    MISSING_DEPENDENCIES = "MissingDependencies"
+    POLICY_DENIED = "PolicyDenied"
+    AWAITING_APPROVAL = "AwaitingApproval"
+    UNBLOCKED = "Unblocked"
+    UNINSTALLING = "Uninstalling"
+    WAITING_FOR_CHILD_RESOURCES = "WaitingForChildResources"
+    RETRIES_EXCEEDED = "RetriesExceeded"
+
+
+class OperationConditionType(StrEnum):
+    """Condition types the operator owns on an Operation, in the order they are written."""
+
+    ACCEPTED = "Accepted"
+    RUNNING = "Running"
+    SUCCEEDED = "Succeeded"
+    FAILED = "Failed"
+    CANCELLED = "Cancelled"
+    BLOCKED = "Blocked"
+    DEGRADED = "Degraded"
+
+
+class OperationReason(StrEnum):
+    """Reasons of the conditions of an Operation that are the operator's own, not an engine's."""
+
+    TEMPLATE_VALIDATED = "TemplateValidated"
+    VALIDATION_FAILED = "ValidationFailed"
+    TARGET_NOT_FOUND = "TargetNotFound"
+    CAPABILITY_MISSING = "CapabilityMissing"
+    TEMPLATE_NOT_ALLOWED = "TemplateNotAllowed"
+    HOOK_NOT_FOUND = "HookNotFound"
+    ENGINE_STARTED = "EngineStarted"
+    ENGINE_NOT_STARTED = "EngineNotStarted"
+    ENGINE_FINISHED = "EngineFinished"
+    ENGINE_SUCCEEDED = "EngineSucceeded"
+    ENGINE_FAILED = "EngineFailed"
+    TIMEOUT = "Timeout"
+    PRECONDITION_FAILED = "PreconditionFailed"
+    EXTERNAL_DELETION = "ExternalDeletion"
+    USER_CANCELLED = "UserCancelled"
+    SUPERSEDED_BY_OPERATION = "SupersededByOperation"
+    CONFLICTING_OPERATION = "ConflictingOperation"
+    AWAITING_APPROVAL = "AwaitingApproval"
+    TARGET_NOT_READY = "TargetNotReady"
+    DEPENDENCY_MISSING = "DependencyMissing"
+    FIELD_CONFLICT = "FieldConflict"
+    NAME_TAKEN = "NameTaken"
+    MISSING_SECRET = "MissingSecret"
+    AWAITING_RESUME = "AwaitingResume"
+    NAMESPACE_NOT_GATED = "NamespaceNotGated"
+    WRONG_CLUSTER = "WrongCluster"
+    UNBLOCKED = "Unblocked"
+    PARTIAL_FAILURE = "PartialFailure"
+
+
+class ClusterConditionType(StrEnum):
+    """Condition types the operator owns on the Cluster, in the order they are written."""
+
+    CONNECTED = "Connected"
+    DISCONNECTED = "Disconnected"
+    AUTHENTICATED = "Authenticated"
+    CONTROLLERS_HEALTHY = "ControllersHealthy"
+    BUFFER_OVERFLOW = "BufferOverflow"
+
+
+class ClusterReason(StrEnum):
+    """Reasons of the conditions of the Cluster."""
+
+    ROUND_TRIP_OK = "RoundTripOK"
+    CONTROL_PLANE_UNREACHABLE = "ControlPlaneUnreachable"
+    NO_RECENT_ROUND_TRIP = "NoRecentRoundTrip"
+    CREDENTIAL_ACCEPTED = "CredentialAccepted"
+    CREDENTIAL_REJECTED = "CredentialRejected"
+    CREDENTIAL_EXPIRED = "CredentialExpired"
+    ALL_CONTROLLERS_READY = "AllControllersReady"
+    CONTROLLER_MISSING = "ControllerMissing"
+    CONTROLLER_DEGRADED = "ControllerDegraded"
+    EVENT_BUFFER_FULL = "EventBufferFull"
+    BUFFER_DRAINED = "BufferDrained"
