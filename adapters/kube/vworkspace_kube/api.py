@@ -1,0 +1,278 @@
+"""`KubeApi` over lightkube and httpx2: the operator's only way to a real API server.
+
+lightkube supplies configuration, credentials, TLS and the shape of requests; answers are read and judged
+here, because its own reading has edges that must not reach a reconcile (`errors`, `watching`).
+"""
+
+from collections.abc import AsyncIterator
+from types import TracebackType
+from typing import Any, Self
+
+import httpx2
+import msgspec
+from lightkube.config.kubeconfig import SingleConfig
+from lightkube.core.exceptions import ConfigError
+from lightkube.core.generic_client import GenericAsyncClient
+
+from vworkspace_core.errors import Invalid, Unauthorized, Unavailable
+from vworkspace_core.manifest import Kind, Manifest, ObjectRef
+from vworkspace_core.ports import ListPage, PatchType, Propagation, WatchEvent
+from vworkspace_kube.errors import Answer, Asked, error_of, transport_error
+from vworkspace_kube.requests import (
+    APPLY_PATCH,
+    KubeRequest,
+    collection,
+    delete_options,
+    object_request,
+    strict,
+    target_of,
+)
+from vworkspace_kube.transport import BeforeWrite, Observe, open_pool
+from vworkspace_kube.watching import read_events
+
+__all__ = ["WATCH_GRACE", "LightkubeApi"]
+
+WATCH_GRACE = 15.0
+"""Seconds a watch's read timeout lies above the server's: a half-open connection ends, a quiet one does not."""
+
+_decode = msgspec.json.Decoder(dict[str, Any]).decode
+
+
+class LightkubeApi:
+    """A Kubernetes API server, reached as `config` says. An async context manager.
+
+    `request_timeout` bounds connecting, sending and each silence while reading, in seconds (an admission
+    webhook may take 30). `observe` is told of every request, `before_write` may stop a writing one.
+    Errors are those of the `KubeApi` port.
+    """
+
+    def __init__(
+        self,
+        config: SingleConfig,
+        *,
+        request_timeout: float = 35.0,
+        connect_timeout: float = 10.0,
+        connections: int = 64,
+        observe: Observe = lambda method, code: None,
+        before_write: BeforeWrite = lambda: None,
+    ) -> None:
+        timeout = httpx2.Timeout(request_timeout, connect=connect_timeout)
+        hooks = {"timeout": timeout, "observe": observe, "before_write": before_write}
+        self._timeout = timeout
+        self._clients: list[Any] = []
+        self._requests = self._open(config, connections=connections, keepalive=connections, **hooks)
+        # One connection per watch, as many as there are informers; none is kept, so that a watch never
+        # starts on a connection its peer has forgotten.
+        self._watches = self._open(config, connections=None, keepalive=0, **hooks)
+
+    def _open(self, config: SingleConfig, **settings: Any) -> GenericAsyncClient:
+        client, inner = open_pool(config, **settings)
+        self._clients.append(client)
+        return inner
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Close every connection, watches included."""
+        for client in self._clients:
+            await client._client.close()
+
+    async def get(self, ref: ObjectRef) -> Manifest:
+        """Read one object."""
+        return await self._object(object_request("GET", "get", ref))
+
+    async def list(
+        self,
+        kind: Kind,
+        *,
+        namespace: str | None = None,
+        label_selector: str = "",
+        field_selector: str = "",
+        limit: int = 0,
+        continue_token: str = "",
+        resource_version: str = "",
+    ) -> ListPage:
+        """Read one page. A continue token carries its own resourceVersion, so the other is not sent (W-04)."""
+        params = {
+            "labelSelector": label_selector,
+            "fieldSelector": field_selector,
+            "limit": limit or None,
+            "continue": continue_token,
+            "resourceVersion": "" if continue_token else resource_version,
+        }
+        request = collection("GET", "list", kind, namespace, params=params)
+        return _page(request.asked, await self._object(request))
+
+    async def watch(
+        self,
+        kind: Kind,
+        *,
+        namespace: str | None = None,
+        label_selector: str = "",
+        field_selector: str = "",
+        resource_version: str = "",
+        timeout_seconds: int = 300,
+    ) -> AsyncIterator[WatchEvent]:
+        """One watch stream, with bookmarks, until the server ends it."""
+        params = {
+            "watch": "true",
+            "allowWatchBookmarks": "true",
+            "labelSelector": label_selector,
+            "fieldSelector": field_selector,
+            "resourceVersion": resource_version,
+            "timeoutSeconds": timeout_seconds,
+        }
+        request = collection("GET", "watch", kind, namespace, params=params)
+        timeout = httpx2.Timeout(**{**self._timeout.as_dict(), "read": timeout_seconds + WATCH_GRACE})
+        async for event in self._stream(request, timeout):
+            yield event
+
+    async def create(self, manifest: Manifest, *, kind: Kind, field_manager: str) -> Manifest:
+        """POST."""
+        ref = target_of(manifest, kind)
+        _need_namespace("create", ref)
+        params = strict(field_manager)
+        return await self._object(
+            KubeRequest("POST", Asked("create", kind, ref.namespace), params=params, body=manifest)
+        )
+
+    async def update(self, manifest: Manifest, *, kind: Kind, field_manager: str) -> Manifest:
+        """PUT."""
+        ref = target_of(manifest, kind)
+        return await self._object(object_request("PUT", "update", ref, params=strict(field_manager), body=manifest))
+
+    async def apply(
+        self, manifest: Manifest, *, kind: Kind, field_manager: str, force: bool = False, dry_run: bool = False
+    ) -> Manifest:
+        """Server-side apply."""
+        return await self._apply(manifest, kind, field_manager, force=force, dry_run=dry_run)
+
+    async def apply_status(
+        self, manifest: Manifest, *, kind: Kind, field_manager: str, force: bool = False
+    ) -> Manifest:
+        """Server-side apply to `/status`."""
+        return await self._apply(manifest, kind, field_manager, force=force, subresource="status")
+
+    async def patch(
+        self, ref: ObjectRef, patch: Any, *, patch_type: PatchType, field_manager: str, subresource: str = ""
+    ) -> Manifest:
+        """JSON, merge or strategic patch. What else the object holds is not ours to validate."""
+        return await self._object(
+            object_request(
+                "PATCH",
+                "patch",
+                ref,
+                subresource=subresource,
+                params={"fieldManager": field_manager},
+                body=patch,
+                media_type=patch_type.value,
+            )
+        )
+
+    async def delete(
+        self,
+        ref: ObjectRef,
+        *,
+        uid: str | None = None,
+        resource_version: str | None = None,
+        propagation: Propagation = Propagation.BACKGROUND,
+    ) -> None:
+        """DELETE with preconditions in its body."""
+        body = delete_options(uid, resource_version, propagation)
+        await self._send(object_request("DELETE", "delete", ref, body=body))
+
+    async def _apply(
+        self,
+        manifest: Manifest,
+        kind: Kind,
+        field_manager: str,
+        *,
+        force: bool,
+        dry_run: bool = False,
+        subresource: str = "",
+    ) -> Manifest:
+        params = strict(field_manager, force="true" if force else None, dryRun="All" if dry_run else None)
+        return await self._object(
+            object_request(
+                "PATCH",
+                "apply" if not subresource else f"apply {subresource} of",
+                target_of(manifest, kind),
+                subresource=subresource,
+                params=params,
+                body=manifest,
+                media_type=APPLY_PATCH,
+            )
+        )
+
+    async def _object(self, request: KubeRequest) -> dict[str, Any]:
+        body = await self._send(request)
+        try:
+            return _decode(body)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise Unavailable(f"{request.asked}: the answer is not a JSON object") from error
+
+    async def _send(self, request: KubeRequest) -> bytes:
+        response = await _dispatch(self._requests, request)
+        if not response.is_success:
+            raise error_of(request.asked, Answer.read(response.status_code, response.headers, response.content))
+        return response.content
+
+    async def _stream(self, request: KubeRequest, timeout: httpx2.Timeout) -> AsyncIterator[WatchEvent]:
+        response = await _dispatch(self._watches, request, timeout=timeout, stream=True)
+        try:
+            await _accept(request.asked, response)
+            async for event in read_events(request.asked, response):
+                yield event
+        except httpx2.HTTPError as error:
+            raise transport_error(request.asked, error) from error
+        finally:
+            await response.aclose()
+
+
+async def _dispatch(
+    client: GenericAsyncClient, request: KubeRequest, *, timeout: httpx2.Timeout | None = None, stream: bool = False
+) -> httpx2.Response:
+    """Send one request and return its answer, whatever it is. Raises Unavailable, Permanent, Unauthorized."""
+    basic = request.build(client)
+    basic.timeout = timeout
+    outgoing = client.build_adapter_request(basic)
+    try:
+        return await client._client.send(outgoing, stream=stream)
+    except (httpx2.HTTPError, httpx2.InvalidURL) as error:
+        raise transport_error(request.asked, error) from error
+    except OSError as error:  # sockets speak httpx2; this is an exec plugin that cannot be started
+        raise Unauthorized(f"{request.asked}: credential plugin {error.filename}: {error.strerror}") from error
+    except ConfigError as error:
+        raise Unauthorized(f"{request.asked}: {error}") from None
+    except (ValueError, KeyError, TypeError):  # lightkube takes the plugin's output apart without checks
+        raise Unauthorized(f"{request.asked}: the credential plugin's answer holds no token") from None
+
+
+async def _accept(asked: Asked, response: httpx2.Response) -> None:
+    """Raise unless the stream was granted. The body of a refusal is read here (lightkube does not)."""
+    if response.is_success:
+        return
+    body = await response.aread()
+    raise error_of(asked, Answer.read(response.status_code, response.headers, body))
+
+
+def _need_namespace(verb: str, ref: ObjectRef) -> None:
+    if ref.kind.namespaced and not ref.namespace:
+        raise Invalid(f"{verb} {ref.kind.kind} {ref.name}: the manifest has no metadata.namespace")
+
+
+def _page(asked: Asked, answer: dict[str, Any]) -> ListPage:
+    """A page as the port wants it: `items: null` is empty, and items of built-in kinds get their type."""
+    meta, items = answer.get("metadata"), answer.get("items") or []
+    if not isinstance(meta, dict) or not isinstance(items, list):
+        raise Unavailable(f"{asked}: the answer is not a list")
+    for item in items:
+        item.setdefault("apiVersion", asked.kind.api_version)
+        item.setdefault("kind", asked.kind.kind)
+    return ListPage(items, str(meta.get("resourceVersion") or ""), str(meta.get("continue") or ""))

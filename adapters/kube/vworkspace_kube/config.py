@@ -1,0 +1,92 @@
+"""Where the API server is and who we are there: lightkube's configuration, with its gaps closed.
+
+Every problem is one `Permanent` that says what to do. Closed gaps: a context without a user (assertion),
+a relative `tokenFile`, `KUBECONFIG` with several paths, exec credentials `v1`, missing pieces of a
+kubeconfig (bare `KeyError`).
+"""
+
+import os
+from pathlib import Path
+
+import msgspec
+import yaml
+from lightkube.config.kubeconfig import DEFAULT_KUBECONFIG, SERVICE_ACCOUNT, KubeConfig, SingleConfig
+from lightkube.config.models import NameValue, User, UserExec
+from lightkube.core.exceptions import ConfigError
+
+from vworkspace_core.errors import Permanent
+from vworkspace_kube.credentials import sendable
+
+__all__ = ["load_config"]
+
+_ADVICE = "give --kubeconfig FILE, set KUBECONFIG, or run inside a cluster with a service account"
+_EXEC_V1 = "client.authentication.k8s.io/v1"
+_EXEC_V1BETA1 = "client.authentication.k8s.io/v1beta1"
+_EXEC_VERSIONS = (_EXEC_V1, _EXEC_V1BETA1, "client.authentication.k8s.io/v1alpha1")
+
+
+def load_config(kubeconfig: str | Path | None = None, context: str | None = None) -> SingleConfig:
+    """The configuration of one cluster.
+
+    `kubeconfig` when given; else the pod's service account, the file `KUBECONFIG` names, or
+    `~/.kube/config`. `context` chooses among contexts, the current one by default.
+    Raises Permanent naming the file, what is wrong with it, and what to do.
+    """
+    path = kubeconfig or _kubeconfig_path()
+    origin = str(path) if path else "the service account"
+    try:
+        source = KubeConfig.from_file(path) if path else KubeConfig.from_service_account()
+        chosen = source.get(context)
+    except ConfigError as error:
+        raise Permanent(f"no usable cluster configuration: {error}; {_ADVICE}") from error
+    except (KeyError, TypeError, AttributeError, msgspec.ValidationError, yaml.YAMLError) as error:
+        raise Permanent(f"kubeconfig {origin} is not complete: {_what(error)}; {_ADVICE}") from error
+    except OSError as error:
+        raise Permanent(f"kubeconfig {origin} cannot be read: {error.strerror}; {_ADVICE}") from error
+    assert chosen is not None  # `get` returns None only for a default we do not give
+    return chosen._replace(user=_usable_user(chosen, origin))
+
+
+def _kubeconfig_path() -> Path | str | None:
+    if (Path(SERVICE_ACCOUNT) / "token").is_file() and "KUBERNETES_SERVICE_HOST" in os.environ:
+        return None
+    named = os.environ.get("KUBECONFIG", "")
+    if os.pathsep in named:
+        raise Permanent(f"KUBECONFIG names several files, which are not merged here: {named}; give --kubeconfig FILE")
+    return named or DEFAULT_KUBECONFIG
+
+
+def _usable_user(config: SingleConfig, origin: str) -> User:
+    user = config.user or User()
+    if user.auth_provider:
+        raise Permanent(
+            f"kubeconfig {origin}: auth-provider was removed from Kubernetes; use an exec credential plugin"
+        )
+    try:
+        if user.token and not user.token_file:
+            sendable(user.token, f"kubeconfig {origin}: user token")
+    except ConfigError as error:
+        raise Permanent(str(error)) from None
+    token_file = str(config.abs_file(user.token_file)) if user.token_file else None
+    return msgspec.structs.replace(user, token_file=token_file, exec=_exec(user.exec, origin))
+
+
+def _exec(plugin: UserExec | None, origin: str) -> UserExec | None:
+    """An exec plugin as lightkube accepts it: `v1` differs from `v1beta1` only in what the plugin is told."""
+    if plugin is None:
+        return None
+    if plugin.apiVersion not in _EXEC_VERSIONS:
+        raise Permanent(f"kubeconfig {origin}: exec credentials of {plugin.apiVersion} are not supported")
+    told = {"apiVersion": plugin.apiVersion, "kind": "ExecCredential", "spec": {"interactive": False}}
+    info = NameValue("KUBERNETES_EXEC_INFO", msgspec.json.encode(told).decode())
+    version = _EXEC_V1BETA1 if plugin.apiVersion == _EXEC_V1 else plugin.apiVersion
+    return msgspec.structs.replace(plugin, apiVersion=version, env=[*(plugin.env or []), info])
+
+
+def _what(error: Exception) -> str:
+    """The problem without the file's content, which can hold tokens."""
+    if isinstance(error, KeyError):
+        return f"{error} is missing"
+    if isinstance(error, msgspec.ValidationError):
+        return str(error)
+    return "it is not a kubeconfig in YAML"

@@ -1,0 +1,230 @@
+"""The one place where answers of an API server, and failures to get one, become the core's errors.
+
+`error_of` judges an HTTP answer, `transport_error` a failure below HTTP. Both are pure. Facts: S-15 to
+S-19, S-77 to S-81, W-05, W-11, W-30 to W-38 of the measured rules; what lightkube does with errors
+itself (raw `HTTPStatusError`, `KeyError` without a content type) never gets as far as here.
+"""
+
+import ssl
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+import httpx2
+import msgspec
+
+from vworkspace_core.errors import (
+    AlreadyExists,
+    Cause,
+    Conflict,
+    Expired,
+    Forbidden,
+    Invalid,
+    KindMissing,
+    NotFound,
+    OperatorError,
+    Permanent,
+    Stale,
+    Unauthorized,
+    Unavailable,
+)
+from vworkspace_core.known import SECRET
+from vworkspace_core.manifest import Json, Kind, dig
+from vworkspace_kube.conflicts import field_conflicts
+
+__all__ = ["Answer", "Asked", "error_of", "in_stream_error", "transport_error"]
+
+_MESSAGE_LIMIT = 1024
+_BODY_EXCERPT = 200
+
+# A server error that only another content can cure (S-15 to S-17, W-37): retrying these never ends.
+_INVALID_500 = ("failed to create typed patch object", "etcdserver: request is too large")
+
+
+@attrs.frozen
+class Asked:
+    """What a request was about: enough to say it in a message and to tell one 404 from another."""
+
+    verb: str
+    kind: Kind
+    namespace: str | None = None
+    name: str = ""
+
+    def __str__(self) -> str:
+        where = "/".join(part for part in (self.namespace, self.name) if part)
+        return f"{self.verb} {self.kind.kind} {where}".rstrip()
+
+
+@attrs.frozen
+class Answer:
+    """An HTTP answer, reduced to what the judgement needs. Header names are lower case."""
+
+    code: int
+    content_type: str
+    retry_after: float | None
+    status: Mapping[str, Any] | None
+    text: str
+
+    @classmethod
+    def read(cls, code: int, headers: Mapping[str, str], body: bytes) -> "Answer":
+        """Read an answer; a body that is not a Kubernetes Status becomes a short excerpt of text."""
+        status = _status(body)
+        return cls(
+            code=code,
+            content_type=headers.get("content-type", "").partition(";")[0].strip().lower(),
+            retry_after=_retry_after(headers.get("retry-after", ""), status),
+            status=status,
+            text="" if status is not None else _excerpt(body),
+        )
+
+    @property
+    def reason(self) -> str:
+        """`reason` of the Status, empty without one."""
+        return str(dig(self.status, "reason") or "")
+
+    @property
+    def message(self) -> str:
+        """What the server says, at most 1 KiB of it."""
+        if self.status is None:
+            return (
+                f"HTTP {self.code} without a Kubernetes Status ({self.content_type or 'no content type'}) {self.text}"
+            )
+        return str(dig(self.status, "message") or self.reason or f"HTTP {self.code}")[:_MESSAGE_LIMIT]
+
+    @property
+    def causes(self) -> tuple[Mapping[str, Any], ...]:
+        """`details.causes` of the Status."""
+        causes = dig(self.status, "details", "causes")
+        return tuple(cause for cause in causes or () if isinstance(cause, Mapping))
+
+
+def error_of(asked: Asked, answer: Answer) -> OperatorError:
+    """The core's error for an answer that is not a success. Never raises."""
+    said = f"{asked}: {answer.message}".rstrip()
+    match answer.code:
+        case 401:
+            return Unauthorized(said)
+        case 403:
+            terminating = any(cause.get("reason") == "NamespaceTerminating" for cause in answer.causes)
+            return Forbidden(said, namespace_terminating=terminating)
+        case 404:
+            return _not_found(asked, answer, said)
+        case 409:
+            return _conflict(answer, said)
+        case 410:
+            return Expired(said)
+        case 400 | 413 | 422:
+            return _invalid(asked, answer, said)
+        case 408 | 429:
+            return Unavailable(said, retry_after=answer.retry_after, status=answer.code)
+        case code if code >= 500:
+            return _server_error(asked, answer, said)
+        case code:
+            return Permanent(said, status=code)
+
+
+def in_stream_error(asked: Asked, status: Json) -> OperatorError:
+    """The error of an ERROR line of a watch, whose HTTP status was 200 (W-11, W-14)."""
+    message = f"{asked}: {str(dig(status, 'message') or 'an ERROR event without a message')[:_MESSAGE_LIMIT]}"
+    code = dig(status, "code")
+    if code == 410 or dig(status, "reason") in ("Expired", "Gone"):
+        return Expired(message)
+    return Unavailable(message, status=code if isinstance(code, int) else None)
+
+
+def transport_error(asked: Asked, error: Exception) -> OperatorError:
+    """The error of a request that got no whole answer.
+
+    Texts of protocol errors can hold header values, tokens among them: those are named, not quoted.
+    """
+    match error:
+        case httpx2.UnsupportedProtocol() | httpx2.InvalidURL():
+            return Permanent(f"{asked}: the server's address in the configuration is not usable")
+        case httpx2.LocalProtocolError():
+            return Permanent(f"{asked}: the request cannot be written as HTTP")
+        case httpx2.TimeoutException():
+            return Unavailable(f"{asked}: {_words(error)}")
+        case httpx2.TransportError() | OSError():
+            return Unavailable(f"{asked}: {_words(error)}: {_tls_hint(error)}".rstrip(": "))
+        case _:
+            return Unavailable(f"{asked}: {_words(error)}")
+
+
+def _not_found(asked: Asked, answer: Answer, said: str) -> OperatorError:
+    if answer.status is None:
+        # The API server's own router answers an unserved group or resource in plain text (W-38); anything
+        # else, say a proxy's HTML page, tells nothing about what the cluster serves.
+        if answer.content_type in ("text/plain", ""):
+            return KindMissing(f"{asked}: the API server does not serve {asked.kind.crd_name}")
+        return Unavailable(said, status=404)
+    if not dig(answer.status, "details", "name"):
+        return KindMissing(said)
+    return NotFound(said)
+
+
+def _conflict(answer: Answer, said: str) -> OperatorError:
+    if answer.reason == "AlreadyExists":
+        return AlreadyExists(said)
+    conflicts = field_conflicts(answer.causes)
+    return Conflict(said, conflicts) if conflicts else Stale(said)
+
+
+def _invalid(asked: Asked, answer: Answer, said: str) -> OperatorError:
+    if answer.status is None and answer.code == 400:
+        return Permanent(said, status=400)
+    causes = tuple(
+        Cause(str(cause.get("field", "")), str(cause.get("message", "")), str(cause.get("reason", "")))
+        for cause in answer.causes
+    )
+    return _without_values(asked, said, causes)
+
+
+def _without_values(asked: Asked, said: str, causes: tuple[Cause, ...]) -> Invalid:
+    """A refusal quotes the refused value; for a Secret only the fields may be named."""
+    if asked.kind != SECRET:
+        return Invalid(said, causes)
+    fields = ", ".join(cause.field for cause in causes) or "not said which field"
+    hidden = tuple(attrs.evolve(cause, message="refused (value withheld)") for cause in causes)
+    return Invalid(f"{asked}: refused: {fields} (values withheld)", hidden)
+
+
+def _server_error(asked: Asked, answer: Answer, said: str) -> OperatorError:
+    if answer.code == 500 and any(text in answer.message for text in _INVALID_500):
+        return _without_values(asked, said, ())
+    return Unavailable(said, retry_after=answer.retry_after, status=answer.code)
+
+
+def _status(body: bytes) -> Mapping[str, Any] | None:
+    try:
+        decoded = msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
+    return decoded if isinstance(decoded, dict) and decoded.get("kind") == "Status" else None
+
+
+def _retry_after(header: str, status: Mapping[str, Any] | None) -> float | None:
+    """Seconds the server asks for; the HTTP-date form is not used by API servers and counts as not said."""
+    seconds = header if header.isascii() and header.isdigit() else dig(status, "details", "retryAfterSeconds")
+    return float(seconds) if seconds else None
+
+
+def _excerpt(body: bytes) -> str:
+    text = body[:_BODY_EXCERPT].decode("utf-8", "replace")
+    return " ".join("".join(char if char.isprintable() else " " for char in text).split())
+
+
+def _words(error: Exception) -> str:
+    """`ConnectTimeout` as `connect timeout`."""
+    name = type(error).__name__
+    return "".join(f" {char.lower()}" if char.isupper() else char for char in name).strip()
+
+
+def _tls_hint(error: BaseException | None) -> str:
+    """Why TLS failed, or what the socket said: never header or body text."""
+    while error is not None:
+        if isinstance(error, ssl.SSLCertVerificationError):
+            return error.verify_message
+        if isinstance(error, OSError) and error.strerror:
+            return error.strerror
+        error = error.__cause__ or error.__context__
+    return ""

@@ -1,0 +1,101 @@
+"""Requests to an API server, described as values and built through lightkube's (private) prepare step.
+
+Depends on `GenericAsyncClient.prepare_request` and `BasicRequest` of the pinned lightkube; the adapter's
+tests fail when an update changes them. Every path part is quoted and every namespace explicit: lightkube
+itself would fall back to the default namespace (its edge 1) and send `?` in a name as a query.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import quote
+
+import attrs
+from lightkube.core.generic_client import ALL_NS, BasicRequest, GenericAsyncClient
+
+from vworkspace_core.errors import Invalid
+from vworkspace_core.manifest import Json, Kind, Manifest, ObjectRef, ref_of
+from vworkspace_core.ports import Propagation
+from vworkspace_kube.errors import Asked
+from vworkspace_kube.resources import resource_class
+
+__all__ = ["APPLY_PATCH", "KubeRequest", "collection", "delete_options", "object_request", "strict", "target_of"]
+
+APPLY_PATCH = "application/apply-patch+yaml"
+"""Media type of server-side apply; JSON is YAML, so the body is JSON."""
+
+
+@attrs.frozen
+class KubeRequest:
+    """One request. `params` with None or "" are left out; `body` is any JSON value, None for none."""
+
+    method: str
+    asked: Asked
+    subresource: str = ""
+    params: Mapping[str, str | int | None] = attrs.field(factory=dict)
+    body: Json = None
+    media_type: str = "application/json"
+
+    def build(self, client: GenericAsyncClient) -> BasicRequest:
+        """The lightkube request, with URL, parameters and body."""
+        kind, name = self.asked.kind, self.asked.name
+        basic = client.prepare_request(
+            "get" if name else "list",
+            resource_class(kind, self.subresource),
+            name=quote(name, safe=":") if name else None,
+            namespace=_namespace(self.asked),
+            params={key: str(value) for key, value in self.params.items() if value not in (None, "")},
+        )
+        basic.method, basic.data = self.method, self.body
+        if self.body is not None:
+            basic.headers = {"Content-Type": self.media_type}
+        return basic
+
+
+def collection(method: str, verb: str, kind: Kind, namespace: str | None, **parts: Any) -> KubeRequest:
+    """A request to a whole resource: list, watch, create."""
+    return KubeRequest(method, Asked(verb, kind, namespace), **parts)
+
+
+def object_request(method: str, verb: str, ref: ObjectRef, **parts: Any) -> KubeRequest:
+    """A request to one object. Raises Invalid for a reference no API server could hold."""
+    _check(verb, ref)
+    return KubeRequest(method, Asked(verb, ref.kind, ref.namespace, ref.name), **parts)
+
+
+def target_of(manifest: Manifest, kind: Kind) -> ObjectRef:
+    """Where a manifest goes. Raises Invalid when it is of another kind than `kind`."""
+    if (manifest.get("apiVersion"), manifest.get("kind")) != (kind.api_version, kind.kind):
+        found = f"{manifest.get('apiVersion')} {manifest.get('kind')}"
+        raise Invalid(f"a manifest of {found} was given as {kind.api_version} {kind.kind}")
+    return ref_of(manifest, kind)
+
+
+def delete_options(uid: str | None, resource_version: str | None, propagation: Propagation) -> dict[str, Any]:
+    """The body of a DELETE; lightkube sends none, so preconditions would be lost."""
+    wanted = {"uid": uid, "resourceVersion": resource_version}
+    preconditions = {key: value for key, value in wanted.items() if value is not None}
+    options = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": propagation.value}
+    return {**options, "preconditions": preconditions} if preconditions else options
+
+
+def strict(field_manager: str, **more: str | None) -> dict[str, str | int | None]:
+    """Parameters of a write whose content we own: unknown fields are refused, not dropped (W-36)."""
+    return {"fieldManager": field_manager, "fieldValidation": "Strict", **more}
+
+
+def _namespace(asked: Asked) -> str | None:
+    if not asked.kind.namespaced:
+        return None
+    if asked.namespace is None:
+        return ALL_NS
+    return quote(asked.namespace, safe="")
+
+
+def _check(verb: str, ref: ObjectRef) -> None:
+    """Names that cannot be one path segment never leave the process."""
+    if not ref.name or ref.name in (".", "..") or set(ref.name) & {"/", "%"}:
+        raise Invalid(f"{verb} {ref.kind.kind}: {ref.name!r} is not a name an object can have")
+    if ref.kind.namespaced and (not ref.namespace or set(ref.namespace) & {"/", "%", "."}):
+        raise Invalid(
+            f"{verb} {ref.kind.kind} {ref.name}: a namespaced object needs a namespace, not {ref.namespace!r}"
+        )

@@ -1,0 +1,96 @@
+"""Two connection pools to one API server: one for requests, one for watches.
+
+lightkube's single pool holds 100 connections, and a watch keeps one for minutes: with many watches every
+later request fails with a pool timeout (its edge 13). A watch pool of its own cannot starve requests.
+"""
+
+import socket
+import ssl
+from collections.abc import Callable
+from importlib.metadata import version
+from pathlib import Path
+
+import httpx2
+from lightkube import AsyncClient
+from lightkube.config.client_adapter import verify_cluster
+from lightkube.config.kubeconfig import SingleConfig
+from lightkube.config.models import User
+from lightkube.core.exceptions import ConfigError
+from lightkube.core.generic_client import GenericAsyncClient
+
+from vworkspace_core.errors import Permanent
+from vworkspace_kube.credentials import TokenFileAuth
+
+__all__ = ["BeforeWrite", "Observe", "Pool", "open_pool"]
+
+Observe = Callable[[str, str], None]
+"""Told of each request: method, and the status code or `<error>` (rest_client_requests_total, RUN-5)."""
+
+BeforeWrite = Callable[[], None]
+"""Called before a writing request goes to the socket; raises to stop it (the leader's fence, RUN-4)."""
+
+# What audit logs show; without a fieldManager the server would name the writer after it too (S-53).
+_USER_AGENT = f"vworkspace-operator/{version('vworkspace-operator')}"
+
+_READS = ("GET", "HEAD", "OPTIONS")
+
+
+class Pool(httpx2.AsyncHTTPTransport):
+    """A connection pool that is watched (metrics) and fenced (leader election)."""
+
+    def __init__(
+        self, context: ssl.SSLContext, limits: httpx2.Limits, *, observe: Observe, before_write: BeforeWrite
+    ) -> None:
+        super().__init__(verify=context, limits=limits, socket_options=_keepalive())
+        self._observe = observe
+        self._before_write = before_write
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        """Send one request; the fence is asked last, right before the bytes leave."""
+        if request.method not in _READS:
+            self._before_write()
+        try:
+            response = await super().handle_async_request(request)
+        except httpx2.HTTPError:
+            self._observe(request.method, "<error>")
+            raise
+        self._observe(request.method, str(response.status_code))
+        return response
+
+
+def open_pool(
+    config: SingleConfig,
+    *,
+    connections: int | None,
+    keepalive: int,
+    timeout: httpx2.Timeout,
+    observe: Observe,
+    before_write: BeforeWrite,
+) -> tuple[AsyncClient, GenericAsyncClient]:
+    """A lightkube client with a pool of its own, and its inner client whose prepare step we use.
+
+    Raises Permanent when certificates or keys of the configuration cannot be loaded.
+    """
+    limits = httpx2.Limits(max_connections=connections, max_keepalive_connections=keepalive, keepalive_expiry=30.0)
+    pool = Pool(_tls(config), limits, observe=observe, before_write=before_write)
+    client = AsyncClient(config=config, timeout=timeout, transport=pool, trust_env=False)
+    inner = client._client
+    inner._client.headers.update({"User-Agent": _USER_AGENT, "Accept": "application/json"})
+    if config.user and config.user.token_file:
+        inner._client.auth = TokenFileAuth(Path(config.user.token_file))
+    return client, inner
+
+
+def _tls(config: SingleConfig) -> ssl.SSLContext:
+    try:
+        return verify_cluster(config.cluster, config.user or User(), config.abs_file, trust_env=False)
+    except (OSError, ValueError, ConfigError) as error:  # ssl.SSLError is an OSError; ValueError: broken base64
+        reason = getattr(error, "strerror", None) or type(error).__name__
+        raise Permanent(f"certificates of context {config.context_name} cannot be loaded: {reason}") from error
+
+
+def _keepalive() -> list[tuple[int, int, int]]:
+    """TCP keepalive, so that the kernel too notices a peer that vanished (30 s idle, then three probes 10 s apart)."""
+    wanted = (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3))
+    fine = [(socket.IPPROTO_TCP, getattr(socket, name), value) for name, value in wanted if hasattr(socket, name)]
+    return [(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1), *fine]
