@@ -1,0 +1,258 @@
+"""Carrying a Decision out: the only code that turns effects into calls of the `KubeApi` port (`design.md`).
+
+Expected flow
+    decide → finalizer → patches → applies → deletes → decide again on what came of it → … → status → events.
+    A second round finds nothing more to write downstream (REC-6); its status is the one that is written, so that
+    the status always speaks of the world after the writes.
+Guarantees
+    The finalizer is on before the first downstream write. The status goes out in one apply with the
+    resourceVersion it was decided on (REC-7). Events follow a written status only.
+Errors
+    None of the port's errors leaves `carry_out`: refused writes downstream come back to the decision as `Failure`s,
+    and what stops the source's own writes is in `Outcome.error`, for the driver to log and to try again.
+"""
+
+from collections.abc import Callable, Mapping
+from enum import Enum
+from typing import Any, Generic, Protocol, TypeVar
+
+import attrs
+
+from vworkspace_core.errors import Conflict, NotFound, OperatorError, Stale, Unavailable
+from vworkspace_core.kinds.labels import FIELD_MANAGER, FINALIZER
+from vworkspace_core.kinds.meta import ObjectMeta
+from vworkspace_core.manifest import Kind, Manifest, ObjectRef, metadata
+from vworkspace_core.ports import EventSink, KubeApi, PatchType
+from vworkspace_core.reconcile.decision import (
+    Apply,
+    Decision,
+    Delete,
+    Failure,
+    Finalizer,
+    MergePatch,
+    Observed,
+    Requeue,
+)
+
+__all__ = ["Again", "Outcome", "Reconciler", "carry_out"]
+
+_ROUNDS = 4
+"""A decision needs two rounds; more mean that somebody else is writing too, and a watch event will follow."""
+
+
+class Source(Protocol):
+    """One of our own kinds, structured."""
+
+    @property
+    def metadata(self) -> ObjectMeta: ...
+
+
+S = TypeVar("S", bound=Source)
+
+
+@attrs.frozen
+class Reconciler(Generic[S]):
+    """One kind's pure decision, and how its manifests are read."""
+
+    kind: Kind
+    read: Callable[[Manifest], S]
+    decide: Callable[[S, Observed], Decision]
+
+
+class Again(Enum):
+    """When the key is to be looked at again, beside `look_again_after` and watch events."""
+
+    NO = "a watch event will tell"
+    AT_ONCE = "something moved between reading and writing: look again without backoff"
+    BACKOFF = "a passing failure: exponential backoff"
+    SLOW = "only outside help can cure it: slow backoff"
+
+
+@attrs.frozen
+class Outcome:
+    """What a pass did. `written` names each object with the resourceVersion the server answered (RUN-3)."""
+
+    decision: Decision
+    written: tuple[tuple[ObjectRef, str], ...] = ()
+    again: Again = Again.NO
+    error: OperatorError | None = None
+
+    @property
+    def writes(self) -> int:
+        """How many writes reached the API server."""
+        return len(self.written)
+
+
+@attrs.define
+class _Pass(Generic[S]):
+    """One pass over one object: the source and the snapshot as they are after each write."""
+
+    reconciler: Reconciler[S]
+    api: KubeApi
+    source: S
+    observed: Observed
+    written: list[tuple[ObjectRef, str]]
+
+    def note(self, ref: ObjectRef, manifest: Manifest) -> None:
+        """Remember a write and what the server made of it."""
+        self.written.append((ref, str(metadata(manifest).get("resourceVersion", ""))))
+        if ref.kind != self.reconciler.kind:
+            self.observed = attrs.evolve(self.observed, objects={**self.observed.objects, ref: manifest})
+
+    def failed(self, ref: ObjectRef, verb: str, error: OperatorError, live: Manifest | None = None) -> None:
+        """Remember a refused write, for the decision to say what it means."""
+        failure = Failure(ref, verb, error, live)
+        earlier = tuple(one for one in self.observed.failures if one.ref != ref)
+        self.observed = attrs.evolve(self.observed, failures=(*earlier, failure))
+
+    def forget_failure(self, ref: ObjectRef) -> None:
+        """A forced second try succeeded."""
+        left = tuple(one for one in self.observed.failures if one.ref != ref)
+        self.observed = attrs.evolve(self.observed, failures=left)
+
+
+async def carry_out(
+    reconciler: Reconciler[S], source: S, observed: Observed, api: KubeApi, events: EventSink
+) -> Outcome:
+    """Decide, write, and decide again until nothing downstream is left to write; then write the status."""
+    work = _Pass(reconciler, api, source, observed, [])
+    decision = reconciler.decide(work.source, work.observed)
+    try:
+        for _ in range(_ROUNDS):
+            if not decision.writes_downstream:
+                break
+            if await _write_downstream(work, decision):
+                return await _finished(work, decision, events)
+            decision = reconciler.decide(work.source, work.observed)
+        if decision.status is not None:
+            await _write_status(work, decision.status)
+    except Stale as error:
+        # Somebody wrote between our read and our write: the watch has it already, or will in a moment.
+        return Outcome(decision, tuple(work.written), Again.AT_ONCE, error)
+    except NotFound as error:
+        # The source has gone meanwhile: its DELETED event is on the way.
+        return Outcome(decision, tuple(work.written), Again.NO, error)
+    except OperatorError as error:
+        return Outcome(decision, tuple(work.written), _pace(error), error)
+    return await _finished(work, decision, events)
+
+
+async def _finished(work: _Pass[S], decision: Decision, events: EventSink) -> Outcome:
+    for event in decision.events:
+        await events.emit(event)
+    return Outcome(decision, tuple(work.written), _again(decision.requeue))
+
+
+async def _write_downstream(work: _Pass[S], decision: Decision) -> bool:
+    """Perform everything but the status. True when there is nothing to decide any more: the source may be gone."""
+    if decision.finalizer is Finalizer.ADD:
+        await _finalizer(work, (*work.source.metadata.finalizers, FINALIZER))
+    for patch in decision.patches:
+        await _patch(work, patch)
+    for apply in decision.applies:
+        if not await _apply(work, apply):
+            break  # what follows refers to it
+    for delete in decision.deletes:
+        await _delete(work, delete)
+    if decision.finalizer is Finalizer.REMOVE:
+        left = tuple(name for name in work.source.metadata.finalizers if name != FINALIZER)
+        await _finalizer(work, left)
+        return True
+    return False
+
+
+async def _finalizer(work: _Pass[S], finalizers: tuple[str, ...]) -> None:
+    """The whole list as read, guarded by the resourceVersion, never by apply (REC-6)."""
+    meta = work.source.metadata
+    ref = ObjectRef(work.reconciler.kind, meta.namespace or None, meta.name)
+    patch = {"metadata": {"resourceVersion": meta.resource_version, "finalizers": list(finalizers)}}
+    answer = await work.api.patch(ref, patch, patch_type=PatchType.MERGE, field_manager=FIELD_MANAGER)
+    work.note(ref, answer)
+    work.source = work.reconciler.read(answer)
+
+
+async def _patch(work: _Pass[S], patch: MergePatch) -> None:
+    try:
+        answer = await work.api.patch(patch.ref, patch.patch, patch_type=PatchType.MERGE, field_manager=FIELD_MANAGER)
+    except NotFound:
+        _gone(work, patch.ref)
+    except Stale:
+        raise
+    except OperatorError as error:
+        work.failed(patch.ref, "patch", error)
+    else:
+        work.note(patch.ref, answer)
+
+
+async def _apply(work: _Pass[S], apply: Apply) -> bool:
+    try:
+        answer = await work.api.apply(apply.manifest, kind=apply.kind, field_manager=FIELD_MANAGER, force=apply.force)
+    except Stale:
+        raise
+    except Conflict as error:
+        work.failed(apply.ref, "apply", error, await _with_managers(work.api, apply.ref))
+        return False
+    except OperatorError as error:
+        work.failed(apply.ref, "apply", error)
+        return False
+    work.note(apply.ref, answer)
+    work.forget_failure(apply.ref)
+    return True
+
+
+async def _with_managers(api: KubeApi, ref: ObjectRef) -> Manifest | None:
+    """The live object with its managedFields, which caches do not keep: the cure names an entry of it (REC-8)."""
+    try:
+        return await api.get(ref)
+    except OperatorError:
+        # The conflict itself is reported either way; without the object only the ready-made command is missing.
+        return None
+
+
+async def _delete(work: _Pass[S], delete: Delete) -> None:
+    try:
+        await work.api.delete(delete.ref, uid=delete.uid)
+    except NotFound:
+        _gone(work, delete.ref)
+        return
+    except Stale:
+        raise
+    except OperatorError as error:
+        work.failed(delete.ref, "delete", error)
+        return
+    await _after_delete(work, delete.ref)
+
+
+async def _after_delete(work: _Pass[S], ref: ObjectRef) -> None:
+    """A finalizer of Flux usually keeps the object: what is left of it is what the status has to speak of."""
+    try:
+        work.note(ref, await work.api.get(ref))
+    except NotFound:
+        work.written.append((ref, ""))
+        _gone(work, ref)
+
+
+def _gone(work: _Pass[S], ref: ObjectRef) -> None:
+    left = {one: manifest for one, manifest in work.observed.objects.items() if one != ref}
+    work.observed = attrs.evolve(work.observed, objects=left)
+
+
+async def _write_status(work: _Pass[S], status: Mapping[str, Any]) -> None:
+    kind = work.reconciler.kind
+    answer = await work.api.apply_status(status, kind=kind, field_manager=FIELD_MANAGER)
+    meta = work.source.metadata
+    work.note(ObjectRef(kind, meta.namespace or None, meta.name), answer)
+
+
+def _again(requeue: Requeue) -> Again:
+    match requeue:
+        case Requeue.NO:
+            return Again.NO
+        case Requeue.BACKOFF:
+            return Again.BACKOFF
+        case Requeue.SLOW:
+            return Again.SLOW
+
+
+def _pace(error: OperatorError) -> Again:
+    return Again.BACKOFF if isinstance(error, Unavailable) else Again.SLOW

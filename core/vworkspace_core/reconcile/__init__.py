@@ -1,0 +1,31 @@
+"""The pure reconciliation core: `reconcile(source, observed, context) -> Decision` (REC-2)."""
+
+from vworkspace_core.reconcile.application_instance import reconcile
+from vworkspace_core.reconcile.decision import (
+    Apply,
+    Context,
+    Decision,
+    Delete,
+    Failure,
+    Finalizer,
+    MergePatch,
+    Observed,
+    Policy,
+    Requeue,
+    Settings,
+)
+
+__all__ = [
+    "Apply",
+    "Context",
+    "Decision",
+    "Delete",
+    "Failure",
+    "Finalizer",
+    "MergePatch",
+    "Observed",
+    "Policy",
+    "Requeue",
+    "Settings",
+    "reconcile",
+]

@@ -1,0 +1,197 @@
+"""Reconciling an ApplicationInstance: the decision, whole (REC-1 to REC-13).
+
+Expected flow
+    not ours → nothing; being deleted → `deletion`; a barrier → Blocked, nothing applied; a placeholder → Ready;
+    otherwise the finalizer, what differs of source, values and HelmRelease, what is to be pruned, and the status
+    that Flux's reports mean for exactly this request.
+Guarantees
+    Pure: the same input gives the same output, byte for byte. Carried out and decided again on what came of it,
+    the decision is empty. Objects of others are never applied over, fields of others never forced.
+Assumptions
+    `observed` was read no earlier than the last write of this instance (read-your-writes, RUN-3).
+"""
+
+from typing import assert_never
+
+import attrs
+
+from vworkspace_core.kinds.application_instance import (
+    ApplicationInstance,
+    AppliedChart,
+    ChartSource,
+    Mode,
+    ObjectName,
+    Release,
+    ReleaseOverride,
+)
+from vworkspace_core.kinds.labels import FINALIZER, is_managed
+from vworkspace_core.kinds.meta import Condition
+from vworkspace_core.kinds.reasons import InstanceReason as Reason
+from vworkspace_core.known import HELM_CHART, HELM_RELEASE
+from vworkspace_core.manifest import Manifest, ObjectRef, dig, metadata
+from vworkspace_core.reconcile import conditions, flux
+from vworkspace_core.reconcile.barriers import Barrier, claimed_by_another_operator, intent_barrier, name_barrier
+from vworkspace_core.reconcile.decision import Apply, Context, Decision, Delete, Finalizer, Observed, Requeue, Settings
+from vworkspace_core.reconcile.deletion import decide_deletion
+from vworkspace_core.reconcile.desired import DOWNSTREAM_KINDS, Desired, desired_objects
+from vworkspace_core.reconcile.drift import needs_apply
+from vworkspace_core.reconcile.failures import Setback, is_own_history, meaning
+from vworkspace_core.reconcile.flux import Evidence, ReleaseState
+from vworkspace_core.reconcile.override import effective_override, is_forbidden
+from vworkspace_core.reconcile.ownership import is_controlled_by
+from vworkspace_core.reconcile.status import StatusFields, endpoints, own_conditions, with_status
+
+__all__ = ["reconcile"]
+
+
+def reconcile(source: ApplicationInstance, observed: Observed, context: Context) -> Decision:
+    """What is to be done for `source`, given what exists and the time."""
+    meta = source.metadata
+    if meta.deletion_timestamp is not None:
+        return decide_deletion(source, observed, context) if FINALIZER in meta.finalizers else Decision()
+    if not is_managed(meta) or claimed_by_another_operator(source, context.settings):
+        return Decision()
+    if barrier := intent_barrier(source, observed, context.settings):
+        return _blocked(Decision(), source, barrier, context)
+    if source.spec.mode is Mode.PLACEHOLDER:
+        return with_status(Decision(), source, conditions.placeholder(_previous(source)), StatusFields(), context)
+    chart, release = source.spec.chart, source.spec.release
+    if chart is None or release is None:
+        # Admission refuses it first; should it ever let one through, this is what users see.
+        missing = Barrier(Reason.MISSING_CHART_SOURCE, "spec.chart, spec.release: required when managed", stalled=True)
+        return _blocked(Decision(), source, missing, context)
+    return _managed(source, chart, release, observed, context)
+
+
+def _previous(source: ApplicationInstance) -> dict[str, Condition]:
+    return {condition.type: condition for condition in own_conditions(source.status)}
+
+
+def _blocked(decision: Decision, source: ApplicationInstance, barrier: Barrier, context: Context) -> Decision:
+    previous = _previous(source)
+    wanted = conditions.blocked(barrier.reason, barrier.message, previous, stalled=barrier.stalled)
+    held = attrs.evolve(decision, requeue=barrier.requeue)
+    return with_status(held, source, wanted, StatusFields.kept(source.status), context)
+
+
+def _managed(
+    source: ApplicationInstance, chart: ChartSource, release: Release, observed: Observed, context: Context
+) -> Decision:
+    settings = context.settings
+    override = effective_override(source, observed)
+    in_force, refused = _permitted(override, settings)
+    live_release = observed.objects.get(ObjectRef(HELM_RELEASE, release.namespace, release.name))
+    desired = desired_objects(source, chart, release, in_force, live_release, settings)
+    if barrier := name_barrier(source, desired, observed):
+        return _blocked(Decision(), source, barrier, context)
+    evidence = _evidence(desired, chart, live_release, observed, context)
+    if observed.failures:
+        return _after_failure(source, desired, evidence, observed, context)
+    pending = tuple(apply for apply in desired.applies if _is_pending(apply, observed))
+    if any(apply.kind != HELM_RELEASE or _spec_differs(apply, live_release) for apply in pending):
+        evidence = _requested(evidence, source)
+    decision = Decision(
+        finalizer=None if FINALIZER in source.metadata.finalizers else Finalizer.ADD,
+        applies=pending,
+        deletes=_prunes(source, desired, observed) if evidence.state is ReleaseState.READY and not pending else (),
+        look_again_after=evidence.look_again_after,
+    )
+    wanted = conditions.from_evidence(evidence, _previous(source), override_refused=refused)
+    return with_status(decision, source, wanted, _fields(source, chart, release, desired, override), context)
+
+
+def _permitted(override: ReleaseOverride | None, settings: Settings) -> tuple[ReleaseOverride | None, str]:
+    """The override as far as the cluster's policy lets it, and why not."""
+    if override is None or override.version is None or not is_forbidden(override.version, settings.policy):
+        return override, ""
+    return None, f"Operation {override.operation} asks for version {override.version}, which is forbidden here"
+
+
+def _evidence(
+    desired: Desired, chart: ChartSource, live_release: Manifest | None, observed: Observed, context: Context
+) -> Evidence:
+    settings = context.settings
+    return flux.classify(
+        live_release,
+        observed.objects.get(desired.source),
+        observed.objects.get(_helm_chart(desired.release)),
+        flux.Request(desired.version, chart.source_type.value == "oci", desired.retry),
+        context.now,
+        flux.Patience(settings.source_grace_seconds, settings.source_wait_seconds, settings.stuck_ready_seconds),
+    )
+
+
+def _helm_chart(release: ObjectRef) -> ObjectRef:
+    """The HelmChart that Flux makes for a HelmRelease with a HelmRepository."""
+    return ObjectRef(HELM_CHART, release.namespace, f"{release.namespace}-{release.name}")
+
+
+def _is_pending(apply: Apply, observed: Observed) -> bool:
+    live = observed.objects.get(apply.ref)
+    if live is not None and metadata(live).get("deletionTimestamp"):
+        return False  # somebody deleted it: it is made again once it has gone
+    return needs_apply(apply.manifest, live)
+
+
+def _spec_differs(apply: Apply, live: Manifest | None) -> bool:
+    return live is None or needs_apply({"spec": apply.manifest["spec"]}, live)
+
+
+def _requested(evidence: Evidence, source: ApplicationInstance) -> Evidence:
+    """What will be the case once the pending applies are through: Flux knows nothing of this request yet."""
+    if evidence.state is ReleaseState.SUSPENDED or source.spec.suspend:
+        state = ReleaseState.SUSPENDED
+    elif evidence.state is ReleaseState.PENDING:
+        state = ReleaseState.PENDING
+    else:
+        state = ReleaseState.UPGRADING if evidence.released_before else ReleaseState.INSTALLING
+    return Evidence(state, flux.WAITING, released_before=evidence.released_before)
+
+
+def _after_failure(
+    source: ApplicationInstance, desired: Desired, evidence: Evidence, observed: Observed, context: Context
+) -> Decision:
+    """Status after a refused write: nothing more is applied in this pass, but over our own history (REC-6)."""
+    own = {failure.ref for failure in observed.failures if is_own_history(failure)}
+    forced = tuple(attrs.evolve(apply, force=True) for apply in desired.applies if apply.ref in own)
+    others = [failure for failure in observed.failures if failure.ref not in own]
+    if not others:
+        return Decision(applies=forced, requeue=Requeue.NO)
+    meant = meaning(others[0], released_before=evidence.released_before)
+    match meant:
+        case Barrier():
+            return _blocked(Decision(applies=forced), source, meant, context)
+        case Setback():
+            wanted = conditions.unsettled(meant.reason, meant.message, _previous(source))
+            decision = Decision(applies=forced, requeue=meant.requeue)
+            return with_status(decision, source, wanted, StatusFields.kept(source.status), context)
+        case _:
+            assert_never(meant)
+
+
+def _prunes(source: ApplicationInstance, desired: Desired, observed: Observed) -> tuple[Delete, ...]:
+    """What we own and want no longer, once the new is in use (REC-14, PH-3): owner and labels both must be ours."""
+    wanted = {apply.ref for apply in desired.applies}
+    return tuple(
+        Delete(ref, metadata(live)["uid"])
+        for ref, live in sorted(observed.objects.items(), key=lambda item: item[0])
+        if ref.kind in DOWNSTREAM_KINDS
+        and ref not in wanted
+        and is_controlled_by(live, source.metadata.uid)
+        and not dig(live, "metadata", "deletionTimestamp")
+    )
+
+
+def _fields(
+    source: ApplicationInstance,
+    chart: ChartSource,
+    release: Release,
+    desired: Desired,
+    override: ReleaseOverride | None,
+) -> StatusFields:
+    return StatusFields(
+        helm_release_ref=ObjectName(release.name, release.namespace),
+        last_applied_chart=AppliedChart(chart.source_type, chart.url, chart.name, desired.version),
+        endpoints=endpoints(source),
+        release_override=override,
+    )

@@ -1,0 +1,146 @@
+"""What keeps the operator from applying anything for an instance: the reasons of Blocked (RES-4, RES-5).
+
+The first barrier that stands is the one that is named. A barrier never changes what is running.
+"""
+
+import attrs
+
+from vworkspace_core.kinds.admission import admit_application_instance
+from vworkspace_core.kinds.application_instance import ApplicationInstance, ChartSource, Mode
+from vworkspace_core.kinds.labels import (
+    CLUSTER_ID,
+    NAMESPACE_GATE,
+    NAMESPACE_GATE_VALUE,
+    bounded_name,
+    cluster_id_of,
+    namespace_is_gated,
+)
+from vworkspace_core.kinds.reasons import InstanceConditionType as Type
+from vworkspace_core.kinds.reasons import InstanceReason as Reason
+from vworkspace_core.known import HELM_RELEASE
+from vworkspace_core.manifest import Kind, dig
+from vworkspace_core.reconcile.decision import Observed, Requeue, Settings
+from vworkspace_core.reconcile.desired import Desired, source_kind
+from vworkspace_core.reconcile.override import is_forbidden
+from vworkspace_core.reconcile.ownership import is_controlled_by, is_ours, stranger
+
+__all__ = ["Barrier", "claimed_by_another_operator", "intent_barrier", "name_barrier", "needed_kinds"]
+
+
+@attrs.frozen
+class Barrier:
+    """Why nothing is applied. `stalled`: only a change of the spec can help."""
+
+    reason: str
+    message: str
+    stalled: bool = False
+    requeue: Requeue = Requeue.NO
+
+
+def intent_barrier(source: ApplicationInstance, observed: Observed, settings: Settings) -> Barrier | None:
+    """Cluster, namespace, content, policy, placeholder contract, installed kinds: everything before names."""
+    return (
+        _wrong_cluster(source, settings)
+        or _gate(source, observed)
+        or _invalid(source, settings)
+        or _policy(source, settings)
+        or _demoted(source, observed)
+        or _missing(source, observed)
+    )
+
+
+def _wrong_cluster(source: ApplicationInstance, settings: Settings) -> Barrier | None:
+    meant = cluster_id_of(source.metadata)
+    if meant == bounded_name(settings.cluster_id):
+        return None
+    if meant is None:
+        told = f'the label {CLUSTER_ID} is missing; this cluster is "{settings.cluster_id}"'
+    else:
+        told = f'the object is meant for cluster "{meant}"; this cluster is "{settings.cluster_id}"'
+    return Barrier(Reason.WRONG_CLUSTER, told)
+
+
+def claimed_by_another_operator(source: ApplicationInstance, settings: Settings) -> bool:
+    """Whether a foreign cluster's operator may own the object: then not even its status is ours to write (RES-5).
+
+    Its status tells: one that holds conditions, other than a WrongCluster of our own making, was written by the
+    operator the object is meant for.
+    """
+    if cluster_id_of(source.metadata) in (None, bounded_name(settings.cluster_id)):
+        return False
+    conditions = {condition.type: condition for condition in source.status.conditions}
+    mark = conditions.get(Type.BLOCKED)
+    own_mark = mark is not None and mark.reason == Reason.WRONG_CLUSTER and f'"{settings.cluster_id}"' in mark.message
+    return bool(conditions) and not own_mark
+
+
+def _gate(source: ApplicationInstance, observed: Observed) -> Barrier | None:
+    name = source.metadata.namespace
+    if dig(observed.namespace, "metadata", "deletionTimestamp"):
+        return Barrier(
+            Reason.NAMESPACE_NOT_GATED, f"namespace {name} is being terminated: nothing new can be created in it"
+        )
+    if namespace_is_gated(observed.namespace):
+        return None
+    return Barrier(
+        Reason.NAMESPACE_NOT_GATED, f"namespace {name} does not carry the label {NAMESPACE_GATE}={NAMESPACE_GATE_VALUE}"
+    )
+
+
+def _invalid(source: ApplicationInstance, settings: Settings) -> Barrier | None:
+    problems = admit_application_instance(source, settings.admission)
+    if not problems:
+        return None
+    return Barrier(Reason.VALIDATION_FAILED, "; ".join(str(problem) for problem in problems), stalled=True)
+
+
+def _policy(source: ApplicationInstance, settings: Settings) -> Barrier | None:
+    chart, policy = source.spec.chart, settings.policy
+    if chart is None:
+        return None
+    if policy.allowed_chart_sources and not _allowed(chart, policy.allowed_chart_sources):
+        return Barrier(Reason.POLICY_DENIED, f"spec.chart.url: {chart.url} is not among the allowed chart sources")
+    if is_forbidden(chart.version, policy):
+        return Barrier(Reason.POLICY_DENIED, f"spec.chart.version: {chart.version} is forbidden in this cluster")
+    return None
+
+
+def _allowed(chart: ChartSource, prefixes: tuple[str, ...]) -> bool:
+    """Whether the chart's URL is one of the allowed ones, or beneath one."""
+    url = chart.url.rstrip("/") + "/"
+    return any(url.startswith(prefix.rstrip("/") + "/") for prefix in prefixes)
+
+
+def _demoted(source: ApplicationInstance, observed: Observed) -> Barrier | None:
+    """A managed instance never becomes a placeholder while a release is or may be owned (RES-1, REC-14)."""
+    if source.spec.mode is not Mode.PLACEHOLDER:
+        return None
+    uid = source.metadata.uid
+    owned = any(ref.kind == HELM_RELEASE and is_controlled_by(live, uid) for ref, live in observed.objects.items())
+    if not owned and source.status.helm_release_ref is None:
+        return None
+    told = "spec.mode: a managed instance cannot become a placeholder while it owns a release; delete and recreate it"
+    return Barrier(Reason.VALIDATION_FAILED, told, stalled=True)
+
+
+def needed_kinds(source: ApplicationInstance) -> tuple[Kind, ...]:
+    """The downstream kinds that have to be installed for this instance."""
+    if source.spec.mode is Mode.PLACEHOLDER or source.spec.chart is None:
+        return ()
+    return (source_kind(source.spec.chart), HELM_RELEASE)
+
+
+def _missing(source: ApplicationInstance, observed: Observed) -> Barrier | None:
+    missing = [kind.crd_name for kind in needed_kinds(source) if kind in observed.missing_kinds]
+    if not missing:
+        return None
+    return Barrier(Reason.MISSING_DEPENDENCIES, f"not installed in this cluster: {', '.join(missing)}")
+
+
+def name_barrier(source: ApplicationInstance, desired: Desired, observed: Observed) -> Barrier | None:
+    """Every name that we want must be free or ours: server-side apply alone would take it over silently (REC-4)."""
+    for apply in desired.applies:
+        live = observed.objects.get(apply.ref)
+        if live is not None and not is_ours(live, source):
+            return Barrier(Reason.NAME_TAKEN, stranger(apply.ref, live), requeue=Requeue.SLOW)
+    return None

@@ -1,0 +1,177 @@
+"""What a reconcile is given and what it answers: plain data on both sides (REC-2).
+
+`reconcile(source, observed, context) -> Decision` reads these values and nothing else. The interpreter
+(`vworkspace_core.interpret`) is the only code that turns a Decision into calls of the `KubeApi` port.
+"""
+
+from collections.abc import Mapping
+from datetime import datetime
+from enum import Enum
+
+import attrs
+
+from vworkspace_core.errors import OperatorError
+from vworkspace_core.kinds.admission import AdmissionSettings
+from vworkspace_core.kinds.application_instance import ReleaseOverride
+from vworkspace_core.kinds.transitions import Transition
+from vworkspace_core.manifest import Kind, Manifest, ObjectRef
+from vworkspace_core.ports import KubernetesEvent
+
+__all__ = [
+    "Apply",
+    "Context",
+    "Decision",
+    "Delete",
+    "Failure",
+    "Finalizer",
+    "MergePatch",
+    "Observed",
+    "Policy",
+    "Requeue",
+    "Settings",
+]
+
+FIELD_MANAGER = "vworkspace-operator"
+"""The one field manager of every write (REC-6)."""
+
+
+@attrs.frozen
+class Policy:
+    """What the Cluster object allows (RES-3). Empty means everything."""
+
+    allowed_chart_sources: tuple[str, ...] = ()
+    forbidden_versions: tuple[str, ...] = ()
+
+
+@attrs.frozen
+class Settings:
+    """The operator's settings that shape decisions. Durations in manifests are Go durations (`5m`)."""
+
+    cluster_id: str
+    interval: str = "5m"
+    timeout: str = "5m"
+    max_history: int = 10
+    drift_detection: str = "warn"
+    default_service_account: str | None = None
+    admission: AdmissionSettings = attrs.field(factory=AdmissionSettings)
+    policy: Policy = attrs.field(factory=Policy)
+    message_interval_seconds: float = 5.0
+    """A status that differs only in messages is written at most this often."""
+    source_grace_seconds: float = 60.0
+    """A settled release is called degraded only after its source has been in trouble this long."""
+    source_wait_seconds: float = 15.0
+    """How long Flux's bare SourceNotReady counts as progress before it counts as unreachable."""
+    stuck_ready_seconds: float = 60.0
+    """How long Ready=Unknown after a confirmed success is believed (helm-controller#1409)."""
+
+
+@attrs.frozen
+class Failure:
+    """A write that the API server refused. `live` is the object with its managedFields, where it was read."""
+
+    ref: ObjectRef
+    verb: str
+    error: OperatorError
+    live: Manifest | None = None
+
+
+@attrs.frozen
+class Observed:
+    """The snapshot a decision is made on.
+
+    `objects` holds what exists downstream: every object whose name the instance wants, and every object of
+    a downstream kind that carries its uid. Their order has no meaning. `failures` is what the writes of an
+    earlier decision in the same pass met. `override` is what a running or succeeded helm Operation asks for
+    and `withdrawn` the uids of Operations that failed or were cancelled (REC-9).
+    """
+
+    namespace: Manifest | None = None
+    objects: Mapping[ObjectRef, Manifest] = attrs.field(factory=dict)
+    missing_kinds: frozenset[Kind] = frozenset()
+    failures: tuple[Failure, ...] = ()
+    override: ReleaseOverride | None = None
+    withdrawn: frozenset[str] = frozenset()
+
+
+@attrs.frozen
+class Context:
+    """Everything else a decision may depend on: the settings, and the time as an argument."""
+
+    settings: Settings
+    now: datetime
+
+
+class Finalizer(Enum):
+    """What to do with our finalizer on the source, always before (add) or after (remove) everything else."""
+
+    ADD = "add"
+    REMOVE = "remove"
+
+
+@attrs.frozen
+class Apply:
+    """One server-side apply of a whole downstream manifest. `force` only against our own history (REC-6)."""
+
+    kind: Kind
+    manifest: Manifest
+    force: bool = False
+
+    @property
+    def ref(self) -> ObjectRef:
+        """The object it is about."""
+        meta = self.manifest["metadata"]
+        return ObjectRef(self.kind, meta.get("namespace"), meta["name"])
+
+
+@attrs.frozen
+class MergePatch:
+    """A merge patch, guarded by the resourceVersion inside it."""
+
+    ref: ObjectRef
+    patch: Manifest
+
+
+@attrs.frozen
+class Delete:
+    """A background delete of exactly that incarnation."""
+
+    ref: ObjectRef
+    uid: str
+
+
+class Requeue(Enum):
+    """When the driver looks again, apart from `look_again_after` (REC-13)."""
+
+    NO = "settled or waiting for a watch event"
+    BACKOFF = "transient failure: per-key exponential backoff"
+    SLOW = "only outside help can cure it: slow backoff"
+
+
+@attrs.frozen
+class Decision:
+    """Effects as data. All empty and `status` None: there is nothing to do (REC-6).
+
+    `status` is the whole status as it is to be applied, or None when the present one already says it.
+    `transitions` and `events` follow from the change of conditions and count only once the status is written.
+    `look_again_after` is in seconds; None means that a watch event will tell.
+    """
+
+    finalizer: Finalizer | None = None
+    patches: tuple[MergePatch, ...] = ()
+    applies: tuple[Apply, ...] = ()
+    deletes: tuple[Delete, ...] = ()
+    status: Manifest | None = None
+    events: tuple[KubernetesEvent, ...] = ()
+    transitions: tuple[Transition, ...] = ()
+    requeue: Requeue = Requeue.NO
+    look_again_after: float | None = None
+
+    @property
+    def writes_downstream(self) -> bool:
+        """Whether anything but the status is to be written."""
+        return bool(self.finalizer or self.patches or self.applies or self.deletes)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether carrying it out would write nothing at all."""
+        return not self.writes_downstream and self.status is None and not self.events

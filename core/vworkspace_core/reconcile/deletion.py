@@ -1,0 +1,119 @@
+"""Deleting an ApplicationInstance (REC-10): the release first, then what it read, then the finalizer.
+
+Expected flow: unsuspend (Flux would skip the uninstall) → delete the HelmRelease → wait until Flux has
+uninstalled it → delete source and values → wait → remove the finalizer. Each step is decided from what is
+there, so it goes on after a restart anywhere in between, and needs no garbage collector.
+
+Only what this very incarnation controls is deleted. `--cascade=orphan` leaves everything running.
+"""
+
+from collections.abc import Iterator
+
+from vworkspace_core.kinds.application_instance import ApplicationInstance
+from vworkspace_core.kinds.labels import ABANDON, is_abandoned
+from vworkspace_core.kinds.reasons import InstanceReason as Reason
+from vworkspace_core.known import APPLICATION_INSTANCE, HELM_RELEASE
+from vworkspace_core.manifest import Manifest, ObjectRef, dig, metadata
+from vworkspace_core.ports import KubernetesEvent
+from vworkspace_core.reconcile.conditions import uninstalling
+from vworkspace_core.reconcile.decision import Context, Decision, Delete, Finalizer, MergePatch, Observed, Requeue
+from vworkspace_core.reconcile.desired import DOWNSTREAM_KINDS
+from vworkspace_core.reconcile.ownership import is_controlled_by
+from vworkspace_core.reconcile.status import StatusFields, own_conditions, with_status
+
+__all__ = ["decide_deletion"]
+
+_GARBAGE_COLLECTOR_ORPHANS = "orphan"
+
+
+def decide_deletion(source: ApplicationInstance, observed: Observed, context: Context) -> Decision:
+    """The next step of taking down what the instance owns. `source` has a deletion timestamp and our finalizer."""
+    if is_abandoned(source.metadata):
+        return Decision(finalizer=Finalizer.REMOVE, events=(_abandoned(source),))
+    if _GARBAGE_COLLECTOR_ORPHANS in source.metadata.finalizers:
+        return Decision(finalizer=Finalizer.REMOVE)
+    left = tuple(_owned(source, observed))
+    if HELM_RELEASE in observed.missing_kinds:
+        return _flux_missing(source, context)
+    if not left:
+        return Decision(finalizer=Finalizer.REMOVE)
+    releases = tuple((ref, live) for ref, live in left if ref.kind == HELM_RELEASE)
+    return _take_down(source, releases or left, left, observed, context)
+
+
+def _owned(source: ApplicationInstance, observed: Observed) -> Iterator[tuple[ObjectRef, Manifest]]:
+    """What this incarnation controls, in the order it is taken down."""
+    for kind in DOWNSTREAM_KINDS:
+        for ref in sorted(ref for ref in observed.objects if ref.kind == kind):
+            if is_controlled_by(observed.objects[ref], source.metadata.uid):
+                yield ref, observed.objects[ref]
+
+
+def _take_down(
+    source: ApplicationInstance,
+    step: tuple[tuple[ObjectRef, Manifest], ...],
+    left: tuple[tuple[ObjectRef, Manifest], ...],
+    observed: Observed,
+    context: Context,
+) -> Decision:
+    failed = {failure.ref: failure for failure in observed.failures}
+    doomed = tuple((ref, live) for ref, live in step if not metadata(live).get("deletionTimestamp"))
+    writable = tuple((ref, live) for ref, live in doomed if ref not in failed)
+    if failed:
+        told = "; ".join(f"{failure.verb} {failure.ref}: {failure.error.message}" for failure in observed.failures)
+        reason, message = Reason.UNINSTALLING, f"{told}; trying again"
+    elif doomed:
+        reason, message = Reason.UNINSTALLING, "deleting " + ", ".join(str(ref) for ref, _ in doomed)
+    else:
+        reason, message = Reason.WAITING_FOR_CHILD_RESOURCES, "waiting for " + ", ".join(_since(*one) for one in left)
+    decision = Decision(
+        patches=tuple(_unsuspend(ref, live) for ref, live in step if _is_suspended(live) and ref not in failed),
+        deletes=tuple(Delete(ref, metadata(live)["uid"]) for ref, live in writable),
+        requeue=Requeue.BACKOFF if failed else Requeue.NO,
+    )
+    return _told(decision, source, reason, message, context)
+
+
+def _since(ref: ObjectRef, live: Manifest) -> str:
+    asked = metadata(live).get("deletionTimestamp")
+    return f"{ref} (deleted at {asked}, not gone yet)" if asked else str(ref)
+
+
+def _is_suspended(live: Manifest) -> bool:
+    return dig(live, "spec", "suspend") is True
+
+
+def _unsuspend(ref: ObjectRef, live: Manifest) -> MergePatch:
+    """Whoever suspended it: Flux skips the uninstall of a suspended release and leaves the workload behind.
+
+    The field is otherwise written by apply; no apply of this object follows any more.
+    """
+    return MergePatch(
+        ref, {"metadata": {"resourceVersion": metadata(live)["resourceVersion"]}, "spec": {"suspend": None}}
+    )
+
+
+def _flux_missing(source: ApplicationInstance, context: Context) -> Decision:
+    message = (
+        f"{HELM_RELEASE.crd_name} is not installed, so the release cannot be uninstalled; install Flux, or annotate "
+        f'this object with {ABANDON}: "true" to let it go and leave the workload behind'
+    )
+    return _told(Decision(), source, Reason.WAITING_FOR_CHILD_RESOURCES, message, context)
+
+
+def _told(decision: Decision, source: ApplicationInstance, reason: str, message: str, context: Context) -> Decision:
+    previous = {condition.type: condition for condition in own_conditions(source.status)}
+    wanted = uninstalling(reason, message, previous)
+    return with_status(decision, source, wanted, StatusFields.kept(source.status), context)
+
+
+def _abandoned(source: ApplicationInstance) -> KubernetesEvent:
+    meta = source.metadata
+    return KubernetesEvent(
+        regarding=ObjectRef(APPLICATION_INSTANCE, meta.namespace, meta.name),
+        regarding_uid=meta.uid,
+        type="Warning",
+        reason="Abandoned",
+        action="Finalize",
+        note=f"{ABANDON} is set: the finalizer goes without an uninstall; what is deployed stays",
+    )

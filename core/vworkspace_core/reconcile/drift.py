@@ -1,0 +1,58 @@
+"""Whether a desired manifest needs to be applied at all (REC-6, PH-2).
+
+An object is applied when its content hash differs from the one we left on it, or when a field of ours is
+missing or different on the live object. Fields of others are not looked at.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from vworkspace_core.kinds.labels import APPLIED_HASH
+from vworkspace_core.manifest import Manifest, content_hash
+
+__all__ = ["needs_apply", "stamp"]
+
+
+def stamp(manifest: dict[str, Any]) -> dict[str, Any]:
+    """The manifest with the hash of its own content as an annotation. Changes and returns its argument."""
+    digest = content_hash(manifest)
+    manifest["metadata"].setdefault("annotations", {})[APPLIED_HASH] = digest
+    return manifest
+
+
+def needs_apply(desired: Manifest, live: Manifest | None) -> bool:
+    """Whether applying `desired` over `live` would say anything new."""
+    if live is None:
+        return True
+    return not _covers(live, desired)
+
+
+def _covers(live: Any, desired: Any) -> bool:
+    """Whether every field of `desired` stands in `live` with an equal value."""
+    if isinstance(desired, Mapping):
+        if not isinstance(live, Mapping):
+            return False
+        for key, value in desired.items():
+            if key == "ownerReferences":
+                if not _covers_owners(live.get(key), value):
+                    return False
+            elif key not in live or not _covers(live[key], value):
+                return False
+        return True
+    if isinstance(desired, list):
+        if not isinstance(live, list) or len(live) != len(desired):
+            return False
+        return all(map(_covers, live, desired))
+    return _equal(live, desired)
+
+
+def _covers_owners(live: Any, desired: list[Any]) -> bool:
+    """Owner references are a map by uid: others may have added theirs."""
+    if not isinstance(live, list):
+        return False
+    return all(any(_covers(there, wanted) for there in live) for wanted in desired)
+
+
+def _equal(live: Any, desired: Any) -> bool:
+    """Scalars as the API server compares them: 1 is 1.0, but True is not 1."""
+    return bool(live == desired) and isinstance(live, bool) == isinstance(desired, bool)

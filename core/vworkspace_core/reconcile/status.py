@@ -1,0 +1,201 @@
+"""The status to be written, and whether it says anything new (REC-6 c, REC-7).
+
+Two statuses are the same when they differ only in times. One that differs only in messages waits until the
+last one is some seconds old, so that Flux's running commentary does not become a stream of writes.
+"""
+
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+import attrs
+
+from vworkspace_core.kinds.application_instance import (
+    ApplicationInstance,
+    ApplicationInstanceStatus,
+    AppliedChart,
+    Endpoint,
+    ObjectName,
+    ReleaseOverride,
+)
+from vworkspace_core.kinds.meta import Condition, ConditionStatus
+from vworkspace_core.kinds.reasons import InstanceConditionType as Type
+from vworkspace_core.kinds.reasons import InstanceReason as Reason
+from vworkspace_core.kinds.transitions import Transition, Wanted, merge_conditions, same_but_times, transitions
+from vworkspace_core.known import APPLICATION_INSTANCE
+from vworkspace_core.manifest import Manifest, ObjectRef
+from vworkspace_core.ports import KubernetesEvent
+from vworkspace_core.reconcile.decision import Context, Decision
+
+__all__ = ["StatusFields", "endpoints", "own_conditions", "timestamp", "with_status"]
+
+_OWN = frozenset(Type)
+_BAD_READY = frozenset(
+    {Reason.HELM_RELEASE_FAILED, Reason.CHART_UNREACHABLE, Reason.WAITING_FOR_SECRET, Reason.ROLLED_BACK}
+)
+_WARNING_WHEN_TRUE = frozenset({Type.DEGRADED, Type.BLOCKED, Type.STALLED})
+
+
+@attrs.frozen
+class StatusFields:
+    """Everything in the status beside conditions and times."""
+
+    helm_release_ref: ObjectName | None = None
+    last_applied_chart: AppliedChart | None = None
+    endpoints: tuple[Endpoint, ...] = ()
+    release_override: ReleaseOverride | None = None
+
+    @classmethod
+    def kept(cls, status: ApplicationInstanceStatus) -> "StatusFields":
+        """As they stand now."""
+        return cls(status.helm_release_ref, status.last_applied_chart, tuple(status.endpoints), status.release_override)
+
+
+def timestamp(now: datetime) -> str:
+    """RFC 3339 in UTC and whole seconds, as the API server keeps times."""
+    return now.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def own_conditions(status: ApplicationInstanceStatus) -> tuple[Condition, ...]:
+    """The conditions of types that the operator owns; others are left alone (RES-4)."""
+    return tuple(condition for condition in status.conditions if condition.type in _OWN)
+
+
+def endpoints(source: ApplicationInstance) -> tuple[Endpoint, ...]:
+    """Where users reach the application: the ingress host, over TLS when cert-manager is on (RES-1)."""
+    integrations = source.spec.integrations
+    if integrations is None or integrations.ingress is None:
+        return ()
+    if not integrations.ingress.enabled or not integrations.ingress.host:
+        return ()
+    secure = integrations.cert_manager is not None and integrations.cert_manager.enabled
+    scheme = "https" if secure else "http"
+    return (Endpoint(name="ingress", url=f"{scheme}://{integrations.ingress.host}", type="ingress"),)
+
+
+def with_status(
+    decision: Decision,
+    source: ApplicationInstance,
+    wanted: Iterable[Wanted],
+    fields: StatusFields,
+    context: Context,
+) -> Decision:
+    """The decision with the status, the events and the transitions that follow; unchanged where nothing is new."""
+    previous = own_conditions(source.status)
+    now = timestamp(context.now)
+    conditions = merge_conditions(previous, wanted, generation=source.metadata.generation, now=now)
+    if _says_the_same(source, conditions, fields, messages=True):
+        return decision
+    wait = _seconds_until_due(source, conditions, fields, context)
+    if wait > 0:
+        return attrs.evolve(decision, look_again_after=_earlier(decision.look_again_after, wait))
+    changed = transitions(previous, conditions)
+    return attrs.evolve(
+        decision,
+        status=_manifest(source, conditions, fields, now),
+        transitions=changed,
+        events=decision.events + tuple(_event(source, change) for change in changed),
+    )
+
+
+def _says_the_same(
+    source: ApplicationInstance, conditions: tuple[Condition, ...], fields: StatusFields, *, messages: bool
+) -> bool:
+    status = source.status
+    return (
+        status.observed_generation == source.metadata.generation
+        and same_but_times(own_conditions(status), conditions, messages=messages)
+        and StatusFields.kept(status) == fields
+    )
+
+
+def _seconds_until_due(
+    source: ApplicationInstance, conditions: tuple[Condition, ...], fields: StatusFields, context: Context
+) -> float:
+    """How long a change of mere messages has to wait; 0 for anything else."""
+    written = source.status.last_reconcile_time
+    if written is None or not _says_the_same(source, conditions, fields, messages=False):
+        return 0.0
+    age = (context.now - datetime.fromisoformat(written)).total_seconds()
+    # A clock that was set back must not hold a message for hours.
+    interval = context.settings.message_interval_seconds
+    return interval - age if 0 <= age < interval else 0.0
+
+
+def _earlier(one: float | None, other: float) -> float:
+    return other if one is None else min(one, other)
+
+
+def _manifest(
+    source: ApplicationInstance, conditions: tuple[Condition, ...], fields: StatusFields, now: str
+) -> Manifest:
+    """The whole apply configuration for `/status`, with the resourceVersion it was decided on (REC-6)."""
+    meta = source.metadata
+    manifest = APPLICATION_INSTANCE.manifest(meta.name, meta.namespace)
+    manifest["metadata"]["resourceVersion"] = meta.resource_version
+    status: dict[str, Any] = {
+        "observedGeneration": meta.generation,
+        "conditions": [_condition(condition) for condition in conditions],
+        "lastReconcileTime": now,
+    }
+    if fields.helm_release_ref is not None:
+        ref = fields.helm_release_ref
+        status["helmReleaseRef"] = {"name": ref.name, "namespace": ref.namespace}
+    if fields.last_applied_chart is not None:
+        chart = fields.last_applied_chart
+        status["lastAppliedChart"] = {
+            "sourceType": chart.source_type.value,
+            "url": chart.url,
+            "name": chart.name,
+            "version": chart.version,
+        }
+    if fields.endpoints:
+        status["endpoints"] = [{"name": e.name, "url": e.url, "type": e.type} for e in fields.endpoints]
+    if fields.release_override is not None:
+        status["releaseOverride"] = _override(fields.release_override)
+    return {**manifest, "status": status}
+
+
+def _condition(condition: Condition) -> dict[str, Any]:
+    return {
+        "type": str(condition.type),
+        "status": str(condition.status),
+        "reason": str(condition.reason),
+        "message": condition.message,
+        "lastTransitionTime": condition.last_transition_time,
+        "observedGeneration": condition.observed_generation,
+    }
+
+
+def _override(override: ReleaseOverride) -> Mapping[str, Any]:
+    body: dict[str, Any] = {
+        "operation": override.operation,
+        "uid": override.uid,
+        "specHash": override.spec_hash,
+    }
+    if override.version is not None:
+        body["version"] = override.version
+    if override.values_patch is not None:
+        body["valuesPatch"] = override.values_patch
+    return body
+
+
+def _event(source: ApplicationInstance, change: Transition) -> KubernetesEvent:
+    """One Kubernetes Event per transition (REC-1); a confirmed release is told as `ReleaseReady` (PULL-2)."""
+    condition = change.condition
+    meta = source.metadata
+    reason = "ReleaseReady" if condition.reason == Reason.HELM_RELEASE_READY else str(condition.reason)
+    return KubernetesEvent(
+        regarding=ObjectRef(APPLICATION_INSTANCE, meta.namespace, meta.name),
+        regarding_uid=meta.uid,
+        type="Warning" if _is_bad(condition) else "Normal",
+        reason=reason,
+        action="Reconcile",
+        note=f"{condition.type} is {condition.status}: {condition.message}".removesuffix(": "),
+    )
+
+
+def _is_bad(condition: Condition) -> bool:
+    if condition.type == Type.READY:
+        return condition.reason in _BAD_READY
+    return condition.type in _WARNING_WHEN_TRUE and condition.status is ConditionStatus.TRUE
