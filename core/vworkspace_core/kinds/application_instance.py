@@ -2,11 +2,11 @@
 
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Any
+from typing import Any, ClassVar
 
 import attrs
 
-from vworkspace_core.kinds.fields import CelRule, schema_field
+from vworkspace_core.kinds.fields import CelRule, immutable, schema_field
 from vworkspace_core.kinds.meta import Condition, ObjectMeta
 
 __all__ = [
@@ -33,6 +33,9 @@ __all__ = [
 
 DNS_LABEL = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"
 DNS_SUBDOMAIN = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"
+CHART_NAME = r"^[-._a-zA-Z0-9]+(/[-._a-zA-Z0-9]+)*$"
+# No user information before the host: a password there would end up in status and in Flux's messages (RES-7).
+CHART_URL = r"^(oci|https?)://[^\s@/]+(/\S*)?$"
 EXACT_SEMVER = (
     r"^v?(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)"
     r"(-(0|[1-9]\d*|\d*[a-zA-Z-][0-9a-zA-Z-]*)(\.(0|[1-9]\d*|\d*[a-zA-Z-][0-9a-zA-Z-]*))*)?"
@@ -90,9 +93,27 @@ class KeyRef:
 class ChartSource:
     """An exact chart version in a registry or repository."""
 
+    CEL_RULES: ClassVar[tuple[CelRule, ...]] = (
+        CelRule(
+            "self.sourceType != 'oci' || self.url.startsWith('oci://')",
+            "must start with oci:// when sourceType is oci",
+            holds=lambda new, _: new.source_type is not SourceType.OCI or new.url.startswith("oci://"),
+            field_path=".url",
+        ),
+        CelRule(
+            "self.sourceType != 'helm' || self.url.startsWith('https://') || self.url.startsWith('http://')",
+            "must start with https:// when sourceType is helm",
+            holds=lambda new, _: new.source_type is not SourceType.HELM or new.url.startswith(("https://", "http://")),
+            field_path=".url",
+        ),
+    )
+
     source_type: SourceType = schema_field("oci or helm.")
-    url: str = schema_field("Registry or repository: oci://… or https://….", schema={"minLength": 1, "maxLength": 2048})
-    name: str = schema_field("Name of the chart.", schema={"minLength": 1, "maxLength": 253})
+    url: str = schema_field(
+        "Registry or repository: oci://… or https://…, without user information.",
+        schema={"maxLength": 2048, "pattern": CHART_URL},
+    )
+    name: str = schema_field("Name of the chart.", schema={"maxLength": 253, "pattern": CHART_NAME})
     version: str = schema_field(
         "One exact semantic version: no range, no latest.", schema={"maxLength": 128, "pattern": EXACT_SEMVER}
     )
@@ -111,21 +132,40 @@ class Release:
     name: str = schema_field(
         "Name of the Helm release and of its HelmRelease; immutable.",
         schema={"minLength": 1, "maxLength": 53, "pattern": DNS_LABEL},
-        rules=[CelRule("self == oldSelf", "release.name is immutable")],
+        rules=[immutable()],
     )
     namespace: str = schema_field(
         "Namespace of the release; equals metadata.namespace; immutable.",
         schema={"minLength": 1, "maxLength": 63, "pattern": DNS_LABEL},
-        rules=[CelRule("self == oldSelf", "release.namespace is immutable")],
+        rules=[immutable()],
     )
     service_account_name: str | None = schema_field(
-        "Service account Flux impersonates.", default=None, schema={"maxLength": 253}
+        "Service account Flux impersonates.",
+        default=None,
+        schema={"minLength": 1, "maxLength": 253, "pattern": DNS_SUBDOMAIN},
+    )
+
+
+def _only_for(source: ValuesSource, attribute: str) -> CelRule:
+    """The sibling named like the source is set exactly with that source."""
+    name = source.value
+    return CelRule(
+        f"self.source == '{name}' ? has(self.{name}) : !has(self.{name})",
+        f"must be set when source is {name}, and only then",
+        holds=lambda new, _: (new.source is source) == (getattr(new, attribute) is not None),
+        field_path=f".{name}",
     )
 
 
 @attrs.frozen
 class Values:
     """Chart values: inline, or one key of a Secret or ConfigMap that only Flux reads."""
+
+    CEL_RULES: ClassVar[tuple[CelRule, ...]] = (
+        _only_for(ValuesSource.INLINE, "inline"),
+        _only_for(ValuesSource.SECRET_REF, "secret_ref"),
+        _only_for(ValuesSource.CONFIG_MAP_REF, "config_map_ref"),
+    )
 
     source: ValuesSource = schema_field("Which sibling is set.")
     inline: Mapping[str, Any] | None = schema_field("Values as they are; must hold no secret material.", default=None)
@@ -144,6 +184,16 @@ class Toggle:
 class IngressIntegration:
     """Ingress, with the host that becomes the instance's endpoint."""
 
+    CEL_RULES: ClassVar[tuple[CelRule, ...]] = (
+        CelRule(
+            "!has(self.enabled) || !self.enabled || has(self.host)",
+            "is required when ingress is enabled",
+            holds=lambda new, _: not new.enabled or new.host is not None,
+            field_path=".host",
+            reason="FieldValueRequired",
+        ),
+    )
+
     enabled: bool = schema_field("Whether it is on.", default=False)
     host: str | None = schema_field(
         "Host name; required when enabled.", default=None, schema={"maxLength": 253, "pattern": DNS_SUBDOMAIN}
@@ -159,9 +209,44 @@ class Integrations:
     ingress: IngressIntegration | None = schema_field("Ingress.", default=None)
 
 
+def _needed_when_managed(name: str) -> CelRule:
+    return CelRule(
+        f"self.mode != 'managed' || has(self.{name})",
+        "is required when mode is managed",
+        holds=lambda new, _: new.mode is not Mode.MANAGED or getattr(new, name) is not None,
+        field_path=f".{name}",
+        reason="FieldValueRequired",
+    )
+
+
+def _absent_when_placeholder(name: str) -> CelRule:
+    return CelRule(
+        f"self.mode != 'placeholder' || !has(self.{name})",
+        "must be absent when mode is placeholder",
+        holds=lambda new, _: new.mode is not Mode.PLACEHOLDER or getattr(new, name) is None,
+        field_path=f".{name}",
+        reason="FieldValueForbidden",
+    )
+
+
 @attrs.frozen
 class ApplicationInstanceSpec:
     """Intent."""
+
+    CEL_RULES: ClassVar[tuple[CelRule, ...]] = (
+        _needed_when_managed("chart"),
+        _needed_when_managed("release"),
+        _absent_when_placeholder("chart"),
+        _absent_when_placeholder("release"),
+        _absent_when_placeholder("values"),
+        # REC-14: the release would be orphaned or uninstalled by surprise.
+        CelRule(
+            "oldSelf.mode != 'managed' || self.mode != 'placeholder'",
+            "a managed instance cannot become a placeholder: delete it and create it anew",
+            holds=lambda new, old: old.mode is not Mode.MANAGED or new.mode is not Mode.PLACEHOLDER,
+            field_path=".mode",
+        ),
+    )
 
     app_ref: AppRef = schema_field("Catalogue entry.")
     mode: Mode = schema_field("managed, or placeholder: owns no release.", default=Mode.MANAGED, publish_default=True)

@@ -1,25 +1,42 @@
 """Fields of our own kinds: one declaration gives the attribute, its JSON name, its schema and its documentation.
 
-The CRD generator and the strict validation read what `schema_field` recorded (RES-6: the classes are the
-single source). JSON names are the attribute names in camelCase.
+The CRD generator, the admission checks and the strict validation read what `schema_field` recorded (RES-6:
+the classes are the single source). JSON names are the attribute names in camelCase. Rules of a whole object
+stand in its class as `CEL_RULES: ClassVar[tuple[CelRule, ...]]`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import attrs
 
-__all__ = ["CelRule", "camel", "schema_field"]
+__all__ = ["CelRule", "camel", "immutable", "schema_field"]
 
 
 @attrs.frozen
 class CelRule:
-    """One `x-kubernetes-validations` entry. A rule that mentions `oldSelf` is a transition rule."""
+    """One `x-kubernetes-validations` entry, and the same rule for the admission checks (RES-6).
+
+    `holds(value, old)` judges attrs values as `rule` judges JSON; `old` is None but for a transition rule,
+    which is one that mentions `oldSelf` and is asked only when there was a value before. `field_path`
+    (`.chart`) is the field to blame below the object the rule stands at.
+    """
 
     rule: str
     message: str
+    holds: Callable[[Any, Any], bool] = attrs.field(eq=False, repr=False)
     field_path: str = ""
-    reason: str = ""
+    reason: str = "FieldValueInvalid"
+
+    @property
+    def is_transition(self) -> bool:
+        """Whether the rule compares with the object as it was."""
+        return "oldSelf" in self.rule
+
+
+def immutable() -> CelRule:
+    """The field keeps the value it was given first."""
+    return CelRule("self == oldSelf", "is immutable", holds=lambda new, old: bool(new == old))
 
 
 def camel(name: str) -> str:

@@ -2,11 +2,11 @@
 
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Any
+from typing import Any, ClassVar
 
 import attrs
 
-from vworkspace_core.kinds.fields import schema_field
+from vworkspace_core.kinds.fields import CelRule, immutable, schema_field
 from vworkspace_core.kinds.meta import Condition, ObjectMeta
 
 __all__ = [
@@ -65,8 +65,10 @@ TERMINAL_PHASES = frozenset({Phase.SUCCEEDED, Phase.FAILED, Phase.CANCELLED})
 class TargetRef:
     """The ApplicationInstance the Operation is about, in the same namespace."""
 
-    api_version: str = schema_field("apiVersion of the target.", schema={"minLength": 1, "maxLength": 253})
-    kind: str = schema_field("Kind of the target.", schema={"minLength": 1, "maxLength": 63})
+    api_version: str = schema_field(
+        "apiVersion of the target.", schema={"maxLength": 63, "pattern": r"^apps\.vworkspace\.io/v[0-9][a-z0-9]*$"}
+    )
+    kind: str = schema_field("Kind of the target.", schema={"enum": ["ApplicationInstance"]})
     name: str = schema_field("Name of the target.", schema={"minLength": 1, "maxLength": 253})
 
 
@@ -88,9 +90,11 @@ class Approvals:
 class OperationSpec:
     """Intent."""
 
-    target_ref: TargetRef = schema_field("The ApplicationInstance in the same namespace; immutable.")
-    type: OperationType = schema_field("What is to be done; immutable.")
-    engine: Engine = schema_field("Which engine does it; immutable.")
+    target_ref: TargetRef = schema_field(
+        "The ApplicationInstance in the same namespace; immutable.", rules=[immutable()]
+    )
+    type: OperationType = schema_field("What is to be done; immutable.", rules=[immutable()])
+    engine: Engine = schema_field("Which engine does it; immutable.", rules=[immutable()])
     parameters: Mapping[str, Any] | None = schema_field(
         "Parameters of the template; immutable once the run has started.", default=None
     )
@@ -145,6 +149,17 @@ class OperationStatus:
 @attrs.frozen
 class Operation:
     """The whole object, as read from the API server."""
+
+    CEL_RULES: ClassVar[tuple[CelRule, ...]] = (
+        CelRule(
+            "!has(oldSelf.status) || !has(oldSelf.status.startedAt)"
+            " || (has(self.spec.parameters) == has(oldSelf.spec.parameters)"
+            " && (!has(self.spec.parameters) || self.spec.parameters == oldSelf.spec.parameters))",
+            "is immutable once the run has started",
+            holds=lambda new, old: not old.status.started_at or new.spec.parameters == old.spec.parameters,
+            field_path=".spec.parameters",
+        ),
+    )
 
     metadata: ObjectMeta
     spec: OperationSpec

@@ -1,0 +1,180 @@
+"""Admission: what an ApplicationInstance or Operation must look like to be acted on (RUN-6, PULL-10).
+
+The webhook, the agent and the reconciler all ask here, so that the operator is as safe without the webhook.
+What the CRD can express comes from the classes (`checks`); the rest, which CEL cannot see, stands here.
+"""
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+import attrs
+
+from vworkspace_core.kinds.application_instance import DNS_SUBDOMAIN, ApplicationInstance
+from vworkspace_core.kinds.border import class_of, structure, validate_strict
+from vworkspace_core.kinds.checks import check, violations
+from vworkspace_core.kinds.cluster import Cluster
+from vworkspace_core.kinds.labels import (
+    CLUSTER_ID,
+    MANAGED_BY,
+    MANAGED_BY_VALUE,
+    NAMESPACE_GATE,
+    NAMESPACE_GATE_VALUE,
+    cluster_id_of,
+    is_managed,
+    namespace_is_gated,
+)
+from vworkspace_core.kinds.meta import ObjectMeta
+from vworkspace_core.kinds.operation import Engine, Operation
+from vworkspace_core.kinds.problems import Problem, ValidationProblems, join
+from vworkspace_core.kinds.secrets import PLACEHOLDER, find_secret_material
+from vworkspace_core.manifest import Manifest, canonical_json, dig
+
+__all__ = [
+    "AdmissionSettings",
+    "Problem",
+    "admit",
+    "check_application_instance",
+    "check_gate",
+    "check_operation",
+]
+
+
+@attrs.frozen
+class AdmissionSettings:
+    """What a cluster may tune. Sizes are bytes of canonical JSON.
+
+    The defaults of the sizes leave room for status and managedFields below etcd's limit of 1.5 MiB a
+    request, and for a values patch on top of the values in the HelmRelease.
+    """
+
+    allow_http: bool = False
+    max_inline_bytes: int = 512 * 1024
+    max_parameters_bytes: int = 256 * 1024
+
+
+_DEFAULTS: Final = AdmissionSettings()
+
+
+def admit(
+    manifest: Manifest, old: Manifest | None = None, settings: AdmissionSettings = _DEFAULTS
+) -> tuple[Problem, ...]:
+    """Every reason to refuse `manifest`, an object of one of our kinds that is new or replaces `old`.
+
+    An update that leaves spec as it was is let through: finalizers must come off and status must be written
+    whatever the object looks like (RUN-6).
+    """
+    if old is not None and _same_spec(manifest, old):
+        return ()
+    problems = validate_strict(manifest)
+    return _unique((*problems, *_judge(manifest, old, settings)))
+
+
+def _same_spec(manifest: Manifest, old: Manifest) -> bool:
+    return canonical_json(dig(manifest, "spec")) == canonical_json(dig(old, "spec"))
+
+
+def _judge(manifest: Any, old: Manifest | None, settings: AdmissionSettings) -> Iterator[Problem]:
+    cls = class_of(manifest)
+    if cls is None:
+        return
+    try:
+        value = structure(cls, manifest)
+    except ValidationProblems:
+        # Its shape is reported already; what it says in the clear must be reported as well.
+        yield from _inline_secrets(dig(manifest, "spec", "values", "inline"), "spec.values.inline")
+        return
+    match value:
+        case ApplicationInstance():
+            yield from check_application_instance(value, _readable(cls, old), settings)
+        case Operation():
+            yield from check_operation(value, _readable(cls, old), settings)
+        case Cluster():
+            yield from check(value.spec, None, "spec")
+
+
+def _readable(cls: type[Any], old: Manifest | None) -> Any:
+    """The previous object; None also where it cannot be read, so that it can be mended."""
+    if old is None:
+        return None
+    try:
+        return structure(cls, old)
+    except ValidationProblems:
+        return None
+
+
+def _unique(problems: tuple[Problem, ...]) -> tuple[Problem, ...]:
+    return tuple(sorted(set(problems)))
+
+
+def check_application_instance(
+    instance: ApplicationInstance, old: ApplicationInstance | None = None, settings: AdmissionSettings = _DEFAULTS
+) -> tuple[Problem, ...]:
+    """Every rule of RES-1 and RES-7 that `instance` breaks, as new or as successor of `old`; sorted by path."""
+    return _unique(tuple(_application_instance(instance, old, settings)))
+
+
+def _application_instance(
+    instance: ApplicationInstance, old: ApplicationInstance | None, settings: AdmissionSettings
+) -> Iterator[Problem]:
+    spec, meta = instance.spec, instance.metadata
+    yield from check(spec, old.spec if old else None, "spec")
+    yield from _name(meta)
+    if spec.release and spec.release.namespace != meta.namespace:
+        yield Problem("spec.release.namespace", f"must equal metadata.namespace ({meta.namespace})")
+    if spec.chart and spec.chart.url.startswith("http://") and not settings.allow_http:
+        yield Problem("spec.chart.url", "must start with https://; http:// is not allowed by the settings")
+    if spec.values and spec.values.inline is not None:
+        yield from _size(spec.values.inline, settings.max_inline_bytes, "spec.values.inline")
+        yield from _inline_secrets(spec.values.inline, "spec.values.inline")
+
+
+def check_operation(
+    operation: Operation, old: Operation | None = None, settings: AdmissionSettings = _DEFAULTS
+) -> tuple[Problem, ...]:
+    """Every rule of RES-2 that `operation` breaks, as new or as successor of `old`; sorted by path.
+
+    A values patch is values, so RES-7 holds for it too. The parameters' schema is the template's (OPS-2).
+    """
+    return _unique(tuple(_operation(operation, old, settings)))
+
+
+def _operation(operation: Operation, old: Operation | None, settings: AdmissionSettings) -> Iterator[Problem]:
+    spec = operation.spec
+    yield from check(attrs.evolve(operation, status=type(operation.status)()), old)
+    yield from _name(operation.metadata)
+    if spec.parameters is not None:
+        yield from _size(spec.parameters, settings.max_parameters_bytes, "spec.parameters")
+        if spec.engine is Engine.HELM:
+            yield from _inline_secrets(spec.parameters.get("valuesPatch"), "spec.parameters.valuesPatch")
+
+
+def _name(meta: ObjectMeta) -> Iterator[Problem]:
+    # An object that asks for a generated name has none yet.
+    rules = {"maxLength": 253, "pattern": DNS_SUBDOMAIN} if meta.name else {}
+    yield from (Problem("metadata.name", message) for message in violations(meta.name, rules))
+
+
+def _size(value: Any, limit: int, path: str) -> Iterator[Problem]:
+    if (size := len(canonical_json(value))) > limit:
+        yield Problem(path, f"must have at most {limit} bytes as JSON, not {size}")
+
+
+def _inline_secrets(values: Any, path: str) -> Iterator[Problem]:
+    for where in find_secret_material(values, path):
+        yield Problem(where, f"holds secret material: use a Secret by secretRef, or the placeholder {PLACEHOLDER}")
+
+
+def check_gate(meta: ObjectMeta, namespace: Manifest | None, cluster_id: str) -> tuple[Problem, ...]:
+    """Why the operator of `cluster_id` must not act on an object with `meta` in `namespace` (RES-5, PULL-10)."""
+    return tuple(sorted(_gate(meta, namespace, cluster_id)))
+
+
+def _gate(meta: ObjectMeta, namespace: Manifest | None, cluster_id: str) -> Iterator[Problem]:
+    if not namespace_is_gated(namespace):
+        yield Problem(
+            "metadata.namespace", f"{meta.namespace!r} is not labelled {NAMESPACE_GATE}={NAMESPACE_GATE_VALUE}"
+        )
+    if not is_managed(meta):
+        yield Problem(join("metadata.labels", MANAGED_BY), f"must be {MANAGED_BY_VALUE}")
+    if (given := cluster_id_of(meta)) != cluster_id:
+        yield Problem(join("metadata.labels", CLUSTER_ID), f"must be {cluster_id}, not {given or 'absent'}")
