@@ -5,7 +5,7 @@ the wire, read with `dig` and compared by content (`design.md`: manifests are pl
 """
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, TypeAlias
 
 import attrs
@@ -87,12 +87,11 @@ def content_hash(value: Json) -> str:
 def dig(value: Json, *path: str | int) -> Json:
     """Value at `path`, or None where any step is missing or of another shape. Never raises."""
     for step in path:
-        if isinstance(step, int):
-            if not isinstance(value, Sequence) or isinstance(value, str) or not -len(value) <= step < len(value):
-                return None
-            value = value[step]
-        elif isinstance(value, Mapping):
+        # What comes off the wire is a dict: asking for that first spares the slow check of the abstract class.
+        if type(value) is dict or isinstance(value, Mapping):
             value = value.get(step)
+        elif isinstance(step, int) and isinstance(value, list) and -len(value) <= step < len(value):
+            value = value[step]
         else:
             return None
     return value
@@ -101,7 +100,7 @@ def dig(value: Json, *path: str | int) -> Json:
 def metadata(manifest: Manifest) -> Mapping[str, Any]:
     """The object's metadata; an empty mapping where it has none."""
     meta = manifest.get("metadata")
-    return meta if isinstance(meta, Mapping) else {}
+    return meta if type(meta) is dict or isinstance(meta, Mapping) else {}
 
 
 def ref_of(manifest: Manifest, kind: Kind) -> ObjectRef:

@@ -5,7 +5,7 @@ The first barrier that stands is the one that is named. A barrier never changes 
 
 import attrs
 
-from vworkspace_core.kinds.admission import admit_application_instance
+from vworkspace_core.kinds.admission import check_application_instance
 from vworkspace_core.kinds.application_instance import ApplicationInstance, ChartSource, Mode
 from vworkspace_core.kinds.labels import (
     CLUSTER_ID,
@@ -88,7 +88,7 @@ def _gate(source: ApplicationInstance, observed: Observed) -> Barrier | None:
 
 
 def _invalid(source: ApplicationInstance, settings: Settings) -> Barrier | None:
-    problems = admit_application_instance(source, settings.admission)
+    problems = check_application_instance(source, settings=settings.admission)
     if not problems:
         return None
     return Barrier(Reason.VALIDATION_FAILED, "; ".join(str(problem) for problem in problems), stalled=True)

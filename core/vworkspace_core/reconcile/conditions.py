@@ -31,7 +31,7 @@ Previous = Mapping[str, Condition]
 
 def safe(message: str) -> str:
     """A foreign message as it may be shown: redacted, and cut at 1 KiB of UTF-8."""
-    clean = redact(message)
+    clean = str(redact(message))
     if len(clean) * 4 <= LONGEST_MESSAGE:
         return clean
     return clean.encode()[:LONGEST_MESSAGE].decode(errors="ignore")

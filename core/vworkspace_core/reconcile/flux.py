@@ -78,8 +78,8 @@ def condition(manifest: Manifest | None, kind: str) -> Mapping[str, Any]:
     found = dig(manifest, "status", "conditions")
     if isinstance(found, list):
         for candidate in found:
-            if isinstance(candidate, Mapping) and candidate.get("type") == kind:
-                return candidate
+            if dig(candidate, "type") == kind:
+                return candidate  # type: ignore[no-any-return]
     return {}
 
 
