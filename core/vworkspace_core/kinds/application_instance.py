@@ -231,7 +231,7 @@ def _absent_when_placeholder(name: str) -> CelRule:
 
 @attrs.frozen
 class ApplicationInstanceSpec:
-    """Intent."""
+    """Which application is wanted, from which chart, with which values."""
 
     CEL_RULES: ClassVar[tuple[CelRule, ...]] = (
         _needed_when_managed("chart"),
@@ -322,7 +322,7 @@ class ApplicationInstanceStatus:
 
 @attrs.frozen
 class ApplicationInstance:
-    """The whole object, as read from the API server."""
+    """An application that exists in this namespace, from this chart, with these values."""
 
     metadata: ObjectMeta
     spec: ApplicationInstanceSpec

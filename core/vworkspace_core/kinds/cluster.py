@@ -47,7 +47,7 @@ class PolicySpec:
 
 @attrs.frozen
 class ClusterSpec:
-    """Intent."""
+    """Which control plane this cluster belongs to, and what it admits from there."""
 
     cluster_id: str = schema_field(
         "Id of this cluster at the control plane; a label value.",
@@ -91,7 +91,7 @@ class ClusterStatus:
 
 @attrs.frozen
 class Cluster:
-    """The whole object, as read from the API server."""
+    """The operator's own posture towards its control plane."""
 
     metadata: ObjectMeta
     spec: ClusterSpec

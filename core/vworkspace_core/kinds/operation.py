@@ -88,7 +88,7 @@ class Approvals:
 
 @attrs.frozen
 class OperationSpec:
-    """Intent."""
+    """Which action is wanted, on which application, by which engine."""
 
     target_ref: TargetRef = schema_field(
         "The ApplicationInstance in the same namespace; immutable.", rules=[immutable()]
@@ -148,7 +148,7 @@ class OperationStatus:
 
 @attrs.frozen
 class Operation:
-    """The whole object, as read from the API server."""
+    """One day-2 action on an application: a backup, a restore, an upgrade, a command."""
 
     CEL_RULES: ClassVar[tuple[CelRule, ...]] = (
         CelRule(

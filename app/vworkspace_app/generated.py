@@ -1,0 +1,32 @@
+"""Files of the repository that are generated from the core: the CRDs and the page about conditions.
+
+`python -m vworkspace_app.generated ROOT` writes them below ROOT; a test compares (RES-4, RES-6).
+"""
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from vworkspace_app.documents import Format, dump
+from vworkspace_core.kinds.crd import crd_manifests
+from vworkspace_core.kinds.vocabulary import markdown
+
+__all__ = ["generated_files", "main"]
+
+
+def generated_files() -> Mapping[str, str]:
+    """Text of every generated file by its path in the repository."""
+    crds = {f"manifests/crds/{crd['metadata']['name']}.yaml": dump([crd], Format.YAML) for crd in crd_manifests()}
+    return {**crds, "docs/conditions.md": markdown()}
+
+
+def main(root: Path) -> None:
+    """Write every generated file below `root`."""
+    for name, text in generated_files().items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1] if len(sys.argv) > 1 else "."))
