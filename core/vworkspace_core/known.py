@@ -5,6 +5,7 @@ from typing import Final
 from vworkspace_core.manifest import Kind
 
 __all__ = [
+    "ALL_KINDS",
     "APPLICATION_INSTANCE",
     "CLUSTER",
     "CONFIG_MAP",
@@ -19,6 +20,7 @@ __all__ = [
     "OPERATION",
     "OWN_KINDS",
     "SECRET",
+    "known_kind",
 ]
 
 APPLICATION_INSTANCE: Final = Kind("apps.vworkspace.io", "v1alpha1", "ApplicationInstance", "applicationinstances")
@@ -41,3 +43,23 @@ CUSTOM_RESOURCE_DEFINITION: Final = Kind(
 
 OWN_KINDS: Final = (APPLICATION_INSTANCE, OPERATION, CLUSTER)
 """The kinds this project defines; their CRDs are generated from the attrs classes (RES-6)."""
+
+ALL_KINDS: Final = (
+    *OWN_KINDS,
+    HELM_RELEASE,
+    OCI_REPOSITORY,
+    HELM_REPOSITORY,
+    HELM_CHART,
+    NAMESPACE,
+    CONFIG_MAP,
+    SECRET,
+    EVENT,
+    LEASE,
+    CUSTOM_RESOURCE_DEFINITION,
+)
+"""Every kind above."""
+
+
+def known_kind(api_version: str, kind: str) -> Kind | None:
+    """The kind of that apiVersion and name, or None for one that the operator has nothing to do with."""
+    return next((known for known in ALL_KINDS if known.api_version == api_version and known.kind == kind), None)

@@ -1,0 +1,51 @@
+# Each target works from a clean clone with Python 3.11 and nothing else.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+.PHONY: help setup demo test test-pure lint types contracts check manifests docs bench clean
+
+help:  ## list the targets
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/ —/'
+
+$(VENV)/.operator: pyproject.toml
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[operator]'
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.operator
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --group dev
+	@touch $@
+
+setup: $(VENV)/.dev  ## create .venv with everything
+
+demo: $(VENV)/.operator  ## set up and run the main job, end to end, over real HTTP
+	@$(BIN)/vworkspace-operator demo
+
+test: $(VENV)/.dev  ## set up and run the tests
+	@$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+test-pure:  ## prove that core and in-memory fake stand alone: tests/property with nothing else installed
+	@scripts/test-pure $(PYTHON)
+
+lint: $(VENV)/.dev  ## formatting and lint
+	@$(BIN)/ruff format --check .
+	@$(BIN)/ruff check .
+
+types: $(VENV)/.dev  ## mypy, strict
+	@$(BIN)/mypy
+
+contracts: $(VENV)/.dev  ## the hexagon's import contracts
+	@$(BIN)/lint-imports
+
+check: lint types contracts test  ## everything that is to be green
+
+manifests: $(VENV)/.operator  ## write the generated CRDs to manifests/crds
+	@$(BIN)/python -m vworkspace_app.generate manifests/crds docs
+
+bench: $(VENV)/.operator  ## the numbers, with the machine they were measured on
+	@$(BIN)/python bench/run.py
+
+clean:  ## remove what the targets made
+	@rm -rf $(VENV) .venv-pure .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -1,0 +1,173 @@
+"""The commands and their options (`design.md`, Command line). Each does its work in `vworkspace_app.commands`.
+
+Imports of the commands are local: `manifests` must not wait for a web server to load.
+"""
+
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import App, Parameter
+
+from vworkspace_app import VERSION
+from vworkspace_app.documents import Format
+
+__all__ = ["app"]
+
+app = App(
+    name="vworkspace-operator",
+    help="Odoo's intent becomes running Flux releases: the operator, its embedded servers, and its offline tools.",
+    version=VERSION,
+    help_format="markdown",
+)
+
+Listen = Annotated[str, Parameter(help="HOST:PORT; port 0 takes a free one.")]
+
+
+@app.command
+def run(
+    *,
+    kubeconfig: Annotated[Path | None, Parameter(help="Kubeconfig; in a cluster its service account.")] = None,
+    control_plane_url: Annotated[str, Parameter(help="Base URL of the control plane.")] = "",
+    cluster_id: Annotated[str, Parameter(help="Id of this cluster in the control plane.")] = "",
+    token_file: Annotated[Path | None, Parameter(help="File with the agent's bearer token.")] = None,
+    namespace: Annotated[
+        str, Parameter(help="The operator's own namespace, where the credentials Secret lies.")
+    ] = "vworkspace-system",
+    workers: Annotated[int, Parameter(help="Objects reconciled at the same time.")] = 4,
+    interval: Annotated[str, Parameter(help="Interval of the Flux objects, a Go duration.")] = "5m",
+    timeout: Annotated[str, Parameter(help="Timeout of Helm actions, a Go duration.")] = "5m",
+    drift_detection: Annotated[str, Parameter(help="enabled, warn or disabled.")] = "warn",
+    service_account: Annotated[str, Parameter(help="Service account that Flux impersonates by default.")] = "",
+    allow_http: Annotated[bool, Parameter(help="Admit chart repositories over plain http://.")] = False,
+    wait: Annotated[int, Parameter(help="Seconds of a long poll, at most 300.")] = 30,
+    log_level: Annotated[str, Parameter(help="debug, info, warning or error.")] = "info",
+) -> None:
+    """Run the operator: reconcile this cluster and pull jobs from the control plane.
+
+    Example, outside a cluster; inside one, `vworkspace-operator run` alone takes the service account and the
+    Secret `vworkspace-agent-credentials`:
+
+        vworkspace-operator run --kubeconfig kc --control-plane-url https://odoo.example.com --cluster-id prod-1 --token-file t
+    """
+    from vworkspace_app.commands.run import RunSettings, run_operator
+
+    run_operator(
+        RunSettings(
+            kubeconfig=kubeconfig,
+            control_plane_url=control_plane_url,
+            cluster_id=cluster_id,
+            token_file=token_file,
+            namespace=namespace,
+            workers=workers,
+            interval=interval,
+            timeout=timeout,
+            drift_detection=drift_detection,
+            service_account=service_account,
+            allow_http=allow_http,
+            wait=wait,
+            log_level=log_level,
+        )
+    )
+
+
+@app.command
+def demo(
+    *,
+    keep: Annotated[bool, Parameter(help="Leave both servers up and print a kubeconfig path.", negative="")] = False,
+    plain: Annotated[bool, Parameter(help="Plain lines, also on a terminal.", negative="")] = False,
+    payloads: Annotated[bool, Parameter(help="Show what was sent and stored.")] = True,
+) -> int:
+    """Watch an intent travel from the control plane through the operator to Flux and back, over real HTTP.
+
+    Exit status 0 says that everything shown was also checked. Examples:
+
+        vworkspace-operator demo
+        vworkspace-operator demo --keep
+    """
+    from vworkspace_app.commands.demo import run_demo
+
+    return run_demo(keep=keep, plain=plain, payloads=payloads)
+
+
+@app.command
+def plan(
+    *files: Annotated[str, Parameter(name="FILE", help="YAML files; `-` is standard input.")],
+    cluster_id: Annotated[str, Parameter(help="This cluster's id; default: the object's label.")] = "",
+    now: Annotated[str, Parameter(help="The time to decide at (RFC 3339); default: the present.")] = "",
+    missing: Annotated[
+        list[str] | None,
+        Parameter(help="A kind whose CRD is not installed, such as HelmRelease; repeatable.", negative=""),
+    ] = None,
+    output: Annotated[Format, Parameter(name=("--output", "-o"), help="yaml or json.")] = Format.YAML,
+) -> None:
+    """Print what the operator would do for one object, given what is observed; nothing is contacted.
+
+    The files hold one ApplicationInstance and any number of observed objects, in any order. Examples:
+
+        vworkspace-operator plan instance.yaml
+        vworkspace-operator plan instance.yaml observed.yaml -o json
+        vworkspace-operator plan - < everything.yaml
+    """
+    from vworkspace_app.commands.plan import PlanRequest
+    from vworkspace_app.commands.plan import plan as decide
+
+    request = PlanRequest(files=files, cluster_id=cluster_id, now=now, missing=missing or (), output=output)
+    print(decide(request), end="")
+
+
+@app.command
+def cluster(
+    *,
+    listen: Listen = "127.0.0.1:0",
+    kubeconfig_out: Annotated[Path | None, Parameter(help="Write a kubeconfig for it there.")] = None,
+    crds: Annotated[
+        list[Path] | None, Parameter(help="Folder or file with CRDs to install; repeatable.", negative="")
+    ] = None,
+    simulate: Annotated[str, Parameter(help="Downstream controllers to simulate, by comma: flux; or all.")] = "",
+) -> None:
+    """Serve the embedded Kubernetes API server; prints `ready <url>` when it serves.
+
+    Examples:
+
+        vworkspace-operator cluster --kubeconfig-out /tmp/kc --crds manifests/crds --simulate flux
+        vworkspace-operator cluster --listen 127.0.0.1:8001
+    """
+    from vworkspace_app.commands.cluster import run_cluster
+
+    run_cluster(listen=listen, kubeconfig_out=kubeconfig_out, crds=crds or [], simulate=simulate)
+
+
+@app.command
+def control_plane(
+    *,
+    cluster_id: Annotated[str, Parameter(help="The cluster whose agent may connect.")],
+    token: Annotated[str, Parameter(help="The agent's bearer token.", env_var="VWORKSPACE_TOKEN")],
+    admin_token: Annotated[str, Parameter(help="Token of the admin API.", env_var="VWORKSPACE_ADMIN_TOKEN")],
+    listen: Listen = "127.0.0.1:0",
+) -> None:
+    """Serve the embedded control plane; prints `ready <url>` when it serves.
+
+    Example:
+
+        vworkspace-operator control-plane --listen 127.0.0.1:8069 --cluster-id prod-1 --token T --admin-token A
+    """
+    from vworkspace_app.commands.control_plane import run_control_plane
+
+    run_control_plane(listen=listen, cluster_id=cluster_id, token=token, admin_token=admin_token)
+
+
+@app.command
+def manifests(
+    *,
+    crds_only: Annotated[bool, Parameter(help="Only the CustomResourceDefinitions.", negative="")] = False,
+    output: Annotated[Format, Parameter(name=("--output", "-o"), help="yaml or json.")] = Format.YAML,
+) -> None:
+    """Print what is to be installed, as YAML for `kubectl apply -f -`.
+
+    Example:
+
+        vworkspace-operator manifests --crds-only | kubectl apply --server-side -f -
+    """
+    from vworkspace_app.commands.manifests import render_manifests
+
+    print(render_manifests(crds_only=crds_only, output=output), end="")
