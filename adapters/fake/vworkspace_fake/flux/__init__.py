@@ -1,0 +1,33 @@
+"""A simulated Flux: source-controller and helm-controller that write what the real ones write (RUN-9)."""
+
+from vworkspace_fake.flux.behaviour import (
+    Action,
+    ChartHook,
+    FluxBehaviour,
+    Outcome,
+    OutcomeKind,
+    PullStage,
+    ReleaseRule,
+    SourceFault,
+    SourceOutcome,
+    SourceRule,
+)
+from vworkspace_fake.flux.helm_storage import Workload
+from vworkspace_fake.flux.run import run
+from vworkspace_fake.flux.simulator import FluxSimulator
+
+__all__ = [
+    "Action",
+    "ChartHook",
+    "FluxBehaviour",
+    "FluxSimulator",
+    "Outcome",
+    "OutcomeKind",
+    "PullStage",
+    "ReleaseRule",
+    "SourceFault",
+    "SourceOutcome",
+    "SourceRule",
+    "Workload",
+    "run",
+]

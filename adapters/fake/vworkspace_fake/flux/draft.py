@@ -1,0 +1,136 @@
+"""The working copy of an object during one pass of a controller."""
+
+import copy
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from vworkspace_core.manifest import Kind, Manifest, ObjectRef, dig, metadata, ref_of
+from vworkspace_fake.flux.conditions import (
+    READY,
+    RECONCILING,
+    STALLED,
+    condition,
+    conditions_of,
+    with_condition,
+    without_condition,
+)
+from vworkspace_fake.flux.durations import rfc3339
+from vworkspace_fake.flux.effects import Patch, Sleep, Step
+
+__all__ = ["FINALIZER", "REQUESTED_AT", "Draft"]
+
+FINALIZER = "finalizers.fluxcd.io"
+"""The finalizer of both controllers, on HelmReleases and on sources alike."""
+
+REQUESTED_AT = "reconcile.fluxcd.io/requestedAt"
+
+
+class Draft:
+    """One object as a pass changes it; owns the pass's clock.
+
+    The spec stays what it was when the pass began: a controller busy with an upgrade does not see later
+    changes. `patch` writes what changed since the last patch.
+    """
+
+    def __init__(self, manifest: Manifest, kind: Kind, field_manager: str, now: datetime) -> None:
+        self.object: dict[str, Any] = copy.deepcopy(dict(manifest))
+        self.ref: ObjectRef = ref_of(manifest, kind)
+        self.now = now
+        self._field_manager = field_manager
+        self._before: dict[str, Any] = copy.deepcopy(self.object)
+
+    @property
+    def generation(self) -> int:
+        """Generation of the spec this pass works on."""
+        return int(dig(self.object, "metadata", "generation") or 0)
+
+    @property
+    def spec(self) -> Mapping[str, Any]:
+        """The spec this pass works on."""
+        spec = self.object.get("spec")
+        return spec if isinstance(spec, Mapping) else {}
+
+    @property
+    def status(self) -> dict[str, Any]:
+        """The status, to be changed in place."""
+        status: dict[str, Any] = self.object.setdefault("status", {})
+        return status
+
+    @property
+    def annotations(self) -> Mapping[str, str]:
+        """The object's annotations."""
+        found = metadata(self.object).get("annotations")
+        return found if isinstance(found, Mapping) else {}
+
+    @property
+    def deleting(self) -> bool:
+        """Whether the object has a deletion timestamp."""
+        return bool(metadata(self.object).get("deletionTimestamp"))
+
+    @property
+    def has_finalizer(self) -> bool:
+        """Whether Flux's finalizer is on the object."""
+        return FINALIZER in (metadata(self.object).get("finalizers") or ())
+
+    def add_finalizer(self) -> None:
+        """Put Flux's finalizer on."""
+        meta = self.object["metadata"]
+        meta["finalizers"] = [*(meta.get("finalizers") or ()), FINALIZER]
+
+    def remove_finalizer(self) -> None:
+        """Take Flux's finalizer off."""
+        meta = self.object["metadata"]
+        meta["finalizers"] = [item for item in meta.get("finalizers") or () if item != FINALIZER]
+
+    def mark(self, type_: str, status: str, reason: str, message: str) -> None:
+        """Set a condition for this pass's generation."""
+        new = {"type": type_, "status": status, "reason": reason, "message": message}
+        self.status["conditions"] = with_condition(
+            conditions_of(self.object), new, generation=self.generation, now=self.now
+        )
+
+    def unmark(self, type_: str) -> None:
+        """Remove a condition."""
+        if condition(self.object, type_) is not None:
+            self.status["conditions"] = without_condition(conditions_of(self.object), type_)
+
+    def mark_reconciling(self, reason: str, message: str) -> None:
+        """Reconciling=True, which takes Stalled away."""
+        self.unmark(STALLED)
+        self.mark(RECONCILING, "True", reason, message)
+
+    def mark_stalled(self, reason: str, message: str) -> None:
+        """Stalled=True, which takes Reconciling away."""
+        self.unmark(RECONCILING)
+        self.mark(STALLED, "True", reason, message)
+
+    def progress(self, message: str, *, drift: bool) -> None:
+        """Reconciling=True; Ready=Unknown too when the artifact is out of date or was never ready."""
+        self.mark_reconciling("Progressing", message)
+        ready = condition(self.object, READY)
+        if drift or ready is None or ready["status"] == "Unknown":
+            self.mark(READY, "Unknown", "Progressing", message)
+
+    def handle_request(self) -> None:
+        """Echo the token of a manual request in the status."""
+        token = self.annotations.get(REQUESTED_AT)
+        if token is not None:
+            self.status["lastHandledReconcileAt"] = token
+
+    def timestamp(self) -> str:
+        """Now, as it goes into a status."""
+        return rfc3339(self.now)
+
+    def sleep(self, seconds: float) -> Step[None]:
+        """Be busy for a while."""
+        if seconds > 0:
+            self.now = yield Sleep(seconds)
+
+    def patch(self, *, observed: bool = False) -> Step[None]:
+        """Write what changed since the last patch; `observed` also advances `status.observedGeneration`."""
+        if observed and "status" in self.object:
+            self.status["observedGeneration"] = self.generation
+        before, self._before = self._before, copy.deepcopy(self.object)
+        if before != self._before:
+            yield Patch(self.ref, self._field_manager, before, self._before, self.now)

@@ -1,0 +1,229 @@
+"""helm-controller: one pass over a HelmRelease.
+
+What misleads naive readers of its status is kept with care (facts 6.3, 6.4, 7.7): Reconciling=True at the
+start of every pass while Ready stays True; `observedGeneration` that does not advance while waiting or
+retrying; conditions written before the rest of the status; a new chart of an OCI source without a new
+generation; failures of the previous request that stay until the next attempt begins.
+"""
+
+from datetime import datetime
+from typing import Final
+
+from vworkspace_core.known import HELM_CHART, HELM_RELEASE
+from vworkspace_core.manifest import Manifest, ObjectRef, dig
+from vworkspace_fake.flux.conditions import READY, condition
+from vworkspace_fake.flux.draft import REQUESTED_AT, Draft
+from vworkspace_fake.flux.effects import (
+    ApplyChild,
+    Done,
+    Failed,
+    Remove,
+    Requeue,
+    Step,
+    Terminal,
+    Verdict,
+    Waiting,
+    can_impersonate,
+)
+from vworkspace_fake.flux.helm_inputs import (
+    Refused,
+    compose_values,
+    find_source,
+    load_chart,
+    source_problem,
+    unready_dependency,
+)
+from vworkspace_fake.flux.helm_release import release
+from vworkspace_fake.flux.helm_removal import uninstall
+from vworkspace_fake.flux.helm_request import Chart, Request, Values
+from vworkspace_fake.flux.helm_spec import HelmSpec
+
+__all__ = ["HELM_CONTROLLER", "reconcile_helm_release"]
+
+HELM_CONTROLLER: Final = "helm-controller"
+"""Field manager of everything helm-controller writes."""
+
+FORCE_AT: Final = "reconcile.fluxcd.io/forceAt"
+RESET_AT: Final = "reconcile.fluxcd.io/resetAt"
+
+_COUNTERS: Final = ("failures", "installFailures", "upgradeFailures")
+_RECOVERING: Final = "reconciliation in progress"
+
+
+def reconcile_helm_release(
+    manifest: Manifest, now: datetime, *, dependency_requeue: float = 30.0, ready_stuck_unknown: bool = False
+) -> Step[Verdict]:
+    """One pass over a HelmRelease. `dependency_requeue`: seconds until a missing source is looked at again."""
+    draft = Draft(manifest, HELM_RELEASE, HELM_CONTROLLER, now)
+    spec = HelmSpec.of(manifest)
+    verdict = yield from _pass(draft, spec, dependency_requeue, ready_stuck_unknown)
+    draft.handle_request()
+    # Neither waiting nor an error nor an immediate requeue counts as having observed the generation.
+    yield from draft.patch(observed=isinstance(verdict, Done | Terminal))
+    return verdict
+
+
+def _pass(draft: Draft, spec: HelmSpec, dependency_requeue: float, ready_stuck_unknown: bool) -> Step[Verdict]:
+    if draft.deleting:
+        return (yield from _delete(draft, spec))
+    if not draft.has_finalizer:
+        draft.add_finalizer()
+        return Requeue()
+    if draft.spec.get("suspend"):
+        return Done()
+    yield from _keep_chart_object(draft, spec)
+    draft.mark_reconciling("Progressing", "Fulfilling prerequisites")
+    yield from draft.patch()
+    prepared = yield from _prepare(draft, spec, dependency_requeue)
+    if not isinstance(prepared, Request):
+        return prepared
+    if _target_changed(prepared):
+        return (yield from _reinstall(draft, spec))
+    forced = _begin_attempt(prepared)
+    return (yield from release(prepared, forced=forced, ready_stuck_unknown=ready_stuck_unknown))
+
+
+def _prepare(draft: Draft, spec: HelmSpec, dependency_requeue: float) -> "Step[Request | Verdict]":
+    problem = yield from unready_dependency(draft, spec)
+    if problem:
+        draft.mark(READY, "False", "DependencyNotReady", problem)
+        return Waiting(dependency_requeue)
+    source = yield from find_source(draft, spec)
+    if isinstance(source, Refused):
+        draft.mark(READY, "False", "ArtifactFailed", source.message)
+        return Failed(source.message)
+    problem = source_problem(source)
+    if problem:
+        draft.mark(READY, "False", "SourceNotReady", problem)
+        return Waiting(dependency_requeue)
+    values = yield from compose_values(draft, spec)
+    if isinstance(values, Refused):
+        draft.mark(READY, "False", "ValuesError", values.message)
+        return Failed(values.message)
+    _recover(draft)
+    return Request(draft, spec, load_chart(source), values)
+
+
+def _recover(draft: Draft) -> None:
+    """Everything needed is there: a failure that said otherwise is over."""
+    reason = (condition(draft.object, READY) or {}).get("reason")
+    if reason in ("DependencyNotReady", "ArtifactFailed", "SourceNotReady", "ValuesError"):
+        draft.mark(READY, "Unknown", "Progressing", _RECOVERING)
+
+
+def _target_changed(request: Request) -> bool:
+    status, spec = request.draft.status, request.spec
+    if not status.get("storageNamespace") or not request.history:
+        return False
+    entry = request.history[0]
+    installed = (status["storageNamespace"], entry["namespace"], entry["name"])
+    if installed != (spec.storage_namespace, spec.release_namespace, spec.stored_name):
+        return True
+    reinstall = dig(spec.raw, "upgrade", "chartNameChangeStrategy") == "Reinstall"
+    return reinstall and bool(entry["chartName"] != request.chart.name)
+
+
+def _reinstall(draft: Draft, spec: HelmSpec) -> Step[Verdict]:
+    error = yield from uninstall(draft, spec)
+    if error:
+        return Failed(error)
+    for field in ("history", "storageNamespace", *_COUNTERS):
+        draft.status.pop(field, None)
+    return Requeue()
+
+
+def _begin_attempt(request: Request) -> bool:
+    """Record what is attempted; whether a forced release was asked for."""
+    draft, chart, values = request.draft, request.chart, request.values
+    draft.status["storageNamespace"] = request.spec.storage_namespace
+    reset = _token(draft, RESET_AT, "lastHandledResetAt")
+    if _asks_for_something_new(draft, chart, values) or reset:
+        for counter in _COUNTERS:
+            draft.status.pop(counter, None)
+    draft.status["lastAttemptedGeneration"] = draft.generation
+    draft.status["lastAttemptedRevision"] = chart.version
+    draft.status["lastAttemptedConfigDigest"] = values.digest
+    draft.status.pop("lastAttemptedRevisionDigest", None)
+    if chart.oci_digest:
+        draft.status["lastAttemptedRevisionDigest"] = chart.oci_digest
+    return _token(draft, FORCE_AT, "lastHandledForceAt")
+
+
+def _asks_for_something_new(draft: Draft, chart: Chart, values: Values) -> bool:
+    attempted = tuple(
+        draft.status.get(field)
+        for field in ("lastAttemptedGeneration", "lastAttemptedRevision", "lastAttemptedConfigDigest")
+    )
+    return attempted != (draft.generation, chart.version, values.digest)
+
+
+def _token(draft: Draft, annotation: str, handled: str) -> bool:
+    """Whether that annotation asks for something now: its token must be the one of requestedAt, and new."""
+    token = draft.annotations.get(annotation)
+    if token is None:
+        return False
+    seen, draft.status[handled] = draft.status.get(handled), token
+    requested = draft.annotations.get(REQUESTED_AT)
+    return token == requested and token not in (seen, draft.status.get("lastHandledReconcileAt"))
+
+
+def _keep_chart_object(draft: Draft, spec: HelmSpec) -> Step[None]:
+    """Make, move or remove the HelmChart that `spec.chart` stands for."""
+    template = dig(draft.spec, "chart")
+    namespace = str(dig(template, "spec", "sourceRef", "namespace") or spec.namespace)
+    wanted = f"{namespace}/{spec.chart_object}" if template else ""
+    known = str(draft.status.get("helmChart", ""))
+    if known and known != wanted:
+        yield from _drop_chart_object(draft)
+    if not template:
+        return
+    yield ApplyChild(HELM_CHART, _chart_manifest(draft, spec, namespace), HELM_CONTROLLER)
+    draft.status["helmChart"] = wanted
+
+
+def _chart_manifest(draft: Draft, spec: HelmSpec, namespace: str) -> Manifest:
+    asked = dig(draft.spec, "chart", "spec") or {}
+    meta = dig(draft.spec, "chart", "metadata") or {}
+    manifest = HELM_CHART.manifest(spec.chart_object, namespace)
+    owner = {"helm.toolkit.fluxcd.io/name": spec.name, "helm.toolkit.fluxcd.io/namespace": spec.namespace}
+    manifest["metadata"]["labels"] = {**meta.get("labels", {}), **owner}
+    if meta.get("annotations"):
+        manifest["metadata"]["annotations"] = dict(meta["annotations"])
+    manifest["spec"] = {
+        "chart": asked.get("chart"),
+        "interval": asked.get("interval") or spec.raw["interval"],
+        "reconcileStrategy": asked.get("reconcileStrategy", "ChartVersion"),
+        "sourceRef": {key: dig(asked, "sourceRef", key) for key in ("kind", "name")},
+        "version": asked.get("version", "*"),
+    }
+    return manifest
+
+
+def _drop_chart_object(draft: Draft) -> Step[None]:
+    namespace, _, name = str(draft.status.pop("helmChart")).partition("/")
+    yield Remove(ObjectRef(HELM_CHART, namespace, name))
+
+
+def _delete(draft: Draft, spec: HelmSpec) -> Step[Verdict]:
+    """Uninstall and let go. A suspended HelmRelease lets go without the uninstall: its workload stays."""
+    if not draft.spec.get("suspend"):
+        error = yield from _uninstall_for_good(draft, spec)
+        if error:
+            return Failed(error)
+        if draft.status.get("helmChart"):
+            yield from _drop_chart_object(draft)
+    draft.remove_finalizer()
+    return Done()
+
+
+def _uninstall_for_good(draft: Draft, spec: HelmSpec) -> Step[str]:
+    account = draft.spec.get("serviceAccountName")
+    if not draft.status.get("storageNamespace"):
+        return ""
+    if account and not (yield from can_impersonate(spec.namespace, str(account))):
+        return ""
+    error = yield from uninstall(draft, spec)
+    if not error:
+        draft.status.pop("history", None)
+        draft.status.pop("storageNamespace", None)
+    return error

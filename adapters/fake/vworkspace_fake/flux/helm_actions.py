@@ -1,0 +1,189 @@
+"""The Helm actions of helm-controller: what each leaves in Helm's storage, in the history and in the conditions.
+
+Every action returns the error that makes the pass be retried at once, or an empty text: a failure that
+Helm stored is no such error, it is counted and dealt with by the next decision of the same pass.
+"""
+
+import attrs
+
+from vworkspace_fake.flux.behaviour import Action, ActionAnswer
+from vworkspace_fake.flux.conditions import RELEASED, REMEDIATED, TEST_SUCCESS
+from vworkspace_fake.flux.durations import go_duration
+from vworkspace_fake.flux.effects import Step, StoreReleases, decide
+from vworkspace_fake.flux.helm_request import Request, summarize_release
+from vworkspace_fake.flux.helm_spec import remediation_for
+from vworkspace_fake.flux.history import full_name, observe, previous, record, versioned_chart
+from vworkspace_fake.flux.storage import Release, ReleaseStatus, last_release, prune, replace
+
+__all__ = ["count_failure", "install", "rollback", "run_test", "upgrade"]
+
+
+def install(request: Request) -> Step[str]:
+    """Install the chart. Forgets the history of any release before."""
+    request.set_history([])
+    return (yield from _release(request, Action.INSTALL, None))
+
+
+def upgrade(request: Request) -> Step[str]:
+    """Upgrade the release to the wanted chart and values."""
+    releases = yield from request.load()
+    return (yield from _release(request, Action.UPGRADE, _base(releases)))
+
+
+def _base(releases: tuple[Release, ...]) -> Release | None:
+    deployed = [item for item in releases if item.status is ReleaseStatus.DEPLOYED]
+    return last_release(deployed) or last_release(releases)
+
+
+def _release(request: Request, action: Action, base: Release | None) -> Step[str]:
+    draft = request.draft
+    draft.status["lastAttemptedReleaseAction"] = action.value
+    draft.unmark(TEST_SUCCESS)
+    draft.unmark(REMEDIATED)
+    outcome = yield from decide(action, request.target, request.spec.timeout(action))
+    started = draft.now
+    if outcome.stores_release:
+        yield from _perform(request, action, outcome, base)
+    else:
+        yield from draft.sleep(outcome.seconds)
+    draft.status["lastAttemptedReleaseActionDuration"] = go_duration((draft.now - started).total_seconds())
+    _conclude(request, action, outcome)
+    summarize_release(draft, request.spec)
+    return "" if outcome.stores_release else outcome.error
+
+
+def _perform(request: Request, action: Action, outcome: ActionAnswer, base: Release | None) -> Step[None]:
+    draft, spec = request.draft, request.spec
+    releases = prune((yield from request.load()), spec.max_history)
+    newest = last_release(releases)
+    pending = ReleaseStatus.PENDING_INSTALL if action is Action.INSTALL else ReleaseStatus.PENDING_UPGRADE
+    release = Release(
+        name=spec.stored_name,
+        namespace=spec.release_namespace,
+        version=newest.version + 1 if newest else 1,
+        status=pending,
+        chart_name=request.chart.name,
+        chart_version=request.chart.version,
+        config=request.values.inline,
+        config_digest=request.values.digest,
+        first_deployed=base.first_deployed if base else draft.now,
+        last_deployed=draft.now,
+        description="Initial install underway" if base is None else "Preparing upgrade",
+        hooks=outcome.hooks,
+    )
+    yield StoreReleases(draft.status["storageNamespace"], spec.stored_name, replace(releases, release), draft.ref)
+    yield from draft.sleep(outcome.seconds)
+    changed = _ended(release, action, outcome, base)
+    yield from request.store(*changed)
+    _take_inventory(request)
+    request.set_history(record(request.history, *changed, action=action.value, oci_digest=request.chart.oci_digest))
+
+
+def _ended(release: Release, action: Action, outcome: ActionAnswer, base: Release | None) -> tuple[Release, ...]:
+    if outcome.error:
+        text = f'Release "{release.name}" failed: {outcome.error}'
+        return (release.with_status(ReleaseStatus.FAILED, text),)
+    done = release.with_status(ReleaseStatus.DEPLOYED, f"{action.value.capitalize()} complete")
+    return (done,) if base is None else (done, base.with_status(ReleaseStatus.SUPERSEDED))
+
+
+def _take_inventory(request: Request) -> None:
+    name = f"{request.spec.release_namespace}_{request.spec.stored_name}"
+    request.draft.status["inventory"] = {
+        "entries": [{"id": f"{name}__Service", "v": "v1"}, {"id": f"{name}_apps_Deployment", "v": "v1"}]
+    }
+
+
+def count_failure(request: Request) -> None:
+    """One more failed action of any kind."""
+    request.draft.status["failures"] = int(request.draft.status.get("failures", 0)) + 1
+
+
+def _conclude(request: Request, action: Action, outcome: ActionAnswer) -> None:
+    draft, name = request.draft, action.value.capitalize()
+    if not outcome.error:
+        entry = request.history[0]
+        text = f"Helm {action.value} succeeded for release {full_name(entry)} with chart {versioned_chart(entry)}"
+        draft.mark(RELEASED, "True", f"{name}Succeeded", text)
+        _await_tests(request)
+        return
+    count_failure(request)
+    place = f"{request.spec.release_namespace}/{request.spec.release_name}"
+    chart = f"{request.chart.name}@{request.chart.version}"
+    text = f"Helm {action.value} failed for release {place} with chart {chart}: {outcome.error}"
+    draft.mark(RELEASED, "False", f"{name}Failed", text)
+    if outcome.stores_release:
+        counter = remediation_for(request.spec, action).counter
+        draft.status[counter] = int(draft.status.get(counter, 0)) + 1
+
+
+def _await_tests(request: Request) -> None:
+    if request.spec.tests_enabled:
+        entry = request.history[0]
+        text = f"Helm release {full_name(entry)} with chart {versioned_chart(entry)} is awaiting tests"
+        request.draft.mark(TEST_SUCCESS, "Unknown", "AwaitingTests", text)
+
+
+def run_test(request: Request) -> Step[str]:
+    """Run the chart's tests. Failures count against the retries unless they are ignored."""
+    draft, entry = request.draft, request.history[0]
+    outcome = yield from decide(Action.TEST, request.target, request.spec.timeout(Action.TEST))
+    yield from draft.sleep(outcome.seconds)
+    what = f"release {full_name(entry)} with chart {versioned_chart(entry)}"
+    hooks = {}
+    if outcome.error:
+        times = {"lastStarted": draft.timestamp(), "lastCompleted": draft.timestamp()}
+        hooks = {f"{entry['name']}-test": {**times, "phase": "Failed"}}
+    request.set_history([{**entry, "testHooks": hooks}, *request.history[1:]])
+    if outcome.error:
+        count_failure(request)
+        draft.mark(TEST_SUCCESS, "False", "TestFailed", f"Helm test failed for {what}: {outcome.error}")
+        _count_failed_test(request)
+    else:
+        draft.mark(TEST_SUCCESS, "True", "TestSucceeded", f"Helm test succeeded for {what}: no test hooks")
+    summarize_release(draft, request.spec)
+    return ""
+
+
+def _count_failed_test(request: Request) -> None:
+    status = request.draft.status
+    remediation = remediation_for(request.spec, Action(status["lastAttemptedReleaseAction"]))
+    if not remediation.ignore_test_failures:
+        status[remediation.counter] = remediation.failures(status) + 1
+
+
+def rollback(request: Request) -> Step[str]:
+    """Go back to the previous success as a new revision. Success is Remediated=True, and Ready=False."""
+    draft = request.draft
+    target = previous(request.history, ignore_tests=remediation_for(request.spec, Action.UPGRADE).ignore_test_failures)
+    if target is None:
+        raise AssertionError("the decision to roll back checked its target")
+    outcome = yield from decide(Action.ROLLBACK, request.target, request.spec.timeout(Action.ROLLBACK))
+    releases = yield from request.load()
+    current, goal = releases[-1], next(item for item in releases if item.version == target["version"])
+    fresh = attrs.evolve(
+        goal,
+        version=current.version + 1,
+        status=ReleaseStatus.PENDING_ROLLBACK,
+        first_deployed=current.first_deployed,
+        last_deployed=draft.now,
+        description=f"Rollback to {goal.version}",
+    )
+    yield from request.store(fresh)
+    request.set_history(observe(request.history, fresh, ""))
+    yield from draft.sleep(outcome.seconds)
+    what = f"Helm rollback to previous release {full_name(target)} with chart {versioned_chart(target)}"
+    if not outcome.error:
+        old = [item for item in releases if item.status is ReleaseStatus.DEPLOYED]
+        changed = [item.with_status(ReleaseStatus.SUPERSEDED) for item in old]
+        changed.append(fresh.with_status(ReleaseStatus.DEPLOYED))
+        draft.mark(REMEDIATED, "True", "RollbackSucceeded", f"{what} succeeded")
+    else:
+        changed = [current, fresh.with_status(ReleaseStatus.FAILED, f"Rollback failed: {outcome.error}")]
+        count_failure(request)
+        draft.mark(REMEDIATED, "False", "RollbackFailed", f"{what} failed: {outcome.error}")
+    yield from request.store(*changed)
+    for item in changed:
+        request.set_history(observe(request.history, item, "rollback"))
+    summarize_release(draft, request.spec)
+    return ""

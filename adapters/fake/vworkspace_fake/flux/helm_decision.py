@@ -1,0 +1,218 @@
+"""What state a release is in, and which action follows from it."""
+
+from collections.abc import Sequence
+from enum import Enum, StrEnum, auto
+from typing import TypeAlias, assert_never
+
+import attrs
+
+from vworkspace_fake.flux.behaviour import Action
+from vworkspace_fake.flux.conditions import DRIFTED, RELEASED, REMEDIATED, condition, status_of
+from vworkspace_fake.flux.effects import Step, find_drift
+from vworkspace_fake.flux.helm_request import Request, summarize_release
+from vworkspace_fake.flux.helm_spec import active_remediation, active_retry_interval, remediation_for
+from vworkspace_fake.flux.history import full_name, has_failed_test, previous, tested, truncate, versioned_chart
+from vworkspace_fake.flux.storage import Release, ReleaseStatus, last_release
+
+__all__ = ["Next", "Nothing", "Observed", "ReleaseState", "Stop", "choose", "determine"]
+
+
+class ReleaseState(Enum):
+    """A release compared with what its HelmRelease asks for."""
+
+    ABSENT = auto()
+    UNMANAGED = auto()
+    LOCKED = auto()
+    FAILED = auto()
+    OUT_OF_SYNC = auto()
+    UNTESTED = auto()
+    DRIFTED = auto()
+    IN_SYNC = auto()
+    UNKNOWN = auto()
+
+
+@attrs.frozen
+class Observed:
+    """A state, with the resources that drifted, and what to say if it is unknown."""
+
+    state: ReleaseState
+    drift: Sequence[str] = ()
+    reason: str = ""
+
+
+class Next(StrEnum):
+    """The next action, by the name it has in Flux's messages."""
+
+    INSTALL = "install"
+    UPGRADE = "upgrade"
+    TEST = "test"
+    ROLLBACK = "rollback"
+    UNINSTALL = "uninstall"
+    UNLOCK = "unlock"
+    CORRECT_DRIFT = "correct cluster drift"
+
+
+@attrs.frozen
+class Nothing:
+    """Everything is as asked for."""
+
+
+@attrs.frozen
+class Stop:
+    """No action is left that may be tried: the HelmRelease stalls, or in an unknown state errs."""
+
+    reason: str
+    message: str
+
+
+_Choice: TypeAlias = Next | Nothing | Stop
+
+
+def determine(request: Request) -> Step[Observed]:
+    """Compare Helm's storage with the HelmRelease."""
+    newest = last_release((yield from request.load()))
+    state = ReleaseState.ABSENT if newest is None else _stored_state(request, newest)
+    if state is ReleaseState.IN_SYNC:
+        return (yield from _deployed_state(request))
+    status = "" if newest is None else newest.status
+    return Observed(state, reason=f"unable to determine state for release with status '{status}'")
+
+
+def _stored_state(request: Request, newest: Release) -> ReleaseState:
+    if newest.status.pending:
+        return ReleaseState.LOCKED
+    match newest.status:
+        case ReleaseStatus.UNINSTALLED:
+            return ReleaseState.ABSENT
+        case _ if not request.history or request.history[0]["digest"] != newest.digest:
+            return ReleaseState.UNMANAGED
+        case ReleaseStatus.FAILED:
+            return ReleaseState.FAILED
+        case ReleaseStatus.DEPLOYED:
+            return ReleaseState.OUT_OF_SYNC if _differs(request, newest) else ReleaseState.IN_SYNC
+        case _:
+            return ReleaseState.UNKNOWN
+
+
+def _differs(request: Request, release: Release) -> bool:
+    wanted = (request.chart.name, request.chart.version, request.values.digest)
+    return wanted != (release.chart_name, release.chart_version, release.config_digest)
+
+
+def _deployed_state(request: Request) -> Step[Observed]:
+    entry, spec = request.history[0], request.spec
+    if spec.tests_enabled:
+        if not tested(entry):
+            return Observed(ReleaseState.UNTESTED)
+        remediation = active_remediation(spec, request.draft.status)
+        if remediation and not remediation.ignore_test_failures and has_failed_test(entry):
+            return Observed(ReleaseState.FAILED)
+    if spec.drift_mode in ("enabled", "warn"):
+        drift = yield from find_drift(request.draft.ref)
+        if drift:
+            return Observed(ReleaseState.DRIFTED, drift)
+    return Observed(ReleaseState.IN_SYNC)
+
+
+def choose(request: Request, observed: Observed, *, forced: bool) -> _Choice:
+    """The next action; changes conditions and history only where Flux does so while it decides."""
+    match observed.state:
+        case ReleaseState.IN_SYNC:
+            return _in_sync(request, forced)
+        case ReleaseState.LOCKED:
+            return Next.UNLOCK
+        case ReleaseState.ABSENT:
+            return _unless_exhausted(request, Action.INSTALL, Next.INSTALL, forced)
+        case ReleaseState.UNMANAGED:
+            request.set_history([])
+            return Next.UPGRADE
+        case ReleaseState.OUT_OF_SYNC:
+            return _unless_exhausted(request, Action.UPGRADE, Next.UPGRADE, forced)
+        case ReleaseState.DRIFTED:
+            return _drifted(request, observed.drift)
+        case ReleaseState.UNTESTED:
+            _forget_remediation(request)
+            return Next.TEST
+        case ReleaseState.FAILED:
+            return _failed(request, forced)
+        case ReleaseState.UNKNOWN:
+            return Stop("StateError", f"Could not determine release state: {observed.reason}")
+        case _:
+            assert_never(observed.state)
+
+
+def _unless_exhausted(request: Request, action: Action, following: Next, forced: bool) -> _Choice:
+    if remediation_for(request.spec, action).exhausted(request.draft.status) and not forced:
+        return _exhausted(request)
+    return following
+
+
+def _exhausted(request: Request) -> Stop:
+    status = request.draft.status
+    remediation = active_remediation(request.spec, status)
+    count = remediation.failures(status) if remediation else 0
+    return Stop("RetriesExceeded", f"Failed to {status.get('lastAttemptedReleaseAction')} after {count} attempt(s)")
+
+
+def _in_sync(request: Request, forced: bool) -> _Choice:
+    draft, spec = request.draft, request.spec
+    if active_retry_interval(spec, draft.status) is None:
+        remediation = active_remediation(spec, draft.status)
+        ignore = remediation.ignore_test_failures if remediation else spec.ignores_test_failures
+        request.set_history(truncate(request.history, ignore_tests=ignore))
+    if forced:
+        return Next.UPGRADE
+    _forget_remediation(request)
+    _confirm_release(request)
+    if spec.drift_mode in ("enabled", "warn"):
+        draft.mark(DRIFTED, "False", "NoDriftDetected", "No drift detected against the cluster state")
+    return Nothing()
+
+
+def _forget_remediation(request: Request) -> None:
+    """The rolled-back release is the wanted one by now: Remediated turns into a success."""
+    draft = request.draft
+    if status_of(draft.object, REMEDIATED) == "True":
+        draft.unmark(REMEDIATED)
+        draft.mark(RELEASED, "True", "UpgradeSucceeded", _success(request, "upgrade"))
+
+
+def _confirm_release(request: Request) -> None:
+    """A failure that something else cured: the release is in sync although the last action failed."""
+    draft = request.draft
+    reason = (condition(draft.object, RELEASED) or {}).get("reason")
+    for action in ("install", "upgrade"):
+        if reason == f"{action.capitalize()}Failed":
+            draft.mark(RELEASED, "True", f"{action.capitalize()}Succeeded", _success(request, action))
+            summarize_release(draft, request.spec)
+
+
+def _success(request: Request, action: str) -> str:
+    entry = request.history[0]
+    return f"Helm {action} succeeded for release {full_name(entry)} with chart {versioned_chart(entry)}"
+
+
+def _drifted(request: Request, drift: Sequence[str]) -> _Choice:
+    lines = "\n".join(f"{name} changed (0 additions, 1 changes, 0 removals)" for name in drift)
+    release = full_name(request.history[0])
+    text = f"Cluster state of release {release} has drifted from the desired state:\n{lines}"
+    request.draft.mark(DRIFTED, "True", "DriftDetected", text)
+    return Next.CORRECT_DRIFT if request.spec.drift_mode == "enabled" else Nothing()
+
+
+def _failed(request: Request, forced: bool) -> _Choice:
+    status = request.draft.status
+    remediation = active_remediation(request.spec, status)
+    retrying = active_retry_interval(request.spec, status) is not None
+    if retrying or remediation is None or remediation.failures(status) <= 0 or forced:
+        return Next.UPGRADE
+    if remediation.exhausted(status) and not remediation.remediate_last_failure:
+        return _exhausted(request)
+    ignore = remediation.ignore_test_failures
+    request.set_history(truncate(request.history, ignore_tests=ignore))
+    if remediation.strategy == "uninstall":
+        return Next.UNINSTALL
+    if previous(request.history, ignore_tests=ignore) is None:
+        text = "missing target release for rollback: cannot remediate failed release"
+        return Stop("MissingRollbackTarget", f"Failed to perform remediation: {text}")
+    return Next.ROLLBACK

@@ -1,0 +1,126 @@
+"""What a release is made of: the chart from its source, the values from Secrets, ConfigMaps and the spec."""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
+
+import attrs
+
+from vworkspace_core.known import CONFIG_MAP, HELM_CHART, HELM_RELEASE, OCI_REPOSITORY, SECRET
+from vworkspace_core.manifest import Kind, Manifest, ObjectRef, canonical_json, dig, metadata
+from vworkspace_fake.flux.artifacts import not_found
+from vworkspace_fake.flux.conditions import READY, STALLED, condition, is_stalled, status_of
+from vworkspace_fake.flux.draft import Draft
+from vworkspace_fake.flux.effects import Step, read
+from vworkspace_fake.flux.helm_request import Chart, Values
+from vworkspace_fake.flux.helm_spec import HelmSpec
+from vworkspace_fake.flux.versions import chart_version_of_tag, with_digest_metadata
+
+__all__ = ["Refused", "compose_values", "find_source", "load_chart", "source_problem", "unready_dependency"]
+
+
+@attrs.frozen
+class Refused:
+    """Why an input is not to be had, in Flux's words."""
+
+    message: str
+
+
+_FoundSource: TypeAlias = Manifest | Refused
+_ComposedValues: TypeAlias = Values | Refused
+
+
+def find_source(draft: Draft, spec: HelmSpec) -> Step[_FoundSource]:
+    """The OCIRepository or HelmChart that the chart comes from."""
+    reference = dig(draft.spec, "chartRef")
+    if reference:
+        kind = OCI_REPOSITORY if reference.get("kind") == "OCIRepository" else HELM_CHART
+        ref = ObjectRef(kind, str(reference.get("namespace") or spec.namespace), str(reference.get("name")))
+    else:
+        namespace, _, name = str(draft.status.get("helmChart", "")).partition("/")
+        ref = ObjectRef(HELM_CHART, namespace, name)
+    found = yield from read(ref)
+    if found is None:
+        return Refused(f"could not get Source object: {not_found(ref.kind, ref.name)}")
+    return {"kind": ref.kind.kind, **found}
+
+
+def source_problem(source: Manifest) -> str:
+    """Why the source does not count as ready; empty when it does.
+
+    Ready itself is not asked: a source whose registry is gone still serves the artifact it has
+    (facts 6.4). A suspended source counts too, with its old artifact.
+    """
+    meta = metadata(source)
+    subject = f"{source['kind']} '{meta.get('namespace')}/{meta.get('name')}' is not ready: "
+    if dig(source, "status", "observedGeneration") != meta.get("generation"):
+        ready = condition(source, READY) or {}
+        if status_of(source, READY) == "False":
+            return subject + str(ready.get("message"))
+        return subject + "latest generation of object has not been reconciled"
+    if is_stalled(source):
+        return subject + str((condition(source, STALLED) or {}).get("message"))
+    return "" if dig(source, "status", "artifact") else subject + "does not have an artifact"
+
+
+def load_chart(source: Manifest) -> Chart:
+    """The chart in the source's artifact. With an OCI source its build metadata becomes the digest's (facts 7.7)."""
+    revision = str(dig(source, "status", "artifact", "revision"))
+    if source["kind"] == "HelmChart":
+        return Chart(str(dig(source, "status", "observedChartName")), revision, revision)
+    tag, _, digest = revision.rpartition("@")
+    own = chart_version_of_tag(tag)
+    name = str(dig(source, "spec", "url") or "").rpartition("/")[2]
+    return Chart(name, with_digest_metadata(own, digest), own, digest)
+
+
+def compose_values(draft: Draft, spec: HelmSpec) -> Step[_ComposedValues]:
+    """Values of all references and the inline ones. Referenced content is not parsed: it only moves the digest."""
+    inline = dig(draft.spec, "values")
+    inline = inline if isinstance(inline, Mapping) else {}
+    parts: list[Any] = []
+    for reference in draft.spec.get("valuesFrom") or ():
+        content = yield from _referenced(spec, reference)
+        if isinstance(content, Refused):
+            return content
+        if content is not None:
+            parts.append([reference.get("targetPath", ""), content])
+    return Values(inline, _digest(parts, inline))
+
+
+def _digest(parts: Sequence[Any], inline: Mapping[str, Any]) -> str:
+    text = b""
+    if parts or inline:
+        text = canonical_json([parts, inline] if parts else inline)
+    return "sha256:" + hashlib.sha256(text).hexdigest()
+
+
+def _referenced(spec: HelmSpec, reference: Mapping[str, Any]) -> Step[str | Refused | None]:
+    kind = _CONFIG_KINDS[str(reference.get("kind"))]
+    name, key = str(reference.get("name")), str(reference.get("valuesKey") or "values.yaml")
+    found = yield from read(ObjectRef(kind, spec.namespace, name))
+    content = dig(found, "data", key)
+    if content is not None:
+        return str(content)
+    if reference.get("optional"):
+        return None
+    reason = f'{kind.plural} "{name}" not found' if found is None else "key not found"
+    subject = f"{kind.kind} chart values reference '{spec.namespace}/{name}' with key '{key}'"
+    return Refused(f"could not resolve {subject}: {reason}")
+
+
+_CONFIG_KINDS: Mapping[str, Kind] = {"Secret": SECRET, "ConfigMap": CONFIG_MAP}
+
+
+def unready_dependency(draft: Draft, spec: HelmSpec) -> Step[str]:
+    """The first HelmRelease of `dependsOn` that is not ready, in Flux's words; empty when all are."""
+    for dependency in draft.spec.get("dependsOn") or ():
+        place = str(dependency.get("namespace") or spec.namespace), str(dependency.get("name"))
+        found = yield from read(ObjectRef(HELM_RELEASE, *place))
+        if found is None:
+            missing = not_found(HELM_RELEASE, place[1])
+            return f"unable to get '{'/'.join(place)}' dependency: {missing}"
+        current = dig(found, "status", "observedGeneration") == metadata(found).get("generation")
+        if not current or status_of(found, READY) != "True":
+            return f"dependency '{'/'.join(place)}' is not ready"
+    return ""

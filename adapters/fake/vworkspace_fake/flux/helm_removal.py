@@ -1,0 +1,94 @@
+"""Taking a release away, and freeing one that a crash left locked."""
+
+from vworkspace_fake.flux.behaviour import Action, ActionAnswer, Target
+from vworkspace_fake.flux.conditions import RELEASED, REMEDIATED
+from vworkspace_fake.flux.draft import Draft
+from vworkspace_fake.flux.effects import Step, StoreReleases, decide, load_releases
+from vworkspace_fake.flux.helm_actions import count_failure
+from vworkspace_fake.flux.helm_request import Request, summarize_release
+from vworkspace_fake.flux.helm_spec import HelmSpec
+from vworkspace_fake.flux.history import Snapshot, full_name, observe, versioned_chart
+from vworkspace_fake.flux.storage import Release, ReleaseStatus, last_release, replace
+
+__all__ = ["uninstall", "uninstall_remediation", "unlock"]
+
+
+def uninstall(draft: Draft, spec: HelmSpec) -> Step[str]:
+    """Uninstall what `status.history` says is installed; the error when that failed, else empty.
+
+    Works on the status alone: the spec may name another release by now. A release that is gone already
+    counts as uninstalled. A HelmRelease that never installed anything has nothing to do.
+    """
+    history: list[Snapshot] = list(draft.status.get("history") or ())
+    if not history:
+        summarize_release(draft, spec)
+        return ""
+    releases = yield from load_releases(draft.status["storageNamespace"], history[0]["name"])
+    if not releases:
+        text = f"Release {full_name(history[0])} was not found, assuming it is uninstalled"
+        draft.mark(RELEASED, "False", "UninstallSucceeded", text)
+        summarize_release(draft, spec)
+        return ""
+    answer = yield from _remove(draft, spec, releases, "uninstall")
+    entry = draft.status["history"][0]
+    what = f"for release {full_name(entry)} with chart {versioned_chart(entry)}"
+    if answer.error:
+        draft.status["failures"] = int(draft.status.get("failures", 0)) + 1
+        draft.mark(RELEASED, "False", "UninstallFailed", f"Helm uninstall failed {what}: {answer.error}")
+    else:
+        draft.status.pop("inventory", None)
+        draft.mark(RELEASED, "False", "UninstallSucceeded", f"Helm uninstall succeeded {what}")
+    summarize_release(draft, spec)
+    return answer.error
+
+
+def uninstall_remediation(request: Request) -> Step[str]:
+    """Uninstall a failed release so that the next attempt starts afresh. Ready keeps the failure."""
+    draft = request.draft
+    answer = yield from _remove(draft, request.spec, (yield from request.load()), "uninstall-remediation")
+    entry = request.history[0]
+    what = f"Helm uninstall remediation for release {full_name(entry)} with chart {versioned_chart(entry)}"
+    if answer.error:
+        count_failure(request)
+        draft.mark(REMEDIATED, "False", "UninstallFailed", f"{what} failed: {answer.error}")
+    else:
+        draft.mark(REMEDIATED, "True", "UninstallSucceeded", f"{what} succeeded")
+    return ""
+
+
+def _remove(draft: Draft, spec: HelmSpec, releases: tuple[Release, ...], action: str) -> Step[ActionAnswer]:
+    newest = releases[-1]
+    namespace = draft.status["storageNamespace"]
+    target = Target(newest.namespace, newest.name, newest.chart_name, newest.chart_version.partition("+")[0])
+    answer = yield from decide(Action.UNINSTALL, target, spec.timeout(Action.UNINSTALL))
+    leaving = newest.with_status(ReleaseStatus.UNINSTALLING, "Deletion in progress (or silently failed)", draft.now)
+    yield StoreReleases(namespace, newest.name, replace(releases, leaving), draft.ref)
+    draft.status["history"] = observe(draft.status["history"], leaving, action)
+    yield from draft.sleep(answer.seconds)
+    if answer.error:
+        return answer
+    left: tuple[Release, ...] = ()
+    if spec.keep_history:
+        # Only a kept record ever reads `uninstalled`; a purged one was last seen `uninstalling`.
+        gone = leaving.with_status(ReleaseStatus.UNINSTALLED, "Uninstallation complete")
+        left = replace(releases, gone)
+        draft.status["history"] = observe(draft.status["history"], gone, action)
+    yield StoreReleases(namespace, newest.name, left, draft.ref)
+    return answer
+
+
+def unlock(request: Request) -> Step[str]:
+    """Declare a release failed that a crash left pending."""
+    newest = last_release((yield from request.load()))
+    if newest is None or not newest.status.pending:
+        return ""
+    freed = newest.with_status(ReleaseStatus.FAILED, f"Release unlocked from stale '{newest.status}' state")
+    yield from request.store(freed)
+    known = {entry["version"]: entry for entry in request.history}
+    if freed.version in known:
+        request.set_history(observe(request.history, freed, known[freed.version].get("action", "")))
+    what = f"{freed.namespace}/{freed.name}.v{freed.version} with chart {freed.chart_name}@{freed.chart_version}"
+    text = f"Unlocked Helm release {what} in {newest.status} state"
+    request.draft.mark(RELEASED, "False", "PendingRelease", text)
+    summarize_release(request.draft, request.spec)
+    return ""

@@ -1,0 +1,108 @@
+"""What one pass over a HelmRelease works on, and the summary that becomes its Ready condition."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+
+from vworkspace_fake.flux.behaviour import Target
+from vworkspace_fake.flux.conditions import (
+    READY,
+    RELEASED,
+    REMEDIATED,
+    STALLED,
+    TEST_SUCCESS,
+    Condition,
+    conditions_of,
+)
+from vworkspace_fake.flux.draft import Draft
+from vworkspace_fake.flux.effects import Step, StoreReleases, load_releases
+from vworkspace_fake.flux.helm_spec import HelmSpec
+from vworkspace_fake.flux.history import Snapshot
+from vworkspace_fake.flux.storage import Release, replace
+
+__all__ = ["Chart", "Request", "Values", "summarize_release"]
+
+
+@attrs.frozen
+class Chart:
+    """A loaded chart. `version` carries the digest of an OCI source, `own_version` is the chart's."""
+
+    name: str
+    version: str
+    own_version: str
+    oci_digest: str = ""
+
+
+@attrs.frozen
+class Values:
+    """Composed values: the inline ones, and the digest over everything they are made of."""
+
+    inline: Mapping[str, Any]
+    digest: str
+
+
+@attrs.frozen
+class Request:
+    """One HelmRelease with the chart and the values it asks for."""
+
+    draft: Draft
+    spec: HelmSpec
+    chart: Chart
+    values: Values
+
+    @property
+    def target(self) -> Target:
+        """What a Helm action of this request works on."""
+        return Target(self.spec.release_namespace, self.spec.stored_name, self.chart.name, self.chart.own_version)
+
+    @property
+    def history(self) -> list[Snapshot]:
+        """`status.history`, newest first."""
+        return list(self.draft.status.get("history") or ())
+
+    def set_history(self, history: list[Snapshot]) -> None:
+        """Replace `status.history`."""
+        if history:
+            self.draft.status["history"] = sorted(history, key=lambda entry: -int(entry["version"]))
+        else:
+            self.draft.status.pop("history", None)
+
+    def load(self) -> Step[tuple[Release, ...]]:
+        """Helm's storage of this release."""
+        return (yield from load_releases(self.draft.status["storageNamespace"], self.spec.stored_name))
+
+    def store(self, *changed: Release) -> Step[None]:
+        """Write releases to Helm's storage."""
+        releases = replace((yield from self.load()), *changed)
+        yield StoreReleases(self.draft.status["storageNamespace"], self.spec.stored_name, releases, self.draft.ref)
+
+
+def summarize_release(draft: Draft, spec: HelmSpec) -> None:
+    """Copy the winner of Remediated, TestSuccess and Released to Ready, latest generation first.
+
+    Remediated makes Ready False even when the remediation succeeded (facts 6.3). Without any of the
+    three, whatever condition comes first is copied, Ready itself included: that is how a lost Released
+    leaves Ready=Unknown for good (helm-controller#1409).
+    """
+    scope = [REMEDIATED, TEST_SUCCESS, RELEASED]
+    if not spec.tests_enabled:
+        draft.unmark(TEST_SUCCESS)
+    if not spec.tests_enabled or spec.ignores_test_failures:
+        scope.remove(TEST_SUCCESS)
+    conditions = conditions_of(draft.object)
+    if not conditions:
+        return
+    winner = _winner(conditions, scope)
+    status = "False" if winner["type"] == REMEDIATED else str(winner["status"])
+    if status == "True":
+        draft.unmark(STALLED)
+    draft.mark(READY, status, str(winner["reason"]), str(winner["message"]))
+
+
+def _winner(conditions: "list[Condition] | Any", scope: list[str]) -> Condition:
+    ranked = [item for item in conditions if item["type"] in scope]
+    if not ranked:
+        first: Condition = conditions[0]
+        return first
+    return min(ranked, key=lambda item: (-int(item.get("observedGeneration", 0)), scope.index(item["type"])))

@@ -1,0 +1,143 @@
+"""The spec of a HelmRelease as helm-controller reads it, with its defaults (facts 6.1)."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import attrs
+
+from vworkspace_core.manifest import Manifest, dig, metadata
+from vworkspace_fake.flux.behaviour import Action
+from vworkspace_fake.flux.durations import parse_duration
+from vworkspace_fake.flux.versions import short_release_name
+
+__all__ = ["HelmSpec", "Remediation", "active_remediation", "active_retry_interval", "remediation_for"]
+
+_DEFAULT_TIMEOUT: Final = 300.0
+_DEFAULT_HISTORY: Final = 5
+_DEFAULT_RETRY_INTERVAL: Final = 300.0
+
+
+@attrs.frozen
+class Remediation:
+    """What follows a failed install or upgrade. `retries` below zero means for ever."""
+
+    retries: int
+    remediate_last_failure: bool
+    strategy: str
+    ignore_test_failures: bool
+    counter: str
+
+    def failures(self, status: Mapping[str, Any]) -> int:
+        """Failures counted against the retries so far."""
+        return int(status.get(self.counter, 0))
+
+    def exhausted(self, status: Mapping[str, Any]) -> bool:
+        """Whether no retries remain."""
+        return 0 <= self.retries < self.failures(status)
+
+
+@attrs.frozen
+class HelmSpec:
+    """Names and settings of one HelmRelease, defaults applied."""
+
+    raw: Mapping[str, Any]
+    namespace: str
+    name: str
+
+    @classmethod
+    def of(cls, manifest: Manifest) -> "HelmSpec":
+        """Read the spec of a HelmRelease."""
+        meta = metadata(manifest)
+        spec = manifest.get("spec")
+        return cls(spec if isinstance(spec, Mapping) else {}, str(meta.get("namespace", "")), str(meta.get("name", "")))
+
+    @property
+    def release_name(self) -> str:
+        """Name as messages show it: `releaseName`, else `[targetNamespace-]name`."""
+        target = self.raw.get("targetNamespace")
+        return str(self.raw.get("releaseName") or (f"{target}-{self.name}" if target else self.name))
+
+    @property
+    def stored_name(self) -> str:
+        """Name of the Helm release: `release_name` cut to what Helm allows."""
+        return short_release_name(self.release_name)
+
+    @property
+    def release_namespace(self) -> str:
+        """Namespace the release goes into."""
+        return str(self.raw.get("targetNamespace") or self.namespace)
+
+    @property
+    def storage_namespace(self) -> str:
+        """Namespace Helm keeps its records in."""
+        return str(self.raw.get("storageNamespace") or self.namespace)
+
+    @property
+    def chart_object(self) -> str:
+        """Name of the HelmChart made of `spec.chart`."""
+        return f"{self.namespace}-{self.name}"
+
+    @property
+    def interval(self) -> float:
+        """Seconds between two passes when nothing happens."""
+        return parse_duration(str(self.raw["interval"]))
+
+    @property
+    def max_history(self) -> int:
+        """Revisions Helm keeps, 0 for all."""
+        return int(self.raw.get("maxHistory", _DEFAULT_HISTORY))
+
+    @property
+    def keep_history(self) -> bool:
+        """Whether an uninstall leaves its record behind."""
+        return bool(dig(self.raw, "uninstall", "keepHistory"))
+
+    @property
+    def tests_enabled(self) -> bool:
+        """Whether Helm tests run after a release action."""
+        return bool(dig(self.raw, "test", "enable"))
+
+    @property
+    def ignores_test_failures(self) -> bool:
+        """Whether failed tests count for nothing."""
+        return bool(dig(self.raw, "test", "ignoreFailures"))
+
+    @property
+    def drift_mode(self) -> str:
+        """`enabled`, `warn` or `disabled`."""
+        return str(dig(self.raw, "driftDetection", "mode") or "disabled")
+
+    def timeout(self, action: Action) -> float:
+        """Seconds an action may take."""
+        text = dig(self.raw, action.value, "timeout") or self.raw.get("timeout")
+        return parse_duration(str(text)) if text else _DEFAULT_TIMEOUT
+
+
+def remediation_for(spec: HelmSpec, action: Action) -> Remediation:
+    """The remediation configured for an install or an upgrade."""
+    given = dig(spec.raw, action.value, "remediation") or {}
+    retries = int(given.get("retries", 0))
+    upgrade = action is Action.UPGRADE
+    return Remediation(
+        retries=retries,
+        remediate_last_failure=bool(given.get("remediateLastFailure", upgrade and retries > 0)),
+        strategy=str(given.get("strategy", "rollback")) if upgrade else "uninstall",
+        ignore_test_failures=bool(given.get("ignoreTestFailures", spec.ignores_test_failures)),
+        counter="upgradeFailures" if upgrade else "installFailures",
+    )
+
+
+def active_remediation(spec: HelmSpec, status: Mapping[str, Any]) -> Remediation | None:
+    """The remediation of the last attempted action, None before any."""
+    action = status.get("lastAttemptedReleaseAction")
+    return remediation_for(spec, Action(action)) if action else None
+
+
+def active_retry_interval(spec: HelmSpec, status: Mapping[str, Any]) -> float | None:
+    """Seconds between retries when the last attempted action's strategy is RetryOnFailure, else None."""
+    action = status.get("lastAttemptedReleaseAction")
+    strategy = (dig(spec.raw, action, "strategy") if action else None) or {}
+    if strategy.get("name") != "RetryOnFailure":
+        return None
+    text = strategy.get("retryInterval")
+    return parse_duration(str(text)) if text else _DEFAULT_RETRY_INTERVAL

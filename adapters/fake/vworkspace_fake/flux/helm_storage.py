@@ -1,0 +1,103 @@
+"""Helm's storage for all releases: in memory, mirrored into Secrets when the behaviour says so."""
+
+from collections.abc import Iterable, Sequence
+
+import attrs
+
+from vworkspace_core.errors import AlreadyExists, KindMissing, NotFound
+from vworkspace_core.known import SECRET
+from vworkspace_core.manifest import ObjectRef, metadata
+from vworkspace_core.ports import KubeApi, PatchType
+from vworkspace_fake.flux.storage import (
+    Release,
+    ReleaseStatus,
+    last_release,
+    release_from_secret,
+    release_secret,
+    secret_name,
+)
+
+__all__ = ["HelmStorage", "Workload"]
+
+_GONE = (ReleaseStatus.UNINSTALLED, ReleaseStatus.UNINSTALLING)
+_MANAGER = "helm-controller"
+
+
+@attrs.frozen
+class Workload:
+    """What a Helm release runs in the cluster, and the HelmRelease that installed it."""
+
+    namespace: str
+    release: str
+    chart: str
+    version: str
+    owner: ObjectRef
+
+
+class HelmStorage:
+    """Helm's records by storage namespace and release name; the only owner of them.
+
+    With Secrets, a name that is not known yet is looked up there first, so that a simulator that was
+    started again knows what is installed.
+    """
+
+    def __init__(self, api: KubeApi) -> None:
+        self._api = api
+        self._releases: dict[tuple[str, str], tuple[Release, ...]] = {}
+        self._owners: dict[tuple[str, str], ObjectRef] = {}
+
+    async def load(self, namespace: str, name: str, *, secrets: bool) -> tuple[Release, ...]:
+        """The releases of a name, oldest first."""
+        key = (namespace, name)
+        if key not in self._releases and secrets:
+            self._releases[key] = await self._from_secrets(namespace, name)
+        return self._releases.get(key, ())
+
+    async def store(
+        self, namespace: str, name: str, releases: Sequence[Release], owner: ObjectRef, *, secrets: bool
+    ) -> None:
+        """Replace the releases of a name."""
+        before = self._releases.get((namespace, name), ())
+        self._releases[namespace, name] = tuple(releases)
+        self._owners[namespace, name] = owner
+        if secrets:
+            await self._mirror(namespace, before, releases)
+
+    def workloads(self) -> Sequence[Workload]:
+        """Everything that is installed, whoever still knows of it."""
+        return tuple(self._workloads())
+
+    def _workloads(self) -> Iterable[Workload]:
+        for key, releases in sorted(self._releases.items()):
+            newest = last_release(releases)
+            running = [item for item in releases if item.status is ReleaseStatus.DEPLOYED] or releases[-1:]
+            if newest is not None and newest.status not in _GONE:
+                item = running[-1]
+                yield Workload(item.namespace, item.name, item.chart_name, item.chart_version, self._owners[key])
+
+    async def _from_secrets(self, namespace: str, name: str) -> tuple[Release, ...]:
+        try:
+            page = await self._api.list(SECRET, namespace=namespace, label_selector=f"owner=helm,name={name}")
+        except KindMissing:
+            return ()
+        return tuple(sorted((release_from_secret(item) for item in page.items), key=lambda item: item.version))
+
+    async def _mirror(self, namespace: str, before: Sequence[Release], after: Sequence[Release]) -> None:
+        known = {item.version: item for item in before}
+        for release in after:
+            if known.pop(release.version, None) != release:
+                await self._write(namespace, release)
+        for release in known.values():
+            try:
+                await self._api.delete(ObjectRef(SECRET, namespace, secret_name(release)))
+            except NotFound:
+                continue
+
+    async def _write(self, namespace: str, release: Release) -> None:
+        secret = release_secret(release, namespace)
+        try:
+            await self._api.create(secret, kind=SECRET, field_manager=_MANAGER)
+        except AlreadyExists:
+            ref = ObjectRef(SECRET, namespace, secret_name(release))
+            patch = {"metadata": {"labels": metadata(secret)["labels"]}, "data": secret["data"]}
+            await self._api.patch(ref, patch, patch_type=PatchType.MERGE, field_manager=_MANAGER)

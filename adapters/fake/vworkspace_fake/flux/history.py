@@ -1,0 +1,120 @@
+"""`status.history` of a HelmRelease: snapshots of Helm releases, newest first."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from vworkspace_fake.flux.durations import rfc3339
+from vworkspace_fake.flux.storage import Release
+
+__all__ = [
+    "full_name",
+    "has_failed_test",
+    "observe",
+    "previous",
+    "record",
+    "snapshot",
+    "tested",
+    "truncate",
+    "versioned_chart",
+]
+
+Snapshot = dict[str, Any]
+
+_KEPT_WITHOUT_SUCCESS: Final = 5
+_SUCCEEDED: Final = frozenset({"deployed", "superseded"})
+
+
+def snapshot(release: Release, action: str = "", oci_digest: str = "") -> Snapshot:
+    """One entry of the history. Flux leaves `action` and `ociDigest` out where it does not know them."""
+    entry: Snapshot = {
+        "apiVersion": "v2",
+        "digest": release.digest,
+        "name": release.name,
+        "namespace": release.namespace,
+        "version": release.version,
+        "status": release.status.value,
+        "chartName": release.chart_name,
+        "chartVersion": release.chart_version,
+        "configDigest": release.config_digest,
+        "firstDeployed": rfc3339(release.first_deployed),
+        "lastDeployed": rfc3339(release.last_deployed),
+    }
+    if release.deleted is not None:
+        entry["deleted"] = rfc3339(release.deleted)
+    if action:
+        entry["action"] = action
+    if oci_digest:
+        entry["ociDigest"] = oci_digest
+    return entry
+
+
+def full_name(entry: Mapping[str, Any]) -> str:
+    """`<namespace>/<name>.v<revision>`."""
+    return f"{entry['namespace']}/{entry['name']}.v{entry['version']}"
+
+
+def versioned_chart(entry: Mapping[str, Any]) -> str:
+    """`<chart>@<version>`."""
+    return f"{entry['chartName']}@{entry['chartVersion']}"
+
+
+def tested(entry: Mapping[str, Any]) -> bool:
+    """Whether test results were observed; an empty result counts (a chart without tests)."""
+    hooks = entry.get("testHooks")
+    return hooks is not None and all(hook.get("phase") in ("Succeeded", "Failed") for hook in hooks.values())
+
+
+def has_failed_test(entry: Mapping[str, Any]) -> bool:
+    """Whether a test of this release failed."""
+    return any(hook.get("phase") == "Failed" for hook in (entry.get("testHooks") or {}).values())
+
+
+def previous(history: Sequence[Snapshot], *, ignore_tests: bool) -> Snapshot | None:
+    """The newest earlier release that succeeded: what a rollback goes back to."""
+    for entry in history[1:]:
+        if entry["status"] in _SUCCEEDED and (ignore_tests or not has_failed_test(entry)):
+            return entry
+    return None
+
+
+def truncate(history: Sequence[Snapshot], *, ignore_tests: bool) -> list[Snapshot]:
+    """The history up to the previous success; without one the newest five."""
+    target = previous(history, ignore_tests=ignore_tests)
+    if target is not None:
+        return list(history[: history.index(target) + 1])
+    return list(history[:_KEPT_WITHOUT_SUCCESS])
+
+
+def record(history: Sequence[Snapshot], *releases: Release, action: str, oci_digest: str) -> list[Snapshot]:
+    """The history after an install or upgrade: its release in front, one superseded release updated.
+
+    The updated entry keeps its digests but loses its `action`, as in Flux.
+    """
+    newest, *older = sorted(releases, key=lambda item: item.version, reverse=True)
+    entries = [snapshot(newest, action, oci_digest), *history]
+    for release in older[:1]:
+        entries = [entries[0], *(_updated(entry, release, "") for entry in entries[1:])]
+    return entries
+
+
+def observe(history: Sequence[Snapshot], release: Release, action: str) -> list[Snapshot]:
+    """The history after a rollback or uninstall touched `release`: updated in place, or put in front.
+
+    A release that a rollback creates enters without its OCI digest, as in Flux.
+    """
+    if any(_is(entry, release) for entry in history):
+        return [_updated(entry, release, action) for entry in history]
+    return [snapshot(release, action), *history]
+
+
+def _is(entry: Mapping[str, Any], release: Release) -> bool:
+    return (entry["name"], entry["namespace"], entry["version"]) == (release.name, release.namespace, release.version)
+
+
+def _updated(entry: Snapshot, release: Release, action: str) -> Snapshot:
+    if not _is(entry, release):
+        return entry
+    fresh = snapshot(release, action, entry.get("ociDigest", ""))
+    if "testHooks" in entry:
+        fresh["testHooks"] = entry["testHooks"]
+    return fresh

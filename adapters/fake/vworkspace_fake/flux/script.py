@@ -1,0 +1,133 @@
+"""The script of a simulation: which rule decides next. Counts how often each was used."""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from vworkspace_core.manifest import ObjectRef
+from vworkspace_fake.flux.behaviour import (
+    Action,
+    ActionAnswer,
+    FluxBehaviour,
+    Outcome,
+    OutcomeKind,
+    PullAnswer,
+    PullRequest,
+    PullStage,
+    ReleaseRule,
+    SourceFault,
+    SourceOutcome,
+    SourceRule,
+    Target,
+)
+from vworkspace_fake.flux.versions import chart_version_of_tag, sha256_of
+
+__all__ = ["Script"]
+
+_STORED_NOTHING: Final = (OutcomeKind.RENDER_ERROR, OutcomeKind.VALUES_ERROR)
+_LATEST: Final = ("*", "latest", "")
+_DEFAULT_VERSION: Final = "0.1.0"
+
+
+class Script:
+    """Answers what the controllers ask of registries and of Helm.
+
+    `behaviour` may be exchanged at any time; how often a rule was used is remembered by the rule itself,
+    so that a rule kept across the exchange is not used afresh.
+    """
+
+    def __init__(self, behaviour: FluxBehaviour) -> None:
+        self.behaviour = behaviour
+        self._release_uses: Counter[tuple[ReleaseRule, Target]] = Counter()
+        self._source_uses: Counter[tuple[SourceRule, str, str]] = Counter()
+        self._corrected: dict[str, Sequence[str]] = {}
+
+    def decide(self, action: Action, target: Target, timeout: float) -> ActionAnswer:
+        """How a Helm action ends. A hanging one takes all of `timeout` seconds."""
+        outcome = self._outcome(action, target)
+        seconds = outcome.seconds if outcome.seconds is not None else self.behaviour.seconds_for(action)
+        if outcome.kind is OutcomeKind.HANG or seconds > timeout:
+            return ActionAnswer(outcome.message or "context deadline exceeded", timeout)
+        hooks = tuple(self.behaviour.hooks.get(target.chart, ()))
+        return ActionAnswer(_error(outcome, target), seconds, outcome.kind not in _STORED_NOTHING, hooks)
+
+    def _outcome(self, action: Action, target: Target) -> Outcome:
+        for rule in self.behaviour.release_rules:
+            if rule.matches(action, target) and _unused(self._release_uses[rule, target], rule.outcome.times):
+                self._release_uses[rule, target] += 1
+                return rule.outcome
+        return Outcome()
+
+    def pull(self, request: PullRequest) -> PullAnswer:
+        """What a registry or repository answers."""
+        outcome = self._source_outcome(request)
+        seconds = outcome.seconds if outcome.seconds is not None else self.behaviour.source_fetch_seconds
+        if outcome.fault is not SourceFault.NONE:
+            return PullAnswer(outcome.fault, outcome.message, seconds)
+        version = self._resolve(request)
+        if version is None:
+            return PullAnswer(SourceFault.NOT_FOUND, "", seconds)
+        return PullAnswer(SourceFault.NONE, "", seconds, self._digest(request), version)
+
+    def _source_outcome(self, request: PullRequest) -> SourceOutcome:
+        for rule in self.behaviour.source_rules:
+            used = self._source_uses[rule, request.namespace, request.source]
+            if rule.matches(request) and _unused(used, rule.outcome.times):
+                self._source_uses[rule, request.namespace, request.source] += 1
+                return rule.outcome
+        return SourceOutcome()
+
+    def _resolve(self, request: PullRequest) -> str | None:
+        published = self.behaviour.published.get(request.chart)
+        if request.stage is PullStage.OCI:
+            by_digest = request.version.startswith("sha256:")
+            known = published is None or by_digest or chart_version_of_tag(request.version) in published
+            return request.version if known else None
+        if request.version in _LATEST:
+            return published[-1] if published else _DEFAULT_VERSION
+        return request.version if published is None or request.version in published else None
+
+    def _digest(self, request: PullRequest) -> str:
+        match request.stage:
+            case PullStage.OCI if request.version.startswith("sha256:"):
+                return request.version
+            case PullStage.INDEX:
+                return sha256_of(f"{request.url}#{self.behaviour.index_revision}")
+            case _:
+                key = f"{request.url}:{request.version}"
+                return sha256_of(key + self.behaviour.digest_salts.get(key, ""))
+
+    def drift(self, owner: ObjectRef) -> Sequence[str]:
+        """Resources of a HelmRelease that were changed by hand and not put back since."""
+        key = f"{owner.namespace}/{owner.name}"
+        found = self.behaviour.drifted.get(key, ())
+        return () if self._corrected.get(key) is found else found
+
+    def correct(self, owner: ObjectRef) -> None:
+        """Remember that the drift of a HelmRelease was put right."""
+        key = f"{owner.namespace}/{owner.name}"
+        self._corrected[key] = self.behaviour.drifted.get(key, ())
+
+    def can_impersonate(self, namespace: str, name: str) -> bool:
+        """Whether the service account exists."""
+        return f"{namespace}/{name}" not in self.behaviour.missing_service_accounts
+
+
+def _unused(used: int, times: int | None) -> bool:
+    return times is None or used < times
+
+
+_DEFAULT_ERRORS: Final[dict[OutcomeKind, Callable[[Target], str]]] = {
+    OutcomeKind.SUCCEED: lambda _: "",
+    OutcomeKind.FAIL: lambda target: f"Deployment/{target.namespace}/{target.release}: progress deadline exceeded",
+    OutcomeKind.HANG: lambda _: "context deadline exceeded",
+    OutcomeKind.RENDER_ERROR: lambda target: f"execution error at ({target.chart}/templates/deployment.yaml:1:4): bad",
+    OutcomeKind.VALUES_ERROR: lambda target: (
+        f"values don't meet the specifications of the schema(s) in the following chart(s):\n{target.chart}:\n"
+        "- at '/replicas': got string, want integer"
+    ),
+}
+
+
+def _error(outcome: Outcome, target: Target) -> str:
+    return "" if outcome.kind is OutcomeKind.SUCCEED else outcome.message or _DEFAULT_ERRORS[outcome.kind](target)

@@ -1,0 +1,274 @@
+"""The simulated Flux as a whole: observes objects through the `KubeApi` port, runs passes, performs their effects.
+
+`FluxSimulator` is pollable: `tick(now)` does everything that is due and returns; nothing runs in between.
+With the in-memory API server it needs no event loop. `vworkspace_fake.flux.run` runs the same machine
+against any API server.
+"""
+
+from collections import Counter
+from collections.abc import Coroutine, Iterator, Sequence
+from datetime import datetime, timedelta
+from typing import Any, Final, TypeVar, assert_never
+
+import attrs
+
+from vworkspace_core.errors import KindMissing, NotFound, OperatorError
+from vworkspace_core.known import HELM_CHART, HELM_RELEASE, HELM_REPOSITORY, OCI_REPOSITORY
+from vworkspace_core.manifest import Kind, Manifest, ObjectRef, ref_of
+from vworkspace_core.ports import KubeApi
+from vworkspace_fake.flux.behaviour import FluxBehaviour
+from vworkspace_fake.flux.effects import Done, Failed, Requeue, Sleep, Step, Terminal, Verdict, Waiting
+from vworkspace_fake.flux.helm import reconcile_helm_release
+from vworkspace_fake.flux.helm_storage import Workload
+from vworkspace_fake.flux.interpreter import Interpreter
+from vworkspace_fake.flux.source import reconcile_helm_chart, reconcile_helm_repository, reconcile_oci_repository
+from vworkspace_fake.flux.triggers import CONFIG_KINDS, RECONCILED_KINDS, WATCH_LABEL, triggered
+
+__all__ = ["FluxSimulator"]
+
+_T = TypeVar("_T")
+_MAX_STEPS: Final = 10_000
+_RETRYING: Final = (Requeue, Failed, Waiting)
+
+
+@attrs.define
+class _Pass:
+    """A pass under way: busy until `until`."""
+
+    step: Step[Verdict]
+    until: datetime
+    again: bool = False
+
+
+class FluxSimulator:
+    """source-controller and helm-controller in one; owns the work queue, the observed objects and the passes.
+
+    `behaviour` may be replaced at any time. `crash()` forgets passes under way, as a restart does.
+    """
+
+    def __init__(self, api: KubeApi, behaviour: FluxBehaviour | None = None) -> None:
+        self._api = api
+        self._interpreter = Interpreter(api, behaviour or FluxBehaviour())
+        self._observed: dict[ObjectRef, Manifest] = {}
+        self._due: dict[ObjectRef, datetime] = {}
+        self._passes: dict[ObjectRef, _Pass] = {}
+        self._failures: Counter[ObjectRef] = Counter()
+        self._urgent: set[ObjectRef] = set()
+        self._last_errors: dict[ObjectRef, str] = {}
+
+    @property
+    def behaviour(self) -> FluxBehaviour:
+        """How the controllers behave from now on."""
+        return self._interpreter.script.behaviour
+
+    @behaviour.setter
+    def behaviour(self, behaviour: FluxBehaviour) -> None:
+        self._interpreter.script.behaviour = behaviour
+
+    @property
+    def workloads(self) -> Sequence[Workload]:
+        """Everything Helm has installed and not taken away again."""
+        return self._interpreter.storage.workloads()
+
+    @property
+    def left_behind(self) -> Sequence[Workload]:
+        """Workloads whose HelmRelease is gone: deleted while suspended, or finalized by force."""
+        return tuple(item for item in self.workloads if item.owner not in self._observed)
+
+    @property
+    def errors(self) -> dict[ObjectRef, str]:
+        """The error of the last pass over each object, where it ended with one."""
+        return dict(self._last_errors)
+
+    def crash(self) -> None:
+        """Forget everything that only lives in the controllers' memory, in the middle of whatever they do."""
+        self._passes.clear()
+        self._observed.clear()
+        self._due.clear()
+        self._failures.clear()
+        self._urgent.clear()
+
+    def next_wake_up(self) -> datetime | None:
+        """When something is due next, if nothing changes until then."""
+        return min((*(item.until for item in self._passes.values()), *self._due.values()), default=None)
+
+    def tick(self, now: datetime) -> None:
+        """Observe and do everything that is due at `now`. Only for an API that never suspends."""
+        _complete(self.advance(now))
+
+    def run_until_quiet(self, now: datetime, *, horizon: float = 86_400.0) -> datetime:
+        """Let time pass until no work, retry or wait is left but the regular intervals; the time then.
+
+        Raises TimeoutError when that takes more than `horizon` seconds. Only for an API that never suspends.
+        """
+        limit = now + timedelta(seconds=horizon)
+        self.tick(now)
+        while self._urgent or self._passes:
+            following = min(
+                (*(item.until for item in self._passes.values()), *(self._due[ref] for ref in self._urgent))
+            )
+            now = max(now, following)
+            if now > limit:
+                raise TimeoutError(f"the simulated Flux was still busy after {horizon} seconds")
+            self.tick(now)
+        return now
+
+    async def advance(self, now: datetime) -> None:
+        """Observe, and do everything that is due at `now`, until nothing more follows from it."""
+        for _ in range(_MAX_STEPS):
+            await self.refresh(now)
+            if not await self.work(now):
+                return
+        raise RuntimeError("the simulated Flux does not come to rest")
+
+    async def refresh(self, now: datetime) -> None:
+        """List everything the controllers watch and take in what changed."""
+        seen: set[ObjectRef] = set()
+        for kind in (*RECONCILED_KINDS, *CONFIG_KINDS):
+            for manifest in await self.list_all(kind):
+                seen.add(ref_of(manifest, kind))
+                self.observe(kind, manifest, now)
+        for ref in self._observed.keys() - seen:
+            self.forget(ref, now)
+
+    async def list_all(self, kind: Kind) -> Sequence[Manifest]:
+        """Every object of a kind that the controllers watch; none where the kind is not served."""
+        items: list[Manifest] = []
+        token, selector = "", WATCH_LABEL if kind in CONFIG_KINDS else ""
+        while True:
+            try:
+                page = await self._api.list(kind, label_selector=selector, limit=500, continue_token=token)
+            except KindMissing:
+                return ()
+            items.extend(page.items)
+            token = page.continue_token
+            if not token:
+                return items
+
+    def observe(self, kind: Kind, manifest: Manifest, now: datetime) -> None:
+        """Take in one object as it is now."""
+        ref = ref_of(manifest, kind)
+        old = self._observed.get(ref)
+        if old == manifest:
+            return
+        self._observed[ref] = manifest
+        self._trigger(triggered(kind, old, manifest, self._observed), now)
+
+    def forget(self, ref: ObjectRef, now: datetime) -> None:
+        """Take in that an object is gone."""
+        old = self._observed.pop(ref, None)
+        self._due.pop(ref, None)
+        self._urgent.discard(ref)
+        self._failures.pop(ref, None)
+        self._last_errors.pop(ref, None)
+        if old is not None:
+            self._trigger(triggered(ref.kind, old, None, self._observed), now)
+
+    def known(self, kind: Kind) -> Sequence[ObjectRef]:
+        """References to the observed objects of a kind."""
+        return tuple(ref for ref in self._observed if ref.kind == kind)
+
+    def _trigger(self, refs: Iterator[ObjectRef], now: datetime) -> None:
+        for ref in refs:
+            busy = self._passes.get(ref)
+            if busy is not None:
+                busy.again = True
+            else:
+                self._due[ref] = now
+                self._urgent.add(ref)
+
+    async def work(self, now: datetime) -> bool:
+        """Begin and continue the passes that are due at `now`; whether there were any."""
+        due = sorted(ref for ref, when in self._due.items() if when <= now)
+        for ref in due:
+            del self._due[ref]
+            self._urgent.discard(ref)
+            await self._begin(ref, now)
+        busy = sorted(ref for ref, item in self._passes.items() if item.until <= now)
+        for ref in busy:
+            item = self._passes[ref]
+            await self._continue(ref, item, item.until, item.until)
+        return bool(due or busy)
+
+    async def _begin(self, ref: ObjectRef, now: datetime) -> None:
+        try:
+            manifest = await self._api.get(ref)
+        except NotFound:
+            return
+        except OperatorError as error:
+            self._settle(ref, Failed(error.message), now)
+            return
+        item = _Pass(self._machine(ref.kind, manifest, now), now)
+        self._passes[ref] = item
+        await self._continue(ref, item, None, now)
+
+    def _machine(self, kind: Kind, manifest: Manifest, now: datetime) -> Step[Verdict]:
+        if kind == HELM_RELEASE:
+            behaviour = self.behaviour
+            return reconcile_helm_release(
+                manifest,
+                now,
+                dependency_requeue=behaviour.dependency_requeue_seconds,
+                ready_stuck_unknown=behaviour.ready_stuck_unknown,
+            )
+        return {
+            OCI_REPOSITORY: reconcile_oci_repository,
+            HELM_REPOSITORY: reconcile_helm_repository,
+            HELM_CHART: reconcile_helm_chart,
+        }[kind](manifest, now)
+
+    async def _continue(self, ref: ObjectRef, item: _Pass, answer: Any, now: datetime) -> None:
+        """Perform effects until the pass is busy for a while or over."""
+        try:
+            while True:
+                effect = item.step.send(answer)
+                if isinstance(effect, Sleep):
+                    item.until = now + timedelta(seconds=effect.seconds)
+                    return
+                answer = await self._interpreter.perform(effect)
+        except StopIteration as end:
+            verdict: Verdict = end.value
+        except OperatorError as error:
+            item.step.close()
+            verdict = Failed(error.message)
+        del self._passes[ref]
+        self._settle(ref, verdict, now)
+        if item.again:
+            self._due[ref] = now
+            self._urgent.add(ref)
+
+    def _settle(self, ref: ObjectRef, verdict: Verdict, now: datetime) -> None:
+        seconds = self._pause(ref, verdict)
+        self._last_errors.pop(ref, None)
+        if isinstance(verdict, Failed | Terminal):
+            self._last_errors[ref] = verdict.error
+        if seconds is not None:
+            self._due[ref] = now + timedelta(seconds=seconds)
+            if isinstance(verdict, _RETRYING):
+                self._urgent.add(ref)
+
+    def _pause(self, ref: ObjectRef, verdict: Verdict) -> float | None:
+        match verdict:
+            case Requeue() | Failed():
+                delay: float = self.behaviour.min_retry_seconds * 2 ** min(self._failures[ref], 30)
+                self._failures[ref] += 1
+                return min(delay, self.behaviour.max_retry_seconds)
+            case Waiting() | Done():
+                self._failures.pop(ref, None)
+                return verdict.after
+            case Terminal():
+                self._failures.pop(ref, None)
+                return None
+            case _:
+                assert_never(verdict)
+
+
+def _complete(coroutine: Coroutine[Any, Any, _T]) -> _T:
+    """Run a coroutine that never suspends, without an event loop."""
+    try:
+        coroutine.send(None)
+    except StopIteration as end:
+        result: _T = end.value
+        return result
+    coroutine.close()
+    raise RuntimeError("this API suspends: use vworkspace_fake.flux.run with an event loop")

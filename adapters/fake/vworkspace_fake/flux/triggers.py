@@ -1,0 +1,116 @@
+"""Which objects a change sets in motion: the predicates and mappings of both controllers, as one pure function.
+
+Status writes set nothing in motion, except a source's artifact: it wakes the HelmReleases and HelmCharts
+made from it. That is the only way a new tag reaches a HelmRelease, whose generation it does not move.
+"""
+
+from collections.abc import Iterator, Mapping
+
+from vworkspace_core.known import CONFIG_MAP, HELM_CHART, HELM_RELEASE, HELM_REPOSITORY, OCI_REPOSITORY, SECRET
+from vworkspace_core.manifest import Kind, Manifest, ObjectRef, dig, metadata, ref_of
+from vworkspace_fake.flux.conditions import is_ready, is_reconciling
+from vworkspace_fake.flux.draft import FINALIZER, REQUESTED_AT
+
+__all__ = ["CONFIG_KINDS", "RECONCILED_KINDS", "WATCH_LABEL", "source_of", "triggered"]
+
+RECONCILED_KINDS = (OCI_REPOSITORY, HELM_REPOSITORY, HELM_CHART, HELM_RELEASE)
+"""Kinds that the simulated controllers reconcile."""
+
+CONFIG_KINDS = (SECRET, CONFIG_MAP)
+"""Kinds whose changes wake a HelmRelease at once when they carry `WATCH_LABEL`."""
+
+WATCH_LABEL = "reconcile.fluxcd.io/watch=Enabled"
+
+
+def triggered(
+    kind: Kind, old: Manifest | None, new: Manifest | None, world: Mapping[ObjectRef, Manifest]
+) -> Iterator[ObjectRef]:
+    """References to reconcile after an object of `kind` changed from `old` to `new` (None: not there).
+
+    `world` holds every object the controllers know, the change included.
+    """
+    current = new if new is not None else old
+    if current is None:
+        return
+    ref = ref_of(current, kind)
+    if kind in RECONCILED_KINDS and new is not None and _own(kind, old, new):
+        yield ref
+    if kind in CONFIG_KINDS:
+        yield from _users_of_config(ref, world)
+    elif old is not None and new is not None:
+        yield from _users_of_source(ref, old, new, world)
+
+
+def _own(kind: Kind, old: Manifest | None, new: Manifest) -> bool:
+    if kind == HELM_REPOSITORY and dig(new, "spec", "type") == "oci" and not _needs_emptying(new):
+        return False
+    return old is None or any(
+        dig(old, "metadata", *path) != dig(new, "metadata", *path)
+        for path in (("uid",), ("generation",), ("deletionTimestamp",), ("annotations", REQUESTED_AT))
+    )
+
+
+def _needs_emptying(repository: Manifest) -> bool:
+    return bool(repository.get("status")) or FINALIZER in (metadata(repository).get("finalizers") or ())
+
+
+def _users_of_source(
+    ref: ObjectRef, old: Manifest, new: Manifest, world: Mapping[ObjectRef, Manifest]
+) -> Iterator[ObjectRef]:
+    before, after = (dig(state, "status", "artifact", "revision") for state in (old, new))
+    if after is None:
+        return
+    if ref.kind == HELM_REPOSITORY and before != after:
+        for user, chart in world.items():
+            if user.kind == HELM_CHART and _chart_source(chart) == ref and _observed(chart) != after:
+                yield user
+    elif ref.kind in (OCI_REPOSITORY, HELM_CHART) and (before != after or (not is_ready(old) and is_ready(new))):
+        for user, release in world.items():
+            if user.kind == HELM_RELEASE and source_of(release) == ref and not _has(release, ref.kind, after):
+                yield user
+
+
+def _observed(chart: Manifest) -> str | None:
+    found: str | None = dig(chart, "status", "observedSourceArtifactRevision")
+    return found
+
+
+def _chart_source(chart: Manifest) -> ObjectRef | None:
+    if dig(chart, "spec", "sourceRef", "kind") != "HelmRepository":
+        return None
+    namespace = metadata(chart).get("namespace")
+    return ObjectRef(HELM_REPOSITORY, namespace, str(dig(chart, "spec", "sourceRef", "name")))
+
+
+def _has(release: Manifest, kind: Kind, revision: str) -> bool:
+    """Whether the HelmRelease is at, or on its way to, that revision."""
+    status = release.get("status") or {}
+    attempted = (
+        status.get("lastAttemptedRevisionDigest") == revision.rpartition("@")[2]
+        if kind == OCI_REPOSITORY
+        else status.get("lastAttemptedRevision") == revision
+    )
+    return attempted and (is_ready(release) or is_reconciling(release))
+
+
+def source_of(release: Manifest) -> ObjectRef | None:
+    """The OCIRepository or HelmChart that a HelmRelease takes its chart from."""
+    meta = metadata(release)
+    namespace, name = str(meta.get("namespace")), str(meta.get("name"))
+    reference = dig(release, "spec", "chartRef")
+    if reference:
+        kind = OCI_REPOSITORY if reference.get("kind") == "OCIRepository" else HELM_CHART
+        return ObjectRef(kind, str(reference.get("namespace") or namespace), str(reference.get("name")))
+    source = dig(release, "spec", "chart", "spec", "sourceRef")
+    if source is None:
+        return None
+    return ObjectRef(HELM_CHART, str(source.get("namespace") or namespace), f"{namespace}-{name}")
+
+
+def _users_of_config(ref: ObjectRef, world: Mapping[ObjectRef, Manifest]) -> Iterator[ObjectRef]:
+    for user, release in world.items():
+        if user.kind != HELM_RELEASE or user.namespace != ref.namespace:
+            continue
+        used = dig(release, "spec", "valuesFrom") or ()
+        if any((item.get("kind"), item.get("name")) == (ref.kind.kind, ref.name) for item in used):
+            yield user

@@ -1,0 +1,52 @@
+"""Chart versions and OCI digests: how Flux names what it pulled."""
+
+import hashlib
+import re
+from typing import Final
+
+__all__ = ["chart_version_of_tag", "is_semver", "sha256_of", "short_release_name", "with_digest_metadata"]
+
+# Lenient like the library Flux uses: a leading v and missing minor or patch numbers are accepted.
+_SEMVER: Final = re.compile(
+    r"v?(?P<major>\d+)(?:\.(?P<minor>\d+))?(?:\.(?P<patch>\d+))?"
+    r"(?:-(?P<pre>[0-9A-Za-z.-]+))?(?:\+(?P<meta>[0-9A-Za-z.-]+))?"
+)
+_MAX_RELEASE_NAME: Final = 53
+_SHORT_HASH: Final = 12
+
+
+def sha256_of(text: str) -> str:
+    """`sha256:<64 hex>` of the UTF-8 text."""
+    return "sha256:" + hashlib.sha256(text.encode()).hexdigest()
+
+
+def is_semver(version: str) -> bool:
+    """Whether Flux can read `version` as a semantic version."""
+    return _SEMVER.fullmatch(version) is not None
+
+
+def chart_version_of_tag(tag: str) -> str:
+    """The version in the chart that was pushed under `tag`: registries refuse `+`, so it is written `_` there.
+
+    A tag that is no version (`latest`) says nothing about the chart in it; such charts are simulated as 0.1.0.
+    """
+    version = tag.replace("_", "+")
+    return version if is_semver(version) else "0.1.0"
+
+
+def with_digest_metadata(version: str, digest: str) -> str:
+    """`version` with its build metadata replaced by 12 hex digits of `digest` (facts 7.7)."""
+    match = _SEMVER.fullmatch(version)
+    if match is None:
+        raise ValueError(f"invalid chart version {version}")
+    numbers = ".".join(match[part] or "0" for part in ("major", "minor", "patch"))
+    pre = f"-{match['pre']}" if match["pre"] else ""
+    return f"{numbers}{pre}+{digest.rpartition(':')[2][:_SHORT_HASH]}"
+
+
+def short_release_name(name: str) -> str:
+    """`name` cut to Helm's 53 characters: 40 of it, a dash and 12 hex digits of its SHA-256."""
+    if len(name) <= _MAX_RELEASE_NAME:
+        return name
+    digest = hashlib.sha256(name.encode()).hexdigest()[:_SHORT_HASH]
+    return f"{name[: _MAX_RELEASE_NAME - _SHORT_HASH - 1]}-{digest}"
