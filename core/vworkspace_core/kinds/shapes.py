@@ -220,6 +220,7 @@ def _unstructure_tuple(cls: Any, converter: Converter) -> Callable[[Any], Any]:
 
 
 def _with_unstructuring(converter: Converter) -> Converter:
+    converter.register_unstructure_hook(StrEnum, lambda member: member.value)
     converter.register_unstructure_hook_func(_is_mapping, lambda value: value)
     converter.register_unstructure_hook_factory(_is_tuple, lambda cls: _unstructure_tuple(cls, converter))
     converter.register_unstructure_hook_factory(attrs.has, lambda cls: _unstructure_class(cls, converter))
