@@ -1,0 +1,26 @@
+"""The drivers of the operator: they await what the pure runtime in the core decides.
+
+Everything runs under a virtual clock as well: time comes from the `Clock` port and anyio, nothing uses
+threads, and what looks random is injected.
+"""
+
+from vworkspace_app.runtime.clock import SystemClock
+from vworkspace_app.runtime.definitions import poke_when_served, slim_definition
+from vworkspace_app.runtime.driver import Driver, DriverStats, Reconcile
+from vworkspace_app.runtime.informer import InformerRunner, InformerStats
+from vworkspace_app.runtime.informers import Informers
+from vworkspace_app.runtime.observer import DriverObserver, LoggingObserver
+
+__all__ = [
+    "Driver",
+    "DriverObserver",
+    "DriverStats",
+    "InformerRunner",
+    "InformerStats",
+    "Informers",
+    "LoggingObserver",
+    "Reconcile",
+    "SystemClock",
+    "poke_when_served",
+    "slim_definition",
+]

@@ -1,0 +1,46 @@
+"""Noticing that a kind came to be served: informers of missing kinds are poked (REC-12, RUN-1)."""
+
+from collections.abc import Callable, Iterable
+
+from vworkspace_app.runtime.informer import InformerRunner
+from vworkspace_core.manifest import Manifest, dig, metadata
+from vworkspace_core.runtime.changes import Change, ChangeType
+
+__all__ = ["poke_when_served", "slim_definition"]
+
+
+def slim_definition(manifest: Manifest) -> Manifest:
+    """What the operator reads of a CustomResourceDefinition; its schemas would fill the cache."""
+    meta = metadata(manifest)
+    kept = {key: meta[key] for key in ("name", "uid", "resourceVersion") if key in meta}
+    versions = [
+        {"name": dig(one, "name"), "served": dig(one, "served")} for one in dig(manifest, "spec", "versions") or ()
+    ]
+    spec = {"group": dig(manifest, "spec", "group"), "names": dig(manifest, "spec", "names"), "versions": versions}
+    status = {"conditions": dig(manifest, "status", "conditions") or []}
+    return {
+        "apiVersion": manifest.get("apiVersion"),
+        "kind": manifest.get("kind"),
+        "metadata": kept,
+        "spec": spec,
+        "status": status,
+    }
+
+
+def poke_when_served(runners: Iterable[InformerRunner]) -> Callable[[Change], None]:
+    """A handler for the informer of CustomResourceDefinitions: pokes those whose kind was established."""
+    by_definition: dict[str, list[InformerRunner]] = {}
+    for runner in runners:
+        by_definition.setdefault(runner.kind.crd_name, []).append(runner)
+
+    def handle(change: Change) -> None:
+        if change.type is not ChangeType.DELETED and _established(change.object):
+            for runner in by_definition.get(change.ref.name, ()):
+                runner.poke()
+
+    return handle
+
+
+def _established(definition: Manifest) -> bool:
+    conditions = dig(definition, "status", "conditions") or ()
+    return any(dig(one, "type") == "Established" and dig(one, "status") == "True" for one in conditions)

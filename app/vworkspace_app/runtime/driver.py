@@ -1,0 +1,215 @@
+"""The reconcile driver: hands keys of the queue to a bounded number of workers (RUN-3)."""
+
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from typing import TypeAlias
+
+import anyio
+import attrs
+
+from vworkspace_app.runtime.observer import DriverObserver, LoggingObserver, Reconciled
+from vworkspace_core.errors import OperatorError, Unavailable
+from vworkspace_core.manifest import ObjectRef
+from vworkspace_core.ports import Clock
+from vworkspace_core.runtime.changes import Change
+from vworkspace_core.runtime.hotloop import HotLoopDetector
+from vworkspace_core.runtime.mapping import KeysOf, priority_of
+from vworkspace_core.runtime.queue import Failed, Outcome, Postponed, Priority, QueueStats, WorkQueue
+from vworkspace_core.runtime.result import ReconcileResult, Verdict, judge
+from vworkspace_core.runtime.writes import PendingWrites, Seen, Written
+
+__all__ = ["Driver", "DriverStats", "Reconcile", "Refresh"]
+
+Reconcile: TypeAlias = Callable[[ObjectRef], Awaitable[ReconcileResult]]
+"""Observe, decide, carry out, once. May return or raise errors of the core."""
+
+Refresh: TypeAlias = Callable[[ObjectRef], Awaitable[None]]
+"""Read one object live into the cache. Raises errors of the core."""
+
+
+@attrs.frozen
+class DriverStats:
+    """Counts since the start, and the queue's numbers at this moment."""
+
+    verdicts: dict[str, int]
+    crashes: int
+    timeouts: int
+    postponed: int
+    live_reads: int
+    hot_loops: int
+    queue: QueueStats
+
+
+class Driver:
+    """Reconciles keys, at most `workers` at a time and never one key twice at once.
+
+    A reconcile that raises is counted and tried again with backoff; one that takes longer than `time_limit`
+    seconds is cancelled. After a write, its key waits up to `patience` seconds for the cache (`has_seen`)
+    to show it; then the objects are read live (`refresh`).
+    """
+
+    def __init__(
+        self,
+        reconcile: Reconcile,
+        *,
+        clock: Clock,
+        workers: int = 4,
+        time_limit: float = 60.0,
+        queue: WorkQueue[ObjectRef] | None = None,
+        has_seen: Seen = lambda ref, version: True,
+        refresh: Refresh | None = None,
+        patience: float = 5.0,
+        detector: HotLoopDetector[ObjectRef] | None = None,
+        observer: DriverObserver | None = None,
+    ) -> None:
+        self._reconcile = reconcile
+        self._clock = clock
+        self._workers = workers
+        self._time_limit = time_limit
+        self._queue = WorkQueue(group_of=lambda ref: ref.namespace) if queue is None else queue
+        self._writes: PendingWrites[ObjectRef] = PendingWrites(has_seen, patience=patience)
+        self._refresh = _believe if refresh is None else refresh
+        self._detector = HotLoopDetector() if detector is None else detector
+        self._observer = LoggingObserver() if observer is None else observer
+        self._wake = anyio.Event()
+        self._counts: Counter[str] = Counter()
+
+    def enqueue(self, ref: ObjectRef, *, priority: Priority = Priority.LIVE, after: float = 0.0) -> None:
+        """Ask for a reconcile of `ref`, in `after` seconds at the latest. Ignored after `shutdown`."""
+        self._queue.add(ref, self._clock.monotonic(), priority=priority, after=after)
+        self._wake.set()
+
+    def handler(self, keys_of: KeysOf) -> Callable[[Change], None]:
+        """A subscriber for an informer: enqueues the keys a change concerns."""
+
+        def handle(change: Change) -> None:
+            for ref in keys_of(change):
+                self.enqueue(ref, priority=priority_of(change))
+
+        return handle
+
+    def wrote(self, key: ObjectRef, *written: Written) -> None:
+        """Note a write as soon as it is made, so that even a reconcile that fails later is guarded."""
+        self._writes.record(key, self._clock.monotonic(), written)
+
+    async def run(self) -> None:
+        """Work until `shutdown` and the last key in hand is done, or until cancelled."""
+        slots = anyio.Semaphore(self._workers)
+        async with anyio.create_task_group() as group:
+            while True:
+                await slots.acquire()
+                key = await self._next()
+                if key is None:
+                    return
+                group.start_soon(self._work, key, slots, name=f"reconcile {key}")
+
+    def shutdown(self, *, drain: bool = False) -> None:
+        """Take nothing more on; finish what is in hand, and what is ready too with `drain`."""
+        self._queue.shutdown(drain=drain)
+        self._wake.set()
+
+    def stats(self) -> DriverStats:
+        """The account at this moment."""
+        counts = self._counts
+        return DriverStats(
+            verdicts={verdict.value: counts[verdict.value] for verdict in Verdict},
+            crashes=counts["crashes"],
+            timeouts=counts["timeouts"],
+            postponed=counts["postponed"],
+            live_reads=counts["live_reads"],
+            hot_loops=counts["hot_loops"],
+            queue=self._queue.stats,
+        )
+
+    async def _next(self) -> ObjectRef | None:
+        """The next key; None when the queue is shut down and empty."""
+        while True:
+            now = self._clock.monotonic()
+            key = self._queue.take(now)
+            if key is not None or self._queue.drained:
+                return key
+            self._wake = anyio.Event()
+            with anyio.move_on_after(self._queue.next_wakeup(now)):
+                await self._wake.wait()
+
+    async def _work(self, key: ObjectRef, slots: anyio.Semaphore) -> None:
+        outcome: Outcome = Failed()
+        try:
+            outcome = await self._handle(key)
+        finally:
+            self._queue.done(key, self._clock.monotonic(), outcome)
+            slots.release()
+            self._wake.set()
+
+    async def _handle(self, key: ObjectRef) -> Outcome:
+        """Reconcile a key, unless the cache has yet to see what the key wrote."""
+        started = self._clock.monotonic()
+        unseen = self._writes.unseen(key)
+        wait = self._writes.look_again(key, started) if unseen else None
+        if wait is not None:
+            self._counts["postponed"] += 1
+            return Postponed(wait)
+        attempt = await self._attempt(key, unseen)
+        return self._conclude(key, attempt, started)
+
+    async def _attempt(self, key: ObjectRef, unseen: tuple[ObjectRef, ...]) -> "_Attempt":
+        """Run the reconcile within its time limit; whatever it raises ends here."""
+        with anyio.move_on_after(self._time_limit):
+            try:
+                return _Attempt(await self._decide(key, unseen))
+            except OperatorError as error:
+                return _Attempt(ReconcileResult(error=error))
+            except Exception as error:
+                return _Attempt(_CRASHED, crash=error)
+        late = Unavailable(f"the reconcile was cancelled after {self._time_limit:g} s")
+        return _Attempt(ReconcileResult(error=late), timed_out=True)
+
+    async def _decide(self, key: ObjectRef, unseen: tuple[ObjectRef, ...]) -> ReconcileResult:
+        """Read live what the cache did not show in time, then reconcile."""
+        if unseen:
+            self._counts["live_reads"] += 1
+            for ref in unseen:
+                await self._refresh(ref)
+            self._writes.forget(key)
+        return await self._reconcile(key)
+
+    def _conclude(self, key: ObjectRef, attempt: "_Attempt", started: float) -> Outcome:
+        """Account for an attempt, and say what becomes of the key."""
+        now, result = self._clock.monotonic(), attempt.result
+        self._writes.record(key, now, result.written)
+        verdict, outcome = judge(result)
+        running = self._queue.running(key)
+        self._counts.update({verdict.value: 1, "crashes": bool(attempt.crash), "timeouts": attempt.timed_out})
+        self._observer.reconciled(
+            Reconciled(
+                ref=key,
+                verdict=verdict,
+                seconds=now - started,
+                waited=running.waited if running else 0.0,
+                error=attempt.crash or result.error,
+                crashed=attempt.crash is not None,
+                timed_out=attempt.timed_out,
+            )
+        )
+        self._detect(key, now, result.fingerprint)
+        return outcome
+
+    def _detect(self, key: ObjectRef, now: float, fingerprint: str) -> None:
+        finding = self._detector.record(key, now, fingerprint) if fingerprint else None
+        if finding is not None:
+            self._counts["hot_loops"] += 1
+            self._observer.hot(key, finding)
+
+
+async def _believe(ref: ObjectRef) -> None:
+    """Without a way to read live, the cache is believed once patience is over."""
+
+
+@attrs.frozen
+class _Attempt:
+    result: ReconcileResult
+    crash: Exception | None = None
+    timed_out: bool = False
+
+
+_CRASHED = ReconcileResult(error=Unavailable("the reconcile crashed"))

@@ -1,0 +1,300 @@
+"""Performs what the informer machine asks for: the only place that awaits lists and watches (RUN-1)."""
+
+from collections import Counter
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable
+from typing import NoReturn, TypedDict, assert_never
+
+import anyio
+import anyio.lowlevel
+import attrs
+import structlog
+
+from vworkspace_core.errors import OperatorError, Permanent
+from vworkspace_core.manifest import Kind, ObjectRef
+from vworkspace_core.ports import Clock, KubeApi, WatchEvent
+from vworkspace_core.runtime.changes import Change
+from vworkspace_core.runtime.informer import step
+from vworkspace_core.runtime.informer_events import (
+    Advance,
+    Command,
+    Effect,
+    InformerEvent,
+    ListFailed,
+    OpenStream,
+    PageRead,
+    Poked,
+    Put,
+    ReadPage,
+    Relist,
+    Remove,
+    Stage,
+    Started,
+    StreamEnded,
+    StreamFailed,
+    Swap,
+    Trouble,
+    Unstage,
+    Wait,
+    WentQuiet,
+    Woken,
+)
+from vworkspace_core.runtime.informer_state import DEFAULT_POLICY, PAGE_SIZE, InformerPolicy, InformerState, Phase
+from vworkspace_core.runtime.store import ObjectStore
+
+__all__ = ["InformerRunner", "InformerStats"]
+
+_log = structlog.get_logger("informer")
+
+_EVENTS_PER_TURN = 64  # a burst that is already in memory must not hold up everybody else
+_REARM = 1.0  # the watchdog's deadline is moved at most once a second: moving it costs more than an event
+_CLOSE_LIMIT = 5.0
+
+
+@attrs.frozen
+class InformerStats:
+    """One informer's account (RUN-1). Ages are in seconds, infinite before the first contact."""
+
+    kind: Kind
+    namespace: str | None
+    phase: Phase
+    settled: bool
+    contact_age: float
+    relists: dict[str, int]
+    troubles: int
+    last_trouble: str
+    handler_failures: int
+    objects: int
+    bytes: int
+
+
+class _Chosen(TypedDict):
+    """What a list and a watch are narrowed to."""
+
+    namespace: str | None
+    label_selector: str
+    field_selector: str
+
+
+class InformerRunner:
+    """Keeps a store equal to what the server holds of one kind, and tells handlers what changes.
+
+    Handlers are called in the order of the changes, synchronously; one that raises is logged and counted,
+    and does not keep the others from being told. `random` gives numbers in [0, 1). Selectors narrow what is
+    cached.
+    """
+
+    def __init__(
+        self,
+        api: KubeApi,
+        kind: Kind,
+        *,
+        clock: Clock,
+        random: Callable[[], float],
+        namespace: str | None = None,
+        label_selector: str = "",
+        field_selector: str = "",
+        store: ObjectStore | None = None,
+        policy: InformerPolicy = DEFAULT_POLICY,
+        page_size: int = PAGE_SIZE,
+    ) -> None:
+        self.kind = kind
+        self.namespace = namespace
+        self.store = ObjectStore(kind) if store is None else store
+        self._api = api
+        self._clock = clock
+        self._random = random
+        self._chosen = _Chosen(namespace=namespace, label_selector=label_selector, field_selector=field_selector)
+        self._policy = policy
+        self._page_size = page_size
+        self._state = InformerState()
+        self._handlers: list[Callable[[Change], None]] = []
+        self._poked = anyio.Event()
+        self._settled = anyio.Event()
+        self._relists: Counter[str] = Counter()
+        self._troubles = 0
+        self._last_trouble = ""
+        self._handler_failures = 0
+
+    def subscribe(self, handler: Callable[[Change], None]) -> None:
+        """Tell `handler` every change from now on; subscribe before `run` to miss none."""
+        self._handlers.append(handler)
+
+    @property
+    def settled(self) -> bool:
+        """The first list is in the store, or the kind is known not to be served."""
+        return self._state.settled
+
+    @property
+    def missing(self) -> bool:
+        """The API server does not serve the kind."""
+        return self._state.phase is Phase.MISSING
+
+    async def wait_settled(self) -> None:
+        """Wait until `settled`."""
+        await self._settled.wait()
+
+    def poke(self) -> None:
+        """Look now whether a missing kind is served."""
+        self._poked.set()
+
+    def stats(self) -> InformerStats:
+        """The account at this moment."""
+        return InformerStats(
+            kind=self.kind,
+            namespace=self.namespace,
+            phase=self._state.phase,
+            settled=self.settled,
+            contact_age=self._clock.monotonic() - self._state.heard_at,
+            relists=dict(self._relists),
+            troubles=self._troubles,
+            last_trouble=self._last_trouble,
+            handler_failures=self._handler_failures,
+            objects=len(self.store),
+            bytes=self.store.bytes,
+        )
+
+    async def refresh(self, ref: ObjectRef) -> None:
+        """Read one object live into the store. Raises what `KubeApi.list` raises.
+
+        A list by name, not a get: the server applies the selectors, so that what is not ours stays out.
+        """
+        by_name = f"metadata.name={ref.name}"
+        fields = ",".join(part for part in (self._chosen["field_selector"], by_name) if part)
+        chosen = _Chosen(namespace=ref.namespace, label_selector=self._chosen["label_selector"], field_selector=fields)
+        page = await self._api.list(self.kind, **chosen)
+        found = [change for item in page.items for change in self.store.put(item)]
+        self._tell(found if page.items else self.store.forget(ref, page.resource_version))
+
+    async def run(self) -> NoReturn:
+        """Run until cancelled."""
+        command = self._step(Started())
+        while True:
+            match command:
+                case ReadPage(token):
+                    command = self._step(await self._read_page(token))
+                case OpenStream():
+                    command = await self._follow(command)
+                case Wait(seconds):
+                    command = self._step(await self._wait(seconds))
+                case None:
+                    raise AssertionError("the informer machine asked to read on without a stream")
+                case _:
+                    assert_never(command)
+
+    async def _read_page(self, token: str) -> InformerEvent:
+        try:
+            page = await self._api.list(
+                self.kind,
+                limit=self._page_size,
+                continue_token=token,
+                **self._chosen,
+            )
+        except Exception as error:
+            return ListFailed(_as_ours(error))
+        return PageRead(page.items, page.resource_version, page.continue_token)
+
+    async def _follow(self, asked: OpenStream) -> Command:
+        """Read a stream until the machine wants something else."""
+        stream = self._api.watch(
+            self.kind,
+            resource_version=asked.resource_version,
+            timeout_seconds=asked.timeout_seconds,
+            **self._chosen,
+        )
+        try:
+            end = await self._read(stream, asked.quiet_limit)
+        except Exception as error:
+            end = StreamFailed(_as_ours(error))
+        finally:
+            await _close(stream)
+        command = end if isinstance(end, ReadPage | OpenStream | Wait) else self._step(end)
+        assert command is not None
+        return command
+
+    async def _read(self, stream: AsyncIterator[WatchEvent], quiet_limit: float) -> Command | InformerEvent:
+        """What ended the stream, or what the machine wants after an event."""
+        with anyio.move_on_after(quiet_limit) as watchdog:
+            armed, unyielding = anyio.current_time(), 0
+            async for event in stream:
+                command = self._step(event)
+                if command is not None:
+                    return command
+                unyielding += 1
+                if unyielding >= _EVENTS_PER_TURN:
+                    await anyio.lowlevel.checkpoint()
+                    unyielding = 0
+                if anyio.current_time() - armed >= _REARM:
+                    armed = anyio.current_time()
+                    watchdog.deadline = armed + quiet_limit
+            return StreamEnded()
+        return WentQuiet()
+
+    async def _wait(self, seconds: float) -> InformerEvent:
+        with anyio.move_on_after(seconds):
+            await self._poked.wait()
+            self._poked = anyio.Event()
+            return Poked()
+        return Woken()
+
+    def _step(self, event: InformerEvent) -> Command | None:
+        """Let the machine decide, bring the store up to date, tell the handlers, and return the command."""
+        self._state, effects = step(self._state, event, self._clock.monotonic(), self._random(), self._policy)
+        command: Command | None = None
+        for effect in effects:
+            if isinstance(effect, ReadPage | OpenStream | Wait):
+                command = effect
+            else:
+                self._perform(effect)
+        if self._state.settled and not self._settled.is_set():
+            self._settled.set()
+        return command
+
+    def _perform(self, effect: Effect) -> None:
+        match effect:
+            case Put(manifest):
+                self._tell(self.store.put(manifest))
+            case Advance(version):
+                self.store.advance(version)
+            case Remove(manifest):
+                self._tell(self.store.remove(manifest))
+            case Stage(items):
+                self.store.stage(items)
+            case Unstage():
+                self.store.unstage()
+            case Swap(version):
+                self._tell(self.store.swap(version))
+            case Relist(cause):
+                self._relists[cause.value] += 1
+                _log.info("listing anew", kind=self.kind.kind, cause=cause.value)
+            case Trouble(reason):
+                self._troubles += 1
+                self._last_trouble = reason
+                _log.warning("informer trouble", kind=self.kind.kind, reason=reason, failures=self._state.failures)
+            case ReadPage() | OpenStream() | Wait():
+                raise AssertionError(f"{effect} is a command")
+            case _:
+                assert_never(effect)
+
+    def _tell(self, changes: Iterable[Change]) -> None:
+        for change in changes:
+            for handler in self._handlers:
+                try:
+                    handler(change)
+                except Exception:
+                    self._handler_failures += 1
+                    _log.exception("a handler of changes failed", kind=self.kind.kind, object=str(change.ref))
+
+
+def _as_ours(error: Exception) -> OperatorError:
+    """A port may raise only our errors; anything else is a defect, told in full and then survived."""
+    if isinstance(error, OperatorError):
+        return error
+    _log.error("the KubeApi port raised a foreign error", exc_info=error)
+    return Permanent(f"{type(error).__name__} from the KubeApi port")
+
+
+async def _close(stream: AsyncIterator[WatchEvent]) -> None:
+    """Give the connection back even while being cancelled."""
+    if isinstance(stream, AsyncGenerator):
+        with anyio.move_on_after(_CLOSE_LIMIT, shield=True):
+            await stream.aclose()
