@@ -249,6 +249,14 @@ class JobStore(Protocol):
         """The tombstone of a key, if its effect happened."""
         ...
 
+    async def newest(self, object_key: str) -> Tombstone | None:
+        """The tombstone of the highest generation whose key is `<object_key>@<generation>`, if there is one.
+
+        `object_key` is `<kind>/<namespace>/<name>`; without it, a late apply would resurrect what a newer
+        delete removed, since a deleted object carries no generation any more.
+        """
+        ...
+
 
 class Clock(Protocol):
     """Time as a port: real in production, virtual in simulations."""

@@ -1,0 +1,85 @@
+"""What the agent may post, checked as strictly as the wire format says (PULL-1): every problem with its path."""
+
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from typing import Any, Final
+
+__all__ = ["BATCH_LIMIT", "check_event", "check_result", "check_status"]
+
+BATCH_LIMIT: Final = 100
+"""Events a batch may have (PULL-6)."""
+
+_OUTCOMES: Final = ("succeeded", "failed", "noop", "conflict")
+_APPLIED_REF: Final = {"apiVersion": str, "kind": str, "namespace": str, "name": str, "uid": str, "generation": int}
+
+
+def check_status(body: Any) -> list[str]:
+    """Problems of a `status` body."""
+    if not isinstance(body, Mapping):
+        return ["the body must be an object"]
+    problems = [*_texts(body, "phase", "message"), *_time(body)]
+    conditions = body.get("conditions")
+    if not isinstance(conditions, list):
+        return [*problems, "conditions: must be a list"]
+    for at, condition in enumerate(conditions):
+        problems += _condition(condition, f"conditions[{at}]")
+    return problems
+
+
+def check_result(body: Any) -> list[str]:
+    """Problems of a `result` body."""
+    if not isinstance(body, Mapping):
+        return ["the body must be an object"]
+    problems = list(_time(body))
+    outcome, error = body.get("outcome"), body.get("error")
+    if outcome not in _OUTCOMES:
+        problems.append(f"outcome: must be one of {', '.join(_OUTCOMES)}, not {outcome!r}")
+    if error is not None and not isinstance(error, str):
+        problems.append("error: must be a string")
+    if outcome in ("failed", "conflict") and not error:
+        problems.append(f"error: is required with outcome {outcome}")
+    if outcome == "succeeded" and error:
+        problems.append("error: must be absent with outcome succeeded")
+    return [*problems, *_applied_ref(body.get("appliedRef"))]
+
+
+def check_event(event: Any) -> list[str]:
+    """Problems of one event of a batch."""
+    if not isinstance(event, Mapping):
+        return ["must be an object"]
+    return [*_texts(event, "kind", "eventKey"), *_time(event)]
+
+
+def _texts(body: Mapping[str, Any], *names: str) -> Iterator[str]:
+    for name in names:
+        if not isinstance(body.get(name), str) or (not body[name] and name != "message"):
+            yield f"{name}: must be a string"
+
+
+def _time(body: Mapping[str, Any]) -> Iterator[str]:
+    text = body.get("timestamp")
+    try:
+        if not isinstance(text, str) or datetime.fromisoformat(text).tzinfo is None:
+            yield "timestamp: must be an RFC 3339 time"
+    except ValueError:
+        yield "timestamp: must be an RFC 3339 time"
+
+
+def _condition(condition: Any, path: str) -> Iterator[str]:
+    if not isinstance(condition, Mapping):
+        yield f"{path}: must be an object"
+        return
+    yield from (f"{path}.{problem}" for problem in _texts(condition, "type", "reason"))
+    if condition.get("status") not in ("True", "False", "Unknown"):
+        yield f"{path}.status: must be True, False or Unknown"
+
+
+def _applied_ref(value: Any) -> Iterator[str]:
+    if value is None:
+        return
+    if not isinstance(value, Mapping):
+        yield "appliedRef: must be an object"
+        return
+    for name, wanted in _APPLIED_REF.items():
+        if not isinstance(value.get(name), wanted):
+            yield f"appliedRef.{name}: must be {'an integer' if wanted is int else 'a string'}"

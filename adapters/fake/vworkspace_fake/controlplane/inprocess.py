@@ -1,0 +1,113 @@
+"""The control plane as the `ControlPlane` port, in process: no sockets, the same answers and errors."""
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from typing import Any, TypeVar
+
+from vworkspace_core.agent.answers import error_of
+from vworkspace_core.errors import Permanent, Unavailable
+from vworkspace_core.ports import Fetched
+from vworkspace_fake.controlplane.faults import Call, Fault
+from vworkspace_fake.controlplane.refusals import Dropped, Refusal
+from vworkspace_fake.controlplane.server import ControlPlaneServer
+from vworkspace_fake.controlplane.waiting import LongPolls
+
+__all__ = ["InProcessControlPlane"]
+
+T = TypeVar("T")
+
+
+class InProcessControlPlane:
+    """A `ControlPlane` that speaks to `server` directly, as the holder of `token`.
+
+    A fetch that waits suspends on the running asyncio loop (also a virtual one); everything else never does,
+    unless a fault orders latency.
+    """
+
+    def __init__(self, server: ControlPlaneServer, token: str) -> None:
+        self._server = server
+        self._token = token
+        self._polls = LongPolls(server)
+
+    def __repr__(self) -> str:
+        return "InProcessControlPlane()"
+
+    def use_token(self, token: str) -> None:
+        """Speak with `token` from now on."""
+        self._token = token
+
+    async def fetch(self, cluster_id: str, wait_seconds: int) -> Fetched:
+        """Long poll."""
+        first = True
+
+        def look() -> list[Any]:
+            nonlocal first
+            ask = self._server.fetch if first else self._server.poll
+            first = False
+            return ask(self._token, cluster_id)
+
+        fault = await self._fault(Call.FETCH)
+        found = _perform(fault, look)
+        if not found and wait_seconds > 0:
+            found = await self._waited(look, cluster_id, wait_seconds)
+        return Fetched(found, self._date())
+
+    async def _waited(self, look: Callable[[], list[Any]], cluster_id: str, wait_seconds: int) -> list[Any]:
+        try:
+            return await self._polls.jobs(look, cluster_id, wait_seconds)
+        except Refusal as refusal:
+            raise error_of(refusal.status, refusal.message, refusal.retry_after) from refusal
+
+    async def ack(self, job_id: str) -> None:
+        """Take the job."""
+        await self._call(Call.ACK, lambda: self._server.ack(self._token, job_id))
+
+    async def status(self, job_id: str, body: Mapping[str, Any]) -> None:
+        """Progress."""
+        await self._call(Call.STATUS, lambda: self._server.status(self._token, job_id, body))
+
+    async def result(self, job_id: str, body: Mapping[str, Any]) -> None:
+        """Terminal result; one that is there already is fine."""
+        try:
+            await self._call(Call.RESULT, lambda: self._server.result(self._token, job_id, body))
+        except Permanent as error:
+            if error.status != 409:
+                raise
+
+    async def events(self, batch: Sequence[Mapping[str, Any]]) -> None:
+        """A batch of events."""
+        await self._call(Call.EVENTS, lambda: self._server.events(self._token, {"events": list(batch)}))
+
+    async def register(self, body: Mapping[str, Any]) -> Mapping[str, Any]:
+        """One-time token for a long-lived one."""
+        return await self._call(Call.REGISTER, lambda: self._server.register(self._token, body))
+
+    async def rotate(self) -> Mapping[str, Any]:
+        """A new token."""
+        return await self._call(Call.ROTATE, lambda: self._server.rotate(self._token))
+
+    async def _call(self, call: Call, effect: Callable[[], T]) -> T:
+        return _perform(await self._fault(call), effect)
+
+    async def _fault(self, call: Call) -> Fault:
+        fault = self._server.faults.take(call)
+        if fault.latency > 0:
+            import asyncio
+
+            await asyncio.sleep(fault.latency)
+        return fault
+
+    def _date(self) -> datetime:
+        # A Date header has whole seconds, and the agent must live with that.
+        return self._server.now().replace(microsecond=0)
+
+
+def _perform(fault: Fault, effect: Callable[[], T]) -> T:
+    try:
+        return fault.wrap(effect)
+    except Refusal as refusal:
+        if refusal.body is not None:
+            raise Unavailable(f"answered {refusal.status} with a body that is not the expected JSON") from refusal
+        raise error_of(refusal.status, refusal.message, refusal.retry_after) from refusal
+    except Dropped as dropped:
+        raise Unavailable("the connection ended without an answer") from dropped

@@ -1,0 +1,132 @@
+"""The jobs of the embedded control plane: offered until acked, answered exactly once (PULL-1, PULL-4)."""
+
+from collections.abc import Iterator, Mapping
+from datetime import datetime, timedelta
+from typing import Any
+
+import attrs
+
+from vworkspace_fake.controlplane.refusals import Refusal
+
+__all__ = ["JobBook", "JobEntry"]
+
+
+@attrs.define
+class JobEntry:
+    """One job and everything that was said about it. `raw` is what goes over the wire, however malformed."""
+
+    id: str
+    cluster_id: str
+    raw: Any
+    offers: int = 0
+    offered_at: datetime | None = None
+    acked_at: datetime | None = None
+    acks: int = 0
+    statuses: list[Any] = attrs.field(factory=list)
+    result: Any = None
+    results_refused: int = 0
+    closed_at: datetime | None = None
+
+    @property
+    def open(self) -> bool:
+        """Whether there may still be news about it."""
+        return self.closed_at is None
+
+    def as_json(self) -> dict[str, Any]:
+        """The entry for the admin API."""
+        times = {name: getattr(self, name) for name in ("offered_at", "acked_at", "closed_at")}
+        told = {name.replace("_at", "At"): at.isoformat() if at else None for name, at in times.items()}
+        counts = {"offers": self.offers, "acks": self.acks, "resultsRefused": self.results_refused}
+        return {
+            "id": self.id,
+            "clusterId": self.cluster_id,
+            "job": self.raw,
+            "statuses": list(self.statuses),
+            "result": self.result,
+            **told,
+            **counts,
+        }
+
+
+@attrs.define
+class JobBook:
+    """Owner of the jobs. An offered job is offered again after `redelivery`, until it is acked."""
+
+    redelivery: timedelta
+    _jobs: dict[str, JobEntry] = attrs.field(factory=dict, init=False, repr=False)
+
+    def __iter__(self) -> Iterator[JobEntry]:
+        return iter(self._jobs.values())
+
+    def add(self, entry: JobEntry) -> None:
+        """Take a new job. Raises a 409 Refusal for an id that is there already."""
+        if entry.id in self._jobs:
+            raise Refusal(409, f"job {entry.id} is there already")
+        self._jobs[entry.id] = entry
+
+    def get(self, job_id: str) -> JobEntry:
+        """The job. Raises a 404 Refusal."""
+        if job_id not in self._jobs:
+            raise Refusal(404, f"there is no job {job_id}")
+        return self._jobs[job_id]
+
+    def offer(self, cluster_id: str, now: datetime) -> list[Any]:
+        """What the cluster is offered now."""
+        due = [job for job in self._jobs.values() if job.cluster_id == cluster_id and self._is_due(job, now)]
+        for job in due:
+            job.offers, job.offered_at = job.offers + 1, now
+        return [job.raw for job in due]
+
+    def next_offer(self, cluster_id: str) -> datetime | None:
+        """When an unacked job is offered again; None when there is none."""
+        waiting = [job for job in self._jobs.values() if job.cluster_id == cluster_id and self._unacked(job)]
+        return min((job.offered_at + self.redelivery for job in waiting if job.offered_at), default=None)
+
+    def _is_due(self, job: JobEntry, now: datetime) -> bool:
+        return self._unacked(job) and (job.offered_at is None or job.offered_at + self.redelivery <= now)
+
+    @staticmethod
+    def _unacked(job: JobEntry) -> bool:
+        return job.open and job.acked_at is None
+
+    def ack(self, cluster_id: str, job_id: str, now: datetime) -> None:
+        """Stop offering the job; a repeated ack is fine."""
+        job = self._own(cluster_id, job_id)
+        if not job.open:
+            raise Refusal(404, f"job {job_id} is closed")
+        job.acked_at, job.acks = job.acked_at or now, job.acks + 1
+
+    def status(self, cluster_id: str, job_id: str, body: Any) -> None:
+        """Progress of an open, acked job."""
+        job = self._own(cluster_id, job_id)
+        if not job.open:
+            raise Refusal(404, f"job {job_id} is closed")
+        self._must_be_acked(job)
+        job.statuses.append(body)
+
+    def result(self, cluster_id: str, job_id: str, body: Mapping[str, Any], now: datetime) -> None:
+        """The one result. Raises a 409 Refusal for a second one."""
+        job = self._own(cluster_id, job_id)
+        if job.result is not None:
+            job.results_refused += 1
+            raise Refusal(409, f"job {job_id} has its result")
+        if not job.open:
+            raise Refusal(404, f"job {job_id} is closed")
+        self._must_be_acked(job)
+        job.result, job.closed_at = body, now
+
+    def close(self, job_id: str, now: datetime) -> None:
+        """Withdraw the job."""
+        job = self.get(job_id)
+        job.closed_at = job.closed_at or now
+
+    def _own(self, cluster_id: str, job_id: str) -> JobEntry:
+        job = self.get(job_id)
+        if job.cluster_id != cluster_id:
+            raise Refusal(404, f"there is no job {job_id}")
+        return job
+
+    @staticmethod
+    def _must_be_acked(job: JobEntry) -> None:
+        if job.acked_at is None:
+            raise Refusal(400, f"job {job.id} was not acknowledged")

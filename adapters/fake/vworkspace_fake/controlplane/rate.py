@@ -1,0 +1,38 @@
+"""A token bucket per caller (PULL-7: 429 with Retry-After)."""
+
+import math
+from datetime import datetime
+
+import attrs
+
+from vworkspace_fake.controlplane.refusals import Refusal
+
+__all__ = ["RateLimit", "RateLimiter"]
+
+
+@attrs.frozen
+class RateLimit:
+    """`requests` per `seconds`, as a bucket of that size that fills evenly."""
+
+    requests: int
+    seconds: float
+
+
+@attrs.define
+class RateLimiter:
+    """Owner of the buckets; no limit while `limit` is None."""
+
+    limit: RateLimit | None = None
+    _buckets: dict[str, tuple[float, datetime]] = attrs.field(factory=dict, init=False, repr=False)
+
+    def take(self, caller: str, now: datetime) -> None:
+        """Count one request. Raises a 429 Refusal that says how long to wait."""
+        if self.limit is None:
+            return
+        rate = self.limit.requests / self.limit.seconds
+        left, since = self._buckets.get(caller, (float(self.limit.requests), now))
+        left = min(float(self.limit.requests), left + max(0.0, (now - since).total_seconds()) * rate)
+        if left < 1:
+            self._buckets[caller] = (left, now)
+            raise Refusal(429, "too many requests", retry_after=float(math.ceil((1 - left) / rate)))
+        self._buckets[caller] = (left - 1, now)

@@ -1,0 +1,197 @@
+"""A complete vWorkspace control plane in memory: synchronous, deterministic, with its clock given (PULL-11).
+
+The agent API takes the caller's bearer token and raises `Refusal`; the admin API is for whoever plays Odoo.
+Faces over it: `InProcessControlPlane` and the HTTP application.
+"""
+
+import secrets
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import attrs
+
+from vworkspace_fake.controlplane.bodies import BATCH_LIMIT, check_event, check_result, check_status
+from vworkspace_fake.controlplane.faults import Faults
+from vworkspace_fake.controlplane.jobs import JobBook, JobEntry
+from vworkspace_fake.controlplane.rate import RateLimit, RateLimiter
+from vworkspace_fake.controlplane.refusals import Refusal
+from vworkspace_fake.controlplane.tokens import Token, TokenBook
+
+__all__ = ["ControlPlaneServer", "system_now"]
+
+
+def system_now() -> datetime:
+    """The machine's clock."""
+    return datetime.now(UTC)
+
+
+@attrs.define
+class ControlPlaneServer:
+    """The control plane. `now` is its clock, which its `Date` headers show; `mint` makes token texts."""
+
+    now: Callable[[], datetime] = system_now
+    redelivery: timedelta = timedelta(seconds=5)
+    rotation_grace: timedelta = timedelta(minutes=10)
+    token_lifetime: timedelta | None = None
+    job_lifetime: timedelta = timedelta(hours=1)
+    rate_limit: RateLimit | None = None
+    mint: Callable[[], str] = attrs.field(default=lambda: secrets.token_urlsafe(32), repr=False)
+    faults: Faults = attrs.field(factory=Faults, init=False)
+    tokens: TokenBook = attrs.field(init=False)
+    jobs: JobBook = attrs.field(init=False)
+    _limiter: RateLimiter = attrs.field(init=False, repr=False)
+    _events: dict[str, dict[str, Any]] = attrs.field(factory=dict, init=False, repr=False)
+    _listeners: list[Callable[[], None]] = attrs.field(factory=list, init=False, repr=False)
+    _numbers: int = attrs.field(default=0, init=False)
+    events_repeated: int = attrs.field(default=0, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.tokens = TokenBook(self.now, self.mint, self.rotation_grace, self.token_lifetime)
+        self.jobs = JobBook(self.redelivery)
+        self._limiter = RateLimiter(self.rate_limit)
+
+    # --- the agent's side ---------------------------------------------------------------------------------
+
+    def fetch(self, token: str | None, cluster_id: str) -> list[Any]:
+        """Jobs on offer for the cluster, at once."""
+        caller = self._caller(token)
+        if caller != cluster_id:
+            raise Refusal(403, f"the token is not for cluster {cluster_id}")
+        return self.jobs.offer(cluster_id, self.now())
+
+    def poll(self, token: str | None, cluster_id: str) -> list[Any]:
+        """Look again within a long poll: like `fetch`, but part of the same request."""
+        if self.tokens.cluster_of(token) != cluster_id:
+            raise Refusal(403, f"the token is not for cluster {cluster_id}")
+        return self.jobs.offer(cluster_id, self.now())
+
+    def ack(self, token: str | None, job_id: str) -> None:
+        """The agent has the job."""
+        self.jobs.ack(self._caller(token), job_id, self.now())
+
+    def status(self, token: str | None, job_id: str, body: Any) -> None:
+        """Progress."""
+        caller = self._caller(token)
+        _refuse_if(check_status(body))
+        self.jobs.status(caller, job_id, body)
+
+    def result(self, token: str | None, job_id: str, body: Any) -> None:
+        """The end of the job, once."""
+        caller = self._caller(token)
+        _refuse_if(check_result(body))
+        self.jobs.result(caller, job_id, body, self.now())
+
+    def events(self, token: str | None, body: Any) -> None:
+        """A batch of events, all or nothing; those whose key is known are counted, not kept again."""
+        caller = self._caller(token)
+        batch = body.get("events") if isinstance(body, Mapping) else None
+        if not isinstance(batch, list) or not 0 < len(batch) <= BATCH_LIMIT:
+            raise Refusal(400, f"events: must be a list of 1 to {BATCH_LIMIT}")
+        _refuse_if([f"events[{at}].{problem}" for at, event in enumerate(batch) for problem in check_event(event)])
+        for event in batch:
+            self._keep(caller, event)
+
+    def _keep(self, cluster_id: str, event: Mapping[str, Any]) -> None:
+        known = self._events.setdefault(cluster_id, {})
+        if event["eventKey"] in known:
+            self.events_repeated += 1
+        else:
+            known[event["eventKey"]] = event
+
+    def register(self, token: str | None, body: Any) -> dict[str, Any]:
+        """A long-lived token for a one-time one, which is both the bearer and in the body."""
+        text = body.get("registrationToken") if isinstance(body, Mapping) else None
+        cluster_id = body.get("clusterId") if isinstance(body, Mapping) else None
+        if not isinstance(text, str) or not isinstance(cluster_id, str | None):
+            raise Refusal(400, "registrationToken: must be a string; clusterId: a string or absent")
+        if token != text:
+            raise Refusal(401, "the registration token must be the bearer token")
+        issued = self.tokens.register(text, cluster_id)
+        return {"clusterId": issued.cluster_id, **_issued(issued)}
+
+    def rotate(self, token: str | None) -> dict[str, Any]:
+        """A new token for the caller."""
+        self._caller(token)
+        return _issued(self.tokens.rotate(token))
+
+    def _caller(self, token: str | None) -> str:
+        cluster_id = self.tokens.cluster_of(token)
+        self._limiter.take(cluster_id, self.now())
+        return cluster_id
+
+    # --- Odoo's side ----------------------------------------------------------------------------------------
+
+    def enqueue(
+        self,
+        cluster_id: str,
+        *,
+        kind: str,
+        payload: Any,
+        idempotency_key: str,
+        job_id: str | None = None,
+        expires_in: timedelta | None = None,
+        **fields: Any,
+    ) -> JobEntry:
+        """Offer a well-formed job. `fields` are further wire fields, such as `signature`."""
+        self._numbers += 1
+        created = self.now()
+        lifetime = self.job_lifetime if expires_in is None else expires_in
+        raw = {
+            "id": job_id or f"job-{self._numbers}",
+            "kind": kind,
+            "payload": payload,
+            "idempotencyKey": idempotency_key,
+            "createdAt": _text(created),
+            "expiresAt": _text(created + lifetime),
+            **fields,
+        }
+        return self.enqueue_raw(cluster_id, raw)
+
+    def enqueue_raw(self, cluster_id: str, raw: Any) -> JobEntry:
+        """Offer anything at all as a job: what the agent must survive (PULL-7)."""
+        found = raw.get("id") if isinstance(raw, Mapping) else None
+        self._numbers += 1
+        usable = isinstance(found, str | int) and not isinstance(found, bool)
+        entry = JobEntry(str(found) if usable else f"unnamed-{self._numbers}", cluster_id, raw)
+        self.jobs.add(entry)
+        self.wake()
+        return entry
+
+    def close_job(self, job_id: str) -> None:
+        """Withdraw a job: from now on it is 404."""
+        self.jobs.close(job_id, self.now())
+
+    def events_of(self, cluster_id: str) -> Sequence[Any]:
+        """Events of the cluster, each once, in the order they came."""
+        return list(self._events.get(cluster_id, {}).values())
+
+    # --- long polls -----------------------------------------------------------------------------------------
+
+    def subscribe(self, listener: Callable[[], None]) -> Callable[[], None]:
+        """Have `listener` called when there may be something new; returns the way to stop that."""
+        self._listeners.append(listener)
+        return lambda: self._listeners.remove(listener)
+
+    def wake(self) -> None:
+        """Let every waiting poll look again."""
+        for listener in list(self._listeners):
+            listener()
+
+    def seconds_to_offer(self, cluster_id: str) -> float | None:
+        """Seconds until an unacked job is offered again; None when there is none."""
+        at = self.jobs.next_offer(cluster_id)
+        return None if at is None else max(0.0, (at - self.now()).total_seconds())
+
+
+def _issued(token: Token) -> dict[str, Any]:
+    return {"token": token.text, **({"expiresAt": _text(token.ends)} if token.ends else {})}
+
+
+def _text(instant: datetime) -> str:
+    return instant.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _refuse_if(problems: list[str]) -> None:
+    if problems:
+        raise Refusal(400, "; ".join(problems))

@@ -1,0 +1,91 @@
+"""Who may speak for which cluster: long-lived tokens, their rotation, and one-time registration (PULL-8)."""
+
+from collections.abc import Callable
+from datetime import datetime, timedelta
+
+import attrs
+
+from vworkspace_fake.controlplane.refusals import Refusal
+
+__all__ = ["Registration", "Token", "TokenBook"]
+
+
+@attrs.define
+class Token:
+    """A credential of one cluster. `ends` is when it is refused from; `used` whether it was ever accepted."""
+
+    text: str = attrs.field(repr=False)
+    cluster_id: str
+    ends: datetime | None = None
+    used: bool = False
+
+
+@attrs.define
+class Registration:
+    """A one-time token. It may be used again until the credential it gave has been seen (a lost answer)."""
+
+    text: str = attrs.field(repr=False)
+    cluster_id: str
+    issued: Token | None = None
+
+
+@attrs.define
+class TokenBook:
+    """Owner of every token. `now` and `mint` (new token text) are given; `lifetime` None means no end."""
+
+    now: Callable[[], datetime]
+    mint: Callable[[], str]
+    grace: timedelta
+    lifetime: timedelta | None = None
+    _tokens: dict[str, Token] = attrs.field(factory=dict, init=False, repr=False)
+    _registrations: dict[str, Registration] = attrs.field(factory=dict, init=False, repr=False)
+
+    def add(self, cluster_id: str, text: str) -> Token:
+        """Accept `text` for `cluster_id`."""
+        token = self._tokens[text] = Token(text, cluster_id)
+        return token
+
+    def revoke(self, text: str) -> None:
+        """Refuse `text` from now on."""
+        self._tokens.pop(text, None)
+
+    def cluster_of(self, text: str | None) -> str:
+        """Cluster that `text` speaks for. Raises a 401 Refusal."""
+        token = self._tokens.get(text or "")
+        if token is None:
+            raise Refusal(401, "the token is not known" if text else "a bearer token is required")
+        if token.ends is not None and self.now() >= token.ends:
+            raise Refusal(401, "the token has expired")
+        token.used = True
+        return token.cluster_id
+
+    def rotate(self, text: str | None) -> Token:
+        """A new token for the caller's cluster; the caller's stays valid for the grace period."""
+        cluster_id = self.cluster_of(text)
+        old = self._tokens[text or ""]
+        until = self.now() + self.grace
+        old.ends = until if old.ends is None else min(old.ends, until)
+        return self._issue(cluster_id)
+
+    def offer_registration(self, cluster_id: str) -> str:
+        """A one-time token that `register` takes for `cluster_id`."""
+        text = self.mint()
+        self._registrations[text] = Registration(text, cluster_id)
+        return text
+
+    def register(self, text: str, cluster_id: str | None) -> Token:
+        """The long-lived token for a one-time one. Raises a 401 or 403 Refusal."""
+        found = self._registrations.get(text)
+        if found is None or (found.issued is not None and found.issued.used):
+            raise Refusal(401, "the registration token is not known or was used")
+        if cluster_id is not None and cluster_id != found.cluster_id:
+            raise Refusal(403, "the registration token is for another cluster")
+        if found.issued is not None:
+            self.revoke(found.issued.text)
+        found.issued = self._issue(found.cluster_id)
+        return found.issued
+
+    def _issue(self, cluster_id: str) -> Token:
+        token = self.add(cluster_id, self.mint())
+        token.ends = None if self.lifetime is None else self.now() + self.lifetime
+        return token

@@ -1,0 +1,58 @@
+"""The long poll: wait until there is a job, a redelivery is due, or the time is over, without burning a cycle.
+
+asyncio is imported when there is something to wait for, so that the server itself works without any loop.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from vworkspace_fake.controlplane.server import ControlPlaneServer
+
+__all__ = ["LongPolls"]
+
+
+class LongPolls:
+    """The polls that wait on one server. `close` ends all of them with an empty answer."""
+
+    def __init__(self, server: ControlPlaneServer) -> None:
+        self._server = server
+        self.closed = False
+
+    def close(self) -> None:
+        """End every poll now and let no new one wait."""
+        self.closed = True
+        self._server.wake()
+
+    async def jobs(self, look: Callable[[], list[Any]], cluster_id: str, wait_seconds: float) -> list[Any]:
+        """What `look` finds, at the latest after `wait_seconds`. Outside any running loop it does not wait."""
+        found = look()
+        if found or wait_seconds <= 0 or self.closed:
+            return found
+        import asyncio
+
+        try:
+            loop = asyncio.get_running_loop()
+        except RuntimeError:
+            return found
+        return await self._wait(loop, look, cluster_id, loop.time() + wait_seconds)
+
+    async def _wait(self, loop: Any, look: Callable[[], list[Any]], cluster_id: str, until: float) -> list[Any]:
+        import asyncio
+
+        news = asyncio.Event()
+        stop = self._server.subscribe(lambda: loop.call_soon_threadsafe(news.set))
+        try:
+            while not self.closed and (left := until - loop.time()) > 0:
+                redelivery = self._server.seconds_to_offer(cluster_id)
+                pause = left if redelivery is None else min(left, redelivery + 0.001)
+                alarm = loop.call_later(pause, news.set)
+                try:
+                    await news.wait()
+                finally:
+                    alarm.cancel()
+                news.clear()
+                if found := look():
+                    return found
+            return []
+        finally:
+            stop()

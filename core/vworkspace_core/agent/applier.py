@@ -1,0 +1,217 @@
+"""What a job's turn comes to, from the live object: one exact write, a wait, or the end (REC-6, PULL-3, PULL-4).
+
+    job not applied yet             live object                       the plan
+    ------------------------------  --------------------------------  -----------------------------------------
+    its key had its effect before   any                               Settle noop
+    expired                         any                               Settle noop "expired"
+    older than what is known        any                               Settle failed/Superseded
+    apply                           absent                            Write the manifest, no uid
+    apply                           there                             Write the manifest with its uid
+    apply                           terminating                       AwaitGone
+    delete                          absent                            Settle succeeded
+    delete                          there, terminating or not         Remove with its uid
+
+    intent recorded (after a crash or an unanswered write)
+    ------------------------------  --------------------------------  -----------------------------------------
+    apply                           carries our key, same uid if any  Written: go on waiting
+    apply onto an object            that object is gone               Settle failed/Deleted: nothing is resurrected
+    delete                          another uid, or absent            Settle succeeded
+    delete                          that object, terminating          Written: go on waiting
+    otherwise                       as above                          as above
+
+The generation compared is the control plane's (`keys`), against the object's own annotation, the tombstones
+and the open jobs on the same object.
+"""
+
+from typing import Any, TypeAlias
+
+import attrs
+
+from vworkspace_core.agent.outcome import EXPIRED, SUCCEEDED, Outcome, Reason, Verdict
+from vworkspace_core.agent.scope import ApplyTask, DeleteTask, RotateTask, Scope, Task, may_touch
+from vworkspace_core.kinds import labels
+from vworkspace_core.manifest import Manifest, dig, metadata
+from vworkspace_core.ports import Tombstone
+
+__all__ = ["AwaitGone", "Intent", "Plan", "Remove", "Rotate", "Seen", "Settle", "Turn", "Write", "Written", "plan"]
+
+
+@attrs.frozen
+class Intent:
+    """The effect a job is about to have, as written to its record before: `uid` of the live object, or empty."""
+
+    uid: str = ""
+
+
+@attrs.frozen
+class Seen:
+    """What an inspection found: the live object, its namespace, and what the job store remembers.
+
+    `tombstone` is that of the job's own key, `newest` that of the highest generation for the same object.
+    """
+
+    live: Manifest | None = None
+    namespace: Manifest | None = None
+    tombstone: Tombstone | None = None
+    newest: Tombstone | None = None
+
+
+@attrs.frozen
+class Turn:
+    """A job whose turn it is. `newer` is the highest generation other open jobs already put on the object."""
+
+    task: Task
+    key: str
+    generation: int | None
+    expired: bool
+    intent: Intent | None = None
+    newer: int = 0
+
+
+@attrs.frozen
+class Write:
+    """Apply exactly `manifest`."""
+
+    manifest: Manifest
+    uid: str
+
+
+@attrs.frozen
+class Remove:
+    """Delete the object with this uid."""
+
+    uid: str
+    generation: int
+
+
+@attrs.frozen
+class Rotate:
+    """Ask for a new credential."""
+
+
+@attrs.frozen
+class AwaitGone:
+    """The object of this uid is being deleted: apply when it is gone."""
+
+    uid: str
+
+
+@attrs.frozen
+class Written:
+    """The write has happened already: `live` carries it."""
+
+    live: Manifest
+
+
+@attrs.frozen
+class Settle:
+    """The job ends here. `effect` tells whether its key had its effect on `live`."""
+
+    verdict: Verdict
+
+
+Plan: TypeAlias = Write | Remove | Rotate | AwaitGone | Written | Settle
+
+
+def plan(turn: Turn, seen: Seen, scope: Scope) -> Plan:
+    """What to do now. Pure and total."""
+    if (over := _over_before_it_began(turn, seen)) is not None:
+        return over
+    if (refusal := may_touch(turn.task, seen.live, seen.namespace, scope)) is not None:
+        return Settle(refusal)
+    match turn.task:
+        case RotateTask():
+            return Rotate()
+        case DeleteTask():
+            return _plan_delete(seen.live)
+        case ApplyTask() as task:
+            return _plan_apply(turn, task, seen.live)
+
+
+def _over_before_it_began(turn: Turn, seen: Seen) -> Plan | None:
+    if (resumed := _resume(turn, seen)) is not None:
+        return resumed
+    if turn.intent is None and _is_replay(turn, seen):
+        return Settle(Verdict(Outcome.NOOP))
+    if turn.generation is not None and (newer := _newest_known(turn, seen)) > turn.generation:
+        return Settle(Verdict.failed(Reason.SUPERSEDED, f"generation {newer} is newer than {turn.generation}"))
+    if isinstance(turn.task, DeleteTask) and seen.live is None:
+        return Settle(SUCCEEDED)
+    return Settle(EXPIRED) if turn.expired else None
+
+
+def _resume(turn: Turn, seen: Seen) -> Plan | None:
+    if turn.intent is None:
+        return None
+    aimed, found = turn.intent.uid, _uid(seen.live)
+    match turn.task:
+        case DeleteTask():
+            if found != aimed or seen.live is None:
+                return Settle(SUCCEEDED)
+            return Written(seen.live) if metadata(seen.live).get("deletionTimestamp") else None
+        case ApplyTask(ref):
+            if aimed and found != aimed:
+                return Settle(Verdict.failed(Reason.DELETED, f"{ref} was deleted while the job was being applied"))
+            if seen.live is not None and _key_of(seen.live) == turn.key:
+                return Written(seen.live)
+            return None
+        case RotateTask():
+            return None
+
+
+def _is_replay(turn: Turn, seen: Seen) -> bool:
+    match turn.task:
+        case ApplyTask():
+            return seen.tombstone is not None or (seen.live is not None and _key_of(seen.live) == turn.key)
+        case DeleteTask():
+            # A tombstone of this very object is not a delete's: the object is still there. An apply may have
+            # had the same key, since keys count generations of intent.
+            return seen.tombstone is not None and _uid(seen.live) != seen.tombstone.object_uid
+        case RotateTask():
+            return seen.tombstone is not None
+
+
+def _newest_known(turn: Turn, seen: Seen) -> int:
+    remembered = seen.newest.generation if seen.newest is not None else 0
+    return max(turn.newer, remembered, applied_generation(seen.live) or 0)
+
+
+def _plan_delete(live: Manifest | None) -> Plan:
+    if live is None:
+        return Settle(SUCCEEDED)
+    return Remove(_uid(live), int(dig(live, "metadata", "generation") or 0))
+
+
+def _plan_apply(turn: Turn, task: ApplyTask, live: Manifest | None) -> Plan:
+    if live is not None and metadata(live).get("deletionTimestamp"):
+        return AwaitGone(_uid(live))
+    return Write(stamped(task.manifest, turn.key, turn.generation, live), _uid(live))
+
+
+def stamped(manifest: Manifest, key: str, generation: int | None, live: Manifest | None) -> dict[str, Any]:
+    """`manifest` with the annotations of its job and the live object's uid (REC-6).
+
+    A job whose key gives no generation keeps the one the object has: leaving it out would remove it, and
+    with it the protection against older jobs.
+    """
+    kept = generation if generation is not None else applied_generation(live)
+    marks = {labels.IDEMPOTENCY_KEY: key} | ({labels.LAST_APPLIED_GENERATION: str(kept)} if kept is not None else {})
+    meta = dict(metadata(manifest))
+    meta["annotations"] = {**(meta.get("annotations") or {}), **marks}
+    if live is not None:
+        meta["uid"] = _uid(live)
+    return {**manifest, "metadata": meta}
+
+
+def applied_generation(live: Manifest | None) -> int | None:
+    """The control plane's generation that `live` carries; None where it says none that can be read."""
+    text = dig(live, "metadata", "annotations", labels.LAST_APPLIED_GENERATION)
+    return int(text) if isinstance(text, str) and text.isascii() and text.isdigit() and len(text) <= 18 else None
+
+
+def _key_of(live: Manifest) -> Any:
+    return dig(live, "metadata", "annotations", labels.IDEMPOTENCY_KEY)
+
+
+def _uid(live: Manifest | None) -> str:
+    return str(dig(live, "metadata", "uid") or "")

@@ -1,0 +1,86 @@
+"""ConditionTransition events: changes of status that belong to no open job (PULL-6)."""
+
+from collections.abc import Iterator, Mapping
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from vworkspace_core.agent.outcome import conditions_of
+from vworkspace_core.agent.reports import condition_body
+from vworkspace_core.agent.times import format_time, parse_time
+from vworkspace_core.manifest import Manifest, dig, metadata
+
+__all__ = ["Told", "condition_events", "event_key", "heartbeat", "told_by", "transitions"]
+
+RECENT: Final = timedelta(minutes=10)
+"""How old a change may be to be told at the first sight of an object: the last process may have died before
+it told; the key keeps a second telling from counting (PULL-6)."""
+
+Told = Mapping[str, tuple[str, str]]
+"""Status and reason by condition type: what must be remembered of an object to notice a transition."""
+
+
+def transitions(old_status: Any, new_status: Any) -> tuple[Mapping[str, Any], ...]:
+    """Conditions of `new_status` whose status or reason differs from `old_status`; both as on the wire."""
+    return tuple(_changed(told_by({"status": old_status}), {"status": new_status}))
+
+
+def told_by(live: Manifest) -> dict[str, tuple[str, str]]:
+    """What a reader of `live` knows of its conditions."""
+    return {str(found["type"]): (str(found.get("status")), str(found.get("reason"))) for found in conditions_of(live)}
+
+
+def _changed(before: Told, live: Manifest) -> Iterator[Mapping[str, Any]]:
+    for found in conditions_of(live):
+        if before.get(str(found["type"])) != (str(found.get("status")), str(found.get("reason"))):
+            yield found
+
+
+def condition_events(before: Told | None, live: Manifest, now: datetime) -> tuple[dict[str, Any], ...]:
+    """Events for what changed since `before`, or for what changed lately when the object is seen first (None)."""
+    if before is not None:
+        return tuple(_event(live, found, before, now) for found in _changed(before, live))
+    return tuple(_event(live, found, {}, now) for found in conditions_of(live) if _is_recent(found, now))
+
+
+def _is_recent(condition: Mapping[str, Any], now: datetime) -> bool:
+    try:
+        return now - parse_time(str(condition.get("lastTransitionTime"))) <= RECENT
+    except ValueError:
+        return False
+
+
+def _event(live: Manifest, condition: Mapping[str, Any], before: Told, now: datetime) -> dict[str, Any]:
+    meta = metadata(live)
+    told = before.get(str(condition["type"]))
+    event = {
+        "kind": "ConditionTransition",
+        "eventKey": event_key(live, condition),
+        "timestamp": format_time(now),
+        "object": {
+            "apiVersion": live.get("apiVersion"),
+            "kind": live.get("kind"),
+            **{name: meta.get(name) for name in ("namespace", "name", "uid", "generation")},
+        },
+        "condition": condition_body(condition),
+    }
+    return event if told is None else {**event, "previous": {"status": told[0], "reason": told[1]}}
+
+
+def event_key(live: Manifest, condition: Mapping[str, Any]) -> str:
+    """`condition/<apiVersion>/<kind>/<namespace>/<name>/<uid>/<type>/<status>/<reason>@<generation>/<lastTransitionTime>`.
+
+    A function of what happened alone: a replay has the same key, a flap another one.
+    """
+    meta = metadata(live)
+    generation = condition.get("observedGeneration", dig(live, "status", "observedGeneration"))
+    where = (live.get("apiVersion"), live.get("kind"), meta.get("namespace"), meta.get("name"), meta.get("uid"))
+    what = (condition.get("type"), condition.get("status"), condition.get("reason"))
+    path = "/".join(str(part) for part in (*where, *what))
+    return f"condition/{path}@{generation or 0}/{condition.get('lastTransitionTime', '')}"
+
+
+def heartbeat(cluster_id: str, now: datetime, **facts: Any) -> dict[str, Any]:
+    """The sign of life of every minute. `facts` are further fields, such as the operator's version."""
+    at = format_time(now)
+    event = {"kind": "ClusterHeartbeat", "eventKey": f"heartbeat/{cluster_id}/{at}", "timestamp": at}
+    return {**event, "clusterId": cluster_id, **facts}

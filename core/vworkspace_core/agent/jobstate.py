@@ -1,0 +1,173 @@
+"""One job on its way, as a value, and its durable form (PULL-2, PULL-4).
+
+    RECORDING ── ACKING ── READY ── INSPECTING ── INTENDING ── ACTING ── WAITING ── ANSWERING ── CLOSING
+                             └─ AWAITING_GONE ─┘
+A refused job goes from ACKING to ANSWERING at once.
+"""
+
+from collections.abc import Mapping
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+import attrs
+
+from vworkspace_core.agent.applier import Intent
+from vworkspace_core.agent.keys import generation_in
+from vworkspace_core.agent.outcome import Outcome, Reason, Verdict
+from vworkspace_core.agent.scope import Scope, Task, admit
+from vworkspace_core.agent.wire import BadJob, job_id_of, parse_job
+from vworkspace_core.manifest import Manifest, ObjectRef
+from vworkspace_core.ports import JobRecord, Tombstone
+
+__all__ = [
+    "BUSY",
+    "AppliedRef",
+    "JobState",
+    "Stage",
+    "accept",
+    "record_of",
+    "restore",
+    "slim",
+    "tombstone_of",
+]
+
+
+class Stage(StrEnum):
+    """Which answer a job waits for."""
+
+    RECORDING = "recording"  # the job store: the record is written before the ack
+    ACKING = "acking"  # the control plane: the job is ours before it has an effect
+    READY = "ready"  # its turn: one job at a time works on an object
+    INSPECTING = "inspecting"  # the cluster and the job store: what is there now
+    AWAITING_GONE = "awaiting-gone"  # the cluster: the terminating object must be gone first
+    INTENDING = "intending"  # the job store: the intent is written before the effect
+    ACTING = "acting"  # the cluster: the effect itself
+    WAITING = "waiting"  # the reconciler: success or failure of what was applied
+    ANSWERING = "answering"  # the control plane: the result is accepted
+    CLOSING = "closing"  # the job store: record gone, tombstone kept
+
+
+BUSY = frozenset({Stage.INSPECTING, Stage.INTENDING, Stage.ACTING})
+"""Stages in which a job has its turn on the object."""
+
+SETTLED = frozenset({Stage.ANSWERING, Stage.CLOSING})
+
+
+@attrs.frozen
+class AppliedRef:
+    """What the job's effect fell on. `generation` is `metadata.generation` after it."""
+
+    ref: ObjectRef
+    uid: str
+    generation: int
+
+
+@attrs.frozen
+class JobState:
+    """A job between offer and closed record. `retry_at` is when a failed step is tried again."""
+
+    id: str
+    arrival: int
+    raw: Mapping[str, Any] = attrs.field(repr=False)
+    task: Task | None = attrs.field(repr=False)
+    key: str
+    expires_at: datetime | None
+    stage: Stage
+    verdict: Verdict | None = None
+    ack_may_have_arrived: bool = False
+    intent: Intent | None = None
+    applied: AppliedRef | None = None
+    had_effect: bool = False
+    cancel_sent: bool = False
+    latest: Manifest | None = attrs.field(default=None, repr=False)
+    vanished: bool = False
+    posted: Mapping[str, Any] | None = attrs.field(default=None, repr=False)
+    failures: int = 0
+    retry_at: datetime | None = None
+    recheck_at: datetime | None = None
+    writing: Manifest | None = attrs.field(default=None, repr=False)
+
+    @property
+    def ref(self) -> ObjectRef | None:
+        """The object the job is about; None for one that is about none."""
+        return None if self.task is None else self.task.ref
+
+    @property
+    def generation(self) -> int | None:
+        """The control plane's generation in the key, for the job's own object."""
+        return None if self.ref is None else generation_in(self.key, self.ref)
+
+    @property
+    def settled(self) -> bool:
+        """Whether the verdict is final."""
+        return self.stage in SETTLED
+
+
+def accept(raw: Any, arrival: int, scope: Scope) -> JobState | BadJob:
+    """A job just offered; BadJob only for one without an id, which nobody can answer."""
+    job_id = job_id_of(raw)
+    parsed = parse_job(raw)
+    if isinstance(parsed, BadJob):
+        verdict = Verdict.failed(Reason.INVALID_JOB, str(parsed))
+        return _refused(job_id, arrival, parsed.idempotency_key, verdict) if job_id else parsed
+    admitted = admit(parsed, scope)
+    if isinstance(admitted, Verdict):
+        return _refused(job_id, arrival, parsed.idempotency_key, admitted)
+    return JobState(job_id, arrival, raw, admitted, parsed.idempotency_key, parsed.expires_at, stage=Stage.RECORDING)
+
+
+def _refused(job_id: str, arrival: int, key: str, verdict: Verdict) -> JobState:
+    return JobState(job_id, arrival, slim(job_id, key), None, key, None, Stage.RECORDING, verdict)
+
+
+def slim(job_id: str, key: str) -> dict[str, Any]:
+    """All that is kept of a job that will only be answered: its payload may be what cannot be written."""
+    return {"id": job_id, "idempotencyKey": key}
+
+
+def record_of(job: JobState) -> JobRecord:
+    """The durable form: the raw job, and how far it is."""
+    state: dict[str, Any] = {}
+    if job.intent is not None:
+        state["intent"] = {"uid": job.intent.uid}
+    if job.task is None and job.verdict is not None:
+        state["verdict"] = {"outcome": job.verdict.outcome.value, "error": job.verdict.error}
+    return JobRecord(job.id, job.raw, state)
+
+
+def restore(record: JobRecord, arrival: int, scope: Scope) -> JobState:
+    """The job as it stands after a restart: the ack is repeated, everything later is seen in the cluster."""
+    found = accept({**record.raw, "id": record.job_id}, arrival, scope)
+    if isinstance(found, BadJob):  # only a record that somebody else wrote has an id like that
+        found = _refused(record.job_id, arrival, "", Verdict.failed(Reason.INVALID_JOB, str(found)))
+    intent = record.state.get("intent")
+    return attrs.evolve(
+        found,
+        raw=record.raw,
+        stage=Stage.ACKING,
+        ack_may_have_arrived=True,
+        verdict=_kept_verdict(record) or found.verdict,
+        intent=Intent(str(intent.get("uid", ""))) if isinstance(intent, Mapping) else None,
+    )
+
+
+def _kept_verdict(record: JobRecord) -> Verdict | None:
+    kept = record.state.get("verdict")
+    if not isinstance(kept, Mapping):
+        return None
+    outcome = str(kept.get("outcome"))
+    # A record that a later version wrote may know outcomes that this one does not: the job is judged anew.
+    return Verdict(Outcome(outcome), str(kept.get("error", ""))) if outcome in set(Outcome) else None
+
+
+def tombstone_of(job: JobState, closed_at: str = "") -> Tombstone | None:
+    """What must outlive the record; None for a job that had no effect, which may be asked for again.
+
+    A delete that found nothing to delete succeeded too: asked again, it must not kill a successor (PULL-4).
+    """
+    outcome = job.verdict.outcome.value if job.verdict else ""
+    if not job.key or not (job.had_effect or outcome == Outcome.SUCCEEDED):
+        return None
+    uid = job.applied.uid if job.applied else job.intent.uid if job.intent else ""
+    return Tombstone(job.key, outcome, uid, job.generation or 0, closed_at)

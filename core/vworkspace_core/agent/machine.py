@@ -1,0 +1,204 @@
+"""The agent's conversation as a sans-I/O machine: `step(state, event, now) -> (state, effects)`.
+
+Expected flow. A job is offered; its record is written; it is acked; when it is its turn on the object, the
+object is looked at, the intent recorded, the effect had; the object's status settles it; the result is
+posted; the record goes and a tombstone stays (PULL-2, PULL-4).
+
+Guarantees. One effect and one result per job, whatever is repeated, lost or reordered. One job at a time
+works on an object. A newer generation is never overwritten by an older one.
+
+Assumptions. Every effect but PostStatus and Note is answered by one of its events, sooner or later; time is
+told by Tick at `next_deadline` or after.
+
+Caveats. Waiting jobs hear of their objects through ObjectChanged; one that is never told looks by itself
+every five minutes.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime, timedelta
+from typing import Any, TypeAlias
+
+import attrs
+
+from vworkspace_core.agent import messages as m
+from vworkspace_core.agent.applier import Seen
+from vworkspace_core.agent.jobstate import BUSY, JobState, Stage, accept, record_of, restore, tombstone_of
+from vworkspace_core.agent.lifecycle import (
+    Moment,
+    Step,
+    advance,
+    due_at,
+    inspected,
+    start_turn,
+    supersede,
+)
+from vworkspace_core.agent.scope import DeleteTask, Scope
+from vworkspace_core.agent.times import shifted
+from vworkspace_core.agent.wire import BadJob
+from vworkspace_core.manifest import ObjectRef
+from vworkspace_core.ports import Tombstone
+
+__all__ = ["AgentState", "has_open_job", "next_deadline", "step"]
+
+GRACE = timedelta(minutes=5)
+"""How long after `expiresAt` an applied instance may still settle (PULL-3)."""
+
+
+@attrs.frozen
+class AgentState:
+    """All open jobs. `skew` is what the control plane's clock is ahead of ours (PULL-12)."""
+
+    scope: Scope
+    grace: timedelta = GRACE
+    jobs: Mapping[str, JobState] = attrs.field(factory=dict)
+    arrivals: int = 0
+    skew: timedelta = timedelta(0)
+
+
+Steps: TypeAlias = tuple[AgentState, tuple[m.Effect, ...]]
+
+
+def step(state: AgentState, event: m.Event, now: datetime) -> Steps:
+    """The state after `event`, and the effects to perform, in order. `now` is the local clock."""
+    changed, effects = _react(state, event, now)
+    ready, started = _start_turns(changed)
+    return ready, (*effects, *started)
+
+
+def next_deadline(state: AgentState) -> datetime | None:
+    """When a Tick is due, on the local clock; None while nothing waits for time."""
+    times = (due_at(job, state.skew, state.grace) for job in state.jobs.values())
+    return min((found for found in times if found is not None), default=None)
+
+
+def has_open_job(state: AgentState, ref: ObjectRef) -> bool:
+    """Whether changes of this object belong to a job, rather than to events (PULL-6)."""
+    return any(job.ref == ref and not job.settled for job in state.jobs.values())
+
+
+def _react(state: AgentState, event: m.Event, now: datetime) -> Steps:
+    match event:
+        case m.ServerTime(at):
+            return attrs.evolve(state, skew=at - now), ()
+        case m.Offered(raw):
+            return _offered(state, raw)
+        case m.Resumed(record):
+            return _resumed(state, restore(record, state.arrivals, state.scope))
+        case m.Inspected(job_id, seen) if (job := state.jobs.get(job_id)) and job.stage is Stage.INSPECTING:
+            return _plan(state, job, seen, now)
+        case m.ObjectChanged(ref):
+            return _each(state, (job for job in state.jobs.values() if job.ref == ref), event, now)
+        case m.Tick():
+            return _each(state, state.jobs.values(), event, now)
+        case m.RecordClosed(job_id):
+            job = state.jobs.get(job_id)
+            return (_without(state, job_id), ()) if job and job.stage is Stage.CLOSING else (state, ())
+        case _:
+            job = state.jobs.get(event.job_id)
+            return (state, ()) if job is None else _each(state, (job,), event, now)
+
+
+def _offered(state: AgentState, raw: Any) -> Steps:
+    found = accept(raw, state.arrivals, state.scope)
+    if isinstance(found, BadJob):
+        return state, (m.Note("error", f"a job without a usable id was dropped: {found}"),)
+    present = state.jobs.get(found.id)
+    if present is not None:
+        # Offered again although it is past its ack: that answer was lost, or the server forgot.
+        late = present.stage not in (Stage.RECORDING, Stage.ACKING, Stage.CLOSING)
+        return state, ((m.SendAck(found.id),) if late else ())
+    return _with(attrs.evolve(state, arrivals=state.arrivals + 1), found), (m.PutRecord(found.id, record_of(found)),)
+
+
+def _resumed(state: AgentState, job: JobState) -> Steps:
+    if job.id in state.jobs:
+        return state, ()
+    return _with(attrs.evolve(state, arrivals=state.arrivals + 1), job), (m.SendAck(job.id),)
+
+
+def _each(state: AgentState, jobs: Iterable[JobState], event: m.Event, now: datetime) -> Steps:
+    effects: list[m.Effect] = []
+    for before in list(jobs):
+        job = state.jobs[before.id]  # an earlier one of this round may have superseded it
+        state, asked = _taken(state, job, advance(job, event, _moment(state, now)), now)
+        effects += asked
+    return state, tuple(effects)
+
+
+def _plan(state: AgentState, job: JobState, seen: Seen, now: datetime) -> Steps:
+    at = _moment(state, now)
+    newer = next((other for other in _others(state, job) if other.had_effect and _older(job, other)), None)
+    if newer is not None and job.intent is None and newer.key != job.key:
+        return _taken(state, job, supersede(job, newer, at), now)
+    return _taken(state, job, inspected(job, _with_open(state, job, seen), at), now)
+
+
+def _with_open(state: AgentState, job: JobState, seen: Seen) -> Seen:
+    """What the job store will remember of jobs whose records are not closed yet."""
+    known = [found for other in _others(state, job) if (found := tombstone_of(other)) is not None]
+    own = next((found for found in known if found.idempotency_key == job.key), None)
+    newest = max((*known, *_some(seen.newest)), key=lambda found: found.generation, default=None)
+    return attrs.evolve(seen, tombstone=seen.tombstone or own, newest=newest)
+
+
+def _taken(state: AgentState, before: JobState, taken: Step, now: datetime) -> Steps:
+    """Put the job back; when it just had its effect, older jobs on the object are superseded."""
+    job, effects = taken
+    state = _with(state, job)
+    if before.had_effect or not job.had_effect or job.ref is None:
+        return state, effects
+    for other in _others(state, job):
+        if _replaced(other, job):
+            ended, asked = supersede(other, job, _moment(state, now))
+            state, effects = _with(state, ended), (*effects, *asked)
+    return state, effects
+
+
+def _replaced(job: JobState, by: JobState) -> bool:
+    """Whether `by`, which just had its effect, leaves `job` nothing to wait for."""
+    if job.stage not in (Stage.READY, Stage.AWAITING_GONE, Stage.WAITING) or job.key == by.key:
+        return False
+    under_way = isinstance(job.task, DeleteTask) and job.had_effect
+    return _older(job, by) and not under_way
+
+
+def _older(job: JobState, than: JobState) -> bool:
+    """By generation where both have one, by arrival otherwise."""
+    if job.generation is not None and than.generation is not None and job.generation != than.generation:
+        return job.generation < than.generation
+    return job.arrival < than.arrival
+
+
+def _start_turns(state: AgentState) -> Steps:
+    """Give every ready job its turn, unless another one has the object's."""
+    taken = {job.ref for job in state.jobs.values() if job.stage in BUSY and job.ref is not None}
+    effects: list[m.Effect] = []
+    for job in [job for job in state.jobs.values() if job.stage is Stage.READY]:
+        if job.ref in taken:
+            continue
+        started, asked = start_turn(job)
+        state = _with(state, started)
+        effects += asked
+        if job.ref is not None:
+            taken.add(job.ref)
+    return state, tuple(effects)
+
+
+def _others(state: AgentState, job: JobState) -> Iterator[JobState]:
+    return (other for other in state.jobs.values() if other.id != job.id and other.ref == job.ref)
+
+
+def _moment(state: AgentState, now: datetime) -> Moment:
+    return Moment(state.scope, now, shifted(now, state.skew), state.grace)
+
+
+def _with(state: AgentState, job: JobState) -> AgentState:
+    return attrs.evolve(state, jobs={**state.jobs, job.id: job})
+
+
+def _without(state: AgentState, job_id: str) -> AgentState:
+    return attrs.evolve(state, jobs={name: job for name, job in state.jobs.items() if name != job_id})
+
+
+def _some(found: Tombstone | None) -> tuple[Tombstone, ...]:
+    return () if found is None else (found,)

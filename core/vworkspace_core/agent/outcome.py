@@ -1,0 +1,191 @@
+"""How a job ends, and when an object's status says that it has (PULL-3), as tables.
+
+`judge` looks at a live object that carries this job's apply. It answers None while the object is on its
+way: a status of an older generation proves nothing (REC-7), whatever it says.
+"""
+
+from collections.abc import Iterator, Mapping
+from enum import StrEnum
+from typing import Any, Final
+
+import attrs
+
+from vworkspace_core.kinds.secrets import redact
+from vworkspace_core.manifest import Manifest, dig
+
+__all__ = ["Outcome", "Reason", "Verdict", "judge", "phase_of", "summary_of"]
+
+LONGEST_ERROR: Final = 1024
+"""Characters of an error text in a result; Flux's messages can be whole logs (REC-5 row 4)."""
+
+
+class Outcome(StrEnum):
+    """The four ways a job ends."""
+
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    NOOP = "noop"
+    CONFLICT = "conflict"
+
+
+class Reason(StrEnum):
+    """Reasons the agent gives by itself; those of conditions are passed on as they are."""
+
+    INVALID_JOB = "InvalidJob"
+    PAYLOAD_TOO_LARGE = "PayloadTooLarge"
+    NOT_PERMITTED = "NotPermitted"
+    VALIDATION_FAILED = "ValidationFailed"
+    FIELD_CONFLICT = "FieldConflict"
+    SUPERSEDED = "Superseded"
+    TIMEOUT = "Timeout"
+    CANCELLED = "Cancelled"
+    DELETED = "Deleted"
+    KIND_MISSING = "KindMissing"
+    FORBIDDEN = "Forbidden"
+    APPLY_FAILED = "ApplyFailed"
+    DELETE_FAILED = "DeleteFailed"
+    ROTATION_FAILED = "RotationFailed"
+
+
+@attrs.frozen
+class Verdict:
+    """The end of a job. `error` is `<Reason>: <message>`, redacted and cut; empty for a plain success."""
+
+    outcome: Outcome
+    error: str = ""
+
+    @classmethod
+    def of(cls, outcome: Outcome, reason: str, message: str) -> "Verdict":
+        """A verdict with a reason."""
+        text = f"{reason}: {redact(message)}" if message else reason
+        return cls(outcome, text if len(text) <= LONGEST_ERROR else text[: LONGEST_ERROR - 1] + "…")
+
+    @classmethod
+    def failed(cls, reason: str, message: str) -> "Verdict":
+        """The job failed."""
+        return cls.of(Outcome.FAILED, reason, message)
+
+
+SUCCEEDED: Final = Verdict(Outcome.SUCCEEDED)
+EXPIRED: Final = Verdict(Outcome.NOOP, "expired")
+
+_TERMINAL_BLOCKS: Final = frozenset(
+    {"ValidationFailed", "NameTaken", "WrongCluster", "NamespaceNotGated", "PolicyDenied"}
+)
+"""Reasons of Blocked=True that only another spec, or someone else, can lift: the job need not wait for that."""
+
+
+def judge(live: Manifest, generation: int) -> Verdict | None:
+    """How the job that applied `generation` of `live` ended, or None while it has not."""
+    match live.get("kind"):
+        case "ApplicationInstance":
+            return _judge_instance(live, generation)
+        case "Operation":
+            return _judge_operation(live, generation)
+        case _:
+            return None
+
+
+def _judge_instance(live: Manifest, generation: int) -> Verdict | None:
+    now = _Current(live, generation)
+    match (now.status("Ready"), now.status("Stalled"), now.status("Reconciling"), now.reason_if_true("Blocked")):
+        case ("True", _, _, _):
+            return SUCCEEDED
+        case (_, _, _, "FieldConflict"):
+            return Verdict.of(Outcome.CONFLICT, "FieldConflict", now.message("Blocked"))
+        case (_, _, _, blocked) if blocked in _TERMINAL_BLOCKS:
+            return Verdict.failed(blocked, now.message("Blocked"))
+        case ("False", "True", _, _):
+            return Verdict.failed(now.reason("Ready"), now.message("Ready") or now.message("Stalled"))
+        case (_, "True", _, _):
+            return Verdict.failed(now.reason("Stalled"), now.message("Stalled"))
+        case ("False", _, reconciling, _) if reconciling != "True" and now.reason_if_true("Degraded") in _FAILED:
+            return Verdict.failed(now.reason("Degraded"), now.message("Ready") or now.message("Degraded"))
+        case _:
+            return None
+
+
+_FAILED: Final = frozenset({"HelmReleaseFailed"})
+
+
+def _judge_operation(live: Manifest, generation: int) -> Verdict | None:
+    now = _Current(live, generation)
+    match dig(live, "status", "phase"):
+        case "Succeeded":
+            return SUCCEEDED
+        case "Failed":
+            return Verdict.failed(now.any_reason("Failed") or "EngineFailed", now.any_message("Failed"))
+        case "Cancelled":
+            text = f"{now.any_reason('Cancelled')}: {now.any_message('Cancelled')}".strip(": ")
+            return Verdict.failed(Reason.CANCELLED, text)
+        case _ if now.status("Stalled") == "True":
+            return Verdict.failed(now.reason("Stalled"), now.message("Stalled"))
+        case _:
+            return None
+
+
+class _Current:
+    """The conditions of one object, each counted only when it speaks of the wanted generation or a later one."""
+
+    def __init__(self, live: Manifest, generation: int) -> None:
+        overall = _number(dig(live, "status", "observedGeneration"))
+        self._all = {str(found["type"]): found for found in conditions_of(live)}
+        self._valid = {
+            name: found
+            for name, found in self._all.items()
+            if max(_number(found.get("observedGeneration", overall)), 0) >= generation
+        }
+
+    def status(self, name: str) -> str:
+        return str(self._valid.get(name, {}).get("status", ""))
+
+    def reason(self, name: str) -> str:
+        return _text(self._valid.get(name, {}).get("reason"))
+
+    def message(self, name: str) -> str:
+        return _text(self._valid.get(name, {}).get("message"))
+
+    def reason_if_true(self, name: str) -> str:
+        return self.reason(name) if self.status(name) == "True" else ""
+
+    def any_reason(self, name: str) -> str:
+        return _text(self._all.get(name, {}).get("reason"))
+
+    def any_message(self, name: str) -> str:
+        return _text(self._all.get(name, {}).get("message"))
+
+
+def conditions_of(live: Manifest) -> Iterator[Mapping[str, Any]]:
+    """The well-formed conditions of `live`, in their order."""
+    found = dig(live, "status", "conditions")
+    for condition in found if isinstance(found, list | tuple) else ():
+        if isinstance(condition, Mapping) and isinstance(condition.get("type"), str):
+            yield condition
+
+
+def phase_of(live: Manifest) -> str:
+    """One word for where the object stands, as status posts give it (PULL-2 step 6)."""
+    if live.get("kind") == "Operation":
+        return _text(dig(live, "status", "phase")) or "Pending"
+    true = {found["type"] for found in conditions_of(live) if found.get("status") == "True"}
+    for name in ("Deleting", "Blocked", "Stalled", "Suspended"):
+        if name in true:
+            return name
+    if "Reconciling" in true:
+        return "Reconciling"
+    return "Ready" if "Ready" in true else "Pending" if not true else "Degraded"
+
+
+def summary_of(live: Manifest) -> str:
+    """The message that explains `phase_of`, redacted."""
+    texts = {str(found["type"]): _text(found.get("message")) for found in conditions_of(live)}
+    wanted = (phase_of(live), "Ready") if live.get("kind") != "Operation" else (phase_of(live), "Blocked", "Accepted")
+    return str(redact(next((texts[name] for name in wanted if texts.get(name)), "")))
+
+
+def _number(value: Any) -> int:
+    return value if isinstance(value, int) and not isinstance(value, bool) else 0
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""

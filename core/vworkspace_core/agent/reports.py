@@ -1,0 +1,59 @@
+"""Bodies of what is posted about a job (PULL-1): status and result. Pure, redacted."""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from vworkspace_core.agent.jobstate import AppliedRef
+from vworkspace_core.agent.outcome import Verdict, conditions_of, phase_of, summary_of
+from vworkspace_core.agent.times import format_time
+from vworkspace_core.kinds.secrets import redact
+from vworkspace_core.manifest import Manifest
+
+__all__ = ["condition_body", "progress", "result_body", "waiting_body"]
+
+_TOLD = ("type", "status", "reason", "message", "lastTransitionTime", "observedGeneration")
+
+
+def progress(live: Manifest, now: datetime) -> dict[str, Any]:
+    """Where the object stands, for `POST jobs/<id>/status`."""
+    return {
+        "phase": phase_of(live),
+        "conditions": [condition_body(found) for found in conditions_of(live)],
+        "message": summary_of(live),
+        "timestamp": format_time(now),
+    }
+
+
+def waiting_body(message: str, now: datetime) -> dict[str, Any]:
+    """A job that cannot be applied yet."""
+    return {"phase": "Pending", "conditions": [], "message": redact(message), "timestamp": format_time(now)}
+
+
+def condition_body(condition: Mapping[str, Any]) -> dict[str, Any]:
+    """One condition as it is told: the standard fields, the message redacted."""
+    told = {name: condition[name] for name in _TOLD if name in condition}
+    if isinstance(told.get("message"), str):
+        told["message"] = redact(told["message"])
+    return told
+
+
+def result_body(verdict: Verdict, applied: AppliedRef | None, now: datetime) -> dict[str, Any]:
+    """The end of a job, for `POST jobs/<id>/result`."""
+    body: dict[str, Any] = {"outcome": verdict.outcome.value, "timestamp": format_time(now)}
+    if verdict.error:
+        body["error"] = verdict.error
+    if applied is not None:
+        body["appliedRef"] = _applied_ref(applied)
+    return body
+
+
+def _applied_ref(applied: AppliedRef) -> dict[str, Any]:
+    return {
+        "apiVersion": applied.ref.kind.api_version,
+        "kind": applied.ref.kind.kind,
+        "namespace": applied.ref.namespace,
+        "name": applied.ref.name,
+        "uid": applied.uid,
+        "generation": applied.generation,
+    }
