@@ -41,7 +41,7 @@ def failed_upgrade(**more: Any) -> dict[str, Any]:
     return attempted(conditions, upgradeFailures=1, failures=1, history=[history(status="failed"), old], **more)
 
 
-def test_row_1_an_absent_release_is_applied_and_said_to_be_installing():
+def test_row_1_an_absent_release_is_applied_and_said_to_be_installing() -> None:
     decision = decide(instance_manifest(), Observed(NAMESPACE))
 
     assert [apply.kind.kind for apply in decision.applies] == ["OCIRepository", "HelmRelease"]
@@ -51,14 +51,14 @@ def test_row_1_an_absent_release_is_applied_and_said_to_be_installing():
     }
 
 
-def test_row_1_a_release_that_flux_has_not_looked_at_is_installing():
+def test_row_1_a_release_that_flux_has_not_looked_at_is_installing() -> None:
     decision = scene({"observedGeneration": -1}).decide()
 
     assert not decision.writes_downstream
     assert conditions_of(decision)["Ready"] == (FALSE, "Installing")
 
 
-def test_row_1_a_release_that_somebody_is_deleting_is_waited_for_and_not_applied():
+def test_row_1_a_release_that_somebody_is_deleting_is_waited_for_and_not_applied() -> None:
     world = scene(deployed())
     world.observed.objects[RELEASE]["metadata"]["deletionTimestamp"] = "2026-06-01T11:00:00Z"
 
@@ -69,7 +69,7 @@ def test_row_1_a_release_that_somebody_is_deleting_is_waited_for_and_not_applied
     assert "being deleted" in message_of(decision, "Reconciling")
 
 
-def test_row_2_suspended_by_hand_keeps_ready_and_its_old_observed_generation():
+def test_row_2_suspended_by_hand_keeps_ready_and_its_old_observed_generation() -> None:
     ready = scene(deployed())
     settled = with_meta(written(ready.manifest, ready.decide()), generation=2)
 
@@ -81,14 +81,14 @@ def test_row_2_suspended_by_hand_keeps_ready_and_its_old_observed_generation():
     assert (generations["Ready"], generations["Suspended"]) == (1, 2)
 
 
-def test_row_2_suspended_before_the_first_release_is_not_deployed():
+def test_row_2_suspended_before_the_first_release_is_not_deployed() -> None:
     decision = scene({"observedGeneration": 1}, manifest=instance_manifest(suspend=True)).decide()
 
     assert conditions_of(decision)["Ready"] == (FALSE, "NotDeployed")
     assert conditions_of(decision)["Suspended"] == (TRUE, "ManuallySuspended")
 
 
-def test_row_2_resuming_says_so():
+def test_row_2_resuming_says_so() -> None:
     suspended = scene(deployed(), suspended_by_hand=True)
     manifest = written(suspended.manifest, suspended.decide())
 
@@ -104,7 +104,7 @@ def test_row_2_resuming_says_so():
         ([flux_condition("Remediated", FALSE, "RollbackSucceeded", "rolled back")], "RolledBack"),
     ],
 )
-def test_row_3_stalled_and_ours(remediated: list[dict[str, Any]], reason: str):
+def test_row_3_stalled_and_ours(remediated: list[dict[str, Any]], reason: str) -> None:
     status = failed_upgrade()
     status["conditions"][0] = flux_condition("Ready", FALSE, "RollbackSucceeded", "the rollback's own message")
     status["conditions"] += [flux_condition("Stalled", TRUE, "RetriesExceeded", "gave up"), *remediated]
@@ -120,7 +120,7 @@ def test_row_3_stalled_and_ours(remediated: list[dict[str, Any]], reason: str):
     assert message_of(decision, "Ready") == UPGRADE_FAILED
 
 
-def test_row_3_stalled_from_the_previous_attempt_is_progress():
+def test_row_3_stalled_from_the_previous_attempt_is_progress() -> None:
     status = failed_upgrade(version="6.5.9", digest=OLD_DIGEST)
     status["conditions"].append(flux_condition("Stalled", TRUE, "RetriesExceeded", "gave up"))
 
@@ -131,7 +131,7 @@ def test_row_3_stalled_from_the_previous_attempt_is_progress():
 
 
 @pytest.mark.parametrize("retrying", [False, True])
-def test_row_4_our_attempt_failed(retrying: bool):
+def test_row_4_our_attempt_failed(retrying: bool) -> None:
     status = failed_upgrade()
     if retrying:
         status["conditions"].append(flux_condition("Reconciling", TRUE, "ProgressingWithRetry", "retrying"))
@@ -145,7 +145,7 @@ def test_row_4_our_attempt_failed(retrying: bool):
     assert message_of(decision, "Degraded") == UPGRADE_FAILED
 
 
-def test_row_4_the_message_is_redacted_and_cut_at_one_kibibyte():
+def test_row_4_the_message_is_redacted_and_cut_at_one_kibibyte() -> None:
     status = failed_upgrade()
     status["conditions"][1]["message"] = "password=hunter2 " + "é" * 2000
 
@@ -156,7 +156,7 @@ def test_row_4_the_message_is_redacted_and_cut_at_one_kibibyte():
     assert len(told.encode()) <= 1024
 
 
-def test_row_4_an_old_failure_left_in_place_while_the_new_attempt_runs_is_progress():
+def test_row_4_an_old_failure_left_in_place_while_the_new_attempt_runs_is_progress() -> None:
     """Flux records the new attempt first, and leaves Released=False of the old one until the action ends."""
     status = failed_upgrade()
     old = UPGRADE_FAILED.replace("6.6.0", "6.5.9")
@@ -171,7 +171,7 @@ def test_row_4_an_old_failure_left_in_place_while_the_new_attempt_runs_is_progre
     assert message_of(decision, "Ready") == "Running 'upgrade' action"
 
 
-def test_row_4_a_failure_of_an_earlier_generation_is_progress():
+def test_row_4_a_failure_of_an_earlier_generation_is_progress() -> None:
     status = failed_upgrade(generation=2)
     world = scene(status)
     world.observed.objects[RELEASE]["metadata"]["generation"] = 2
@@ -179,14 +179,14 @@ def test_row_4_a_failure_of_an_earlier_generation_is_progress():
     assert conditions_of(world.decide())["Ready"] == (FALSE, "Upgrading")
 
 
-def test_row_5_ready_at_its_generation():
+def test_row_5_ready_at_its_generation() -> None:
     decision = scene(deployed()).decide()
 
     assert conditions_of(decision) == {"Ready": (TRUE, "HelmReleaseReady"), "Reconciling": (FALSE, "Stable")}
     assert [event.reason for event in decision.events] == ["ReleaseReady", "Stable"]
 
 
-def test_row_5_stays_ready_while_flux_reconciles_at_its_interval():
+def test_row_5_stays_ready_while_flux_reconciles_at_its_interval() -> None:
     status = deployed()
     status["conditions"].append(flux_condition("Reconciling", TRUE, "Progressing", "Fulfilling prerequisites"))
 
@@ -194,7 +194,7 @@ def test_row_5_stays_ready_while_flux_reconciles_at_its_interval():
 
 
 @pytest.mark.parametrize(("age", "degraded"), [(59, False), (61, True)])
-def test_row_5_a_source_in_trouble_degrades_a_settled_release_only_when_it_lasts(age: int, degraded: bool):
+def test_row_5_a_source_in_trouble_degrades_a_settled_release_only_when_it_lasts(age: int, degraded: bool) -> None:
     moment = NOW.timestamp() - age
     since = NOW.fromtimestamp(moment, NOW.tzinfo).strftime("%Y-%m-%dT%H:%M:%SZ")
     source = fetched()
@@ -209,7 +209,7 @@ def test_row_5_a_source_in_trouble_degrades_a_settled_release_only_when_it_lasts
     assert decision.look_again_after == (None if degraded else 1.0)
 
 
-def test_row_5_recovers_when_it_had_been_degraded():
+def test_row_5_recovers_when_it_had_been_degraded() -> None:
     failed = scene(failed_upgrade())
     manifest = written(failed.manifest, failed.decide())
 
@@ -220,7 +220,7 @@ def test_row_5_recovers_when_it_had_been_degraded():
     assert ("Degraded", "Recovered") in changed
 
 
-def test_row_5_drift_is_said_beside_ready():
+def test_row_5_drift_is_said_beside_ready() -> None:
     status = deployed()
     status["conditions"].append(flux_condition("Drifted", TRUE, "DriftDetected", "Deployment changed"))
 
@@ -240,11 +240,11 @@ def test_row_5_drift_is_said_beside_ready():
         pytest.param(deployed(history=[history(status="failed"), history()]), id="newest is not deployed"),
     ],
 )
-def test_row_5_an_old_ready_is_progress(report: dict[str, Any]):
+def test_row_5_an_old_ready_is_progress(report: dict[str, Any]) -> None:
     assert conditions_of(scene(report).decide())["Ready"][0] == FALSE
 
 
-def test_row_5_ready_unknown_for_ever_is_believed_after_a_while_helm_controller_1409():
+def test_row_5_ready_unknown_for_ever_is_believed_after_a_while_helm_controller_1409() -> None:
     status = deployed()
     status["conditions"][0] = flux_condition("Ready", "Unknown", "Progressing", "running")
 
@@ -255,7 +255,7 @@ def test_row_5_ready_unknown_for_ever_is_believed_after_a_while_helm_controller_
     assert early.look_again_after == 50.0
 
 
-def test_row_6_the_sources_own_failure_is_told_at_once():
+def test_row_6_the_sources_own_failure_is_told_at_once() -> None:
     source = {
         "observedGeneration": -1,
         "conditions": [flux_condition("FetchFailed", TRUE, "AuthenticationFailed", "401 from registry")],
@@ -277,7 +277,7 @@ def test_row_6_the_sources_own_failure_is_told_at_once():
 @pytest.mark.parametrize(
     ("since", "reason"), [("2026-06-01T11:59:55Z", "Installing"), ("2026-06-01T11:59:00Z", "ChartUnreachable")]
 )
-def test_row_6_source_not_ready_is_progress_until_it_lasts(since: str, reason: str):
+def test_row_6_source_not_ready_is_progress_until_it_lasts(since: str, reason: str) -> None:
     """Flux says it of every release whose source is still being fetched for the first time."""
     not_ready = flux_condition("Ready", FALSE, "SourceNotReady", "no artifact", lastTransitionTime=since)
 
@@ -287,7 +287,7 @@ def test_row_6_source_not_ready_is_progress_until_it_lasts(since: str, reason: s
     assert decision.look_again_after == (10.0 if reason == "Installing" else None)
 
 
-def test_row_7_values_that_cannot_be_had():
+def test_row_7_values_that_cannot_be_had() -> None:
     status = attempted([flux_condition("Ready", FALSE, "ValuesError", "secret org-myteam/v not found")], version="")
 
     decision = scene(status).decide()
@@ -299,7 +299,7 @@ def test_row_7_values_that_cannot_be_had():
 @pytest.mark.parametrize(
     ("past", "reason"), [([], "Installing"), ([history("6.5.0", OLD_DIGEST, "superseded")], "Upgrading")]
 )
-def test_row_8_anything_else_is_progress_in_fluxs_words(past: list[dict[str, Any]], reason: str):
+def test_row_8_anything_else_is_progress_in_fluxs_words(past: list[dict[str, Any]], reason: str) -> None:
     status = attempted([flux_condition("Ready", "Unknown", "SomethingNew", "doing what nobody knows")], history=past)
 
     decision = scene(status).decide()
@@ -309,7 +309,7 @@ def test_row_8_anything_else_is_progress_in_fluxs_words(past: list[dict[str, Any
     assert message_of(decision, "Ready") == "doing what nobody knows"
 
 
-def test_a_message_that_changes_alone_waits_some_seconds():
+def test_a_message_that_changes_alone_waits_some_seconds() -> None:
     """Five writes from creation to Ready leave no room for Flux's running commentary."""
     first = scene(attempted([flux_condition("Ready", "Unknown", "Progressing", "one")]))
     manifest = written(first.manifest, first.decide())
@@ -320,7 +320,7 @@ def test_a_message_that_changes_alone_waits_some_seconds():
     assert decision.look_again_after == CONTEXT.settings.message_interval_seconds
 
 
-def test_digest_decides_for_oci_since_a_new_tag_moves_no_generation():
+def test_digest_decides_for_oci_since_a_new_tag_moves_no_generation() -> None:
     source = fetched(DIGEST, generation=1)
     world = scene(deployed(), source)
     world.observed.objects[next(iter(world.observed.objects))]["metadata"]["generation"] = 2
@@ -328,7 +328,7 @@ def test_digest_decides_for_oci_since_a_new_tag_moves_no_generation():
     assert conditions_of(world.decide())["Ready"] == (FALSE, "Upgrading"), "the source has not seen the new tag yet"
 
 
-def test_every_downstream_object_is_applied_before_its_status_is_believed():
+def test_every_downstream_object_is_applied_before_its_status_is_believed() -> None:
     """A HelmRelease that still carries the old spec reports on the old request."""
     manifest = instance_manifest(values={"source": "inline", "inline": {"replicas": 3}})
     objects = applied(instance_manifest())
@@ -341,7 +341,7 @@ def test_every_downstream_object_is_applied_before_its_status_is_believed():
     assert conditions_of(decision)["Ready"] == (FALSE, "Upgrading")
 
 
-def test_a_settled_instance_decides_nothing_REC_6():
+def test_a_settled_instance_decides_nothing_REC_6() -> None:
     world = scene(deployed())
     settled = Scene(written(world.manifest, world.decide()), world.observed)
 

@@ -27,13 +27,13 @@ from vworkspace_core.kinds.application_instance import (
 from vworkspace_core.kinds.labels import FINALIZER, is_managed
 from vworkspace_core.kinds.meta import Condition
 from vworkspace_core.kinds.reasons import InstanceReason as Reason
-from vworkspace_core.known import HELM_CHART, HELM_RELEASE
+from vworkspace_core.known import HELM_RELEASE
 from vworkspace_core.manifest import Manifest, ObjectRef, dig, metadata
 from vworkspace_core.reconcile import conditions, flux
 from vworkspace_core.reconcile.barriers import Barrier, claimed_by_another_operator, intent_barrier, name_barrier
 from vworkspace_core.reconcile.decision import Apply, Context, Decision, Delete, Finalizer, Observed, Requeue, Settings
 from vworkspace_core.reconcile.deletion import decide_deletion
-from vworkspace_core.reconcile.desired import DOWNSTREAM_KINDS, Desired, desired_objects
+from vworkspace_core.reconcile.desired import DOWNSTREAM_KINDS, Desired, desired_objects, helm_chart_of
 from vworkspace_core.reconcile.drift import needs_apply
 from vworkspace_core.reconcile.failures import Setback, is_own_history, meaning
 from vworkspace_core.reconcile.flux import Evidence, ReleaseState
@@ -114,16 +114,11 @@ def _evidence(
     return flux.classify(
         live_release,
         observed.objects.get(desired.source),
-        observed.objects.get(_helm_chart(desired.release)),
+        observed.objects.get(helm_chart_of(desired.release)),
         flux.Request(desired.version, chart.source_type.value == "oci", desired.retry),
         context.now,
         flux.Patience(settings.source_grace_seconds, settings.source_wait_seconds, settings.stuck_ready_seconds),
     )
-
-
-def _helm_chart(release: ObjectRef) -> ObjectRef:
-    """The HelmChart that Flux makes for a HelmRelease with a HelmRepository."""
-    return ObjectRef(HELM_CHART, release.namespace, f"{release.namespace}-{release.name}")
 
 
 def _is_pending(apply: Apply, observed: Observed) -> bool:

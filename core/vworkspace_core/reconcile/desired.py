@@ -19,13 +19,20 @@ from vworkspace_core.kinds.application_instance import (
     ValuesSource,
 )
 from vworkspace_core.kinds.labels import downstream_labels, retry_token
-from vworkspace_core.known import APPLICATION_INSTANCE, CONFIG_MAP, HELM_RELEASE, HELM_REPOSITORY, OCI_REPOSITORY
+from vworkspace_core.known import (
+    APPLICATION_INSTANCE,
+    CONFIG_MAP,
+    HELM_CHART,
+    HELM_RELEASE,
+    HELM_REPOSITORY,
+    OCI_REPOSITORY,
+)
 from vworkspace_core.manifest import Kind, Manifest, ObjectRef, canonical_json, dig
 from vworkspace_core.reconcile.decision import Apply, Settings
 from vworkspace_core.reconcile.drift import stamp
 from vworkspace_core.reconcile.values import integration_values, merge_patch, overlay
 
-__all__ = ["DOWNSTREAM_KINDS", "Desired", "desired_objects", "source_kind"]
+__all__ = ["DOWNSTREAM_KINDS", "Desired", "desired_objects", "helm_chart_of", "source_kind", "watched_refs"]
 
 DOWNSTREAM_KINDS = (HELM_RELEASE, OCI_REPOSITORY, HELM_REPOSITORY, CONFIG_MAP)
 """Every kind an instance may own, in the order of deletion: the release goes before what it reads."""
@@ -80,6 +87,29 @@ def desired_objects(
         version=version,
         retry=token,
     )
+
+
+def watched_refs(instance: ApplicationInstance) -> tuple[ObjectRef, ...]:
+    """Everything that a decision about `instance` looks up by name, whether or not it exists or is ours."""
+    release, chart = instance.spec.release, instance.spec.chart
+    if release is None or chart is None:
+        return ()
+    namespace, name = instance.metadata.namespace, release.name
+    refs = [ObjectRef(HELM_RELEASE, namespace, name), ObjectRef(source_kind(chart), namespace, name)]
+    if chart.source_type is SourceType.HELM:
+        refs.append(helm_chart_of(ObjectRef(HELM_RELEASE, namespace, name)))
+    if instance.spec.integrations is not None and _referenced(instance.spec.values):
+        refs.append(ObjectRef(CONFIG_MAP, namespace, _config_map_name(release)))
+    return tuple(refs)
+
+
+def helm_chart_of(release: ObjectRef) -> ObjectRef:
+    """The HelmChart that Flux makes for a HelmRelease with a HelmRepository; it alone tells what is wrong with it."""
+    return ObjectRef(HELM_CHART, release.namespace, f"{release.namespace}-{release.name}")
+
+
+def _config_map_name(release: Release) -> str:
+    return f"{release.name}-integrations"
 
 
 @attrs.frozen
@@ -177,9 +207,8 @@ def _referenced(values: Values | None) -> bool:
 
 def _config_map(frame: _Frame, fragment: Mapping[str, Any]) -> Apply:
     """The integrations as a values file (JSON is YAML), to stand beneath values that we never read."""
-    name = f"{frame.release.name}-integrations"
     body = {"data": {_VALUES_KEY: canonical_json(fragment).decode()}}
-    return frame.wrap(CONFIG_MAP, name, body, labels={_WATCH: "Enabled"})
+    return frame.wrap(CONFIG_MAP, _config_map_name(frame.release), body, labels={_WATCH: "Enabled"})
 
 
 def _values(

@@ -1,0 +1,163 @@
+"""The ApplicationInstance controller: from a key to a snapshot, a decision, and what came of it (REC-1)."""
+
+from collections.abc import Iterator
+from typing import TypeAlias
+
+import attrs
+
+from vworkspace_app.runtime.informers import Informers
+from vworkspace_core.errors import Unavailable
+from vworkspace_core.interpret import Again, Outcome, Reconciler, carry_out
+from vworkspace_core.kinds.application_instance import ApplicationInstance
+from vworkspace_core.kinds.border import read_application_instance
+from vworkspace_core.kinds.problems import ValidationProblems
+from vworkspace_core.known import APPLICATION_INSTANCE, CONFIG_MAP, HELM_CHART, NAMESPACE
+from vworkspace_core.manifest import Manifest, ObjectRef, content_hash, dig, metadata, ref_of
+from vworkspace_core.observe import observe_live
+from vworkspace_core.ports import Clock, EventSink, KubeApi
+from vworkspace_core.reconcile import Context, Decision, Observed, Settings, reconcile
+from vworkspace_core.reconcile.desired import DOWNSTREAM_KINDS, watched_refs
+from vworkspace_core.reconcile.unreadable import Unreadable, decide_unreadable
+from vworkspace_core.runtime.changes import Change
+from vworkspace_core.runtime.mapping import owners_of_kind
+from vworkspace_core.runtime.result import ReconcileResult
+
+__all__ = ["RELEASE_INDEX", "InstanceController", "release_names"]
+
+RELEASE_INDEX = "release"
+_SLOW_SECONDS = 60.0
+"""How soon to look again at what only outside help can cure, beside the watch event that will tell of it."""
+
+Source: TypeAlias = ApplicationInstance | Unreadable
+
+
+def release_names(manifest: Manifest) -> Iterator[str]:
+    """Index of instances by the name of their release, so that a stranger's object of that name finds them."""
+    name = dig(manifest, "spec", "release", "name")
+    if isinstance(name, str):
+        yield f"{metadata(manifest).get('namespace')}/{name}"
+
+
+@attrs.define
+class InstanceController:
+    """Reconciles ApplicationInstances from the caches of `informers`, writing through `api`."""
+
+    api: KubeApi
+    informers: Informers
+    settings: Settings
+    clock: Clock
+    events: EventSink
+
+    async def reconcile(self, key: ObjectRef) -> ReconcileResult:
+        """Observe, decide, carry out, once. Raises errors of the port from live reads only."""
+        manifest = self.informers.store(APPLICATION_INSTANCE).get(key.namespace, key.name)
+        if manifest is None:
+            return ReconcileResult()
+        source = _read(manifest)
+        observed = await self._observe(source)
+        reconciler = Reconciler(APPLICATION_INSTANCE, _read, self._decide)
+        return _result(await carry_out(reconciler, source, observed, self.api, self.events))
+
+    def _decide(self, source: Source, observed: Observed) -> Decision:
+        context = Context(self.settings, self.clock.now())
+        if isinstance(source, Unreadable):
+            return decide_unreadable(source, observed, context)
+        return reconcile(source, observed, context)
+
+    async def _observe(self, source: Source) -> Observed:
+        instance = source.stub if isinstance(source, Unreadable) else source
+        if instance.metadata.deletion_timestamp is not None:
+            # What is taken down, and in the end let go of, is not judged by a cache that may be behind.
+            return await observe_live(self.api, instance)
+        return await self._with_strangers(instance, self._cached(instance))
+
+    def _cached(self, instance: ApplicationInstance) -> Observed:
+        meta = instance.metadata
+        objects: dict[ObjectRef, Manifest] = {}
+        for kind in DOWNSTREAM_KINDS:
+            owned = self.informers.store(kind).owned_by(meta.uid)
+            objects |= {ref_of(manifest, kind): manifest for manifest in owned}
+        for ref in watched_refs(instance):
+            live = self.informers.store(ref.kind).get(ref.namespace, ref.name)
+            if live is not None:
+                objects[ref] = live
+        namespace = self.informers.store(NAMESPACE).get(None, meta.namespace)
+        missing = frozenset(kind for kind in DOWNSTREAM_KINDS if self._is_missing(kind))
+        return Observed(namespace, objects, missing)
+
+    def _is_missing(self, kind: object) -> bool:
+        return any(runner.missing for runner in self.informers if runner.kind == kind)
+
+    async def _with_strangers(self, instance: ApplicationInstance, observed: Observed) -> Observed:
+        """Only our own ConfigMaps are cached; before one of ours is made, its name is looked up live (REC-4)."""
+        objects = dict(observed.objects)
+        for ref in watched_refs(instance):
+            if ref.kind == CONFIG_MAP and ref not in objects:
+                page = await self.api.list(
+                    CONFIG_MAP, namespace=ref.namespace, field_selector=f"metadata.name={ref.name}"
+                )
+                objects.update((ref, manifest) for manifest in page.items)
+        return attrs.evolve(observed, objects=objects)
+
+    def keys_of_downstream(self, change: Change) -> Iterator[ObjectRef]:
+        """The owner of a changed object, and every instance that wants its name."""
+        owners = tuple(owners_of_kind(APPLICATION_INSTANCE)(change))
+        yield from owners
+        name = change.ref.name
+        if change.ref.kind == HELM_CHART:
+            name = name.removeprefix(f"{change.ref.namespace}-")
+        wanting = self.informers.store(APPLICATION_INSTANCE).indexed(RELEASE_INDEX, f"{change.ref.namespace}/{name}")
+        for manifest in wanting:
+            ref = ref_of(manifest, APPLICATION_INSTANCE)
+            if ref not in owners:
+                yield ref
+
+    def keys_of_namespace(self, change: Change) -> Iterator[ObjectRef]:
+        """Every instance in a namespace whose labels may have changed."""
+        for namespace, name in self.informers.store(APPLICATION_INSTANCE).names(change.ref.name):
+            yield ObjectRef(APPLICATION_INSTANCE, namespace, name)
+
+    def all_keys(self, _change: Change) -> Iterator[ObjectRef]:
+        """Every instance: a kind came or went."""
+        for namespace, name in self.informers.store(APPLICATION_INSTANCE).names():
+            yield ObjectRef(APPLICATION_INSTANCE, namespace, name)
+
+
+def _read(manifest: Manifest) -> Source:
+    try:
+        return read_application_instance(manifest)
+    except ValidationProblems as error:
+        return Unreadable.of(manifest, error)
+
+
+def _result(outcome: Outcome) -> ReconcileResult:
+    """What the queue is to make of a pass."""
+    written = tuple((ref, version) for ref, version in outcome.written if version)
+    status = outcome.decision.status
+    again, error = outcome.decision.look_again_after, outcome.error
+    match outcome.again:
+        case Again.NO | Again.AT_ONCE:
+            pass
+        case Again.BACKOFF:
+            error = error or Unavailable(_told(outcome.decision))
+        case Again.SLOW:
+            again = _SLOW_SECONDS if again is None else min(again, _SLOW_SECONDS)
+    return ReconcileResult(
+        written=written,
+        look_again_after=again,
+        error=error if outcome.again is not Again.NO else None,
+        fingerprint=_fingerprint(status) if status is not None and error is None else "",
+    )
+
+
+def _told(decision: Decision) -> str:
+    """What the decision's status says of the failure, for the log line."""
+    conditions = dig(decision.status, "status", "conditions") or ()
+    told = (dig(one, "message") for one in conditions if dig(one, "status") == "True")
+    return next((message for message in told if message), "a write failed; the status says which")
+
+
+def _fingerprint(status: Manifest) -> str:
+    """Identifies what the status says, its times left out (hot-loop detector)."""
+    conditions = dig(status, "status", "conditions") or ()
+    return content_hash([[one["type"], one["status"], one["reason"]] for one in conditions])
