@@ -105,7 +105,7 @@ class Driver:
 
     def shutdown(self, *, drain: bool = False) -> None:
         """Take nothing more on; finish what is in hand, and what is ready too with `drain`."""
-        self._queue.shutdown(drain=drain)
+        self._queue.shutdown(self._clock.monotonic(), drain=drain)
         self._wake.set()
 
     def stats(self) -> DriverStats:

@@ -178,8 +178,9 @@ class WorkQueue(Generic[K]):
         """Failures of a key since its last success."""
         return self._failures.get(key, 0)
 
-    def shutdown(self, *, drain: bool = False) -> None:
+    def shutdown(self, now: float, *, drain: bool = False) -> None:
         """Accept nothing more and forget delayed keys; ready ones are still handed out only with `drain`."""
+        self._promote(now)
         self._closed = True
         self._delays.clear()
         kept = {**self._ready, **self._running} if drain else {}
