@@ -47,7 +47,8 @@ def run(
     Example, outside a cluster; inside one, `vworkspace-operator run` alone takes the service account and the
     Secret `vworkspace-agent-credentials`:
 
-        vworkspace-operator run --kubeconfig kc --control-plane-url https://odoo.example.com --cluster-id prod-1 --token-file t
+        vworkspace-operator run --kubeconfig kc --cluster-id prod-1 \
+            --control-plane-url https://odoo.example.com --token-file token
     """
     from vworkspace_app.commands.run import RunSettings, run_operator
 

@@ -5,14 +5,15 @@ from typing import TypeAlias
 
 import attrs
 
+from vworkspace_app.runtime.definitions import is_established
 from vworkspace_app.runtime.informers import Informers
 from vworkspace_core.errors import Unavailable
 from vworkspace_core.interpret import Again, Outcome, Reconciler, carry_out
 from vworkspace_core.kinds.application_instance import ApplicationInstance
 from vworkspace_core.kinds.border import read_application_instance
 from vworkspace_core.kinds.problems import ValidationProblems
-from vworkspace_core.known import APPLICATION_INSTANCE, CONFIG_MAP, HELM_CHART, NAMESPACE
-from vworkspace_core.manifest import Manifest, ObjectRef, content_hash, dig, metadata, ref_of
+from vworkspace_core.known import APPLICATION_INSTANCE, CONFIG_MAP, CUSTOM_RESOURCE_DEFINITION, HELM_CHART, NAMESPACE
+from vworkspace_core.manifest import Kind, Manifest, ObjectRef, content_hash, dig, metadata, ref_of
 from vworkspace_core.observe import observe_live
 from vworkspace_core.ports import Clock, EventSink, KubeApi
 from vworkspace_core.reconcile import Context, Decision, Observed, Settings, reconcile
@@ -82,11 +83,13 @@ class InstanceController:
             if live is not None:
                 objects[ref] = live
         namespace = self.informers.store(NAMESPACE).get(None, meta.namespace)
-        missing = frozenset(kind for kind in DOWNSTREAM_KINDS if self._is_missing(kind))
+        missing = frozenset(kind for kind in DOWNSTREAM_KINDS if kind.group and not self._is_served(kind))
         return Observed(namespace, objects, missing)
 
-    def _is_missing(self, kind: object) -> bool:
-        return any(runner.missing for runner in self.informers if runner.kind == kind)
+    def _is_served(self, kind: Kind) -> bool:
+        """By its definition, not by its informer: that one starts a moment after the definition appears (REC-12)."""
+        definition = self.informers.store(CUSTOM_RESOURCE_DEFINITION).get(None, kind.crd_name)
+        return definition is not None and is_established(definition)
 
     async def _with_strangers(self, instance: ApplicationInstance, observed: Observed) -> Observed:
         """Only our own ConfigMaps are cached; before one of ours is made, its name is looked up live (REC-4)."""

@@ -6,7 +6,7 @@ from vworkspace_app.runtime.informer import InformerRunner
 from vworkspace_core.manifest import Manifest, dig, metadata
 from vworkspace_core.runtime.changes import Change, ChangeType
 
-__all__ = ["poke_when_served", "slim_definition"]
+__all__ = ["is_established", "poke_when_served", "slim_definition"]
 
 
 def slim_definition(manifest: Manifest) -> Manifest:
@@ -34,13 +34,14 @@ def poke_when_served(runners: Iterable[InformerRunner]) -> Callable[[Change], No
         by_definition.setdefault(runner.kind.crd_name, []).append(runner)
 
     def handle(change: Change) -> None:
-        if change.type is not ChangeType.DELETED and _established(change.object):
+        if change.type is not ChangeType.DELETED and is_established(change.object):
             for runner in by_definition.get(change.ref.name, ()):
                 runner.poke()
 
     return handle
 
 
-def _established(definition: Manifest) -> bool:
+def is_established(definition: Manifest) -> bool:
+    """Whether the API server says that it serves the definition's kind."""
     conditions = dig(definition, "status", "conditions") or ()
     return any(dig(one, "type") == "Established" and dig(one, "status") == "True" for one in conditions)

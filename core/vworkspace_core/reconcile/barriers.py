@@ -134,7 +134,9 @@ def _missing(source: ApplicationInstance, observed: Observed) -> Barrier | None:
     missing = [kind.crd_name for kind in needed_kinds(source) if kind in observed.missing_kinds]
     if not missing:
         return None
-    return Barrier(Reason.MISSING_DEPENDENCIES, f"not installed in this cluster: {', '.join(missing)}")
+    return Barrier(
+        Reason.MISSING_DEPENDENCIES, f"not installed in this cluster: {', '.join(missing)}", requeue=Requeue.SLOW
+    )
 
 
 def name_barrier(source: ApplicationInstance, desired: Desired, observed: Observed) -> Barrier | None:

@@ -54,7 +54,8 @@ def meaning(failure: Failure, *, released_before: bool) -> Barrier | Setback:
         case Invalid():
             return Barrier(Reason.VALIDATION_FAILED, f"{what}: {error.message}", stalled=True)
         case KindMissing():
-            return Barrier(Reason.MISSING_DEPENDENCIES, f"not installed in this cluster: {failure.ref.kind.crd_name}")
+            told = f"not installed in this cluster: {failure.ref.kind.crd_name}"
+            return Barrier(Reason.MISSING_DEPENDENCIES, told, requeue=Requeue.SLOW)
         case NotFound():
             return Barrier(Reason.NAMESPACE_NOT_GATED, f"{what}: {error.message}")
         case Forbidden(namespace_terminating=True):
