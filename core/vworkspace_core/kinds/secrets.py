@@ -60,20 +60,25 @@ def _is_material(value: str, secret: bool) -> bool:
 
 
 _WORDS: Final = r"(?:password|passwd|secret|token|(?:access|secret|api)[-_]?key)"
+_QUOTED_END: Final = r".*?(?:(?<!\\)(?P=item)|\Z)"
 _PAIR: Final = (
     # Keys are looked for where a word begins only: a search from every letter would take quadratic time.
     rf"(?<![\w.-])(?P<key>[\w.-]*{_WORDS}\\*[\"']?[ \t]*(?:=>|:=|[:=])[ \t]*)"
     rf"(?!\\*[\"']?{re.escape(PLACEHOLDER)})(?:"
     r"[|>][-+]?[ \t]*(?:\n[ \t]+[^\n]*)+"  # a YAML block
     r"|(?P<open>\\*[\"']).*?(?P<close>(?<!\\)(?P=open)|\Z)"  # quoted, also inside JSON inside JSON
-    r"|(?!\\*[\"'])\S+?(?=[,;)\]}]*(?:\s|\Z))"
+    rf"|\[(?:[\s,]*(?P<item>\\*[\"']){_QUOTED_END})+"  # a list of quoted texts
+    r"|(?!\\*[\"']|[\[{]+\s*\\*[\"'\[{\]}])\S+?(?=[,;)\]}]*(?:\s|\Z))"  # one word, but not an object
     r")"
 )
 _PEM_BLOCK: Final = r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY.*?(?:-----END [A-Z0-9 ]*PRIVATE KEY-----|\Z)"
+# A password may hold a slash that somebody forgot to escape; a digest behind an image is no host.
+_USER_INFO: Final = r"(?<=://)(?:[^\s/\"'<>]+|[^\s/:@\"'<>]*:[^\s\"'<>]{0,256})@(?!sha\d+:)"
 _RULES: Final = (
     (_PEM_BLOCK, REDACTED),
-    (r"(?<=://)[^\s/?#\"'<>]+@", f"{REDACTED}@"),  # user information of a URL
-    (r"\b(?P<scheme>(?:bearer|basic)[ \t]+)(?!auth)[-A-Za-z0-9._~+/=*]{3,}", rf"\g<scheme>{REDACTED}"),
+    (_USER_INFO, f"{REDACTED}@"),
+    (r"(?P<head>authorization\\*[\"']?[ \t]*[:=][ \t]*\\*[\"']?(?:\w+[ \t]+)?)[^\s\"',]+", rf"\g<head>{REDACTED}"),
+    (r"\b(?P<scheme>bearer[ \t]+)[^\s\"',;]{3,}", rf"\g<scheme>{REDACTED}"),
     (r"\bvws1\.[-\w]+\.[-\w]+", REDACTED),  # an approval claim (OPS-4)
     (r"\beyJ[-\w]{8,}\.[-\w]+(?:\.[-\w]*){1,3}", REDACTED),  # a JWT, JWS or JWE
     (_PAIR, rf"\g<key>\g<open>{REDACTED}\g<close>"),
