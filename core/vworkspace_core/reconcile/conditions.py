@@ -5,6 +5,7 @@ been true. What a state says nothing about is kept as it was, with its old obser
 """
 
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from typing import assert_never
 
 import attrs
@@ -29,8 +30,12 @@ Previous = Mapping[str, Condition]
 """The conditions that stand now, by type."""
 
 
+@lru_cache(maxsize=4096)
 def safe(message: str) -> str:
-    """A foreign message as it may be shown: redacted, and cut at 1 KiB of UTF-8."""
+    """A foreign message as it may be shown: redacted, and cut at 1 KiB of UTF-8.
+
+    Remembered, since Flux repeats itself and the patterns of redaction are the dearest part of a settled decision.
+    """
     clean = str(redact(message))
     if len(clean) * 4 <= LONGEST_MESSAGE:
         return clean
