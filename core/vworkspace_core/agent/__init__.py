@@ -1,4 +1,4 @@
-"""The agent's half of pull mode: wire types, scope, applier, and the job machine, all without I/O (PULL-1 to PULL-12)."""
+"""The agent's half of pull mode: wire types, scope, applier, and the job machine, all without I/O."""
 
 from vworkspace_core.agent.jobstate import JobState, Stage
 from vworkspace_core.agent.link import Connectivity, Link

@@ -3,8 +3,9 @@
     job not applied yet             live object                       the plan
     ------------------------------  --------------------------------  -----------------------------------------
     its key had its effect before   any                               Settle noop
-    expired                         any                               Settle noop "expired"
+    may not touch it (scope)        any                               Settle failed/NotPermitted
     older than what is known        any                               Settle failed/Superseded
+    expired                         any, absent for a delete excepted Settle noop "expired"
     apply                           absent                            Write the manifest, no uid
     apply                           there                             Write the manifest with its uid
     apply                           terminating                       AwaitGone
@@ -58,14 +59,13 @@ class Seen:
 
 @attrs.frozen
 class Turn:
-    """A job whose turn it is. `newer` is the highest generation other open jobs already put on the object."""
+    """A job whose turn it is."""
 
     task: Task
     key: str
     generation: int | None
     expired: bool
     intent: Intent | None = None
-    newer: int = 0
 
 
 @attrs.frozen
@@ -105,7 +105,7 @@ class Written:
 
 @attrs.frozen
 class Settle:
-    """The job ends here. `effect` tells whether its key had its effect on `live`."""
+    """The job ends here."""
 
     verdict: Verdict
 
@@ -115,29 +115,29 @@ Plan: TypeAlias = Write | Remove | Rotate | AwaitGone | Written | Settle
 
 def plan(turn: Turn, seen: Seen, scope: Scope) -> Plan:
     """What to do now. Pure and total."""
-    if (over := _over_before_it_began(turn, seen)) is not None:
-        return over
-    if (refusal := may_touch(turn.task, seen.live, seen.namespace, scope)) is not None:
-        return Settle(refusal)
-    match turn.task:
-        case RotateTask():
-            return Rotate()
-        case DeleteTask():
-            return _plan_delete(seen.live)
-        case ApplyTask() as task:
-            return _plan_apply(turn, task, seen.live)
-
-
-def _over_before_it_began(turn: Turn, seen: Seen) -> Plan | None:
     if (resumed := _resume(turn, seen)) is not None:
         return resumed
     if turn.intent is None and _is_replay(turn, seen):
         return Settle(Verdict(Outcome.NOOP))
+    if (refusal := may_touch(turn.task, seen.live, seen.namespace, scope)) is not None:
+        return Settle(refusal)
     if turn.generation is not None and (newer := _newest_known(turn, seen)) > turn.generation:
         return Settle(Verdict.failed(Reason.SUPERSEDED, f"generation {newer} is newer than {turn.generation}"))
-    if isinstance(turn.task, DeleteTask) and seen.live is None:
-        return Settle(SUCCEEDED)
-    return Settle(EXPIRED) if turn.expired else None
+    return _act(turn, seen)
+
+
+def _act(turn: Turn, seen: Seen) -> Plan:
+    match turn.task:
+        case DeleteTask() if seen.live is None:
+            return Settle(SUCCEEDED)
+        case _ if turn.expired:
+            return Settle(EXPIRED)
+        case RotateTask():
+            return Rotate()
+        case DeleteTask():
+            return Remove(_uid(seen.live), int(dig(seen.live, "metadata", "generation") or 0))
+        case ApplyTask() as task:
+            return _plan_apply(turn, task, seen.live)
 
 
 def _resume(turn: Turn, seen: Seen) -> Plan | None:
@@ -173,13 +173,7 @@ def _is_replay(turn: Turn, seen: Seen) -> bool:
 
 def _newest_known(turn: Turn, seen: Seen) -> int:
     remembered = seen.newest.generation if seen.newest is not None else 0
-    return max(turn.newer, remembered, applied_generation(seen.live) or 0)
-
-
-def _plan_delete(live: Manifest | None) -> Plan:
-    if live is None:
-        return Settle(SUCCEEDED)
-    return Remove(_uid(live), int(dig(live, "metadata", "generation") or 0))
+    return max(remembered, applied_generation(seen.live) or 0)
 
 
 def _plan_apply(turn: Turn, task: ApplyTask, live: Manifest | None) -> Plan:

@@ -41,6 +41,8 @@ __all__ = ["Moment", "Step", "advance", "due_at", "inspect", "start_turn", "supe
 RECHECK: Final = timedelta(minutes=5)
 """How long a waiting job trusts the informer before it looks for itself."""
 LONGEST_RETRY: Final = 60.0
+_ASKING: Final = frozenset({Stage.RECORDING, Stage.INSPECTING, Stage.INTENDING, Stage.ACTING, Stage.CLOSING})
+"""Stages that wait for the cluster or the job store, and ask again when no answer comes."""
 
 
 @attrs.frozen
@@ -85,13 +87,13 @@ def advance(job: JobState, event: m.Event, at: Moment) -> Step:  # noqa: C901 - 
             return _retry(attrs.evolve(job, cancel_sent=False), message, at)
         case m.Refused(reason=reason, message=message), Stage.ACTING:
             return settle(job, _timeout(job) if job.cancel_sent else Verdict.failed(reason, message), at)
+        case m.Refused(reason=reason, message=message), Stage.INSPECTING:
+            return settle(job, Verdict.failed(reason, message), at)
         case m.Inspected(seen=seen), Stage.WAITING:
             return _consider(job, seen.live, at)
         case m.ObjectChanged(live=live), _:
             return _changed(job, live, at)
-        case m.StepFailed(message=message), Stage.RECORDING | Stage.INTENDING | Stage.CLOSING:
-            return _retry(job, message, at)
-        case m.StepFailed(message=message), Stage.INSPECTING | Stage.ACTING:
+        case m.StepFailed(message=message), stage if stage in _ASKING:
             return _retry(job, message, at)
         case m.ResultAccepted(), Stage.ANSWERING:
             closing = _clear(job, stage=Stage.CLOSING)

@@ -42,8 +42,8 @@ class Reason(StrEnum):
     DELETED = "Deleted"
     KIND_MISSING = "KindMissing"
     FORBIDDEN = "Forbidden"
-    APPLY_FAILED = "ApplyFailed"
-    DELETE_FAILED = "DeleteFailed"
+    NAMESPACE_TERMINATING = "NamespaceTerminating"
+    CLUSTER_REFUSED = "ClusterRefused"
     ROTATION_FAILED = "RotationFailed"
 
 

@@ -1,0 +1,237 @@
+"""The agent: long poll, lanes and machine, put together (PULL-1 to PULL-7).
+
+The machine decides; this class owns its state, hands effects to whoever performs them and brings back what
+came of them. Nothing here ends the loop but cancellation.
+"""
+
+import random
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any
+
+import anyio
+import structlog
+from anyio.abc import TaskGroup
+
+from vworkspace_app.agent.connection import Connection
+from vworkspace_app.agent.lane import Delivery, Lane
+from vworkspace_app.agent.performer import Performer, Rotate
+from vworkspace_app.agent.settings import AgentSettings
+from vworkspace_app.agent.telling import Telling
+from vworkspace_core.agent import messages as m
+from vworkspace_core.agent.link import Link
+from vworkspace_core.agent.machine import AgentState, has_open_job, next_deadline, step
+from vworkspace_core.agent.outbox import Outbox
+from vworkspace_core.agent.pace import Pace
+from vworkspace_core.agent.scope import Scope
+from vworkspace_core.agent.times import format_time
+from vworkspace_core.errors import NotFound, OperatorError
+from vworkspace_core.manifest import Manifest, ObjectRef
+from vworkspace_core.ports import Clock, ControlPlane, JobStore, KubeApi
+
+__all__ = ["Agent"]
+
+log = structlog.get_logger("vworkspace.agent")
+
+
+class Agent:
+    """One agent of one cluster. Run it on the leader only (PULL-4).
+
+    `choose` gives the jitter. `reread` reads the credential again and tells whether it changed; `rotate` gets
+    and keeps a new one; `objects` lists the owned objects as the informers have them. Each is optional.
+    """
+
+    def __init__(
+        self,
+        *,
+        control: ControlPlane,
+        kube: KubeApi,
+        store: JobStore,
+        clock: Clock,
+        scope: Scope,
+        choose: random.Random,
+        settings: AgentSettings | None = None,
+        reread: Callable[[], Awaitable[bool]] | None = None,
+        rotate: Rotate | None = None,
+        objects: Callable[[], Iterable[Manifest]] = tuple,
+    ) -> None:
+        self._control = control
+        self._store = store
+        self._clock = clock
+        self._choose = choose
+        self._settings = settings or AgentSettings()
+        self._state = AgentState(scope, self._settings.grace)
+        self._connection = Connection(clock, reread)
+        self._connection.on_recovery = self.hurry
+        self._performer = Performer(kube, store, rotate)
+        self._urgent = Lane("acks and results", self._connection, clock, choose, width=4)
+        self._statuses = Lane("statuses", self._connection, clock, choose, width=1)
+        self._telling = Telling(control, self._connection, clock, choose, self._settings, objects)
+        self._limit = anyio.CapacityLimiter(self._settings.parallel)
+        self._tasks: TaskGroup | None = None
+        self._news = anyio.Event()
+        self._hurried = anyio.Event()
+
+    @property
+    def state(self) -> AgentState:
+        """The machine's state: open jobs and the clock skew."""
+        return self._state
+
+    @property
+    def link(self) -> Link:
+        """Whether the control plane is there and takes the credential."""
+        return self._connection.link
+
+    @property
+    def outbox(self) -> Outbox:
+        """Events that wait, and how many were dropped."""
+        return self._telling.outbox
+
+    def on_object_changed(self, live: Manifest | None, ref: ObjectRef) -> None:
+        """An informer saw an ApplicationInstance or Operation change; None when it is gone. Does not suspend."""
+        self._telling.saw(ref, live, belongs_to_job=has_open_job(self._state, ref))
+        self._feed(m.ObjectChanged(ref, live))
+
+    def hurry(self) -> None:
+        """Stop waiting out failures: the credential changed, or the control plane is back."""
+        self._hurried.set()
+        self._urgent.hurry()
+        self._statuses.hurry()
+        self._telling.hurry()
+
+    async def run(self) -> None:
+        """Work until cancelled. A process that starts after a crash goes on with the jobs that were open."""
+        async with anyio.create_task_group() as tasks:
+            self._tasks = tasks
+            await self._resume()
+            tasks.start_soon(self._urgent.run)
+            tasks.start_soon(self._statuses.run)
+            tasks.start_soon(self._telling.run)
+            tasks.start_soon(self._telling.beat, self._state.scope.cluster_id)
+            tasks.start_soon(self._tick)
+            tasks.start_soon(self._poll)
+
+    # --- what comes in --------------------------------------------------------------------------------------
+
+    async def _resume(self) -> None:
+        pace = Pace()
+        while True:
+            try:
+                records = await self._store.load()
+            except OperatorError as error:
+                log.warning("the open jobs cannot be read yet", error=error.message)
+                pace, delay = pace.failed(error, self._choose.random())
+                await self._clock.sleep(delay)
+            else:
+                break
+        for record in records:
+            log.info("going on with a job", job_id=record.job_id)
+            self._feed(m.Resumed(record))
+
+    async def _poll(self) -> None:
+        pace = Pace()
+        cluster_id, wait = self._state.scope.cluster_id, self._settings.wait_seconds
+        while True:
+            began = self._clock.monotonic()
+            try:
+                fetched = await self._connection.call(lambda: self._control.fetch(cluster_id, wait))
+            except OperatorError as error:
+                pace, delay = pace.failed(error, self._choose.random())
+                await self._wait_out(delay)
+                continue
+            pace = pace.succeeded()
+            if fetched.server_time is not None:
+                self._feed(m.ServerTime(fetched.server_time))
+            if not self._offered(fetched.jobs):
+                # Nothing new at once: a server that does not hold the poll, or jobs whose acks are under way.
+                await self._clock.sleep(max(0.0, self._settings.idle_seconds - (self._clock.monotonic() - began)))
+
+    def _offered(self, jobs: Iterable[Any]) -> bool:
+        known = self._state.arrivals
+        for raw in jobs:
+            self._feed(m.Offered(raw))
+        return self._state.arrivals > known
+
+    async def _wait_out(self, seconds: float) -> None:
+        self._hurried = anyio.Event()
+        with anyio.move_on_after(seconds):
+            await self._hurried.wait()
+
+    async def _tick(self) -> None:
+        while True:
+            self._news = anyio.Event()
+            due = next_deadline(self._state)
+            left = None if due is None else (due - self._clock.now()).total_seconds()
+            if left is not None and left <= 0:
+                self._feed(m.Tick())
+                await self._clock.sleep(0.01)
+                continue
+            with anyio.move_on_after(left):
+                await self._news.wait()
+
+    # --- what goes out --------------------------------------------------------------------------------------
+
+    def _feed(self, event: m.Event) -> None:
+        before = self._state
+        self._state, effects = step(self._state, event, self._clock.now())
+        for effect in effects:
+            self._dispatch(effect)
+        if self._state is not before:
+            self._news.set()
+
+    def _dispatch(self, effect: m.Effect) -> None:
+        match effect:
+            case m.Note(level, message, job_id):
+                log.log(_LEVELS[level], message, job_id=job_id)
+            case m.SendAck(job_id):
+                self._urgent.put(self._ack(job_id))
+            case m.PostResult(job_id):
+                self._urgent.put(self._result(effect))
+            case m.PostStatus(job_id, body):
+                self._statuses.put(self._status(job_id, body))
+            case _:
+                self._start(effect)
+
+    def _start(self, effect: Any) -> None:
+        if self._tasks is None:
+            raise RuntimeError("the agent is not running")
+        self._tasks.start_soon(self._perform, effect)
+
+    async def _perform(self, effect: Any) -> None:
+        async with self._limit:
+            answer = await self._performer.perform(effect)
+        self._feed(answer)
+        if isinstance(answer, m.Rotated):
+            at = format_time(self._clock.now())
+            key = f"credential-rotated/{self._state.scope.cluster_id}/{answer.job_id}"
+            self._telling.put([{"kind": "CredentialRotated", "eventKey": key, "timestamp": at}])
+
+    def _ack(self, job_id: str) -> Delivery:
+        def answered(error: OperatorError | None) -> None:
+            self._feed(m.JobGone(job_id) if isinstance(error, NotFound) else m.Acked(job_id))
+
+        def lost() -> None:
+            self._feed(m.AckLost(job_id))
+
+        return Delivery(f"ack/{job_id}", lambda: self._control.ack(job_id), answered, lost, final=(NotFound,))
+
+    def _result(self, effect: m.PostResult) -> Delivery:
+        job_id, body = effect.job_id, effect.body
+        log.info("a job is settled", job_id=job_id, outcome=body["outcome"], error=body.get("error", ""))
+
+        def answered(error: OperatorError | None) -> None:
+            if error is not None:
+                log.error("a result was refused and is given up", job_id=job_id, error=error.message)
+            self._statuses.drop(f"status/{job_id}")
+            self._feed(m.ResultAccepted(job_id))
+
+        return Delivery(f"result/{job_id}", lambda: self._control.result(job_id, body), answered)
+
+    def _status(self, job_id: str, body: Any) -> Delivery:
+        def answered(error: OperatorError | None) -> None:
+            if error is not None:
+                log.debug("a status came too late or was refused", job_id=job_id, error=error.message)
+
+        return Delivery(f"status/{job_id}", lambda: self._control.status(job_id, body), answered)
+
+
+_LEVELS = {"info": 20, "warning": 30, "error": 40}

@@ -1,0 +1,151 @@
+"""A lane of deliveries: each is repeated until it gets an answer, and none holds up the others (PULL-5).
+
+Acks and results have one lane, statuses another. A delivery under a key that is waiting already replaces it.
+"""
+
+import random
+from collections.abc import Awaitable, Callable
+
+import anyio
+import attrs
+import structlog
+
+from vworkspace_app.agent.connection import Connection
+from vworkspace_core.agent.pace import Pace
+from vworkspace_core.errors import Invalid, NotFound, OperatorError, Permanent
+from vworkspace_core.ports import Clock
+
+__all__ = ["Delivery", "Lane"]
+
+log = structlog.get_logger("vworkspace.agent")
+
+
+@attrs.frozen
+class Delivery:
+    """One call, and who hears of its end. `answered` gets None for a success, else the error that is an answer.
+
+    `final` are the errors that are answers; every other one has the call repeated, after `lost`.
+    """
+
+    key: str
+    send: Callable[[], Awaitable[None]] = attrs.field(repr=False)
+    answered: Callable[[OperatorError | None], None] = attrs.field(repr=False)
+    lost: Callable[[], None] = attrs.field(default=lambda: None, repr=False)
+    final: tuple[type[OperatorError], ...] = (NotFound, Invalid)
+
+
+@attrs.define
+class _Waiting:
+    delivery: Delivery
+    pace: Pace = attrs.field(factory=Pace)
+    not_before: float = 0.0
+
+
+class Lane:
+    """Owner of the deliveries of one kind. At most `width` at a time, one while the last try failed."""
+
+    def __init__(self, name: str, connection: Connection, clock: Clock, choose: random.Random, *, width: int) -> None:
+        self._name = name
+        self._connection = connection
+        self._clock = clock
+        self._choose = choose
+        self._width = width
+        self._waiting: dict[str, _Waiting] = {}
+        self._flying: set[str] = set()
+        self._pace = Pace()
+        self._not_before = 0.0
+        self._news = anyio.Event()
+
+    def __len__(self) -> int:
+        return len(self._waiting) + len(self._flying)
+
+    def put(self, delivery: Delivery) -> None:
+        """Deliver this as soon as the lane is free; it takes the place of one that waits under the same key."""
+        present = self._waiting.get(delivery.key)
+        if present is None:
+            self._waiting[delivery.key] = _Waiting(delivery)
+        else:
+            present.delivery = delivery
+        self._wake()
+
+    def drop(self, key: str) -> None:
+        """Forget what waits under `key`."""
+        self._waiting.pop(key, None)
+
+    def hurry(self) -> None:
+        """Try at once: the credential changed, or the control plane is back."""
+        self._not_before = 0.0
+        for waiting in self._waiting.values():
+            waiting.not_before = 0.0
+        self._wake()
+
+    async def run(self) -> None:
+        """Deliver until cancelled."""
+        async with anyio.create_task_group() as tasks:
+            while True:
+                chosen = self._pick()
+                if chosen is None:
+                    await self._pause()
+                else:
+                    self._flying.add(chosen.delivery.key)
+                    tasks.start_soon(self._deliver, self._waiting.pop(chosen.delivery.key))
+
+    def _pick(self) -> _Waiting | None:
+        now = self._clock.monotonic()
+        width = self._width if self._pace.failures == 0 else 1
+        if now < self._not_before or len(self._flying) >= width:
+            return None
+        ready = (w for key, w in self._waiting.items() if key not in self._flying and w.not_before <= now)
+        return next(ready, None)
+
+    async def _pause(self) -> None:
+        self._news = anyio.Event()
+        times = [w.not_before for key, w in self._waiting.items() if key not in self._flying]
+        if not times:
+            await self._news.wait()
+            return
+        seconds = max(self._not_before, min(times)) - self._clock.monotonic()
+        # With the width used up, it is an end of a delivery that matters, not a time.
+        with anyio.move_on_after(seconds if seconds > 0 else None):
+            await self._news.wait()
+
+    async def _deliver(self, waiting: _Waiting) -> None:
+        delivery = waiting.delivery
+        try:
+            await self._connection.call(delivery.send)
+        except OperatorError as error:
+            if isinstance(error, delivery.final):
+                self._succeeded()
+                delivery.answered(error)
+            else:
+                self._failed(waiting, error)
+                delivery.lost()
+        else:
+            self._succeeded()
+            delivery.answered(None)
+        finally:
+            self._flying.discard(delivery.key)
+            self._wake()
+
+    def _succeeded(self) -> None:
+        if self._pace.failures > 0:
+            log.info("deliveries to the control plane work again", lane=self._name)
+        self._pace, self._not_before = self._pace.succeeded(), 0.0
+
+    def _failed(self, waiting: _Waiting, error: OperatorError) -> None:
+        now = self._clock.monotonic()
+        waiting.pace, own = waiting.pace.failed(error, self._choose.random())
+        waiting.not_before = now + own
+        # A newer delivery under the key has come meanwhile: this one has had its day.
+        self._waiting.setdefault(waiting.delivery.key, waiting)
+        if isinstance(error, Permanent | NotFound | Invalid):
+            log.error("a delivery was refused; trying it again slowly", key=waiting.delivery.key, error=error.message)
+            self._not_before = now + 1.0
+            return
+        if self._pace.failures == 0:
+            log.warning("deliveries to the control plane fail; they wait", lane=self._name, error=error.message)
+        self._pace, delay = self._pace.failed(error, self._choose.random())
+        self._not_before = now + delay
+
+    def _wake(self) -> None:
+        self._news.set()

@@ -1,0 +1,19 @@
+"""What can be tuned about the agent, in seconds unless said otherwise."""
+
+from datetime import timedelta
+
+import attrs
+
+__all__ = ["AgentSettings"]
+
+
+@attrs.frozen
+class AgentSettings:
+    """Settings of one agent. `parallel` bounds what it asks of the cluster at once."""
+
+    wait_seconds: int = 30
+    grace: timedelta = timedelta(minutes=5)
+    heartbeat_seconds: float = 60.0
+    batch_seconds: float = 1.0
+    idle_seconds: float = 1.0
+    parallel: int = 8
