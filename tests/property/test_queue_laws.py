@@ -311,6 +311,7 @@ def test_postponing_does_not_count_as_failure_or_success() -> None:
 
 def test_memory_stays_bounded_when_long_delays_are_overtaken_all_the_time() -> None:
     queue: WorkQueue[Key] = WorkQueue()
+    queue.add(("b", "1"), 0.0, after=1e6)  # due before all of them, so that they are not simply on top
     for number in range(10_000):
         queue.add(("a", "1"), float(number))
         queue.take(float(number))
