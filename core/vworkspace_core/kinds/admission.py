@@ -4,15 +4,16 @@ The webhook, the agent and the reconciler all ask here, so that the operator is 
 What the CRD can express comes from the classes (`checks`); the rest, which CEL cannot see, stands here.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 import attrs
 
 from vworkspace_core.kinds.application_instance import DNS_SUBDOMAIN, ApplicationInstance
 from vworkspace_core.kinds.border import class_of, structure, validate_strict
-from vworkspace_core.kinds.checks import check, violations
+from vworkspace_core.kinds.checks import check, check_parts, violations
 from vworkspace_core.kinds.cluster import Cluster
+from vworkspace_core.kinds.equality import same_json
 from vworkspace_core.kinds.labels import (
     CLUSTER_ID,
     MANAGED_BY,
@@ -70,7 +71,7 @@ def admit(
 
 
 def _same_spec(manifest: Manifest, old: Manifest) -> bool:
-    return canonical_json(dig(manifest, "spec")) == canonical_json(dig(old, "spec"))
+    return same_json(dig(manifest, "spec"), dig(old, "spec"))
 
 
 def _judge(manifest: Any, old: Manifest | None, settings: AdmissionSettings) -> Iterator[Problem]:
@@ -80,8 +81,7 @@ def _judge(manifest: Any, old: Manifest | None, settings: AdmissionSettings) -> 
     try:
         value = structure(cls, manifest)
     except ValidationProblems:
-        # Its shape is reported already; what it says in the clear must be reported as well.
-        yield from _inline_secrets(dig(manifest, "spec", "values", "inline"), "spec.values.inline")
+        yield from _judge_parts(cls, manifest)
         return
     match value:
         case ApplicationInstance():
@@ -90,6 +90,15 @@ def _judge(manifest: Any, old: Manifest | None, settings: AdmissionSettings) -> 
             yield from check_operation(value, _readable(cls, old), settings)
         case Cluster():
             yield from check(value.spec, None, "spec")
+
+
+def _judge_parts(cls: type[Any], manifest: Manifest) -> Iterator[Problem]:
+    """What else is wrong with an object whose shape is, and is reported already."""
+    spec, spec_class = manifest.get("spec"), attrs.fields_dict(cls)["spec"].type
+    if isinstance(spec, Mapping) and spec_class is not None:
+        yield from check_parts(spec_class, spec, "spec")
+    yield from _inline_secrets(dig(spec, "values", "inline"), "spec.values.inline")
+    yield from _inline_secrets(dig(spec, "parameters", "valuesPatch"), "spec.parameters.valuesPatch")
 
 
 def _readable(cls: type[Any], old: Manifest | None) -> Any:

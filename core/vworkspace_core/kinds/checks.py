@@ -8,14 +8,15 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
 from functools import cache
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 import attrs
 
+from vworkspace_core.kinds.border import structure
 from vworkspace_core.kinds.fields import CelRule, camel
-from vworkspace_core.kinds.problems import Problem, index, join
+from vworkspace_core.kinds.problems import Problem, ValidationProblems, index, join
 
-__all__ = ["check", "violations"]
+__all__ = ["check", "check_parts", "violations"]
 
 
 def check(value: Any, old: Any = None, path: str = "") -> Iterator[Problem]:
@@ -27,6 +28,29 @@ def check(value: Any, old: Any = None, path: str = "") -> Iterator[Problem]:
             continue
         before = getattr(old, field.name, None)
         yield from _item(item, before, field.metadata, join(path, camel(field.name)))
+
+
+def check_parts(cls: type[Any], body: Mapping[str, Any], path: str) -> Iterator[Problem]:
+    """Problems of every part of `body` (JSON) that can be read, where the whole cannot be read as `cls`.
+
+    So that a wrong type in one field does not hide what is wrong with the others.
+    """
+    for field in attrs.fields(cls):
+        name = camel(field.name)
+        if (raw := body.get(name)) is None:
+            continue
+        try:
+            item: Any = structure(field.type or object, raw)
+        except ValidationProblems:
+            if isinstance(raw, Mapping) and (inner := _class_in(field.type)) is not None:
+                yield from check_parts(inner, raw, join(path, name))
+        else:
+            yield from _item(item, None, field.metadata, join(path, name))
+
+
+def _class_in(annotation: Any) -> type[Any] | None:
+    candidates = get_args(annotation) or (annotation,)
+    return next((candidate for candidate in candidates if attrs.has(candidate)), None)
 
 
 def _item(item: Any, before: Any, meta: Mapping[Any, Any], path: str) -> Iterator[Problem]:

@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 
 import attrs
 
+from vworkspace_core.kinds.equality import same_json
 from vworkspace_core.kinds.fields import CelRule, immutable, schema_field
 from vworkspace_core.kinds.meta import Condition, ObjectMeta
 
@@ -151,12 +152,13 @@ class Operation:
     """One day-2 action on an application: a backup, a restore, an upgrade, a command."""
 
     CEL_RULES: ClassVar[tuple[CelRule, ...]] = (
+        # CEL's equality of free objects misses a renamed key of the first level; admission does not.
         CelRule(
             "!has(oldSelf.status) || !has(oldSelf.status.startedAt)"
             " || (has(self.spec.parameters) == has(oldSelf.spec.parameters)"
             " && (!has(self.spec.parameters) || self.spec.parameters == oldSelf.spec.parameters))",
             "is immutable once the run has started",
-            holds=lambda new, old: not old.status.started_at or new.spec.parameters == old.spec.parameters,
+            holds=lambda new, old: not old.status.started_at or same_json(new.spec.parameters, old.spec.parameters),
             field_path=".spec.parameters",
         ),
     )
