@@ -1,0 +1,60 @@
+"""Every request as data: tests count the writes of a steady state here."""
+
+from collections import deque
+from collections.abc import Callable, Iterator
+
+import attrs
+
+from vworkspace_fake.apiserver.calls import Verb
+
+__all__ = ["AuditEntry", "AuditLog"]
+
+
+@attrs.frozen
+class AuditEntry:
+    """One answered request.
+
+    `status` is the HTTP status, `version` the store's resourceVersion after it, `changed` whether the
+    request moved it. `manager` is empty for reads.
+    """
+
+    method: str
+    verb: Verb
+    path: str
+    user: str
+    manager: str
+    status: int
+    version: int
+    changed: bool
+    dry_run: bool = False
+
+
+class AuditLog:
+    """The last `limit` requests, oldest first."""
+
+    def __init__(self, limit: int = 100_000) -> None:
+        self._entries: deque[AuditEntry] = deque(maxlen=limit)
+
+    def __iter__(self) -> Iterator[AuditEntry]:
+        return iter(self._entries)
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def add(self, entry: AuditEntry) -> None:
+        """Remember one request."""
+        self._entries.append(entry)
+
+    def clear(self) -> None:
+        """Forget everything: a test counts from here."""
+        self._entries.clear()
+
+    def select(self, wanted: Callable[[AuditEntry], bool]) -> list[AuditEntry]:
+        """The entries that `wanted` holds for."""
+        return [entry for entry in self._entries if wanted(entry)]
+
+    def writes(self, *, user: str | None = None) -> list[AuditEntry]:
+        """Requests with a writing verb that were not dry runs, of one user or of all."""
+        return self.select(
+            lambda entry: entry.verb.writes and not entry.dry_run and (user is None or entry.user == user)
+        )

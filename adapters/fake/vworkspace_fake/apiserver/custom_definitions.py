@@ -1,0 +1,139 @@
+"""CustomResourceDefinitions at work: what one says is served as soon as it is written.
+
+The parts of a real API server that do this (naming, establishing, finalizing) are controllers inside it,
+so they run here whatever controllers are switched on: a definition is established within the request that
+creates it, and its deletion removes the objects first, then itself.
+"""
+
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import Any, Final
+
+from vworkspace_fake.apiserver.deleting import timestamp
+from vworkspace_fake.apiserver.records import ObjectKey, Record
+from vworkspace_fake.apiserver.registry import Registry
+from vworkspace_fake.apiserver.resources import Resource, resources_of_crd
+from vworkspace_fake.apiserver.store import GroupResource, Store
+from vworkspace_fake.apiserver.streams import Streams
+
+__all__ = ["CLEANUP", "DEFINITIONS", "CustomDefinitions"]
+
+DEFINITIONS: Final[GroupResource] = ("apiextensions.k8s.io", "customresourcedefinitions")
+CLEANUP: Final = "customresourcecleanup.apiextensions.k8s.io"
+"""Finalizer that holds a definition until its objects are gone."""
+
+DeleteAll = Callable[[Resource], None]
+"""Deletes every object of a resource, as a client would."""
+
+
+class CustomDefinitions:
+    """Keeps the registry in step with the CRD objects in the store."""
+
+    def __init__(self, store: Store, registry: Registry, streams: Streams, now: Callable[[], datetime]) -> None:
+        self._store = store
+        self._registry = registry
+        self._streams = streams
+        self._now = now
+        self._generations: dict[str, int] = {}
+        self._dying: dict[GroupResource, str] = {}
+
+    def settle(self, where: GroupResource, delete_all: DeleteAll) -> None:
+        """Catch up after a write at `where`: a definition changed, or an object of a dying one."""
+        if where == DEFINITIONS:
+            self._sync(delete_all)
+        elif where in self._dying:
+            self._finish(where)
+
+    def _sync(self, delete_all: DeleteAll) -> None:
+        current = {record.key[1]: record for record in self._store.scan(DEFINITIONS)}
+        for name in [name for name in self._generations if name not in current]:
+            self._withdraw(name)
+        for name, record in current.items():
+            if record.deleting:
+                self._bury(record, delete_all)
+            elif self._generations.get(name) != _generation(record):
+                self._serve(record)
+
+    def _serve(self, record: Record) -> None:
+        crd = record.object()
+        known = record.key[1] in self._generations
+        where = (crd["spec"]["group"], crd["spec"]["names"]["plural"])
+        for resource in self._registry.of_group(*where):
+            self._registry.remove(resource)
+        for resource in resources_of_crd(crd):
+            self._registry.add(resource)
+        if known:
+            self._streams.end(where)
+        self._generations[record.key[1]] = crd["metadata"].get("generation", 1)
+        self._store.put(DEFINITIONS, _established(crd, timestamp(self._now())))
+
+    def _bury(self, record: Record, delete_all: DeleteAll) -> None:
+        spec = record.object()["spec"]
+        where = (spec["group"], spec["names"]["plural"])
+        if where in self._dying:
+            return
+        self._dying[where] = record.key[1]
+        for resource in self._registry.of_group(*where)[:1]:
+            delete_all(resource)
+        self._finish(where)
+
+    def _finish(self, where: GroupResource) -> None:
+        """Let a dying definition go when its last object is gone."""
+        key: ObjectKey = ("", self._dying[where])
+        record = self._store.get(DEFINITIONS, key)
+        if record is None or self._store.count(where):
+            return
+        del self._dying[where]
+        left = [name for name in record.finalizers if name != CLEANUP]
+        if left:
+            manifest = record.object()
+            self._store.put(DEFINITIONS, {**manifest, "metadata": {**manifest["metadata"], "finalizers": left}})
+        else:
+            self._store.remove(DEFINITIONS, key)
+            self._withdraw(key[1])
+
+    def _withdraw(self, name: str) -> None:
+        """Stop serving a definition that is gone: its watches end, its paths answer 404 (W-20)."""
+        self._generations.pop(name, None)
+        plural, _, group = name.partition(".")
+        for resource in self._registry.of_group(group, plural):
+            self._registry.remove(resource)
+        for record in list(self._store.scan((group, plural))):
+            self._store.remove((group, plural), record.key)
+        self._streams.end((group, plural))
+        self._store.drop((group, plural))
+
+
+def _generation(record: Record) -> int:
+    generation: int = record.object()["metadata"].get("generation", 1)
+    return generation
+
+
+def _established(crd: Mapping[str, Any], now: str) -> dict[str, Any]:
+    """The definition as its controllers leave it: cleaned up after, named, established."""
+    spec, status = crd["spec"], crd.get("status") or {}
+    storage = next(version["name"] for version in spec["versions"] if version["storage"])
+    stored = status.get("storedVersions") or []
+    finalizers = crd["metadata"].get("finalizers") or []
+    meta = {**crd["metadata"], "finalizers": [*finalizers, *([] if CLEANUP in finalizers else [CLEANUP])]}
+    return {
+        **crd,
+        "metadata": meta,
+        "status": {
+            **status,
+            "acceptedNames": spec["names"],
+            "conditions": status.get("conditions") or _conditions(now),
+            "storedVersions": [*stored, *([] if storage in stored else [storage])],
+        },
+    }
+
+
+def _conditions(now: str) -> list[dict[str, str]]:
+    reasons = (
+        ("NamesAccepted", "NoConflicts", "no conflicts found"),
+        ("Established", "InitialNamesAccepted", "the initial names have been accepted"),
+    )
+    return [
+        {"type": kind, "status": "True", "lastTransitionTime": now, "reason": reason, "message": message}
+        for kind, reason, message in reasons
+    ]

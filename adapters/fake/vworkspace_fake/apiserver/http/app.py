@@ -1,0 +1,177 @@
+"""The HTTP face: an ASGI application around an `ApiServer`."""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.types import Receive, Scope, Send
+
+from vworkspace_fake.apiserver.calls import ADMIN, Caller, Target
+from vworkspace_fake.apiserver.failure import ApiFailure, method_not_allowed, not_served, unauthorized
+from vworkspace_fake.apiserver.http import discovery
+from vworkspace_fake.apiserver.http.answers import compressed, document, failed, shown
+from vworkspace_fake.apiserver.http.negotiation import Form, Wanted, wanted_form, wants_gzip
+from vworkspace_fake.apiserver.http.objects import (
+    OBJECT_FORMS,
+    answer,
+    include_object,
+    read_body,
+    wants_watch,
+    watch_timeout,
+)
+from vworkspace_fake.apiserver.http.openapi import openapi_v2, openapi_v3, openapi_v3_index
+from vworkspace_fake.apiserver.http.paths import ResourcePath, parse_path
+from vworkspace_fake.apiserver.http.queries import list_options
+from vworkspace_fake.apiserver.http.watches import send_watch
+from vworkspace_fake.apiserver.records import decode, encode
+from vworkspace_fake.apiserver.server import ApiServer
+from vworkspace_fake.apiserver.watching import Line
+
+__all__ = ["HttpFace"]
+
+_OPEN: Final = ("/healthz", "/livez", "/readyz")
+"""Paths, with what is below them, that answer without a token."""
+_DISCOVERY: Final = frozenset({Form.DISCOVERY})
+
+
+class HttpFace:
+    """ASGI application. One per `ApiServer`.
+
+    `tokens` maps bearer tokens to callers; without it every caller is the administrator. `gc_delay` is how
+    many seconds after a write garbage is collected, None for a bare API server. `bookmark_interval` is in
+    seconds.
+    """
+
+    def __init__(
+        self,
+        server: ApiServer,
+        *,
+        tokens: Mapping[str, Caller] | None = None,
+        gc_delay: float | None = 0.05,
+        bookmark_interval: float = 30.0,
+    ) -> None:
+        self._server = server
+        self._tokens = tokens
+        self._gc_delay = gc_delay
+        self._bookmark_interval = bookmark_interval
+        self._gc_timer: asyncio.TimerHandle | None = None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request; lifespan and websocket scopes are not for us."""
+        if scope["type"] != "http":
+            raise NotImplementedError(f"an API server has no {scope['type']} scope")
+        request = Request(scope, receive)
+        try:
+            response = await self._respond(request, send)
+        except ApiFailure as failure:
+            response = failed(failure)
+        if response is not None:
+            if wants_gzip(request.headers.get("accept-encoding", "")):
+                response = compressed(response)
+            await response(scope, receive, send)
+
+    async def _respond(self, request: Request, send: Send) -> Response | None:
+        """The answer to a request; None when it has been sent already (a watch)."""
+        path = request.url.path
+        if path.startswith(_OPEN):
+            return PlainTextResponse("ok")
+        caller = self._caller(request)
+        parsed = parse_path(path)
+        if parsed is None or not parsed.plural:
+            return self._meta(request, parsed)
+        target = self._target(parsed)
+        if wants_watch(request, target):
+            await self._watch(request, send, target, caller)
+            return None
+        raw = await read_body(request)
+        response = answer(self._server, request, target, caller, raw)
+        if request.method not in ("GET", "HEAD"):
+            self._schedule_gc()
+        return response
+
+    def _caller(self, request: Request) -> Caller:
+        agent = request.headers.get("user-agent", "")
+        if self._tokens is None:
+            return Caller(ADMIN.user, ADMIN.groups, agent)
+        scheme, _, token = request.headers.get("authorization", "").partition(" ")
+        known = self._tokens.get(token.strip()) if scheme.lower() == "bearer" else None
+        if known is None:
+            raise unauthorized()
+        return Caller(known.user, known.groups, agent)
+
+    def _target(self, path: ResourcePath) -> Target:
+        resource = self._server.registry.at(path.group, path.version, path.plural)
+        return Target(resource, path.namespace, path.name, path.subresource)
+
+    def _meta(self, request: Request, path: ResourcePath | None) -> Response:
+        """Everything that is not about objects: discovery, OpenAPI, the version."""
+        if request.method not in ("GET", "HEAD"):
+            raise method_not_allowed()
+        registry = self._server.registry
+        if path is not None:
+            return document(discovery.api_resources(registry, path.group, path.version))
+        match request.url.path.strip("/").split("/"):
+            case ["version"]:
+                return document(discovery.version_info())
+            case ["api"] | ["apis"] as root:
+                return self._roots(request, core=root == ["api"])
+            case ["apis", group]:
+                return document(discovery.api_group(registry, group))
+            case ["openapi", "v2"]:
+                return document(openapi_v2(registry))
+            case ["openapi", "v3"]:
+                return document(openapi_v3_index(registry))
+            case ["openapi", "v3", *root]:
+                return document(openapi_v3(registry, "/".join(root)))
+            case _:
+                raise not_served()
+
+    def _roots(self, request: Request, *, core: bool) -> Response:
+        registry = self._server.registry
+        wanted = wanted_form(request.headers.get("accept", ""), _DISCOVERY)
+        if wanted.form is Form.DISCOVERY:
+            return document(discovery.aggregated(registry, core=core, version=wanted.version), wanted)
+        if core:
+            return document(discovery.api_versions(request.headers.get("host", "")))
+        return document(discovery.api_groups(registry))
+
+    async def _watch(self, request: Request, send: Send, target: Target, caller: Caller) -> None:
+        wanted = wanted_form(request.headers.get("accept", ""), OBJECT_FORMS)
+        options = list_options(request.query_params)
+        stream = self._server.watch(target, options, caller)
+        await send_watch(
+            stream,
+            request.receive,
+            send,
+            render=self._renderer(target, wanted, include_object(request.query_params)),
+            content_type=wanted.content_type.encode(),
+            timeout=watch_timeout(options.timeout_seconds),
+            bookmark=lambda: stream.bookmark(self._server.store.version),
+            bookmark_interval=self._bookmark_interval,
+        )
+
+    def _renderer(self, target: Target, wanted: Wanted, include: str) -> Callable[[Line], bytes]:
+        if wanted.form is Form.OBJECT:
+            return lambda line: b'{"type":"%b","object":%b}\n' % (line[0].value.encode(), line[1])
+        first = [True]
+
+        def render(line: Line) -> bytes:
+            content: Any = shown(decode(line[1]), target.resource, wanted, include, self._server.now())
+            if wanted.form is Form.TABLE and not first[0]:
+                content["columnDefinitions"] = None  # only the first event describes the columns (W-21)
+            first[0] = False
+            return encode({"type": line[0].value, "object": content}) + b"\n"
+
+        return render
+
+    def _schedule_gc(self) -> None:
+        """Collect garbage soon after a write, not within it: like a real controller, but quicker."""
+        if self._gc_delay is None or self._gc_timer is not None or self._server.idle:
+            return
+        self._gc_timer = asyncio.get_running_loop().call_later(self._gc_delay, self._collect)
+
+    def _collect(self) -> None:
+        self._gc_timer = None
+        self._server.run_gc()
