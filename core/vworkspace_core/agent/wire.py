@@ -11,7 +11,7 @@ from typing import Any, Final, TypeAlias, TypeVar
 
 import attrs
 
-from vworkspace_core.agent.depth import DEEPEST, too_deep
+from vworkspace_core.agent.hostile import flaws
 from vworkspace_core.agent.times import parse_time
 from vworkspace_core.kinds.problems import Problem, join
 from vworkspace_core.kinds.shapes import type_name
@@ -119,8 +119,8 @@ def parse_job(raw: Any) -> Job | BadJob:
     """`raw` as a job, or everything that is wrong with it, sorted by path."""
     if not isinstance(raw, Mapping):
         return BadJob("", (Problem("", f"a job must be an object, not {type_name(raw)}"),))
-    if (deep := too_deep(raw)) is not None:
-        return BadJob(job_id_of(raw), (Problem(deep, f"is nested more than {DEEPEST} levels deep"),))
+    if found := flaws(raw):
+        return BadJob(job_id_of(raw), found)
     return _Reader(raw).job()
 
 

@@ -49,12 +49,26 @@ class Fault:
     body: bytes | None = None
     content_type: str | None = None
 
+    def before(self) -> None:
+        """Fail before the effect, when this fault does."""
+        if self.when is When.BEFORE:
+            self._strike()
+
+    def after(self) -> None:
+        """Fail after the effect, when this fault does."""
+        if self.when is When.AFTER:
+            self._strike()
+
     def wrap(self, effect: Callable[[], T]) -> T:
         """Run `effect` under this fault."""
+        self.before()
+        found = effect()
+        self.after()
+        return found
+
+    def _strike(self) -> None:
         if self.status is None:
-            return effect()
-        if self.when is When.AFTER:
-            effect()
+            return
         if self.status == 0:
             raise Dropped
         raise Refusal(

@@ -1,0 +1,171 @@
+"""The admin API over HTTP: what Odoo does, for tests, demo and development (PULL-11).
+
+POST   /api/admin/jobs            {clusterId, kind, payload, idempotencyKey, id?, expiresInSeconds?, …}
+                                  or {clusterId, raw} for anything at all
+GET    /api/admin/jobs            every job with its statuses and result; ?cluster= narrows
+GET    /api/admin/jobs/<id>       one job
+DELETE /api/admin/jobs/<id>       withdraw it
+GET    /api/admin/events          ?cluster=: events, each once, in order
+POST   /api/admin/tokens          {clusterId, token}: accept a token
+DELETE /api/admin/tokens          {token}: refuse it from now on
+POST   /api/admin/registrations   {clusterId}: a one-time token
+POST   /api/admin/faults          {call?, status?, when?, times?, latency?, retryAfter?, body?, contentType?}
+PUT    /api/admin/outage          the same, on every request; an empty object ends it
+"""
+
+import json
+from collections.abc import Awaitable, Callable, Mapping
+from datetime import timedelta
+from hmac import compare_digest
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from vworkspace_fake.controlplane.faults import Call, Fault, When
+from vworkspace_fake.controlplane.refusals import Refusal
+from vworkspace_fake.controlplane.server import ControlPlaneServer
+
+__all__ = ["admin_routes"]
+
+Handler = Callable[[Request, Any], Any]
+
+
+def admin_routes(server: ControlPlaneServer, admin_token: str) -> list[Route]:
+    """Routes of the admin API."""
+    admin = _Admin(server)
+
+    def route(path: str, **handlers: Handler) -> Route:
+        methods = [name.upper() for name in handlers]
+        return Route(f"/api/admin/{path}", _guarded(admin_token, handlers), methods=methods)
+
+    return [
+        route("jobs", get=admin.list_jobs, post=admin.enqueue),
+        route("jobs/{job_id}", get=admin.get_job, delete=admin.withdraw),
+        route("events", get=admin.list_events),
+        route("tokens", post=admin.add_token, delete=admin.revoke_token),
+        route("registrations", post=admin.offer_registration),
+        route("faults", post=admin.inject),
+        route("outage", put=admin.outage),
+    ]
+
+
+def _guarded(admin_token: str, handlers: Mapping[str, Handler]) -> Callable[[Request], Awaitable[Response]]:
+    async def endpoint(request: Request) -> Response:
+        given = request.headers.get("authorization", "").removeprefix("Bearer ")
+        if not admin_token or not compare_digest(given.encode(), admin_token.encode()):
+            return JSONResponse({"message": "the admin token is required"}, 401)
+        # HEAD comes with GET.
+        handler = handlers["get" if request.method == "HEAD" else request.method.lower()]
+        try:
+            return JSONResponse(handler(request, await _json(request)))
+        except Refusal as refusal:
+            return JSONResponse({"message": refusal.message}, refusal.status)
+        except (KeyError, TypeError, ValueError) as error:
+            return JSONResponse({"message": f"{type(error).__name__}: {error}"}, 400)
+
+    return endpoint
+
+
+async def _json(request: Request) -> Any:
+    body = await request.body()
+    if not body:
+        return {}
+    try:
+        found = json.loads(body)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"the body is not JSON that can be read: {error}") from error
+    if not isinstance(found, dict):
+        raise TypeError("the body must be an object")
+    return found
+
+
+class _Admin:
+    """The handlers: from a JSON object to a JSON value."""
+
+    def __init__(self, server: ControlPlaneServer) -> None:
+        self._server = server
+
+    def enqueue(self, _: Request, body: dict[str, Any]) -> Any:
+        """Offer a job."""
+        if "raw" in body:
+            return self._server.enqueue_raw(_text(body, "clusterId"), body["raw"]).as_json()
+        fields = dict(body)
+        cluster_id, kind, key = (_text(fields, name) for name in ("clusterId", "kind", "idempotencyKey"))
+        for name in ("clusterId", "kind", "idempotencyKey"):
+            del fields[name]
+        seconds = fields.pop("expiresInSeconds", None)
+        entry = self._server.enqueue(
+            cluster_id,
+            kind=kind,
+            payload=fields.pop("payload"),
+            idempotency_key=key,
+            job_id=fields.pop("id", None),
+            expires_in=None if seconds is None else timedelta(seconds=float(seconds)),
+            **fields,
+        )
+        return entry.as_json()
+
+    def list_jobs(self, request: Request, _: Any) -> Any:
+        """Every job."""
+        wanted = request.query_params.get("cluster")
+        return {"jobs": [job.as_json() for job in self._server.jobs if wanted in (None, job.cluster_id)]}
+
+    def get_job(self, request: Request, _: Any) -> Any:
+        """One job."""
+        return self._server.jobs.get(request.path_params["job_id"]).as_json()
+
+    def withdraw(self, request: Request, _: Any) -> Any:
+        """Close a job."""
+        self._server.close_job(request.path_params["job_id"])
+        return self.get_job(request, _)
+
+    def list_events(self, request: Request, _: Any) -> Any:
+        """Events of one cluster."""
+        return {"events": list(self._server.events_of(request.query_params.get("cluster", "")))}
+
+    def add_token(self, _: Request, body: dict[str, Any]) -> Any:
+        """Accept a token."""
+        self._server.tokens.add(_text(body, "clusterId"), _text(body, "token"))
+        return {}
+
+    def revoke_token(self, _: Request, body: dict[str, Any]) -> Any:
+        """Refuse a token."""
+        self._server.tokens.revoke(_text(body, "token"))
+        return {}
+
+    def offer_registration(self, _: Request, body: dict[str, Any]) -> Any:
+        """A one-time token."""
+        return {"registrationToken": self._server.tokens.offer_registration(_text(body, "clusterId"))}
+
+    def inject(self, _: Request, body: dict[str, Any]) -> Any:
+        """Order a fault."""
+        self._server.faults.inject(_fault(body))
+        return {}
+
+    def outage(self, _: Request, body: dict[str, Any]) -> Any:
+        """Begin or end an outage."""
+        self._server.faults.outage(_fault(body) if body else None)
+        return {}
+
+
+def _text(body: Mapping[str, Any], name: str) -> str:
+    if not isinstance(body.get(name), str) or not body[name]:
+        raise ValueError(f"{name}: must be a non-empty string")
+    return str(body[name])
+
+
+def _fault(body: Mapping[str, Any]) -> Fault:
+    status = body.get("status", 500)
+    text = body.get("body")
+    return Fault(
+        call=Call(body["call"]) if body.get("call") else None,
+        status=None if status is None else int(status),
+        when=When(body.get("when", "before")),
+        times=int(body.get("times", 1)),
+        latency=float(body.get("latency", 0)),
+        retry_after=None if body.get("retryAfter") is None else float(body["retryAfter"]),
+        body=None if text is None else str(text).encode(),
+        content_type=body.get("contentType"),
+    )

@@ -1,0 +1,195 @@
+"""The agent API over HTTP, as strict about the wire format as it is documented (PULL-1)."""
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from datetime import datetime
+from email.utils import format_datetime
+from typing import Any, Final
+
+from starlette.applications import Starlette
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
+
+from vworkspace_fake.controlplane.admin import admin_routes
+from vworkspace_fake.controlplane.faults import Call
+from vworkspace_fake.controlplane.refusals import Dropped, Refusal
+from vworkspace_fake.controlplane.server import ControlPlaneServer
+from vworkspace_fake.controlplane.waiting import LongPolls
+
+__all__ = ["LONGEST_WAIT", "MEDIA_TYPE", "control_plane_app"]
+
+MEDIA_TYPE: Final = "application/vnd.vworkspace.agent.v1+json"
+DEFAULT_WAIT: Final = 30
+LONGEST_WAIT: Final = 300
+_LONGEST_BODY: Final = 16 * 1024 * 1024
+
+Effect = Callable[[str | None, Any], Any]
+
+
+def control_plane_app(server: ControlPlaneServer, polls: LongPolls, *, admin_token: str) -> Starlette:
+    """The ASGI application: `/api/agent/…` for agents, `/api/admin/…` for whoever holds `admin_token`."""
+    face = _AgentFace(server, polls)
+    agent = "/api/agent"
+    routes = [
+        Route(f"{agent}/jobs", face.jobs),
+        Route(f"{agent}/jobs/{{job_id}}/ack", face.ack, methods=["POST"]),
+        Route(f"{agent}/jobs/{{job_id}}/status", face.status, methods=["POST"]),
+        Route(f"{agent}/jobs/{{job_id}}/result", face.result, methods=["POST"]),
+        Route(f"{agent}/events", face.events, methods=["POST"]),
+        Route(f"{agent}/register", face.register, methods=["POST"]),
+        Route(f"{agent}/credentials/rotate", face.rotate, methods=["POST"]),
+    ]
+    return Starlette(routes=[*routes, *admin_routes(server, admin_token)])
+
+
+class _AgentFace:
+    """The endpoints. Each answers through `_answer`, where faults and refusals become responses."""
+
+    def __init__(self, server: ControlPlaneServer, polls: LongPolls) -> None:
+        self._server = server
+        self._polls = polls
+
+    async def jobs(self, request: Request) -> Response:
+        """Long poll."""
+        return await self._answer(request, Call.FETCH, self._poll)
+
+    async def _poll(self, request: Request, token: str | None) -> Any:
+        cluster_id, wait = request.query_params.get("cluster"), _wait(request)
+        if not cluster_id:
+            raise Refusal(400, "cluster: is required")
+        found = self._server.fetch(token, cluster_id)
+        if not found and wait > 0:
+            found = await _unless_gone(
+                request, self._polls.jobs(lambda: self._server.poll(token, cluster_id), cluster_id, wait)
+            )
+        return {"jobs": found}
+
+    async def ack(self, request: Request) -> Response:
+        """Take a job."""
+        return await self._post(request, Call.ACK, lambda t, _: self._server.ack(t, _job_id(request)), bodiless=True)
+
+    async def status(self, request: Request) -> Response:
+        """Progress."""
+        return await self._post(request, Call.STATUS, lambda t, body: self._server.status(t, _job_id(request), body))
+
+    async def result(self, request: Request) -> Response:
+        """The end of a job."""
+        return await self._post(request, Call.RESULT, lambda t, body: self._server.result(t, _job_id(request), body))
+
+    async def events(self, request: Request) -> Response:
+        """A batch of events."""
+        return await self._post(request, Call.EVENTS, self._server.events)
+
+    async def register(self, request: Request) -> Response:
+        """One-time token for a long-lived one."""
+        return await self._post(request, Call.REGISTER, self._server.register)
+
+    async def rotate(self, request: Request) -> Response:
+        """A new token."""
+        return await self._post(request, Call.ROTATE, lambda token, _: self._server.rotate(token))
+
+    async def _post(self, request: Request, call: Call, effect: Effect, *, bodiless: bool = False) -> Response:
+        async def perform(request: Request, token: str | None) -> Any:
+            return effect(token, None if bodiless else await _body(request))
+
+        return await self._answer(request, call, perform)
+
+    async def _answer(
+        self, request: Request, call: Call, perform: Callable[[Request, str | None], Awaitable[Any]]
+    ) -> Response:
+        fault = self._server.faults.take(call)
+        if fault.latency > 0:
+            await asyncio.sleep(fault.latency)
+        try:
+            fault.before()
+            _check_accept(request)
+            found = await perform(request, _bearer(request))
+            fault.after()
+        except Refusal as refusal:
+            return _refused(refusal, self._server.now())
+        except Dropped:
+            return _NoAnswer()
+        return _response(200 if found is not None else 204, found, self._server.now())
+
+
+class _NoAnswer(Response):
+    """Ends the connection without an answer: the promised body never comes."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Promise a body and leave; the server then closes the connection."""
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"1")]})
+
+
+async def _unless_gone(request: Request, poll: Awaitable[list[Any]]) -> list[Any]:
+    """The poll, given up when the caller hangs up: what would be offered to nobody stays on offer."""
+    waiting = asyncio.ensure_future(poll)
+    gone = asyncio.ensure_future(_hangup(request))
+    try:
+        await asyncio.wait((waiting, gone), return_when=asyncio.FIRST_COMPLETED)
+        return await waiting if waiting.done() else []
+    finally:
+        for task in (waiting, gone):
+            task.cancel()
+        await asyncio.gather(waiting, gone, return_exceptions=True)
+
+
+async def _hangup(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+
+
+def _job_id(request: Request) -> str:
+    return str(request.path_params["job_id"])
+
+
+def _bearer(request: Request) -> str | None:
+    scheme, _, token = request.headers.get("authorization", "").partition(" ")
+    return token.strip() if scheme.lower() == "bearer" and token.strip() else None
+
+
+def _check_accept(request: Request) -> None:
+    if MEDIA_TYPE not in request.headers.get("accept", ""):
+        raise Refusal(406, f"Accept must name {MEDIA_TYPE}")
+
+
+def _wait(request: Request) -> int:
+    text = request.query_params.get("wait", str(DEFAULT_WAIT))
+    if not (text.isascii() and text.isdigit()) or int(text[:9]) > LONGEST_WAIT:
+        raise Refusal(400, f"wait: must be 0 to {LONGEST_WAIT} seconds, not {text[:20]!r}")
+    return int(text)
+
+
+async def _body(request: Request) -> Any:
+    if request.headers.get("content-type", "").partition(";")[0].strip() != MEDIA_TYPE:
+        raise Refusal(415, f"Content-Type must be {MEDIA_TYPE}")
+    body = bytearray()
+    try:
+        async for chunk in request.stream():
+            body += chunk
+            if len(body) > _LONGEST_BODY:
+                raise Refusal(413, f"the body has more than {_LONGEST_BODY} bytes")
+        return json.loads(bytes(body))
+    except (ValueError, RecursionError) as error:
+        raise Refusal(400, f"the body is not JSON that can be read: {error}") from error
+    except ClientDisconnect as error:
+        raise Dropped from error
+
+
+def _response(status: int, value: Any, now: datetime) -> Response:
+    body = b"" if value is None else json.dumps(value).encode()
+    return Response(body, status, headers=_headers(now), media_type=MEDIA_TYPE if value is not None else None)
+
+
+def _headers(now: datetime) -> dict[str, str]:
+    return {"date": format_datetime(now, usegmt=True)}
+
+
+def _refused(refusal: Refusal, now: datetime) -> Response:
+    headers = _headers(now)
+    if refusal.retry_after is not None:
+        headers["retry-after"] = str(round(refusal.retry_after))
+    body = json.dumps({"message": refusal.message}).encode() if refusal.body is None else refusal.body
+    return Response(body, refusal.status, headers=headers, media_type=refusal.content_type or MEDIA_TYPE)

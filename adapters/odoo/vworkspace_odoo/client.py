@@ -1,0 +1,224 @@
+"""`ControlPlane` over HTTPS: the agent API of an Odoo with vWorkspace (PULL-1)."""
+
+import json
+import re
+import ssl
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from types import TracebackType
+from typing import Any, Final
+from urllib.parse import quote, urlsplit, urlunsplit
+
+import anyio
+import attrs
+import httpx2
+
+from vworkspace_core.errors import Invalid, NotFound, OperatorError, Permanent, Unauthorized, Unavailable
+from vworkspace_core.ports import Fetched
+from vworkspace_odoo.decoding import LONGEST_BODY, decode, is_json
+from vworkspace_odoo.failures import refusal, server_time, transport_failure
+
+__all__ = ["MEDIA_TYPE", "HttpControlPlane"]
+
+MEDIA_TYPE: Final = "application/vnd.vworkspace.agent.v1+json"
+
+_TOKEN: Final = re.compile(r"[\x21-\x7e]+")
+_LONGEST_WAIT: Final = 300
+
+
+@attrs.frozen
+class _Answer:
+    status: int
+    headers: httpx2.Headers
+    body: bytes
+
+
+class HttpControlPlane:
+    """The control plane at `base_url`. `token` is asked for before each request, so that a new one counts at once.
+
+    `margin` is how many seconds beyond a poll's wait an answer may take; a request without a wait may take
+    `timeout` seconds. Use it as an async context manager, or close it.
+    """
+
+    def __init__(
+        self,
+        base_url: str,
+        token: Callable[[], str],
+        *,
+        ssl_context: ssl.SSLContext | None = None,
+        timeout: float = 30.0,
+        margin: float = 15.0,
+        longest_body: int = LONGEST_BODY,
+    ) -> None:
+        self._base = _agent_url(base_url)
+        self._shown = _without_user(self._base)
+        self._token = token
+        self._timeout = timeout
+        self._margin = margin
+        self._longest = longest_body
+        self._client = httpx2.AsyncClient(
+            verify=True if ssl_context is None else ssl_context,
+            headers={"Accept": MEDIA_TYPE, "User-Agent": "vworkspace-operator"},
+            follow_redirects=False,
+        )
+
+    def __repr__(self) -> str:
+        return f"HttpControlPlane({self._shown!r})"
+
+    async def __aenter__(self) -> "HttpControlPlane":
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        await self._client.aclose()
+
+    async def fetch(self, cluster_id: str, wait_seconds: int) -> Fetched:
+        """Long poll for jobs."""
+        wait = min(max(wait_seconds, 0), _LONGEST_WAIT)
+        path = f"jobs?cluster={quote(cluster_id, safe='')}&wait={wait}"
+        answer = await self._send("GET", path, timeout=wait + self._margin)
+        jobs = self._json(answer, "GET", "jobs").get("jobs")
+        if not isinstance(jobs, list):
+            raise Unavailable(f"{self._where('GET', 'jobs')}: the answer has no list of jobs")
+        return Fetched(jobs, server_time(answer.headers))
+
+    async def ack(self, job_id: str) -> None:
+        """Take the job. A page in place of an answer counts as 404 too: an unacked job is offered again."""
+        try:
+            await self._done("POST", f"jobs/{quote(job_id, safe='')}/ack")
+        except Permanent as error:
+            if error.status == 404:
+                raise NotFound(error.message) from error
+            if error.status != 409:  # taken already, and by whom if not by us
+                raise
+
+    async def status(self, job_id: str, body: Mapping[str, Any]) -> None:
+        """Progress of an open job."""
+        await self._done("POST", f"jobs/{quote(job_id, safe='')}/status", body)
+
+    async def result(self, job_id: str, body: Mapping[str, Any]) -> None:
+        """Terminal result; 409 says that it is there already."""
+        try:
+            await self._done("POST", f"jobs/{quote(job_id, safe='')}/result", body)
+        except Permanent as error:
+            if error.status != 409:
+                raise
+
+    async def events(self, batch: Sequence[Mapping[str, Any]]) -> None:
+        """A batch of what belongs to no open job."""
+        await self._done("POST", "events", {"events": list(batch)})
+
+    async def register(self, body: Mapping[str, Any]) -> Mapping[str, Any]:
+        """One-time token for a long-lived one; the one-time token is the bearer."""
+        token = body.get("registrationToken")
+        if not isinstance(token, str):
+            raise Invalid("registrationToken: is required")
+        answer = await self._send("POST", "register", body, token=token)
+        return self._json(answer, "POST", "register")
+
+    async def rotate(self) -> Mapping[str, Any]:
+        """A new credential."""
+        answer = await self._send("POST", "credentials/rotate", {})
+        return self._json(answer, "POST", "credentials/rotate")
+
+    async def _done(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> None:
+        """A call whose success has nothing to say."""
+        answer = await self._send(method, path, body)
+        if answer.body.strip() and not is_json(answer.headers.get("content-type", "")):
+            # A login page or a proxy's notice with 200 is no answer of the control plane.
+            raise Unavailable(f"{self._where(method, path)}: {answer.status} with {_type(answer)}, not with JSON")
+
+    def _json(self, answer: _Answer, method: str, path: str) -> Mapping[str, Any]:
+        where = self._where(method, path)
+        if not is_json(answer.headers.get("content-type", "")):
+            raise Unavailable(f"{where}: {answer.status} with {_type(answer)}, not with JSON")
+        return decode(answer.body, where)
+
+    async def _send(
+        self,
+        method: str,
+        path: str,
+        body: Mapping[str, Any] | None = None,
+        *,
+        timeout: float | None = None,
+        token: str | None = None,
+    ) -> _Answer:
+        """One request. Raises the core's errors for everything that is no success."""
+        where = self._where(method, path.partition("?")[0])
+        bearer = self._token() if token is None else token
+        if not _TOKEN.fullmatch(bearer):
+            raise Unauthorized(f"{where}: the token is empty or has characters that no header can hold")
+        request = self._request(method, path, body, bearer, timeout or self._timeout)
+        answer = await self._within(where, timeout or self._timeout, lambda: self._exchange(request, where))
+        if 200 <= answer.status < 300:
+            return answer
+        raise _discreet(refusal(answer.status, answer.headers, answer.body, where), bearer)
+
+    def _request(
+        self, method: str, path: str, body: Mapping[str, Any] | None, bearer: str, timeout: float
+    ) -> httpx2.Request:
+        headers = {"Authorization": f"Bearer {bearer}"}
+        content = None
+        if body is not None:
+            headers["Content-Type"] = MEDIA_TYPE
+            content = json.dumps(body, ensure_ascii=False, allow_nan=False).encode()
+        # The connection must come soon, however long the answer may take.
+        limits = httpx2.Timeout(timeout, connect=min(timeout, self._margin))
+        return self._client.build_request(
+            method, f"{self._base}{path}", headers=headers, content=content, timeout=limits
+        )
+
+    async def _within(self, where: str, timeout: float, exchange: Callable[[], Awaitable[_Answer]]) -> _Answer:
+        """The exchange, bounded as a whole: a server that sends a byte now and then must not hold it for ever."""
+        try:
+            with anyio.fail_after(2 * timeout + self._margin):
+                return await exchange()
+        except TimeoutError:
+            raise Unavailable(f"{where}: the answer did not end in time") from None
+        except httpx2.HTTPError as error:
+            raise transport_failure(error, where) from error
+
+    async def _exchange(self, request: httpx2.Request, where: str) -> _Answer:
+        answer = await self._client.send(request, stream=True)
+        try:
+            body = bytearray()
+            async for chunk in answer.aiter_bytes():
+                body += chunk
+                if len(body) > self._longest:
+                    raise Unavailable(f"{where}: the answer has more than {self._longest} bytes")
+            return _Answer(answer.status_code, answer.headers, bytes(body))
+        finally:
+            await answer.aclose()
+
+    def _where(self, method: str, path: str) -> str:
+        return f"{method} {self._shown}{path}"
+
+
+def _agent_url(base_url: str) -> str:
+    parts = urlsplit(base_url.strip())
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ValueError(
+            f"the control plane's URL must be like https://odoo.example.com, not {_without_user(base_url)}"
+        )
+    return urlunsplit((parts.scheme, parts.netloc, parts.path.rstrip("/") + "/api/agent/", "", ""))
+
+
+def _without_user(url: str) -> str:
+    parts = urlsplit(url)
+    return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
+
+
+def _type(answer: _Answer) -> str:
+    return answer.headers.get("content-type", "no content type").partition(";")[0][:100]
+
+
+def _discreet(error: OperatorError, token: str) -> OperatorError:
+    """The error without the token, should the server have echoed it."""
+    if token in error.message:
+        error.message = error.message.replace(token, "***")
+        error.args = (error.message,)
+    return error

@@ -1,0 +1,70 @@
+"""Reading what the control plane sends: anything may come, and nothing of it may stop the loop (PULL-7)."""
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+from vworkspace_core.errors import Unavailable
+
+__all__ = ["LONGEST_BODY", "decode", "is_json", "pruned"]
+
+LONGEST_BODY: Final = 16 * 1024 * 1024
+"""Bytes of an answer, after decompression."""
+
+_KEPT_LEVELS: Final = 150
+"""More than the core admits, so that it is the core that names the path of what is too deep."""
+
+_TOKEN: Final = re.compile(r'"(?:[^"\\]|\\.)*"?|[\[{]|[\]}]', re.DOTALL)
+_JSON_TYPES: Final = re.compile(r"application/(?:[\w.+-]*\+)?json\b", re.IGNORECASE)
+
+
+def is_json(content_type: str) -> bool:
+    """Whether a body of this type is JSON: our own media type, or plain JSON as frameworks send it."""
+    return _JSON_TYPES.match(content_type.strip()) is not None
+
+
+def decode(body: bytes, where: str) -> Mapping[str, Any]:
+    """`body` as a JSON object. Raises Unavailable, which says what is wrong with it.
+
+    Takes what strict readers refuse (lone surrogates, NaN, endless integers, nesting without end), because
+    one bad job must not hide the others: the core refuses that job alone.
+    """
+    try:
+        text = body.decode("utf-8")
+        found = _loads(text)
+    except UnicodeDecodeError:
+        raise Unavailable(f"{where}: the body is not UTF-8") from None
+    except ValueError as error:
+        raise Unavailable(f"{where}: the body is not JSON ({error})") from None
+    if not isinstance(found, Mapping):
+        raise Unavailable(f"{where}: the body is not a JSON object")
+    return found
+
+
+def _loads(text: str) -> Any:
+    try:
+        return json.loads(text, parse_int=_integer)
+    except RecursionError:
+        return json.loads(pruned(text), parse_int=_integer)
+
+
+def _integer(text: str) -> int | float:
+    # int() refuses thousands of digits, and with them the whole body; as a float such a number is infinite.
+    return int(text) if len(text) <= 20 else float(text)
+
+
+def pruned(text: str, levels: int = _KEPT_LEVELS) -> str:
+    """JSON text with null in place of every object or list nested deeper than `levels`. Linear, no recursion."""
+    kept: list[str] = []
+    depth, copied = 0, 0
+    for token in _TOKEN.finditer(text):
+        if token[0] in "[{":
+            depth += 1
+            if depth == levels + 1:
+                kept.append(text[copied : token.start()] + "null")
+        elif token[0] in "]}":
+            if depth == levels + 1:
+                copied = token.end()
+            depth -= 1
+    return "".join(kept) + (text[copied:] if depth <= levels else "")

@@ -1,0 +1,87 @@
+"""Foreign errors and answers as the core's errors, each one clear line that names the URL (PULL-7)."""
+
+import json
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Final
+
+import httpx2
+
+from vworkspace_core.agent.answers import error_of, parse_http_date, seconds_of
+from vworkspace_core.errors import OperatorError, Permanent, Unavailable
+from vworkspace_core.kinds.secrets import redact
+from vworkspace_odoo.decoding import is_json
+
+__all__ = ["refusal", "server_time", "transport_failure"]
+
+_LONGEST_EXCERPT: Final = 300
+
+
+def server_time(headers: httpx2.Headers) -> datetime | None:
+    """The server's clock, from its `Date` header."""
+    return parse_http_date(headers.get("date"))
+
+
+def refusal(status: int, headers: httpx2.Headers, body: bytes, where: str) -> OperatorError:
+    """The error that an answer other than a success stands for."""
+    message = f"{where}: {status} {_excerpt(headers, body)}".rstrip()
+    if 300 <= status < 400:
+        # Following would send the token elsewhere.
+        return Permanent(f"{where}: {status} redirects to {_location(headers)}: set the final URL", status=status)
+    if status == 404 and _is_page(headers, body):
+        return Permanent(f"{message}: is the base URL right?", status=status)
+    now = server_time(headers) or datetime.now(UTC)
+    return error_of(status, message, seconds_of(headers.get("retry-after"), now))
+
+
+def _location(headers: httpx2.Headers) -> str:
+    return str(redact(headers.get("location", "nowhere")))[:_LONGEST_EXCERPT]
+
+
+def _is_page(headers: httpx2.Headers, body: bytes) -> bool:
+    return headers.get("content-type", "").startswith("text/html") and bool(body.strip())
+
+
+def _excerpt(headers: httpx2.Headers, body: bytes) -> str:
+    """What the server says about it, in one short line."""
+    if _is_page(headers, body):
+        return "(an HTML page)"
+    text = body[:4096].decode("utf-8", "replace")
+    if is_json(headers.get("content-type", "")):
+        text = _message(text) or text
+    return str(redact(" ".join(text.split())))[:_LONGEST_EXCERPT]
+
+
+def _message(text: str) -> str:
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        return ""
+    values = (found.get(name) for name in ("message", "error")) if isinstance(found, Mapping) else ()
+    return next((value for value in values if isinstance(value, str)), "")
+
+
+def transport_failure(error: httpx2.HTTPError, where: str) -> Unavailable:
+    """A request that got no answer."""
+    match error:
+        case httpx2.TimeoutException():
+            what = "no answer in time" if isinstance(error, httpx2.ReadTimeout) else "no connection in time"
+        case httpx2.ConnectError():
+            what = f"cannot connect: {_cause(error)}"
+        case _:
+            what = f"the connection broke: {_cause(error)}"
+    return Unavailable(f"{where}: {what}")
+
+
+def _cause(error: BaseException) -> str:
+    """The innermost reason: `Connection refused` rather than `All connection attempts failed`."""
+    found: BaseException | None = error
+    text = str(error) or type(error).__name__
+    while found is not None:
+        if isinstance(found, OSError) and found.strerror:
+            text = found.strerror
+        elif isinstance(found, BaseExceptionGroup):
+            found = found.exceptions[0]
+            continue
+        found = found.__cause__ or found.__context__
+    return str(redact(" ".join(text.split())))[:_LONGEST_EXCERPT]
