@@ -1,0 +1,72 @@
+"""Compiling `x-kubernetes-validations`: every rule, or every reason why not."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from vworkspace_fake.apiserver.cel.check import check, uses
+from vworkspace_fake.apiserver.cel.convert import needs_conversion
+from vworkspace_fake.apiserver.cel.evaluate import Program, build
+from vworkspace_fake.apiserver.cel.parser import parse
+from vworkspace_fake.apiserver.cel.program import CelRule
+from vworkspace_fake.apiserver.cel.syntax import CelSyntaxError
+from vworkspace_fake.apiserver.cel.types import BOOL, STRING, CelType, type_of_schema
+from vworkspace_fake.apiserver.schema.node import Schema
+
+__all__ = ["compile_rule", "compile_rules"]
+
+_REASONS: Final = frozenset(("FieldValueInvalid", "FieldValueForbidden", "FieldValueRequired", "FieldValueDuplicate"))
+
+
+def compile_rules(
+    declared: Iterable[Mapping[str, Any]], node: Schema, *, root: bool
+) -> tuple[tuple[CelRule, ...], list[tuple[int, str]]]:
+    """The rules of one node, and the problems of those that cannot be compiled, by their index."""
+    rules: list[CelRule] = []
+    problems: list[tuple[int, str]] = []
+    typed = needs_conversion(node)
+    declared_type = type_of_schema(node, root=root)
+    for index, raw in enumerate(declared):
+        try:
+            rules.append(compile_rule(raw, declared_type, typed=typed))
+        except CelSyntaxError as error:
+            problems.append((index, f"{raw.get('rule')!r}: {error}"))
+    return tuple(rules), problems
+
+
+def compile_rule(raw: Mapping[str, Any], self_type: CelType, *, typed: bool) -> CelRule:
+    """One rule. Raises CelSyntaxError."""
+    text = raw.get("rule")
+    if not isinstance(text, str) or not text.strip():
+        raise CelSyntaxError("rule is required")
+    optional = bool(raw.get("optionalOldSelf"))
+    tree = parse(text)
+    result = check(tree, self_type, optional_old=optional)
+    if not result.fits(BOOL):
+        raise CelSyntaxError(f"must evaluate to a bool, not to {result}")
+    reason = raw.get("reason") or "FieldValueInvalid"
+    if reason not in _REASONS:
+        raise CelSyntaxError(f"reason {reason!r} is none of {', '.join(sorted(_REASONS))}")
+    transition = uses(tree, "oldSelf")
+    if optional and not transition:
+        raise CelSyntaxError("optionalOldSelf is set but oldSelf is not used in rule")
+    return CelRule(
+        text=text.strip(),
+        run=build(tree),
+        message=(raw.get("message") or "").strip(),
+        message_run=_message(raw.get("messageExpression"), self_type, optional),
+        reason=reason,
+        field_path=raw.get("fieldPath") or "",
+        transition=transition,
+        optional_old=optional,
+        typed=typed,
+    )
+
+
+def _message(text: Any, self_type: CelType, optional: bool) -> Program | None:
+    if not text:
+        return None
+    tree = parse(text)
+    result = check(tree, self_type, optional_old=optional)
+    if not result.fits(STRING):
+        raise CelSyntaxError(f"messageExpression must evaluate to a string, not to {result}")
+    return build(tree)

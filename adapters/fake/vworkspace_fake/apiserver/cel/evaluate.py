@@ -1,0 +1,377 @@
+"""From a syntax tree to a function of its variables.
+
+Every node becomes a closure once, when the CRD is compiled. `&&`, `||`, `all` and `exists` absorb errors as
+CEL demands: an error matters only where the other operands do not decide.
+"""
+
+from collections.abc import Callable, Mapping
+from datetime import datetime, timedelta
+from typing import Any, Final, TypeAlias, assert_never
+
+from vworkspace_fake.apiserver.cel.functions import FUNCTIONS, METHODS, NAMESPACES
+from vworkspace_fake.apiserver.cel.names import unescape
+from vworkspace_fake.apiserver.cel.syntax import (
+    Binary,
+    Call,
+    CelSyntaxError,
+    Conditional,
+    Expression,
+    Identifier,
+    Index,
+    ListLiteral,
+    Literal,
+    Macro,
+    MapLiteral,
+    Present,
+    Select,
+    Unary,
+)
+from vworkspace_fake.apiserver.cel.values import (
+    ABSENT,
+    CelError,
+    OptionalValue,
+    cel_equal,
+    compare_values,
+    is_number,
+    no_overload,
+)
+
+__all__ = ["TYPE_NAMES", "Program", "Variables", "build"]
+
+Variables: TypeAlias = Mapping[str, Any]
+Program: TypeAlias = Callable[[Variables], Any]
+
+TYPE_NAMES: Final = {
+    name: name for name in ("bool", "bytes", "double", "int", "list", "map", "null_type", "string", "type", "uint")
+}
+
+
+def build(node: Expression) -> Program:
+    """Compile a tree. Raises CelSyntaxError for a function or macro outside the subset."""
+    match node:
+        case Literal(value):
+            return lambda variables: value
+        case Identifier(name):
+            return _identifier(name)
+        case Select(operand, field, optional):
+            return _optional_select(build(operand), field) if optional else _select(build(operand), field)
+        case Index(operand, key, optional):
+            return _index(build(operand), build(key), optional)
+        case Present(operand, field):
+            return _present(build(operand), field)
+        case Call():
+            return _call(node)
+        case Macro():
+            return _macro(node)
+        case Unary(operator, operand):
+            return _unary(operator, build(operand))
+        case Binary(operator, left, right):
+            return _binary(operator, build(left), build(right))
+        case Conditional(condition, positive, negative):
+            return _conditional(build(condition), build(positive), build(negative))
+        case ListLiteral(items):
+            programs = [build(item) for item in items]
+            return lambda variables: [program(variables) for program in programs]
+        case MapLiteral(entries):
+            pairs = [(build(key), build(value)) for key, value in entries]
+            return lambda variables: {key(variables): value(variables) for key, value in pairs}
+        case _:
+            assert_never(node)
+
+
+def _identifier(name: str) -> Program:
+    if name in TYPE_NAMES:
+        return lambda variables: name
+
+    def run(variables: Variables) -> Any:
+        try:
+            return variables[name]
+        except KeyError:
+            raise CelError(f"undeclared reference to '{name}'") from None
+
+    return run
+
+
+def _lookup(value: Any, field: str, plain: str) -> Any:
+    if isinstance(value, OptionalValue):
+        if not value.present:
+            return ABSENT
+        return _optionally(value.value, field, plain)
+    if not isinstance(value, Mapping):
+        raise no_overload()
+    if field in value:
+        return value[field]
+    if plain in value:
+        return value[plain]
+    raise CelError(f"no such key: {plain}")
+
+
+def _select(operand: Program, field: str) -> Program:
+    plain = unescape(field)
+    return lambda variables: _lookup(operand(variables), field, plain)
+
+
+def _optionally(value: Any, field: str, plain: str) -> OptionalValue:
+    if not isinstance(value, Mapping):
+        raise no_overload()
+    key = field if field in value else plain
+    return OptionalValue(value[key], True) if key in value else ABSENT
+
+
+def _optional_select(operand: Program, field: str) -> Program:
+    plain = unescape(field)
+
+    def run(variables: Variables) -> Any:
+        value = operand(variables)
+        if isinstance(value, OptionalValue):
+            return _optionally(value.value, field, plain) if value.present else ABSENT
+        return _optionally(value, field, plain)
+
+    return run
+
+
+def _index(operand: Program, key: Program, optional: bool) -> Program:
+    def run(variables: Variables) -> Any:
+        value, at = operand(variables), key(variables)
+        if isinstance(value, OptionalValue):
+            if not value.present:
+                return ABSENT
+            value, wrapped = value.value, True
+        else:
+            wrapped = optional
+        try:
+            found = _at(value, at)
+        except CelError:
+            if wrapped:
+                return ABSENT
+            raise
+        return OptionalValue(found, True) if wrapped else found
+
+    return run
+
+
+def _at(value: Any, at: Any) -> Any:
+    if isinstance(value, list) and is_number(at):
+        if not 0 <= at < len(value) or at != int(at):
+            raise CelError(f"index out of bounds: {at}")
+        return value[int(at)]
+    if isinstance(value, Mapping):
+        if at in value:
+            return value[at]
+        raise CelError(f"no such key: {at}")
+    raise no_overload()
+
+
+def _present(operand: Program, field: str) -> Program:
+    plain = unescape(field)
+
+    def run(variables: Variables) -> bool:
+        value = operand(variables)
+        if isinstance(value, OptionalValue):
+            if not value.present:
+                return False
+            value = value.value
+        if not isinstance(value, Mapping):
+            raise no_overload()
+        return field in value or plain in value
+
+    return run
+
+
+def _call(node: Call) -> Program:
+    arguments = [build(argument) for argument in node.arguments]
+    if isinstance(node.target, Identifier):
+        spaced = NAMESPACES.get((node.target.name, node.name, len(arguments)))
+        if spaced is not None:
+            return lambda variables: spaced(*(argument(variables) for argument in arguments))
+    table = FUNCTIONS if node.target is None else METHODS
+    function = table.get((node.name, len(arguments)))
+    if function is None:
+        what = "function" if node.target is None else "method"
+        raise CelSyntaxError(f"{what} {node.name}() with {len(arguments)} arguments is not supported")
+    if node.target is not None:
+        arguments.insert(0, build(node.target))
+    return lambda variables: _guarded(function, [argument(variables) for argument in arguments])
+
+
+def _guarded(function: Callable[..., Any], arguments: list[Any]) -> Any:
+    try:
+        return function(*arguments)
+    except (TypeError, AttributeError, ValueError) as error:
+        raise no_overload() from error
+
+
+def _unary(operator: str, operand: Program) -> Program:
+    if operator == "!":
+        return lambda variables: not _boolean(operand(variables))
+
+    def negate(variables: Variables) -> Any:
+        value = operand(variables)
+        if not is_number(value):
+            raise no_overload()
+        return -value
+
+    return negate
+
+
+def _boolean(value: Any) -> bool:
+    if isinstance(value, bool):
+        return value
+    raise no_overload()
+
+
+def _binary(operator: str, left: Program, right: Program) -> Program:
+    match operator:
+        case "&&":
+            return _decided(left, right, False)
+        case "||":
+            return _decided(left, right, True)
+        case "==":
+            return lambda variables: cel_equal(left(variables), right(variables))
+        case "!=":
+            return lambda variables: not cel_equal(left(variables), right(variables))
+        case "<":
+            return lambda variables: compare_values(left(variables), right(variables)) < 0
+        case "<=":
+            return lambda variables: compare_values(left(variables), right(variables)) <= 0
+        case ">":
+            return lambda variables: compare_values(left(variables), right(variables)) > 0
+        case ">=":
+            return lambda variables: compare_values(left(variables), right(variables)) >= 0
+        case "in":
+            return lambda variables: _contained(left(variables), right(variables))
+        case _:
+            return lambda variables: _arithmetic(operator, left(variables), right(variables))
+
+
+def _decided(left: Program, right: Program, deciding: bool) -> Program:
+    """`&&` (False decides) and `||` (True decides): the deciding operand wins over an error in the other."""
+
+    def run(variables: Variables) -> bool:
+        try:
+            first = _boolean(left(variables))
+        except CelError:
+            if _boolean(right(variables)) is deciding:
+                return deciding
+            raise
+        return deciding if first is deciding else _boolean(right(variables))
+
+    return run
+
+
+def _contained(value: Any, where: Any) -> bool:
+    if isinstance(where, list):
+        return any(cel_equal(value, item) for item in where)
+    if isinstance(where, Mapping):
+        return any(cel_equal(value, key) for key in where)
+    raise no_overload()
+
+
+def _arithmetic(operator: str, left: Any, right: Any) -> Any:
+    if operator == "+" and type(left) is type(right) and isinstance(left, (str, bytes, list)):
+        return left + right
+    if operator in "+-" and isinstance(left, (datetime, timedelta)):
+        return _times(operator, left, right)
+    if not (is_number(left) and is_number(right)) or isinstance(left, float) != isinstance(right, float):
+        raise no_overload()
+    match operator:
+        case "+":
+            return left + right
+        case "-":
+            return left - right
+        case "*":
+            return left * right
+        case "/":
+            return _divide(left, right)
+        case _:
+            return _remainder(left, right)
+
+
+def _times(operator: str, left: Any, right: Any) -> Any:
+    try:
+        return left + right if operator == "+" else left - right
+    except TypeError as error:
+        raise no_overload() from error
+
+
+def _divide(left: Any, right: Any) -> Any:
+    if isinstance(left, float):
+        return left / right if right else float("inf") if left > 0 else float("-inf")
+    if right == 0:
+        raise CelError("division by zero")
+    quotient = abs(left) // abs(right)
+    return quotient if (left < 0) == (right < 0) else -quotient
+
+
+def _remainder(left: Any, right: Any) -> Any:
+    if isinstance(left, float):
+        raise no_overload()
+    if right == 0:
+        raise CelError("modulus by zero")
+    return left - right * _divide(left, right)
+
+
+def _conditional(condition: Program, positive: Program, negative: Program) -> Program:
+    return lambda variables: positive(variables) if _boolean(condition(variables)) else negative(variables)
+
+
+def _macro(node: Macro) -> Program:
+    target, body, name = build(node.target), build(node.body), node.variable
+    transform = build(node.transform) if node.transform is not None else None
+    match node.name:
+        case "all":
+            return lambda variables: _quantified(_elements(target(variables)), variables, name, body, False)
+        case "exists":
+            return lambda variables: _quantified(_elements(target(variables)), variables, name, body, True)
+        case "exists_one" | "existsOne":
+            return lambda variables: _count(_elements(target(variables)), variables, name, body) == 1
+        case "filter":
+            return lambda variables: [
+                item for item in _elements(target(variables)) if _boolean(body({**variables, name: item}))
+            ]
+        case "map":
+            return lambda variables: _mapped(_elements(target(variables)), variables, name, body, transform)
+        case _:
+            flat = node.name == "optFlatMap"
+            return lambda variables: _opt_map(target(variables), variables, name, body, flat)
+
+
+def _elements(value: Any) -> list[Any]:
+    if isinstance(value, list):
+        return value
+    if isinstance(value, Mapping):
+        return list(value)
+    raise no_overload()
+
+
+def _quantified(items: list[Any], variables: Variables, name: str, body: Program, deciding: bool) -> bool:
+    failure: CelError | None = None
+    for item in items:
+        try:
+            if _boolean(body({**variables, name: item})) is deciding:
+                return deciding
+        except CelError as error:
+            failure = failure or error
+    if failure is not None:
+        raise failure
+    return not deciding
+
+
+def _count(items: list[Any], variables: Variables, name: str, body: Program) -> int:
+    return sum(_boolean(body({**variables, name: item})) for item in items)
+
+
+def _mapped(items: list[Any], variables: Variables, name: str, body: Program, transform: Program | None) -> list[Any]:
+    if transform is None:
+        return [body({**variables, name: item}) for item in items]
+    scopes = [{**variables, name: item} for item in items]
+    return [transform(scope) for scope in scopes if _boolean(body(scope))]
+
+
+def _opt_map(value: Any, variables: Variables, name: str, body: Program, flat: bool) -> Any:
+    if not isinstance(value, OptionalValue):
+        raise no_overload()
+    if not value.present:
+        return ABSENT
+    result = body({**variables, name: value.value})
+    return result if flat else OptionalValue(result, True)

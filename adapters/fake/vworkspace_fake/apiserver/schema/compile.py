@@ -1,0 +1,254 @@
+"""From the OpenAPI of a CustomResourceDefinition to a compiled schema.
+
+Everything that a real API server refuses in a schema, and everything this one cannot evaluate, is reported
+here, all of it at once: a schema that compiles is enforced in full.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+import attrs
+
+from vworkspace_fake.apiserver.cel.compile import compile_rules
+from vworkspace_fake.apiserver.schema.gopattern import go_pattern
+from vworkspace_fake.apiserver.schema.node import (
+    MISSING,
+    JsonType,
+    ListType,
+    Schema,
+    SchemaError,
+    SchemaProblem,
+    ValueChecks,
+)
+from vworkspace_fake.apiserver.schema.structure import check_structure
+
+__all__ = ["compile_node", "compile_schema"]
+
+_BOUNDS: Final = {
+    "minimum": "minimum",
+    "maximum": "maximum",
+    "multipleOf": "multiple_of",
+    "minLength": "min_length",
+    "maxLength": "max_length",
+    "minItems": "min_items",
+    "maxItems": "max_items",
+    "minProperties": "min_properties",
+    "maxProperties": "max_properties",
+}
+_CHECKS: Final = frozenset((*_BOUNDS, "enum", "pattern", "allOf", "anyOf", "oneOf", "not"))
+_SCALARS: Final = frozenset((JsonType.STRING, JsonType.INTEGER, JsonType.NUMBER, JsonType.BOOLEAN))
+
+
+def compile_schema(openapi: Mapping[str, Any]) -> Schema:
+    """Compile the `openAPIV3Schema` of one version of a CRD (or of a built-in kind).
+
+    Raises SchemaError with every problem: what makes the schema not structural, patterns that are malformed,
+    CEL rules outside the supported subset, defaults that break their own schema.
+    """
+    root, problems = compile_node(openapi, "")
+    if root.type is not JsonType.OBJECT:
+        problems.insert(0, SchemaProblem("type", "must be object at the root"))
+    if problems:
+        raise SchemaError(problems)
+    return root
+
+
+def compile_node(openapi: Mapping[str, Any], path: str, *, free: bool = False) -> tuple[Schema, list[SchemaProblem]]:
+    """Compile one node and all below it. `free` is inherited from a node that preserves unknown fields."""
+    compiler = _Compiler([])
+    node = compiler.node(openapi, path, free)
+    return node, compiler.problems
+
+
+@attrs.define
+class _Compiler:
+    """One compilation: collects problems while it builds the tree."""
+
+    problems: list[SchemaProblem]
+
+    def node(self, raw: Any, path: str, free: bool) -> Schema:
+        if not isinstance(raw, Mapping):
+            self._problem(path, f"a schema is an object, not {type(raw).__name__}")
+            return Schema()
+        self._refuse_unstructural(raw, path)
+        kind = self._type(raw, path)
+        preserve = raw.get("x-kubernetes-preserve-unknown-fields") is True
+        free = free or preserve
+        properties = {
+            key: self.node(child, f"{path}.properties[{key}]", free)
+            for key, child in self._mapping(raw, "properties", path).items()
+        }
+        additional, any_additional = self._additional(raw, path, free)
+        items = self.node(raw["items"], f"{path}.items", free) if "items" in raw else None
+        children = [*properties.values(), *(child for child in (additional, items) if child is not None)]
+        node = Schema(
+            type=kind,
+            properties=properties,
+            additional=additional,
+            items=items,
+            free=any_additional or (additional is None and (free or not properties)),
+            required=tuple(raw.get("required") or ()),
+            nullable=bool(raw.get("nullable")),
+            int_or_string=bool(raw.get("x-kubernetes-int-or-string")),
+            preserve_unknown=preserve or any_additional,
+            embedded=bool(raw.get("x-kubernetes-embedded-resource")),
+            default=raw.get("default", MISSING) if raw.get("default") is not None else MISSING,
+            list_type=self._list_type(raw, path),
+            list_keys=tuple(raw.get("x-kubernetes-list-map-keys") or ()),
+            atomic_map=raw.get("x-kubernetes-map-type") == "atomic",
+            patch_key=raw.get("x-kubernetes-patch-merge-key") or "",
+            format=raw.get("format") or "",
+            checks=self._checks(raw, path),
+            has_defaults=raw.get("default") is not None or any(child.has_defaults for child in children),
+        )
+        self._judge(node, path)
+        return self._with_rules(node, raw, path, any(child.has_rules for child in children))
+
+    def restriction(self, raw: Any, path: str) -> Schema:
+        """A node below a junctor: it restricts, and may say nothing about structure."""
+        if not isinstance(raw, Mapping):
+            self._problem(path, f"a schema is an object, not {type(raw).__name__}")
+            return Schema()
+        for word in ("type", "default", "nullable", "additionalProperties", "description", "title"):
+            if word in raw and not (word == "type" and raw[word] in ("integer", "string")):
+                self._problem(f"{path}.{word}", "must be undefined below a junctor to be structural")
+        return Schema(
+            type=JsonType(raw.get("type", "")),
+            properties={
+                key: self.restriction(child, f"{path}.properties[{key}]")
+                for key, child in self._mapping(raw, "properties", path).items()
+            },
+            items=self.restriction(raw["items"], f"{path}.items") if "items" in raw else None,
+            required=tuple(raw.get("required") or ()),
+            format=raw.get("format") or "",
+            checks=self._checks(raw, path),
+        )
+
+    def _with_rules(self, node: Schema, raw: Mapping[str, Any], path: str, below: bool) -> Schema:
+        declared = raw.get("x-kubernetes-validations")
+        if not declared:
+            return attrs.evolve(node, has_rules=True) if below else node
+        rules, problems = compile_rules(declared, node, root=not path)
+        for index, problem in problems:
+            self._problem(f"{path}.x-kubernetes-validations[{index}]", problem)
+        return attrs.evolve(node, rules=rules, has_rules=True)
+
+    def _checks(self, raw: Mapping[str, Any], path: str) -> ValueChecks | None:
+        if _CHECKS.isdisjoint(raw):
+            return None
+        text = raw.get("pattern") or ""
+        return ValueChecks(
+            enum=tuple(raw["enum"]) if raw.get("enum") is not None else None,
+            pattern=self._pattern(text, path) if text else None,
+            pattern_text=text,
+            exclusive_minimum=bool(raw.get("exclusiveMinimum")),
+            exclusive_maximum=bool(raw.get("exclusiveMaximum")),
+            all_of=self._branches(raw, "allOf", path),
+            any_of=self._branches(raw, "anyOf", path),
+            one_of=self._branches(raw, "oneOf", path),
+            negated=self.restriction(raw["not"], f"{path}.not") if "not" in raw else None,
+            **{name: raw[key] for key, name in _BOUNDS.items() if raw.get(key) is not None},
+        )
+
+    def _branches(self, raw: Mapping[str, Any], key: str, path: str) -> tuple[Schema, ...]:
+        branches = raw.get(key) or ()
+        return tuple(self.restriction(branch, f"{path}.{key}[{index}]") for index, branch in enumerate(branches))
+
+    def _pattern(self, text: str, path: str) -> re.Pattern[str] | None:
+        try:
+            return go_pattern(text)
+        except re.error as error:
+            self._problem(f"{path}.pattern", f"must be a valid regular expression, but isn't: {error}")
+            return None
+
+    def _type(self, raw: Mapping[str, Any], path: str) -> JsonType:
+        text = raw.get("type") or ""
+        try:
+            kind = JsonType(text)
+        except ValueError:
+            self._problem(f"{path}.type", f"{text!r} is none of {', '.join(filter(None, JsonType))}")
+            return JsonType.ANY
+        known = raw.get("x-kubernetes-int-or-string") or raw.get("x-kubernetes-preserve-unknown-fields")
+        if kind is JsonType.ANY and not known:
+            self._problem(f"{path}.type", "must not be empty for specified fields and items")
+        if kind is JsonType.ARRAY and "items" not in raw:
+            self._problem(f"{path}.items", "must be specified")
+        return kind
+
+    def _additional(self, raw: Mapping[str, Any], path: str, free: bool) -> tuple[Schema | None, bool]:
+        declared = raw.get("additionalProperties")
+        if declared is None:
+            return None, False
+        if raw.get("properties"):
+            self._problem(f"{path}.additionalProperties", "mutual exclusion with properties")
+        if declared is False:
+            self._problem(f"{path}.additionalProperties", "cannot be set to false")
+        if isinstance(declared, bool):
+            return None, declared
+        return self.node(declared, f"{path}.additionalProperties", free), False
+
+    def _list_type(self, raw: Mapping[str, Any], path: str) -> ListType:
+        text = raw.get("x-kubernetes-list-type", "atomic")
+        try:
+            return ListType(text)
+        except ValueError:
+            self._problem(f"{path}.x-kubernetes-list-type", f"{text!r} is none of {', '.join(ListType)}")
+            return ListType.ATOMIC
+
+    def _refuse_unstructural(self, raw: Mapping[str, Any], path: str) -> None:
+        for word in ("$ref", "definitions", "dependencies", "patternProperties", "additionalItems"):
+            if word in raw:
+                self._problem(f"{path}.{word}", "is not supported")
+        if raw.get("uniqueItems"):
+            self._problem(f"{path}.uniqueItems", "cannot be set to true since the runtime complexity becomes quadratic")
+        if raw.get("x-kubernetes-preserve-unknown-fields") is False:
+            self._problem(f"{path}.x-kubernetes-preserve-unknown-fields", "must be true or undefined")
+
+    def _judge(self, node: Schema, path: str) -> None:
+        match node.list_type:
+            case ListType.MAP:
+                self._judge_map(node, path)
+            case ListType.SET if node.items is not None and not _set_item(node.items):
+                self._problem(f"{path}.items", "items of a list of type set must be scalar or atomic")
+        if node.list_type is not ListType.ATOMIC and node.type is not JsonType.ARRAY:
+            self._problem(f"{path}.type", "must be array if x-kubernetes-list-type is specified")
+        if node.default is not MISSING:
+            for cause in check_structure(node, node.default):
+                self._problem(f"{path}.default", f"{cause.field}: {cause.message}")
+
+    def _judge_map(self, node: Schema, path: str) -> None:
+        if not node.list_keys:
+            self._problem(f"{path}.x-kubernetes-list-map-keys", "must not be empty if x-kubernetes-list-type is map")
+        item = node.items
+        if item is None or item.type is not JsonType.OBJECT:
+            self._problem(f"{path}.items.type", "must be object if parent array's x-kubernetes-list-type is map")
+            return
+        for key in node.list_keys:
+            child = item.properties.get(key)
+            if child is None:
+                self._problem(f"{path}.x-kubernetes-list-map-keys", f"{key!r} must be a property of the items")
+            elif child.type not in _SCALARS and not child.int_or_string:
+                self._problem(f"{path}.items.properties[{key}].type", "must be a scalar type if it is a list map key")
+            elif key not in item.required and child.default is MISSING:
+                self._problem(f"{path}.items.properties[{key}]", "a list map key must be required or have a default")
+
+    def _mapping(self, raw: Mapping[str, Any], key: str, path: str) -> Mapping[str, Any]:
+        found = raw.get(key) or {}
+        if isinstance(found, Mapping):
+            return found
+        self._problem(f"{path}.{key}", "must be an object")
+        return {}
+
+    def _problem(self, path: str, message: str) -> None:
+        self.problems.append(SchemaProblem(path.removeprefix("."), message))
+
+
+def _set_item(item: Schema) -> bool:
+    match item.type:
+        case JsonType.OBJECT:
+            return item.atomic_map
+        case JsonType.ARRAY:
+            return item.list_type is ListType.ATOMIC
+        case _:
+            return True

@@ -1,0 +1,79 @@
+"""Reading an object by its schema: unknown fields go, whole floats become integers, stray nulls go.
+
+This is what decoding a request body does to it. Nothing is mutated: what needs no change is returned as it
+is, so an unchanged subtree keeps its identity and later comparisons are cheap.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+from vworkspace_fake.apiserver.schema.node import MISSING, Schema
+
+__all__ = ["drop_nulls", "prune"]
+
+_TYPE_META = frozenset(("apiVersion", "kind", "metadata"))
+
+
+def prune(schema: Schema, value: Any) -> tuple[Any, tuple[str, ...]]:
+    """`value` without the fields that `schema` does not know, and their paths, sorted.
+
+    `apiVersion`, `kind` and `metadata` of an embedded resource are kept whatever the schema says.
+    """
+    unknown: list[str] = []
+    pruned = _prune(schema, value, "", unknown)
+    return pruned, tuple(sorted(unknown))
+
+
+def _prune(schema: Schema | None, value: Any, path: str, unknown: list[str]) -> Any:
+    if isinstance(value, dict):
+        return _prune_object(schema, value, path, unknown)
+    if isinstance(value, list):
+        items = None if schema is None else schema.items
+        if items is None and schema is not None and schema.preserve_unknown:
+            return value
+        pruned = [_prune(items, item, f"{path}[{index}]", unknown) for index, item in enumerate(value)]
+        return value if all(new is old for new, old in zip(pruned, value, strict=True)) else pruned
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    return value
+
+
+def _prune_object(schema: Schema | None, value: dict[str, Any], path: str, unknown: list[str]) -> Any:
+    out: dict[str, Any] = {}
+    changed = False
+    for key, item in value.items():
+        where = f"{path}.{key}" if path else key
+        child = None if schema is None else schema.child(key)
+        if schema is not None and schema.embedded and key in _TYPE_META:
+            out[key] = item
+        elif child is not None:
+            out[key] = new = _prune(child, item, where, unknown)
+            changed |= new is not item
+        elif schema is not None and schema.preserve_unknown:
+            out[key] = item
+        else:
+            unknown.append(where)
+            changed = True
+    return out if changed else value
+
+
+def drop_nulls(schema: Schema | None, value: Any) -> Any:
+    """`value` without nulls where the schema allows none; one that a default replaces stays for it."""
+    if schema is None:
+        return value
+    if isinstance(value, dict):
+        kept = dict(_kept(schema, value))
+        same = len(kept) == len(value) and all(kept[key] is value[key] for key in kept)
+        return value if same else kept
+    if isinstance(value, list) and schema.items is not None:
+        items = [drop_nulls(schema.items, item) for item in value]
+        return value if all(new is old for new, old in zip(items, value, strict=True)) else items
+    return value
+
+
+def _kept(schema: Schema, value: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    for key, item in value.items():
+        child = schema.child(key)
+        if item is None and child is not None and not child.nullable and child.default is MISSING:
+            continue
+        yield key, drop_nulls(child, item)

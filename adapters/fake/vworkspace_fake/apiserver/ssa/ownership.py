@@ -1,0 +1,110 @@
+"""What a write does to the field sets of everybody else, and which conflicts it meets."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+import attrs
+
+from vworkspace_core.errors import Conflict, FieldConflict
+from vworkspace_fake.apiserver.schema.node import Schema
+from vworkspace_fake.apiserver.ssa.compare import Comparison, compare
+from vworkspace_fake.apiserver.ssa.fieldset import FieldSet, difference, intersection
+from vworkspace_fake.apiserver.ssa.managers import Entry, ManagerKey
+from vworkspace_fake.apiserver.ssa.paths import iterate, path_text
+from vworkspace_fake.apiserver.ssa.schemachange import reconcile_fields
+
+__all__ = ["NEVER_OWNED", "Rules", "settle", "without_metadata"]
+
+NEVER_OWNED: Final[FieldSet] = {
+    "f:apiVersion": {},
+    "f:kind": {},
+    "f:metadata": {
+        ".": {},
+        "f:name": {},
+        "f:namespace": {},
+        "f:creationTimestamp": {},
+        "f:selfLink": {},
+        "f:uid": {},
+        "f:generation": {},
+        "f:managedFields": {},
+        "f:resourceVersion": {},
+    },
+}
+"""Fields that belong to the system or to the identity of the object (S-24)."""
+
+
+@attrs.frozen
+class Rules:
+    """What ownership needs to know of a kind.
+
+    `api_version` is the version of the request, `served` all versions that are served, `ignored` the fields
+    that the endpoint resets, whose changes count for nobody (S-26).
+    """
+
+    schema: Schema
+    api_version: str
+    served: frozenset[str]
+    ignored: FieldSet
+
+
+def current(rules: Rules, managers: Mapping[ManagerKey, Entry]) -> dict[ManagerKey, Entry]:
+    """Entries that still count: of served versions (S-71), and as they count under today's schema (S-60)."""
+    return {
+        key: entry.owning(reconcile_fields(rules.schema, entry.fields))
+        for key, entry in managers.items()
+        if entry.api_version in rules.served
+    }
+
+
+def settle(
+    rules: Rules,
+    old: Any,
+    new: Any,
+    managers: Mapping[ManagerKey, Entry],
+    writer: ManagerKey | None,
+    *,
+    force: bool,
+) -> tuple[dict[ManagerKey, Entry], Comparison]:
+    """Take what changed between `old` and `new` from everybody but `writer`.
+
+    Returns the remaining entries (the writer's as it was) and what changed. Raises Conflict unless `force`.
+    """
+    changes = compare(rules.schema, old, new).without(rules.ignored)
+    if changes.same:
+        return dict(managers), changes
+    taken = changes.changed
+    out: dict[ManagerKey, Entry] = {}
+    clashes: dict[ManagerKey, FieldSet] = {}
+    for key, entry in managers.items():
+        if key == writer:
+            out[key] = entry
+            continue
+        clash = intersection(entry.fields, taken)
+        if clash:
+            clashes[key] = clash
+        left = difference(difference(entry.fields, clash), changes.removed)
+        if left:
+            out[key] = entry.owning(left)
+    if clashes and not force:
+        raise conflict(clashes.items())
+    return out, changes
+
+
+def conflict(clashes: Iterable[tuple[ManagerKey, FieldSet]]) -> Conflict:
+    """The 409 of server-side apply, in the server's words (S-78, S-79)."""
+    by_manager = sorted(clashes, key=lambda clash: clash[0].identifier())
+    found = [(key, path_text(path)) for key, fields in by_manager for path in iterate(fields)]
+    causes = tuple(FieldConflict(key.manager, path, f"conflict with {key}") for key, path in found)
+    if len(found) == 1:
+        key, path = found[0]
+        return Conflict(f"Apply failed with 1 conflict: conflict with {key}: {path}", causes)
+    lines: list[str] = []
+    for key, fields in by_manager:
+        lines.append(f"conflicts with {key}:")
+        lines += [f"- {path_text(path)}" for path in iterate(fields)]
+    return Conflict(f"Apply failed with {len(found)} conflicts: " + "\n".join(lines), causes)
+
+
+def without_metadata(fields: FieldSet) -> FieldSet:
+    """`fields` less what nobody can own."""
+    return difference(fields, NEVER_OWNED)
