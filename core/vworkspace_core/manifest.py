@@ -32,7 +32,7 @@ Manifest: TypeAlias = Mapping[str, Any]
 _encoder = msgspec.json.Encoder(order="deterministic")
 
 
-@attrs.frozen(order=True)
+@attrs.frozen(order=True, cache_hash=True)
 class Kind:
     """A resource type: what discovery knows about a kind.
 
@@ -61,7 +61,7 @@ class Kind:
         return {"apiVersion": self.api_version, "kind": self.kind, "metadata": meta}
 
 
-@attrs.frozen(order=True)
+@attrs.frozen(order=True, cache_hash=True)
 class ObjectRef:
     """Where an object lives. `namespace` is None exactly for cluster-scoped kinds."""
 

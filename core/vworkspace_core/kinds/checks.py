@@ -5,10 +5,10 @@ attrs values, so that the webhook, the agent and the reconciler refuse what the 
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import date
-from functools import cache
-from typing import Any, Final, get_args
+from functools import cache, partial
+from typing import Any, Final, TypeAlias, get_args
 
 import attrs
 
@@ -18,16 +18,36 @@ from vworkspace_core.kinds.problems import Problem, ValidationProblems, index, j
 
 __all__ = ["check", "check_parts", "violations"]
 
+Test: TypeAlias = Callable[[Any], str | None]
+"""What a value breaks of one keyword; None when it keeps to it."""
+
+
+@attrs.frozen
+class _Field:
+    """What there is to check of one field, worked out once per class: decisions check every instance anew."""
+
+    name: str
+    json_name: str
+    tests: tuple[Test, ...]
+    member_tests: tuple[Test, ...]
+    rules: tuple[CelRule, ...]
+
 
 def check(value: Any, old: Any = None, path: str = "") -> Iterator[Problem]:
     """Problems of an attrs `value` by its class; `old` is the value it replaces, for the transition rules."""
-    yield from _rules(getattr(type(value), "CEL_RULES", ()), value, old, path)
-    for field in attrs.fields(type(value)):
+    found: list[Problem] = []
+    _check(value, old, path, found)
+    return iter(found)
+
+
+def _check(value: Any, old: Any, path: str, found: list[Problem]) -> None:
+    plan = _PLANS[type(value)]
+    if plan.rules:
+        found += _broken(plan.rules, value, old, path)
+    for field in plan.fields:
         item = getattr(value, field.name)
-        if item is None or (not field.metadata and not attrs.has(type(item))):
-            continue
-        before = getattr(old, field.name, None)
-        yield from _item(item, before, field.metadata, join(path, camel(field.name)))
+        if item is not None:
+            _check_item(item, None if old is None else getattr(old, field.name, None), field, path, found)
 
 
 def check_parts(cls: type[Any], body: Mapping[str, Any], path: str) -> Iterator[Problem]:
@@ -35,17 +55,20 @@ def check_parts(cls: type[Any], body: Mapping[str, Any], path: str) -> Iterator[
 
     So that a wrong type in one field does not hide what is wrong with the others.
     """
-    for field in attrs.fields(cls):
-        name = camel(field.name)
-        if (raw := body.get(name)) is None:
+    types = {camel(field.name): field.type for field in attrs.fields(cls)}
+    for field in _PLANS[cls].fields:
+        if (raw := body.get(field.json_name)) is None:
             continue
+        annotation = types[field.json_name]
         try:
-            item: Any = structure(field.type or object, raw)
+            item: Any = structure(annotation or object, raw)
         except ValidationProblems:
-            if isinstance(raw, Mapping) and (inner := _class_in(field.type)) is not None:
-                yield from check_parts(inner, raw, join(path, name))
+            if isinstance(raw, Mapping) and (inner := _class_in(annotation)) is not None:
+                yield from check_parts(inner, raw, join(path, field.json_name))
         else:
-            yield from _item(item, None, field.metadata, join(path, name))
+            found: list[Problem] = []
+            _check_item(item, None, field, path, found)
+            yield from found
 
 
 def _class_in(annotation: Any) -> type[Any] | None:
@@ -53,59 +76,129 @@ def _class_in(annotation: Any) -> type[Any] | None:
     return next((candidate for candidate in candidates if attrs.has(candidate)), None)
 
 
-def _item(item: Any, before: Any, meta: Mapping[Any, Any], path: str) -> Iterator[Problem]:
-    yield from (Problem(path, message) for message in violations(item, meta.get("schema", {})))
-    yield from _rules(meta.get("rules", ()), item, before, path)
-    if attrs.has(type(item)):
-        yield from check(item, before, path)
+def _check_item(item: Any, before: Any, field: _Field, path: str, found: list[Problem]) -> None:
+    for test in field.tests:
+        if (message := test(item)) is not None:
+            found.append(Problem(join(path, field.json_name), message))
+    if field.rules:
+        found += _broken(field.rules, item, before, join(path, field.json_name))
+    if _PLANS[type(item)].is_class:
+        _check(item, before, join(path, field.json_name), found)
     elif isinstance(item, tuple):
         for position, member in enumerate(item):
-            where = index(path, position)
-            yield from (Problem(where, message) for message in violations(member, _items_schema(meta)))
-            if attrs.has(type(member)):
-                yield from check(member, None, where)
+            _check_member(member, field, index(join(path, field.json_name), position), found)
 
 
-def _items_schema(meta: Mapping[Any, Any]) -> Mapping[str, Any]:
-    schema: Mapping[str, Any] = meta.get("schema", {}).get("items", {})
-    return schema
+def _check_member(member: Any, field: _Field, where: str, found: list[Problem]) -> None:
+    for test in field.member_tests:
+        if (message := test(member)) is not None:
+            found.append(Problem(where, message))
+    if _PLANS[type(member)].is_class:
+        _check(member, None, where, found)
 
 
-def _rules(rules: Sequence[CelRule], value: Any, old: Any, path: str) -> Iterator[Problem]:
+def _broken(rules: Sequence[CelRule], value: Any, old: Any, path: str) -> Iterator[Problem]:
     for rule in rules:
         if (old is not None or not rule.is_transition) and not rule.holds(value, old):
             yield Problem((path + rule.field_path).lstrip("."), rule.message)
 
 
+@attrs.frozen
+class _Plan:
+    """The rules of a class itself, and its fields; both empty for what is no class of ours."""
+
+    is_class: bool
+    rules: tuple[CelRule, ...] = ()
+    fields: tuple[_Field, ...] = ()
+
+
+class _Plans(dict[type[Any], _Plan]):
+    """Plans by class, each worked out when it is first asked for."""
+
+    def __missing__(self, cls: type[Any]) -> _Plan:
+        plan = _Plan(False)
+        if attrs.has(cls):
+            plan = _Plan(True, tuple(getattr(cls, "CEL_RULES", ())), tuple(map(_field, attrs.fields(cls))))
+        self[cls] = plan
+        return plan
+
+
+_PLANS: Final = _Plans()
+
+
+def _field(field: "attrs.Attribute[Any]") -> _Field:
+    schema: Mapping[str, Any] = field.metadata.get("schema", {})
+    return _Field(
+        name=field.name,
+        json_name=camel(field.name),
+        tests=_tests(schema),
+        member_tests=_tests(schema.get("items", {})),
+        rules=tuple(field.metadata.get("rules", ())),
+    )
+
+
 def violations(value: Any, schema: Mapping[str, Any]) -> Iterator[str]:
     """What `value` breaks of the validating keywords of `schema`; other keywords say nothing."""
-    for keyword, bound in schema.items():
-        if (message := _violation(keyword, bound, value)) is not None:
+    for test in _tests(schema):
+        if (message := test(value)) is not None:
             yield message
 
 
-def _violation(keyword: str, bound: Any, value: Any) -> str | None:
-    match keyword:
-        case "minLength" if len(value) < bound:
-            return "must not be empty" if bound == 1 else f"must have at least {bound} characters"
-        case "maxLength" if len(value) > bound:
-            return f"must have at most {bound} characters, not {len(value)}"
-        case "pattern" if not _compiled(bound).search(value):
-            return f"must match {bound}"
-        case "enum" if value not in bound:
-            return f"must be one of {', '.join(bound)}"
-        case "minimum" if value < bound:
-            return f"must be at least {bound}"
-        case "maximum" if value > bound:
-            return f"must be at most {bound}"
-        case "maxItems" if len(value) > bound:
-            return f"must have at most {bound} items, not {len(value)}"
-        case "format" if bound == "date-time" and not _is_date_time(value):
-            return "must be an RFC 3339 time such as 2030-01-31T12:00:00Z"
-        case "x-kubernetes-list-type" if bound == "set" and len(set(value)) < len(value):
-            return "must not hold duplicates"
-        case _:
-            return None
+def _tests(schema: Mapping[str, Any]) -> tuple[Test, ...]:
+    return tuple(partial(_TESTS[keyword], bound) for keyword, bound in schema.items() if keyword in _TESTS)
+
+
+def _min_length(bound: int, value: Any) -> str | None:
+    if len(value) >= bound:
+        return None
+    return "must not be empty" if bound == 1 else f"must have at least {bound} characters"
+
+
+def _max_length(bound: int, value: Any) -> str | None:
+    return f"must have at most {bound} characters, not {len(value)}" if len(value) > bound else None
+
+
+def _pattern(bound: str, value: Any) -> str | None:
+    return None if _compiled(bound).search(value) else f"must match {bound}"
+
+
+def _enum(bound: Sequence[str], value: Any) -> str | None:
+    return None if value in bound else f"must be one of {', '.join(bound)}"
+
+
+def _minimum(bound: int, value: Any) -> str | None:
+    return f"must be at least {bound}" if value < bound else None
+
+
+def _maximum(bound: int, value: Any) -> str | None:
+    return f"must be at most {bound}" if value > bound else None
+
+
+def _max_items(bound: int, value: Any) -> str | None:
+    return f"must have at most {bound} items, not {len(value)}" if len(value) > bound else None
+
+
+def _format(bound: str, value: Any) -> str | None:
+    if bound != "date-time" or _is_date_time(value):
+        return None
+    return "must be an RFC 3339 time such as 2030-01-31T12:00:00Z"
+
+
+def _list_type(bound: str, value: Any) -> str | None:
+    return "must not hold duplicates" if bound == "set" and len(set(value)) < len(value) else None
+
+
+_TESTS: Final[Mapping[str, Callable[[Any, Any], str | None]]] = {
+    "minLength": _min_length,
+    "maxLength": _max_length,
+    "pattern": _pattern,
+    "enum": _enum,
+    "minimum": _minimum,
+    "maximum": _maximum,
+    "maxItems": _max_items,
+    "format": _format,
+    "x-kubernetes-list-type": _list_type,
+}
 
 
 @cache

@@ -167,13 +167,12 @@ def _after_failure(
 def _prunes(source: ApplicationInstance, desired: Desired, observed: Observed) -> tuple[Delete, ...]:
     """What we own and want no longer, once the new is in use (REC-14, PH-3): owner and labels both must be ours."""
     wanted = {apply.ref for apply in desired.applies}
+    unwanted = sorted(ref for ref in observed.objects if ref not in wanted and ref.kind in DOWNSTREAM_KINDS)
     return tuple(
-        Delete(ref, metadata(live)["uid"])
-        for ref, live in sorted(observed.objects.items(), key=lambda item: item[0])
-        if ref.kind in DOWNSTREAM_KINDS
-        and ref not in wanted
-        and is_controlled_by(live, source.metadata.uid)
-        and not dig(live, "metadata", "deletionTimestamp")
+        Delete(ref, metadata(observed.objects[ref])["uid"])
+        for ref in unwanted
+        if is_controlled_by(observed.objects[ref], source.metadata.uid)
+        and not dig(observed.objects[ref], "metadata", "deletionTimestamp")
     )
 
 

@@ -4,6 +4,7 @@ An object is applied when its content hash differs from the one we left on it, o
 missing or different on the live object. Fields of others are not looked at.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 from vworkspace_core.kinds.labels import APPLIED_HASH
@@ -23,7 +24,30 @@ def needs_apply(desired: Manifest, live: Manifest | None) -> bool:
     """Whether applying `desired` over `live` would say anything new."""
     if live is None:
         return True
-    return not all(_covers_field(live, key, value) for key, value in desired.items())  # type: ignore[arg-type]
+    if not _covers_metadata(live.get("metadata") or {}, desired.get("metadata") or {}):
+        return True
+    return not all(_covers_field(live, key, value) for key, value in desired.items() if key != "metadata")
+
+
+def _covers_metadata(live: Mapping[str, Any], desired: Mapping[str, Any]) -> bool:
+    """Names, labels, annotations: texts and maps of text, to which others may have added theirs."""
+    for key, value in desired.items():
+        if key == "ownerReferences":
+            if not _covers_owners(live.get(key), value):
+                return False
+        elif isinstance(value, dict):
+            if not value.items() <= (live.get(key) or {}).items():
+                return False
+        elif live.get(key) != value:
+            return False
+    return True
+
+
+def _covers_owners(live: Any, desired: list[dict[str, Any]]) -> bool:
+    """Owner references are a map by uid: others may have added theirs."""
+    if not isinstance(live, list):
+        return False
+    return all(any(wanted.items() <= there.items() for there in live) for wanted in desired)
 
 
 def _covers(live: Any, desired: Any) -> bool:
@@ -35,22 +59,13 @@ def _covers(live: Any, desired: Any) -> bool:
     return _equal(live, desired)
 
 
-def _covers_field(live: dict[str, Any], key: str, desired: Any) -> bool:
-    if key == "ownerReferences":
-        return _covers_owners(live.get(key), desired)
+def _covers_field(live: Manifest, key: str, desired: Any) -> bool:
     if key not in live:
         return False
     there = live[key]
     if isinstance(desired, dict | list) and canonical_json(there) == canonical_json(desired):
         return True  # byte for byte the same: by far the most common case, and by far the fastest to see
     return _covers(there, desired)
-
-
-def _covers_owners(live: Any, desired: list[Any]) -> bool:
-    """Owner references are a map by uid: others may have added theirs."""
-    if not isinstance(live, list):
-        return False
-    return all(any(_covers(there, wanted) for there in live) for wanted in desired)
 
 
 def _equal(live: Any, desired: Any) -> bool:

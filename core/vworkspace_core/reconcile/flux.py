@@ -22,6 +22,7 @@ WAITING = "waiting for Flux to act on the request"
 
 _COUNTED_FAILURES = ("failures", "installFailures", "upgradeFailures")
 _CHART_IN_MESSAGE = re.compile(r"\bwith chart \S+?@([0-9A-Za-z.+_-]*[0-9A-Za-z])")
+_NONE: Mapping[str, Any] = {}
 _NEVER_ATTEMPTED = ("InvalidCELExpression", "AccessDenied")
 
 
@@ -100,13 +101,15 @@ def classify(
         return Evidence(ReleaseState.PENDING, "the HelmRelease does not exist yet")
     if dig(release, "metadata", "deletionTimestamp"):
         return Evidence(ReleaseState.PENDING, "the HelmRelease is being deleted; it is created again once it has gone")
-    status = release.get("status") or {}
+    status = release.get("status") or _NONE
     if dig(release, "spec", "suspend") is True:
         # Before row 1's empty status: what is suspended before its first release is not being installed.
         return Evidence(ReleaseState.SUSPENDED, "the HelmRelease is suspended", released_before=_released(status))
     if not status.get("conditions") and status.get("observedGeneration", -1) == -1:
         return Evidence(ReleaseState.PENDING, WAITING)
-    return _attempted(_Report(release, source, chart, request, now, patience))
+    conditions = {found.get("type", ""): found for found in status.get("conditions") or () if isinstance(found, dict)}
+    generation = dig(release, "metadata", "generation") or 0
+    return _attempted(_Report(release, source, chart, request, now, patience, status, conditions, generation))
 
 
 @attrs.frozen
@@ -119,15 +122,13 @@ class _Report:
     request: Request
     now: datetime
     patience: Patience
+    status: Mapping[str, Any]
+    conditions: Mapping[str, Mapping[str, Any]]
+    generation: int
 
-    @property
-    def status(self) -> Mapping[str, Any]:
-        status = self.release.get("status")
-        return status if isinstance(status, Mapping) else {}
-
-    @property
-    def generation(self) -> int:
-        return int(dig(self.release, "metadata", "generation") or 0)
+    def condition(self, kind: str) -> Mapping[str, Any]:
+        """A condition of the HelmRelease; empty when it has none of that type."""
+        return self.conditions.get(kind, _NONE)
 
     def seconds_since(self, found: Mapping[str, Any]) -> float:
         return _seconds(found.get("lastTransitionTime"), self.now)
@@ -136,7 +137,7 @@ class _Report:
 def _attempted(report: _Report) -> Evidence:
     """Rows 3 to 8, for a HelmRelease that Flux has looked at."""
     ours = _is_ours(report)
-    ready = condition(report.release, "Ready")
+    ready = report.condition("Ready")
     if stalled := _stalled(report, ours):
         return stalled
     if ours and (failed := _failed(report, ready)):
@@ -175,28 +176,28 @@ def _artifact_digest(source: Manifest | None) -> str | None:
 
 
 def _stalled(report: _Report, ours: bool) -> Evidence | None:
-    found = condition(report.release, "Stalled")
+    found = report.condition("Stalled")
     if found.get("status") != "True":
         return None
     # These two are found before any attempt is made: the condition's own generation has to do.
     early = found.get("reason") in _NEVER_ATTEMPTED and found.get("observedGeneration") == report.generation
     if not ours and not early:
         return None
-    back = condition(report.release, "Remediated").get("reason") == "RollbackSucceeded"
+    back = report.condition("Remediated").get("reason") == "RollbackSucceeded"
     return Evidence(
         ReleaseState.ROLLED_BACK if back else ReleaseState.STALLED,
         # After a rollback Ready's message is the rollback's; the failure's own is in Released.
-        _message(condition(report.release, "Released")) or _message(found),
+        _message(report.condition("Released")) or _message(found),
         released_before=_released(report.status),
         stalled_reason=str(found.get("reason") or "RetriesExceeded"),
     )
 
 
 def _failed(report: _Report, ready: Mapping[str, Any]) -> Evidence | None:
-    released = condition(report.release, "Released")
+    released = report.condition("Released")
     if released.get("status") != "False" or ready.get("status") != "False":
         return None
-    reconciling = condition(report.release, "Reconciling")
+    reconciling = report.condition("Reconciling")
     if not _failure_is_ours(report, released, reconciling):
         return None
     return Evidence(
@@ -241,15 +242,19 @@ def _deployed_as_wanted(report: _Report) -> bool:
     newest = dig(report.status, "history", 0)
     if dig(newest, "status") != "deployed" or not _same_version(dig(newest, "chartVersion"), report.request.version):
         return False
+    # The same version with other values is another release: Flux keeps a digest of both.
+    attempted = report.status.get("lastAttemptedConfigDigest")
+    if attempted and dig(newest, "configDigest") not in (None, attempted):
+        return False
     return not report.request.oci or dig(newest, "ociDigest") == _artifact_digest(report.source)
 
 
 def _stuck(report: _Report, ready: Mapping[str, Any]) -> Evidence | None:
     """Ready=Unknown for ever after a success is a known defect of helm-controller (#1409)."""
-    released = condition(report.release, "Released")
-    if ready.get("status") != "Unknown" or released.get("status") != "True":
+    released = report.condition("Released")
+    if ready.get("status") != "Unknown" or released.get("status", "True") != "True":
         return None
-    if released.get("observedGeneration") not in (None, report.generation):
+    if released.get("observedGeneration", report.generation) != report.generation:
         return None
     age = report.seconds_since(ready)
     if age >= report.patience.stuck_ready:
@@ -259,8 +264,8 @@ def _stuck(report: _Report, ready: Mapping[str, Any]) -> Evidence | None:
 
 def _ready(report: _Report, message: str) -> Evidence:
     trouble, wait = _source_trouble(report)
-    drifted = condition(report.release, "Drifted")
-    tested = condition(report.release, "TestSuccess")
+    drifted = report.condition("Drifted")
+    tested = report.condition("TestSuccess")
     return Evidence(
         ReleaseState.READY,
         message,
@@ -321,7 +326,7 @@ def _values_missing(report: _Report, ready: Mapping[str, Any]) -> Evidence | Non
 
 def _under_way(report: _Report, ready: Mapping[str, Any]) -> Evidence:
     released = _released(report.status)
-    reconciling = condition(report.release, "Reconciling")
+    reconciling = report.condition("Reconciling")
     # Only what Flux says of the running attempt: an old Ready or failure would be misread as news.
     told = _message(reconciling) if reconciling.get("status") == "True" else ""
     if not told and ready.get("status") == "Unknown":
