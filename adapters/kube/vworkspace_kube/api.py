@@ -42,7 +42,7 @@ class LightkubeApi:
     """A Kubernetes API server, reached as `config` says. An async context manager.
 
     `request_timeout` bounds connecting, sending and each silence while reading, in seconds (an admission
-    webhook may take 30). `observe` is told of every request, `before_write` may stop a writing one.
+    webhook may take 30); a watch may be silent for its own timeout and `watch_grace`. `observe` is told of every request, `before_write` may stop a writing one.
     Errors are those of the `KubeApi` port.
     """
 
@@ -52,6 +52,7 @@ class LightkubeApi:
         *,
         request_timeout: float = 35.0,
         connect_timeout: float = 10.0,
+        watch_grace: float = WATCH_GRACE,
         connections: int = 64,
         observe: Observe = lambda method, code: None,
         before_write: BeforeWrite = lambda: None,
@@ -59,6 +60,7 @@ class LightkubeApi:
         timeout = httpx2.Timeout(request_timeout, connect=connect_timeout)
         hooks = {"timeout": timeout, "observe": observe, "before_write": before_write}
         self._timeout = timeout
+        self._watch_grace = watch_grace
         self._clients: list[Any] = []
         self._requests = self._open(config, connections=connections, keepalive=connections, **hooks)
         # One connection per watch, as many as there are informers; none is kept, so that a watch never
@@ -129,7 +131,7 @@ class LightkubeApi:
             "timeoutSeconds": timeout_seconds,
         }
         request = collection("GET", "watch", kind, namespace, params=params)
-        timeout = httpx2.Timeout(**{**self._timeout.as_dict(), "read": timeout_seconds + WATCH_GRACE})
+        timeout = httpx2.Timeout(**{**self._timeout.as_dict(), "read": timeout_seconds + self._watch_grace})
         async for event in self._stream(request, timeout):
             yield event
 

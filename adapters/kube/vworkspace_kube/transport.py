@@ -14,7 +14,7 @@ import httpx2
 from lightkube import AsyncClient
 from lightkube.config.client_adapter import verify_cluster
 from lightkube.config.kubeconfig import SingleConfig
-from lightkube.config.models import User
+from lightkube.config.models import Cluster, User
 from lightkube.core.exceptions import ConfigError
 from lightkube.core.generic_client import GenericAsyncClient
 
@@ -71,6 +71,7 @@ def open_pool(
 
     Raises Permanent when certificates or keys of the configuration cannot be loaded.
     """
+    config = _without_tls(config)
     limits = httpx2.Limits(max_connections=connections, max_keepalive_connections=keepalive, keepalive_expiry=30.0)
     pool = Pool(_tls(config), limits, observe=observe, before_write=before_write)
     client = AsyncClient(config=config, timeout=timeout, transport=pool, trust_env=False)
@@ -79,6 +80,13 @@ def open_pool(
     if config.user and config.user.token_file:
         inner._client.auth = TokenFileAuth(Path(config.user.token_file))
     return client, inner
+
+
+def _without_tls(config: SingleConfig) -> SingleConfig:
+    """For a plain http:// server: no trust store is read, which is most of a client's start."""
+    if not config.cluster.server.lower().startswith("http://"):
+        return config
+    return config._replace(cluster=Cluster(server=config.cluster.server, insecure=True))
 
 
 def _tls(config: SingleConfig) -> ssl.SSLContext:

@@ -1,0 +1,578 @@
+"""The adapter against a scripted socket: lightkube's sharp edges (facts/lightkube.md 5.2) do not reach us, every
+answer becomes an error of the core's closed set, and no token is ever shown."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from lightkube.config.kubeconfig import KubeConfig, SingleConfig
+from lightkube.config.models import Cluster, User
+
+from tests.e2e.wire import (
+    Script,
+    Wire,
+    answer,
+    close,
+    error_event,
+    event,
+    reply,
+    reset,
+    silence,
+    status,
+    stream,
+    wire,
+)
+from vworkspace_core.errors import (
+    AlreadyExists,
+    Conflict,
+    Expired,
+    FieldConflict,
+    Forbidden,
+    Invalid,
+    KindMissing,
+    NotFound,
+    OperatorError,
+    Permanent,
+    Stale,
+    Unauthorized,
+    Unavailable,
+)
+from vworkspace_core.known import CLUSTER, CONFIG_MAP, HELM_RELEASE, SECRET
+from vworkspace_core.manifest import Kind, ObjectRef
+from vworkspace_core.ports import PatchType, Propagation, WatchEventType
+from vworkspace_kube import LightkubeApi
+
+pytestmark = pytest.mark.anyio
+
+TOKEN = "sekret-t0ken"
+RELEASE = ObjectRef(HELM_RELEASE, "n", "a")
+MANIFEST = HELM_RELEASE.manifest("a", "n")
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+def config_of(url: str, **user: Any) -> SingleConfig:
+    config = KubeConfig.from_one(cluster=Cluster(server=url), user=User(**(user or {"token": TOKEN}))).get()
+    assert config is not None
+    return config
+
+
+@asynccontextmanager
+async def served(*scripts: Script, **settings: Any) -> AsyncIterator[tuple[Wire, LightkubeApi]]:
+    """A wire with these scripts, for requests and watches alike, and an adapter connected to it."""
+    async with wire() as peer:
+        peer.scripts.extend(scripts)
+        peer.watch_scripts.extend(scripts)
+        async with LightkubeApi(config_of(peer.url), **settings) as api:
+            yield peer, api
+
+
+async def watched(api: LightkubeApi, **options: Any) -> list[tuple[WatchEventType, str]]:
+    return [
+        (one.type, one.object["metadata"]["resourceVersion"])
+        async for one in api.watch(HELM_RELEASE, **{"resource_version": "1", **options})
+    ]
+
+
+async def collect(api: LightkubeApi, came: list[WatchEventType]) -> None:
+    """Watch, and keep what came even when it ends badly."""
+    async for one in api.watch(HELM_RELEASE, resource_version="1"):
+        came.append(one.type)
+
+
+# -- requests as they go out ---------------------------------------------------------------------------------------
+
+
+async def test_edge_1_a_status_apply_goes_to_the_namespace_of_its_manifest() -> None:
+    async with served(reply(MANIFEST)) as (peer, api):
+        await api.apply_status(MANIFEST, kind=HELM_RELEASE, field_manager="m")
+
+    (request,) = peer.requests
+    assert request.path == "/apis/helm.toolkit.fluxcd.io/v2/namespaces/n/helmreleases/a/status"
+    assert request.query == {"fieldManager": "m", "fieldValidation": "Strict"}
+    assert request.headers["content-type"] == "application/apply-patch+yaml"
+    assert request.json == MANIFEST
+
+
+async def test_an_apply_is_strict_and_forces_only_when_asked() -> None:
+    async with served(reply(MANIFEST), reply(MANIFEST)) as (peer, api):
+        await api.apply(MANIFEST, kind=HELM_RELEASE, field_manager="m")
+        await api.apply(MANIFEST, kind=HELM_RELEASE, field_manager="m", force=True, dry_run=True)
+
+    first, second = (request.query for request in peer.requests)
+    assert first == {"fieldManager": "m", "fieldValidation": "Strict"}
+    assert second == {"fieldManager": "m", "fieldValidation": "Strict", "force": "true", "dryRun": "All"}
+
+
+async def test_create_and_update_are_strict_about_unknown_fields() -> None:
+    async with served(reply(MANIFEST, 201), reply(MANIFEST)) as (peer, api):
+        await api.create(MANIFEST, kind=HELM_RELEASE, field_manager="m")
+        await api.update(MANIFEST, kind=HELM_RELEASE, field_manager="m")
+
+    post, put = peer.requests
+    assert (post.method, put.method) == ("POST", "PUT")
+    assert post.path == "/apis/helm.toolkit.fluxcd.io/v2/namespaces/n/helmreleases"
+    assert put.path == f"{post.path}/a"
+    assert post.query == put.query == {"fieldManager": "m", "fieldValidation": "Strict"}
+
+
+@pytest.mark.parametrize("patch_type", PatchType)
+async def test_a_patch_says_its_type(patch_type: PatchType) -> None:
+    async with served(reply(MANIFEST)) as (peer, api):
+        await api.patch(RELEASE, {"x": 1}, patch_type=patch_type, field_manager="m", subresource="status")
+
+    (request,) = peer.requests
+    assert request.headers["content-type"] == patch_type.value
+    assert request.path.endswith("/a/status")
+    assert request.query == {"fieldManager": "m"}
+
+
+async def test_a_delete_carries_its_preconditions() -> None:
+    async with served(status(200, "", "ok"), reply(MANIFEST)) as (peer, api):
+        await api.delete(RELEASE, uid="u", resource_version="7", propagation=Propagation.FOREGROUND)
+        await api.delete(ObjectRef(CLUSTER, None, "main"))
+
+    first, second = peer.requests
+    assert first.json["preconditions"] == {"uid": "u", "resourceVersion": "7"}
+    assert first.json["propagationPolicy"] == "Foreground"
+    assert second.path == "/apis/ops.vworkspace.io/v1alpha1/clusters/main"
+    assert "preconditions" not in second.json
+    assert second.json["propagationPolicy"] == "Background"
+
+
+async def test_a_list_asks_for_all_namespaces_pages_and_selectors() -> None:
+    empty = reply({"metadata": {"resourceVersion": "9"}, "items": []})
+    async with served(empty, empty) as (peer, api):
+        await api.list(SECRET, limit=500, resource_version="0", label_selector="a in (b,c)", field_selector="x=y")
+        await api.list(SECRET, namespace="n", limit=500, resource_version="0", continue_token="t")
+
+    first, second = peer.requests
+    assert first.path == "/api/v1/secrets"
+    assert first.query == {
+        "limit": "500",
+        "resourceVersion": "0",
+        "labelSelector": "a in (b,c)",
+        "fieldSelector": "x=y",
+    }
+    assert second.path == "/api/v1/namespaces/n/secrets"
+    assert second.query == {"limit": "500", "continue": "t"}, "a token and a resourceVersion together are refused"
+
+
+async def test_edge_9_a_watch_asks_for_bookmarks() -> None:
+    async with served(stream()) as (peer, api):
+        await watched(api, namespace="n", timeout_seconds=42, label_selector="a=b")
+
+    assert peer.requests[0].query == {
+        "watch": "true",
+        "allowWatchBookmarks": "true",
+        "resourceVersion": "1",
+        "timeoutSeconds": "42",
+        "labelSelector": "a=b",
+    }
+
+
+async def test_who_we_are_is_said_in_every_request() -> None:
+    async with served(reply(MANIFEST)) as (peer, api):
+        await api.get(RELEASE)
+
+    assert peer.requests[0].headers["user-agent"].startswith("vworkspace-operator/")
+    assert peer.requests[0].headers["authorization"] == f"Bearer {TOKEN}"
+
+
+@pytest.mark.parametrize("name", ["x?force=true", "x#y", "a b", "é"])
+async def test_a_name_cannot_leave_its_path_segment(name: str) -> None:
+    async with served(status(404, "NotFound", "no", details={"name": name})) as (peer, api):
+        with pytest.raises(NotFound):
+            await api.get(ObjectRef(HELM_RELEASE, "n", name))
+
+    assert peer.requests[0].query == {}
+    assert peer.requests[0].path.startswith("/apis/helm.toolkit.fluxcd.io/v2/namespaces/n/helmreleases/")
+
+
+@pytest.mark.parametrize(
+    "ref",
+    [
+        ObjectRef(HELM_RELEASE, "n", "../secrets/x"),
+        ObjectRef(HELM_RELEASE, "n", ".."),
+        ObjectRef(HELM_RELEASE, "n", "a%2fb"),
+        ObjectRef(HELM_RELEASE, "n", ""),
+        ObjectRef(HELM_RELEASE, "../x", "a"),
+        ObjectRef(HELM_RELEASE, None, "a"),
+        ObjectRef(HELM_RELEASE, "", "a"),
+    ],
+)
+async def test_a_reference_no_server_could_hold_is_refused_before_it_is_sent(ref: ObjectRef) -> None:
+    async with served() as (peer, api):
+        with pytest.raises(Invalid):
+            await api.delete(ref)
+
+    assert peer.requests == []
+
+
+async def test_a_manifest_of_another_kind_is_refused_before_it_is_sent() -> None:
+    async with served() as (peer, api):
+        with pytest.raises(Invalid, match="Secret"):
+            await api.apply(SECRET.manifest("a", "n"), kind=HELM_RELEASE, field_manager="m")
+        with pytest.raises(Invalid, match=r"metadata\.namespace"):
+            await api.create(HELM_RELEASE.manifest("a"), kind=HELM_RELEASE, field_manager="m")
+
+    assert peer.requests == []
+
+
+async def test_two_definitions_of_one_kind_do_not_meet_in_a_global_registry() -> None:
+    one = Kind("t.example.com", "v1", "Thing", "things", namespaced=True)
+    other = Kind("t.example.com", "v1", "Thing", "thingies", namespaced=False)
+    async with served(reply({}), reply({})) as (peer, api):
+        await api.get(ObjectRef(one, "n", "a"))
+        await api.get(ObjectRef(other, None, "a"))
+
+    assert [request.path for request in peer.requests] == [
+        "/apis/t.example.com/v1/namespaces/n/things/a",
+        "/apis/t.example.com/v1/thingies/a",
+    ]
+
+
+# -- answers -------------------------------------------------------------------------------------------------------
+
+
+async def test_edge_2_objects_are_plain_mappings() -> None:
+    async with served(reply({**MANIFEST, "spec": {"x": 1}})) as (_, api):
+        release = await api.get(RELEASE)
+
+    assert type(release) is dict
+    assert type(release["metadata"]) is dict
+
+
+async def test_edge_10_a_list_whose_items_are_null_is_empty() -> None:
+    async with served(reply({"metadata": {"resourceVersion": "9", "continue": ""}, "items": None})) as (_, api):
+        page = await api.list(HELM_RELEASE)
+
+    assert (list(page.items), page.resource_version, page.continue_token) == ([], "9", "")
+
+
+async def test_items_of_built_in_lists_get_the_type_the_server_leaves_out() -> None:
+    items = [{"metadata": {"name": "a"}}]
+    body = {"metadata": {"resourceVersion": "9", "continue": "t"}, "items": items}
+    async with served(reply(body)) as (_, api):
+        page = await api.list(CONFIG_MAP)
+
+    assert page.items == [{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}]
+    assert page.continue_token == "t"
+
+
+CAUSES = [
+    {"reason": "FieldManagerConflict", "field": ".spec.b", "message": 'conflict with "kubectl" using v1'},
+    {"reason": "FieldManagerConflict", "field": ".spec.a", "message": 'conflict with "a \\"quoted\\" one"'},
+    {
+        "reason": "FieldManagerConflict",
+        "field": ".spec.replicas",
+        "message": 'conflict with "hpa" with subresource "scale" using apps/v1 at 2026-01-01T00:00:00Z',
+    },
+]
+TYPED = "failed to create typed patch object (n/a; v2): .spec.nope: field not declared in schema"
+
+
+async def speak_smtp(request: Any, writer: asyncio.StreamWriter) -> None:
+    writer.write(b"220 mail.example.com ESMTP\r\n")
+
+
+ANSWERS: list[tuple[str, Script, OperatorError]] = [
+    ("object not found", status(404, "NotFound", "gone", details={"name": "a", "kind": "helmreleases"}), NotFound("")),
+    ("namespace not found", status(404, "NotFound", "no n", details={"name": "n", "kind": "namespaces"}), NotFound("")),
+    ("kind not served, text", answer(404, b"404 page not found\n", "text/plain; charset=utf-8"), KindMissing("")),
+    ("kind not served, Status", status(404, "NotFound", "could not find the requested resource"), KindMissing("")),
+    ("a proxy's 404", answer(404, b"<html>nope</html>", "text/html"), Unavailable("", status=404)),
+    ("unauthorized", status(401, "Unauthorized", "Unauthorized"), Unauthorized("")),
+    ("forbidden", status(403, "Forbidden", "cannot patch"), Forbidden("")),
+    (
+        "namespace is terminating",
+        status(403, "Forbidden", "is being terminated", details={"causes": [{"reason": "NamespaceTerminating"}]}),
+        Forbidden("", namespace_terminating=True),
+    ),
+    ("already exists", status(409, "AlreadyExists", "exists"), AlreadyExists("")),
+    ("stale", status(409, "Conflict", "the object has been modified"), Stale("")),
+    ("uid mismatch", status(409, "Conflict", "uid mismatch", details={"causes": [{"reason": "X"}]}), Stale("")),
+    (
+        "field conflict",
+        status(409, "Conflict", "Apply failed with 3 conflicts", details={"causes": CAUSES}),
+        Conflict(
+            "",
+            (
+                FieldConflict('a "quoted" one', ".spec.a", CAUSES[1]["message"]),
+                FieldConflict("hpa", ".spec.replicas", CAUSES[2]["message"]),
+                FieldConflict("kubectl", ".spec.b", CAUSES[0]["message"]),
+            ),
+        ),
+    ),
+    ("expired", status(410, "Expired", "too old"), Expired("")),
+    ("bad request", status(400, "BadRequest", "strict decoding error"), Invalid("")),
+    ("plain HTTP to a TLS port", answer(400, b"Client sent an HTTP request", "text/plain"), Permanent("", status=400)),
+    ("too large", answer(413, b"", None), Invalid("")),
+    ("invalid", status(422, "Invalid", "spec.x is wrong", details={"causes": [{"field": "spec.x"}]}), Invalid("")),
+    ("unsupported media type", status(415, "UnsupportedMediaType", "no"), Permanent("", status=415)),
+    ("does not fit the schema", status(500, "", TYPED), Invalid("")),
+    ("too large for etcd", status(500, "", "etcdserver: request is too large"), Invalid("")),
+    ("internal error", status(500, "InternalError", "boom"), Unavailable("", status=500)),
+    ("too many requests", status(429, "TooManyRequests", "slow", retry_after="7"), Unavailable("", retry_after=7.0)),
+    (
+        "asked to wait by the body",
+        status(504, "Timeout", "too large RV", details={"retryAfterSeconds": 1}),
+        Unavailable("", retry_after=1.0, status=504),
+    ),
+    ("a gateway's page", answer(502, b"<html>Bad Gateway</html>", "text/html"), Unavailable("", status=502)),
+    ("no content type", answer(503, b"", None), Unavailable("", status=503)),
+    ("a login page", answer(200, b"<html>please log in</html>", "text/html"), Unavailable("")),
+    ("broken JSON", answer(200, b'{"kind": "Helm'), Unavailable("")),
+    ("a JSON list", answer(200, b"[]"), Unavailable("")),
+    ("not UTF-8", answer(200, b'{"kind": "\xff\xfe"}'), Unavailable("")),
+    ("redirect", answer(302, b"", None, location="https://login.example/"), Permanent("", status=302)),
+    ("reset", reset, Unavailable("")),
+    ("closed without a word", close, Unavailable("")),
+    ("an empty body", answer(200, b""), Unavailable("")),
+    ("not HTTP", speak_smtp, Unavailable("")),
+]
+
+
+@pytest.mark.parametrize(("script", "expected"), [row[1:] for row in ANSWERS], ids=[row[0] for row in ANSWERS])
+async def test_every_answer_is_an_error_of_the_closed_set(script: Script, expected: OperatorError) -> None:
+    """Edges 6, 11, 12 among them."""
+    async with served(script) as (peer, api):
+        with pytest.raises(OperatorError) as caught:
+            await api.apply(MANIFEST, kind=HELM_RELEASE, field_manager="m")
+
+    error = caught.value
+    assert type(error) is type(expected)
+    assert len(peer.requests) == 1
+    assert "HelmRelease n/a" in error.message
+    for name in ("conflicts", "namespace_terminating", "retry_after"):
+        assert getattr(error, name, None) == getattr(expected, name, None)
+    wanted = getattr(expected, "status", None)
+    assert wanted is None or getattr(error, "status", None) == wanted
+    assert TOKEN not in f"{error!r} {error.__cause__!r}"
+
+
+async def test_an_invalid_object_says_which_fields() -> None:
+    causes = [{"reason": "FieldValueInvalid", "field": "spec.x", "message": "Invalid value: 7: no"}]
+    async with served(status(422, "Invalid", "spec.x: Invalid value: 7: no", details={"causes": causes})) as (_, api):
+        with pytest.raises(Invalid) as caught:
+            await api.apply(MANIFEST, kind=HELM_RELEASE, field_manager="m")
+
+    assert [(cause.field, cause.message) for cause in caught.value.causes] == [("spec.x", "Invalid value: 7: no")]
+
+
+async def test_what_is_refused_in_a_secret_is_named_but_not_shown() -> None:
+    causes = [{"reason": "FieldValueInvalid", "field": "data.x", "message": "Invalid value: hunter2"}]
+    refused = status(422, "Invalid", "data.x: Invalid value: hunter2", details={"causes": causes})
+    async with served(refused, status(400, "BadRequest", "illegal base64: hunter2")) as (_, api):
+        for _ in range(2):
+            with pytest.raises(Invalid) as caught:
+                await api.apply(SECRET.manifest("a", "n"), kind=SECRET, field_manager="m")
+            assert "hunter2" not in f"{caught.value!r} {caught.value.causes!r} {caught.value.__cause__!r}"
+
+
+async def test_a_long_message_is_cut() -> None:
+    async with served(status(500, "InternalError", "x" * 100_000)) as (_, api):
+        with pytest.raises(Unavailable) as caught:
+            await api.get(RELEASE)
+
+    assert len(caught.value.message) < 1200
+
+
+async def test_edge_14_an_expired_token_is_an_error_of_its_page() -> None:
+    page = reply({"metadata": {"resourceVersion": "9", "continue": "t"}, "items": [{}]})
+    async with served(page, status(410, "Expired", "the token is too old")) as (_, api):
+        first = await api.list(HELM_RELEASE, limit=1)
+        with pytest.raises(Expired):
+            await api.list(HELM_RELEASE, limit=1, continue_token=first.continue_token)
+
+
+async def test_connection_refused_is_unavailable_and_says_why() -> None:
+    async with wire() as peer:
+        await peer.refuse()
+        async with LightkubeApi(config_of(peer.url)) as api:
+            with pytest.raises(Unavailable, match=r"get HelmRelease n/a: connect error"):
+                await api.get(RELEASE)
+
+
+async def test_a_server_that_does_not_answer_is_unavailable_in_bounded_time() -> None:
+    async with served(silence, request_timeout=0.2) as (_, api):
+        with pytest.raises(Unavailable, match="read timeout"):
+            await api.get(RELEASE)
+
+
+async def test_requests_are_counted_and_writes_can_be_fenced_RUN_4_RUN_5() -> None:
+    seen: list[tuple[str, str]] = []
+
+    def fence() -> None:
+        raise Unavailable("the lease is not held")
+
+    settings: dict[str, Any] = {"observe": lambda method, code: seen.append((method, code)), "before_write": fence}
+    async with served(reply(MANIFEST), reset, **settings) as (peer, api):
+        await api.get(RELEASE)
+        with pytest.raises(Unavailable, match="lease"):
+            await api.delete(RELEASE)
+        with pytest.raises(Unavailable):
+            await api.get(RELEASE)
+
+    assert [request.method for request in peer.requests] == ["GET", "GET"], "the fenced write never left"
+    assert seen == [("GET", "200"), ("GET", "<error>")]
+
+
+# -- watches -------------------------------------------------------------------------------------------------------
+
+
+async def test_events_come_as_they_are_however_the_stream_is_cut() -> None:
+    lines = event("ADDED", version=2) + event("BOOKMARK", version=3) + event("DELETED", version=4)
+    expected = [(WatchEventType.ADDED, "2"), (WatchEventType.BOOKMARK, "3"), (WatchEventType.DELETED, "4")]
+    for size in (1, 7, 64, len(lines)):
+        chunks = [lines[start : start + size] for start in range(0, len(lines), size)]
+        async with served(stream(*chunks)) as (_, api):
+            assert await watched(api) == expected
+
+
+async def test_edge_8_a_clean_end_is_the_end_and_nothing_is_asked_again() -> None:
+    async with served(stream(), stream()) as (peer, api):
+        assert await watched(api) == []
+
+    assert len(peer.requests) == 1
+
+
+async def test_edge_9_a_bookmark_needs_nothing_but_its_version() -> None:
+    line = json.dumps({"type": "BOOKMARK", "object": {"kind": "Pod", "metadata": {"resourceVersion": "5"}}})
+    async with served(stream(line.encode() + b"\n")) as (_, api):
+        assert await watched(api) == [(WatchEventType.BOOKMARK, "5")]
+
+
+STREAMS: list[tuple[str, Script, OperatorError, int]] = [
+    ("edge 3: reset at the start", reset, Unavailable(""), 0),
+    ("edge 3: closed at the start", close, Unavailable(""), 0),
+    ("edge 4: 410 in the stream", stream(event("ADDED"), error_event(410, "Expired")), Expired(""), 1),
+    ("edge 4: Gone in the stream", stream(error_event(0, "Gone")), Expired(""), 0),
+    ("edge 5: HTTP 410", status(410, "Expired", "too old"), Expired(""), 0),
+    ("edge 6: HTTP 403", status(403, "Forbidden", "cannot watch"), Forbidden(""), 0),
+    ("edge 12: HTTP 429", status(429, "TooManyRequests", "slow", retry_after="3"), Unavailable(""), 0),
+    ("kind not served", answer(404, b"404 page not found\n", "text/plain"), KindMissing(""), 0),
+    ("500 in the stream", stream(error_event(500, "InternalError")), Unavailable(""), 0),
+    ("an ERROR without a Status", stream(b'{"type":"ERROR","object":{}}\n'), Unavailable(""), 0),
+    ("garbage", stream(event("ADDED"), b"\x00\xffgarbage\n", event("ADDED")), Unavailable(""), 1),
+    ("a line of another shape", stream(b'{"type":"ADDED","object":[]}\n'), Unavailable(""), 0),
+    ("an unknown type", stream(b'{"type":"MOVED","object":{}}\n'), Unavailable(""), 0),
+    ("no resourceVersion", stream(b'{"type":"ADDED","object":{"metadata":{}}}\n'), Unavailable(""), 0),
+    ("an end within a line", stream(event("ADDED"), event("ADDED")[:-9]), Unavailable(""), 1),
+    ("HTML instead of a stream", answer(200, b"<html></html>\n", "text/html"), Unavailable(""), 0),
+]
+
+
+@pytest.mark.parametrize(
+    ("script", "expected", "events"), [row[1:] for row in STREAMS], ids=[row[0] for row in STREAMS]
+)
+async def test_every_bad_end_of_a_watch_is_an_error_and_nothing_is_asked_again(
+    script: Script, expected: OperatorError, events: int
+) -> None:
+    async with served(script) as (peer, api):
+        came: list[WatchEventType] = []
+        with pytest.raises(OperatorError) as caught:
+            await collect(api, came)
+
+    assert type(caught.value) is type(expected)
+    assert len(came) == events
+    assert len(peer.requests) == 1
+
+
+async def test_a_stream_cut_by_a_reset_gives_what_came_before() -> None:
+    async def cut_off(request: Any, writer: Any) -> None:
+        writer.write(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n")
+        line = event("ADDED", version=2)
+        writer.write(b"%x\r\n%s\r\n" % (len(line), line))
+        await writer.drain()
+        await asyncio.sleep(0.1)
+        await reset(request, writer)
+
+    async with served(cut_off) as (_, api):
+        came: list[WatchEventType] = []
+        with pytest.raises(Unavailable):
+            await collect(api, came)
+
+    assert came == [WatchEventType.ADDED]
+
+
+async def test_edge_7_a_half_open_connection_ends_after_the_servers_timeout() -> None:
+    async with served(stream(event("ADDED"), hang=True), watch_grace=0.2) as (_, api):
+        began = asyncio.get_running_loop().time()
+        with pytest.raises(Unavailable, match="read timeout"):
+            await watched(api, timeout_seconds=1)
+
+    assert 1.1 <= asyncio.get_running_loop().time() - began < 5.0
+
+
+async def test_edge_13_many_watches_do_not_starve_requests() -> None:
+    async def respond(request: Any, writer: Any) -> None:
+        await (stream(event("ADDED"), hang=True) if request.is_watch else reply(MANIFEST))(request, writer)
+
+    async with wire(respond) as peer, LightkubeApi(config_of(peer.url), connections=2) as api:
+        watches = [api.watch(HELM_RELEASE, resource_version="1") for _ in range(120)]
+        first = await asyncio.gather(*(anext(one) for one in watches))
+        assert len(first) == 120
+        assert await api.get(RELEASE) == MANIFEST
+        for one in watches:
+            await one.aclose()  # type: ignore[attr-defined]
+
+
+async def test_a_watch_that_is_left_gives_its_connection_back() -> None:
+    closed = asyncio.Event()
+
+    async def respond(request: Any, writer: Any) -> None:
+        try:
+            await stream(event("ADDED"), *[b"\n"] * 200, pause=0.05, hang=True)(request, writer)
+        finally:
+            closed.set()
+
+    async with wire(respond) as peer, LightkubeApi(config_of(peer.url)) as api:
+        watch = api.watch(HELM_RELEASE, resource_version="1")
+        await anext(watch)
+        await watch.aclose()  # type: ignore[attr-defined]
+        await asyncio.wait_for(closed.wait(), 10)
+
+
+# -- credentials ---------------------------------------------------------------------------------------------------
+
+
+async def test_a_rotated_token_is_read_after_a_401(tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    file.write_text("first\n")
+
+    async def respond(request: Any, writer: Any) -> None:
+        good = request.headers["authorization"] == "Bearer second"
+        await (reply(MANIFEST) if good else status(401, "Unauthorized", "Unauthorized"))(request, writer)
+
+    async with wire(respond) as peer, LightkubeApi(config_of(peer.url, token_file=str(file))) as api:
+        with pytest.raises(Unauthorized):
+            await api.get(RELEASE)
+        assert len(peer.requests) == 1, "the same token is not sent twice"
+        file.write_text("second\n")
+        assert await api.get(RELEASE) == MANIFEST
+
+
+@pytest.mark.parametrize("content", [b"", b"two\nlines", b"\xff\xfe\x00", b"a b"])
+async def test_a_token_file_without_a_token_is_named_and_not_shown(tmp_path: Path, content: bytes) -> None:
+    file = tmp_path / "token"
+    file.write_bytes(content)
+    async with wire() as peer, LightkubeApi(config_of(peer.url, token_file=str(file))) as api:
+        with pytest.raises(Unauthorized, match="token file") as caught:
+            await api.get(RELEASE)
+
+    assert "two" not in f"{caught.value!r} {caught.value.__cause__!r}"
+    assert peer.requests == []
+
+
+async def test_a_missing_token_file_is_named(tmp_path: Path) -> None:
+    async with wire() as peer, LightkubeApi(config_of(peer.url, token_file=str(tmp_path / "none"))) as api:
+        with pytest.raises(Unauthorized, match="No such file"):
+            await api.get(RELEASE)
