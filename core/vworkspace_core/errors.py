@@ -132,13 +132,22 @@ class Expired(OperatorError):
 class Unavailable(OperatorError):
     """Network failure, timeout, 429 or 5xx. The write may or may not have happened.
 
-    `retry_after` is the server's wish in seconds, when it gave one.
+    `retry_after` is the server's wish in seconds, when it gave one; `may_have_happened` is False when the
+    request certainly had no effect (no connection, 429).
     """
 
-    def __init__(self, message: str, *, retry_after: float | None = None, status: int | None = None) -> None:
+    def __init__(
+        self,
+        message: str,
+        *,
+        retry_after: float | None = None,
+        status: int | None = None,
+        may_have_happened: bool = True,
+    ) -> None:
         super().__init__(message)
         self.retry_after = retry_after
         self.status = status
+        self.may_have_happened = may_have_happened
 
 
 class Permanent(OperatorError):

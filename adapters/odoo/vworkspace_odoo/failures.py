@@ -1,6 +1,7 @@
 """Foreign errors and answers as the core's errors, each one clear line that names the URL (PULL-7)."""
 
 import json
+import os
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Final
@@ -70,7 +71,8 @@ def transport_failure(error: httpx2.HTTPError, where: str) -> Unavailable:
             what = f"cannot connect: {_cause(error)}"
         case _:
             what = f"the connection broke: {_cause(error)}"
-    return Unavailable(f"{where}: {what}")
+    never_sent = isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout | httpx2.PoolTimeout)
+    return Unavailable(f"{where}: {what}", may_have_happened=not never_sent)
 
 
 def _cause(error: BaseException) -> str:
@@ -78,8 +80,9 @@ def _cause(error: BaseException) -> str:
     found: BaseException | None = error
     text = str(error) or type(error).__name__
     while found is not None:
-        if isinstance(found, OSError) and found.strerror:
-            text = found.strerror
+        if isinstance(found, OSError) and found.errno is not None:
+            # asyncio puts the address into strerror; name resolution has numbers below zero and its own texts.
+            text = os.strerror(found.errno) if found.errno > 0 else str(found.strerror)
         elif isinstance(found, BaseExceptionGroup):
             found = found.exceptions[0]
             continue

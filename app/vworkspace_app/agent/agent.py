@@ -14,7 +14,6 @@ from anyio.abc import TaskGroup
 
 from vworkspace_app.agent.connection import Connection
 from vworkspace_app.agent.lane import Delivery, Lane
-from vworkspace_app.agent.performer import Performer, Rotate
 from vworkspace_app.agent.settings import AgentSettings
 from vworkspace_app.agent.telling import Telling
 from vworkspace_core.agent import messages as m
@@ -22,9 +21,10 @@ from vworkspace_core.agent.link import Link
 from vworkspace_core.agent.machine import AgentState, has_open_job, next_deadline, step
 from vworkspace_core.agent.outbox import Outbox
 from vworkspace_core.agent.pace import Pace
+from vworkspace_core.agent.performer import Performer, Rotate
 from vworkspace_core.agent.scope import Scope
 from vworkspace_core.agent.times import format_time
-from vworkspace_core.errors import NotFound, OperatorError
+from vworkspace_core.errors import NotFound, OperatorError, Unavailable
 from vworkspace_core.manifest import Manifest, ObjectRef
 from vworkspace_core.ports import Clock, ControlPlane, JobStore, KubeApi
 
@@ -197,8 +197,13 @@ class Agent:
         self._tasks.start_soon(self._perform, effect)
 
     async def _perform(self, effect: Any) -> None:
-        async with self._limit:
-            answer = await self._performer.perform(effect)
+        try:
+            async with self._limit:
+                answer = await self._performer.perform(effect)
+        except Exception as error:
+            # A defect must not take the other jobs with it; with its traceback it can be mended.
+            log.exception("an effect failed unexpectedly", effect=type(effect).__name__, job_id=effect.job_id)
+            answer = m.StepFailed(effect.job_id, f"unexpected {type(error).__name__}")
         self._feed(answer)
         if isinstance(answer, m.Rotated):
             at = format_time(self._clock.now())
@@ -209,8 +214,9 @@ class Agent:
         def answered(error: OperatorError | None) -> None:
             self._feed(m.JobGone(job_id) if isinstance(error, NotFound) else m.Acked(job_id))
 
-        def lost() -> None:
-            self._feed(m.AckLost(job_id))
+        def lost(error: OperatorError) -> None:
+            if isinstance(error, Unavailable) and error.may_have_happened:
+                self._feed(m.AckLost(job_id))
 
         return Delivery(f"ack/{job_id}", lambda: self._control.ack(job_id), answered, lost, final=(NotFound,))
 

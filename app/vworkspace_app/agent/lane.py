@@ -30,7 +30,7 @@ class Delivery:
     key: str
     send: Callable[[], Awaitable[None]] = attrs.field(repr=False)
     answered: Callable[[OperatorError | None], None] = attrs.field(repr=False)
-    lost: Callable[[], None] = attrs.field(default=lambda: None, repr=False)
+    lost: Callable[[OperatorError], None] = attrs.field(default=lambda _: None, repr=False)
     final: tuple[type[OperatorError], ...] = (NotFound, Invalid)
 
 
@@ -119,7 +119,7 @@ class Lane:
                 delivery.answered(error)
             else:
                 self._failed(waiting, error)
-                delivery.lost()
+                delivery.lost(error)
         else:
             self._succeeded()
             delivery.answered(None)

@@ -20,7 +20,7 @@ def error_of(status: int, message: str, retry_after: float | None = None) -> Ope
         case 404 | 410:
             return NotFound(message)
         case 408 | 425 | 429:
-            return Unavailable(message, retry_after=retry_after, status=status)
+            return Unavailable(message, retry_after=retry_after, status=status, may_have_happened=False)
         case _ if status >= 500:
             return Unavailable(message, retry_after=retry_after, status=status)
         case _:

@@ -29,7 +29,7 @@ from typing import Any, TypeAlias
 import attrs
 
 from vworkspace_core.agent.outcome import EXPIRED, SUCCEEDED, Outcome, Reason, Verdict
-from vworkspace_core.agent.scope import ApplyTask, DeleteTask, RotateTask, Scope, Task, may_touch
+from vworkspace_core.agent.scope import ApplyTask, DeleteTask, RotateTask, Scope, Task, gate_closed, may_touch
 from vworkspace_core.kinds import labels
 from vworkspace_core.manifest import Manifest, dig, metadata
 from vworkspace_core.ports import Tombstone
@@ -48,7 +48,8 @@ class Intent:
 class Seen:
     """What an inspection found: the live object, its namespace, and what the job store remembers.
 
-    `tombstone` is that of the job's own key, `newest` that of the highest generation for the same object.
+    Where the namespace's gate is closed nobody looked for the object. `tombstone` is that of the job's own
+    key, `newest` that of the highest generation for the same object.
     """
 
     live: Manifest | None = None
@@ -115,10 +116,12 @@ Plan: TypeAlias = Write | Remove | Rotate | AwaitGone | Written | Settle
 
 def plan(turn: Turn, seen: Seen, scope: Scope) -> Plan:
     """What to do now. Pure and total."""
-    if (resumed := _resume(turn, seen)) is not None:
-        return resumed
     if turn.intent is None and _is_replay(turn, seen):
         return Settle(Verdict(Outcome.NOOP))
+    if (closed := gate_closed(turn.task, seen.namespace)) is not None:
+        return Settle(closed)
+    if (resumed := _resume(turn, seen)) is not None:
+        return resumed
     if (refusal := may_touch(turn.task, seen.live, seen.namespace, scope)) is not None:
         return Settle(refusal)
     if turn.generation is not None and (newer := _newest_known(turn, seen)) > turn.generation:

@@ -22,18 +22,15 @@ import attrs
 
 from vworkspace_core.agent import messages as m
 from vworkspace_core.agent.applier import Seen
+from vworkspace_core.agent.ending import supersede
 from vworkspace_core.agent.jobstate import BUSY, JobState, Stage, accept, record_of, restore, tombstone_of
-from vworkspace_core.agent.lifecycle import (
-    Moment,
-    Step,
-    advance,
-    due_at,
-    inspected,
-    start_turn,
-    supersede,
-)
+from vworkspace_core.agent.lifecycle import advance
+from vworkspace_core.agent.outcome import Outcome
 from vworkspace_core.agent.scope import DeleteTask, Scope
 from vworkspace_core.agent.times import shifted
+from vworkspace_core.agent.timing import due_at
+from vworkspace_core.agent.transition import Moment, Step
+from vworkspace_core.agent.turn import inspected, start_turn
 from vworkspace_core.agent.wire import BadJob
 from vworkspace_core.manifest import ObjectRef
 from vworkspace_core.ports import Tombstone
@@ -145,7 +142,8 @@ def _taken(state: AgentState, before: JobState, taken: Step, now: datetime) -> S
     """Put the job back; when it just had its effect, older jobs on the object are superseded."""
     job, effects = taken
     state = _with(state, job)
-    if before.had_effect or not job.had_effect or job.ref is None:
+    replay = job.verdict is not None and job.verdict.outcome is Outcome.NOOP
+    if before.had_effect or not job.had_effect or job.ref is None or replay:
         return state, effects
     for other in _others(state, job):
         if _replaced(other, job):
@@ -171,7 +169,7 @@ def _older(job: JobState, than: JobState) -> bool:
 
 def _start_turns(state: AgentState) -> Steps:
     """Give every ready job its turn, unless another one has the object's."""
-    taken = {job.ref for job in state.jobs.values() if job.stage in BUSY and job.ref is not None}
+    taken = {job.ref for job in state.jobs.values() if job.stage in BUSY}
     effects: list[m.Effect] = []
     for job in [job for job in state.jobs.values() if job.stage is Stage.READY]:
         if job.ref in taken:
@@ -179,8 +177,7 @@ def _start_turns(state: AgentState) -> Steps:
         started, asked = start_turn(job)
         state = _with(state, started)
         effects += asked
-        if job.ref is not None:
-            taken.add(job.ref)
+        taken.add(job.ref)
     return state, tuple(effects)
 
 

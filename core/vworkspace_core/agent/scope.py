@@ -1,8 +1,8 @@
 """What a job may touch (PULL-10), and the manifest that it comes to.
 
 Judged in two steps. `admit` needs only the job: kinds, cluster id, the metadata whitelist, the admission
-rules the webhook applies too. `may_touch` needs what is in the cluster: the namespace's gate and whose
-object is there already.
+rules the webhook applies too. `gate_closed` and `may_touch` need what is in the cluster: the namespace's
+gate and whose object is there already.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -19,7 +19,7 @@ from vworkspace_core.kinds.problems import Problem, join
 from vworkspace_core.kinds.shapes import type_name
 from vworkspace_core.manifest import Kind, Manifest, ObjectRef, dig, metadata
 
-__all__ = ["Admission", "ApplyTask", "DeleteTask", "RotateTask", "Scope", "Task", "admit", "may_touch"]
+__all__ = ["Admission", "ApplyTask", "DeleteTask", "RotateTask", "Scope", "Task", "admit", "gate_closed", "may_touch"]
 
 _KINDS: Final = (known.APPLICATION_INSTANCE, known.OPERATION)
 _KEPT: Final = ("name", "namespace", "labels", "annotations")
@@ -145,17 +145,22 @@ def _map_problems(path: str, value: Any) -> Iterable[Problem]:
             yield Problem(join(path, str(name)), f"must be a string, not {type_name(text)}")
 
 
+def gate_closed(task: Task, namespace: Manifest | None) -> Verdict | None:
+    """Why the namespace is not ours to work in; a namespace that is not there has no gate (RES-5)."""
+    if isinstance(task, RotateTask) or namespace is None or labels.namespace_is_gated(namespace):
+        return None
+    gate = f"{labels.NAMESPACE_GATE}={labels.NAMESPACE_GATE_VALUE}"
+    return _not_permitted(f"namespace {task.ref.namespace!r} is not labelled {gate}")
+
+
 def may_touch(task: Task, live: Manifest | None, namespace: Manifest | None, scope: Scope) -> Verdict | None:
     """Why the task may not go on with what is in the cluster now, or None when it may."""
     match task:
         case RotateTask():
             return None
         case ApplyTask(ref) | DeleteTask(ref):
-            if namespace is None:
+            if namespace is None and isinstance(task, ApplyTask):
                 return _not_permitted(f"namespace {ref.namespace!r} does not exist")
-            if not labels.namespace_is_gated(namespace):
-                gate = f"{labels.NAMESPACE_GATE}={labels.NAMESPACE_GATE_VALUE}"
-                return _not_permitted(f"namespace {ref.namespace!r} is not labelled {gate}")
             return None if live is None else _not_ours(task, ref, live, scope)
 
 

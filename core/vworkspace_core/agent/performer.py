@@ -1,11 +1,10 @@
 """Performs the machine's effects on the cluster and the job store: the interpreter of one port family.
 
-Every error of a port becomes an event; nothing else leaves this module.
+Every error of a port becomes an event. The control plane's effects are the drivers', since they are
+repeated in lanes until there is an answer.
 """
 
 from collections.abc import Awaitable, Callable
-
-import structlog
 
 from vworkspace_core import known
 from vworkspace_core.agent import messages as m
@@ -27,8 +26,6 @@ from vworkspace_core.ports import JobStore, KubeApi
 
 __all__ = ["ClusterEffect", "Performer", "Rotate"]
 
-log = structlog.get_logger("vworkspace.agent")
-
 ClusterEffect = m.PutRecord | m.Inspect | m.Apply | m.Delete | m.RotateCredential | m.CloseRecord
 
 Rotate = Callable[[], Awaitable[None]]
@@ -44,17 +41,13 @@ class Performer:
         self._rotate = rotate
 
     async def perform(self, effect: ClusterEffect) -> m.Event:
-        """Perform `effect` and say what came of it. Never raises but for cancellation."""
+        """Perform `effect` and say what came of it. Errors of the ports are answers; others are raised."""
         try:
             return await self._perform(effect)
         except Unavailable as error:
             return m.StepFailed(effect.job_id, error.message)
         except OperatorError as error:
             return _refusal(effect, error)
-        except Exception as error:
-            # A defect must not take the other jobs with it; with its traceback it can be mended.
-            log.exception("an effect failed unexpectedly", effect=type(effect).__name__, job_id=effect.job_id)
-            return m.StepFailed(effect.job_id, f"unexpected {type(error).__name__}")
 
     async def _perform(self, effect: ClusterEffect) -> m.Event:
         match effect:

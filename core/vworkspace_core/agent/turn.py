@@ -1,0 +1,112 @@
+"""A job's turn on its object: look, plan, record the intent, have the effect (REC-6, PULL-4)."""
+
+from typing import assert_never
+
+import attrs
+
+from vworkspace_core.agent import messages as m
+from vworkspace_core.agent.applier import (
+    AwaitGone,
+    Intent,
+    Plan,
+    Remove,
+    Rotate,
+    Seen,
+    Settle,
+    Turn,
+    Write,
+    Written,
+    plan,
+)
+from vworkspace_core.agent.ending import settle, timeout
+from vworkspace_core.agent.jobstate import JobState, Stage, record_of
+from vworkspace_core.agent.outcome import Outcome, Reason, Verdict
+from vworkspace_core.agent.reports import waiting_body
+from vworkspace_core.agent.scope import DeleteTask
+from vworkspace_core.agent.times import shifted
+from vworkspace_core.agent.transition import Moment, Step, clear, generation, post, ref
+from vworkspace_core.agent.watching import RECHECK, applied, inspect
+from vworkspace_core.errors import FieldConflict
+from vworkspace_core.kinds import labels
+from vworkspace_core.manifest import dig, metadata
+
+__all__ = ["act", "conflicted", "inspected", "start_turn"]
+
+
+def start_turn(job: JobState) -> Step:
+    """Its turn on the object: look at what is there."""
+    return attrs.evolve(job, stage=Stage.INSPECTING, retry_at=None), (inspect(job),)
+
+
+def inspected(job: JobState, seen: Seen, at: Moment) -> Step:
+    """Plan with what was seen, and take the first step of the plan."""
+    if job.task is None:
+        raise AssertionError("a refused job has no turn")
+    expired = job.expires_at is not None and at.server_now >= job.expires_at
+    turn = Turn(job.task, job.key, job.generation, expired, job.intent)
+    return _follow(clear(job), plan(turn, seen, at.scope), seen, at)
+
+
+def _follow(job: JobState, chosen: Plan, seen: Seen, at: Moment) -> Step:
+    match chosen:
+        case Settle(verdict):
+            return settle(_with_live(job, seen) if verdict.outcome is Outcome.NOOP else job, verdict, at)
+        case Write(manifest, uid):
+            return _intend(attrs.evolve(job, writing=manifest), uid)
+        case Remove(uid, generation):
+            return _intend(attrs.evolve(job, applied=ref(job, uid, generation)), uid)
+        case Rotate():
+            return _intend(job, "")
+        case AwaitGone(uid):
+            return _await_gone(job, uid, at)
+        case Written(live):
+            written = attrs.evolve(job, stage=Stage.ACTING)
+            return applied(written, live, at)
+        case _:
+            assert_never(chosen)
+
+
+def _with_live(job: JobState, seen: Seen) -> JobState:
+    """A replay tells what its key fell on; where no tombstone says so yet, this job leaves one."""
+    if seen.live is None:
+        return job
+    live = ref(job, str(metadata(seen.live).get("uid", "")), generation(seen.live))
+    ours = dig(seen.live, "metadata", "annotations", labels.IDEMPOTENCY_KEY) == job.key
+    return attrs.evolve(job, applied=live, had_effect=seen.tombstone is None) if ours else job
+
+
+def _intend(job: JobState, uid: str) -> Step:
+    """The intent is on record before the effect; one that is there already need not be written again."""
+    intent = Intent(uid)
+    if job.intent == intent:
+        return act(attrs.evolve(job, stage=Stage.ACTING))
+    intending = attrs.evolve(job, stage=Stage.INTENDING, intent=intent)
+    return intending, (m.PutRecord(job.id, record_of(intending)),)
+
+
+def act(job: JobState, *, force: bool = False) -> Step:
+    """The effect, whose intent is on record."""
+    acting = attrs.evolve(job, latest=None, vanished=False)
+    if job.ref is None:
+        return acting, (m.RotateCredential(job.id),)
+    if isinstance(job.task, DeleteTask):
+        return acting, (m.Delete(job.id, job.ref, job.intent.uid if job.intent else ""),)
+    return acting, (m.Apply(job.id, job.ref, job.writing or {}, force),)
+
+
+def _await_gone(job: JobState, uid: str, at: Moment) -> Step:
+    body = waiting_body(f"waits for the terminating {job.ref} (uid {uid}) to be gone", at.server_now)
+    waiting = attrs.evolve(job, stage=Stage.AWAITING_GONE, recheck_at=shifted(at.now, RECHECK))
+    return post(waiting, body)
+
+
+def conflicted(job: JobState, conflicts: tuple[FieldConflict, ...], at: Moment) -> Step:
+    """Other managers hold fields of the apply: nothing is forced, and who holds what is told (REC-8)."""
+    if job.cancel_sent:
+        return settle(job, timeout(job), at)
+    others = [found for found in conflicts if found.manager != labels.FIELD_MANAGER]
+    if conflicts and not others:
+        # Only our own name: fields that this manager wrote by update once. Ours to take (REC-6).
+        return act(job, force=True)
+    held = ", ".join(f"{found.manager} holds {found.field}" for found in others) or "another manager holds a field"
+    return settle(job, Verdict.of(Outcome.CONFLICT, Reason.FIELD_CONFLICT, held), at)
