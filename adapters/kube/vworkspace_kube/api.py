@@ -42,8 +42,8 @@ class LightkubeApi:
     """A Kubernetes API server, reached as `config` says. An async context manager.
 
     `request_timeout` bounds connecting, sending and each silence while reading, in seconds (an admission
-    webhook may take 30); a watch may be silent for its own timeout and `watch_grace`. `observe` is told of every request, `before_write` may stop a writing one.
-    Errors are those of the `KubeApi` port.
+    webhook may take 30); a watch may be silent for its own timeout and `watch_grace`. `observe` is told of
+    every request, `before_write` may stop a writing one. Errors are those of the `KubeApi` port.
     """
 
     def __init__(
