@@ -105,8 +105,7 @@ class Controllers:
                     self._server.delete(target, DeleteOptions(propagation="Background"), NAMESPACE_CONTROLLER)
         if empty:
             target = Target(self._registry.of_group(*NAMESPACES)[0], name=namespace, subresource="finalize")
-            body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}, "spec": {}}
-            self._server.update(target, body, WriteOptions(), NAMESPACE_CONTROLLER)
+            self._server.update(target, {"spec": {}}, WriteOptions(), NAMESPACE_CONTROLLER)
 
     def _namespaced(self) -> list[Resource]:
         """One resource for every table of namespaced objects."""

@@ -1,13 +1,16 @@
 """Namespaces: what may be created in them, and how they end (NamespaceLifecycle, S-19)."""
 
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 
+from vworkspace_core.manifest import dig
 from vworkspace_fake.apiserver.calls import Target
 from vworkspace_fake.apiserver.failure import ApiFailure, forbidden, namespace_terminating, not_found
 from vworkspace_fake.apiserver.records import Change
+from vworkspace_fake.apiserver.requests import Outcome
 from vworkspace_fake.apiserver.store import GroupResource, Store
 
-__all__ = ["NAMESPACES", "SYSTEM_NAMESPACES", "Namespaces", "immortal"]
+__all__ = ["NAMESPACES", "SYSTEM_NAMESPACES", "Namespaces", "finalized", "immortal"]
 
 NAMESPACES: Final[GroupResource] = ("", "namespaces")
 SYSTEM_NAMESPACES: Final = ("default", "kube-node-lease", "kube-public", "kube-system")
@@ -20,6 +23,15 @@ def immortal(target: Target) -> ApiFailure | None:
     if target.resource.storage == NAMESPACES and target.name in _IMMORTAL:
         return forbidden("", "namespaces", target.name, "this namespace may not be deleted")
     return None
+
+
+def finalized(live: Mapping[str, Any], body: Any) -> Outcome:
+    """PUT on `/finalize`: the finalizers in `spec`, and nothing else, become those of the body."""
+    wanted = dig(body, "spec", "finalizers")
+    spec = {key: value for key, value in (live.get("spec") or {}).items() if key != "finalizers"}
+    if wanted:
+        spec["finalizers"] = wanted
+    return Outcome({**live, "spec": spec}, changed=spec != live.get("spec"))
 
 
 class Namespaces:

@@ -6,6 +6,7 @@ from vworkspace_fake.apiserver.builtin import BUILTIN_DEFINITIONS
 from vworkspace_fake.apiserver.definition import Definition
 from vworkspace_fake.apiserver.namespaces import NAMESPACES
 from vworkspace_fake.apiserver.resources import Resource, resource_of
+from vworkspace_fake.apiserver.reviews import review_resources
 from vworkspace_fake.apiserver.store import GroupResource
 
 __all__ = ["provided_resources"]
@@ -18,7 +19,7 @@ _RETURNS_DELETED: Final[frozenset[GroupResource]] = frozenset(
 
 def provided_resources() -> tuple[Resource, ...]:
     """Every resource that is served without a CRD."""
-    return tuple(_resource(definition) for definition in BUILTIN_DEFINITIONS)
+    return (*(_resource(definition) for definition in BUILTIN_DEFINITIONS), *review_resources())
 
 
 def _resource(definition: Definition) -> Resource:

@@ -9,37 +9,37 @@ the pipeline, stores what it says, and tells the watches. Two faces stand on it:
     server.create(Target(widgets, "default"), {...})
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any, Final, TypeVar, assert_never
 
 from vworkspace_core.manifest import Kind
 from vworkspace_core.ports import PatchType
 from vworkspace_fake.apiserver.audit import AuditEntry, AuditLog
+from vworkspace_fake.apiserver.authorization import Authorize, attributes_of, denied, review_attributes
 from vworkspace_fake.apiserver.calls import ADMIN, PLAIN_WRITE, Caller, Target, Verb, WriteOptions
 from vworkspace_fake.apiserver.controllers import Controllers
 from vworkspace_fake.apiserver.custom_definitions import CustomDefinitions
 from vworkspace_fake.apiserver.deleting import PLAIN_DELETE, DeleteOptions
-from vworkspace_fake.apiserver.failure import ApiFailure, method_not_allowed, not_found, not_served
+from vworkspace_fake.apiserver.failure import ApiFailure, bad_request, method_not_allowed, not_found, not_served
 from vworkspace_fake.apiserver.identity import Identities
 from vworkspace_fake.apiserver.listing import EVERYTHING, ListOptions, page_of, plan_list
 from vworkspace_fake.apiserver.namespaces import SYSTEM_NAMESPACES, Namespaces
 from vworkspace_fake.apiserver.options import manager_of
 from vworkspace_fake.apiserver.provided import provided_resources
+from vworkspace_fake.apiserver.records import encode
 from vworkspace_fake.apiserver.registry import Registry
 from vworkspace_fake.apiserver.removal import Remover
 from vworkspace_fake.apiserver.replies import Listed, Reply
 from vworkspace_fake.apiserver.resources import Resource
+from vworkspace_fake.apiserver.reviews import REVIEWS, answer_review
 from vworkspace_fake.apiserver.selection import selection_of
 from vworkspace_fake.apiserver.store import Store
 from vworkspace_fake.apiserver.streams import Streams
 from vworkspace_fake.apiserver.watching import WatchStream
 from vworkspace_fake.apiserver.writing import Writer
 
-__all__ = ["ApiServer", "Authorize"]
-
-Authorize = Callable[[Caller, Verb, Target], ApiFailure | None]
-"""Why a caller may not do this; None when they may."""
+__all__ = ["ApiServer"]
 
 _ITSELF: Final = Caller("system:apiserver", agent="kube-apiserver/v1.36.2")
 """As whom the server writes what is its own: the system namespaces, the removal of a definition's objects."""
@@ -98,6 +98,8 @@ class ApiServer:
 
     def create(self, target: Target, body: Any, options: WriteOptions = PLAIN_WRITE, caller: Caller = ADMIN) -> Reply:
         """POST."""
+        if target.resource.storage in REVIEWS:
+            return self._answer(Verb.CREATE, target, caller, lambda: self._review(target, body, caller), options)
         return self._write(
             Verb.CREATE, target, options, caller, lambda: self._writer.create(target, body, options, caller)
         )
@@ -229,9 +231,19 @@ class ApiServer:
             )
 
     def _authorize(self, caller: Caller, verb: Verb, target: Target) -> None:
-        refusal = None if self.authorize is None else self.authorize(caller, verb, target)
-        if refusal is not None:
-            raise refusal
+        asked = attributes_of(verb, target)
+        if self.authorize is not None and not self.authorize(caller, asked):
+            raise denied(caller, asked)
+
+    def _review(self, target: Target, body: Any, caller: Caller) -> Reply:
+        """Answer a question about what the caller may do."""
+
+        def allowed(asked: Mapping[str, Any]) -> bool:
+            return self.authorize is None or self.authorize(caller, review_attributes(asked))
+
+        if not isinstance(body, Mapping):
+            raise bad_request("a review is an object")
+        return Reply(201, encode(answer_review(target.resource.kind, body, caller, allowed)))
 
     def _delete_all(self, resource: Resource) -> None:
         """Delete every object of a resource whose definition is going."""

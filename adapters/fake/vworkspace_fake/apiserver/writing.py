@@ -10,7 +10,7 @@ from vworkspace_fake.apiserver.calls import Caller, Target, WriteOptions
 from vworkspace_fake.apiserver.deleting import timestamp
 from vworkspace_fake.apiserver.failure import already_exists, not_found
 from vworkspace_fake.apiserver.identity import Identities
-from vworkspace_fake.apiserver.namespaces import Namespaces
+from vworkspace_fake.apiserver.namespaces import Namespaces, finalized
 from vworkspace_fake.apiserver.options import check_write, manager_of
 from vworkspace_fake.apiserver.records import Record, encode
 from vworkspace_fake.apiserver.replies import Reply
@@ -47,6 +47,8 @@ class Writer:
         """PUT on an object or a subresource (S-47, S-74)."""
         check_write(options, "UpdateOptions")
         record, live = self._live(target)
+        if target.subresource == "finalize":
+            return self._commit(target, record, finalized(live, body), options)
         write = self._write(target, options, caller)
         return self._commit(target, record, pipeline.update(target.resource.definition, live, body, write), options)
 

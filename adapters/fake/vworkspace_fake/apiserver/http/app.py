@@ -21,7 +21,14 @@ from vworkspace_fake.apiserver.http.objects import (
     wants_watch,
     watch_timeout,
 )
-from vworkspace_fake.apiserver.http.openapi import openapi_v2, openapi_v3, openapi_v3_index
+from vworkspace_fake.apiserver.http.openapi import (
+    OPENAPI_V2_ACCEPTED,
+    OPENAPI_V2_PROTOBUF,
+    openapi_v2,
+    openapi_v2_protobuf,
+    openapi_v3,
+    openapi_v3_index,
+)
 from vworkspace_fake.apiserver.http.paths import ResourcePath, parse_path
 from vworkspace_fake.apiserver.http.queries import list_options
 from vworkspace_fake.apiserver.http.watches import send_watch
@@ -120,6 +127,8 @@ class HttpFace:
             case ["apis", group]:
                 return document(discovery.api_group(registry, group))
             case ["openapi", "v2"]:
+                if OPENAPI_V2_ACCEPTED in request.headers.get("accept", ""):
+                    return Response(openapi_v2_protobuf(), media_type=OPENAPI_V2_PROTOBUF)
                 return document(openapi_v2(registry))
             case ["openapi", "v3"]:
                 return document(openapi_v3_index(registry))

@@ -14,6 +14,8 @@ from vworkspace_fake.apiserver.failure import ApiFailure, bad_request, method_no
 from vworkspace_fake.apiserver.http.answers import list_answer, object_answer
 from vworkspace_fake.apiserver.http.bodies import Body, check_size, inflate, read_json, read_yaml
 from vworkspace_fake.apiserver.http.negotiation import Form, Wanted, media_type, wanted_form
+from vworkspace_fake.apiserver.http.protobuf.messages import CONTENT_TYPE as PROTOBUF
+from vworkspace_fake.apiserver.http.protobuf.messages import decode_object
 from vworkspace_fake.apiserver.http.queries import flag, list_options
 from vworkspace_fake.apiserver.options import write_options
 from vworkspace_fake.apiserver.requests import FieldValidation
@@ -25,7 +27,7 @@ APPLY_PATCH: Final = "application/apply-patch+yaml"
 OBJECT_FORMS: Final = frozenset({Form.TABLE, Form.PARTIAL, Form.PARTIAL_LIST})
 _WATCH_SECONDS: Final = (1800.0, 3600.0)
 """Between these a server ends a watch that names no timeout (W-19)."""
-_OBJECT_TYPES: Final = ("application/json", "application/yaml")
+_OBJECT_TYPES: Final = ("application/json", "application/yaml", PROTOBUF)
 
 
 def wants_watch(request: Request, target: Target) -> bool:
@@ -132,7 +134,9 @@ class _Call:
     def _manifest(self, validation: FieldValidation) -> tuple[Any, tuple[str, ...]]:
         """The object of a POST or PUT."""
         if self._media not in ("", *_OBJECT_TYPES):
-            raise unsupported_media_type((*_OBJECT_TYPES, "application/vnd.kubernetes.protobuf"))
+            raise unsupported_media_type(_OBJECT_TYPES)
+        if self._media == PROTOBUF and not self._target.resource.custom:
+            return decode_object(self._raw), ()
         if not self._raw.strip():
             raise _unrecognized(
                 self._target, "couldn't get version/kind; json parse error: unexpected end of JSON input"

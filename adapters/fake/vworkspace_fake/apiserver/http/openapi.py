@@ -5,12 +5,23 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from vworkspace_fake.apiserver.failure import not_served
+from vworkspace_fake.apiserver.http.protobuf.wire import text_field
 from vworkspace_fake.apiserver.records import encode
 from vworkspace_fake.apiserver.registry import Registry
 from vworkspace_fake.apiserver.resources import Resource
 
-__all__ = ["openapi_v2", "openapi_v3", "openapi_v3_index"]
+__all__ = [
+    "OPENAPI_V2_ACCEPTED",
+    "OPENAPI_V2_PROTOBUF",
+    "openapi_v2",
+    "openapi_v2_protobuf",
+    "openapi_v3",
+    "openapi_v3_index",
+]
 
+OPENAPI_V2_ACCEPTED: Final = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
+"""How clients ask for the protobuf form. No Content-Type can be spelled so: the answer's is a little different."""
+OPENAPI_V2_PROTOBUF: Final = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
 _INFO: Final = {"title": "Kubernetes", "version": "v1.36.2"}
 _PATCH_TYPES: Final = (
     "application/json-patch+json",
@@ -41,6 +52,12 @@ def openapi_v2(registry: Registry) -> dict[str, Any]:
     """`/openapi/v2`: every schema by name, without paths."""
     definitions = {_schema_name(resource): _schema(resource) for resource in registry}
     return {"swagger": "2.0", "info": _INFO, "paths": {}, "definitions": definitions}
+
+
+def openapi_v2_protobuf() -> bytes:
+    """`/openapi/v2` as kubectl asks for it (a gnostic message): no paths, no definitions, so it validates nothing."""
+    info = text_field(1, _INFO["title"]) + text_field(2, _INFO["version"])
+    return text_field(1, "2.0") + text_field(2, info) + text_field(8, b"")
 
 
 def _root(resource: Resource) -> str:
