@@ -199,7 +199,7 @@ _CREATES = (
     _new("cluster without id", cluster(clusterId=None), "spec.clusterId"),
     _new("cluster id that is no label", cluster(clusterId="-x"), "spec.clusterId"),
     _new("endpoint without scheme", cluster(controlPlaneEndpoint="odoo.example.test"), "spec.controlPlaneEndpoint"),
-    _new("a source twice", cluster(policy={"allowedChartSources": ["a", "a"]}), "spec.policy.allowedChartSources"),
+    _new("a source twice", cluster(policy={"allowedChartSources": ["a", "a"]}), "spec.policy.allowedChartSources[1]"),
     _new("an empty source", cluster(policy={"allowedChartSources": ["a", ""]}), "spec.policy.allowedChartSources[1]"),
 )
 
