@@ -6,6 +6,7 @@ It speaks just enough HTTP/1.1 to read one request per connection; what it answe
 import asyncio
 import json
 import socket
+import ssl
 import struct
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -55,15 +56,16 @@ class Wire:
     watch_scripts: deque[Script] = attrs.field(factory=deque)
     requests: list[Request] = attrs.field(factory=list)
     port: int = 0
+    tls: ssl.SSLContext | None = None
     _server: asyncio.Server | None = None
     _open: set[asyncio.StreamWriter] = attrs.field(factory=set)
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self.port}"
+        return f"{'https' if self.tls else 'http'}://127.0.0.1:{self.port}"
 
     async def listen(self) -> None:
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", self.port)
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", self.port, ssl=self.tls)
         self.port = self._server.sockets[0].getsockname()[1]
 
     async def refuse(self) -> None:
@@ -89,9 +91,9 @@ class Wire:
 
 
 @asynccontextmanager
-async def wire(default: Script | None = None) -> AsyncIterator[Wire]:
+async def wire(default: Script | None = None, *, tls: ssl.SSLContext | None = None) -> AsyncIterator[Wire]:
     """A listening wire. Without a default, a request that no script answers is an HTTP 500."""
-    served = Wire(default or status(500, "InternalError", "no script for this request"))
+    served = Wire(default or status(500, "InternalError", "no script for this request"), tls=tls)
     await served.listen()
     try:
         yield served

@@ -25,17 +25,22 @@ _EXEC_V1BETA1 = "client.authentication.k8s.io/v1beta1"
 _EXEC_VERSIONS = (_EXEC_V1, _EXEC_V1BETA1, "client.authentication.k8s.io/v1alpha1")
 
 
-def load_config(kubeconfig: str | Path | None = None, context: str | None = None) -> SingleConfig:
+def load_config(
+    kubeconfig: str | Path | None = None,
+    context: str | None = None,
+    *,
+    service_account: str | Path = SERVICE_ACCOUNT,
+) -> SingleConfig:
     """The configuration of one cluster.
 
-    `kubeconfig` when given; else the pod's service account, the file `KUBECONFIG` names, or
+    `kubeconfig` when given; else the pod's `service_account` folder, the file `KUBECONFIG` names, or
     `~/.kube/config`. `context` chooses among contexts, the current one by default.
     Raises Permanent naming the file, what is wrong with it, and what to do.
     """
-    path = kubeconfig or _kubeconfig_path()
+    path = kubeconfig or _kubeconfig_path(Path(service_account))
     origin = str(path) if path else "the service account"
     try:
-        source = KubeConfig.from_file(path) if path else KubeConfig.from_service_account()
+        source = KubeConfig.from_file(path) if path else KubeConfig.from_service_account(service_account)
         chosen = source.get(context)
     except ConfigError as error:
         raise Permanent(f"no usable cluster configuration: {error}; {_ADVICE}") from error
@@ -47,8 +52,9 @@ def load_config(kubeconfig: str | Path | None = None, context: str | None = None
     return chosen._replace(user=_usable_user(chosen, origin))
 
 
-def _kubeconfig_path() -> Path | str | None:
-    if (Path(SERVICE_ACCOUNT) / "token").is_file() and "KUBERNETES_SERVICE_HOST" in os.environ:
+def _kubeconfig_path(service_account: Path) -> str | None:
+    """None for the service account."""
+    if (service_account / "token").is_file() and "KUBERNETES_SERVICE_HOST" in os.environ:
         return None
     named = os.environ.get("KUBECONFIG", "")
     if os.pathsep in named:

@@ -1,0 +1,269 @@
+"""Where the cluster is and who we are: every problem is one clear error that says what to do and shows no token."""
+
+import datetime
+import ipaddress
+import json
+import ssl
+import stat
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+from tests.e2e.wire import Wire, reply, status, wire
+from vworkspace_core.errors import Permanent, Unauthorized, Unavailable
+from vworkspace_core.known import HELM_RELEASE
+from vworkspace_core.manifest import ObjectRef
+from vworkspace_kube import LightkubeApi, load_config
+
+TOKEN = "sekret-t0ken"
+RELEASE = ObjectRef(HELM_RELEASE, "n", "a")
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture(autouse=True)
+def outside_any_cluster(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("KUBECONFIG", raising=False)
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+
+
+def document(**changes: Any) -> dict[str, Any]:
+    """A kubeconfig with one of everything, and these changes at the top."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "main",
+        "clusters": [{"name": "main", "cluster": {"server": "http://127.0.0.1:1"}}],
+        "users": [{"name": "main", "user": {"token": TOKEN}}],
+        "contexts": [{"name": "main", "context": {"cluster": "main", "user": "main", "namespace": "n"}}],
+        **changes,
+    }
+
+
+def user(**fields: Any) -> dict[str, Any]:
+    return document(users=[{"name": "main", "user": fields}])
+
+
+def written(tmp_path: Path, content: Any) -> Path:
+    file = tmp_path / "kubeconfig"
+    file.write_text(content if isinstance(content, str) else yaml.safe_dump(content))
+    return file
+
+
+def test_a_file_that_is_given_is_used(tmp_path: Path) -> None:
+    loaded = load_config(written(tmp_path, document()))
+
+    assert loaded.cluster.server == "http://127.0.0.1:1"
+    assert loaded.namespace == "n"
+
+
+def test_KUBECONFIG_names_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KUBECONFIG", str(written(tmp_path, document())))
+
+    assert load_config().context_name == "main"
+
+
+def test_a_context_can_be_chosen(tmp_path: Path) -> None:
+    contexts = [{"name": name, "context": {"cluster": "main", "user": "main"}} for name in ("main", "other")]
+
+    assert load_config(written(tmp_path, document(contexts=contexts)), "other").context_name == "other"
+
+
+def test_a_pod_uses_its_service_account(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, content in (("token", TOKEN), ("namespace", "operators"), ("ca.crt", "")):
+        (tmp_path / name).write_text(content)
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "fd00::1")
+    monkeypatch.setenv("KUBERNETES_SERVICE_PORT", "443")
+
+    loaded = load_config(service_account=tmp_path)
+
+    assert loaded.cluster.server == "https://[fd00::1]:443"
+    assert loaded.user is not None
+    assert loaded.user.token_file == str(tmp_path / "token")
+
+
+def test_no_configuration_at_all_says_what_to_do() -> None:
+    with pytest.raises(Permanent, match=r"no usable cluster configuration.*--kubeconfig FILE"):
+        load_config()
+
+
+EXEC = {"command": "aws", "apiVersion": "client.authentication.k8s.io/v1beta2"}
+BAD: list[tuple[str, Any, str]] = [
+    ("not YAML", "a: [", "not a kubeconfig"),
+    ("not a mapping", "[]", "not a kubeconfig"),
+    ("empty", "", "not a kubeconfig"),
+    ("no clusters", {"current-context": "main", "contexts": [], "users": []}, "'clusters' is missing"),
+    ("no current context", document(**{"current-context": None}), "No current context"),
+    ("an unknown context", document(**{"current-context": "gone"}), "'gone' not found"),
+    ("an unknown cluster", document(clusters=[]), "'main' is missing"),
+    ("an unknown user", document(users=[]), "'main' is missing"),
+    ("a server that is a number", document(clusters=[{"name": "main", "cluster": {"server": 1}}]), "server"),
+    ("auth-provider", user(**{"auth-provider": {"name": "gcp"}}), "auth-provider"),
+    ("an exec version of the future", user(exec=EXEC), "v1beta2"),
+    ("a token of two lines", user(token=f"{TOKEN}\n{TOKEN}"), "does not hold a token"),
+]
+
+
+@pytest.mark.parametrize(("content", "expected"), [row[1:] for row in BAD], ids=[row[0] for row in BAD])
+def test_a_kubeconfig_that_cannot_be_used_is_one_clear_error(tmp_path: Path, content: Any, expected: str) -> None:
+    file = written(tmp_path, content)
+
+    with pytest.raises(Permanent) as caught:
+        load_config(file)
+
+    assert expected in caught.value.message
+    assert "\n" not in caught.value.message
+    assert TOKEN not in f"{caught.value!r} {caught.value.__cause__!r}"
+
+
+def test_several_files_in_KUBECONFIG_are_not_silently_half_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KUBECONFIG", "/a:/b")
+
+    with pytest.raises(Permanent, match="several files"):
+        load_config()
+
+
+def test_a_relative_token_file_is_relative_to_the_kubeconfig(tmp_path: Path) -> None:
+    loaded = load_config(written(tmp_path, user(tokenFile="token")))
+
+    assert loaded.user is not None
+    assert loaded.user.token_file == str(tmp_path / "token")
+
+
+def test_a_context_without_a_user_is_anonymous(tmp_path: Path) -> None:
+    loaded = load_config(written(tmp_path, document(contexts=[{"name": "main", "context": {"cluster": "main"}}])))
+
+    LightkubeApi(loaded)  # lightkube alone fails an assertion here
+
+
+@pytest.mark.parametrize("data", ["bm90IGEgY2VydGlmaWNhdGU=", "not base64"])
+def test_certificates_that_cannot_be_loaded_are_named(tmp_path: Path, data: str) -> None:
+    cluster = {"server": "https://127.0.0.1:1", "certificate-authority-data": data}
+    loaded = load_config(written(tmp_path, document(clusters=[{"name": "main", "cluster": cluster}])))
+
+    with pytest.raises(Permanent, match="certificates of context main"):
+        LightkubeApi(loaded)
+
+
+# -- exec credential plugins ---------------------------------------------------------------------------------------
+
+PLUGIN = """#!{python}
+import json, os, sys
+told = json.loads(os.environ["KUBERNETES_EXEC_INFO"])
+print(json.dumps({{"apiVersion": told["apiVersion"], "kind": "ExecCredential", "status": {{"token": "{token}"}}}}))
+"""
+
+
+def plugin(tmp_path: Path, script: str) -> dict[str, Any]:
+    file = tmp_path / "plugin"
+    file.write_text(script)
+    file.chmod(file.stat().st_mode | stat.S_IXUSR)
+    command = {"apiVersion": "client.authentication.k8s.io/v1", "command": str(file), "interactiveMode": "Never"}
+    return user(exec=command)
+
+
+def served_by(peer: Wire, content: dict[str, Any]) -> dict[str, Any]:
+    return {**content, "clusters": [{"name": "main", "cluster": {"server": peer.url}}]}
+
+
+@pytest.mark.anyio
+async def test_exec_credentials_v1_work_and_the_plugin_is_told_what_is_spoken(tmp_path: Path) -> None:
+    content = plugin(tmp_path, PLUGIN.format(python=sys.executable, token=TOKEN))
+    async with wire(reply({})) as peer, LightkubeApi(load_config(written(tmp_path, served_by(peer, content)))) as api:
+        await api.get(RELEASE)
+
+    assert peer.requests[0].headers["authorization"] == f"Bearer {TOKEN}"
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("script", "expected"),
+    [
+        (f"#!/bin/sh\necho 'please log in' >&2; echo {TOKEN}; exit 1\n", "please log in"),
+        (f"#!/bin/sh\necho {TOKEN}\n", "no token"),
+        (f"#!/bin/sh\necho '{json.dumps({'status': {'nothing': TOKEN}})}'\n", "no token"),
+        (f"#!/bin/sh\necho '{json.dumps({'status': [TOKEN]})}'\n", "no token"),
+        ("#!/no/such/interpreter\n", "credential plugin"),
+    ],
+    ids=["fails", "says no JSON", "says no token", "says another shape", "cannot start"],
+)
+async def test_a_plugin_that_fails_is_named_and_what_it_said_is_not_shown(
+    tmp_path: Path, script: str, expected: str
+) -> None:
+    content = plugin(tmp_path, script)
+    async with wire(reply({})) as peer, LightkubeApi(load_config(written(tmp_path, served_by(peer, content)))) as api:
+        with pytest.raises(Unauthorized) as caught:
+            await api.get(RELEASE)
+
+    assert expected in caught.value.message
+    assert TOKEN not in f"{caught.value!r} {caught.value.__cause__!r}"
+
+
+# -- TLS -----------------------------------------------------------------------------------------------------------
+
+
+def certificate(tmp_path: Path) -> Path:
+    """A self-signed certificate for 127.0.0.1 with its key, in one PEM file."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "apiserver")])
+    now = datetime.datetime.now(datetime.UTC)
+    built = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(1)
+        .not_valid_before(now - datetime.timedelta(days=1))
+        .not_valid_after(now + datetime.timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]), critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    pem = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    file = tmp_path / "server.pem"
+    file.write_bytes(pem + built.public_bytes(serialization.Encoding.PEM))
+    return file
+
+
+def tls(file: Path) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(file)
+    return context
+
+
+@pytest.mark.anyio
+async def test_a_server_is_trusted_by_the_authority_of_the_kubeconfig_only(tmp_path: Path) -> None:
+    file = certificate(tmp_path)
+    async with wire(reply({"kind": "HelmRelease"}), tls=tls(file)) as peer:
+        trusting = {"server": peer.url, "certificate-authority": file.name}
+        for cluster, trusted in ((trusting, True), ({"server": peer.url}, False)):
+            content = document(clusters=[{"name": "main", "cluster": cluster}])
+            async with LightkubeApi(load_config(written(tmp_path, content))) as api:
+                if trusted:
+                    assert await api.get(RELEASE) == {"kind": "HelmRelease"}
+                else:
+                    with pytest.raises(Unavailable, match="self-signed certificate"):
+                        await api.get(RELEASE)
+
+
+@pytest.mark.anyio
+async def test_a_file_that_vanished_between_loading_and_asking_is_unauthorized(tmp_path: Path) -> None:
+    (tmp_path / "token").write_text(TOKEN)
+    content = user(tokenFile="token")
+    async with wire(status(500, "", "")) as peer:
+        loaded = load_config(written(tmp_path, served_by(peer, content)))
+        (tmp_path / "token").unlink()
+        async with LightkubeApi(loaded) as api:
+            with pytest.raises(Unauthorized, match="token file"):
+                await api.get(RELEASE)
