@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from vworkspace_fake.apiserver.failure import not_served
+from vworkspace_fake.apiserver.http.objectmeta import OBJECT_META, OBJECT_META_NAME
 from vworkspace_fake.apiserver.http.protobuf.wire import text_field
 from vworkspace_fake.apiserver.records import encode
 from vworkspace_fake.apiserver.registry import Registry
@@ -70,6 +71,7 @@ def _document(registry: Registry, root: str) -> dict[str, Any]:
     for resource in resources:
         paths.update(_paths(resource, root))
     schemas = {_schema_name(resource): _schema(resource) for resource in resources}
+    schemas[OBJECT_META_NAME] = dict(OBJECT_META)
     return {"openapi": "3.0.0", "info": _INFO, "paths": paths, "components": {"schemas": schemas}}
 
 
@@ -90,7 +92,7 @@ def _operations(resource: Resource, verbs: Mapping[str, str]) -> dict[str, Any]:
 
 def _operation(resource: Resource, method: str, verb: str) -> dict[str, Any]:
     reference = {"$ref": f"#/components/schemas/{_schema_name(resource)}"}
-    media = _PATCH_TYPES if method == "patch" else ("application/json",)
+    media = _patch_types(resource) if method == "patch" else ("application/json",)
     operation: dict[str, Any] = {
         "x-kubernetes-action": verb,
         "x-kubernetes-group-version-kind": _gvk(resource),
@@ -103,6 +105,11 @@ def _operation(resource: Resource, method: str, verb: str) -> dict[str, Any]:
         ]
         operation["requestBody"] = {"content": {kind: {"schema": reference} for kind in media}}
     return operation
+
+
+def _patch_types(resource: Resource) -> tuple[str, ...]:
+    """What a PATCH may be; clients choose strategic merge where it is offered (S-11)."""
+    return tuple(kind for kind in _PATCH_TYPES if not (resource.custom and "strategic" in kind))
 
 
 def _gvk(resource: Resource) -> dict[str, str]:
@@ -122,10 +129,14 @@ def _schema(resource: Resource) -> dict[str, Any]:
     type_meta = {
         "apiVersion": {"type": "string", "description": "Version of the schema of this representation."},
         "kind": {"type": "string", "description": "Kind of this object."},
-        "metadata": {"type": "object", "description": "Standard object metadata."},
+        "metadata": {
+            "allOf": [{"$ref": f"#/components/schemas/{OBJECT_META_NAME}"}],
+            "default": {},
+            "description": "Standard object metadata.",
+        },
     }
     return {
         **declared,
-        "properties": {**type_meta, **(declared.get("properties") or {})},
+        "properties": {**(declared.get("properties") or {}), **type_meta},
         "x-kubernetes-group-version-kind": [_gvk(resource)],
     }
