@@ -20,6 +20,7 @@ from vworkspace_app.runtime.informers import Informers
 from vworkspace_core.kinds.labels import MANAGED_BY, MANAGED_BY_VALUE
 from vworkspace_core.known import (
     APPLICATION_INSTANCE,
+    CLUSTER,
     CONFIG_MAP,
     CUSTOM_RESOURCE_DEFINITION,
     HELM_CHART,
@@ -106,6 +107,7 @@ class Operator:
         driver, controller = self.driver, self.controller
         self._runner(APPLICATION_INSTANCE).subscribe(driver.handler(itself))
         self._runner(NAMESPACE).subscribe(driver.handler(controller.keys_of_namespace))
+        self._runner(CLUSTER).subscribe(driver.handler(controller.all_keys))
         for kind in (*FLUX_KINDS, CONFIG_MAP):
             self._runner(kind).subscribe(driver.handler(controller.keys_of_downstream))
         definitions = self._runner(CUSTOM_RESOURCE_DEFINITION)
@@ -127,7 +129,7 @@ def _informers(api: KubeApi, clock: Clock, random: Callable[[], float]) -> Itera
         random=random,
         store=ObjectStore(APPLICATION_INSTANCE, indexers={RELEASE_INDEX: release_names}),
     )
-    for kind in (*FLUX_KINDS, NAMESPACE):
+    for kind in (*FLUX_KINDS, NAMESPACE, CLUSTER):
         yield InformerRunner(api, kind, clock=clock, random=random)
     yield InformerRunner(api, CONFIG_MAP, clock=clock, random=random, label_selector=f"{MANAGED_BY}={MANAGED_BY_VALUE}")
     yield InformerRunner(

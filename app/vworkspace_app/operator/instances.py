@@ -12,11 +12,18 @@ from vworkspace_core.interpret import Again, Outcome, Reconciler, carry_out
 from vworkspace_core.kinds.application_instance import ApplicationInstance
 from vworkspace_core.kinds.border import read_application_instance
 from vworkspace_core.kinds.problems import ValidationProblems
-from vworkspace_core.known import APPLICATION_INSTANCE, CONFIG_MAP, CUSTOM_RESOURCE_DEFINITION, HELM_CHART, NAMESPACE
+from vworkspace_core.known import (
+    APPLICATION_INSTANCE,
+    CLUSTER,
+    CONFIG_MAP,
+    CUSTOM_RESOURCE_DEFINITION,
+    HELM_CHART,
+    NAMESPACE,
+)
 from vworkspace_core.manifest import Kind, Manifest, ObjectRef, content_hash, dig, metadata, ref_of
 from vworkspace_core.observe import observe_live
 from vworkspace_core.ports import Clock, EventSink, KubeApi
-from vworkspace_core.reconcile import Context, Decision, Observed, Settings, reconcile
+from vworkspace_core.reconcile import Context, Decision, Observed, Policy, Settings, reconcile
 from vworkspace_core.reconcile.desired import DOWNSTREAM_KINDS, watched_refs
 from vworkspace_core.reconcile.unreadable import Unreadable, decide_unreadable
 from vworkspace_core.runtime.changes import Change
@@ -60,10 +67,18 @@ class InstanceController:
         return _result(await carry_out(reconciler, source, observed, self.api, self.events))
 
     def _decide(self, source: Source, observed: Observed) -> Decision:
-        context = Context(self.settings, self.clock.now())
+        context = Context(attrs.evolve(self.settings, policy=self._policy()), self.clock.now())
         if isinstance(source, Unreadable):
             return decide_unreadable(source, observed, context)
         return reconcile(source, observed, context)
+
+    def _policy(self) -> Policy:
+        """What the Cluster object of this cluster's id allows (RES-3); everything where there is none."""
+        for manifest in self.informers.store(CLUSTER).objects():
+            if dig(manifest, "spec", "clusterId") == self.settings.cluster_id:
+                policy = dig(manifest, "spec", "policy") or {}
+                return Policy(tuple(policy.get("allowedChartSources", ())), tuple(policy.get("forbiddenVersions", ())))
+        return self.settings.policy
 
     async def _observe(self, source: Source) -> Observed:
         instance = source.stub if isinstance(source, Unreadable) else source

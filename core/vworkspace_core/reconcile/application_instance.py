@@ -79,7 +79,7 @@ def _managed(
 ) -> Decision:
     settings = context.settings
     override = effective_override(source, observed)
-    in_force, refused = _permitted(override, settings)
+    in_force, refused = _permitted(chart, override, settings)
     live_release = observed.objects.get(ObjectRef(HELM_RELEASE, release.namespace, release.name))
     desired = desired_objects(source, chart, release, in_force, live_release, settings)
     if barrier := name_barrier(source, desired, observed):
@@ -100,9 +100,11 @@ def _managed(
     return with_status(decision, source, wanted, _fields(source, chart, release, desired, override), context)
 
 
-def _permitted(override: ReleaseOverride | None, settings: Settings) -> tuple[ReleaseOverride | None, str]:
+def _permitted(
+    chart: ChartSource, override: ReleaseOverride | None, settings: Settings
+) -> tuple[ReleaseOverride | None, str]:
     """The override as far as the cluster's policy lets it, and why not."""
-    if override is None or override.version is None or not is_forbidden(override.version, settings.policy):
+    if override is None or override.version is None or not is_forbidden(chart.name, override.version, settings.policy):
         return override, ""
     return None, f"Operation {override.operation} asks for version {override.version}, which is forbidden here"
 

@@ -100,7 +100,7 @@ def _policy(source: ApplicationInstance, settings: Settings) -> Barrier | None:
         return None
     if policy.allowed_chart_sources and not _allowed(chart, policy.allowed_chart_sources):
         return Barrier(Reason.POLICY_DENIED, f"spec.chart.url: {chart.url} is not among the allowed chart sources")
-    if is_forbidden(chart.version, policy):
+    if is_forbidden(chart.name, chart.version, policy):
         return Barrier(Reason.POLICY_DENIED, f"spec.chart.version: {chart.version} is forbidden in this cluster")
     return None
 

@@ -26,6 +26,6 @@ def effective_override(source: ApplicationInstance, observed: Observed) -> Relea
     return override if override.spec_hash == spec_hash(source.spec) else None
 
 
-def is_forbidden(version: str, policy: Policy) -> bool:
-    """Whether the cluster's policy forbids that chart version."""
-    return version in policy.forbidden_versions
+def is_forbidden(chart: str, version: str, policy: Policy) -> bool:
+    """Whether the cluster's policy forbids that version, of every chart or of this one (`<chart>@<version>`)."""
+    return version in policy.forbidden_versions or f"{chart}@{version}" in policy.forbidden_versions

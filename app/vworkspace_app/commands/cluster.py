@@ -1,0 +1,127 @@
+"""`cluster`: the embedded API server as a process, with simulated downstream controllers when asked."""
+
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+import anyio
+import attrs
+import yaml
+
+from vworkspace_app.documents import read_documents
+from vworkspace_app.problems import USAGE, CommandError
+from vworkspace_app.runtime.clock import SystemClock
+from vworkspace_app.serving import address, run_until_signal
+from vworkspace_core.errors import OperatorError
+from vworkspace_core.known import CUSTOM_RESOURCE_DEFINITION
+from vworkspace_core.manifest import Manifest
+from vworkspace_fake.apiserver.calls import Caller
+from vworkspace_fake.apiserver.http.serving import kubeconfig, serve
+from vworkspace_fake.apiserver.inprocess import InProcessKube, run_sync
+from vworkspace_fake.apiserver.server import ApiServer
+from vworkspace_fake.flux import FluxSimulator
+from vworkspace_fake.flux import run as run_flux
+from vworkspace_fake.flux.crds import flux_crds
+
+__all__ = ["EmbeddedCluster", "install", "run_cluster"]
+
+SIMULATORS = ("flux",)
+
+
+@attrs.define
+class EmbeddedCluster:
+    """An API server in memory and what is simulated in it."""
+
+    server: ApiServer
+    flux: FluxSimulator | None = None
+
+    @classmethod
+    def start(cls, crds: Sequence[Manifest], simulate: Sequence[str] = ()) -> "EmbeddedCluster":
+        """With these CRDs installed, and those of the simulated controllers where `crds` does not bring them."""
+        server = ApiServer(now=lambda: datetime.now(UTC))
+        install(server, [*crds, *_missing_crds(crds, simulate)])
+        if "flux" not in simulate:
+            return cls(server)
+        caller = Caller("system:serviceaccount:flux-system:flux", agent="flux/v2")
+        return cls(server, FluxSimulator(InProcessKube(server, caller=caller)))
+
+    async def run(self, host: str, port: int, ready: anyio.Event, told: list[str]) -> None:
+        """Serve and simulate until cancelled; sets `ready` and puts the URL into `told`."""
+
+        def announce(url: str) -> None:
+            told.append(url)
+            ready.set()
+
+        async with anyio.create_task_group() as group:
+            if self.flux is not None:
+                group.start_soon(self._simulate, self.flux)
+            await serve(self.server, host, port, ready=announce)
+
+    async def _simulate(self, simulator: FluxSimulator) -> None:
+        caller = Caller("system:serviceaccount:flux-system:flux", agent="flux/v2")
+        await run_flux(InProcessKube(self.server, caller=caller), SystemClock(), simulator)
+
+
+def run_cluster(*, listen: str, kubeconfig_out: Path | None, crds: Sequence[Path], simulate: str) -> None:
+    """Serve until a signal. Raises CommandError for wrong options, CRDs that are refused, an address in use."""
+    host, port = address(listen)
+    chosen = _simulators(simulate)
+    cluster = EmbeddedCluster.start([crd for path in crds for crd in _read_crds(path)], chosen)
+
+    async def work() -> None:
+        ready, told = anyio.Event(), list[str]()
+        async with anyio.create_task_group() as group:
+            group.start_soon(cluster.run, host, port, ready, told)
+            await ready.wait()
+            if kubeconfig_out is not None:
+                write_kubeconfig(kubeconfig_out, told[0])
+            print(f"ready {told[0]}", flush=True)
+
+    run_until_signal(work, listen=listen)
+
+
+def write_kubeconfig(path: Path, url: str) -> None:
+    """Write a kubeconfig for `url`, readable by its owner only. Raises CommandError when that fails."""
+    try:
+        path.touch(mode=0o600)
+        path.write_text(yaml.safe_dump(kubeconfig(url), sort_keys=False), encoding="utf-8")
+    except OSError as error:
+        raise CommandError(f"--kubeconfig-out {path}: cannot be written: {error.strerror}") from error
+
+
+def _simulators(names: str) -> tuple[str, ...]:
+    wanted = tuple(name.strip() for name in names.split(",") if name.strip())
+    if "all" in wanted:
+        return SIMULATORS
+    for name in wanted:
+        if name not in SIMULATORS:
+            known = ", ".join(SIMULATORS)
+            raise CommandError(f"--simulate {name}: there is no such simulator; there is: {known}, all", status=USAGE)
+    return wanted
+
+
+def _read_crds(path: Path) -> Iterator[Manifest]:
+    """The CRDs of a file, or of every YAML file in a folder; other kinds are left out."""
+    files = sorted((*path.glob("*.yaml"), *path.glob("*.yml"))) if path.is_dir() else [path]
+    if not files:
+        raise CommandError(f"--crds {path}: the folder holds no .yaml file")
+    for document in read_documents([str(file) for file in files]):
+        if document.get("kind") == CUSTOM_RESOURCE_DEFINITION.kind:
+            yield document
+
+
+def _missing_crds(crds: Sequence[Manifest], simulate: Sequence[str]) -> Iterator[Manifest]:
+    """The simulator's own CRDs, where the real ones were not given."""
+    if "flux" in simulate:
+        present = {crd["metadata"]["name"] for crd in crds}
+        yield from (crd for crd in flux_crds() if crd["metadata"]["name"] not in present)
+
+
+def install(server: ApiServer, crds: Sequence[Manifest]) -> None:
+    """Create CRDs. Raises CommandError naming the one that is refused, and why."""
+    api = InProcessKube(server)
+    for crd in crds:
+        try:
+            run_sync(api.create(crd, kind=CUSTOM_RESOURCE_DEFINITION, field_manager="vworkspace-cluster"))
+        except OperatorError as error:
+            raise CommandError(f"CRD {crd['metadata']['name']} is refused: {error.message}") from error

@@ -1,0 +1,118 @@
+"""`run`: the operator, in a cluster or beside one."""
+
+import re
+import socket
+from pathlib import Path
+
+import attrs
+import structlog
+
+from vworkspace_app import VERSION, logs
+from vworkspace_app.agent import AgentSettings
+from vworkspace_app.credentials import Credentials, CredentialsSource, FileCredentials, SecretCredentials
+from vworkspace_app.operator import OperatorSettings
+from vworkspace_app.problems import USAGE, CommandError
+from vworkspace_app.production import Process
+from vworkspace_app.runtime.clock import SystemClock
+from vworkspace_app.serving import run_until_signal
+from vworkspace_core.errors import OperatorError, Unavailable
+from vworkspace_core.kinds.admission import AdmissionSettings
+from vworkspace_core.ports import KubeApi
+from vworkspace_core.reconcile import Settings
+from vworkspace_kube import LightkubeApi, load_config
+
+__all__ = ["RunSettings", "run_operator"]
+
+_log = structlog.get_logger("operator")
+_DURATION = r"^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$"
+_RETRY_SECONDS = 5.0
+
+
+@attrs.frozen
+class RunSettings:
+    """The options of `run`."""
+
+    kubeconfig: Path | None
+    control_plane_url: str
+    cluster_id: str
+    token_file: Path | None
+    namespace: str
+    workers: int
+    interval: str
+    timeout: str
+    drift_detection: str
+    service_account: str
+    allow_http: bool
+    wait: int
+    log_level: str
+
+
+def run_operator(settings: RunSettings) -> None:
+    """Run until a signal. Raises CommandError for settings that make no sense or a cluster that cannot be named."""
+    _check(settings)
+    try:
+        logs.configure(level=settings.log_level, operator_version=VERSION)
+        config = load_config(settings.kubeconfig)
+    except ValueError as error:
+        raise CommandError(f"--log-level: {error}", status=USAGE) from error
+    except OperatorError as error:
+        raise CommandError(error.message) from error
+
+    async def work() -> None:
+        async with LightkubeApi(config) as api:
+            source = _source(settings, api)
+            credentials = await _patiently(source)
+            structlog.contextvars.bind_contextvars(cluster_id=credentials.cluster_id)
+            decided = _operator_settings(settings, credentials.cluster_id)
+            process = Process(api, decided, AgentSettings(settings.wait), source, credentials)
+            _log.info("starting", control_plane=credentials.url, namespace=settings.namespace)
+            await process.run()
+
+    run_until_signal(work)
+
+
+async def _patiently(source: CredentialsSource) -> Credentials:
+    """The credential, also when the API server is still starting."""
+    clock = SystemClock()
+    while True:
+        try:
+            return await source.read()
+        except Unavailable as error:
+            _log.warning("the API server is away", error=error.message, next_try_seconds=_RETRY_SECONDS)
+            await clock.sleep(_RETRY_SECONDS)
+
+
+def _check(settings: RunSettings) -> None:
+    """All problems of the options at once."""
+    problems = []
+    for name in ("interval", "timeout"):
+        if not re.match(_DURATION, getattr(settings, name)):
+            problems.append(f"--{name} {getattr(settings, name)}: not a Go duration such as 5m or 90s")
+    if settings.drift_detection not in ("enabled", "warn", "disabled"):
+        problems.append(f"--drift-detection {settings.drift_detection}: use enabled, warn or disabled")
+    if not 0 <= settings.wait <= 300:
+        problems.append(f"--wait {settings.wait}: between 0 and 300 seconds")
+    if not 1 <= settings.workers <= 64:
+        problems.append(f"--workers {settings.workers}: between 1 and 64")
+    if settings.token_file and not (settings.control_plane_url and settings.cluster_id):
+        problems.append("--token-file needs --control-plane-url and --cluster-id beside it")
+    if problems:
+        raise CommandError("; ".join(problems), status=USAGE)
+
+
+def _source(settings: RunSettings, api: KubeApi) -> CredentialsSource:
+    if settings.token_file is not None:
+        return FileCredentials(settings.control_plane_url, settings.cluster_id, settings.token_file)
+    return SecretCredentials(api, settings.namespace, settings.control_plane_url, settings.cluster_id)
+
+
+def _operator_settings(settings: RunSettings, cluster_id: str) -> OperatorSettings:
+    decisions = Settings(
+        cluster_id=cluster_id,
+        interval=settings.interval,
+        timeout=settings.timeout,
+        drift_detection=settings.drift_detection,
+        default_service_account=settings.service_account or None,
+        admission=AdmissionSettings(allow_http=settings.allow_http),
+    )
+    return OperatorSettings(decisions, workers=settings.workers, identity=socket.gethostname())

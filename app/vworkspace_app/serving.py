@@ -1,0 +1,61 @@
+"""Running a server or the operator as a process: addresses, signals, and errors that say what to do."""
+
+import errno
+import signal
+from collections.abc import Awaitable, Callable
+
+import anyio
+
+from vworkspace_app.problems import USAGE, CommandError
+
+__all__ = ["address", "run_until_signal"]
+
+
+def address(listen: str) -> tuple[str, int]:
+    """Host and port of HOST:PORT (`[::1]:0` for IPv6). Raises CommandError for anything else."""
+    host, _, port = listen.rpartition(":")
+    host = host.removeprefix("[").removesuffix("]")
+    if not host or not port.isdecimal() or int(port) > 65535:
+        raise CommandError(f"--listen {listen}: give HOST:PORT, such as 127.0.0.1:8001", status=USAGE)
+    return host, int(port)
+
+
+def run_until_signal(work: Callable[[], Awaitable[None]], *, listen: str = "") -> None:
+    """Run `work` until it ends, or until SIGINT or SIGTERM cancels it.
+
+    Raises CommandError when the address `listen` cannot be had.
+    """
+    try:
+        anyio.run(_with_signals, work)
+    except* OSError as group:
+        raise _refused(group, listen) from group
+
+
+async def _with_signals(work: Callable[[], Awaitable[None]]) -> None:
+    async with anyio.create_task_group() as group:
+        group.start_soon(_watch_signals, group.cancel_scope)
+        await work()
+        group.cancel_scope.cancel()
+
+
+async def _watch_signals(scope: anyio.CancelScope) -> None:
+    with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+        async for _ in signals:
+            scope.cancel()
+            return
+
+
+def _refused(group: BaseExceptionGroup[OSError], listen: str) -> CommandError:
+    error: BaseException = group
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    code = error.errno if isinstance(error, OSError) else None
+    match code:
+        case errno.EADDRINUSE:
+            return CommandError(f"{listen} is in use: stop what listens there, or choose another --listen HOST:PORT")
+        case errno.EACCES:
+            return CommandError(f"{listen} may not be listened on: choose a port above 1023")
+        case errno.EADDRNOTAVAIL:
+            return CommandError(f"{listen} is no address of this machine: choose another --listen HOST:PORT")
+        case _:
+            return CommandError(f"cannot listen on {listen}: {error}")
