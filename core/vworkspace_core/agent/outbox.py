@@ -17,12 +17,12 @@ BATCH: Final = 100
 class Outbox:
     """Events that wait, oldest first. `dropped` counts those lost to a full buffer since it was last drained.
 
-    `narrowed` is how many to send at once while a batch that was refused is searched for its bad event.
+    `suspect` is how many of the oldest were last refused together: one of them at least is bad.
     """
 
     events: tuple[Event, ...] = ()
     dropped: int = 0
-    narrowed: int = BATCH
+    suspect: int = 0
     capacity: int = CAPACITY
 
     def put(self, events: Sequence[Event]) -> "Outbox":
@@ -34,19 +34,20 @@ class Outbox:
         return attrs.evolve(self, events=queued[over:], dropped=self.dropped + over)
 
     def batch(self) -> tuple[Event, ...]:
-        """What to send next; empty when there is nothing, which is never sent."""
-        return self.events[: self.narrowed]
+        """What to send next, half of what is suspect; empty when there is nothing, which is never sent."""
+        return self.events[: (self.suspect + 1) // 2 or BATCH]
 
     def sent(self, batch: Sequence[Event]) -> "Outbox":
         """After `batch` was accepted; its events may have been pushed out by newer ones meanwhile."""
         drained = self._without(batch)
-        return attrs.evolve(drained, narrowed=BATCH, dropped=self.dropped if drained.events else 0)
+        suspect = max(0, self.suspect - len(batch))
+        return attrs.evolve(drained, suspect=suspect, dropped=self.dropped if drained.events else 0)
 
     def refused(self, batch: Sequence[Event]) -> tuple["Outbox", Event | None]:
         """After `batch` was refused as malformed: half of it next, or the one bad event found and dropped."""
         if len(batch) > 1:
-            return attrs.evolve(self, narrowed=(len(batch) + 1) // 2), None
-        return attrs.evolve(self._without(batch), narrowed=BATCH), (batch[0] if batch else None)
+            return attrs.evolve(self, suspect=len(batch)), None
+        return attrs.evolve(self._without(batch), suspect=0), (batch[0] if batch else None)
 
     def _without(self, batch: Sequence[Event]) -> "Outbox":
         gone = {id(event) for event in batch}

@@ -25,7 +25,7 @@ def parse_time(text: str) -> datetime:
 
 def format_time(instant: datetime) -> str:
     """`instant` as the API server writes times: UTC, whole seconds, `Z`."""
-    return instant.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return instant.astimezone(UTC).replace(microsecond=0, tzinfo=None).isoformat() + "Z"
 
 
 def shifted(instant: datetime, by: timedelta) -> datetime:

@@ -173,6 +173,11 @@ class ControlPlaneServer:
         self._listeners.append(listener)
         return lambda: self._listeners.remove(listener)
 
+    @property
+    def waiting(self) -> int:
+        """How many long polls wait at this moment."""
+        return len(self._listeners)
+
     def wake(self) -> None:
         """Let every waiting poll look again."""
         for listener in list(self._listeners):
@@ -189,7 +194,7 @@ def _issued(token: Token) -> dict[str, Any]:
 
 
 def _text(instant: datetime) -> str:
-    return instant.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return instant.astimezone(UTC).replace(microsecond=0, tzinfo=None).isoformat() + "Z"
 
 
 def _refuse_if(problems: list[str]) -> None:

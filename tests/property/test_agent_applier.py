@@ -1,0 +1,214 @@
+"""What a job's turn comes to (REC-6, PULL-3, PULL-4)."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.property.agent_jobs import CLUSTER_ID, NAMESPACE, instance
+from vworkspace_core.agent.applier import (
+    AwaitGone,
+    Intent,
+    Remove,
+    Rotate,
+    Seen,
+    Settle,
+    Turn,
+    Write,
+    Written,
+    applied_generation,
+    plan,
+)
+from vworkspace_core.agent.outcome import EXPIRED, SUCCEEDED, Outcome, Verdict
+from vworkspace_core.agent.scope import ApplyTask, DeleteTask, RotateTask, Scope
+from vworkspace_core.kinds import labels
+from vworkspace_core.known import APPLICATION_INSTANCE
+from vworkspace_core.manifest import ObjectRef
+from vworkspace_core.ports import Tombstone
+
+SCOPE = Scope(CLUSTER_ID)
+REF = ObjectRef(APPLICATION_INSTANCE, NAMESPACE, "nextcloud-myteam")
+GATED = {"metadata": {"name": NAMESPACE, "labels": {"managed-by": "vworkspace"}}}
+UNGATED = {"metadata": {"name": NAMESPACE}}
+OURS = {labels.MANAGED_BY: "control-plane", labels.CLUSTER_ID: CLUSTER_ID}
+KEY = "ApplicationInstance/org-myteam/nextcloud-myteam@5"
+NOOP = Settle(Verdict(Outcome.NOOP))
+
+
+def live(*, uid: str = "u1", key: str = "", generation: str = "", terminating: bool = False, **meta: Any) -> Any:
+    annotations = {labels.IDEMPOTENCY_KEY: key} if key else {}
+    if generation:
+        annotations[labels.LAST_APPLIED_GENERATION] = generation
+    ends = {"deletionTimestamp": "2026-01-01T00:00:00Z"} if terminating else {}
+    return instance(uid=uid, generation=3, labels=OURS, annotations=annotations, **ends, **meta)
+
+
+def apply_turn(**fields: Any) -> Turn:
+    found: dict[str, Any] = {"task": ApplyTask(REF, instance()), "key": KEY, "generation": 5, "expired": False}
+    return Turn(**{**found, **fields})
+
+
+def delete_turn(**fields: Any) -> Turn:
+    return apply_turn(task=DeleteTask(REF), **fields)
+
+
+def seen(found: Any = None, namespace: Any = GATED, **fields: Any) -> Seen:
+    return Seen(found, namespace, **fields)
+
+
+def stone(uid: str = "u1", generation: int = 5) -> Tombstone:
+    return Tombstone(KEY, "succeeded", uid, generation)
+
+
+def superseded(newer: int, own: int = 5) -> Settle:
+    return Settle(Verdict(Outcome.FAILED, f"Superseded: generation {newer} is newer than {own}"))
+
+
+def test_an_absent_object_is_applied_without_a_uid() -> None:
+    chosen = plan(apply_turn(), seen(), SCOPE)
+
+    assert isinstance(chosen, Write)
+    assert chosen.uid == ""
+    assert "uid" not in chosen.manifest["metadata"]
+    assert chosen.manifest["metadata"]["annotations"] == {
+        labels.IDEMPOTENCY_KEY: KEY,
+        labels.LAST_APPLIED_GENERATION: "5",
+    }
+
+
+def test_a_live_object_is_applied_with_its_uid_so_that_a_deleted_one_is_not_resurrected_REC_6() -> None:
+    chosen = plan(apply_turn(), seen(live(uid="u7")), SCOPE)
+
+    assert isinstance(chosen, Write)
+    assert (chosen.uid, chosen.manifest["metadata"]["uid"]) == ("u7", "u7")
+
+
+def test_a_terminating_object_is_waited_for() -> None:
+    assert plan(apply_turn(), seen(live(terminating=True)), SCOPE) == AwaitGone("u1")
+
+
+def test_a_key_without_a_generation_keeps_the_one_on_the_object() -> None:
+    chosen = plan(apply_turn(key="hash", generation=None), seen(live(generation="4")), SCOPE)
+
+    assert isinstance(chosen, Write)
+    assert chosen.manifest["metadata"]["annotations"][labels.LAST_APPLIED_GENERATION] == "4"
+
+
+@pytest.mark.parametrize(
+    ("turn", "found", "chosen"),
+    [
+        (apply_turn(), seen(live(key=KEY)), NOOP),
+        (apply_turn(), seen(live(), tombstone=stone()), NOOP),
+        (apply_turn(), seen(None, tombstone=stone()), NOOP),
+        (apply_turn(expired=True), seen(live(key=KEY)), NOOP),
+        (apply_turn(expired=True), seen(), Settle(EXPIRED)),
+        (apply_turn(expired=True), seen(live(terminating=True)), Settle(EXPIRED)),
+        (delete_turn(expired=True), seen(live()), Settle(EXPIRED)),
+        (delete_turn(expired=True), seen(), Settle(SUCCEEDED)),
+        (apply_turn(), seen(live(generation="6")), superseded(6)),
+        (apply_turn(), seen(None, newest=stone(generation=8)), superseded(8)),
+        (delete_turn(), seen(live(generation="6")), superseded(6)),
+        (delete_turn(), seen(live(generation="5")), Remove("u1", 3)),
+        (delete_turn(), seen(live()), Remove("u1", 3)),
+        (delete_turn(), seen(live(terminating=True)), Remove("u1", 3)),
+        (delete_turn(), seen(), Settle(SUCCEEDED)),
+        (delete_turn(), seen(None, namespace=None), Settle(SUCCEEDED)),
+        (delete_turn(), seen(live(uid="u2"), tombstone=stone("u1")), NOOP),
+        (delete_turn(), seen(None, tombstone=stone("u1")), NOOP),
+        (delete_turn(), seen(live(uid="u1"), tombstone=stone("u1")), Remove("u1", 3)),
+        (apply_turn(task=RotateTask(), generation=None), seen(namespace=None), Rotate()),
+        (apply_turn(task=RotateTask(), generation=None), seen(namespace=None, tombstone=stone("")), NOOP),
+        (apply_turn(task=RotateTask(), generation=None, expired=True), seen(namespace=None), Settle(EXPIRED)),
+    ],
+)
+def test_the_table_before_the_effect(turn: Turn, found: Seen, chosen: Any) -> None:
+    assert plan(turn, found, SCOPE) == chosen
+
+
+@pytest.mark.parametrize(
+    ("turn", "found", "chosen"),
+    [
+        (apply_turn(intent=Intent("u1")), seen(live(key=KEY)), Written(live(key=KEY))),
+        (apply_turn(intent=Intent("")), seen(live(key=KEY)), Written(live(key=KEY))),
+        (apply_turn(intent=Intent(""), expired=True), seen(live(key=KEY)), Written(live(key=KEY))),
+        (delete_turn(intent=Intent("u1")), seen(live(uid="u2")), Settle(SUCCEEDED)),
+        (delete_turn(intent=Intent("u1")), seen(), Settle(SUCCEEDED)),
+        (delete_turn(intent=Intent("u1")), seen(live()), Remove("u1", 3)),
+        (delete_turn(intent=Intent("u1"), expired=True), seen(live()), Settle(EXPIRED)),
+        (apply_turn(intent=Intent("u1")), seen(live(key="other", generation="6")), superseded(6)),
+    ],
+)
+def test_the_table_after_a_crash_or_an_unanswered_write_PULL_4(turn: Turn, found: Seen, chosen: Any) -> None:
+    assert plan(turn, found, SCOPE) == chosen
+
+
+def test_a_delete_that_was_sent_is_waited_for_even_when_it_expired_meanwhile() -> None:
+    found = live(terminating=True)
+
+    assert plan(delete_turn(intent=Intent("u1"), expired=True), seen(found), SCOPE) == Written(found)
+
+
+@pytest.mark.parametrize("found", [None, live(uid="u2")])
+def test_an_object_that_was_deleted_while_we_crashed_is_not_resurrected(found: Any) -> None:
+    chosen = plan(apply_turn(intent=Intent("u1")), seen(found), SCOPE)
+
+    assert isinstance(chosen, Settle)
+    assert chosen.verdict.error.startswith("Deleted: ")
+
+
+@pytest.mark.parametrize("turn", [apply_turn(), delete_turn(), delete_turn(intent=Intent("u1"))])
+def test_where_the_gate_is_closed_nobody_looked_and_nothing_counts_as_gone(turn: Turn) -> None:
+    chosen = plan(turn, seen(None, namespace=UNGATED), SCOPE)
+
+    assert isinstance(chosen, Settle)
+    assert chosen.verdict.error.startswith("NotPermitted: ")
+
+
+@pytest.mark.parametrize(
+    ("text", "generation"),
+    [("5", 5), ("", None), ("-1", None), ("five", None), ("\u0665", None), ("9" * 30, None), (5, None)],
+)
+def test_an_unreadable_generation_on_an_object_is_none(text: Any, generation: int | None) -> None:
+    found = {"metadata": {"annotations": {labels.LAST_APPLIED_GENERATION: text}}}
+
+    assert applied_generation(found) == generation
+
+
+lives = st.none() | st.builds(
+    live,
+    uid=st.sampled_from(["u1", "u2"]),
+    key=st.sampled_from(["", KEY, "other"]),
+    generation=st.sampled_from(["", "4", "5", "6", "x"]),
+    terminating=st.booleans(),
+)
+turns = st.builds(
+    apply_turn,
+    task=st.sampled_from([ApplyTask(REF, instance()), DeleteTask(REF)]),
+    generation=st.none() | st.integers(4, 6),
+    expired=st.booleans(),
+    intent=st.none() | st.sampled_from([Intent(""), Intent("u1")]),
+)
+stones = st.none() | st.builds(stone, st.sampled_from(["u1", "u2"]), st.integers(3, 7))
+
+
+@given(turns, lives, st.sampled_from([GATED, UNGATED, None]), stones, stones)
+def test_no_plan_ever_breaks_the_rules(
+    turn: Turn, found: Any, namespace: Any, tombstone: Tombstone | None, newest: Tombstone | None
+) -> None:
+    chosen = plan(turn, Seen(found, namespace, tombstone, newest), SCOPE)
+
+    if isinstance(chosen, Write | Remove):
+        assert namespace != UNGATED
+        known = [applied_generation(found) or 0, newest.generation if newest else 0]
+        assert turn.generation is None or turn.generation >= max(known), "an older generation never wins"
+        assert not turn.expired
+    if isinstance(chosen, Write):
+        assert namespace == GATED
+        assert not (found and found["metadata"].get("deletionTimestamp"))
+        assert chosen.manifest["metadata"].get("uid", "") == (found["metadata"]["uid"] if found else "")
+        assert tombstone is None or turn.intent is not None, "a key has its effect once"
+        assert set(chosen.manifest["metadata"]) <= {"name", "namespace", "labels", "annotations", "uid"}
+    if isinstance(chosen, Remove):
+        assert found is not None
+        assert chosen.uid == found["metadata"]["uid"]

@@ -1,0 +1,135 @@
+"""Events on their way out: keys, transitions, the bounded buffer (PULL-5, PULL-6)."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from tests.property.agent_jobs import condition, instance, with_status
+from vworkspace_core.agent.conditions import condition_events, event_key, heartbeat, told_by, transitions
+from vworkspace_core.agent.outbox import BATCH, Outbox
+
+NOW = datetime(2026, 1, 1, 0, 5, tzinfo=UTC)
+READY = condition("Ready", "True", "HelmReleaseReady")
+FAILED = condition("Ready", "False", "HelmReleaseFailed", message="password=hunter2")
+LIVE = instance(uid="u1", generation=1)
+
+
+def event(number: int, kind: str = "ConditionTransition") -> dict[str, Any]:
+    return {"kind": kind, "eventKey": str(number), "timestamp": "2026-01-01T00:00:00Z"}
+
+
+def test_the_key_of_PULL_6() -> None:
+    assert event_key(with_status(LIVE, READY), READY) == (
+        "condition/apps.vworkspace.io/v1alpha1/ApplicationInstance/org-myteam/nextcloud-myteam/u1"
+        "/Ready/True/HelmReleaseReady@1/2026-01-01T00:00:00Z"
+    )
+
+
+def test_a_transition_is_told_whole_and_redacted() -> None:
+    before = told_by(with_status(LIVE, READY))
+
+    (told,) = condition_events(before, with_status(LIVE, FAILED), NOW)
+
+    assert told["kind"] == "ConditionTransition"
+    assert told["object"] == {
+        "apiVersion": "apps.vworkspace.io/v1alpha1",
+        "kind": "ApplicationInstance",
+        "namespace": "org-myteam",
+        "name": "nextcloud-myteam",
+        "uid": "u1",
+        "generation": 1,
+    }
+    assert told["condition"]["message"] == "password=***"
+    assert told["previous"] == {"status": "True", "reason": "HelmReleaseReady"}
+    assert told["timestamp"] == "2026-01-01T00:05:00Z"
+
+
+def test_a_change_of_status_or_reason_is_a_transition_and_nothing_else_is() -> None:
+    later = {**READY, "message": "other", "lastTransitionTime": "2026-02-01T00:00:00Z", "observedGeneration": 9}
+    renamed = {**READY, "reason": "Placeholder"}
+
+    assert transitions({"conditions": [READY]}, {"conditions": [later]}) == ()
+    assert transitions({"conditions": [READY]}, {"conditions": [renamed]}) == (renamed,)
+    assert transitions({"conditions": [READY]}, {"conditions": [FAILED]}) == (FAILED,)
+    assert transitions({"conditions": [READY]}, {"conditions": []}) == ()
+    assert transitions(None, {"conditions": [READY]}) == (READY,)
+
+
+def test_at_first_sight_only_what_is_recent_is_told() -> None:
+    live = with_status(LIVE, READY)
+
+    assert len(condition_events(None, live, NOW)) == 1
+    assert condition_events(None, live, NOW + timedelta(hours=1)) == ()
+
+
+def test_the_same_happening_has_the_same_key_whenever_it_is_told() -> None:
+    live = with_status(LIVE, READY)
+
+    first, again = (condition_events(None, live, NOW + timedelta(minutes=shift)) for shift in (0, 4))
+
+    assert [told["eventKey"] for told in first] == [told["eventKey"] for told in again]
+
+
+def test_a_flap_has_another_key() -> None:
+    again = {**READY, "lastTransitionTime": "2026-01-01T00:04:00Z"}
+
+    assert event_key(LIVE, READY) != event_key(LIVE, again)
+
+
+def test_a_heartbeat_replaces_the_one_before_it() -> None:
+    beats = [heartbeat("c1", NOW + timedelta(minutes=minute)) for minute in range(3)]
+    outbox = Outbox().put([event(1)])
+
+    for beat in beats:
+        outbox = outbox.put([beat])
+
+    assert outbox.batch() == (event(1), beats[-1])
+    assert len({beat["eventKey"] for beat in beats}) == 3
+
+
+@given(st.lists(st.integers(0, 30), max_size=60), st.integers(1, 200))
+def test_the_buffer_is_bounded_drops_the_oldest_first_and_counts(sizes: list[int], capacity: int) -> None:
+    outbox, number = Outbox(capacity=capacity), 0
+    for size in sizes:
+        outbox = outbox.put([event(number + at) for at in range(size)])
+        number += size
+
+    kept = [int(found["eventKey"]) for found in outbox.events]
+    assert kept == list(range(max(0, number - capacity), number))
+    assert outbox.dropped == max(0, number - capacity)
+
+
+@given(st.integers(1, 350), st.sets(st.integers(0, 349), max_size=5))
+@example(110, {16, 27})
+def test_a_batch_with_bad_events_is_split_until_only_they_are_dropped(count: int, bad: set[int]) -> None:
+    outbox = Outbox().put([event(at) for at in range(count)])
+    accepted: list[int] = []
+    dropped: list[int] = []
+    requests = 0
+    while batch := outbox.batch():
+        assert len(batch) <= BATCH
+        requests += 1
+        numbers = [int(found["eventKey"]) for found in batch]
+        if bad & set(numbers):
+            outbox, found = outbox.refused(batch)
+            dropped += [int(found["eventKey"])] if found else []
+        else:
+            accepted += numbers
+            outbox = outbox.sent(batch)
+
+    assert accepted == [at for at in range(count) if at not in bad]
+    assert dropped == sorted(bad & set(range(count)))
+    assert requests <= 4 + 9 * len(bad), "the search halves"
+
+
+def test_what_overflows_while_a_batch_is_under_way_is_not_sent_twice() -> None:
+    outbox = Outbox(capacity=3).put([event(at) for at in range(3)])
+    batch = outbox.batch()
+
+    outbox = outbox.put([event(3)]).sent(batch)
+
+    assert [found["eventKey"] for found in outbox.events] == ["3"]
+    assert outbox.dropped == 1
+    assert outbox.sent(outbox.batch()).dropped == 0

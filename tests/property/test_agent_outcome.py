@@ -1,0 +1,134 @@
+"""When an object's status ends a job, row by row (PULL-3)."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.property.agent_jobs import condition, instance, operation, with_status
+from vworkspace_core.agent.outcome import LONGEST_ERROR, Outcome, Verdict, judge, phase_of, summary_of
+
+READY = condition("Ready", "True", "HelmReleaseReady", 2)
+STABLE = condition("Reconciling", "False", "Stable", 2)
+FAILED = condition("Ready", "False", "HelmReleaseFailed", 2, "upgrade failed: timed out")
+DEGRADED = condition("Degraded", "True", "HelmReleaseFailed", 2, "helm")
+RETRYING = condition("Reconciling", "True", "HelmReleaseUpgrading", 2)
+STALLED = condition("Stalled", "True", "RetriesExceeded", 2, "no retries left")
+
+
+def blocked(reason: str, message: str = "why") -> dict[str, Any]:
+    return condition("Blocked", "True", reason, 2, message)
+
+
+def old(found: dict[str, Any]) -> dict[str, Any]:
+    return {**found, "observedGeneration": 1}
+
+
+@pytest.mark.parametrize(
+    ("conditions", "verdict"),
+    [
+        ((), None),
+        ((READY, STABLE), Verdict(Outcome.SUCCEEDED)),
+        ((READY, RETRYING), Verdict(Outcome.SUCCEEDED)),
+        ((condition("Ready", "True", "Placeholder", 3),), Verdict(Outcome.SUCCEEDED)),
+        ((old(READY), RETRYING), None),
+        ((old(READY), old(STALLED)), None),
+        ((condition("Ready", "Unknown", "Reconciling", 2),), None),
+        ((FAILED, DEGRADED, RETRYING), None),
+        ((FAILED, DEGRADED), Verdict(Outcome.FAILED, "HelmReleaseFailed: upgrade failed: timed out")),
+        ((FAILED, DEGRADED, STABLE), Verdict(Outcome.FAILED, "HelmReleaseFailed: upgrade failed: timed out")),
+        ((FAILED, STABLE), None),
+        ((condition("Ready", "False", "ChartUnreachable", 2), STABLE), None),
+        ((FAILED, STALLED, RETRYING), Verdict(Outcome.FAILED, "HelmReleaseFailed: upgrade failed: timed out")),
+        ((STALLED,), Verdict(Outcome.FAILED, "RetriesExceeded: no retries left")),
+        ((old(READY), STALLED), Verdict(Outcome.FAILED, "RetriesExceeded: no retries left")),
+        ((old(READY), blocked("ValidationFailed")), Verdict(Outcome.FAILED, "ValidationFailed: why")),
+        ((blocked("NameTaken"),), Verdict(Outcome.FAILED, "NameTaken: why")),
+        ((blocked("WrongCluster"),), Verdict(Outcome.FAILED, "WrongCluster: why")),
+        ((blocked("NamespaceNotGated"),), Verdict(Outcome.FAILED, "NamespaceNotGated: why")),
+        ((blocked("PolicyDenied"),), Verdict(Outcome.FAILED, "PolicyDenied: why")),
+        ((blocked("MissingDependencies"),), None),
+        ((blocked("AwaitingApproval"),), None),
+        ((old(blocked("NameTaken")),), None),
+        ((blocked("FieldConflict", "kubectl: .spec"),), Verdict(Outcome.CONFLICT, "FieldConflict: kubectl: .spec")),
+    ],
+)  # fmt: skip
+def test_the_table_of_an_ApplicationInstance_PULL_3(conditions: Any, verdict: Verdict | None) -> None:
+    assert judge(with_status(instance(), *conditions, observedGeneration=2), 2) == verdict
+
+
+def test_a_condition_without_a_generation_of_its_own_has_the_status_s() -> None:
+    live = with_status(instance(), condition("Ready", "True", "HelmReleaseReady", None), observedGeneration=2)
+
+    assert judge(live, 2) == Verdict(Outcome.SUCCEEDED)
+    assert judge(live, 3) is None
+
+
+@pytest.mark.parametrize(
+    ("phase", "conditions", "verdict"),
+    [
+        (None, (), None),
+        ("Pending", (), None),
+        ("Running", (), None),
+        ("Rolling", (), None),
+        ("Succeeded", (), Verdict(Outcome.SUCCEEDED)),
+        ("Failed", (condition("Failed", "True", "Timeout", 1, "late"),), Verdict(Outcome.FAILED, "Timeout: late")),
+        ("Failed", (), Verdict(Outcome.FAILED, "EngineFailed")),
+        (
+            "Cancelled",
+            (condition("Cancelled", "True", "UserCancelled", 1),),
+            Verdict(Outcome.FAILED, "Cancelled: UserCancelled"),
+        ),
+    ],
+)
+def test_the_table_of_an_Operation_PULL_3(phase: str | None, conditions: Any, verdict: Verdict | None) -> None:
+    assert judge(with_status(operation(), *conditions, phase=phase), 1) == verdict
+
+
+@pytest.mark.parametrize("status", [None, 5, [], {"conditions": 5}, {"conditions": [5, {"type": 5}, {"status": "x"}]}])
+@pytest.mark.parametrize("manifest", [instance(), operation()])
+def test_a_strange_status_settles_nothing_and_raises_nothing(manifest: Any, status: Any) -> None:
+    live = {**manifest, "status": status}
+
+    assert judge(live, 1) is None
+    assert phase_of(live) == "Pending"
+    assert summary_of(live) == ""
+
+
+def test_an_error_is_redacted_and_cut() -> None:
+    message = f"login failed password=hunter2 {'x' * 3000}"
+
+    error = Verdict.failed("HelmReleaseFailed", message).error
+
+    assert "hunter2" not in error
+    assert error.startswith("HelmReleaseFailed: login failed password=***")
+    assert len(error) == LONGEST_ERROR
+
+
+@given(
+    st.lists(
+        st.builds(
+            condition,
+            st.sampled_from(["Ready", "Reconciling", "Stalled", "Degraded", "Blocked", "Suspended", "Deleting"]),
+            st.sampled_from(["True", "False", "Unknown"]),
+            st.sampled_from(["HelmReleaseReady", "HelmReleaseFailed", "FieldConflict", "ValidationFailed", "Stable"]),
+            st.integers(0, 3) | st.none(),
+        ),
+        unique_by=lambda found: found["type"],
+    ),
+    st.integers(0, 3),
+)
+def test_nothing_settles_a_job_but_a_condition_of_its_generation_or_a_later_one_REC_7(
+    conditions: list[dict[str, Any]], observed: int
+) -> None:
+    live = with_status(instance(), *conditions, observedGeneration=observed)
+
+    verdict = judge(live, 4)
+    succeeded = judge(live, 2) == Verdict(Outcome.SUCCEEDED)
+
+    assert verdict is None
+    assert succeeded == any(
+        (found["type"], found["status"]) == ("Ready", "True") and found.get("observedGeneration", observed) >= 2
+        for found in conditions
+    )
