@@ -42,9 +42,15 @@ class OutcomeKind(StrEnum):
 
     SUCCEED = "succeed"
     FAIL = "fail"
-    """The action ran and failed: Helm stored a failed release, the failure counts against the retries."""
+    """The action ran and failed: Helm stored a failed release, the failure counts against the retries.
+
+    An uninstall fails before it took anything away.
+    """
     HANG = "hang"
-    """Resources never become ready: busy until the action's timeout, then as FAIL."""
+    """Resources never become ready: busy until the action's timeout, then as FAIL.
+
+    An uninstall has taken everything away by then, and fails nevertheless.
+    """
     RENDER_ERROR = "render-error"
     """Templates do not render: nothing is stored, nothing is counted, retried with backoff for ever."""
     VALUES_ERROR = "values-error"
@@ -183,6 +189,7 @@ class ActionAnswer:
 
     error: str
     seconds: float
+    timed_out: bool = False
     stores_release: bool = True
     hooks: tuple[ChartHook, ...] = ()
 

@@ -79,9 +79,10 @@ class Draft:
         meta["finalizers"] = [*(meta.get("finalizers") or ()), FINALIZER]
 
     def remove_finalizer(self) -> None:
-        """Take Flux's finalizer off."""
-        meta = self.object["metadata"]
-        meta["finalizers"] = [item for item in meta.get("finalizers") or () if item != FINALIZER]
+        """Take Flux's finalizer off, if it is on."""
+        if self.has_finalizer:
+            meta = self.object["metadata"]
+            meta["finalizers"] = [item for item in meta["finalizers"] if item != FINALIZER]
 
     def mark(self, type_: str, status: str, reason: str, message: str) -> None:
         """Set a condition for this pass's generation."""

@@ -4,12 +4,14 @@ Every action returns the error that makes the pass be retried at once, or an emp
 Helm stored is no such error, it is counted and dealt with by the next decision of the same pass.
 """
 
+from datetime import datetime
+
 import attrs
 
 from vworkspace_fake.flux.behaviour import Action, ActionAnswer
 from vworkspace_fake.flux.conditions import RELEASED, REMEDIATED, TEST_SUCCESS
 from vworkspace_fake.flux.durations import go_duration
-from vworkspace_fake.flux.effects import Step, StoreReleases, decide
+from vworkspace_fake.flux.effects import Step, decide
 from vworkspace_fake.flux.helm_request import Request, summarize_release
 from vworkspace_fake.flux.helm_spec import remediation_for
 from vworkspace_fake.flux.history import full_name, observe, previous, record, versioned_chart
@@ -53,30 +55,34 @@ def _release(request: Request, action: Action, base: Release | None) -> Step[str
 
 
 def _perform(request: Request, action: Action, outcome: ActionAnswer, base: Release | None) -> Step[None]:
-    draft, spec = request.draft, request.spec
-    releases = prune((yield from request.load()), spec.max_history)
+    releases = yield from request.load()
     newest = last_release(releases)
-    pending = ReleaseStatus.PENDING_INSTALL if action is Action.INSTALL else ReleaseStatus.PENDING_UPGRADE
-    release = Release(
-        name=spec.stored_name,
-        namespace=spec.release_namespace,
-        version=newest.version + 1 if newest else 1,
-        status=pending,
+    release = _pending(request, action, base, newest.version + 1 if newest else 1)
+    release = attrs.evolve(release, hooks=outcome.hooks)
+    kept = prune(releases, request.spec.max_history)
+    yield from request.store_all(replace(kept, release))
+    yield from request.draft.sleep(outcome.seconds)
+    changed = _ended(release, action, outcome, base if base in kept else None)
+    yield from request.store(*changed)
+    _take_inventory(request)
+    request.set_history(record(request.history, *changed, action=action.value, oci_digest=request.chart.oci_digest))
+
+
+def _pending(request: Request, action: Action, base: Release | None, version: int) -> Release:
+    now, install = request.draft.now, action is Action.INSTALL
+    return Release(
+        name=request.spec.stored_name,
+        namespace=request.spec.release_namespace,
+        version=version,
+        status=ReleaseStatus.PENDING_INSTALL if install else ReleaseStatus.PENDING_UPGRADE,
         chart_name=request.chart.name,
         chart_version=request.chart.version,
         config=request.values.inline,
         config_digest=request.values.digest,
-        first_deployed=base.first_deployed if base else draft.now,
-        last_deployed=draft.now,
-        description="Initial install underway" if base is None else "Preparing upgrade",
-        hooks=outcome.hooks,
+        first_deployed=base.first_deployed if base else now,
+        last_deployed=now,
+        description="Initial install underway" if install else "Preparing upgrade",
     )
-    yield StoreReleases(draft.status["storageNamespace"], spec.stored_name, replace(releases, release), draft.ref)
-    yield from draft.sleep(outcome.seconds)
-    changed = _ended(release, action, outcome, base)
-    yield from request.store(*changed)
-    _take_inventory(request)
-    request.set_history(record(request.history, *changed, action=action.value, oci_digest=request.chart.oci_digest))
 
 
 def _ended(release: Release, action: Action, outcome: ActionAnswer, base: Release | None) -> tuple[Release, ...]:
@@ -154,36 +160,49 @@ def _count_failed_test(request: Request) -> None:
 
 def rollback(request: Request) -> Step[str]:
     """Go back to the previous success as a new revision. Success is Remediated=True, and Ready=False."""
-    draft = request.draft
-    target = previous(request.history, ignore_tests=remediation_for(request.spec, Action.UPGRADE).ignore_test_failures)
+    draft, spec = request.draft, request.spec
+    target = previous(request.history, ignore_tests=remediation_for(spec, Action.UPGRADE).ignore_test_failures)
     if target is None:
         raise AssertionError("the decision to roll back checked its target")
-    outcome = yield from decide(Action.ROLLBACK, request.target, request.spec.timeout(Action.ROLLBACK))
+    outcome = yield from decide(Action.ROLLBACK, request.target, spec.timeout(Action.ROLLBACK))
     releases = yield from request.load()
-    current, goal = releases[-1], next(item for item in releases if item.version == target["version"])
-    fresh = attrs.evolve(
+    fresh = _restored(releases, target["version"], draft.now)
+    yield from request.store_all(replace(prune(releases, spec.max_history), fresh))
+    request.set_history(observe(request.history, fresh, ""))
+    yield from draft.sleep(outcome.seconds)
+    changed = _rolled_back(releases, fresh, outcome)
+    yield from request.store(*changed)
+    for item in changed:
+        request.set_history(observe(request.history, item, Action.ROLLBACK.value))
+    _tell_rollback(request, outcome, f"{full_name(target)} with chart {versioned_chart(target)}")
+    summarize_release(draft, spec)
+    return ""
+
+
+def _restored(releases: tuple[Release, ...], version: int, now: datetime) -> Release:
+    current, goal = releases[-1], next(item for item in releases if item.version == version)
+    return attrs.evolve(
         goal,
         version=current.version + 1,
         status=ReleaseStatus.PENDING_ROLLBACK,
         first_deployed=current.first_deployed,
-        last_deployed=draft.now,
-        description=f"Rollback to {goal.version}",
+        last_deployed=now,
+        description=f"Rollback to {version}",
     )
-    yield from request.store(fresh)
-    request.set_history(observe(request.history, fresh, ""))
-    yield from draft.sleep(outcome.seconds)
-    what = f"Helm rollback to previous release {full_name(target)} with chart {versioned_chart(target)}"
-    if not outcome.error:
-        old = [item for item in releases if item.status is ReleaseStatus.DEPLOYED]
-        changed = [item.with_status(ReleaseStatus.SUPERSEDED) for item in old]
-        changed.append(fresh.with_status(ReleaseStatus.DEPLOYED))
-        draft.mark(REMEDIATED, "True", "RollbackSucceeded", f"{what} succeeded")
-    else:
-        changed = [current, fresh.with_status(ReleaseStatus.FAILED, f"Rollback failed: {outcome.error}")]
+
+
+def _rolled_back(releases: tuple[Release, ...], fresh: Release, outcome: ActionAnswer) -> tuple[Release, ...]:
+    if outcome.error:
+        text = f'Release "{fresh.name}" failed: {outcome.error}'
+        return (releases[-1], fresh.with_status(ReleaseStatus.FAILED, text))
+    old = (item for item in releases if item.status is ReleaseStatus.DEPLOYED)
+    return (*(item.with_status(ReleaseStatus.SUPERSEDED) for item in old), fresh.with_status(ReleaseStatus.DEPLOYED))
+
+
+def _tell_rollback(request: Request, outcome: ActionAnswer, what: str) -> None:
+    text = f"Helm rollback to previous release {what}"
+    if outcome.error:
         count_failure(request)
-        draft.mark(REMEDIATED, "False", "RollbackFailed", f"{what} failed: {outcome.error}")
-    yield from request.store(*changed)
-    for item in changed:
-        request.set_history(observe(request.history, item, "rollback"))
-    summarize_release(draft, request.spec)
-    return ""
+        request.draft.mark(REMEDIATED, "False", "RollbackFailed", f"{text} failed: {outcome.error}")
+    else:
+        request.draft.mark(REMEDIATED, "True", "RollbackSucceeded", f"{text} succeeded")

@@ -53,27 +53,28 @@ def uninstall_remediation(request: Request) -> Step[str]:
         draft.mark(REMEDIATED, "False", "UninstallFailed", f"{what} failed: {answer.error}")
     else:
         draft.mark(REMEDIATED, "True", "UninstallSucceeded", f"{what} succeeded")
-    return ""
+    return "" if answer.timed_out else answer.error
 
 
 def _remove(draft: Draft, spec: HelmSpec, releases: tuple[Release, ...], action: str) -> Step[ActionAnswer]:
     newest = releases[-1]
-    namespace = draft.status["storageNamespace"]
     target = Target(newest.namespace, newest.name, newest.chart_name, newest.chart_version.partition("+")[0])
     answer = yield from decide(Action.UNINSTALL, target, spec.timeout(Action.UNINSTALL))
+    if answer.error and not answer.timed_out:
+        yield from draft.sleep(answer.seconds)
+        return answer
+    place = (draft.status["storageNamespace"], newest.name)
     leaving = newest.with_status(ReleaseStatus.UNINSTALLING, "Deletion in progress (or silently failed)", draft.now)
-    yield StoreReleases(namespace, newest.name, replace(releases, leaving), draft.ref)
+    yield StoreReleases(*place, replace(releases, leaving), draft.ref)
     draft.status["history"] = observe(draft.status["history"], leaving, action)
     yield from draft.sleep(answer.seconds)
-    if answer.error:
-        return answer
     left: tuple[Release, ...] = ()
     if spec.keep_history:
         # Only a kept record ever reads `uninstalled`; a purged one was last seen `uninstalling`.
         gone = leaving.with_status(ReleaseStatus.UNINSTALLED, "Uninstallation complete")
         left = replace(releases, gone)
         draft.status["history"] = observe(draft.status["history"], gone, action)
-    yield StoreReleases(namespace, newest.name, left, draft.ref)
+    yield StoreReleases(*place, left, draft.ref)
     return answer
 
 

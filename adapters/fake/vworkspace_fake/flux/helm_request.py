@@ -73,8 +73,11 @@ class Request:
         return (yield from load_releases(self.draft.status["storageNamespace"], self.spec.stored_name))
 
     def store(self, *changed: Release) -> Step[None]:
-        """Write releases to Helm's storage."""
-        releases = replace((yield from self.load()), *changed)
+        """Add or exchange revisions in Helm's storage."""
+        yield from self.store_all(replace((yield from self.load()), *changed))
+
+    def store_all(self, releases: tuple[Release, ...]) -> Step[None]:
+        """Replace Helm's storage of this release."""
         yield StoreReleases(self.draft.status["storageNamespace"], self.spec.stored_name, releases, self.draft.ref)
 
 

@@ -4,9 +4,9 @@ asyncio is imported only when `run` is called: simulations under a virtual clock
 `vworkspace_fake.flux.simulator` without any event loop.
 """
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from vworkspace_core.errors import Expired, KindMissing, OperatorError
+from vworkspace_core.errors import Expired, OperatorError
 from vworkspace_core.manifest import Kind, ref_of
 from vworkspace_core.ports import Clock, KubeApi, WatchEventType
 from vworkspace_fake.flux.simulator import FluxSimulator
@@ -46,7 +46,7 @@ async def _rest(clock: Clock, flux: FluxSimulator, changed: "asyncio.Event") -> 
     import asyncio
 
     due = flux.next_wake_up()
-    waits = {asyncio.ensure_future(changed.wait())}
+    waits: set[asyncio.Future[Any]] = {asyncio.ensure_future(changed.wait())}
     if due is not None:
         seconds = max(0.0, (due - clock.now()).total_seconds())
         waits.add(asyncio.ensure_future(clock.sleep(seconds)))
@@ -65,8 +65,9 @@ async def _observe(api: KubeApi, clock: Clock, flux: FluxSimulator, kind: Kind, 
             await _watch(api, clock, flux, kind, version, changed)
         except Expired:
             continue
-        except (KindMissing, OperatorError):
-            await clock.sleep(_RELIST_SECONDS)
+        except OperatorError:
+            pass  # away, or the kind is not served yet
+        await clock.sleep(_RELIST_SECONDS)
 
 
 async def _list(api: KubeApi, clock: Clock, flux: FluxSimulator, kind: Kind, changed: "asyncio.Event") -> str:

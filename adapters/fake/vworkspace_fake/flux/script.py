@@ -25,6 +25,7 @@ from vworkspace_fake.flux.versions import chart_version_of_tag, sha256_of
 __all__ = ["Script"]
 
 _STORED_NOTHING: Final = (OutcomeKind.RENDER_ERROR, OutcomeKind.VALUES_ERROR)
+_TIMED_OUT: Final = "context deadline exceeded"
 _LATEST: Final = ("*", "latest", "")
 _DEFAULT_VERSION: Final = "0.1.0"
 
@@ -47,9 +48,13 @@ class Script:
         outcome = self._outcome(action, target)
         seconds = outcome.seconds if outcome.seconds is not None else self.behaviour.seconds_for(action)
         if outcome.kind is OutcomeKind.HANG or seconds > timeout:
-            return ActionAnswer(outcome.message or "context deadline exceeded", timeout)
-        hooks = tuple(self.behaviour.hooks.get(target.chart, ()))
-        return ActionAnswer(_error(outcome, target), seconds, outcome.kind not in _STORED_NOTHING, hooks)
+            return ActionAnswer(outcome.message or _TIMED_OUT, timeout, timed_out=True)
+        return ActionAnswer(
+            _error(outcome, target),
+            seconds,
+            stores_release=outcome.kind not in _STORED_NOTHING,
+            hooks=tuple(self.behaviour.hooks.get(target.chart, ())),
+        )
 
     def _outcome(self, action: Action, target: Target) -> Outcome:
         for rule in self.behaviour.release_rules:
@@ -120,7 +125,7 @@ def _unused(used: int, times: int | None) -> bool:
 _DEFAULT_ERRORS: Final[dict[OutcomeKind, Callable[[Target], str]]] = {
     OutcomeKind.SUCCEED: lambda _: "",
     OutcomeKind.FAIL: lambda target: f"Deployment/{target.namespace}/{target.release}: progress deadline exceeded",
-    OutcomeKind.HANG: lambda _: "context deadline exceeded",
+    OutcomeKind.HANG: lambda _: _TIMED_OUT,
     OutcomeKind.RENDER_ERROR: lambda target: f"execution error at ({target.chart}/templates/deployment.yaml:1:4): bad",
     OutcomeKind.VALUES_ERROR: lambda target: (
         f"values don't meet the specifications of the schema(s) in the following chart(s):\n{target.chart}:\n"

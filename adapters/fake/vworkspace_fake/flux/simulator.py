@@ -96,6 +96,11 @@ class FluxSimulator:
         """Observe and do everything that is due at `now`. Only for an API that never suspends."""
         _complete(self.advance(now))
 
+    def next_work(self) -> datetime | None:
+        """When something other than a regular interval is due next: an action's end, a retry, a wait."""
+        waits = (self._due[ref] for ref in self._urgent if ref in self._due)
+        return min((*(item.until for item in self._passes.values()), *waits), default=None)
+
     def run_until_quiet(self, now: datetime, *, horizon: float = 86_400.0) -> datetime:
         """Let time pass until no work, retry or wait is left but the regular intervals; the time then.
 
@@ -103,10 +108,7 @@ class FluxSimulator:
         """
         limit = now + timedelta(seconds=horizon)
         self.tick(now)
-        while self._urgent or self._passes:
-            following = min(
-                (*(item.until for item in self._passes.values()), *(self._due[ref] for ref in self._urgent))
-            )
+        while (following := self.next_work()) is not None:
             now = max(now, following)
             if now > limit:
                 raise TimeoutError(f"the simulated Flux was still busy after {horizon} seconds")
@@ -181,13 +183,15 @@ class FluxSimulator:
         """Begin and continue the passes that are due at `now`; whether there were any."""
         due = sorted(ref for ref, when in self._due.items() if when <= now)
         for ref in due:
-            del self._due[ref]
-            self._urgent.discard(ref)
-            await self._begin(ref, now)
+            # Under an event loop the object can go while others are worked on.
+            if self._due.pop(ref, None) is not None:
+                self._urgent.discard(ref)
+                await self._begin(ref, now)
         busy = sorted(ref for ref, item in self._passes.items() if item.until <= now)
         for ref in busy:
-            item = self._passes[ref]
-            await self._continue(ref, item, item.until, item.until)
+            item = self._passes.get(ref)
+            if item is not None:
+                await self._continue(ref, item, item.until, item.until)
         return bool(due or busy)
 
     async def _begin(self, ref: ObjectRef, now: datetime) -> None:
@@ -231,7 +235,8 @@ class FluxSimulator:
         except OperatorError as error:
             item.step.close()
             verdict = Failed(error.message)
-        del self._passes[ref]
+        if self._passes.pop(ref, None) is not item:
+            return
         self._settle(ref, verdict, now)
         if item.again:
             self._due[ref] = now

@@ -1,0 +1,147 @@
+"""Short forms for structural schemas, and the parts that all of Flux's CRDs share."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, TypeAlias
+
+__all__ = [
+    "ANYTHING",
+    "ARTIFACT",
+    "BOOLEAN",
+    "CONDITIONS",
+    "COUNT",
+    "DATE_TIME",
+    "DURATION",
+    "INTEGER",
+    "REFERENCE",
+    "SHORT_DURATION",
+    "STRING",
+    "STRINGS",
+    "TEXT_MAP",
+    "Schema",
+    "crd",
+    "enum",
+    "items",
+    "record",
+    "string",
+]
+
+Schema: TypeAlias = dict[str, Any]
+
+
+def string(**rules: Any) -> Schema:
+    """A string with the given rules (`minLength`, `pattern`, …)."""
+    return {"type": "string", **rules}
+
+
+def enum(*values: str, **rules: Any) -> Schema:
+    """A string out of a closed set."""
+    return {"type": "string", "enum": list(values), **rules}
+
+
+def items(schema: Schema) -> Schema:
+    """A list of such values."""
+    return {"type": "array", "items": schema}
+
+
+def record(properties: Mapping[str, Schema], required: Sequence[str] = (), **rules: Any) -> Schema:
+    """An object with these fields and no others."""
+    schema: Schema = {"type": "object", "properties": dict(properties)}
+    if required:
+        schema["required"] = sorted(required)
+    return {**schema, **rules}
+
+
+STRING: Final = string()
+BOOLEAN: Final[Schema] = {"type": "boolean"}
+INTEGER: Final[Schema] = {"type": "integer"}
+COUNT: Final[Schema] = {"type": "integer", "format": "int64"}
+DATE_TIME: Final = string(format="date-time")
+DURATION: Final = string(pattern=r"^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$")
+SHORT_DURATION: Final = string(pattern=r"^([0-9]+(\.[0-9]+)?(ms|s|m))+$")
+STRINGS: Final = items(STRING)
+TEXT_MAP: Final[Schema] = {"type": "object", "additionalProperties": STRING}
+ANYTHING: Final[Schema] = {"x-kubernetes-preserve-unknown-fields": True}
+REFERENCE: Final = record({"name": STRING}, ("name",))
+
+CONDITIONS: Final = items(
+    record(
+        {
+            "type": string(
+                maxLength=316,
+                pattern=r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?"
+                r"(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])$",
+            ),
+            "status": enum("True", "False", "Unknown"),
+            "reason": string(minLength=1, maxLength=1024, pattern=r"^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$"),
+            "message": string(maxLength=32768),
+            "lastTransitionTime": DATE_TIME,
+            "observedGeneration": {**COUNT, "minimum": 0},
+        },
+        ("type", "status", "reason", "message", "lastTransitionTime"),
+    )
+)
+
+ARTIFACT: Final = record(
+    {
+        "digest": string(pattern=r"^[a-z0-9]+(?:[.+_-][a-z0-9]+)*:[a-zA-Z0-9=_-]+$"),
+        "lastUpdateTime": DATE_TIME,
+        "metadata": TEXT_MAP,
+        "path": STRING,
+        "revision": STRING,
+        "size": COUNT,
+        "url": STRING,
+    },
+    ("digest", "lastUpdateTime", "path", "revision", "url"),
+)
+
+
+def crd(
+    group: str,
+    version: str,
+    kind: str,
+    plural: str,
+    *,
+    short_name: str,
+    spec: Schema,
+    status: Schema,
+    columns: Sequence[tuple[str, str, str]],
+) -> dict[str, Any]:
+    """A CustomResourceDefinition with a status subresource and Flux's default status. Columns: name, type, path."""
+    schema = record(
+        {
+            "apiVersion": STRING,
+            "kind": STRING,
+            "metadata": {"type": "object"},
+            "spec": spec,
+            "status": {**status, "default": {"observedGeneration": -1}},
+        }
+    )
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{plural}.{group}"},
+        "spec": {
+            "group": group,
+            "names": {
+                "kind": kind,
+                "listKind": f"{kind}List",
+                "plural": plural,
+                "singular": kind.lower(),
+                "shortNames": [short_name],
+                "categories": ["all", "fluxcd"],
+            },
+            "scope": "Namespaced",
+            "versions": [
+                {
+                    "name": version,
+                    "served": True,
+                    "storage": True,
+                    "subresources": {"status": {}},
+                    "additionalPrinterColumns": [
+                        {"name": name, "type": type_, "jsonPath": path} for name, type_, path in columns
+                    ],
+                    "schema": {"openAPIV3Schema": schema},
+                }
+            ],
+        },
+    }
