@@ -4,7 +4,6 @@ The machine decides; this class owns its state, hands effects to whoever perform
 came of them. Nothing here ends the loop but cancellation.
 """
 
-import random
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
@@ -36,7 +35,7 @@ log = structlog.get_logger("vworkspace.agent")
 class Agent:
     """One agent of one cluster. Run it on the leader only (PULL-4).
 
-    `choose` gives the jitter. `reread` reads the credential again and tells whether it changed; `rotate` gets
+    `random` gives the jitter, in [0, 1). `reread` reads the credential again and tells whether it changed; `rotate` gets
     and keeps a new one; `objects` lists the owned objects as the informers have them. Each is optional.
     """
 
@@ -48,7 +47,7 @@ class Agent:
         store: JobStore,
         clock: Clock,
         scope: Scope,
-        choose: random.Random,
+        random: Callable[[], float],
         settings: AgentSettings | None = None,
         reread: Callable[[], Awaitable[bool]] | None = None,
         rotate: Rotate | None = None,
@@ -57,15 +56,15 @@ class Agent:
         self._control = control
         self._store = store
         self._clock = clock
-        self._choose = choose
+        self._random = random
         self._settings = settings or AgentSettings()
         self._state = AgentState(scope, self._settings.grace)
         self._connection = Connection(clock, reread)
         self._connection.on_recovery = self.hurry
         self._performer = Performer(kube, store, rotate)
-        self._urgent = Lane("acks and results", self._connection, clock, choose, width=4)
-        self._statuses = Lane("statuses", self._connection, clock, choose, width=1)
-        self._telling = Telling(control, self._connection, clock, choose, self._settings, objects)
+        self._urgent = Lane("acks and results", self._connection, clock, random, width=4)
+        self._statuses = Lane("statuses", self._connection, clock, random, width=1)
+        self._telling = Telling(control, self._connection, clock, random, self._settings, objects)
         self._limit = anyio.CapacityLimiter(self._settings.parallel)
         self._tasks: TaskGroup | None = None
         self._news = anyio.Event()
@@ -119,7 +118,7 @@ class Agent:
                 records = await self._store.load()
             except OperatorError as error:
                 log.warning("the open jobs cannot be read yet", error=error.message)
-                pace, delay = pace.failed(error, self._choose.random())
+                pace, delay = pace.failed(error, self._random())
                 await self._clock.sleep(delay)
             else:
                 break
@@ -135,7 +134,7 @@ class Agent:
             try:
                 fetched = await self._connection.call(lambda: self._control.fetch(cluster_id, wait))
             except OperatorError as error:
-                pace, delay = pace.failed(error, self._choose.random())
+                pace, delay = pace.failed(error, self._random())
                 await self._wait_out(delay)
                 continue
             pace = pace.succeeded()

@@ -3,7 +3,6 @@
 Acks and results have one lane, statuses another. A delivery under a key that is waiting already replaces it.
 """
 
-import random
 from collections.abc import Awaitable, Callable
 
 import anyio
@@ -44,11 +43,11 @@ class _Waiting:
 class Lane:
     """Owner of the deliveries of one kind. At most `width` at a time, one while the last try failed."""
 
-    def __init__(self, name: str, connection: Connection, clock: Clock, choose: random.Random, *, width: int) -> None:
+    def __init__(self, name: str, connection: Connection, clock: Clock, random: Callable[[], float], *, width: int) -> None:
         self._name = name
         self._connection = connection
         self._clock = clock
-        self._choose = choose
+        self._random = random
         self._width = width
         self._waiting: dict[str, _Waiting] = {}
         self._flying: set[str] = set()
@@ -134,7 +133,7 @@ class Lane:
 
     def _failed(self, waiting: _Waiting, error: OperatorError) -> None:
         now = self._clock.monotonic()
-        waiting.pace, own = waiting.pace.failed(error, self._choose.random())
+        waiting.pace, own = waiting.pace.failed(error, self._random())
         waiting.not_before = now + own
         # A newer delivery under the key has come meanwhile: this one has had its day.
         self._waiting.setdefault(waiting.delivery.key, waiting)
@@ -144,7 +143,7 @@ class Lane:
             return
         if self._pace.failures == 0:
             log.warning("deliveries to the control plane fail; they wait", lane=self._name, error=error.message)
-        self._pace, delay = self._pace.failed(error, self._choose.random())
+        self._pace, delay = self._pace.failed(error, self._random())
         self._not_before = now + delay
 
     def _wake(self) -> None:

@@ -1,6 +1,5 @@
 """The events lane: what belongs to no open job, batched, in order, bounded (PULL-5, PULL-6)."""
 
-import random
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -32,14 +31,14 @@ class Telling:
         control: ControlPlane,
         connection: Connection,
         clock: Clock,
-        choose: random.Random,
+        random: Callable[[], float],
         settings: AgentSettings,
         objects: Callable[[], Iterable[Manifest]],
     ) -> None:
         self._control = control
         self._connection = connection
         self._clock = clock
-        self._choose = choose
+        self._random = random
         self._settings = settings
         self._objects = objects
         self._told: dict[ObjectRef, tuple[str, Told]] = {}
@@ -86,7 +85,7 @@ class Telling:
             except Invalid as error:
                 self._refused(batch, error)
             except OperatorError as error:
-                pace, delay = pace.failed(error, self._choose.random())
+                pace, delay = pace.failed(error, self._random())
                 await self._wait(delay)
             else:
                 pace = pace.succeeded()

@@ -1,0 +1,69 @@
+"""Questions asked of what the spectator saw."""
+
+from collections.abc import Callable
+from typing import Any
+
+from vworkspace_app.demo.spectator import Sighting
+from vworkspace_core.kinds.labels import FIELD_MANAGER
+from vworkspace_core.known import APPLICATION_INSTANCE, EVENT
+from vworkspace_core.manifest import Kind, Manifest, dig
+from vworkspace_core.ports import WatchEventType
+
+__all__ = ["appeared", "condition", "conditions", "event", "gone", "has_condition", "spec_of"]
+
+Wanted = Callable[[Sighting], bool]
+
+
+def condition(manifest: Manifest, kind: str) -> dict[str, Any]:
+    """The condition of that type; empty when there is none."""
+    found = dig(manifest, "status", "conditions") or ()
+    return next((dict(one) for one in found if one.get("type") == kind), {})
+
+
+def conditions(manifest: Manifest) -> dict[str, str]:
+    """`status/reason` by condition type: what is shown of a status."""
+    return {one["type"]: f"{one['status']}/{one['reason']}" for one in dig(manifest, "status", "conditions") or ()}
+
+
+def appeared(kind: Kind, name: str) -> Wanted:
+    """An object of ours was created."""
+
+    def wanted(sighting: Sighting) -> bool:
+        managers = {entry.get("manager") for entry in dig(sighting.object, "metadata", "managedFields") or ()}
+        found = sighting.kind == kind and sighting.type is WatchEventType.ADDED and FIELD_MANAGER in managers
+        return found and dig(sighting.object, "metadata", "name") == name
+
+    return wanted
+
+
+def gone(kind: Kind, name: str) -> Wanted:
+    """An object is gone."""
+    return lambda sighting: (
+        sighting.kind == kind
+        and sighting.type is WatchEventType.DELETED
+        and dig(sighting.object, "metadata", "name") == name
+    )
+
+
+def has_condition(kind: str, status: str, reason: str) -> Wanted:
+    """The instance has that condition, decided from its present generation."""
+
+    def wanted(sighting: Sighting) -> bool:
+        if sighting.kind != APPLICATION_INSTANCE:
+            return False
+        found = condition(sighting.object, kind)
+        if dig(sighting.object, "status", "observedGeneration") != dig(sighting.object, "metadata", "generation"):
+            return False
+        return (found.get("status"), found.get("reason")) == (status, reason)
+
+    return wanted
+
+
+def event(reason: str) -> Wanted:
+    """A Kubernetes Event of the operator with that reason."""
+    return lambda sighting: sighting.kind == EVENT and sighting.object.get("reason") == reason
+
+
+def spec_of(manifest: Manifest) -> dict[str, Any]:
+    """What is worth showing of a downstream object."""
+    return {"kind": manifest["kind"], "name": dig(manifest, "metadata", "name"), "spec": manifest.get("spec")}

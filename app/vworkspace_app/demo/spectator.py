@@ -1,0 +1,78 @@
+"""Watches the demo's cluster from outside, over HTTP, and remembers when what was seen."""
+
+import time
+from collections.abc import Callable
+
+import anyio
+import attrs
+
+from vworkspace_core.errors import Expired, Unavailable
+from vworkspace_core.known import APPLICATION_INSTANCE, EVENT, HELM_RELEASE, OCI_REPOSITORY
+from vworkspace_core.manifest import Kind, Manifest
+from vworkspace_core.ports import KubeApi, WatchEventType
+
+__all__ = ["Sighting", "Spectator", "TooSlow"]
+
+WATCHED = (APPLICATION_INSTANCE, OCI_REPOSITORY, HELM_RELEASE, EVENT)
+
+
+class TooSlow(Exception):
+    """What was waited for did not come in time."""
+
+
+@attrs.frozen
+class Sighting:
+    """One change of one object; `at` is seconds on the demo's clock."""
+
+    at: float
+    kind: Kind
+    type: WatchEventType
+    object: Manifest
+
+
+class Spectator:
+    """Keeps every change of the kinds that matter, in the order they arrived."""
+
+    def __init__(self, api: KubeApi, started: float) -> None:
+        self._api = api
+        self._started = started
+        self._changed = anyio.Event()
+        self.sightings: list[Sighting] = []
+
+    def elapsed(self) -> float:
+        """Seconds since the demo started."""
+        return time.monotonic() - self._started
+
+    async def run(self) -> None:
+        """Watch until cancelled."""
+        async with anyio.create_task_group() as group:
+            for kind in WATCHED:
+                group.start_soon(self._watch, kind)
+
+    async def _watch(self, kind: Kind) -> None:
+        while True:
+            try:
+                async for event in self._api.watch(kind):
+                    if event.type is not WatchEventType.BOOKMARK:
+                        self._saw(Sighting(self.elapsed(), kind, event.type, event.object))
+            except (Unavailable, Expired):
+                await anyio.sleep(0.05)
+
+    def _saw(self, sighting: Sighting) -> None:
+        self.sightings.append(sighting)
+        self._changed.set()
+
+    async def until(
+        self, wanted: Callable[[Sighting], bool], what: str, *, since: int = 0, seconds: float = 20.0
+    ) -> Sighting:
+        """The first sighting from index `since` on that is `wanted`. Raises TooSlow naming `what`."""
+        with anyio.move_on_after(seconds):
+            position = since
+            while True:
+                while position < len(self.sightings):
+                    if wanted(self.sightings[position]):
+                        return self.sightings[position]
+                    position += 1
+                self._changed = anyio.Event()
+                await self._changed.wait()
+        raise TooSlow(f"{what}: not seen within {seconds:g} seconds")

@@ -1,0 +1,298 @@
+"""The story of the demo, act by act. Everything that is shown is also checked (PULL-2, PULL-3, REC-8, REC-10)."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import anyio
+import attrs
+
+from vworkspace_app.demo.sightings import (
+    appeared,
+    condition,
+    conditions,
+    event,
+    gone,
+    has_condition,
+    spec_of,
+)
+from vworkspace_app.demo.spectator import Sighting, TooSlow
+from vworkspace_app.demo.stage import Stage
+from vworkspace_app.demo.world import CLUSTER, NAMESPACE_NAME, World
+from vworkspace_core.known import APPLICATION_INSTANCE, HELM_RELEASE, OCI_REPOSITORY
+from vworkspace_core.manifest import Manifest, ObjectRef, dig
+from vworkspace_core.ports import PatchType
+from vworkspace_fake.controlplane.jobs import JobEntry
+from vworkspace_fake.flux import Action, FluxBehaviour, Outcome, OutcomeKind, ReleaseRule
+
+__all__ = ["QUICK", "tell"]
+
+NAME = "nextcloud-myteam"
+INSTANCE = ObjectRef(APPLICATION_INSTANCE, NAMESPACE_NAME, NAME)
+RELEASE = ObjectRef(HELM_RELEASE, NAMESPACE_NAME, NAME)
+FIRST, BROKEN, MENDED = "6.6.0", "6.7.0", "6.7.1"
+FAILURE = "post-upgrade hooks failed: job nextcloud-upgrade: BackoffLimitExceeded"
+QUICK = FluxBehaviour(
+    source_fetch_seconds=0.15,
+    install_seconds=0.5,
+    upgrade_seconds=0.4,
+    rollback_seconds=0.2,
+    uninstall_seconds=0.2,
+    release_rules=(ReleaseRule(Outcome(OutcomeKind.FAIL, FAILURE), action=Action.UPGRADE, version=BROKEN),),
+)
+"""A Flux that takes fractions of a second, and for which one version does not upgrade."""
+
+
+def manifest(version: str) -> dict[str, Any]:
+    """The ApplicationInstance of PULL-2, as Odoo sends it."""
+    return {
+        "apiVersion": APPLICATION_INSTANCE.api_version,
+        "kind": APPLICATION_INSTANCE.kind,
+        "metadata": {
+            "name": NAME,
+            "namespace": NAMESPACE_NAME,
+            "labels": {"app.vworkspace.io/managed-by": "control-plane", "app.vworkspace.io/cluster-id": CLUSTER},
+        },
+        "spec": {
+            "appRef": {"catalogId": "nextcloud"},
+            "chart": {
+                "sourceType": "oci",
+                "url": "oci://registry.example.com/charts",
+                "name": "nextcloud",
+                "version": version,
+            },
+            "release": {"name": NAME, "namespace": NAMESPACE_NAME},
+            "values": {"source": "inline", "inline": {"replicaCount": 1, "nextcloud": {"host": "cloud.example.com"}}},
+            "integrations": {"ingress": {"enabled": True, "host": "cloud.example.com"}},
+        },
+    }
+
+
+@attrs.define
+class Teller:
+    """Tells one story on one stage about one world."""
+
+    world: World
+    stage: Stage
+
+    # --- small things ----------------------------------------------------------------------------------------------
+
+    def enqueue(self, version: str, generation: int, job_id: str) -> JobEntry:
+        """Odoo's side: offer the intent."""
+        return self.world.control.enqueue(
+            CLUSTER,
+            kind="apply",
+            payload=manifest(version),
+            idempotency_key=f"ApplicationInstance/{NAMESPACE_NAME}/{NAME}@{generation}",
+            job_id=job_id,
+        )
+
+    async def result(self, job: JobEntry, seconds: float = 20.0) -> Mapping[str, Any]:
+        """The job's result, once it is there."""
+        with self.stage.waiting(f"waiting for the result of {job.id}"):
+            await self._until(lambda: job.result is not None, f"a result of {job.id}", seconds)
+        found: Mapping[str, Any] = job.result
+        return found
+
+    async def _until(self, holds: Any, what: str, seconds: float = 20.0) -> None:
+        with anyio.move_on_after(seconds):
+            while not holds():
+                await anyio.sleep(0.002)
+            return
+        raise TooSlow(f"{what}: not within {seconds:g} seconds")
+
+    async def see(self, wanted: Any, what: str, since: int = 0) -> Sighting:
+        """A sighting, with a spinner meanwhile."""
+        with self.stage.waiting(what):
+            return await self.world.spectator.until(wanted, what, since=since)
+
+    @property
+    def now(self) -> float:
+        """Seconds since the demo started."""
+        return self.world.spectator.elapsed()
+
+    @property
+    def mark(self) -> int:
+        """Where in the sightings we are."""
+        return len(self.world.spectator.sightings)
+
+    async def live(self, ref: ObjectRef) -> Manifest:
+        """An object as it stands."""
+        return await self.world.admin.get(ref)
+
+    # --- the acts --------------------------------------------------------------------------------------------------
+
+    async def eight_steps(self) -> None:
+        """PULL-2: an intent becomes a running release."""
+        stage = self.stage
+        stage.act(
+            "An intent becomes a running release", f'Odoo asks {CLUSTER} to ensure "{NAME}", chart nextcloud {FIRST}'
+        )
+        await self._until(lambda: self.world.control.waiting > 0, "a long poll")
+        stage.step(1, self.now, f"the agent's long poll is open: GET jobs?cluster={CLUSTER}&wait=30")
+        asked = self.now
+        job = self.enqueue(FIRST, 7, "job-1")
+        await self._until(lambda: job.offers > 0, "the offer")
+        stage.step(2, self.now, "the job comes", {"job": job.raw})
+        await self._until(lambda: job.acked_at is not None, "the ack")
+        stage.step(3, self.now, f"acknowledged: POST jobs/{job.id}/ack, before anything is applied")
+        created = await self.see(appeared(APPLICATION_INSTANCE, NAME), "the instance")
+        stage.step(4, created.at, "server-side apply of the ApplicationInstance", _meta(created.object))
+        source = await self.see(appeared(OCI_REPOSITORY, NAME), "the OCIRepository")
+        release = await self.see(appeared(HELM_RELEASE, NAME), "the HelmRelease")
+        stage.step(5, source.at, "reconcile: the OCIRepository", spec_of(source.object))
+        stage.step(5, release.at, "reconcile: the HelmRelease", spec_of(release.object))
+        installing = await self.see(has_condition("Reconciling", "True", "HelmReleaseInstalling"), "Reconciling=True")
+        stage.step(6, installing.at, "status: Reconciling", {"conditions": conditions(installing.object)})
+        ready = await self.see(has_condition("Ready", "True", "HelmReleaseReady"), "Ready=True")
+        stage.step(7, ready.at, "Flux confirmed it: Ready", {"conditions": conditions(ready.object)})
+        told = await self.see(event("ReleaseReady"), "the Event ReleaseReady")
+        stage.step(7, told.at, f"Kubernetes Event {told.object['reason']}: {told.object['note']}")
+        result = await self.result(job)
+        stage.step(8, self.now, "result posted", {"result": dict(result)})
+        self._check_eight_steps(job, created.object, release.object, ready.object, result)
+        stage.say(f"            from enqueue to result: {(self.now - asked) * 1000:.0f} ms")
+
+    def _check_eight_steps(
+        self, job: JobEntry, created: Manifest, release: Manifest, ready: Manifest, result: Mapping[str, Any]
+    ) -> None:
+        check = self.stage.check
+        check("the ack came before the apply", wanted=True, found=_is_before(job, created))
+        check("the chart goes by chartRef", wanted="OCIRepository", found=dig(release, "spec", "chartRef", "kind"))
+        found = conditions(ready)
+        check("Ready=True/HelmReleaseReady", wanted="True/HelmReleaseReady", found=found.get("Ready"))
+        check("Reconciling=False/Stable", wanted="False/Stable", found=found.get("Reconciling"))
+        check("the outcome is succeeded", wanted="succeeded", found=result.get("outcome"))
+        applied = {
+            "apiVersion": APPLICATION_INSTANCE.api_version,
+            "kind": APPLICATION_INSTANCE.kind,
+            "namespace": NAMESPACE_NAME,
+            "name": NAME,
+            "uid": dig(created, "metadata", "uid"),
+            "generation": 1,
+        }
+        check("appliedRef names what was applied", wanted=applied, found=result.get("appliedRef"))
+
+    async def failing_upgrade(self) -> None:
+        """Flux reports UpgradeFailed: the job fails with the underlying message."""
+        stage, since = self.stage, self.mark
+        stage.act("An upgrade fails", f"chart {BROKEN}: its upgrade job does not get through")
+        job = self.enqueue(BROKEN, 8, "job-2")
+        seen = await self.see(has_condition("Degraded", "True", "HelmReleaseFailed"), "Degraded=True", since)
+        stage.step("·", seen.at, "status", {"conditions": conditions(seen.object)})
+        result = await self.result(job)
+        stage.step("·", self.now, "result posted", {"result": dict(result)})
+        stage.check("the outcome is failed", wanted="failed", found=result.get("outcome"))
+        stage.check("it tells the underlying message", wanted=True, found=FAILURE in str(result.get("error")))
+        stage.check(
+            "Flux went back to what worked", wanted=[FIRST], found=[load.version for load in self.world.flux.workloads]
+        )
+
+    async def recovery(self) -> None:
+        """A mended version: the recovery flows as a ConditionTransition event."""
+        stage, since = self.stage, self.mark
+        stage.act("It recovers", f"chart {MENDED}")
+        job = self.enqueue(MENDED, 9, "job-3")
+        seen = await self.see(has_condition("Ready", "True", "HelmReleaseReady"), "Ready=True", since)
+        stage.step("·", seen.at, "status", {"conditions": conditions(seen.object)})
+        stage.check("the outcome is succeeded", wanted="succeeded", found=(await self.result(job)).get("outcome"))
+        wanted = "/Degraded/False/Recovered@"
+        await self._until(lambda: self._transition(wanted) is not None, "the ConditionTransition event")
+        told = self._transition(wanted)
+        stage.step("·", self.now, "event posted to the control plane", told)
+        stage.check("the event is a ConditionTransition", wanted="ConditionTransition", found=(told or {}).get("kind"))
+        wanted_generation = dig(seen.object, "metadata", "generation")
+        early = [
+            conditions(sighting.object).get("Ready")
+            for sighting in self.world.spectator.sightings[since:]
+            if sighting.kind == APPLICATION_INSTANCE
+            and dig(sighting.object, "status", "observedGeneration") == wanted_generation
+            and condition(sighting.object, "Ready").get("reason") in ("HelmReleaseFailed", "RolledBack")
+        ]
+        stage.check("no failure of the old attempt shows meanwhile", wanted=[], found=early)
+
+    def _transition(self, part: str) -> Mapping[str, Any] | None:
+        posted = self.world.control.events_of(CLUSTER)
+        return next((one for one in posted if part in str(one.get("eventKey"))), None)
+
+    async def replay(self) -> None:
+        """The same key again: nothing happens, and the outcome says so."""
+        stage = self.stage
+        stage.act("A replay", "the key of the last job again, under another job id")
+        before = await self.live(INSTANCE)
+        result = await self.result(self.enqueue(MENDED, 9, "job-4"))
+        stage.step("·", self.now, "result posted", {"result": dict(result)})
+        stage.check("the outcome is noop", wanted="noop", found=result.get("outcome"))
+        after = await self.live(INSTANCE)
+        found = dig(after, "metadata", "resourceVersion") == dig(before, "metadata", "resourceVersion")
+        stage.check("the instance was not touched", wanted=True, found=found)
+
+    async def conflict(self) -> None:
+        """A human holds a field: it is named, not forced; handed back, everything goes on by itself."""
+        stage, since = self.stage, self.mark
+        stage.act("A human editor", "kubectl edit of the chart version, then Odoo wants another one")
+        patch = {"spec": {"chart": {"version": "6.7.2"}}}
+        await self.world.admin.patch(INSTANCE, patch, patch_type=PatchType.MERGE, field_manager="kubectl-edit")
+        await self.see(has_condition("Ready", "True", "HelmReleaseReady"), "the edit takes effect", since)
+        result = await self.result(self.enqueue("6.7.3", 10, "job-5"))
+        stage.step("·", self.now, "result posted", {"result": dict(result)})
+        error = str(result.get("error"))
+        stage.check("the outcome is conflict", wanted="conflict", found=result.get("outcome"))
+        stage.check("it names the manager", wanted=True, found="kubectl-edit" in error)
+        stage.check("it names the path", wanted=True, found=".spec.chart.version" in error)
+        live = await self.live(INSTANCE)
+        stage.check("nothing was forced", wanted="6.7.2", found=dig(live, "spec", "chart", "version"))
+
+    async def deletion(self) -> None:
+        """Everything goes, in order, and only then the job succeeds."""
+        stage, since = self.stage, self.mark
+        stage.act("Deletion")
+        job = self.world.control.enqueue(
+            CLUSTER,
+            kind="delete",
+            payload={
+                "apiVersion": APPLICATION_INSTANCE.api_version,
+                "kind": APPLICATION_INSTANCE.kind,
+                "namespace": NAMESPACE_NAME,
+                "name": NAME,
+            },
+            idempotency_key=f"ApplicationInstance/{NAMESPACE_NAME}/{NAME}@11",
+            job_id="job-6",
+        )
+        asked = await self.see(_deleting, "Deleting=True", since)
+        stage.step("·", asked.at, "status", {"Deleting": condition(asked.object, "Deleting")})
+        order = []
+        for kind in (HELM_RELEASE, OCI_REPOSITORY, APPLICATION_INSTANCE):
+            seen = await self.see(gone(kind, NAME), f"the {kind.kind} gone", since)
+            order.append(seen.at)
+            stage.step("·", seen.at, f"{kind.kind} {NAME} is gone")
+        result = await self.result(job)
+        stage.step("·", self.now, "result posted", {"result": dict(result)})
+        stage.check("release, source, instance went in this order", wanted=sorted(order), found=order)
+        stage.check("the outcome is succeeded", wanted="succeeded", found=result.get("outcome"))
+        stage.check("nothing runs any more", wanted=[], found=list(self.world.flux.workloads))
+
+
+def _meta(found: Manifest) -> dict[str, Any]:
+    kept = ("name", "namespace", "labels", "annotations", "uid", "generation")
+    return {"metadata": {key: dig(found, "metadata", key) for key in kept if dig(found, "metadata", key)}}
+
+
+def _is_before(job: JobEntry, created: Manifest) -> bool:
+    """Times on the object are whole seconds: no later than the ack's second would prove nothing wrong."""
+    acked = job.acked_at.strftime("%Y-%m-%dT%H:%M:%SZ") if job.acked_at else "never"
+    return acked <= str(dig(created, "metadata", "creationTimestamp"))
+
+
+def _deleting(sighting: Sighting) -> bool:
+    return sighting.kind == APPLICATION_INSTANCE and condition(sighting.object, "Deleting").get("status") == "True"
+
+
+async def tell(world: World, stage: Stage) -> None:
+    """All acts in order. Raises TooSlow when something does not happen."""
+    teller = Teller(world, stage)
+    await teller.eight_steps()
+    await teller.failing_upgrade()
+    await teller.recovery()
+    await teller.replay()
+    await teller.conflict()
+    await teller.deletion()

@@ -1,0 +1,102 @@
+"""The demo's world: API server and control plane on loopback ports, a simulated Flux, and the operator.
+
+The operator is the production process (`vworkspace_app.production`): lightkube and HTTP, nothing in memory.
+"""
+
+import tempfile
+import time
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+
+import anyio
+import attrs
+
+from vworkspace_app.agent import AgentSettings
+from vworkspace_app.commands.cluster import EmbeddedCluster, write_kubeconfig
+from vworkspace_app.credentials import FileCredentials
+from vworkspace_app.demo.spectator import Spectator
+from vworkspace_app.operator import OperatorSettings
+from vworkspace_app.production import Process
+from vworkspace_core.kinds.crd import crd_manifests
+from vworkspace_core.known import NAMESPACE
+from vworkspace_core.reconcile import Settings
+from vworkspace_fake.apiserver.inprocess import InProcessKube, run_sync
+from vworkspace_fake.controlplane.serve import serve as serve_control_plane
+from vworkspace_fake.controlplane.server import ControlPlaneServer
+from vworkspace_fake.flux import FluxBehaviour, FluxSimulator
+from vworkspace_kube import LightkubeApi, load_config
+
+__all__ = ["CLUSTER", "NAMESPACE_NAME", "World", "open_world"]
+
+CLUSTER = "cluster-prod-1"
+NAMESPACE_NAME = "org-myteam"
+BRISK = FluxBehaviour()
+
+
+@attrs.frozen
+class World:
+    """What the story acts on and looks at. `started` is the moment, on the monotonic clock, when it began."""
+
+    cluster: EmbeddedCluster
+    control: ControlPlaneServer
+    spectator: Spectator
+    kubeconfig: Path
+    cluster_url: str
+    control_url: str
+    admin: InProcessKube
+
+    @property
+    def flux(self) -> FluxSimulator:
+        """The simulated Flux, whose behaviour the story changes."""
+        assert self.cluster.flux is not None
+        return self.cluster.flux
+
+
+@asynccontextmanager
+async def open_world(behaviour: FluxBehaviour) -> AsyncIterator[World]:
+    """Start everything, and stop it at the end. The operator is ready when the world is."""
+    started = time.monotonic()
+    async with AsyncExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="vworkspace-demo-")))
+        group = await stack.enter_async_context(anyio.create_task_group())
+        stack.callback(group.cancel_scope.cancel)
+        cluster = EmbeddedCluster.start(crd_manifests(), ("flux",))
+        assert cluster.flux is not None
+        cluster.flux.behaviour = behaviour
+        admin = InProcessKube(cluster.server)
+        run_sync(admin.create(_gated_namespace(), kind=NAMESPACE, field_manager="demo"))
+        up, urls = anyio.Event(), list[str]()
+        group.start_soon(cluster.run, "127.0.0.1", 0, up, urls)
+        control, token = ControlPlaneServer(), "demo-agent-token"
+        control.tokens.add(CLUSTER, token)
+        listening, control_urls = anyio.Event(), list[str]()
+        group.start_soon(_serve_control, control, listening, control_urls)
+        await up.wait()
+        await listening.wait()
+        kubeconfig, token_file = folder / "kubeconfig", folder / "token"
+        write_kubeconfig(kubeconfig, urls[0])
+        token_file.write_text(token, encoding="utf-8")
+        api = await stack.enter_async_context(LightkubeApi(load_config(kubeconfig)))
+        source = FileCredentials(control_urls[0], CLUSTER, token_file)
+        settings = OperatorSettings(Settings(cluster_id=CLUSTER), identity="demo")
+        process = Process(api, settings, AgentSettings(), source, await source.read())
+        watcher = await stack.enter_async_context(LightkubeApi(load_config(kubeconfig)))
+        spectator = Spectator(watcher, started)
+        group.start_soon(spectator.run)
+        group.start_soon(process.run)
+        await process.ready.wait()
+        yield World(cluster, control, spectator, kubeconfig, urls[0], control_urls[0], admin)
+
+
+async def _serve_control(control: ControlPlaneServer, listening: anyio.Event, urls: list[str]) -> None:
+    def announce(url: str) -> None:
+        urls.append(url)
+        listening.set()
+
+    await serve_control_plane(control, "127.0.0.1", 0, admin_token="demo-admin-token", ready=announce)
+
+
+def _gated_namespace() -> dict[str, object]:
+    manifest = NAMESPACE.manifest(NAMESPACE_NAME)
+    return {**manifest, "metadata": {"name": NAMESPACE_NAME, "labels": {"managed-by": "vworkspace"}}}
