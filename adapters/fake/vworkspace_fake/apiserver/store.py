@@ -46,9 +46,10 @@ class Store:
         self._history: deque[_Table] = deque()
         self._observers: list[Observer] = []
 
-    def observe(self, observer: Observer) -> None:
-        """Call `observer` after every write from now on."""
+    def observe(self, observer: Observer) -> Callable[[], None]:
+        """Call `observer` after every write from now on, until the function that is returned is called."""
         self._observers.append(observer)
+        return lambda: self._observers.remove(observer)
 
     def get(self, where: GroupResource, key: ObjectKey) -> Record | None:
         """The current state of one object."""
@@ -144,7 +145,7 @@ class Store:
         self._history.append(table)
         while len(self._history) > self._window:
             self._forget_oldest()
-        for observer in self._observers:
+        for observer in tuple(self._observers):
             observer(where, change)
 
     def _forget_oldest(self) -> None:

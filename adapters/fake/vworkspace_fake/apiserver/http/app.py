@@ -1,6 +1,5 @@
 """The HTTP face: an ASGI application around an `ApiServer`."""
 
-import asyncio
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
@@ -46,9 +45,8 @@ _DISCOVERY: Final = frozenset({Form.DISCOVERY})
 class HttpFace:
     """ASGI application. One per `ApiServer`.
 
-    `tokens` maps bearer tokens to callers; without it every caller is the administrator. `gc_delay` is how
-    many seconds after a write garbage is collected, None for a bare API server. `bookmark_interval` is in
-    seconds.
+    `tokens` maps bearer tokens to callers; without it every caller is the administrator. `bookmark_interval`
+    is in seconds.
     """
 
     def __init__(
@@ -56,14 +54,11 @@ class HttpFace:
         server: ApiServer,
         *,
         tokens: Mapping[str, Caller] | None = None,
-        gc_delay: float | None = 0.05,
         bookmark_interval: float = 30.0,
     ) -> None:
         self._server = server
         self._tokens = tokens
-        self._gc_delay = gc_delay
         self._bookmark_interval = bookmark_interval
-        self._gc_timer: asyncio.TimerHandle | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request; lifespan and websocket scopes are not for us."""
@@ -93,10 +88,7 @@ class HttpFace:
             await self._watch(request, send, target, caller)
             return None
         raw = await read_body(request)
-        response = answer(self._server, request, target, caller, raw)
-        if request.method not in ("GET", "HEAD"):
-            self._schedule_gc()
-        return response
+        return answer(self._server, request, target, caller, raw)
 
     def _caller(self, request: Request) -> Caller:
         agent = request.headers.get("user-agent", "")
@@ -174,13 +166,3 @@ class HttpFace:
             return encode({"type": line[0].value, "object": content}) + b"\n"
 
         return render
-
-    def _schedule_gc(self) -> None:
-        """Collect garbage soon after a write, not within it: like a real controller, but quicker."""
-        if self._gc_delay is None or self._gc_timer is not None or self._server.idle:
-            return
-        self._gc_timer = asyncio.get_running_loop().call_later(self._gc_delay, self._collect)
-
-    def _collect(self) -> None:
-        self._gc_timer = None
-        self._server.run_gc()

@@ -2,7 +2,8 @@
 
 import asyncio
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 import anyio
@@ -10,7 +11,9 @@ import uvicorn
 
 from vworkspace_fake.apiserver.calls import Caller
 from vworkspace_fake.apiserver.http.app import HttpFace
+from vworkspace_fake.apiserver.records import Change
 from vworkspace_fake.apiserver.server import ApiServer
+from vworkspace_fake.apiserver.store import GroupResource
 
 __all__ = ["kubeconfig", "serve"]
 
@@ -27,22 +30,56 @@ async def serve(
 ) -> None:
     """Serve until cancelled; `ready` is called with the URL when requests are taken.
 
-    Port 0 takes a free one. Raises OSError (with errno) when the address cannot be bound. On cancellation
-    open watches end cleanly before the connections close.
+    Port 0 takes a free one. Raises OSError (with errno) when the address cannot be bound. `tokens` maps bearer
+    tokens to callers; without it every caller is the administrator. `gc_delay` is how many seconds after a
+    write garbage is collected, None for a bare API server. On cancellation open watches end cleanly before
+    the connections close.
     """
     listener = _bind(host, port)
-    face = HttpFace(server, tokens=tokens, gc_delay=gc_delay, bookmark_interval=bookmark_interval)
+    face = HttpFace(server, tokens=tokens, bookmark_interval=bookmark_interval)
     url = f"http://{_shown(host)}:{listener.getsockname()[1]}"
-    runner = _Runner(uvicorn.Config(face, lifespan="off", log_config=None, access_log=False), lambda: ready(url))
+    runner = _Runner(
+        uvicorn.Config(face, lifespan="off", log_config=None, access_log=False, timeout_graceful_shutdown=1),
+        lambda: ready(url),
+    )
     serving = asyncio.ensure_future(runner.serve(sockets=[listener]))
     try:
-        await asyncio.shield(serving)
+        with _collecting(server, gc_delay):
+            await asyncio.shield(serving)
     finally:
         with anyio.CancelScope(shield=True):
             runner.should_exit = True
             server.streams.end()
             await serving
             listener.close()
+
+
+@contextmanager
+def _collecting(server: ApiServer, delay: float | None) -> Iterator[None]:
+    """Collect garbage `delay` seconds after a write, whoever writes: like a real controller, but quicker."""
+    if delay is None:
+        yield
+        return
+    loop = asyncio.get_running_loop()
+    timer: asyncio.TimerHandle | None = None
+
+    def collect() -> None:
+        nonlocal timer
+        timer = None
+        server.run_gc()
+
+    def on_change(where: GroupResource, change: Change) -> None:
+        nonlocal timer
+        if timer is None:
+            timer = loop.call_later(delay, collect)
+
+    stop = server.store.observe(on_change)
+    try:
+        yield
+    finally:
+        stop()
+        if timer is not None:
+            timer.cancel()
 
 
 def kubeconfig(url: str, token: str | None = None) -> dict[str, Any]:
@@ -65,10 +102,8 @@ class _Runner(uvicorn.Server):
         super().__init__(config)
         self._ready = ready
 
-    def capture_signals(self) -> Any:
+    def capture_signals(self) -> AbstractContextManager[None]:  # type: ignore[override]
         """Signals are the program's: it cancels us."""
-        from contextlib import nullcontext
-
         return nullcontext()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
