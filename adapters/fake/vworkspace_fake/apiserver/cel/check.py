@@ -122,8 +122,8 @@ class _Checker:
                 return _operate(operator, self.visit(left, scope), self.visit(right, scope))
             case Conditional(condition, positive, negative):
                 _want(BOOL, self.visit(condition, scope), "? :")
-                left, right = self.visit(positive, scope), self.visit(negative, scope)
-                return left if left.fits(right) and left.name == right.name else DYN
+                yes, no = self.visit(positive, scope), self.visit(negative, scope)
+                return yes if yes.fits(no) and yes.name == no.name else DYN
             case ListLiteral(items):
                 found_items = [self.visit(item, scope) for item in items]
                 return list_of(found_items[0] if found_items and _alike(found_items) else DYN)

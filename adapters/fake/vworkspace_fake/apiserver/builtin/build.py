@@ -1,0 +1,61 @@
+"""Making the definition of a built-in kind."""
+
+from typing import Any
+
+from vworkspace_core.manifest import Kind
+from vworkspace_fake.apiserver.behaviour import Behaviour
+from vworkspace_fake.apiserver.builtin.openapi import STRING, OpenApi
+from vworkspace_fake.apiserver.definition import Definition, ScalePaths
+from vworkspace_fake.apiserver.schema.compile import compile_schema
+from vworkspace_fake.apiserver.schema.objectmeta import OBJECT_META_OPENAPI, with_type_meta
+
+__all__ = ["REPLICAS", "built_in", "immutable_fields"]
+
+REPLICAS = ScalePaths("spec.replicas", "status.replicas", "status.selector")
+
+
+def built_in(
+    kind: Kind,
+    openapi: OpenApi,
+    behaviour: Behaviour,
+    *,
+    short_names: tuple[str, ...] = (),
+    categories: tuple[str, ...] = (),
+    scale: ScalePaths | None = None,
+    served: frozenset[str] = frozenset(),
+    selectable_fields: tuple[str, ...] = (),
+) -> Definition:
+    """The definition of `kind`, whose schema has no apiVersion, kind and metadata.
+
+    A kind with a `status` has a status subresource.
+    """
+    fields = openapi.get("properties", {})
+    document = {
+        **openapi,
+        "properties": {"apiVersion": STRING, "kind": STRING, "metadata": OBJECT_META_OPENAPI, **fields},
+    }
+    return Definition(
+        kind=kind,
+        schema=with_type_meta(compile_schema({**openapi, "type": "object"})),
+        openapi=document,
+        served_versions=served or frozenset((kind.api_version,)),
+        status_subresource="status" in fields,
+        scale=scale,
+        behaviour=behaviour,
+        singular=kind.kind.lower(),
+        list_kind=kind.kind + "List",
+        short_names=short_names,
+        categories=categories,
+        selectable_fields=selectable_fields,
+    )
+
+
+def immutable_fields(new: Any, old: Any, *paths: str) -> list[str]:
+    """Which of the dotted `paths` differ between two manifests."""
+    return [path for path in paths if _dig(new, path) != _dig(old, path)]
+
+
+def _dig(value: Any, path: str) -> Any:
+    for step in path.split("."):
+        value = value.get(step) if isinstance(value, dict) else None
+    return value

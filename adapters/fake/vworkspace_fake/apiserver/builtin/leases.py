@@ -1,0 +1,50 @@
+"""Lease."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from vworkspace_core.errors import Cause
+from vworkspace_core.known import LEASE
+from vworkspace_fake.apiserver.behaviour import Behaviour, Generation
+from vworkspace_fake.apiserver.builtin.build import built_in
+from vworkspace_fake.apiserver.builtin.openapi import INT32, MICRO_TIME, STRING, obj
+from vworkspace_fake.apiserver.builtin.pod_defaults import filled
+from vworkspace_fake.apiserver.schema.causes import invalid_value
+
+__all__ = ["LEASES"]
+
+
+def _check(manifest: Mapping[str, Any]) -> list[Cause]:
+    spec = manifest.get("spec") or {}
+    found = []
+    seconds, transitions = spec.get("leaseDurationSeconds"), spec.get("leaseTransitions")
+    if seconds is not None and seconds <= 0:
+        found.append(invalid_value("spec.leaseDurationSeconds", seconds, "must be greater than 0"))
+    if transitions is not None and transitions < 0:
+        found.append(invalid_value("spec.leaseTransitions", transitions, "must be greater than or equal to 0"))
+    return found
+
+
+LEASES: Final = (
+    built_in(
+        LEASE,
+        obj(
+            spec=obj(
+                acquireTime=MICRO_TIME,
+                holderIdentity=STRING,
+                leaseDurationSeconds=INT32,
+                leaseTransitions=INT32,
+                preferredHolder=STRING,
+                renewTime=MICRO_TIME,
+                strategy=STRING,
+            )
+        ),
+        Behaviour(
+            skeleton={"spec": {}},
+            generation=Generation.NEVER,
+            read=lambda manifest: filled(manifest, spec={}),
+            check=_check,
+            check_update=lambda new, old: _check(new),
+        ),
+    ),
+)

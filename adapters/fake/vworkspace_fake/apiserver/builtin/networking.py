@@ -1,0 +1,195 @@
+"""Service and NetworkPolicy."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from vworkspace_core.errors import Cause
+from vworkspace_core.manifest import Kind
+from vworkspace_fake.apiserver.behaviour import Behaviour, Generation, NameRule
+from vworkspace_fake.apiserver.builtin.build import built_in
+from vworkspace_fake.apiserver.builtin.openapi import (
+    BOOL,
+    INT32,
+    INT_OR_STRING,
+    STRING,
+    STRING_MAP,
+    STRINGS,
+    choice,
+    defaulted,
+    items,
+    keyed,
+    obj,
+    whole,
+)
+from vworkspace_fake.apiserver.builtin.pod_defaults import filled
+from vworkspace_fake.apiserver.builtin.shapes import CONDITIONS, LABEL_SELECTOR
+from vworkspace_fake.apiserver.schema.causes import invalid_value, required
+
+__all__ = ["NETWORKING"]
+
+Manifest = Mapping[str, Any]
+
+_PORT: Final = obj(
+    "port",
+    appProtocol=STRING,
+    name=STRING,
+    nodePort=INT32,
+    port=INT32,
+    protocol=defaulted(STRING, "TCP"),
+    targetPort=INT_OR_STRING,
+)
+
+
+def _read_service(manifest: Manifest) -> Manifest:
+    spec = filled(manifest.get("spec") or {}, sessionAffinity="None", type="ClusterIP")
+    if isinstance(spec.get("ports"), list):
+        spec["ports"] = [filled(port, protocol="TCP", targetPort=port.get("port")) for port in spec["ports"]]
+    if spec["type"] != "ExternalName":
+        spec = filled(spec, internalTrafficPolicy="Cluster")
+    if spec["type"] in ("NodePort", "LoadBalancer"):
+        spec = filled(spec, externalTrafficPolicy="Cluster")
+    if spec["type"] == "LoadBalancer":
+        spec = filled(spec, allocateLoadBalancerNodePorts=True)
+    return filled({**manifest, "spec": spec}, status={"loadBalancer": {}})
+
+
+def _create_service(manifest: Manifest) -> Manifest:
+    """Give the service an address, and ports on the nodes when it asks for them; both follow from its uid."""
+    spec = dict(manifest["spec"])
+    if spec["type"] != "ExternalName":
+        spec = filled(spec, clusterIP=_address(manifest["metadata"]["uid"]))
+        spec = filled(spec, clusterIPs=[spec["clusterIP"]], ipFamilies=["IPv4"], ipFamilyPolicy="SingleStack")
+    if spec["type"] in ("NodePort", "LoadBalancer"):
+        first = 30000 + _number(manifest["metadata"]["uid"]) % 2000
+        spec["ports"] = [filled(port, nodePort=first + index) for index, port in enumerate(spec.get("ports") or ())]
+    return {**manifest, "spec": spec, "status": {"loadBalancer": {}}}
+
+
+def _update_service(new: Manifest, old: Manifest) -> Manifest:
+    """An address stays with the service that has it."""
+    spec, before = dict(new["spec"]), old["spec"]
+    for key in ("clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy", "healthCheckNodePort"):
+        if not spec.get(key) and before.get(key) and spec["type"] != "ExternalName":
+            spec[key] = before[key]
+    return {**new, "spec": spec}
+
+
+def _number(uid: str) -> int:
+    digits = "".join(character for character in uid if character in "0123456789abcdef")
+    return int(digits or "0", 16)
+
+
+def _address(uid: str) -> str:
+    number = _number(uid)
+    return f"10.96.{number // 254 % 254 + 1}.{number % 254 + 1}"
+
+
+def _check_service(manifest: Manifest) -> list[Cause]:
+    spec = manifest["spec"]
+    found = []
+    if not spec.get("ports") and spec["type"] != "ExternalName" and spec.get("clusterIP") != "None":
+        found.append(required("spec.ports"))
+    if len(spec.get("ports") or ()) > 1:
+        found += [required(f"spec.ports[{i}].name") for i, port in enumerate(spec["ports"]) if not port.get("name")]
+    for index, port in enumerate(spec.get("ports") or ()):
+        if not 1 <= port.get("port", 0) <= 65535:
+            text = "must be between 1 and 65535, inclusive"
+            found.append(invalid_value(f"spec.ports[{index}].port", port.get("port"), text))
+    return found
+
+
+def _check_service_update(new: Manifest, old: Manifest) -> list[Cause]:
+    found = _check_service(new)
+    now, before = new["spec"], old["spec"]
+    if before.get("clusterIP") and now["type"] != "ExternalName" and now.get("clusterIP") != before["clusterIP"]:
+        found.append(invalid_value("spec.clusterIPs[0]", now.get("clusterIPs"), "may not change once set"))
+    return found
+
+
+def _read_policy(manifest: Manifest) -> Manifest:
+    """A policy with egress rules is about both directions; ports are TCP."""
+    spec = dict(manifest.get("spec") or {})
+    if not spec.get("policyTypes"):
+        spec["policyTypes"] = ["Ingress", "Egress"] if spec.get("egress") else ["Ingress"]
+    for key in ("ingress", "egress"):
+        if isinstance(spec.get(key), list):
+            spec[key] = [_rule(rule) for rule in spec[key]]
+    return {**manifest, "spec": spec}
+
+
+def _rule(rule: Mapping[str, Any]) -> Mapping[str, Any]:
+    if not isinstance(rule.get("ports"), list):
+        return rule
+    return {**rule, "ports": [filled(port, protocol="TCP") for port in rule["ports"]]}
+
+
+_PEER: Final = obj(
+    ipBlock=obj("cidr", cidr=STRING, except_=STRINGS), namespaceSelector=LABEL_SELECTOR, podSelector=LABEL_SELECTOR
+)
+_POLICY_PORT: Final = obj(endPort=INT32, port=INT_OR_STRING, protocol=STRING)
+
+NETWORKING: Final = (
+    built_in(
+        Kind("", "v1", "Service", "services"),
+        obj(
+            spec=obj(
+                allocateLoadBalancerNodePorts=BOOL,
+                clusterIP=STRING,
+                clusterIPs=STRINGS,
+                externalIPs=STRINGS,
+                externalName=STRING,
+                externalTrafficPolicy=STRING,
+                healthCheckNodePort=INT32,
+                internalTrafficPolicy=STRING,
+                ipFamilies=STRINGS,
+                ipFamilyPolicy=STRING,
+                loadBalancerClass=STRING,
+                loadBalancerIP=STRING,
+                loadBalancerSourceRanges=STRINGS,
+                ports=keyed(_PORT, "port", "protocol", patch_key="port"),
+                publishNotReadyAddresses=BOOL,
+                selector=whole(STRING_MAP),
+                sessionAffinity=choice("None", "ClientIP"),
+                sessionAffinityConfig=obj(clientIP=obj(timeoutSeconds=INT32)),
+                trafficDistribution=STRING,
+                type=choice("ClusterIP", "ExternalName", "LoadBalancer", "NodePort"),
+            ),
+            status=obj(
+                conditions=CONDITIONS,
+                loadBalancer=obj(ingress=items(obj(hostname=STRING, ip=STRING, ipMode=STRING))),
+            ),
+        ),
+        Behaviour(
+            skeleton={"spec": {}, "status": {"loadBalancer": {}}},
+            generation=Generation.NEVER,
+            unconditional_update=True,
+            name_rule=NameRule.SERVICE,
+            read=_read_service,
+            on_create=_create_service,
+            on_update=_update_service,
+            check=_check_service,
+            check_update=_check_service_update,
+        ),
+        short_names=("svc",),
+        categories=("all",),
+        selectable_fields=("spec.clusterIP", "spec.type"),
+    ),
+    built_in(
+        Kind("networking.k8s.io", "v1", "NetworkPolicy", "networkpolicies"),
+        obj(
+            spec=obj(
+                egress=items(obj(ports=items(_POLICY_PORT), to=items(_PEER))),
+                ingress=items(obj(from_=items(_PEER), ports=items(_POLICY_PORT))),
+                podSelector=LABEL_SELECTOR,
+                policyTypes=STRINGS,
+            )
+        ),
+        Behaviour(
+            skeleton={"spec": {"podSelector": {}}},
+            generation=Generation.SPEC,
+            unconditional_update=True,
+            read=_read_policy,
+        ),
+        short_names=("netpol",),
+    ),
+)

@@ -1,0 +1,113 @@
+"""Words for writing OpenAPI schemas of built-in kinds briefly.
+
+`obj` is an object with named fields, `items` an atomic list, `keyed` a map list, `unique` a set, `table` a map
+of strings to something. `merging` marks a list that only strategic merge patches merge.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+__all__ = [
+    "ANY",
+    "BOOL",
+    "BYTES",
+    "INT32",
+    "INT64",
+    "INT_OR_STRING",
+    "MICRO_TIME",
+    "QUANTITY",
+    "STRING",
+    "STRINGS",
+    "STRING_MAP",
+    "TIME",
+    "OpenApi",
+    "choice",
+    "defaulted",
+    "items",
+    "keyed",
+    "merging",
+    "obj",
+    "table",
+    "unique",
+    "whole",
+]
+
+OpenApi = Mapping[str, Any]
+
+STRING: Final[OpenApi] = {"type": "string"}
+BYTES: Final[OpenApi] = {"type": "string", "format": "byte"}
+BOOL: Final[OpenApi] = {"type": "boolean"}
+INT32: Final[OpenApi] = {"type": "integer", "format": "int32"}
+INT64: Final[OpenApi] = {"type": "integer", "format": "int64"}
+TIME: Final[OpenApi] = {"type": "string", "format": "date-time"}
+MICRO_TIME: Final[OpenApi] = {"type": "string", "format": "date-time"}
+INT_OR_STRING: Final[OpenApi] = {"x-kubernetes-int-or-string": True}
+QUANTITY: Final[OpenApi] = {"x-kubernetes-int-or-string": True}
+ANY: Final[OpenApi] = {"x-kubernetes-preserve-unknown-fields": True}
+
+
+def obj(*required: str, **fields: OpenApi) -> OpenApi:
+    """An object. A trailing underscore in a field's name is dropped (`from_`, `continue_`)."""
+    out: dict[str, Any] = {"type": "object"}
+    if fields:
+        out["properties"] = {name.rstrip("_"): schema for name, schema in fields.items()}
+    if required:
+        out["required"] = list(required)
+    return out
+
+
+def items(schema: OpenApi) -> OpenApi:
+    """A list that is one value as a whole."""
+    return {"type": "array", "items": schema}
+
+
+def keyed(schema: OpenApi, *keys: str, patch_key: str = "") -> OpenApi:
+    """A list that is a map by `keys`; `patch_key` is the merge key of strategic patches where it is another."""
+    out: dict[str, Any] = {
+        "type": "array",
+        "items": schema,
+        "x-kubernetes-list-type": "map",
+        "x-kubernetes-list-map-keys": list(keys),
+    }
+    if patch_key:
+        out["x-kubernetes-patch-merge-key"] = patch_key
+    return out
+
+
+def merging(schema: OpenApi, key: str) -> OpenApi:
+    """A list that server-side apply takes as a whole and strategic merge patches merge by `key`."""
+    return {"type": "array", "items": schema, "x-kubernetes-patch-merge-key": key}
+
+
+def unique(schema: OpenApi) -> OpenApi:
+    """A list that is a set."""
+    return {"type": "array", "items": schema, "x-kubernetes-list-type": "set"}
+
+
+def table(schema: OpenApi) -> OpenApi:
+    """A map from any string to `schema`."""
+    return {"type": "object", "additionalProperties": schema}
+
+
+def whole(schema: OpenApi) -> OpenApi:
+    """An object that is one value as a whole (`x-kubernetes-map-type: atomic`)."""
+    return {**schema, "x-kubernetes-map-type": "atomic"}
+
+
+def defaulted(schema: OpenApi, value: Any) -> OpenApi:
+    """`schema` with a default."""
+    return {**schema, "default": value}
+
+
+def choice(*values: str, default: str = "") -> OpenApi:
+    """A string out of a closed set."""
+    out: dict[str, Any] = {"type": "string", "enum": _listed(values)}
+    return {**out, "default": default} if default else out
+
+
+def _listed(values: Sequence[str]) -> list[str]:
+    return list(values)
+
+
+STRINGS: Final = items(STRING)
+STRING_MAP: Final = table(STRING)
