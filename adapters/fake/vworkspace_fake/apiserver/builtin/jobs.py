@@ -155,8 +155,10 @@ def _check_job_update(new: Manifest, old: Manifest) -> list[Cause]:
         if not free and not equal(now.get(key), before.get(key)):
             found.append(invalid_value(f"spec.{key}", now.get(key), "field is immutable"))
     suspended = before.get("suspend") and not (old.get("status") or {}).get("startTime")
-    if not equal(_fixed(now["template"], suspended), _fixed(before["template"], suspended)):
-        found.append(invalid_value("spec.template", now["template"], "field is immutable"))
+    fixed, was = _fixed(now["template"], suspended), _fixed(before["template"], suspended)
+    for key in ("metadata", "spec"):
+        if not equal(fixed.get(key), was.get(key)):
+            found.append(invalid_value(f"spec.template.{key}", now["template"].get(key), "field is immutable"))
     return found
 
 
