@@ -1,8 +1,14 @@
-"""The built-in resources as they are served: the built-in definitions with what only serving needs."""
+"""The built-in resources as they are served: the built-in definitions with what only serving needs.
+
+Events are one table under two APIs, as in a real server: what is written as `events.k8s.io/v1` is read as
+`v1` by `kubectl describe`, and the other way round.
+"""
 
 from typing import Final
 
+from vworkspace_core.known import EVENT
 from vworkspace_fake.apiserver.builtin import BUILTIN_DEFINITIONS
+from vworkspace_fake.apiserver.builtin.events import CORE_EVENT, core_event_of, new_event_of
 from vworkspace_fake.apiserver.definition import Definition
 from vworkspace_fake.apiserver.namespaces import NAMESPACES
 from vworkspace_fake.apiserver.resources import Resource, resource_of
@@ -24,6 +30,11 @@ def provided_resources() -> tuple[Resource, ...]:
 
 def _resource(definition: Definition) -> Resource:
     where = (definition.kind.group, definition.kind.plural)
+    if definition.kind == EVENT:
+        return resource_of(definition)
+    if definition.kind == CORE_EVENT:
+        stored = (EVENT.group, EVENT.plural)
+        return resource_of(definition, storage=stored, to_stored=new_event_of, to_served=core_event_of)
     return resource_of(
         definition,
         subresources=("finalize",) if where == NAMESPACES else (),

@@ -5,11 +5,11 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from vworkspace_fake.apiserver.failure import not_served
-from vworkspace_fake.apiserver.http.objectmeta import OBJECT_META, OBJECT_META_NAME
 from vworkspace_fake.apiserver.http.protobuf.wire import text_field
 from vworkspace_fake.apiserver.records import encode
 from vworkspace_fake.apiserver.registry import Registry
 from vworkspace_fake.apiserver.resources import Resource
+from vworkspace_fake.apiserver.schema.objectmeta import OBJECT_META_OPENAPI
 
 __all__ = [
     "OPENAPI_V2_ACCEPTED",
@@ -23,6 +23,7 @@ __all__ = [
 OPENAPI_V2_ACCEPTED: Final = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
 """How clients ask for the protobuf form. No Content-Type can be spelled so: the answer's is a little different."""
 OPENAPI_V2_PROTOBUF: Final = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
+OBJECT_META_NAME: Final = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 _INFO: Final = {"title": "Kubernetes", "version": "v1.36.2"}
 _PATCH_TYPES: Final = (
     "application/json-patch+json",
@@ -71,7 +72,7 @@ def _document(registry: Registry, root: str) -> dict[str, Any]:
     for resource in resources:
         paths.update(_paths(resource, root))
     schemas = {_schema_name(resource): _schema(resource) for resource in resources}
-    schemas[OBJECT_META_NAME] = dict(OBJECT_META)
+    schemas[OBJECT_META_NAME] = dict(OBJECT_META_OPENAPI)
     return {"openapi": "3.0.0", "info": _INFO, "paths": paths, "components": {"schemas": schemas}}
 
 

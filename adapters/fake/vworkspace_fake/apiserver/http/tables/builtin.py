@@ -153,7 +153,7 @@ BUILTIN_TABLES: Final[Mapping[GroupResource, TableOf]] = {
     ("", "persistentvolumeclaims"): TableOf(
         _columns("Status", "Volume", "Capacity", "Access Modes", "StorageClass", "Age"), _claim
     ),
-    ("", "events"): TableOf(_columns("Last Seen", "Type", "Reason", "Object", "Message"), _event),
+    ("events.k8s.io", "events"): TableOf(_columns("Last Seen", "Type", "Reason", "Object", "Message"), _event),
     ("apps", "deployments"): TableOf(_columns("Ready", "Up-to-date", "Available", "Age"), _deployment),
     ("apps", "statefulsets"): TableOf(_columns("Ready", "Age"), _stateful_set),
     ("batch", "jobs"): TableOf(_columns("Status", "Completions", "Duration", "Age"), _job),
