@@ -35,8 +35,8 @@ log = structlog.get_logger("vworkspace.agent")
 class Agent:
     """One agent of one cluster. Run it on the leader only (PULL-4).
 
-    `random` gives the jitter, in [0, 1). `reread` reads the credential again and tells whether it changed; `rotate` gets
-    and keeps a new one; `objects` lists the owned objects as the informers have them. Each is optional.
+    `random` gives numbers in [0, 1) for jitter. `reread` reads the credential again and tells whether it
+    changed; `rotate` gets and keeps a new one; `objects` lists the owned objects as the informers have them.
     """
 
     def __init__(

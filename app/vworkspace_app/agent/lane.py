@@ -43,7 +43,9 @@ class _Waiting:
 class Lane:
     """Owner of the deliveries of one kind. At most `width` at a time, one while the last try failed."""
 
-    def __init__(self, name: str, connection: Connection, clock: Clock, random: Callable[[], float], *, width: int) -> None:
+    def __init__(
+        self, name: str, connection: Connection, clock: Clock, random: Callable[[], float], *, width: int
+    ) -> None:
         self._name = name
         self._connection = connection
         self._clock = clock

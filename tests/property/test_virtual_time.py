@@ -1,0 +1,89 @@
+"""Time that tests own: jumps instead of waiting, the same in every run (RUN-10)."""
+
+import asyncio
+import time
+from datetime import timedelta
+
+import pytest
+
+from vworkspace_fake.clock import START, ManualClock, StuckError, VirtualClock, VirtualTimeLoop, virtual_loop
+
+
+def run(main: object) -> object:
+    with asyncio.Runner(loop_factory=virtual_loop()) as runner:
+        return runner.run(main)  # type: ignore[arg-type]
+
+
+def test_an_hour_takes_no_time() -> None:
+    async def main() -> float:
+        await asyncio.sleep(3600)
+        return asyncio.get_running_loop().time()
+
+    began = time.perf_counter()
+
+    assert run(main()) == pytest.approx(3600)
+    assert time.perf_counter() - began < 5
+
+
+def test_timers_fire_in_their_order_and_ties_in_the_order_they_were_set() -> None:
+    fired: list[str] = []
+
+    async def sleeper(name: str, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+        fired.append(f"{name}@{asyncio.get_running_loop().time():.1f}")
+
+    async def main() -> None:
+        await asyncio.gather(sleeper("c", 2), sleeper("a", 0.5), sleeper("b", 0.5), sleeper("d", 86_400 * 3))
+
+    run(main())
+
+    assert fired == ["a@0.5", "b@0.5", "c@2.0", "d@259200.0"]
+
+
+def test_the_wall_clock_follows_the_loop() -> None:
+    clock = VirtualClock()
+
+    async def main() -> None:
+        await clock.sleep(90)
+        assert clock.now() - START == timedelta(seconds=90)
+        assert clock.monotonic() == pytest.approx(90)
+
+    run(main())
+
+
+def test_a_virtual_clock_outside_a_virtual_loop_says_so() -> None:
+    async def main() -> None:
+        with pytest.raises(RuntimeError, match="VirtualTimeLoop"):
+            VirtualClock().now()
+
+    asyncio.run(main())
+
+
+def test_waiting_for_what_will_not_come_is_an_error_and_not_a_hang() -> None:
+    async def main() -> None:
+        await asyncio.get_running_loop().create_future()
+
+    loop = VirtualTimeLoop()
+    task = loop.create_task(main())
+    try:
+        with pytest.raises(StuckError):
+            loop.run_until_complete(task)
+    finally:
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            loop.run_until_complete(task)
+        loop.close()
+
+
+def test_a_manual_clock_moves_when_told() -> None:
+    clock = ManualClock()
+
+    clock.advance(5)
+    clock.step_wall(timedelta(hours=-1))
+    with pytest.raises(ValueError, match="backwards"):
+        clock.advance(-1)
+    with pytest.raises(StopIteration):
+        clock.sleep(2.5).send(None)
+
+    assert clock.monotonic() == 7.5
+    assert clock.now() == START + timedelta(hours=-1, seconds=7.5)
