@@ -10,24 +10,20 @@ from typing import Any, Final
 
 from vworkspace_core.known import HELM_CHART, HELM_RELEASE, HELM_REPOSITORY, OCI_REPOSITORY
 from vworkspace_core.manifest import Kind
+from vworkspace_fake.flux.crd_helm_release import helm_release_spec, helm_release_status
 from vworkspace_fake.flux.schema import (
-    ANYTHING,
     ARTIFACT,
     BOOLEAN,
     CONDITIONS,
     COUNT,
-    DATE_TIME,
     DURATION,
-    INTEGER,
     REFERENCE,
     SHORT_DURATION,
     STRING,
     STRINGS,
-    TEXT_MAP,
     Schema,
     crd,
     enum,
-    items,
     record,
     string,
 )
@@ -53,7 +49,8 @@ _SOURCE_STATUS: Final = {
 
 def flux_crds() -> tuple[dict[str, Any], ...]:
     """Fresh CustomResourceDefinitions of HelmRelease, OCIRepository, HelmRepository and HelmChart."""
-    return (_helm_release(), _oci_repository(), _helm_repository(), _helm_chart())
+    release = _crd(HELM_RELEASE, "hr", helm_release_spec(), helm_release_status())
+    return (release, _oci_repository(), _helm_repository(), _helm_chart())
 
 
 def _crd(kind: Kind, short_name: str, spec: Schema, status: Schema, *columns: tuple[str, str, str]) -> dict[str, Any]:
@@ -128,165 +125,3 @@ def _helm_chart() -> dict[str, Any]:
         ("Source Name", "string", ".spec.sourceRef.name"),
     )
     return _crd(HELM_CHART, "hc", spec, status, *columns)
-
-
-def _helm_release() -> dict[str, Any]:
-    rule = "(has(self.chart) && !has(self.chartRef)) || (!has(self.chart) && has(self.chartRef))"
-    spec = record(
-        {
-            "chart": _chart_template(),
-            "chartRef": _source_reference("OCIRepository", "HelmChart", "ExternalArtifact"),
-            "dependsOn": items(record({"name": STRING, "namespace": STRING, "readyExpr": STRING}, ("name",))),
-            "driftDetection": _drift_detection(),
-            "interval": DURATION,
-            "maxHistory": INTEGER,
-            "releaseName": string(minLength=1, maxLength=53),
-            "serviceAccountName": string(minLength=1, maxLength=253),
-            "storageNamespace": string(minLength=1, maxLength=63),
-            "suspend": BOOLEAN,
-            "targetNamespace": string(minLength=1, maxLength=63),
-            "timeout": DURATION,
-            "values": ANYTHING,
-            "valuesFrom": items(_values_reference()),
-            **_actions(),
-        },
-        ("interval",),
-        **{"x-kubernetes-validations": [{"rule": rule, "message": "either chart or chartRef must be set"}]},
-    )
-    return _crd(HELM_RELEASE, "hr", spec, _helm_release_status())
-
-
-def _source_reference(*kinds: str) -> Schema:
-    name, namespace = string(minLength=1, maxLength=253), string(minLength=1, maxLength=63)
-    fields = {"apiVersion": STRING, "kind": enum(*kinds), "name": name, "namespace": namespace}
-    return record(fields, ("kind", "name"))
-
-
-def _chart_template() -> Schema:
-    spec = record(
-        {
-            "chart": string(minLength=1, maxLength=2048),
-            "ignoreMissingValuesFiles": BOOLEAN,
-            "interval": DURATION,
-            "reconcileStrategy": enum("ChartVersion", "Revision", default="ChartVersion"),
-            "sourceRef": _source_reference("HelmRepository", "GitRepository", "Bucket"),
-            "valuesFiles": STRINGS,
-            "version": string(default="*"),
-        },
-        ("chart", "sourceRef"),
-    )
-    return record({"metadata": record({"annotations": TEXT_MAP, "labels": TEXT_MAP}), "spec": spec}, ("spec",))
-
-
-def _values_reference() -> Schema:
-    return record(
-        {
-            "kind": enum("Secret", "ConfigMap"),
-            "literal": BOOLEAN,
-            "name": string(minLength=1, maxLength=253),
-            "optional": BOOLEAN,
-            "targetPath": string(maxLength=250, pattern=r"^([a-zA-Z0-9_\-.\\\/]|\[[0-9]{1,5}\])+$"),
-            "valuesKey": string(maxLength=253, pattern=r"^[\-._a-zA-Z0-9]+$"),
-        },
-        ("kind", "name"),
-    )
-
-
-def _drift_detection() -> Schema:
-    selectors = ("annotationSelector", "group", "kind", "labelSelector", "name", "namespace", "version")
-    target = record(dict.fromkeys(selectors, STRING))
-    ignored = record({"paths": STRINGS, "target": target}, ("paths",))
-    return record({"ignore": items(ignored), "mode": enum("enabled", "warn", "disabled")})
-
-
-def _strategy(message: str, rule: str) -> Schema:
-    fields = {"name": enum("RemediateOnFailure", "RetryOnFailure"), "retryInterval": DURATION}
-    return record(fields, ("name",), **{"x-kubernetes-validations": [{"message": message, "rule": rule}]})
-
-
-def _actions() -> dict[str, Schema]:
-    remediation = {"ignoreTestFailures": BOOLEAN, "remediateLastFailure": BOOLEAN, "retries": INTEGER}
-    disable = ("disableHooks", "disableOpenAPIValidation", "disableSchemaValidation", "disableTakeOwnership")
-    common: dict[str, Schema] = {
-        **dict.fromkeys((*disable, "disableWait", "disableWaitForJobs"), BOOLEAN),
-        "crds": enum("Skip", "Create", "CreateReplace"),
-        "timeout": DURATION,
-    }
-    apply = enum("enabled", "disabled", "auto")
-    install = {
-        **common,
-        "createNamespace": BOOLEAN,
-        "remediation": record(remediation),
-        "replace": BOOLEAN,
-        "serverSideApply": BOOLEAN,
-        "strategy": _strategy(
-            ".retryInterval cannot be set when .name is 'RemediateOnFailure'",
-            "!has(self.retryInterval) || self.name != 'RemediateOnFailure'",
-        ),
-    }
-    upgrade = {
-        **common,
-        "chartNameChangeStrategy": enum("InPlaceUpdate", "Reinstall"),
-        "cleanupOnFail": BOOLEAN,
-        "force": BOOLEAN,
-        "preserveValues": BOOLEAN,
-        "remediation": record({**remediation, "strategy": enum("rollback", "uninstall")}),
-        "serverSideApply": apply,
-        "strategy": _strategy(
-            ".retryInterval can only be set when .name is 'RetryOnFailure'",
-            "!has(self.retryInterval) || self.name == 'RetryOnFailure'",
-        ),
-    }
-    rollback = {
-        **dict.fromkeys(("cleanupOnFail", "disableHooks", "disableWait", "disableWaitForJobs", "force"), BOOLEAN),
-        "serverSideApply": apply,
-        "timeout": DURATION,
-    }
-    uninstall = {
-        **dict.fromkeys(("disableHooks", "disableWait", "keepHistory"), BOOLEAN),
-        "deletionPropagation": enum("background", "foreground", "orphan", default="background"),
-        "timeout": DURATION,
-    }
-    test = {"enable": BOOLEAN, "ignoreFailures": BOOLEAN, "timeout": DURATION}
-    actions = {"install": install, "upgrade": upgrade, "rollback": rollback, "uninstall": uninstall, "test": test}
-    return {name: record(fields) for name, fields in actions.items()}
-
-
-def _helm_release_status() -> Schema:
-    texts = (
-        "helmChart",
-        "lastAttemptedConfigDigest",
-        "lastAttemptedReleaseActionDuration",
-        "lastAttemptedRevision",
-        "lastAttemptedRevisionDigest",
-        "lastHandledForceAt",
-        "lastHandledReconcileAt",
-        "lastHandledResetAt",
-    )
-    counts = ("failures", "installFailures", "lastAttemptedGeneration", "observedGeneration", "upgradeFailures")
-    entry = record({"id": STRING, "v": STRING}, ("id", "v"))
-    return record(
-        {
-            **dict.fromkeys(texts, STRING),
-            **dict.fromkeys(counts, COUNT),
-            "conditions": CONDITIONS,
-            "history": items(_snapshot()),
-            "inventory": record({"entries": items(entry)}, ("entries",)),
-            "lastAttemptedReleaseAction": enum("install", "upgrade"),
-            "storageNamespace": string(minLength=1, maxLength=63),
-        }
-    )
-
-
-def _snapshot() -> Schema:
-    required = ("chartName", "chartVersion", "configDigest", "digest", "name", "namespace", "status")
-    hook = record({"lastCompleted": DATE_TIME, "lastStarted": DATE_TIME, "phase": STRING})
-    return record(
-        {
-            **dict.fromkeys((*required, "action", "apiVersion", "appVersion", "ociDigest"), STRING),
-            **dict.fromkeys(("deleted", "firstDeployed", "lastDeployed"), DATE_TIME),
-            "testHooks": {"type": "object", "additionalProperties": hook},
-            "version": INTEGER,
-        },
-        (*required, "firstDeployed", "lastDeployed", "version"),
-    )

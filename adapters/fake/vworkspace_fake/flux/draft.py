@@ -130,7 +130,7 @@ class Draft:
 
     def patch(self, *, observed: bool = False) -> Step[None]:
         """Write what changed since the last patch; `observed` also advances `status.observedGeneration`."""
-        if observed and "status" in self.object:
+        if observed:
             self.status["observedGeneration"] = self.generation
         before, self._before = self._before, copy.deepcopy(self.object)
         if before != self._before:

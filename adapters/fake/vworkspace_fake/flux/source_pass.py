@@ -1,0 +1,185 @@
+"""One pass over any source: what comes before and after the fetch, and how its result becomes the Ready condition."""
+
+from collections.abc import Callable
+from typing import Final, TypeAlias, assert_never
+
+import attrs
+
+from vworkspace_core.known import SECRET
+from vworkspace_core.manifest import ObjectRef, dig
+from vworkspace_fake.flux.conditions import (
+    ARTIFACT_IN_STORAGE,
+    ARTIFACT_OUTDATED,
+    BUILD_FAILED,
+    FETCH_FAILED,
+    READY,
+    RECONCILING,
+    SOURCE_VERIFIED,
+    STALLED,
+    STORAGE_OPERATION_FAILED,
+    condition,
+    conditions_of,
+    status_of,
+    summarize,
+)
+from vworkspace_fake.flux.draft import REQUESTED_AT, Draft
+from vworkspace_fake.flux.durations import parse_duration
+from vworkspace_fake.flux.effects import Done, Failed, Requeue, Step, Verdict, read
+
+__all__ = [
+    "Fetch",
+    "Fetched",
+    "Idle",
+    "Result",
+    "Trouble",
+    "Unavailable",
+    "missing_secret",
+    "rebuild",
+    "reconcile_source",
+    "stored",
+    "trouble",
+]
+
+_DEFAULT_INTERVAL: Final = 60.0
+
+# In the order in which source-controller looks for Ready's reason.
+_SCOPE: Final = (
+    STORAGE_OPERATION_FAILED,
+    FETCH_FAILED,
+    BUILD_FAILED,
+    ARTIFACT_OUTDATED,
+    ARTIFACT_IN_STORAGE,
+    SOURCE_VERIFIED,
+    STALLED,
+    RECONCILING,
+)
+_NEGATIVE: Final = frozenset(_SCOPE) - {ARTIFACT_IN_STORAGE, SOURCE_VERIFIED}
+
+
+@attrs.frozen
+class Fetched:
+    """The artifact is what the spec asks for."""
+
+
+@attrs.frozen
+class Unavailable:
+    """Something to wait for, with backoff but without an error."""
+
+
+@attrs.frozen
+class Trouble:
+    """An error; `stalls` when only a change of the spec (or a new index) can help."""
+
+    reason: str
+    message: str
+    stalls: bool = False
+
+
+@attrs.frozen
+class Idle:
+    """Nothing was looked at: suspended, or being deleted."""
+
+
+Result: TypeAlias = Fetched | Unavailable | Trouble | Idle
+Fetch: TypeAlias = Callable[[Draft], Step[Result]]
+
+
+def reconcile_source(draft: Draft, fetch: Fetch) -> Step[Verdict]:
+    """One pass: finalizer, suspension and deletion, then the fetch, then the conditions that follow from it."""
+    if draft.deleting:
+        draft.status.pop("artifact", None)
+        draft.remove_finalizer()
+        return (yield from _conclude(draft, Idle()))
+    if not draft.has_finalizer:
+        draft.add_finalizer()
+        return (yield from _conclude(draft, Unavailable()))
+    if draft.spec.get("suspend"):
+        return (yield from _conclude(draft, Idle()))
+    yield from _announce(draft)
+    result = yield from fetch(draft)
+    return (yield from _conclude(draft, result))
+
+
+def _announce(draft: Draft) -> Step[None]:
+    draft.progress("reconciliation in progress", drift=False)
+    observed = draft.status.get("observedGeneration", 0)
+    if observed != draft.generation:
+        draft.progress(f"processing object: new generation {observed} -> {draft.generation}", drift=False)
+        yield from draft.patch()
+    elif draft.annotations.get(REQUESTED_AT, "") != draft.status.get("lastHandledReconcileAt", ""):
+        yield from draft.patch()
+    if "artifact" not in draft.status:
+        draft.progress("building artifact", drift=True)
+        draft.unmark(ARTIFACT_IN_STORAGE)
+        yield from draft.patch()
+
+
+def _conclude(draft: Draft, result: Result) -> Step[Verdict]:
+    draft.handle_request()
+    if isinstance(result, Fetched):
+        draft.unmark(RECONCILING)
+    reconciling = condition(draft.object, RECONCILING)
+    if reconciling is not None:
+        draft.mark(RECONCILING, "True", "ProgressingWithRetry", str(reconciling["message"]))
+    if isinstance(result, Trouble) and result.stalls:
+        draft.mark_stalled(result.reason, result.message)
+    else:
+        draft.unmark(STALLED)
+    final = isinstance(result, Fetched | Idle) or (isinstance(result, Trouble) and result.stalls)
+    _set_ready(draft)
+    yield from draft.patch(observed=final and bool(conditions_of(draft.object)))
+    return _verdict(draft, result)
+
+
+def _set_ready(draft: Draft) -> None:
+    summary = summarize(conditions_of(draft.object), _SCOPE, _NEGATIVE)
+    if summary is not None:
+        draft.mark(READY, *summary)
+
+
+def _verdict(draft: Draft, result: Result) -> Verdict:
+    match result:
+        case Fetched():
+            if status_of(draft.object, READY) != "True":
+                return Failed(str((condition(draft.object, READY) or {}).get("message", "not ready")))
+            interval = draft.spec.get("interval")
+            return Done(parse_duration(interval) if interval else _DEFAULT_INTERVAL)
+        case Unavailable():
+            return Requeue()
+        case Trouble(stalls=True) | Idle():
+            return Done()
+        case Trouble():
+            return Failed(result.message)
+        case _:
+            assert_never(result)
+
+
+def trouble(draft: Draft, reason: str, message: str, *, stalls: bool = False) -> Trouble:
+    """FetchFailed=True, and the result that goes with it."""
+    draft.mark(FETCH_FAILED, "True", reason, message)
+    return Trouble(reason, message, stalls)
+
+
+def missing_secret(draft: Draft) -> Step[str]:
+    """Name of a referenced Secret that does not exist; empty when all do."""
+    for field in ("secretRef", "certSecretRef", "proxySecretRef"):
+        name = dig(draft.spec, field, "name")
+        if name and (yield from read(ObjectRef(SECRET, draft.ref.namespace, name))) is None:
+            return str(name)
+    return ""
+
+
+def rebuild(draft: Draft, outdated: str, message: str) -> Step[None]:
+    """Say that a new artifact is on its way: from here on Ready is Unknown."""
+    if "artifact" in draft.status:
+        draft.mark(ARTIFACT_OUTDATED, "True", outdated, message)
+    draft.progress(f"building artifact: {message}", drift=True)
+    yield from draft.patch()
+
+
+def stored(draft: Draft, reason: str, message: str) -> Fetched:
+    """ArtifactInStorage=True, and the result that goes with it."""
+    draft.unmark(FETCH_FAILED)
+    draft.unmark(ARTIFACT_OUTDATED)
+    draft.mark(ARTIFACT_IN_STORAGE, "True", reason, message)
+    return Fetched()
