@@ -72,6 +72,10 @@ class Wire:
         """Stop listening and cut what is open; `listen` again ends it."""
         assert self._server is not None
         self._server.close()
+        self.cut_off()
+
+    def cut_off(self) -> None:
+        """Reset every open connection."""
         for writer in list(self._open):
             cut(writer)
 
@@ -172,6 +176,24 @@ async def reset(request: Request, writer: asyncio.StreamWriter) -> None:
 
 async def close(request: Request, writer: asyncio.StreamWriter) -> None:
     """Close without a word."""
+
+
+def forward(port: int) -> Script:
+    """Pass a request on to a server on this machine, and its answer back as it comes."""
+
+    async def script(request: Request, writer: asyncio.StreamWriter) -> None:
+        reader, upstream = await asyncio.open_connection("127.0.0.1", port)
+        headers = {**request.headers, "connection": "close"}
+        lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+        upstream.write(f"{request.method} {request.target} HTTP/1.1\r\n{lines}\r\n".encode() + request.body)
+        try:
+            while chunk := await reader.read(65536):
+                writer.write(chunk)
+                await writer.drain()
+        finally:
+            upstream.close()
+
+    return script
 
 
 def cut(writer: asyncio.StreamWriter) -> None:

@@ -48,19 +48,24 @@ def decode_line(asked: Asked, line: bytes) -> WatchEvent:
     try:
         decoded = _decode(line)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise Unavailable(f"{asked}: a line is not a watch event: {error}") from error
+        raise _unreadable(asked, f"a line is not a watch event: {error}") from error
     kind = _types.get(decoded.type)
     if kind is None:
         raise _refused(asked, decoded)
     if not _has_version(decoded.object):
-        raise Unavailable(f"{asked}: a {decoded.type} event without metadata.resourceVersion")
+        raise _unreadable(asked, f"a {decoded.type} event without metadata.resourceVersion")
     return WatchEvent(kind, decoded.object)
 
 
 def _refused(asked: Asked, line: _Line) -> OperatorError:
     if line.type == "ERROR":
         return in_stream_error(asked, line.object)
-    return Unavailable(f"{asked}: an event of unknown type {line.type[:40]!r}")
+    return _unreadable(asked, f"an event of unknown type {line.type[:40]!r}")
+
+
+def _unreadable(asked: Asked, what: str) -> Unavailable:
+    """The server said 200 and then nonsense: `status` tells it from a connection that broke."""
+    return Unavailable(f"{asked}: {what}", status=200)
 
 
 def _has_version(manifest: dict[str, Any]) -> bool:
