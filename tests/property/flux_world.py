@@ -1,6 +1,6 @@
 """A cluster with the Flux CRDs and the simulated Flux, under a clock set by hand."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -72,6 +72,35 @@ def helm_release(*, classic: str = "", **spec: Any) -> dict[str, Any]:
     return {**HELM_RELEASE.manifest(NAME, ORG), "spec": body}
 
 
+class KeepingKube(InProcessKube):
+    """The server, watched for pruning: whatever Flux patches must be in the answer, field by field."""
+
+    async def patch(
+        self, ref: ObjectRef, patch: Any, *, patch_type: PatchType, field_manager: str, subresource: str = ""
+    ) -> Manifest:
+        answer = await super().patch(
+            ref, patch, patch_type=patch_type, field_manager=field_manager, subresource=subresource
+        )
+        lost = list(_lost(patch, answer, str(ref)))
+        assert not lost, f"the CRD does not keep {lost}"
+        return answer
+
+
+def _lost(sent: Any, kept: Any, path: str) -> Iterator[str]:
+    """Paths of what was sent and not kept."""
+    if path.endswith(".metadata.resourceVersion"):
+        return
+    if isinstance(sent, Mapping):
+        for key, value in sent.items():
+            if value is not None:
+                yield from _lost(value, dig(kept, key), f"{path}.{key}")
+    elif isinstance(sent, list):
+        for index, value in enumerate(sent):
+            yield from _lost(value, dig(kept, index), f"{path}[{index}]")
+    elif sent != kept:
+        yield path
+
+
 class FluxWorld:
     """An in-memory API server, a simulated Flux on it, and a clock; collects every state of the HelmReleases."""
 
@@ -82,7 +111,7 @@ class FluxWorld:
         for crd in crds or flux_crds():
             run_sync(self.api.create(crd, kind=CUSTOM_RESOURCE_DEFINITION, field_manager="test"))
         run_sync(self.api.create(NAMESPACE.manifest(ORG), kind=NAMESPACE, field_manager="test"))
-        self.flux = FluxSimulator(self.api, behaviour)
+        self.flux = FluxSimulator(KeepingKube(self.server), behaviour)
         self._watches = {kind: self.api.open_watch(kind) for kind in (HELM_RELEASE, OCI_REPOSITORY)}
 
     def apply(self, manifest: Manifest, kind: Kind) -> Manifest:

@@ -1,14 +1,15 @@
 """Our CRDs of the Flux kinds against Flux's own: the same wherever ours speak (RUN-9)."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.property.flux_world import FluxWorld, helm_release, oci_repository
+from tests.property.flux_world import FluxWorld, helm_release, helm_repository, oci_repository
 from vworkspace_core.errors import Invalid
-from vworkspace_core.known import HELM_RELEASE, OCI_REPOSITORY
+from vworkspace_core.known import HELM_RELEASE, HELM_REPOSITORY, OCI_REPOSITORY
+from vworkspace_fake.flux import FluxBehaviour, Outcome, OutcomeKind, ReleaseRule
 from vworkspace_fake.flux.crds import flux_crds
 
 SHARED = Path(__file__).resolve().parents[2].parent / "shared" / "crds"
@@ -85,6 +86,41 @@ def test_names_subresources_and_the_columns_of_readiness_are_flux_s() -> None:
 
 def _columns(version: Any) -> set[tuple[str, str, str]]:
     return {(item["name"], item["type"], item["jsonPath"]) for item in version["additionalPrinterColumns"]}
+
+
+_STORIES: dict[str, Callable[[FluxWorld], object]] = {
+    "upgraded": lambda world: world.retag("6.7.0"),
+    "requested": lambda world: world.annotate(requestedAt="1", resetAt="1", forceAt="1"),
+    "tested": lambda world: world.apply(helm_release(test={"enable": True}, values={"a": 1}), HELM_RELEASE),
+    "classic": lambda world: world.apply(helm_release(classic="6.6.0"), HELM_RELEASE),
+    "deleted": lambda world: world.delete(),
+}
+
+
+@pytest.mark.parametrize("kind", [OutcomeKind.SUCCEED, OutcomeKind.FAIL, OutcomeKind.VALUES_ERROR])
+@pytest.mark.parametrize("story", list(_STORIES))
+def test_flux_s_own_crds_keep_every_status_that_is_written(story: str, kind: OutcomeKind) -> None:
+    real = real_crds()
+    world = FluxWorld(crds=[*real.values(), *(crd for crd in flux_crds() if crd["metadata"]["name"] not in real)])
+    world.apply(oci_repository(), OCI_REPOSITORY)
+    world.apply(helm_repository(), HELM_REPOSITORY)
+    world.apply(helm_release(), HELM_RELEASE)
+    world.settle()
+    world.flux.behaviour = FluxBehaviour(release_rules=(ReleaseRule(Outcome(kind, times=6)),))
+    _STORIES[story](world)
+    world.settle()
+    states = [*world.states(), *world.states(OCI_REPOSITORY)]
+    assert len(states) > 10
+
+
+def test_a_status_that_a_crd_does_not_keep_would_be_found() -> None:
+    forgetful = flux_crds()
+    del _schema(forgetful[0])["properties"]["status"]["properties"]["lastAttemptedRevision"]
+    world = FluxWorld(crds=forgetful)
+    world.apply(oci_repository(), OCI_REPOSITORY)
+    world.apply(helm_release(), HELM_RELEASE)
+    with pytest.raises(AssertionError, match="lastAttemptedRevision"):
+        world.settle()
 
 
 _BOTH = {"chart": {"spec": {"chart": "x", "sourceRef": {"kind": "HelmRepository", "name": "x"}}}}

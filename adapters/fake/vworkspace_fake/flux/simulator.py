@@ -6,9 +6,9 @@ against any API server.
 """
 
 from collections import Counter
-from collections.abc import Coroutine, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
-from typing import Any, Final, TypeVar, assert_never
+from typing import Any, Final, assert_never
 
 import attrs
 
@@ -16,6 +16,7 @@ from vworkspace_core.errors import KindMissing, NotFound, OperatorError
 from vworkspace_core.known import HELM_CHART, HELM_RELEASE, HELM_REPOSITORY, OCI_REPOSITORY
 from vworkspace_core.manifest import Kind, Manifest, ObjectRef, ref_of
 from vworkspace_core.ports import KubeApi
+from vworkspace_fake.apiserver.inprocess import run_sync
 from vworkspace_fake.flux.behaviour import FluxBehaviour
 from vworkspace_fake.flux.effects import Done, Failed, Requeue, Sleep, Step, Terminal, Verdict, Waiting
 from vworkspace_fake.flux.helm import reconcile_helm_release
@@ -26,7 +27,6 @@ from vworkspace_fake.flux.triggers import CONFIG_KINDS, RECONCILED_KINDS, WATCH_
 
 __all__ = ["FluxSimulator"]
 
-_T = TypeVar("_T")
 _MAX_STEPS: Final = 10_000
 _RETRYING: Final = (Requeue, Failed, Waiting)
 
@@ -94,7 +94,7 @@ class FluxSimulator:
 
     def tick(self, now: datetime) -> None:
         """Observe and do everything that is due at `now`. Only for an API that never suspends."""
-        _complete(self.advance(now))
+        run_sync(self.advance(now))
 
     def next_work(self) -> datetime | None:
         """When something other than a regular interval is due next: an action's end, a retry, a wait."""
@@ -266,14 +266,3 @@ class FluxSimulator:
                 return None
             case _:
                 assert_never(verdict)
-
-
-def _complete(coroutine: Coroutine[Any, Any, _T]) -> _T:
-    """Run a coroutine that never suspends, without an event loop."""
-    try:
-        coroutine.send(None)
-    except StopIteration as end:
-        result: _T = end.value
-        return result
-    coroutine.close()
-    raise RuntimeError("this API suspends: use vworkspace_fake.flux.run with an event loop")
