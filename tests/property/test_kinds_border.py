@@ -4,6 +4,7 @@ import copy
 import json
 import pickle
 from collections.abc import Callable, Mapping
+from datetime import date
 from typing import Any
 
 import attrs
@@ -12,7 +13,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.property.strategies import application_instances, clusters, json_values, operations
-from vworkspace_core.kinds.application_instance import ApplicationInstance, Mode
+from vworkspace_core.kinds.application_instance import ApplicationInstance, Mode, NameRef
 from vworkspace_core.kinds.border import (
     CLASSES,
     Problem,
@@ -267,6 +268,27 @@ def test_a_strict_read_of_the_wrong_kind_says_so_beside_its_other_problems() -> 
         structure_strict(ApplicationInstance, manifest)
 
     assert paths(caught.value.problems) == ["apiVersion", "kind", "spec.mode"]
+
+
+def test_a_strict_read_of_the_right_shape_and_the_wrong_kind_gives_no_object() -> None:
+    with pytest.raises(ValidationProblems, match=r"^apiVersion: is required; kind: must be Application"):
+        structure_strict(ApplicationInstance, {**manifest_of(), "kind": "Operation", "apiVersion": None})
+
+
+def test_parts_can_be_read_strictly_too() -> None:
+    assert structure_strict(NameRef, {"name": "n"}) == NameRef("n")
+    with pytest.raises(ValidationProblems, match=r"^key: unknown field$"):
+        structure_strict(NameRef, {"name": "n", "key": "k"})
+    with pytest.raises(ValidationProblems, match=r"^must be an object, not a list$"):
+        structure_strict(ApplicationInstance, [])
+
+
+def test_what_yaml_has_and_json_has_not_is_named_by_its_python_type() -> None:
+    manifest = manifest_of(appRef={"catalogId": date(2030, 1, 31)})
+
+    assert [str(problem) for problem in validate_strict(manifest)] == [
+        "spec.appRef.catalogId: must be a string, not a date"
+    ]
 
 
 @given(json_values())

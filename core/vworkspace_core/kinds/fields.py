@@ -49,7 +49,6 @@ def schema_field(
     doc: str,
     *,
     default: Any = attrs.NOTHING,
-    factory: Any = None,
     schema: Mapping[str, Any] | None = None,
     rules: Sequence[CelRule] = (),
     publish_default: bool = False,
@@ -66,6 +65,4 @@ def schema_field(
         "rules": tuple(rules),
         "publish_default": publish_default,
     }
-    if factory is not None:
-        return attrs.field(factory=factory, metadata=meta)
     return attrs.field(default=default, metadata=meta)
