@@ -75,7 +75,8 @@ class CustomDefinitions:
         self._dying[where] = record.key[1]
         for resource in self._registry.of_group(*where)[:1]:
             delete_all(resource)
-        self._finish(where)
+        if where in self._dying:  # the deletes settle too, and may have finished it
+            self._finish(where)
 
     def _finish(self, where: GroupResource) -> None:
         """Let a dying definition go when its last object is gone."""

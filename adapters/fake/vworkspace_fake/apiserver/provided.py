@@ -6,6 +6,8 @@ Events are one table under two APIs, as in a real server: what is written as `ev
 
 from typing import Final
 
+import attrs
+
 from vworkspace_core.known import EVENT
 from vworkspace_fake.apiserver.builtin import BUILTIN_DEFINITIONS
 from vworkspace_fake.apiserver.builtin.events import CORE_EVENT, core_event_of, new_event_of
@@ -23,6 +25,16 @@ _RETURNS_DELETED: Final[frozenset[GroupResource]] = frozenset(
 """Kinds whose DELETE answers the object as it was."""
 
 
+_EVENT_FIELDS: Final = (
+    "involvedObject.apiVersion",
+    "involvedObject.fieldPath",
+    "involvedObject.resourceVersion",
+    "reportingComponent",
+    "source",
+)
+"""By what else Events can be selected; `kubectl events --for` does."""
+
+
 def provided_resources() -> tuple[Resource, ...]:
     """Every resource that is served without a CRD."""
     return (*(_resource(definition) for definition in BUILTIN_DEFINITIONS), *review_resources())
@@ -34,7 +46,8 @@ def _resource(definition: Definition) -> Resource:
         return resource_of(definition)
     if definition.kind == CORE_EVENT:
         stored = (EVENT.group, EVENT.plural)
-        return resource_of(definition, storage=stored, to_stored=new_event_of, to_served=core_event_of)
+        served = resource_of(definition, storage=stored, to_stored=new_event_of, to_served=core_event_of)
+        return attrs.evolve(served, fields=(*served.fields, *_EVENT_FIELDS))
     return resource_of(
         definition,
         subresources=("finalize",) if where == NAMESPACES else (),

@@ -27,12 +27,13 @@ from vworkspace_fake.apiserver.listing import EVERYTHING, ListOptions, page_of, 
 from vworkspace_fake.apiserver.namespaces import SYSTEM_NAMESPACES, Namespaces
 from vworkspace_fake.apiserver.options import manager_of
 from vworkspace_fake.apiserver.provided import provided_resources
-from vworkspace_fake.apiserver.records import encode
+from vworkspace_fake.apiserver.records import decode, encode
 from vworkspace_fake.apiserver.registry import Registry
 from vworkspace_fake.apiserver.removal import Remover
 from vworkspace_fake.apiserver.replies import Listed, Reply
 from vworkspace_fake.apiserver.resources import Resource
 from vworkspace_fake.apiserver.reviews import REVIEWS, answer_review
+from vworkspace_fake.apiserver.scaling import scale_of
 from vworkspace_fake.apiserver.selection import selection_of
 from vworkspace_fake.apiserver.store import Store
 from vworkspace_fake.apiserver.streams import Streams
@@ -172,7 +173,10 @@ class ApiServer:
         record = self.store.get(target.resource.storage, target.key)
         if record is None:
             raise not_found(target.resource.group, target.resource.plural, target.name)
-        return Reply(200, target.resource.render(record.raw))
+        raw = target.resource.render(record.raw)
+        if target.subresource == "scale":
+            raw = encode(scale_of(target.resource.definition, decode(raw)))
+        return Reply(200, raw)
 
     def _page(self, target: Target, options: ListOptions) -> Listed:
         resource = target.resource

@@ -12,9 +12,10 @@ from vworkspace_fake.apiserver.failure import already_exists, not_found
 from vworkspace_fake.apiserver.identity import Identities
 from vworkspace_fake.apiserver.namespaces import Namespaces, finalized
 from vworkspace_fake.apiserver.options import check_write, manager_of
-from vworkspace_fake.apiserver.records import Record, encode
+from vworkspace_fake.apiserver.records import Record, decode, encode
 from vworkspace_fake.apiserver.replies import Reply
 from vworkspace_fake.apiserver.requests import Outcome, Write
+from vworkspace_fake.apiserver.scaling import applied_scale, patched_scale, rescaled, scale_of
 from vworkspace_fake.apiserver.store import Store
 
 __all__ = ["Writer"]
@@ -49,15 +50,21 @@ class Writer:
         record, live = self._live(target)
         if target.subresource == "finalize":
             return self._commit(target, record, finalized(live, body), options)
+        definition = target.resource.definition
+        manifest = rescaled(definition, live, body) if target.subresource == "scale" else body
         write = self._write(target, options, caller)
-        return self._commit(target, record, pipeline.update(target.resource.definition, live, body, write), options)
+        return self._commit(target, record, pipeline.update(definition, live, manifest, write), options)
 
     def patch(self, target: Target, patch: Any, patch_type: PatchType, options: WriteOptions, caller: Caller) -> Reply:
         """JSON, merge or strategic merge patch."""
         check_write(options, "PatchOptions")
         record, live = self._live(target)
+        definition = target.resource.definition
         write = self._write(target, options, caller)
-        outcome = pipeline.patch(target.resource.definition, live, patch, patch_type, write)
+        if target.subresource == "scale":
+            outcome = pipeline.update(definition, live, patched_scale(definition, live, patch, patch_type), write)
+        else:
+            outcome = pipeline.patch(definition, live, patch, patch_type, write)
         return self._commit(target, record, outcome, options)
 
     def apply(self, target: Target, body: Any, options: WriteOptions, caller: Caller) -> Reply:
@@ -70,20 +77,28 @@ class Writer:
             self._namespaces.admit(target)
         write = self._write(target, options, caller, uid="" if record else self._identities.uid())
         live = None if record is None else target.resource.live(record)
-        outcome = pipeline.apply(target.resource.definition, live, body, write)
+        definition = target.resource.definition
+        config = applied_scale(definition, live, body) if live and target.subresource == "scale" else body
+        outcome = pipeline.apply(definition, live, config, write)
         return self._commit(target, record, outcome, options)
 
     def _commit(self, target: Target, before: Record | None, outcome: Outcome, options: WriteOptions) -> Reply:
-        resource, status = target.resource, 201 if outcome.created else 200
+        raw = self._store_outcome(target, before, outcome, options)
+        if target.subresource == "scale":
+            raw = encode(scale_of(target.resource.definition, decode(raw)))
+        return Reply(201 if outcome.created else 200, raw, outcome.warnings)
+
+    def _store_outcome(self, target: Target, before: Record | None, outcome: Outcome, options: WriteOptions) -> bytes:
+        """Store what the pipeline says, unless nothing changed; the object as it is then."""
+        resource = target.resource
         if before is not None and not outcome.changed:
-            return Reply(status, resource.render(before.raw), outcome.warnings)
+            return resource.render(before.raw)
         if options.dry_run:
-            return Reply(status, encode(outcome.object), outcome.warnings)
+            return encode(outcome.object)
         if before is not None and before.deleting and _unheld(outcome.object):
             self._store.remove(resource.storage, before.key)
-            return Reply(status, encode(outcome.object), outcome.warnings)
-        record = self._store.put(resource.storage, resource.to_stored(outcome.object))
-        return Reply(status, resource.render(record.raw), outcome.warnings)
+            return encode(outcome.object)
+        return resource.render(self._store.put(resource.storage, resource.to_stored(outcome.object)).raw)
 
     def _live(self, target: Target) -> tuple[Record, Mapping[str, Any]]:
         record = self._store.get(target.resource.storage, target.key)

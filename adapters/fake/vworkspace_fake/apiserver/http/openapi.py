@@ -72,7 +72,7 @@ def _document(registry: Registry, root: str) -> dict[str, Any]:
     for resource in resources:
         paths.update(_paths(resource, root))
     schemas = {_schema_name(resource): _schema(resource) for resource in resources}
-    schemas[OBJECT_META_NAME] = dict(OBJECT_META_OPENAPI)
+    schemas[OBJECT_META_NAME] = _patchable(OBJECT_META_OPENAPI)
     return {"openapi": "3.0.0", "info": _INFO, "paths": paths, "components": {"schemas": schemas}}
 
 
@@ -127,6 +127,7 @@ def _schema_name(resource: Resource) -> str:
 
 def _schema(resource: Resource) -> dict[str, Any]:
     declared = resource.definition.openapi
+    shown = declared if resource.custom else _patchable(declared)
     type_meta = {
         "apiVersion": {"type": "string", "description": "Version of the schema of this representation."},
         "kind": {"type": "string", "description": "Kind of this object."},
@@ -137,7 +138,23 @@ def _schema(resource: Resource) -> dict[str, Any]:
         },
     }
     return {
-        **declared,
-        "properties": {**(declared.get("properties") or {}), **type_meta},
+        **shown,
+        "properties": {**(shown.get("properties") or {}), **type_meta},
         "x-kubernetes-group-version-kind": [_gvk(resource)],
     }
+
+
+def _patchable(schema: Any) -> Any:
+    """A built-in schema with its merging lists marked as clients expect it: they make strategic patches by that."""
+    if isinstance(schema, list):
+        return [_patchable(item) for item in schema]
+    if not isinstance(schema, Mapping):
+        return schema
+    shown = {key: _patchable(value) for key, value in schema.items()}
+    keys = schema.get("x-kubernetes-list-map-keys") or ()
+    merge_key = schema.get("x-kubernetes-patch-merge-key") or (keys[0] if keys else "")
+    if merge_key:
+        shown["x-kubernetes-patch-merge-key"] = merge_key
+    if merge_key or schema.get("x-kubernetes-list-type") == "set":
+        shown["x-kubernetes-patch-strategy"] = "merge"
+    return shown

@@ -145,6 +145,35 @@ _RESOURCE_ATTRIBUTES: Final = _message(
 )
 _PATH_ATTRIBUTES: Final = _message(f1=Member("path", _text), f2=Member("verb", _text))
 
+
+def _integer(value: Any) -> int:
+    return int(value)
+
+
+_PORT: Final = _message(f1=Member("name", _text), f3=Member("containerPort", _integer), f4=Member("protocol", _text))
+_CONTAINER: Final = _message(
+    f1=Member("name", _text),
+    f2=Member("image", _text),
+    f3=_texts("command"),
+    f4=_texts("args"),
+    f6=Member("ports", _PORT, many=True),
+)
+_TEMPLATE: Final = Member(
+    "template",
+    _message(
+        f1=_METADATA,
+        f2=Member("spec", _message(f2=Member("containers", _CONTAINER, many=True), f3=Member("restartPolicy", _text))),
+    ),
+)
+_SELECTOR: Final = Member("selector", _message(f1=_text_map("matchLabels")))
+_DEPLOYMENT_SPEC: Final = _message(f1=Member("replicas", _integer), f2=_SELECTOR, f3=_TEMPLATE)
+_JOB_SPEC: Final = _message(
+    f1=Member("parallelism", _integer),
+    f2=Member("completions", _integer),
+    f6=_TEMPLATE,
+    f7=Member("backoffLimit", _integer),
+)
+
 _KINDS: Final[Mapping[tuple[str, str], Read]] = {
     ("v1", "Namespace"): _message(f1=_METADATA, f2=Member("spec", _message(f1=_texts("finalizers")))),
     ("v1", "ConfigMap"): _message(
@@ -161,6 +190,8 @@ _KINDS: Final[Mapping[tuple[str, str], Read]] = {
         f5=Member("immutable", _flag),
     ),
     ("v1", "ServiceAccount"): _message(f1=_METADATA, f2=Member("secrets", _NAMED, many=True)),
+    ("apps/v1", "Deployment"): _message(f1=_METADATA, f2=Member("spec", _DEPLOYMENT_SPEC)),
+    ("batch/v1", "Job"): _message(f1=_METADATA, f2=Member("spec", _JOB_SPEC)),
     ("rbac.authorization.k8s.io/v1", "Role"): _ROLE,
     ("rbac.authorization.k8s.io/v1", "ClusterRole"): _ROLE,
     ("rbac.authorization.k8s.io/v1", "RoleBinding"): _BINDING,

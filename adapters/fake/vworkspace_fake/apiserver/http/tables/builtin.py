@@ -19,10 +19,11 @@ Cells = Callable[[Manifest, datetime], list[Any]]
 
 @attrs.frozen
 class TableOf:
-    """Columns beside the name, and how to fill them."""
+    """Columns beside the name, and how to fill them. Not `named`: the rows do not begin with a name."""
 
     columns: tuple[Column, ...]
     cells: Cells
+    named: bool = True
 
 
 def _columns(*names: str) -> tuple[Column, ...]:
@@ -140,7 +141,9 @@ def _event(manifest: Manifest, now: datetime) -> list[Any]:
     )
     what = f"{str(about.get('kind', '')).lower()}/{about.get('name', '')}"
     message = manifest.get("message") or manifest.get("note") or ""
-    return [age(last, now), manifest.get("type", ""), manifest.get("reason", ""), what, message.strip()]
+    count = dig(manifest, "series", "count") or manifest.get("count") or manifest.get("deprecatedCount") or 1
+    cells = [age(last, now), manifest.get("type", ""), manifest.get("reason", ""), what, message.strip()]
+    return [*cells, count, manifest["metadata"]["name"]]
 
 
 BUILTIN_TABLES: Final[Mapping[GroupResource, TableOf]] = {
@@ -153,7 +156,9 @@ BUILTIN_TABLES: Final[Mapping[GroupResource, TableOf]] = {
     ("", "persistentvolumeclaims"): TableOf(
         _columns("Status", "Volume", "Capacity", "Access Modes", "StorageClass", "Age"), _claim
     ),
-    ("events.k8s.io", "events"): TableOf(_columns("Last Seen", "Type", "Reason", "Object", "Message"), _event),
+    ("events.k8s.io", "events"): TableOf(
+        _columns("Last Seen", "Type", "Reason", "Object", "Message", "+Count", "+Name"), _event, named=False
+    ),
     ("apps", "deployments"): TableOf(_columns("Ready", "Up-to-date", "Available", "Age"), _deployment),
     ("apps", "statefulsets"): TableOf(_columns("Ready", "Age"), _stateful_set),
     ("batch", "jobs"): TableOf(_columns("Status", "Completions", "Duration", "Age"), _job),

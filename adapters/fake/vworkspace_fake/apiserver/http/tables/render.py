@@ -28,16 +28,14 @@ _NAME: Final = {
     "priority": 0,
 }
 _AGE: Final = (Column("Age", "date", ".metadata.creationTimestamp"),)
-_CREATED: Final = (Column("Created At", "date", ".metadata.creationTimestamp"),)
+_CREATED: Final = (Column("Created At", "string", ".metadata.creationTimestamp"),)
 
 
 def table_columns(resource: Resource) -> list[dict[str, Any]]:
     """`columnDefinitions` of a resource's tables."""
     own = BUILTIN_TABLES.get(resource.storage)
-    columns = own.columns if own else _columns(resource)
-    return [
-        _NAME if column.name == "Name" else _definition(column) for column in (Column("Name", "string", ""), *columns)
-    ]
+    definitions = [_definition(column) for column in (own.columns if own else _columns(resource))]
+    return [_NAME, *definitions] if own is None or own.named else definitions
 
 
 def table(
@@ -61,7 +59,8 @@ def partial(manifest: Mapping[str, Any]) -> dict[str, Any]:
 def _row(resource: Resource, manifest: Mapping[str, Any], include: str, now: datetime) -> dict[str, Any]:
     own = BUILTIN_TABLES.get(resource.storage)
     cells = own.cells(manifest, now) if own else [_cell(column, manifest, now) for column in _columns(resource)]
-    row: dict[str, Any] = {"cells": [manifest["metadata"]["name"], *cells]}
+    named = own is None or own.named
+    row: dict[str, Any] = {"cells": [manifest["metadata"]["name"], *cells] if named else cells}
     if include == "Metadata":
         row["object"] = partial(manifest)
     elif include == "Object":
