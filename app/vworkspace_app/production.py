@@ -52,7 +52,7 @@ class Process:
                 store=MemoryJobStore(),
                 clock=clock,
                 scope=Scope(self.credentials.cluster_id, self._admit),
-                choose=random.Random(),
+                random=random.random,
                 settings=self.agent_settings,
                 reread=self._reread,
                 objects=operator.informers.store(APPLICATION_INSTANCE).objects,

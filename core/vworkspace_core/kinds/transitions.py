@@ -3,7 +3,7 @@
 A transition is a change of status or reason. `merge_conditions` is the only place that sets times.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 
 import attrs
 
@@ -55,13 +55,20 @@ def _timed(old: Condition | None, want: Wanted, generation: int, now: str) -> Co
     )
 
 
-def same_but_times(left: Sequence[Condition], right: Sequence[Condition], *, messages: bool = True) -> bool:
-    """Whether two sets of conditions say the same, whatever their order and times (REC-6)."""
-    return _facts(left, messages) == _facts(right, messages)
+def same_but_times(
+    left: Sequence[Condition], right: Sequence[Condition], *, but_messages_of: Container[str] = ()
+) -> bool:
+    """Whether two sets of conditions say the same, whatever their order and times (REC-6).
+
+    The messages of the types in `but_messages_of` are not compared either.
+    """
+    return _facts(left, but_messages_of) == _facts(right, but_messages_of)
 
 
-def _facts(conditions: Sequence[Condition], messages: bool) -> dict[str, tuple[object, ...]]:
-    return {c.type: (c.status, c.reason, c.observed_generation, c.message if messages else "") for c in conditions}
+def _facts(conditions: Sequence[Condition], silent: Container[str]) -> dict[str, tuple[object, ...]]:
+    return {
+        c.type: (c.status, c.reason, c.observed_generation, "" if c.type in silent else c.message) for c in conditions
+    }
 
 
 def transitions(before: Sequence[Condition], after: Sequence[Condition]) -> tuple[Transition, ...]:

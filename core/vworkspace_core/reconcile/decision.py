@@ -55,8 +55,8 @@ class Settings:
     default_service_account: str | None = None
     admission: AdmissionSettings = attrs.field(factory=AdmissionSettings)
     policy: Policy = attrs.field(factory=Policy)
-    message_interval_seconds: float = 5.0
-    """A status that differs only in messages is written at most this often."""
+    message_interval_seconds: float = 60.0
+    """A status that differs only in what Flux is busy with is written at most this often."""
     source_grace_seconds: float = 60.0
     """A settled release is called degraded only after its source has been in trouble this long."""
     source_wait_seconds: float = 15.0

@@ -299,9 +299,10 @@ def _source_failure(source: Manifest | None) -> Mapping[str, Any]:
 def _chart_failure(chart: Manifest | None) -> Mapping[str, Any]:
     for kind in ("FetchFailed", "BuildFailed", "Stalled"):
         found = condition(chart, kind)
-        if found.get("status") == "True":
+        # Waiting for the repository's first artifact is no failure of its own: the repository tells of one.
+        if found.get("status") == "True" and found.get("reason") != "NoSourceArtifact":
             return found
-    return {}
+    return _NONE
 
 
 def _unreachable(report: _Report, ready: Mapping[str, Any]) -> Evidence | None:

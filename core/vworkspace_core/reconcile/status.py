@@ -1,7 +1,7 @@
 """The status to be written, and whether it says anything new (REC-6 c, REC-7).
 
-Two statuses are the same when they differ only in times. One that differs only in messages waits until the
-last one is some seconds old, so that Flux's running commentary does not become a stream of writes.
+Two statuses are the same when they differ only in times. One that differs only in what Flux is busy with waits
+until the last one is a minute old, so that its running commentary does not become a stream of writes.
 """
 
 from collections.abc import Iterable, Mapping
@@ -33,6 +33,8 @@ _OWN = frozenset(Type)
 _BAD_READY = frozenset(
     {Reason.HELM_RELEASE_FAILED, Reason.CHART_UNREACHABLE, Reason.WAITING_FOR_SECRET, Reason.ROLLED_BACK}
 )
+_COMMENTARY: frozenset[str] = frozenset({Type.READY, Type.RECONCILING})
+"""Conditions whose message repeats what Flux is busy with; no other message is ever held back."""
 _WARNING_WHEN_TRUE = frozenset({Type.DEGRADED, Type.BLOCKED, Type.STALLED})
 
 
@@ -84,7 +86,7 @@ def with_status(
     previous = own_conditions(source.status)
     now = timestamp(context.now)
     conditions = merge_conditions(previous, wanted, generation=source.metadata.generation, now=now)
-    if _says_the_same(source, conditions, fields, messages=True):
+    if _says_the_same(source, conditions, fields):
         return decision
     wait = _seconds_until_due(source, conditions, fields, context)
     if wait > 0:
@@ -99,12 +101,15 @@ def with_status(
 
 
 def _says_the_same(
-    source: ApplicationInstance, conditions: tuple[Condition, ...], fields: StatusFields, *, messages: bool
+    source: ApplicationInstance,
+    conditions: tuple[Condition, ...],
+    fields: StatusFields,
+    but_messages_of: frozenset[str] = frozenset(),
 ) -> bool:
     status = source.status
     return (
         status.observed_generation == source.metadata.generation
-        and same_but_times(own_conditions(status), conditions, messages=messages)
+        and same_but_times(own_conditions(status), conditions, but_messages_of=but_messages_of)
         and StatusFields.kept(status) == fields
     )
 
@@ -112,9 +117,9 @@ def _says_the_same(
 def _seconds_until_due(
     source: ApplicationInstance, conditions: tuple[Condition, ...], fields: StatusFields, context: Context
 ) -> float:
-    """How long a change of mere messages has to wait; 0 for anything else."""
+    """How long a change of mere commentary has to wait; 0 for anything else."""
     written = source.status.last_reconcile_time
-    if written is None or not _says_the_same(source, conditions, fields, messages=False):
+    if written is None or not _says_the_same(source, conditions, fields, _COMMENTARY):
         return 0.0
     age = (context.now - datetime.fromisoformat(written)).total_seconds()
     # A clock that was set back must not hold a message for hours.

@@ -1,0 +1,178 @@
+"""A whole cluster in memory, without an event loop: API server, simulated Flux, our reconciler, a clock.
+
+Everything is a function of what the test does: no thread, no real time, no randomness.
+"""
+
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import attrs
+
+from tests.property.worlds import CLUSTER
+from vworkspace_core.interpret import Outcome, Reconciler, carry_out
+from vworkspace_core.kinds.application_instance import ApplicationInstance
+from vworkspace_core.kinds.border import read_application_instance
+from vworkspace_core.kinds.crd import crd_manifests
+from vworkspace_core.kinds.labels import FIELD_MANAGER
+from vworkspace_core.known import APPLICATION_INSTANCE, CUSTOM_RESOURCE_DEFINITION, HELM_RELEASE, NAMESPACE
+from vworkspace_core.manifest import Manifest, ObjectRef, dig
+from vworkspace_core.observe import observe_live
+from vworkspace_core.ports import KubernetesEvent, PatchType
+from vworkspace_core.reconcile import Context, Decision, Observed, Settings, reconcile
+from vworkspace_fake.apiserver.calls import Caller
+from vworkspace_fake.apiserver.inprocess import InProcessKube, run_sync
+from vworkspace_fake.apiserver.server import ApiServer
+from vworkspace_fake.flux import FluxBehaviour, FluxSimulator
+from vworkspace_fake.flux.crds import flux_crds
+
+START = datetime(2026, 6, 1, 12, 0, 0, tzinfo=UTC)
+NS = "org-myteam"
+OPERATOR = "system:serviceaccount:vworkspace-system:vworkspace-operator"
+
+
+@attrs.define
+class EventLog:
+    """`EventSink` that keeps what it is given."""
+
+    events: list[KubernetesEvent] = attrs.field(factory=list)
+
+    async def emit(self, event: KubernetesEvent) -> None:
+        """Keep one."""
+        self.events.append(event)
+
+
+class Simulation:
+    """One cluster. `history` holds every status the instance ever had, in order."""
+
+    def __init__(
+        self, *, with_flux: bool = True, behaviour: FluxBehaviour | None = None, collects: bool = True
+    ) -> None:
+        self.now = START
+        self.server = ApiServer(now=lambda: self.now, collects=collects)
+        self.admin = InProcessKube(self.server)
+        self.api = InProcessKube(self.server, caller=Caller(OPERATOR, agent="vworkspace-operator/1"))
+        self.flux = FluxSimulator(InProcessKube(self.server, caller=Caller("flux", agent="flux/2")), behaviour)
+        self.settings = Settings(cluster_id=CLUSTER)
+        self.events = EventLog()
+        self.decide: Callable[[ApplicationInstance, Observed, Context], Decision] = reconcile
+        for crd in (*crd_manifests(), *(flux_crds() if with_flux else ())):
+            self.create_definition(crd)
+        gate = {**NAMESPACE.manifest(NS), "metadata": {"name": NS, "labels": {"managed-by": "vworkspace"}}}
+        run_sync(self.admin.create(gate, kind=NAMESPACE, field_manager="admin"))
+        self._statuses = self.admin.open_watch(APPLICATION_INSTANCE)
+        self.history: list[Manifest] = []
+
+    def create_definition(self, crd: Mapping[str, Any]) -> None:
+        """Install a CRD."""
+        run_sync(self.admin.create(crd, kind=CUSTOM_RESOURCE_DEFINITION, field_manager="admin"))
+
+    # --- what people and the control plane do ------------------------------------------------------------------
+
+    def submit(self, manifest: Mapping[str, Any]) -> Manifest:
+        """Apply an instance as the agent does: spec, labels and annotations, nothing else."""
+        meta = {
+            key: manifest["metadata"][key] for key in ("name", "namespace", "labels") if key in manifest["metadata"]
+        }
+        body = {**manifest, "metadata": meta}
+        body.pop("status", None)
+        return run_sync(self.api.apply(body, kind=APPLICATION_INSTANCE, field_manager=FIELD_MANAGER))
+
+    def edit(self, ref: ObjectRef, patch: Mapping[str, Any], *, manager: str = "kubectl-edit") -> Manifest:
+        """A merge patch by somebody."""
+        return run_sync(self.admin.patch(ref, patch, patch_type=PatchType.MERGE, field_manager=manager))
+
+    def remove(self, ref: ObjectRef) -> None:
+        """Somebody deletes an object."""
+        run_sync(self.admin.delete(ref))
+
+    def get(self, ref: ObjectRef) -> Manifest | None:
+        """The object as it stands, None when there is none."""
+        kind = self.admin
+        page = run_sync(kind.list(ref.kind, namespace=ref.namespace, field_selector=f"metadata.name={ref.name}"))
+        return page.items[0] if page.items else None
+
+    # --- the operator --------------------------------------------------------------------------------------------
+
+    def reconcile(self, ref: ObjectRef, stale: Manifest | None = None) -> Outcome | None:
+        """One pass over an instance, on `stale` instead of the present copy when given."""
+        manifest = stale or self.get(ref)
+        if manifest is None:
+            return None
+        source = read_application_instance(manifest)
+        observed = run_sync(observe_live(self.api, source))
+        reconciler = Reconciler(APPLICATION_INSTANCE, read_application_instance, self._decide)
+        outcome = run_sync(carry_out(reconciler, source, observed, self.api, self.events))
+        self._remember()
+        return outcome
+
+    def _remember(self) -> None:
+        """Keep every status that differs from the one before; writes of spec or metadata repeat the old one."""
+        for event in self._statuses.drain():
+            status = event.object.get("status")
+            if status and (not self.history or self.history[-1]["status"] != status):
+                self.history.append(event.object)
+
+    def _decide(self, source: ApplicationInstance, observed: Observed) -> Decision:
+        return self.decide(source, observed, Context(self.settings, self.now))
+
+    def observe(self, ref: ObjectRef) -> tuple[ApplicationInstance, Observed]:
+        """The snapshot a pass would decide on."""
+        manifest = self.get(ref)
+        assert manifest is not None, f"{ref} is gone"
+        source = read_application_instance(manifest)
+        return source, run_sync(observe_live(self.api, source))
+
+    # --- time ------------------------------------------------------------------------------------------------------
+
+    def pass_time(self, seconds: float) -> None:
+        """Let time pass; Flux does what is due."""
+        self.now += timedelta(seconds=seconds)
+        self.flux.tick(self.now)
+
+    def settle(self, ref: ObjectRef, *, horizon: float = 7200.0) -> Manifest:
+        """Reconcile and let Flux work until neither has anything left to do; the instance then."""
+        limit = self.now + timedelta(seconds=horizon)
+        while True:
+            outcome = self.reconcile(ref)
+            self.flux.tick(self.now)
+            if outcome is None or (again := self.reconcile(ref)) is None:
+                raise AssertionError(f"{ref} is gone")
+            if self.writes_of(outcome) or self.writes_of(again):
+                continue
+            due = self._next_due(again)
+            if due is None or due > limit:
+                found = self.get(ref)
+                assert found is not None
+                return found
+            self.now = max(self.now, due)
+            self.flux.tick(self.now)
+
+    @staticmethod
+    def writes_of(outcome: Outcome) -> int:
+        """How many writes a pass made."""
+        return outcome.writes
+
+    def _next_due(self, outcome: Outcome) -> datetime | None:
+        """When there is more to come than Flux's regular interval."""
+        waits = outcome.decision.look_again_after
+        mine = None if waits is None else self.now + timedelta(seconds=waits)
+        flux = self.flux.next_work()
+        return min((at for at in (mine, flux) if at is not None), default=None)
+
+    # --- what is asserted on ---------------------------------------------------------------------------------------
+
+    def operator_writes(self) -> int:
+        """Writes by the operator since the audit log was cleared, those that changed nothing included."""
+        return len(self.server.audit.writes(user=OPERATOR))
+
+    def condition(self, ref: ObjectRef, kind: str) -> tuple[str, str] | None:
+        """Status and reason of a condition."""
+        for found in dig(self.get(ref), "status", "conditions") or ():
+            if found["type"] == kind:
+                return found["status"], found["reason"]
+        return None
+
+
+INSTANCE = ObjectRef(APPLICATION_INSTANCE, NS, "nextcloud-myteam")
+HELM = ObjectRef(HELM_RELEASE, NS, "nextcloud")
