@@ -17,7 +17,7 @@ from vworkspace_fake.apiserver.schema.objectmeta import OBJECT_META
 from vworkspace_fake.apiserver.schema.prune import drop_nulls, prune
 from vworkspace_fake.apiserver.schema.structure import check_structure
 
-__all__ = ["coerce", "read_body", "require_type"]
+__all__ = ["read_body", "require_type", "storage_form"]
 
 
 def require_type(definition: Definition, body: Any) -> Mapping[str, Any]:
@@ -72,16 +72,22 @@ def read_body(
 
 
 def coerce(definition: Definition, body: Mapping[str, Any]) -> tuple[Mapping[str, Any], tuple[str, ...]]:
-    """`body` without what the kind does not know and without stray nulls, and the unknown paths.
-
-    Also what happens to an object on its way into the store: an apply can leave nulls and empty metadata.
-    """
+    """`body` without what the kind does not know and without stray nulls, and the unknown paths."""
     metadata, strange = _metadata(definition, body.get("metadata"))
     rest, unknown = prune(definition.schema, dict(body))
     rest = drop_nulls(definition.schema, rest)
     if metadata is not rest.get("metadata"):
         rest = {**rest, "metadata": metadata}
     return rest, (*strange, *unknown)
+
+
+def storage_form(definition: Definition, manifest: Mapping[str, Any]) -> Mapping[str, Any]:
+    """`manifest` as it is stored: an apply can leave nulls, empty metadata and fields that pruning drops."""
+    meta = manifest["metadata"]
+    rest, _ = prune(definition.schema, dict(manifest))
+    rest = drop_nulls(definition.schema, rest)
+    tidied = tidy(meta)
+    return rest if rest["metadata"] is tidied else {**rest, "metadata": tidied}
 
 
 def _metadata(definition: Definition, metadata: Any) -> tuple[Mapping[str, Any], tuple[str, ...]]:

@@ -223,6 +223,7 @@ def unique_owners(metadata: Mapping[str, Any]) -> tuple[Mapping[str, Any], tuple
         return metadata, ()
     text = (
         ".metadata.ownerReferences contains duplicate entries; API server dedups owner references in 1.20+, and may "
-        f"reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: {', '.join(repeated)}"
+        "reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: "
+        f"{', '.join(repeated)}"
     )
     return {**metadata, "ownerReferences": kept}, (text,)

@@ -72,7 +72,20 @@ _RESULTS: Final = {
     "find": types.STRING,
 }
 _OF_TEXT: Final = frozenset(
-    ["startsWith", "endsWith", "contains", "matches", "lowerAscii", "upperAscii", "trim", "split", "substring", "charAt", "find", "findAll"]
+    [
+        "startsWith",
+        "endsWith",
+        "contains",
+        "matches",
+        "lowerAscii",
+        "upperAscii",
+        "trim",
+        "split",
+        "substring",
+        "charAt",
+        "find",
+        "findAll",
+    ]
 )
 _NULLABLE: Final = frozenset(("object", "map", "list", "null", "timestamp", "duration"))
 _ORDERED: Final = frozenset(("int", "uint", "double", "string", "bytes", "bool", "timestamp", "duration", "dyn"))
@@ -98,7 +111,7 @@ class _Checker:
     def __init__(self) -> None:
         self.names: set[str] = set()
 
-    def visit(self, node: Expression, scope: Scope) -> CelType:
+    def visit(self, node: Expression, scope: Scope) -> CelType:  # noqa: C901 - one case per kind of node
         match node:
             case Literal(value):
                 return _LITERALS[type_name(value)]

@@ -10,6 +10,7 @@ import ipaddress
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from itertools import pairwise
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -157,7 +158,7 @@ def substring(text: Any, start: Any, end: Any = None) -> str:
     stop = len(text) if end is None else end
     if not 0 <= start <= stop <= len(text):
         raise CelError(f"index out of range: {start}")
-    return text[start:stop]
+    return str(text[start:stop])
 
 
 def char_at(text: Any, index: Any) -> str:
@@ -165,7 +166,7 @@ def char_at(text: Any, index: Any) -> str:
     text = _text(text)
     if not 0 <= index <= len(text):
         raise CelError(f"index out of range: {index}")
-    return text[index : index + 1]
+    return str(text[index : index + 1])
 
 
 def index_of(where: Any, what: Any, start: int = 0) -> int:
@@ -196,7 +197,7 @@ def split(text: Any, separator: Any, limit: int = -1) -> list[Any]:
 def is_sorted(items: Any) -> bool:
     """Whether no item is less than the one before it."""
     items = _items(items)
-    return all(compare_values(a, b) <= 0 for a, b in zip(items, items[1:], strict=False))
+    return all(compare_values(a, b) <= 0 for a, b in pairwise(items))
 
 
 def extreme(items: Any, sign: int) -> Any:

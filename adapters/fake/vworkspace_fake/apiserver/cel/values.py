@@ -57,37 +57,27 @@ def no_overload() -> CelError:
     return CelError("no such overload")
 
 
+_TYPE_NAMES: Final[tuple[tuple[type, str], ...]] = (
+    (bool, "bool"),
+    (Uint, "uint"),
+    (int, "int"),
+    (float, "double"),
+    (str, "string"),
+    (bytes, "bytes"),
+    (datetime, "google.protobuf.Timestamp"),
+    (timedelta, "google.protobuf.Duration"),
+    (Decimal, "kubernetes.Quantity"),
+    (list, "list"),
+    (Mapping, "map"),
+    (OptionalValue, "optional_type"),
+)
+
+
 def type_name(value: Any) -> str:
     """Name of a value's type, as `type(x)` gives it."""
-    match value:
-        case None:
-            return "null_type"
-        case bool():
-            return "bool"
-        case Uint():
-            return "uint"
-        case int():
-            return "int"
-        case float():
-            return "double"
-        case str():
-            return "string"
-        case bytes():
-            return "bytes"
-        case datetime():
-            return "google.protobuf.Timestamp"
-        case timedelta():
-            return "google.protobuf.Duration"
-        case Decimal():
-            return "kubernetes.Quantity"
-        case list():
-            return "list"
-        case Mapping():
-            return "map"
-        case OptionalValue():
-            return "optional_type"
-        case _:
-            return "type"
+    if value is None:
+        return "null_type"
+    return next((name for kind, name in _TYPE_NAMES if isinstance(value, kind)), "type")
 
 
 def is_number(value: Any) -> bool:
@@ -127,4 +117,4 @@ def compare_values(left: Any, right: Any) -> int:
     )
     if not comparable:
         raise no_overload()
-    return (left > right) - (left < right)
+    return int(left > right) - int(left < right)

@@ -101,6 +101,8 @@ class _Compiler:
             format=raw.get("format") or "",
             checks=self._checks(raw, path),
             has_defaults=raw.get("default") is not None or any(child.has_defaults for child in children),
+            has_keys=raw.get("x-kubernetes-list-type") in ("set", "map") or any(child.has_keys for child in children),
+            has_embedded=any(child.embedded or child.has_embedded for child in children),
         )
         self._judge(node, path)
         return self._with_rules(node, raw, path, any(child.has_rules for child in children))

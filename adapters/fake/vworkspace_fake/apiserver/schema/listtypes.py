@@ -11,6 +11,8 @@ __all__ = ["check_embedded", "check_list_types"]
 
 def check_list_types(schema: Schema, value: Any, path: str = "") -> list[Cause]:
     """Every item of a set or map list that occurs a second time."""
+    if not schema.has_keys:
+        return []
     if isinstance(value, dict):
         found: list[Cause] = []
         for key, item in value.items():
@@ -67,11 +69,13 @@ def check_embedded(schema: Schema, value: Any, path: str = "", *, root: bool = T
     if isinstance(value, dict):
         if schema.embedded and not root:
             found += _type_meta(value, path)
+        if not schema.has_embedded:
+            return found
         for key, item in value.items():
             child = schema.child(key)
             if child is not None and isinstance(item, (dict, list)):
                 found += check_embedded(child, item, f"{path}.{key}" if path else key, root=False)
-    elif isinstance(value, list) and schema.items is not None:
+    elif isinstance(value, list) and schema.items is not None and schema.has_embedded:
         for index, item in enumerate(value):
             found += check_embedded(schema.items, item, f"{path}[{index}]", root=False)
     return found

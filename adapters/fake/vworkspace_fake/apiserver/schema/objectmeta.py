@@ -85,4 +85,4 @@ def with_type_meta(schema: Schema) -> Schema:
     if declared is not None and declared.properties:
         metadata = attrs.evolve(OBJECT_META, properties={**OBJECT_META.properties, **declared.properties})
     properties = {"apiVersion": _TEXT, "kind": _TEXT, **schema.properties, "metadata": metadata}
-    return attrs.evolve(schema, properties=properties, embedded=True, free=schema.preserve_unknown)
+    return attrs.evolve(schema, properties=properties, embedded=True, free=schema.preserve_unknown, has_keys=True)

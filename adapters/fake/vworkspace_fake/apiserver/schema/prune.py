@@ -4,7 +4,6 @@ This is what decoding a request body does to it. Nothing is mutated: what needs 
 is, so an unchanged subtree keeps its identity and later comparisons are cheap.
 """
 
-from collections.abc import Iterator
 from typing import Any
 
 from vworkspace_fake.apiserver.schema.node import MISSING, Schema
@@ -57,23 +56,29 @@ def _prune_object(schema: Schema | None, value: dict[str, Any], path: str, unkno
     return out if changed else value
 
 
-def drop_nulls(schema: Schema | None, value: Any) -> Any:
+def drop_nulls(schema: Schema, value: Any) -> Any:
     """`value` without nulls where the schema allows none; one that a default replaces stays for it."""
-    if schema is None:
-        return value
     if isinstance(value, dict):
-        kept = dict(_kept(schema, value))
-        same = len(kept) == len(value) and all(kept[key] is value[key] for key in kept)
-        return value if same else kept
+        return _drop_members(schema, value)
     if isinstance(value, list) and schema.items is not None:
-        items = [drop_nulls(schema.items, item) for item in value]
+        items = [drop_nulls(schema.items, item) if isinstance(item, (dict, list)) else item for item in value]
         return value if all(new is old for new, old in zip(items, value, strict=True)) else items
     return value
 
 
-def _kept(schema: Schema, value: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+def _drop_members(schema: Schema, value: dict[str, Any]) -> dict[str, Any]:
+    out = value
     for key, item in value.items():
-        child = schema.child(key)
-        if item is None and child is not None and not child.nullable and child.default is MISSING:
+        if item is not None and not isinstance(item, (dict, list)):
             continue
-        yield key, drop_nulls(child, item)
+        child = schema.child(key)
+        if child is None:
+            continue
+        if item is None:
+            if not child.nullable and child.default is MISSING:
+                out = dict(value) if out is value else out
+                del out[key]
+        elif (new := drop_nulls(child, item)) is not item:
+            out = dict(value) if out is value else out
+            out[key] = new
+    return out

@@ -107,8 +107,8 @@ def fit(definition: Kindred, config: Mapping[str, Any]) -> None:
     if not found:
         return
     meta = config.get("metadata") or {}
-    gvk = f"{definition.api_version if '/' in definition.api_version else '/' + definition.api_version}, Kind={definition.kind_name}"
-    where = f"{meta.get('namespace', '')}/{meta.get('name', '')}; {gvk}"
+    version = definition.api_version if "/" in definition.api_version else f"/{definition.api_version}"
+    where = f"{meta.get('namespace', '')}/{meta.get('name', '')}; {version}, Kind={definition.kind_name}"
     raise TypedPatchError(f"failed to create typed patch object ({where}): {misfit_text(found)}")
 
 

@@ -14,13 +14,16 @@ __all__ = ["merge"]
 
 
 def merge(schema: Schema, live: Any, config: Any) -> Any:
-    """`live` with `config` merged into it. Either may be MISSING; so is the result when nothing is left."""
+    """`live` with `config` merged into it; either may be MISSING.
+
+    Parts that the configuration does not change are those of `live`, by identity.
+    """
     if live is config:
         return live
     lead = live if config is MISSING else config
     match shape(schema, lead):
         case "scalar":
-            return lead
+            return live if type(live) is type(lead) and live == lead else lead
         case "list":
             return _merge_lists(schema, live, config)
         case _:
@@ -36,12 +39,12 @@ def _merge_maps(schema: Schema, live: Any, config: Any) -> Any:
         if config is MISSING or shape(schema, live) is MAP:
             return live
         return config
-    out: dict[str, Any] = dict(left)
+    out = left
     for key, item in right.items():
-        merged = merge(schema.applied(key) or ANYTHING, left.get(key, MISSING), item)
-        if merged is MISSING:
-            out.pop(key, None)
-        else:
+        before = left.get(key, MISSING)
+        merged = merge(schema.applied(key) or ANYTHING, before, item)
+        if merged is not before:
+            out = dict(left) if out is left else out
             out[key] = merged
     return out
 
@@ -53,7 +56,9 @@ def _merge_lists(schema: Schema, live: Any, config: Any) -> Any:
         return live if config is MISSING else config
     if not right:
         return left
-    return _Items(schema, left, right).merged()
+    merged = _Items(schema, left, right).merged()
+    same = len(merged) == len(left) and all(new is old for new, old in zip(merged, left, strict=True))
+    return left if same else merged
 
 
 class _Items:

@@ -1,7 +1,7 @@
 """What a write does to the field sets of everybody else, and which conflicts it meets."""
 
-from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from collections.abc import Mapping
+from typing import Any, Final, TypeAlias
 
 import attrs
 
@@ -13,7 +13,10 @@ from vworkspace_fake.apiserver.ssa.managers import Entry, ManagerKey
 from vworkspace_fake.apiserver.ssa.paths import iterate, path_text
 from vworkspace_fake.apiserver.ssa.schemachange import reconcile_fields
 
-__all__ = ["NEVER_OWNED", "Rules", "settle", "without_metadata"]
+__all__ = ["NEVER_OWNED", "Clash", "Clashes", "Rules", "conflict", "current", "settle", "without_metadata"]
+
+Clashes: TypeAlias = Mapping[ManagerKey, FieldSet]
+"""Fields that a write wants and others hold, by holder."""
 
 NEVER_OWNED: Final[FieldSet] = {
     "f:apiVersion": {},
@@ -86,23 +89,31 @@ def settle(
         if left:
             out[key] = entry.owning(left)
     if clashes and not force:
-        raise conflict(clashes.items())
+        raise conflict(clashes)
     return out, changes
 
 
-def conflict(clashes: Iterable[tuple[ManagerKey, FieldSet]]) -> Conflict:
-    """The 409 of server-side apply, in the server's words (S-78, S-79)."""
-    by_manager = sorted(clashes, key=lambda clash: clash[0].identifier())
+class Clash(Conflict):
+    """The 409 of server-side apply, with the fields at stake by the manager that holds them."""
+
+    def __init__(self, message: str, conflicts: tuple[FieldConflict, ...], clashes: Clashes) -> None:
+        super().__init__(message, conflicts)
+        self.clashes = clashes
+
+
+def conflict(clashes: Clashes) -> Clash:
+    """The conflict in the server's words (S-78, S-79)."""
+    by_manager = sorted(clashes.items(), key=lambda clash: clash[0].identifier())
     found = [(key, path_text(path)) for key, fields in by_manager for path in iterate(fields)]
     causes = tuple(FieldConflict(key.manager, path, f"conflict with {key}") for key, path in found)
     if len(found) == 1:
         key, path = found[0]
-        return Conflict(f"Apply failed with 1 conflict: conflict with {key}: {path}", causes)
+        return Clash(f"Apply failed with 1 conflict: conflict with {key}: {path}", causes, clashes)
     lines: list[str] = []
     for key, fields in by_manager:
         lines.append(f"conflicts with {key}:")
         lines += [f"- {path_text(path)}" for path in iterate(fields)]
-    return Conflict(f"Apply failed with {len(found)} conflicts: " + "\n".join(lines), causes)
+    return Clash(f"Apply failed with {len(found)} conflicts: " + "\n".join(lines), causes, clashes)
 
 
 def without_metadata(fields: FieldSet) -> FieldSet:
