@@ -7,6 +7,7 @@ attrs values, so that the webhook, the agent and the reconciler refuse what the 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import date
+from enum import Enum
 from functools import cache, partial
 from typing import Any, Final, TypeAlias, get_args
 
@@ -122,12 +123,19 @@ class _Plans(dict[type[Any], _Plan]):
     def __missing__(self, cls: type[Any]) -> _Plan:
         plan = _Plan(False)
         if attrs.has(cls):
-            plan = _Plan(True, tuple(getattr(cls, "CEL_RULES", ())), tuple(map(_field, attrs.fields(cls))))
+            fields = tuple(_field(field) for field in attrs.fields(cls) if _may_fail(field))
+            plan = _Plan(True, tuple(getattr(cls, "CEL_RULES", ())), fields)
         self[cls] = plan
         return plan
 
 
 _PLANS: Final = _Plans()
+
+
+def _may_fail(field: "attrs.Attribute[Any]") -> bool:
+    """Whether there is anything to check: a keyword, a rule, or a class or list of them inside."""
+    plain = isinstance(field.type, type) and (field.type in (str, bool, int) or issubclass(field.type, Enum))
+    return not plain or bool(_tests(field.metadata.get("schema", {})) or field.metadata.get("rules"))
 
 
 def _field(field: "attrs.Attribute[Any]") -> _Field:

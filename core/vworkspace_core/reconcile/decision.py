@@ -14,7 +14,7 @@ from vworkspace_core.errors import OperatorError
 from vworkspace_core.kinds.admission import AdmissionSettings
 from vworkspace_core.kinds.application_instance import ReleaseOverride
 from vworkspace_core.kinds.transitions import Transition
-from vworkspace_core.manifest import Kind, Manifest, ObjectRef
+from vworkspace_core.manifest import Kind, Manifest, ObjectRef, ref_of
 from vworkspace_core.ports import KubernetesEvent
 
 __all__ = [
@@ -115,12 +115,12 @@ class Apply:
     kind: Kind
     manifest: Manifest
     force: bool = False
+    ref: ObjectRef = attrs.field(init=False, eq=False, repr=False)
+    """The object it is about."""
 
-    @property
-    def ref(self) -> ObjectRef:
-        """The object it is about."""
-        meta = self.manifest["metadata"]
-        return ObjectRef(self.kind, meta.get("namespace"), meta["name"])
+    @ref.default
+    def _ref_of_manifest(self) -> ObjectRef:
+        return ref_of(self.manifest, self.kind)
 
 
 @attrs.frozen
