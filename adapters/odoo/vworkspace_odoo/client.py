@@ -204,7 +204,8 @@ def _agent_url(base_url: str) -> str:
         raise ValueError(
             f"the control plane's URL must be like https://odoo.example.com, not {_without_user(base_url)}"
         )
-    return urlunsplit((parts.scheme, parts.netloc, parts.path.rstrip("/") + "/api/agent/", "", ""))
+    path = parts.path.rstrip("/").removesuffix("/api/agent") + "/api/agent/"
+    return urlunsplit((parts.scheme, parts.netloc, path, "", ""))
 
 
 def _without_user(url: str) -> str:

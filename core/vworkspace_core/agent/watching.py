@@ -54,6 +54,9 @@ def await_gone_for_good(job: JobState, at: Moment) -> Step:
 def changed(job: JobState, live: Manifest | None, at: Moment) -> Step:
     """An informer told of the object."""
     match job.stage:
+        case Stage.WAITING if _is_gone(job, live):
+            # News may be of an object that was there before this one: only a look at the server can tell.
+            return job, (inspect(job),)
         case Stage.WAITING:
             return _consider(job, live, at)
         case Stage.ACTING:
@@ -64,6 +67,10 @@ def changed(job: JobState, live: Manifest | None, at: Moment) -> Step:
             return job, ()
 
 
+def _is_gone(job: JobState, live: Manifest | None) -> bool:
+    return live is None or job.applied is None or metadata(live).get("uid") != job.applied.uid
+
+
 def looked(job: JobState, seen: Seen, at: Moment) -> Step:
     """The job looked for itself; where the gate is closed it saw nothing, which does not mean gone."""
     closed = seen.namespace is not None and not labels.namespace_is_gated(seen.namespace)
@@ -72,15 +79,9 @@ def looked(job: JobState, seen: Seen, at: Moment) -> Step:
 
 def _consider(job: JobState, live: Manifest | None, at: Moment) -> Step:
     """What the live object says about a job that had its effect."""
-    uid = job.applied.uid if job.applied else ""
-    gone = live is None or metadata(live).get("uid") != uid
-    if isinstance(job.task, DeleteTask):
-        if gone:
-            return settle(job, SUCCEEDED, at)
-    elif gone:
-        return settle(job, Verdict.failed(Reason.DELETED, f"{job.ref} was deleted before the job settled"), at)
-    if live is None:
-        raise AssertionError("an object that is not gone is there")
+    if live is None or _is_gone(job, live):
+        deleted = Verdict.failed(Reason.DELETED, f"{job.ref} was deleted before the job settled")
+        return settle(job, SUCCEEDED if isinstance(job.task, DeleteTask) else deleted, at)
     told, effects = post(attrs.evolve(job, latest=live), progress(live, at.server_now))
     verdict = None if isinstance(job.task, DeleteTask) else judge(live, job.applied.generation if job.applied else 0)
     if verdict is None:

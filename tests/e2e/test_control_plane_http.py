@@ -1,0 +1,494 @@
+"""The HTTP face and the HTTP adapter against each other, and against servers that misbehave (PULL-1, PULL-7)."""
+
+import contextlib
+import gzip
+import json
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import anyio
+import httpx2
+import pytest
+from anyio.abc import SocketStream
+
+from tests.conformance.control_planes import ADMIN_TOKEN, served
+from vworkspace_core.errors import Forbidden, Invalid, NotFound, OperatorError, Permanent, Unauthorized, Unavailable
+from vworkspace_fake.controlplane import Call, ControlPlaneServer, Fault
+from vworkspace_fake.controlplane.serve import serve
+from vworkspace_odoo import MEDIA_TYPE, HttpControlPlane
+
+CLUSTER = "cluster-prod-1"
+TOKEN = "s3cr3t-t0ken"
+
+
+def run(body: Callable[[ControlPlaneServer, str], Awaitable[None]], **fields: Any) -> None:
+    """Run `body` with a server and its URL."""
+
+    async def main() -> None:
+        server = ControlPlaneServer(**fields)
+        server.tokens.add(CLUSTER, TOKEN)
+        with anyio.fail_after(30):
+            async with served(server) as url:
+                await body(server, url)
+
+    anyio.run(main)
+
+
+def client(url: str, token: str = TOKEN, **options: Any) -> HttpControlPlane:
+    return HttpControlPlane(url, lambda: token, **options)
+
+
+async def error_of(call: Awaitable[Any]) -> OperatorError:
+    try:
+        await call
+    except OperatorError as error:
+        return error
+    raise AssertionError("it went through")
+
+
+# --- the face -------------------------------------------------------------------------------------------------
+
+
+def test_a_poll_wakes_within_milliseconds_of_an_enqueue_and_burns_no_cpu_before_it() -> None:
+    async def body(server: ControlPlaneServer, url: str) -> None:
+        delays: list[float] = []
+        async with client(url) as control:
+            cpu = time.process_time()
+            for at in range(5):
+                enqueued: list[float] = []
+
+                async def later(at: int = at, enqueued: list[float] = enqueued) -> None:
+                    await anyio.sleep(0.3)
+                    server.enqueue(CLUSTER, kind="apply", payload={}, idempotency_key=str(at))
+                    enqueued.append(time.perf_counter())
+
+                async with anyio.create_task_group() as tasks:
+                    tasks.start_soon(later)
+                    (job,) = (await control.fetch(CLUSTER, 30)).jobs
+                delays.append(time.perf_counter() - enqueued[0])
+                await control.ack(job["id"])
+            used = time.process_time() - cpu
+        assert sorted(delays)[2] < 0.05, delays
+        assert used < 0.75, "a second and a half of waiting must be waiting"
+
+    run(body)
+
+
+def test_a_caller_who_hangs_up_takes_no_job_with_it() -> None:
+    async def body(server: ControlPlaneServer, url: str) -> None:
+        async with client(url) as control:
+            with anyio.move_on_after(0.3):
+                await control.fetch(CLUSTER, 30)
+        await anyio.sleep(0.2)
+        job = server.enqueue(CLUSTER, kind="apply", payload={}, idempotency_key="k")
+        await anyio.sleep(0.1)
+
+        assert job.offers == 0
+
+    run(body)
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"Accept": MEDIA_TYPE}, 401),
+        ({"Accept": MEDIA_TYPE, "Authorization": "Basic abc"}, 401),
+        ({"Accept": MEDIA_TYPE, "Authorization": "Bearer nobody"}, 401),
+        ({"Accept": "text/html", "Authorization": f"Bearer {TOKEN}"}, 406),
+        ({"Accept": MEDIA_TYPE, "Authorization": f"Bearer {TOKEN}"}, 200),
+    ],
+)
+def test_the_headers_of_PULL_1_are_asked_for(headers: dict[str, str], status: int) -> None:
+    async def body(server: ControlPlaneServer, url: str) -> None:
+        async with httpx2.AsyncClient() as http:
+            answer = await http.get(f"{url}/api/agent/jobs?cluster={CLUSTER}&wait=0", headers=headers)
+        assert answer.status_code == status
+        assert answer.headers["content-type"] == MEDIA_TYPE
+        assert "date" in answer.headers
+
+    run(body)
+
+
+@pytest.mark.parametrize(
+    ("content", "content_type", "status"),
+    [
+        (b"{", MEDIA_TYPE, 400),
+        (b"\xff", MEDIA_TYPE, 400),
+        (b"[" * 100_000, MEDIA_TYPE, 400),
+        (b"[]", MEDIA_TYPE, 400),
+        (b"{}", "application/json", 415),
+        (b" " * (16 * 1024 * 1024 + 1), MEDIA_TYPE, 413),
+    ],
+)
+def test_bodies_that_cannot_be_read_are_refused_and_the_server_lives_on(
+    content: bytes, content_type: str, status: int
+) -> None:
+    async def body(server: ControlPlaneServer, url: str) -> None:
+        headers = {"Accept": MEDIA_TYPE, "Authorization": f"Bearer {TOKEN}", "Content-Type": content_type}
+        async with httpx2.AsyncClient() as http, client(url) as control:
+            answer = await http.post(f"{url}/api/agent/events", headers=headers, content=content)
+            assert answer.status_code == status
+            assert (await control.fetch(CLUSTER, 0)).jobs == []
+
+    run(body)
+
+
+@pytest.mark.parametrize("wait", ["-1", "301", "soon", "1e3", ""])
+def test_a_wait_out_of_bounds_is_refused(wait: str) -> None:
+    async def body(server: ControlPlaneServer, url: str) -> None:
+        headers = {"Accept": MEDIA_TYPE, "Authorization": f"Bearer {TOKEN}"}
+        async with httpx2.AsyncClient() as http:
+            answer = await http.get(f"{url}/api/agent/jobs?cluster={CLUSTER}&wait={wait}", headers=headers)
+        assert answer.status_code == 400
+
+    run(body)
+
+
+def test_the_admin_api_asks_for_its_own_token() -> None:
+    async def body(server: ControlPlaneServer, url: str) -> None:
+        async with httpx2.AsyncClient(base_url=url) as http:
+            assert (await http.get("/api/admin/jobs")).status_code == 401
+            for token in (TOKEN, "wrong"):
+                answer = await http.get("/api/admin/jobs", headers={"Authorization": f"Bearer {token}"})
+                assert answer.status_code == 401
+            admin = {"Authorization": f"Bearer {ADMIN_TOKEN}"}
+            assert (await http.get("/api/admin/jobs", headers=admin)).json() == {"jobs": []}
+            for bad in (b"{", b"[]", b"{}", b'{"clusterId": 5}'):
+                assert (await http.post("/api/admin/jobs", headers=admin, content=bad)).status_code == 400
+
+    run(body)
+
+
+def test_the_dates_of_the_server_are_those_of_its_clock_PULL_12() -> None:
+    async def body(server: ControlPlaneServer, url: str) -> None:
+        async with client(url) as control:
+            fetched = await control.fetch(CLUSTER, 0)
+        assert fetched.server_time == datetime(2031, 5, 6, 7, 8, 9, tzinfo=UTC)
+
+    run(body, now=lambda: datetime(2031, 5, 6, 7, 8, 9, 999, tzinfo=UTC))
+
+
+def test_a_port_in_use_is_an_OSError_and_a_cancelled_server_leaves_no_connection() -> None:
+    async def main() -> None:
+        async with served() as url:
+            with pytest.raises(OSError, match="in use"):
+                await serve(
+                    ControlPlaneServer(), "127.0.0.1", int(url.rpartition(":")[2]), admin_token="a", ready=print
+                )
+            server = ControlPlaneServer()
+            server.tokens.add(CLUSTER, TOKEN)
+        ended: list[Any] = []
+        async with anyio.create_task_group() as tasks:
+            async with served(server) as url:
+                control = client(url)
+
+                async def poll() -> None:
+                    ended.append(await control.fetch(CLUSTER, 30))
+
+                tasks.start_soon(poll)
+                await anyio.sleep(0.3)
+                began = time.perf_counter()
+            assert time.perf_counter() - began < 3
+        await control.aclose()
+        assert [fetched.jobs for fetched in ended] == [[]], "an open poll ends with an empty answer"
+
+    anyio.run(main)
+
+
+def test_the_control_plane_needs_neither_anyio_nor_starlette_until_it_is_served() -> None:
+    code = (
+        "import sys; import vworkspace_fake.controlplane, vworkspace_fake.jobstore, vworkspace_fake.clock; "
+        "sys.exit(any(name in sys.modules for name in ('anyio', 'starlette', 'uvicorn', 'httpx2')))"
+    )
+
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+# --- the adapter ------------------------------------------------------------------------------------------------
+
+STRANGE = [
+    (Fault(status=500), Unavailable, "500 injected fault 500"),
+    (Fault(status=503, retry_after=12), Unavailable, "503"),
+    (Fault(status=429, retry_after=12), Unavailable, "429"),
+    (Fault(status=0), Unavailable, "the connection broke"),
+    (Fault(status=200, body=b"<html>login</html>", content_type="text/html"), Unavailable, "200 with text/html"),
+    (Fault(status=200, body=b'{"jobs":[{"id":'), Unavailable, "the body is not JSON"),
+    (Fault(status=200, body=b'{"jobs":5}'), Unavailable, "no list of jobs"),
+    (Fault(status=200, body=b"[]"), Unavailable, "not a JSON object"),
+    (Fault(status=200, body=b'{"jobs":["\xff"]}'), Unavailable, "not UTF-8"),
+    (Fault(status=200, body=b"{}", content_type="application/json"), Unavailable, "no list of jobs"),
+    (Fault(status=401), Unauthorized, "401"),
+    (Fault(status=403, body=b"<html>waf", content_type="text/html"), Forbidden, "403 (an HTML page)"),
+    (Fault(status=404), NotFound, "404"),
+    (Fault(status=404, body=b"<html>", content_type="text/html"), Permanent, "is the base URL right?"),
+    (Fault(status=302), Permanent, "set the final URL"),
+    (Fault(status=405), Permanent, "405"),
+    (Fault(status=413), Invalid, "413"),
+]
+
+
+@pytest.mark.parametrize(("fault", "kind", "text"), STRANGE)
+def test_every_strange_answer_has_its_error_in_one_line_with_the_url(
+    fault: Fault, kind: type[OperatorError], text: str
+) -> None:
+    async def body(server: ControlPlaneServer, url: str) -> None:
+        async with client(url) as control:
+            server.faults.inject(fault)
+            error = await error_of(control.fetch(CLUSTER, 0))
+            assert type(error) is kind
+            assert text in error.message
+            assert error.message.startswith(f"GET {url}/api/agent/jobs: ")
+            assert "\n" not in error.message
+            assert getattr(error, "retry_after", None) == fault.retry_after
+            assert (await control.fetch(CLUSTER, 0)).jobs == [], "the next call is as good as ever"
+
+    run(body)
+
+
+def test_a_page_is_no_answer_to_an_ack_status_or_result() -> None:
+    async def body(server: ControlPlaneServer, url: str) -> None:
+        job = server.enqueue(CLUSTER, kind="apply", payload={}, idempotency_key="k")
+        page = Fault(status=200, body=b"<html>welcome</html>", content_type="text/html")
+        async with client(url) as control:
+            done = {"outcome": "noop", "timestamp": "2026-01-01T00:00:00Z"}
+            for call in (
+                lambda: control.ack(job.id),
+                lambda: control.status(job.id, {}),
+                lambda: control.result(job.id, done),
+            ):
+                server.faults.inject(page)
+                assert isinstance(await error_of(call()), Unavailable)
+        assert (job.acked_at, job.statuses, job.result) == (None, [], None)
+
+    run(body)
+
+
+def test_a_page_with_404_drops_an_unacked_job_and_keeps_a_result() -> None:
+    async def body(server: ControlPlaneServer, url: str) -> None:
+        async with client(url) as control:
+            for call, kind in ((control.ack("j"), NotFound), (control.result("j", {}), Permanent)):
+                server.faults.inject(Fault(status=404, body=b"<html>", content_type="text/html"))
+                assert type(await error_of(call)) is kind
+
+    run(body)
+
+
+def test_one_hostile_job_does_not_hide_the_others() -> None:
+    deep = b"[" * 50_000 + b"]" * 50_000
+    hostile = b'{"jobs":[{"id":"deep","payload":%s},{"id":"odd","payload":["\\ud800",1e999,%s]},{"id":"good"}]}' % (
+        deep,
+        b"9" * 5000,
+    )
+
+    async def body(server: ControlPlaneServer, url: str) -> None:
+        async with client(url) as control:
+            server.faults.inject(Fault(status=200, body=hostile))
+            jobs = (await control.fetch(CLUSTER, 0)).jobs
+        assert [job["id"] for job in jobs] == ["deep", "odd", "good"]
+        assert jobs[1]["payload"] == ["\ud800", float("inf"), float("inf")]
+
+    run(body)
+
+
+@pytest.mark.parametrize("token", ["", "two\nlines", "sp ace", "ümlaut", "tab\t"])
+def test_a_token_that_no_header_can_hold_is_refused_without_being_shown(token: str) -> None:
+    async def main() -> None:
+        async with client("http://127.0.0.1:9", token) as control:
+            error = await error_of(control.fetch(CLUSTER, 0))
+        assert isinstance(error, Unauthorized)
+        assert not token or token not in error.message
+
+    anyio.run(main)
+
+
+def test_the_token_is_shown_nowhere_PULL_8(caplog: pytest.LogCaptureFixture) -> None:
+    async def body(server: ControlPlaneServer, url: str) -> None:
+        async with client(url) as control:
+            echo = Fault(status=500, body=json.dumps({"message": f"who is Bearer {TOKEN}, {TOKEN}?"}).encode())
+            server.faults.inject(echo)
+            shown = [repr(control), str(await error_of(control.fetch(CLUSTER, 0)))]
+            server.faults.inject(Fault(status=0))
+            shown.append(repr(await error_of(control.fetch(CLUSTER, 0))))
+        assert "500 who is Bearer ***" in shown[1]
+        assert not any(TOKEN in text for text in shown)
+        assert TOKEN not in caplog.text
+
+    with caplog.at_level("DEBUG"):
+        run(body)
+
+
+@pytest.mark.parametrize(
+    ("base", "shown"),
+    [
+        ("https://odoo.example.com", "https://odoo.example.com/api/agent/"),
+        ("https://odoo.example.com/", "https://odoo.example.com/api/agent/"),
+        ("https://odoo.example.com/tenant/a/", "https://odoo.example.com/tenant/a/api/agent/"),
+        ("https://odoo.example.com/api/agent/", "https://odoo.example.com/api/agent/"),
+        ("http://user:pass@odoo:8069?x=1#y", "http://odoo:8069/api/agent/"),
+    ],
+)
+def test_the_base_url_of_PULL_1(base: str, shown: str) -> None:
+    assert repr(client(base)) == f"HttpControlPlane({shown!r})"
+
+
+@pytest.mark.parametrize("base", ["", "odoo.example.com", "ftp://odoo", "https://", "file:///etc/passwd"])
+def test_a_url_that_cannot_be_one_is_refused_at_once(base: str) -> None:
+    with pytest.raises(ValueError, match=r"must be like https://odoo\.example\.com"):
+        client(base)
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@pytest.mark.parametrize(
+    ("url", "text"),
+    [
+        (f"http://127.0.0.1:{free_port()}", "cannot connect: Connection refused"),
+        ("http://no.invalid", "cannot connect: "),
+    ],
+)
+def test_connection_problems_are_one_clear_line_naming_the_url(url: str, text: str) -> None:
+    async def main() -> None:
+        async with client(url) as control:
+            error = await error_of(control.fetch(CLUSTER, 0))
+        assert isinstance(error, Unavailable)
+        assert error.message.startswith(f"GET {url}/api/agent/jobs: {text}")
+        assert not error.may_have_happened
+
+    anyio.run(main)
+
+
+Peer = Callable[[SocketStream], Awaitable[None]]
+
+
+@asynccontextmanager
+async def peer(talk: Peer) -> AsyncIterator[str]:
+    """A server that does `talk` with whoever connects."""
+
+    async def serve_one(stream: SocketStream) -> None:
+        async with stream:
+            with contextlib.suppress(anyio.BrokenResourceError):  # the caller had enough
+                await talk(stream)
+
+    listener = await anyio.create_tcp_listener(local_host="127.0.0.1")
+    port = listener.extra(anyio.abc.SocketAttribute.local_port)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(listener.serve, serve_one)
+        yield f"http://127.0.0.1:{port}"
+        tasks.cancel_scope.cancel()
+    await listener.aclose()
+
+
+def talk_to(talk: Peer, **options: Any) -> OperatorError:
+    found: list[OperatorError] = []
+
+    async def main() -> None:
+        with anyio.fail_after(20):
+            async with peer(talk) as url, client(url, **options) as control:
+                found.append(await error_of(control.fetch(CLUSTER, 0)))
+
+    anyio.run(main)
+    return found[0]
+
+
+def test_a_half_open_connection_is_noticed_by_the_read_timeout() -> None:
+    async def silent(stream: SocketStream) -> None:
+        await stream.receive()
+        await anyio.sleep(30)
+
+    error = talk_to(silent, margin=0.3)
+
+    assert isinstance(error, Unavailable)
+    assert "no answer in time" in error.message
+    assert error.may_have_happened
+
+
+def test_a_server_that_drips_its_answer_is_given_up() -> None:
+    async def drip(stream: SocketStream) -> None:
+        await stream.receive()
+        await stream.send(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\nContent-Type: application/json\r\n\r\n")
+        for _ in range(200):
+            await stream.send(b" ")
+            await anyio.sleep(0.1)
+
+    error = talk_to(drip, margin=0.3)
+
+    assert isinstance(error, Unavailable)
+    assert "the answer did not end in time" in error.message
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_an_oversized_body_is_given_up_also_when_it_is_packed(packed: bool) -> None:
+    content = b'{"jobs":[]' + b" " * 200_000 + b"}"
+    sent = gzip.compress(content) if packed else content
+    encoding = b"Content-Encoding: gzip\r\n" if packed else b""
+
+    async def flood(stream: SocketStream) -> None:
+        await stream.receive()
+        head = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n%s\r\n"
+        await stream.send(head % (len(sent), encoding) + sent)
+
+    error = talk_to(flood, longest_body=100_000)
+
+    assert isinstance(error, Unavailable)
+    assert "more than 100000 bytes" in error.message
+
+
+def test_garbage_in_place_of_http_is_an_error_like_others() -> None:
+    async def garbage(stream: SocketStream) -> None:
+        await stream.receive()
+        await stream.send(b"\x00\x01\x02 not http\r\n\r\n")
+
+    assert isinstance(talk_to(garbage), Unavailable)
+
+
+def test_retry_after_as_a_date_is_relative_to_the_server_s_clock() -> None:
+    now = datetime(2031, 1, 1, tzinfo=UTC)
+
+    async def busy(stream: SocketStream) -> None:
+        await stream.receive()
+        stamp = "%a, %d %b %Y %H:%M:%S GMT"
+        lines = [
+            "HTTP/1.1 429 Too Many Requests",
+            f"Date: {now.strftime(stamp)}",
+            f"Retry-After: {(now + timedelta(seconds=42)).strftime(stamp)}",
+            "Content-Length: 0",
+        ]
+        await stream.send(("\r\n".join(lines) + "\r\n\r\n").encode())
+
+    error = talk_to(busy)
+
+    assert isinstance(error, Unavailable)
+    assert error.retry_after == 42.0
+
+
+def test_a_new_token_counts_from_the_next_request_on() -> None:
+    async def body(server: ControlPlaneServer, url: str) -> None:
+        held = ["old"]
+        server.tokens.add(CLUSTER, "new")
+        async with HttpControlPlane(url, lambda: held[0]) as control:
+            assert isinstance(await error_of(control.fetch(CLUSTER, 0)), Unauthorized)
+            held[0] = "new"
+            assert (await control.fetch(CLUSTER, 0)).jobs == []
+
+    run(body)
+
+
+def test_latency_is_waited_out() -> None:
+    async def body(server: ControlPlaneServer, url: str) -> None:
+        server.faults.inject(Fault(call=Call.FETCH, status=None, latency=0.3))
+        began = time.perf_counter()
+        async with client(url) as control:
+            assert (await control.fetch(CLUSTER, 0)).jobs == []
+        assert time.perf_counter() - began >= 0.3
+
+    run(body)

@@ -1,0 +1,261 @@
+"""The agent's machine among a real API server, a real control plane and a job store, all in memory.
+
+Every effect waits until the test performs it, in the order and with the faults the test chooses; the process
+can end at any moment and start again from what is durable. No event loop, no time but the test's.
+"""
+
+from collections.abc import Iterator, Mapping
+from datetime import timedelta
+from itertools import count
+from typing import Any
+
+import attrs
+
+from tests.property.agent_jobs import CLUSTER_ID, NAMESPACE, condition
+from vworkspace_core.agent import messages as m
+from vworkspace_core.agent.machine import AgentState, next_deadline, step
+from vworkspace_core.agent.performer import Performer
+from vworkspace_core.agent.scope import Scope
+from vworkspace_core.errors import NotFound, OperatorError
+from vworkspace_core.kinds import labels
+from vworkspace_core.kinds.crd import crd_manifests
+from vworkspace_core.known import APPLICATION_INSTANCE, CUSTOM_RESOURCE_DEFINITION
+from vworkspace_core.known import NAMESPACE as NAMESPACE_KIND
+from vworkspace_core.manifest import Manifest, ObjectRef, dig, ref_of
+from vworkspace_core.ports import PatchType, WatchEventType
+from vworkspace_fake.apiserver.inprocess import InProcessKube, run_sync
+from vworkspace_fake.apiserver.server import ApiServer
+from vworkspace_fake.clock import ManualClock
+from vworkspace_fake.controlplane import ControlPlaneServer, InProcessControlPlane, JobEntry
+from vworkspace_fake.jobstore import MemoryJobStore
+
+TOKEN = "token"
+
+
+@attrs.frozen
+class Sighting:
+    """One object as it once was: what a test can look back on."""
+
+    name: str
+    uid: str
+    key: str
+    generation: int
+
+
+class World:
+    """Everything around one agent. `state` and `pending` are what a crash loses."""
+
+    def __init__(self) -> None:
+        self.clock = ManualClock()
+        self.api = ApiServer(now=self.clock.now)
+        self.kube = InProcessKube(self.api)
+        numbers = count()
+        self.control_server = ControlPlaneServer(now=self.clock.now, mint=lambda: f"t{next(numbers)}")
+        self.control_server.tokens.add(CLUSTER_ID, TOKEN)
+        self.control = InProcessControlPlane(self.control_server, TOKEN)
+        self.store = MemoryJobStore()
+        self.performer = Performer(self.kube, self.store)
+        self.history: list[Sighting] = []
+        self.notes: list[m.Note] = []
+        self._prepare()
+        self.start()
+
+    def _prepare(self) -> None:
+        for crd in crd_manifests():
+            run_sync(self.kube.create(crd, kind=CUSTOM_RESOURCE_DEFINITION, field_manager="setup"))
+        self.namespace(NAMESPACE, {"managed-by": "vworkspace"})
+        self.namespace("elsewhere", {})
+
+    def namespace(self, name: str, found: Mapping[str, str]) -> None:
+        """Create a namespace with these labels."""
+        manifest = {**NAMESPACE_KIND.manifest(name), "metadata": {"name": name, "labels": dict(found)}}
+        run_sync(self.kube.create(manifest, kind=NAMESPACE_KIND, field_manager="setup"))
+
+    def start(self) -> None:
+        """A new process: it knows nothing but what is durable."""
+        self.state = AgentState(Scope(CLUSTER_ID))
+        self.pending: list[m.Effect] = []
+        self.watch = self.kube.open_watch(APPLICATION_INSTANCE)
+        for record in run_sync(self.store.load()):
+            self.feed(m.Resumed(record))
+
+    def feed(self, event: m.Event) -> None:
+        """One step of the machine; its effects join what is pending."""
+        self.state, effects = step(self.state, event, self.clock.now())
+        for effect in effects:
+            if isinstance(effect, m.Note):
+                self.notes.append(effect)
+            else:
+                self.pending.append(effect)
+
+    # --- performing -----------------------------------------------------------------------------------------
+
+    def perform(self, at: int, *, fault: str = "") -> None:
+        """Perform the pending effect `at`. `fault` is empty, "before" or "after" the effect."""
+        effect = self.pending.pop(at)
+        if isinstance(effect, m.SendAck | m.PostResult | m.PostStatus):
+            self._tell(effect, fault)
+            return
+        if isinstance(effect, m.Note):
+            raise AssertionError("notes are not pending")
+        answer = m.StepFailed(effect.job_id, "unavailable") if fault == "before" else self._act(effect)
+        self.feed(m.StepFailed(effect.job_id, "unanswered") if fault else answer)
+
+    def _act(self, effect: Any) -> m.Event:
+        answer = run_sync(self.performer.perform(effect))
+        if isinstance(answer, m.Applied):
+            self._sighted(answer.live)
+        return answer
+
+    def _sighted(self, live: Manifest) -> None:
+        marks = dig(live, "metadata", "annotations") or {}
+        generation = int(marks.get(labels.LAST_APPLIED_GENERATION, 0))
+        meta = live["metadata"]
+        self.history.append(Sighting(meta["name"], meta["uid"], marks[labels.IDEMPOTENCY_KEY], generation))
+
+    def _tell(self, effect: m.SendAck | m.PostResult | m.PostStatus, fault: str) -> None:
+        again = fault != "" and not isinstance(effect, m.PostStatus)
+        answer: m.Event | None = None if fault == "before" else self._told(effect)
+        if again:
+            self.pending.append(effect)
+            if fault == "after" and isinstance(effect, m.SendAck):
+                self.feed(m.AckLost(effect.job_id))
+        elif answer is not None:
+            self.feed(answer)
+
+    def _told(self, effect: m.SendAck | m.PostResult | m.PostStatus) -> m.Event | None:
+        try:
+            match effect:
+                case m.SendAck(job_id):
+                    run_sync(self.control.ack(job_id))
+                    return m.Acked(job_id)
+                case m.PostResult(job_id, body):
+                    run_sync(self.control.result(job_id, body))
+                    return m.ResultAccepted(job_id)
+                case m.PostStatus(job_id, body):
+                    run_sync(self.control.status(job_id, body))
+        except NotFound:
+            if isinstance(effect, m.SendAck):
+                return m.JobGone(effect.job_id)
+            if isinstance(effect, m.PostResult):
+                return m.ResultAccepted(effect.job_id)
+        return None
+
+    # --- what comes in --------------------------------------------------------------------------------------
+
+    def fetch(self) -> None:
+        """One poll."""
+        fetched = run_sync(self.control.fetch(CLUSTER_ID, 0))
+        if fetched.server_time is not None:
+            self.feed(m.ServerTime(fetched.server_time))
+        for raw in fetched.jobs:
+            self.feed(m.Offered(raw))
+
+    def deliver(self) -> None:
+        """Let the informer tell everything it has."""
+        for event in self.watch.drain():
+            if event.type is not WatchEventType.BOOKMARK:
+                live = None if event.type is WatchEventType.DELETED else event.object
+                self.feed(m.ObjectChanged(ref_of(event.object, APPLICATION_INSTANCE), live))
+
+    def advance(self, seconds: float) -> None:
+        """Let time pass, and tell the machine when something is due."""
+        self.clock.advance(seconds)
+        self.tick()
+
+    def tick(self) -> None:
+        """Tell the time when something is due; after it nothing may be."""
+        due = next_deadline(self.state)
+        if due is not None and due <= self.clock.now():
+            self.feed(m.Tick())
+        after = next_deadline(self.state)
+        assert after is None or after > self.clock.now(), "a Tick leaves nothing due behind it"
+
+    # --- the cluster ----------------------------------------------------------------------------------------
+
+    def instances(self) -> list[Manifest]:
+        """Every ApplicationInstance there is."""
+        return list(run_sync(self.kube.list(APPLICATION_INSTANCE)).items)
+
+    def hold(self, live: Manifest) -> None:
+        """Put a finalizer on the object, as the reconciler does before it writes anything downstream."""
+        if not dig(live, "metadata", "deletionTimestamp"):
+            self._patch(live, {"metadata": {"finalizers": [labels.FINALIZER]}})
+
+    def release(self, live: Manifest) -> None:
+        """Take the finalizer off: a terminating object is gone then."""
+        self._patch(live, {"metadata": {"finalizers": None}})
+
+    def _patch(self, live: Manifest, patch: Any) -> None:
+        ref = ref_of(live, APPLICATION_INSTANCE)
+        run_sync(self.kube.patch(ref, patch, patch_type=PatchType.MERGE, field_manager="reconciler"))
+
+    def remove(self, live: Manifest) -> None:
+        """Somebody deletes the object."""
+        run_sync(self.kube.delete(ref_of(live, APPLICATION_INSTANCE)))
+
+    def report(self, live: Manifest, *conditions: Mapping[str, Any]) -> None:
+        """Write these conditions, at the object's present generation, as its status."""
+        generation = live["metadata"]["generation"]
+        found = [{**c, "observedGeneration": generation} for c in conditions]
+        manifest = {
+            **APPLICATION_INSTANCE.manifest(live["metadata"]["name"], live["metadata"]["namespace"]),
+            "status": {"observedGeneration": generation, "conditions": found},
+        }
+        run_sync(self.kube.apply_status(manifest, kind=APPLICATION_INSTANCE, field_manager=labels.FIELD_MANAGER))
+
+    def take_field(self, live: Manifest, catalog_id: str) -> None:
+        """Another manager writes a field that the control plane wrote."""
+        ref = ref_of(live, APPLICATION_INSTANCE)
+        patch = {"spec": {"appRef": {"catalogId": catalog_id}}}
+        run_sync(self.kube.patch(ref, patch, patch_type=PatchType.MERGE, field_manager="kubectl-edit"))
+
+    # --- the end --------------------------------------------------------------------------------------------
+
+    def settle(self, *, rounds: int = 400) -> None:
+        """No more faults: everything is performed, told and reconciled until nothing moves."""
+        for _ in range(rounds):
+            self.fetch()
+            while self.pending:
+                self.perform(0)
+            self._reconcile()
+            self.deliver()
+            if not self.pending and not self.state.jobs and not self._offers():
+                return
+            self.advance(5)
+        raise AssertionError(f"not settled: {self.state.jobs}")
+
+    def _offers(self) -> bool:
+        return any(job.open and job.acked_at is None for job in self.control_server.jobs)
+
+    def _reconcile(self) -> None:
+        for live in self.instances():
+            if dig(live, "metadata", "deletionTimestamp"):
+                self.release(live)
+            else:
+                self.report(live, condition("Ready", "True", "HelmReleaseReady"))
+
+    def entries(self) -> Iterator[JobEntry]:
+        """Every job of the control plane."""
+        return iter(self.control_server.jobs)
+
+    def result_of(self, job_id: str) -> Any:
+        """Result of a job, as the control plane has it."""
+        return self.control_server.jobs.get(job_id).result
+
+
+def quiet(call: Any) -> bool:
+    """Whether a call of the test's own went through; what it met may have gone meanwhile."""
+    try:
+        call()
+    except OperatorError:
+        return False
+    return True
+
+
+def object_ref(name: str) -> ObjectRef:
+    """An instance in the gated namespace."""
+    return ObjectRef(APPLICATION_INSTANCE, NAMESPACE, name)
+
+
+HOUR = timedelta(hours=1)

@@ -1,0 +1,712 @@
+"""The job machine under every order of answers, repeats, losses and crashes (PULL-2, PULL-3, PULL-4, PULL-10)."""
+
+import copy
+from collections import defaultdict
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from tests.property.agent_jobs import CLUSTER_ID, NAME, condition, delete_payload, instance, operation
+from tests.property.agent_world import World, object_ref, quiet
+from vworkspace_core.agent import messages as m
+from vworkspace_core.agent.jobstate import Stage
+from vworkspace_core.kinds import labels
+from vworkspace_core.known import APPLICATION_INSTANCE
+from vworkspace_core.manifest import dig
+from vworkspace_fake.controlplane import JobEntry
+
+READY = condition("Ready", "True", "HelmReleaseReady")
+INSTALLING = condition("Ready", "False", "Installing", message="pulling")
+RECONCILING = condition("Reconciling", "True", "HelmReleaseInstalling")
+STALLED = condition("Stalled", "True", "RetriesExceeded", message="no retries left")
+
+
+def enqueue(world: World, generation: int = 1, *, name: str = NAME, chart: str = "6.6.0", **fields: Any) -> JobEntry:
+    payload = instance(name)
+    payload["spec"]["chart"]["version"] = chart
+    found = {
+        "kind": "apply",
+        "payload": payload,
+        "idempotency_key": f"ApplicationInstance/org-myteam/{name}@{generation}",
+        **fields,
+    }
+    return world.control_server.enqueue(CLUSTER_ID, **found)
+
+
+def enqueue_delete(world: World, generation: int, *, name: str = NAME, **fields: Any) -> JobEntry:
+    return enqueue(world, generation, name=name, kind="delete", payload=delete_payload(name), **fields)
+
+
+def drain(world: World) -> None:
+    """Perform all that is pending, in order, and let the informer tell."""
+    world.fetch()
+    while world.pending:
+        world.perform(0)
+    world.deliver()
+    while world.pending:
+        world.perform(0)
+
+
+def live_of(world: World, name: str = NAME) -> Any:
+    return next((found for found in world.instances() if found["metadata"]["name"] == name), None)
+
+
+def outcome(job: JobEntry) -> tuple[str, str]:
+    assert job.result is not None, "there is no result yet"
+    return job.result["outcome"], job.result.get("error", "")
+
+
+def test_the_main_job_of_the_project_PULL_2() -> None:
+    world = World()
+    job = enqueue(world)
+
+    drain(world)
+    applied = live_of(world)
+    assert job.acked_at is not None
+    assert applied["metadata"]["labels"] == {
+        labels.MANAGED_BY: "control-plane",
+        labels.CLUSTER_ID: CLUSTER_ID,
+    }
+    assert job.result is None
+
+    world.report(applied, INSTALLING, RECONCILING)
+    drain(world)
+    assert job.statuses[-1]["phase"] == "Reconciling"
+    assert job.statuses[-1]["message"] == "pulling"
+    assert job.result is None
+
+    world.report(applied, READY, condition("Reconciling", "False", "Stable"))
+    drain(world)
+    assert job.result == {
+        "outcome": "succeeded",
+        "timestamp": "2026-01-01T00:00:00Z",
+        "appliedRef": {
+            "apiVersion": "apps.vworkspace.io/v1alpha1",
+            "kind": "ApplicationInstance",
+            "namespace": "org-myteam",
+            "name": "nextcloud-myteam",
+            "uid": applied["metadata"]["uid"],
+            "generation": 1,
+        },
+    }
+    assert not world.store.records
+    assert world.store.tombstones[job.raw["idempotencyKey"]].object_uid == applied["metadata"]["uid"]
+    assert not world.state.jobs
+
+
+def test_the_record_is_written_before_the_ack_and_the_intent_before_the_effect_PULL_4() -> None:
+    world = World()
+    enqueue(world)
+    world.fetch()
+    order: list[str] = []
+    while world.pending:
+        effect = world.pending[0]
+        order.append(type(effect).__name__)
+        if isinstance(effect, m.SendAck):
+            assert world.store.records, "an acked job has its record"
+        if isinstance(effect, m.Apply):
+            assert world.store.records["job-1"].state["intent"] == {"uid": ""}
+        world.perform(0)
+
+    assert order == ["PutRecord", "SendAck", "Inspect", "PutRecord", "Apply", "PostStatus"]
+
+
+def test_success_is_never_early() -> None:
+    world = World()
+    enqueue(world)
+    world.settle()
+
+    newer = enqueue(world, 2, chart="6.7.0")
+    drain(world)
+
+    assert dig(live_of(world), "status", "conditions", 0, "status") == "True", "Ready of the generation before"
+    assert newer.result is None
+    world.report(live_of(world), READY)
+    drain(world)
+    assert outcome(newer) == ("succeeded", "")
+
+
+def test_a_failure_is_told_with_its_reason_and_redacted() -> None:
+    world = World()
+    job = enqueue(world)
+    drain(world)
+
+    world.report(live_of(world), condition("Ready", "False", "HelmReleaseFailed", message="token=abc"), STALLED)
+    drain(world)
+
+    assert outcome(job) == ("failed", "HelmReleaseFailed: token=***")
+    assert job.result["appliedRef"]["generation"] == 1
+
+
+def test_replays_of_a_key_are_noop_whether_the_tombstone_or_the_object_remembers_PULL_3() -> None:
+    world = World()
+    enqueue(world)
+    world.settle()
+
+    remembered = enqueue(world)
+    drain(world)
+    world.store.tombstones.clear()
+    from_object = enqueue(world)
+    drain(world)
+
+    assert outcome(remembered) == outcome(from_object) == ("noop", "")
+    assert remembered.result["appliedRef"]["uid"] == live_of(world)["metadata"]["uid"]
+    assert len(world.history) == 1
+
+
+def test_a_twin_with_the_same_key_is_noop_while_the_first_is_open() -> None:
+    world = World()
+    first, twin = enqueue(world), enqueue(world)
+
+    drain(world)
+    assert outcome(twin) == ("noop", "")
+    world.settle()
+
+    assert outcome(first) == ("succeeded", "")
+    assert len(world.history) == 1
+
+
+def test_A_B_A_does_not_roll_back_PULL_4() -> None:
+    world = World()
+    for generation, chart in ((1, "6.6.0"), (2, "6.7.0"), (1, "6.6.0")):
+        job = enqueue(world, generation, chart=chart)
+        world.settle()
+
+    assert outcome(job) == ("noop", "")
+    assert live_of(world)["spec"]["chart"]["version"] == "6.7.0"
+
+
+def test_an_older_generation_never_overwrites_a_newer_one() -> None:
+    world = World()
+    enqueue(world, 5, chart="6.7.0")
+    world.settle()
+
+    late = enqueue(world, 4)
+    drain(world)
+
+    assert outcome(late) == ("failed", "Superseded: generation 5 is newer than 4")
+    assert live_of(world)["spec"]["chart"]["version"] == "6.7.0"
+
+
+def test_a_generation_that_is_superseded_before_it_settles_ends_so() -> None:
+    world = World()
+    older = enqueue(world, 1)
+    drain(world)
+    newer = enqueue(world, 2, chart="6.7.0")
+    drain(world)
+
+    assert outcome(older)[0] == "failed"
+    assert outcome(older)[1].startswith("Superseded: generation 2")
+    assert newer.result is None
+    world.settle()
+    assert outcome(newer) == ("succeeded", "")
+
+
+def test_generations_in_one_batch_end_as_the_newest_whatever_their_order() -> None:
+    for order in ((1, 2, 3), (3, 2, 1), (2, 3, 1)):
+        world = World()
+        jobs = {at: enqueue(world, at, chart=f"6.{at}.0") for at in order}
+        world.settle()
+
+        assert live_of(world)["spec"]["chart"]["version"] == "6.3.0"
+        assert outcome(jobs[3]) == ("succeeded", "")
+        assert all(outcome(jobs[at])[1].startswith("Superseded: ") for at in (1, 2))
+
+
+def test_a_late_apply_does_not_resurrect_what_a_newer_delete_removed() -> None:
+    world = World()
+    enqueue(world, 1)
+    world.settle()
+    enqueue_delete(world, 3)
+    world.settle()
+    assert live_of(world) is None
+
+    late = enqueue(world, 2)
+    world.settle()
+
+    assert outcome(late) == ("failed", "Superseded: generation 3 is newer than 2")
+    assert live_of(world) is None
+
+
+def test_a_delete_succeeds_when_the_object_is_really_gone() -> None:
+    world = World()
+    enqueue(world, 1)
+    world.settle()
+    world.hold(live_of(world))
+    job = enqueue_delete(world, 2)
+
+    drain(world)
+    assert live_of(world)["metadata"]["deletionTimestamp"]
+    assert job.result is None
+
+    world.release(live_of(world))
+    drain(world)
+    assert outcome(job) == ("succeeded", "")
+    assert job.result["appliedRef"]["name"] == NAME
+
+
+def test_a_delete_of_what_is_absent_succeeds_and_asked_again_spares_the_successor_PULL_4() -> None:
+    world = World()
+    first = enqueue_delete(world, 0, idempotency_key="hash-1")
+    world.settle()
+    enqueue(world, 1)
+    world.settle()
+
+    again = enqueue_delete(world, 0, idempotency_key="hash-1")
+    world.settle()
+
+    assert outcome(first) == ("succeeded", "")
+    assert outcome(again) == ("noop", "")
+    assert live_of(world) is not None
+
+
+def test_a_delete_may_have_the_key_of_the_apply_it_undoes() -> None:
+    world = World()
+    enqueue(world, 1)
+    world.settle()
+
+    job = enqueue_delete(world, 1)
+    world.settle()
+
+    assert outcome(job) == ("succeeded", "")
+    assert live_of(world) is None
+
+
+def test_an_apply_to_what_is_terminating_waits_then_applies() -> None:
+    world = World()
+    enqueue(world, 1)
+    world.settle()
+    old = live_of(world)
+    world.hold(old)
+    world.remove(old)
+
+    job = enqueue(world, 2)
+    drain(world)
+    assert job.statuses[-1]["message"].startswith("waits for the terminating ApplicationInstance")
+    world.release(old)
+    drain(world)
+    assert live_of(world)["metadata"]["uid"] != old["metadata"]["uid"]
+    world.settle()
+
+    assert outcome(job) == ("succeeded", "")
+
+
+def test_deleting_and_applying_again_in_one_batch_does_both() -> None:
+    world = World()
+    enqueue(world, 1)
+    world.settle()
+    old = live_of(world)["metadata"]["uid"]
+
+    gone, back = enqueue_delete(world, 2), enqueue(world, 3)
+    world.settle()
+
+    assert outcome(gone) == outcome(back) == ("succeeded", "")
+    assert live_of(world)["metadata"]["uid"] != old
+
+
+def test_an_expired_job_is_noop_by_the_server_s_clock_PULL_12() -> None:
+    world = World()
+    job = enqueue(world, expires_in=timedelta(minutes=1))
+    world.fetch()
+    # The machine's clock is wrong by hours; the Date header is not.
+    world.clock.step_wall(timedelta(hours=-5))
+    real = world.clock.now() + timedelta(hours=5, minutes=2)
+    world.feed(m.ServerTime(real))
+
+    while world.pending:
+        world.perform(0)
+
+    assert outcome(job) == ("noop", "expired")
+    assert live_of(world) is None
+
+
+def test_a_wrong_local_clock_does_not_expire_a_job_PULL_12() -> None:
+    world = World()
+    job = enqueue(world, expires_in=timedelta(minutes=1))
+    world.fetch()
+    world.clock.step_wall(timedelta(days=400))
+    world.feed(m.ServerTime(world.clock.now() - timedelta(days=400)))
+
+    drain_pending(world)
+
+    assert live_of(world) is not None
+    assert job.result is None
+
+
+def drain_pending(world: World) -> None:
+    while world.pending:
+        world.perform(0)
+
+
+def test_what_does_not_settle_in_its_time_and_the_grace_after_it_times_out() -> None:
+    world = World()
+    job = enqueue(world, expires_in=timedelta(minutes=10))
+    drain(world)
+
+    world.advance(14 * 60)
+    drain_pending(world)
+    assert job.result is None
+    world.advance(60)
+    drain_pending(world)
+
+    assert outcome(job)[0] == "failed"
+    assert outcome(job)[1].startswith("Timeout: ApplicationInstance org-myteam/nextcloud-myteam had not settled by")
+
+
+def test_another_manager_s_field_is_a_conflict_that_names_it_and_forces_nothing_REC_8() -> None:
+    world = World()
+    enqueue(world, 1)
+    world.settle()
+    world.take_field(live_of(world), "mine")
+
+    job = enqueue(world, 2)
+    drain(world)
+
+    assert outcome(job) == ("conflict", "FieldConflict: kubectl-edit holds .spec.appRef.catalogId")
+    assert live_of(world)["spec"]["appRef"]["catalogId"] == "mine"
+
+
+def test_a_conflict_with_our_own_name_alone_is_ours_to_take_REC_6() -> None:
+    world = World()
+    enqueue(world, 1)
+    world.settle()
+    patch = {"spec": {"appRef": {"catalogId": "by-update"}}}
+    from vworkspace_core.ports import PatchType
+    from vworkspace_fake.apiserver.inprocess import run_sync
+
+    run_sync(world.kube.patch(object_ref(NAME), patch, patch_type=PatchType.MERGE, field_manager=labels.FIELD_MANAGER))
+
+    job = enqueue(world, 2)
+    world.settle()
+
+    assert outcome(job) == ("succeeded", "")
+    assert live_of(world)["spec"]["appRef"]["catalogId"] == "nextcloud"
+
+
+def test_a_job_that_had_no_effect_may_be_asked_for_again() -> None:
+    world = World()
+    enqueue(world, 1)
+    world.settle()
+    taken = live_of(world)
+    world.take_field(taken, "mine")
+    refused = enqueue(world, 2)
+    drain(world)
+    world.take_field(live_of(world), "nextcloud")
+
+    again = enqueue(world, 2)
+    world.settle()
+
+    assert outcome(refused)[0] == "conflict"
+    assert outcome(again) == ("succeeded", "")
+
+
+def test_an_instance_that_somebody_deletes_before_it_settles_has_failed() -> None:
+    world = World()
+    job = enqueue(world)
+    drain(world)
+
+    world.remove(live_of(world))
+    drain(world)
+
+    assert outcome(job)[1].startswith("Deleted: ")
+
+
+def operation_job(world: World, **fields: Any) -> JobEntry:
+    return world.control_server.enqueue(
+        CLUSTER_ID,
+        kind="intent",
+        payload={"intent": "request-operation", "operation": operation()},
+        idempotency_key="operation-hash",
+        **fields,
+    )
+
+
+def test_an_operation_that_has_not_started_in_its_time_is_cancelled_and_one_that_has_is_not() -> None:
+    for phase, cancelled in ((None, True), ("Pending", True), ("Running", False)):
+        world = World()
+        job = operation_job(world, expires_in=timedelta(minutes=1))
+        drain(world)
+        (ref,) = [found.ref for found in world.state.jobs.values()]
+        assert ref is not None
+        live = _get(world, ref)
+        if phase:
+            live = _set_phase(world, live, phase)
+            world.feed(m.ObjectChanged(ref, live))
+        world.advance(6 * 60)
+        drain_pending(world)
+
+        asked = dig(_get(world, ref), "metadata", "annotations", labels.CANCEL)
+        assert (asked == "true") is cancelled
+        if cancelled:
+            assert outcome(job)[1].startswith(
+                "Timeout: Operation org-myteam/backup-1 had not started and was cancelled"
+            )
+        else:
+            assert job.result is None
+
+
+def _get(world: World, ref: Any) -> Any:
+    from vworkspace_fake.apiserver.inprocess import run_sync
+
+    return run_sync(world.kube.get(ref))
+
+
+def _set_phase(world: World, live: Any, phase: str) -> Any:
+    from vworkspace_core.known import OPERATION
+    from vworkspace_fake.apiserver.inprocess import run_sync
+
+    manifest = {
+        **OPERATION.manifest(live["metadata"]["name"], live["metadata"]["namespace"]),
+        "status": {"phase": phase, "observedGeneration": 1},
+    }
+    return run_sync(world.kube.apply_status(manifest, kind=OPERATION, field_manager=labels.FIELD_MANAGER))
+
+
+def test_an_operation_that_starts_just_before_it_is_cancelled_is_left_alone() -> None:
+    world = World()
+    job = operation_job(world, expires_in=timedelta(minutes=1))
+    drain(world)
+    (ref,) = [found.ref for found in world.state.jobs.values()]
+    world.advance(6 * 60)
+    # The cancelling apply is on its way when the operation starts.
+    _set_phase(world, _get(world, ref), "Running")
+    drain_pending(world)
+    world.advance(60)
+    drain_pending(world)
+
+    assert dig(_get(world, ref), "metadata", "annotations", labels.CANCEL) is None
+    assert job.result is None
+
+
+def test_where_the_gate_closes_nothing_counts_as_gone() -> None:
+    world = World()
+    enqueue(world, 1)
+    world.settle()
+    world.hold(live_of(world))
+    job = enqueue_delete(world, 2)
+    drain(world)
+    _regate(world, None)
+
+    for _ in range(4):
+        world.advance(301)
+        drain_pending(world)
+
+    assert job.result is None
+
+
+def _regate(world: World, value: str | None) -> None:
+    from vworkspace_core.known import NAMESPACE as KIND
+    from vworkspace_core.manifest import ObjectRef
+    from vworkspace_core.ports import PatchType
+    from vworkspace_fake.apiserver.inprocess import run_sync
+
+    patch = {"metadata": {"labels": {"managed-by": value}}}
+    ref = ObjectRef(KIND, None, "org-myteam")
+    run_sync(world.kube.patch(ref, patch, patch_type=PatchType.MERGE, field_manager="admin"))
+
+
+@pytest.mark.parametrize(
+    ("raw", "error"),
+    [
+        ({"kind": "upgrade"}, "InvalidJob: kind: 'upgrade' is unknown; one of apply, delete, intent"),
+        ({"payload": [1]}, "InvalidJob: payload: must be an object, not a list"),
+        ({"payload": "x"}, "InvalidJob: payload: must be an object, not a string"),
+        ({"payload": {"kind": "Secret", "apiVersion": "v1"}}, "NotPermitted: a job may touch"),
+        ({"payload": instance(namespace="elsewhere")}, "NotPermitted: namespace 'elsewhere' is not labelled"),
+        ({"payload": instance(namespace="nowhere")}, "NotPermitted: namespace 'nowhere' does not exist"),
+        ({"payload": instance(labels={labels.CLUSTER_ID: "b"})}, "NotPermitted: payload.metadata.labels:"),
+        ({"payload": {**instance(), "spec": {}}}, "ValidationFailed: payload.spec.appRef: is required"),
+        ({"kind": "delete", "payload": {**delete_payload(), "kind": "Cluster"}}, "NotPermitted: a job may touch"),
+    ],
+)
+def test_bad_input_is_answered_with_reason_and_path_and_the_loop_goes_on_PULL_7(raw: Any, error: str) -> None:
+    world = World()
+    good_before = enqueue(world, 1, name="before")
+    wire = copy.deepcopy(good_before.raw)
+    bad = world.control_server.enqueue_raw(CLUSTER_ID, {**wire, "id": "bad", "idempotencyKey": "bad", **raw})
+    world.control_server.enqueue_raw(CLUSTER_ID, {"kind": "apply", "payload": {}})
+    good_after = enqueue(world, 1, name="after")
+
+    for _ in range(10):
+        drain(world)
+        for live in world.instances():
+            world.report(live, READY)
+        world.advance(5)
+
+    assert outcome(bad)[0] == "failed"
+    assert outcome(bad)[1].startswith(error)
+    assert outcome(good_before) == outcome(good_after) == ("succeeded", "")
+    assert any("without a usable id" in note.message for note in world.notes)
+    assert {found["metadata"]["name"] for found in world.instances()} == {"before", "after"}
+
+
+def test_a_payload_too_large_for_a_record_is_answered_and_not_applied_PULL_4() -> None:
+    world = World()
+    world.store.longest = 500
+    job = enqueue(world)
+
+    world.settle()
+
+    assert outcome(job)[1].startswith("PayloadTooLarge: ")
+    assert live_of(world) is None
+
+
+def test_a_job_that_the_control_plane_closed_is_dropped_unless_our_ack_may_have_arrived_PULL_4() -> None:
+    dropped, kept = World(), World()
+    for world in (dropped, kept):
+        enqueue(world)
+        world.fetch()
+        world.perform(0)
+    kept.perform(0, fault="after")
+    for world in (dropped, kept):
+        world.control_server.close_job("job-1")
+        drain_pending(world)
+
+    assert live_of(dropped) is None
+    assert not dropped.store.records
+    assert live_of(kept) is not None
+
+
+def test_a_rotation_without_a_place_for_the_new_credential_fails_and_says_so() -> None:
+    world = World()
+    job = world.control_server.enqueue(
+        CLUSTER_ID, kind="intent", payload={"intent": "rotate-operator-credentials"}, idempotency_key="rotate-1"
+    )
+
+    drain(world)
+
+    assert outcome(job)[1].startswith("RotationFailed: the credential was given from outside")
+
+
+NAMES = ("alpha", "beta")
+
+
+class Chaos(RuleBasedStateMachine):
+    """Faults, crashes, repeats and other people, then peace: safety all the way, convergence at the end."""
+
+    @initialize()
+    def begin(self) -> None:
+        self.world = World()
+        self.keys: dict[str, set[str]] = defaultdict(set)
+        self.hashes = 0
+
+    @rule(name=st.sampled_from(NAMES), generation=st.integers(1, 4))
+    def ask(self, name: str, generation: int) -> None:
+        enqueue(self.world, generation, name=name, chart=f"6.{generation}.0")
+
+    @rule(name=st.sampled_from(NAMES), generation=st.integers(1, 4))
+    def ask_to_delete(self, name: str, generation: int) -> None:
+        # Even generations delete, odd ones apply, so that a key always means the same.
+        enqueue_delete(self.world, generation + 10, name=name)
+
+    @rule(name=st.sampled_from(NAMES))
+    def ask_with_a_hash(self, name: str) -> None:
+        self.hashes += 1
+        enqueue(self.world, name=name, idempotency_key=f"hash-{self.hashes}")
+
+    @rule(number=st.integers(0, 5))
+    def ask_badly(self, number: int) -> None:
+        raw = {"id": f"bad-{number}-{self.hashes}", "kind": "apply", "payload": {"n": number}}
+        quiet_add = [job.id for job in self.world.entries()]
+        if raw["id"] not in quiet_add:
+            self.world.control_server.enqueue_raw(CLUSTER_ID, raw)
+
+    @rule()
+    def poll(self) -> None:
+        self.world.fetch()
+
+    @precondition(lambda self: self.world.pending)
+    @rule(data=st.data(), fault=st.sampled_from(["", "", "", "before", "after"]))
+    def perform(self, data: st.DataObject, fault: str) -> None:
+        at = data.draw(st.integers(0, len(self.world.pending) - 1))
+        self.world.perform(at, fault=fault)
+
+    @precondition(lambda self: self.world.pending)
+    @rule()
+    def perform_everything(self) -> None:
+        for _ in range(len(self.world.pending)):
+            self.world.perform(0)
+
+    @rule()
+    def informer(self) -> None:
+        self.world.deliver()
+
+    @rule(seconds=st.sampled_from([1, 10, 301]))
+    def time(self, seconds: int) -> None:
+        self.world.advance(seconds)
+
+    @rule()
+    def crash(self) -> None:
+        self.world.start()
+
+    @rule(which=st.integers(0, 3), ready=st.booleans())
+    def reconcile(self, which: int, ready: bool) -> None:
+        if found := self.world.instances():
+            live = found[which % len(found)]
+            conditions = (READY,) if ready else (condition("Ready", "False", "HelmReleaseFailed"), STALLED)
+            quiet(lambda: self.world.report(live, *conditions))
+
+    @rule(which=st.integers(0, 3), held=st.booleans())
+    def finalizer(self, which: int, held: bool) -> None:
+        if found := self.world.instances():
+            live = found[which % len(found)]
+            quiet(lambda: self.world.hold(live) if held else self.world.release(live))
+
+    @rule(which=st.integers(0, 3))
+    def somebody_deletes(self, which: int) -> None:
+        found = [live for live in self.world.instances() if not self._unknown_to_its_job(live)]
+        if found:
+            quiet(lambda: self.world.remove(found[which % len(found)]))
+
+    def _unknown_to_its_job(self, live: Any) -> bool:
+        """Created by a write whose answer nobody has: a crash then cannot tell a delete from a write that was lost."""
+        key = dig(live, "metadata", "annotations", labels.IDEMPOTENCY_KEY)
+        records = self.world.store.records.values()
+        waiting = {job.id for job in self.world.state.jobs.values() if job.had_effect}
+        return any(r.raw.get("idempotencyKey") == key and r.state.get("intent") for r in records) and not waiting
+
+    @invariant()
+    def an_older_generation_never_wins(self) -> None:
+        newest: dict[str, int] = defaultdict(int)
+        for seen in self.world.history:
+            assert seen.generation >= newest[seen.name], self.world.history
+            newest[seen.name] = max(newest[seen.name], seen.generation)
+
+    @invariant()
+    def a_key_has_one_effect(self) -> None:
+        uids: dict[str, set[str]] = defaultdict(set)
+        for seen in self.world.history:
+            uids[seen.key].add(seen.uid)
+        assert all(len(found) == 1 for found in uids.values()), self.world.history
+
+    @invariant()
+    def an_acked_job_is_on_record_until_it_has_its_result(self) -> None:
+        for job in self.world.entries():
+            if job.acked_at is not None and job.result is None:
+                assert job.id in self.world.store.records
+
+    @invariant()
+    def one_job_at_a_time_works_on_an_object(self) -> None:
+        busy = [job.ref for job in self.world.state.jobs.values() if job.stage in (Stage.INTENDING, Stage.ACTING)]
+        assert len(busy) == len(set(busy))
+
+    def teardown(self) -> None:
+        if not hasattr(self, "world"):
+            return
+        self.world.settle()
+        for job in self.world.entries():
+            assert job.result is not None
+        assert not self.world.store.records
+        before = [found["metadata"]["resourceVersion"] for found in self.world.instances()]
+        self.world.settle()
+        assert [found["metadata"]["resourceVersion"] for found in self.world.instances()] == before
+
+
+TestChaos = Chaos.TestCase
+TestChaos.settings = settings(max_examples=40, stateful_step_count=40, deadline=None)
+
+assert APPLICATION_INSTANCE.namespaced
