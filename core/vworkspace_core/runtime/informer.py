@@ -23,15 +23,12 @@ from vworkspace_core.manifest import metadata
 from vworkspace_core.ports import WatchEvent, WatchEventType
 from vworkspace_core.runtime.informer_events import (
     Advance,
-    Effect,
     InformerEvent,
     ListFailed,
-    OpenStream,
     PageRead,
     Poked,
     Put,
     ReadPage,
-    Relist,
     RelistCause,
     Remove,
     Stage,
@@ -45,21 +42,11 @@ from vworkspace_core.runtime.informer_events import (
     WentQuiet,
     Woken,
 )
+from vworkspace_core.runtime.informer_moves import Moment, Stepped, list_anew, pause, relist, resume, wait_for
 from vworkspace_core.runtime.informer_state import DEFAULT_POLICY, InformerPolicy, InformerState, Phase
 from vworkspace_core.runtime.store import older
 
 __all__ = ["Stepped", "step"]
-
-Stepped = tuple[InformerState, tuple[Effect, ...]]
-
-
-@attrs.frozen
-class _Moment:
-    """When a step happens, with the policy in force."""
-
-    now: float
-    jitter: float
-    policy: InformerPolicy
 
 
 def step(
@@ -70,7 +57,7 @@ def step(
     policy: InformerPolicy = DEFAULT_POLICY,
 ) -> Stepped:
     """The next state, and what to do. `now` is monotonic seconds, `jitter` a number in [0, 1)."""
-    moment = _Moment(now, jitter, policy)
+    moment = Moment(now, jitter, policy)
     match event:
         case WatchEvent():
             return _streamed(state, event, moment)
@@ -84,19 +71,19 @@ def step(
             return _stream_failed(state, error, moment)
         case WentQuiet():
             quiet = attrs.evolve(state, bookmarks=False)
-            return _pause(quiet, moment, Trouble("the stream went quiet"))
+            return pause(quiet, moment, Trouble("the stream went quiet"))
         case Started() | Woken():
-            return _resume(state, moment)
+            return resume(state, moment)
         case Poked():
             return _poked(state, moment)
         case _:
             assert_never(event)
 
 
-def _streamed(state: InformerState, event: WatchEvent, moment: _Moment) -> Stepped:
+def _streamed(state: InformerState, event: WatchEvent, moment: Moment) -> Stepped:
     version = str(metadata(event.object).get("resourceVersion", ""))
     if older(version, state.resource_version):
-        return _relist(state, RelistCause.BACKWARDS, moment)
+        return relist(state, RelistCause.BACKWARDS, moment)
     bookmark = event.type is WatchEventType.BOOKMARK
     moved = attrs.evolve(
         state,
@@ -117,20 +104,20 @@ def _streamed(state: InformerState, event: WatchEvent, moment: _Moment) -> Stepp
             assert_never(event.type)
 
 
-def _page(state: InformerState, page: PageRead, moment: _Moment) -> Stepped:
+def _page(state: InformerState, page: PageRead, moment: Moment) -> Stepped:
     if page.continue_token:
         reading = attrs.evolve(state, continue_token=page.continue_token, asked_at=moment.now)
         return reading, (Stage(page.items), ReadPage(page.continue_token))
     return _listed(state, page, moment)
 
 
-def _listed(state: InformerState, page: PageRead, moment: _Moment) -> Stepped:
+def _listed(state: InformerState, page: PageRead, moment: Moment) -> Stepped:
     """The last page: the staged objects become the content, unless they are older than what was seen."""
     version = page.resource_version
     begun = attrs.evolve(state, continue_token="")
     if older(version, state.resource_version) and state.older_lists < moment.policy.believe_older:
         doubted = attrs.evolve(begun, older_lists=state.older_lists + 1)
-        return _pause(doubted, moment, Unstage(), Trouble(f"a list at {version} is older than what was seen"))
+        return pause(doubted, moment, Unstage(), Trouble(f"a list at {version} is older than what was seen"))
     fresh = attrs.evolve(
         begun,
         phase=Phase.WATCHING,
@@ -141,123 +128,75 @@ def _listed(state: InformerState, page: PageRead, moment: _Moment) -> Stepped:
         older_lists=0,
         broken=0,
     )
-    opened, effects = _resume(fresh, moment)
+    opened, effects = resume(fresh, moment)
     return opened, (Stage(page.items), Swap(version), *effects)
 
 
-def _list_failed(state: InformerState, error: OperatorError, moment: _Moment) -> Stepped:
+def _list_failed(state: InformerState, error: OperatorError, moment: Moment) -> Stepped:
     trouble = Trouble(error.message)
     match error:
         case KindMissing():
             return _missing(state, trouble, moment)
         case Unavailable(retry_after=seconds):
-            return _pause(state, moment, trouble, at_least=seconds or 0.0)
+            return pause(state, moment, trouble, at_least=seconds or 0.0)
         case Expired():
-            return _relist(state, RelistCause.EXPIRED, moment, trouble)
+            return relist(state, RelistCause.EXPIRED, moment, trouble)
         case _:
-            return _pause(attrs.evolve(state, continue_token=""), moment, Unstage(), trouble)
+            return pause(attrs.evolve(state, continue_token=""), moment, Unstage(), trouble)
 
 
-def _missing(state: InformerState, trouble: Trouble, moment: _Moment) -> Stepped:
+def _missing(state: InformerState, trouble: Trouble, moment: Moment) -> Stepped:
     """The kind is not served. Said once it may be a server that is starting, so a full store waits for a second."""
     misses = state.misses + 1
     missed = attrs.evolve(state, misses=misses, continue_token="", heard_at=moment.now)
     if state.resource_version and misses < 2:
-        return _pause(missed, moment, Unstage(), trouble)
+        return pause(missed, moment, Unstage(), trouble)
     gone = attrs.evolve(missed, phase=Phase.MISSING, settled=True, resource_version="")
     delay = moment.policy.missing_backoff.delay(misses, moment.jitter)
     return attrs.evolve(gone, wake_at=moment.now + delay), (Unstage(), Swap(""), trouble, Wait(delay))
 
 
-def _poked(state: InformerState, moment: _Moment) -> Stepped:
+def _poked(state: InformerState, moment: Moment) -> Stepped:
     """Look at once whether the kind is served, but no more often than after a failure."""
     if state.phase is not Phase.MISSING:
         return state, (Wait(max(0.0, state.wake_at - moment.now)),)
     soonest = state.asked_at + moment.policy.backoff.base
     if moment.now >= soonest:
-        return _resume(attrs.evolve(state, misses=0), moment)
+        return resume(attrs.evolve(state, misses=0), moment)
     return attrs.evolve(state, misses=0, wake_at=soonest), (Wait(soonest - moment.now),)
 
 
-def _stream_ended(state: InformerState, moment: _Moment) -> Stepped:
+def _stream_ended(state: InformerState, moment: Moment) -> Stepped:
     policy, lasted = moment.policy, moment.now - state.asked_at
     if lasted < policy.shortest_watch and not state.had_event:
-        return _pause(state, moment, Trouble("the watch was closed at once"))
+        return pause(state, moment, Trouble("the watch was closed at once"))
     if moment.now - state.listed_at >= policy.relist_after:
-        return _list_anew(state, RelistCause.PERIODIC, moment)
+        return list_anew(state, RelistCause.PERIODIC, moment)
     if lasted < policy.shortest_watch:
-        return _wait(state, policy.shortest_watch - lasted, moment)
-    return _resume(state, moment)
+        return wait_for(state, policy.shortest_watch - lasted, moment)
+    return resume(state, moment)
 
 
-def _stream_failed(state: InformerState, error: OperatorError, moment: _Moment) -> Stepped:
+def _stream_failed(state: InformerState, error: OperatorError, moment: Moment) -> Stepped:
     trouble = Trouble(error.message)
     match error:
         case Expired():
-            return _relist(state, RelistCause.EXPIRED, moment, trouble)
+            return relist(state, RelistCause.EXPIRED, moment, trouble)
         case KindMissing():
-            return _relist(state, RelistCause.KIND_MISSING, moment, trouble)
+            return relist(state, RelistCause.KIND_MISSING, moment, trouble)
         case Unavailable(status=200 | 500):
             return _broken(state, error, moment)
         case Unavailable(retry_after=seconds):
-            return _pause(state, moment, trouble, at_least=seconds or 0.0)
+            return pause(state, moment, trouble, at_least=seconds or 0.0)
         case Forbidden():
-            return _pause(state, moment, trouble)
+            return pause(state, moment, trouble)
         case _:
-            return _relist(state, RelistCause.UNREADABLE, moment, trouble)
+            return relist(state, RelistCause.UNREADABLE, moment, trouble)
 
 
-def _broken(state: InformerState, error: Unavailable, moment: _Moment) -> Stepped:
+def _broken(state: InformerState, error: Unavailable, moment: Moment) -> Stepped:
     """The server is there, but what it says cannot be used: after a few times the position itself is doubted."""
     trouble, broken = Trouble(error.message), state.broken + 1
     if broken >= moment.policy.believe_broken:
-        return _relist(attrs.evolve(state, broken=0), RelistCause.UNREADABLE, moment, trouble)
-    return _pause(attrs.evolve(state, broken=broken), moment, trouble, at_least=error.retry_after or 0.0)
-
-
-def _relist(state: InformerState, cause: RelistCause, moment: _Moment, *effects: Effect) -> Stepped:
-    """List again because of a fault: at once after a quiet time, with backoff when it happens again."""
-    doubted = attrs.evolve(state, phase=Phase.LISTING, continue_token="")
-    if moment.now - state.failed_at > moment.policy.quiet_reset:
-        counted = attrs.evolve(doubted, failures=0, failed_at=moment.now)
-        return _list_anew(counted, cause, moment, *effects)
-    return _pause(doubted, moment, *effects, Unstage(), Relist(cause))
-
-
-def _list_anew(state: InformerState, cause: RelistCause, moment: _Moment, *effects: Effect) -> Stepped:
-    listing = attrs.evolve(state, phase=Phase.LISTING, continue_token="")
-    resumed, asked = _resume(listing, moment)
-    return resumed, (*effects, Unstage(), Relist(cause), *asked)
-
-
-def _pause(state: InformerState, moment: _Moment, *effects: Effect, at_least: float = 0.0) -> Stepped:
-    """Count a failure and wait before going on with the same phase."""
-    policy, quiet = moment.policy, moment.now - state.failed_at
-    failures = 1 if quiet > policy.quiet_reset else state.failures + 1
-    delay = max(policy.backoff.delay(failures, moment.jitter), min(at_least, policy.retry_after_cap))
-    counted = attrs.evolve(state, failures=failures, failed_at=moment.now)
-    waiting, wait = _wait(counted, delay, moment)
-    return waiting, (*effects, *wait)
-
-
-def _wait(state: InformerState, seconds: float, moment: _Moment) -> Stepped:
-    return attrs.evolve(state, wake_at=moment.now + seconds), (Wait(seconds),)
-
-
-def _resume(state: InformerState, moment: _Moment) -> Stepped:
-    """Ask the server for what the phase needs."""
-    asking = attrs.evolve(state, asked_at=moment.now, had_event=False)
-    match state.phase:
-        case Phase.LISTING | Phase.MISSING:
-            return attrs.evolve(asking, phase=Phase.LISTING), (ReadPage(state.continue_token),)
-        case Phase.WATCHING:
-            return asking, (_stream(state, moment),)
-        case _:
-            assert_never(state.phase)
-
-
-def _stream(state: InformerState, moment: _Moment) -> OpenStream:
-    policy = moment.policy
-    timeout = round(policy.watch_timeout * (1 + moment.jitter))
-    quiet = policy.bookmark_silence if state.bookmarks else timeout + policy.quiet_grace
-    return OpenStream(state.resource_version, timeout, quiet)
+        return relist(attrs.evolve(state, broken=0), RelistCause.UNREADABLE, moment, trouble)
+    return pause(attrs.evolve(state, broken=broken), moment, trouble, at_least=error.retry_after or 0.0)

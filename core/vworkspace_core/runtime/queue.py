@@ -15,15 +15,34 @@ Assumption
 
 import heapq
 from collections.abc import Callable, Hashable
-from enum import IntEnum
-from typing import Generic, TypeAlias, TypeVar, assert_never
+from typing import Generic, TypeVar, assert_never
 
 import attrs
 
 from vworkspace_core.runtime.backoff import Backoff, jitter_of
 from vworkspace_core.runtime.lane import Lane
+from vworkspace_core.runtime.outcome import (
+    Failed,
+    Outcome,
+    Outdated,
+    Postponed,
+    Priority,
+    QueueStats,
+    Running,
+    Succeeded,
+)
 
-__all__ = ["Failed", "Outcome", "Outdated", "Postponed", "Priority", "QueueStats", "Running", "Succeeded", "WorkQueue"]
+__all__ = [
+    "Failed",
+    "Outcome",
+    "Outdated",
+    "Postponed",
+    "Priority",
+    "QueueStats",
+    "Running",
+    "Succeeded",
+    "WorkQueue",
+]
 
 K = TypeVar("K", bound=Hashable)
 
@@ -31,49 +50,6 @@ K = TypeVar("K", bound=Hashable)
 _SLACK = 1e-6
 _TAKES_PER_AGED = 4
 _OUTDATED = Backoff(base=0.05, cap=30.0)
-
-
-class Priority(IntEnum):
-    """Higher goes first."""
-
-    BACKGROUND = 0
-    """Objects of the initial list, and resyncs: nobody is waiting."""
-    LIVE = 1
-    """A change that was just observed."""
-    URGENT = 2
-    """A person or a job asked for it."""
-
-
-@attrs.frozen
-class Succeeded:
-    """Done; the count of failures starts anew. Look again after so many seconds, if at all."""
-
-    look_again_after: float | None = None
-
-
-@attrs.frozen
-class Failed:
-    """Try again after the key's backoff, and not before `retry_after` seconds."""
-
-    retry_after: float = 0.0
-
-
-@attrs.frozen
-class Outdated:
-    """The decision was made on a copy that has been overtaken: look again at once, without backoff (REC-6).
-
-    Only a second time in a row waits, from 50 ms on: the cache may need a moment.
-    """
-
-
-@attrs.frozen
-class Postponed:
-    """Nothing was decided: ask again in so many seconds. The count of failures stays as it is."""
-
-    seconds: float
-
-
-Outcome: TypeAlias = Succeeded | Failed | Outdated | Postponed
 
 
 @attrs.frozen
@@ -85,26 +61,6 @@ class _Wanted:
         if other is None:
             return self
         return _Wanted(min(self.ready_at, other.ready_at), max(self.priority, other.priority))
-
-
-@attrs.frozen
-class Running:
-    """A key in hand: its priority, when it was taken, and the seconds it had been ready before."""
-
-    priority: Priority
-    taken_at: float
-    waited: float
-
-
-@attrs.frozen
-class QueueStats:
-    """Counts for metrics: keys ready per priority, delayed, in hand; adds and retries since the start."""
-
-    ready: dict[Priority, int]
-    delayed: int
-    running: int
-    adds: int
-    retries: int
 
 
 class WorkQueue(Generic[K]):
