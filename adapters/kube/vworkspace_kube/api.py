@@ -11,13 +11,12 @@ from typing import Any, Self
 import httpx2
 import msgspec
 from lightkube.config.kubeconfig import SingleConfig
-from lightkube.core.exceptions import ConfigError
 from lightkube.core.generic_client import GenericAsyncClient
 
-from vworkspace_core.errors import Invalid, Unauthorized, Unavailable
-from vworkspace_core.manifest import Kind, Manifest, ObjectRef
+from vworkspace_core.errors import Invalid, Unavailable
+from vworkspace_core.manifest import Kind, Manifest, ObjectRef, dig
 from vworkspace_core.ports import ListPage, PatchType, Propagation, WatchEvent
-from vworkspace_kube.errors import Answer, Asked, error_of, transport_error
+from vworkspace_kube.errors import Asked, transport_error
 from vworkspace_kube.requests import (
     APPLY_PATCH,
     KubeRequest,
@@ -27,6 +26,7 @@ from vworkspace_kube.requests import (
     strict,
     target_of,
 )
+from vworkspace_kube.sending import accepted, dispatch
 from vworkspace_kube.transport import BeforeWrite, Observe, open_pool
 from vworkspace_kube.watching import read_events
 
@@ -220,48 +220,20 @@ class LightkubeApi:
             raise Unavailable(f"{request.asked}: the answer is not a JSON object") from error
 
     async def _send(self, request: KubeRequest) -> bytes:
-        response = await _dispatch(self._requests, request)
-        if not response.is_success:
-            raise error_of(request.asked, Answer.read(response.status_code, response.headers, response.content))
-        return response.content
+        response = await dispatch(self._requests, request)
+        return await accepted(request.asked, response)
 
     async def _stream(self, request: KubeRequest, timeout: httpx2.Timeout) -> AsyncIterator[WatchEvent]:
-        response = await _dispatch(self._watches, request, timeout=timeout, stream=True)
+        response = await dispatch(self._watches, request, timeout=timeout, stream=True)
         try:
-            await _accept(request.asked, response)
+            if not response.is_success:
+                await accepted(request.asked, response)
             async for event in read_events(request.asked, response):
                 yield event
         except httpx2.HTTPError as error:
             raise transport_error(request.asked, error) from error
         finally:
             await response.aclose()
-
-
-async def _dispatch(
-    client: GenericAsyncClient, request: KubeRequest, *, timeout: httpx2.Timeout | None = None, stream: bool = False
-) -> httpx2.Response:
-    """Send one request and return its answer, whatever it is. Raises Unavailable, Permanent, Unauthorized."""
-    basic = request.build(client)
-    basic.timeout = timeout
-    outgoing = client.build_adapter_request(basic)
-    try:
-        return await client._client.send(outgoing, stream=stream)
-    except (httpx2.HTTPError, httpx2.InvalidURL) as error:
-        raise transport_error(request.asked, error) from error
-    except OSError as error:  # sockets speak httpx2; this is an exec plugin that cannot be started
-        raise Unauthorized(f"{request.asked}: credential plugin {error.filename}: {error.strerror}") from error
-    except ConfigError as error:
-        raise Unauthorized(f"{request.asked}: {error}") from None
-    except (ValueError, KeyError, TypeError):  # lightkube takes the plugin's output apart without checks
-        raise Unauthorized(f"{request.asked}: the credential plugin's answer holds no token") from None
-
-
-async def _accept(asked: Asked, response: httpx2.Response) -> None:
-    """Raise unless the stream was granted. The body of a refusal is read here (lightkube does not)."""
-    if response.is_success:
-        return
-    body = await response.aread()
-    raise error_of(asked, Answer.read(response.status_code, response.headers, body))
 
 
 def _need_namespace(verb: str, ref: ObjectRef) -> None:
@@ -271,10 +243,11 @@ def _need_namespace(verb: str, ref: ObjectRef) -> None:
 
 def _page(asked: Asked, answer: dict[str, Any]) -> ListPage:
     """A page as the port wants it: `items: null` is empty, and items of built-in kinds get their type."""
-    meta, items = answer.get("metadata"), answer.get("items") or []
-    if not isinstance(meta, dict) or not isinstance(items, list):
+    version, token = dig(answer, "metadata", "resourceVersion"), dig(answer, "metadata", "continue")
+    items = answer.get("items") or []
+    if not version or not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
         raise Unavailable(f"{asked}: the answer is not a list")
     for item in items:
         item.setdefault("apiVersion", asked.kind.api_version)
         item.setdefault("kind", asked.kind.kind)
-    return ListPage(items, str(meta.get("resourceVersion") or ""), str(meta.get("continue") or ""))
+    return ListPage(items, str(version), str(token or ""))

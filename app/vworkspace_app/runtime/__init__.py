@@ -7,9 +7,11 @@ threads, and what looks random is injected.
 from vworkspace_app.runtime.clock import SystemClock
 from vworkspace_app.runtime.definitions import poke_when_served, slim_definition
 from vworkspace_app.runtime.driver import Driver, DriverStats, Reconcile
-from vworkspace_app.runtime.informer import InformerRunner, InformerStats
+from vworkspace_app.runtime.informer import InformerRunner
+from vworkspace_app.runtime.informer_account import InformerStats
 from vworkspace_app.runtime.informers import Informers
-from vworkspace_app.runtime.observer import DriverObserver, LoggingObserver
+from vworkspace_app.runtime.observer import DriverObserver, LoggingObserver, Reconciled
+from vworkspace_app.runtime.resync import resync
 
 __all__ = [
     "Driver",
@@ -20,7 +22,9 @@ __all__ = [
     "Informers",
     "LoggingObserver",
     "Reconcile",
+    "Reconciled",
     "SystemClock",
     "poke_when_served",
+    "resync",
     "slim_definition",
 ]

@@ -1,14 +1,13 @@
 """Performs what the informer machine asks for: the only place that awaits lists and watches (RUN-1)."""
 
-from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable
 from typing import NoReturn, TypedDict, assert_never
 
 import anyio
 import anyio.lowlevel
-import attrs
 import structlog
 
+from vworkspace_app.runtime.informer_account import InformerAccount, InformerStats
 from vworkspace_core.errors import OperatorError, Permanent
 from vworkspace_core.manifest import Kind, ObjectRef
 from vworkspace_core.ports import Clock, KubeApi, WatchEvent
@@ -48,23 +47,6 @@ _log = structlog.get_logger("informer")
 _EVENTS_PER_TURN = 64  # a burst that is already in memory must not hold up everybody else
 _REARM = 1.0  # the watchdog's deadline is moved at most once a second: moving it costs more than an event
 _CLOSE_LIMIT = 5.0
-
-
-@attrs.frozen
-class InformerStats:
-    """One informer's account (RUN-1). Ages are in seconds, infinite before the first contact."""
-
-    kind: Kind
-    namespace: str | None
-    phase: Phase
-    settled: bool
-    contact_age: float
-    relists: dict[str, int]
-    troubles: int
-    last_trouble: str
-    handler_failures: int
-    objects: int
-    bytes: int
 
 
 class _Chosen(TypedDict):
@@ -110,10 +92,7 @@ class InformerRunner:
         self._handlers: list[Callable[[Change], None]] = []
         self._poked = anyio.Event()
         self._settled = anyio.Event()
-        self._relists: Counter[str] = Counter()
-        self._troubles = 0
-        self._last_trouble = ""
-        self._handler_failures = 0
+        self._account = InformerAccount(kind)
 
     def subscribe(self, handler: Callable[[Change], None]) -> None:
         """Tell `handler` every change from now on; subscribe before `run` to miss none."""
@@ -145,10 +124,10 @@ class InformerRunner:
             phase=self._state.phase,
             settled=self.settled,
             contact_age=self._clock.monotonic() - self._state.heard_at,
-            relists=dict(self._relists),
-            troubles=self._troubles,
-            last_trouble=self._last_trouble,
-            handler_failures=self._handler_failures,
+            relists=dict(self._account.relists),
+            troubles=self._account.troubles,
+            last_trouble=self._account.last_trouble,
+            handler_failures=self._account.handler_failures,
             objects=len(self.store),
             bytes=self.store.bytes,
         )
@@ -264,12 +243,9 @@ class InformerRunner:
             case Swap(version):
                 self._tell(self.store.swap(version))
             case Relist(cause):
-                self._relists[cause.value] += 1
-                _log.info("listing anew", kind=self.kind.kind, cause=cause.value)
+                self._account.relisting(cause)
             case Trouble(reason):
-                self._troubles += 1
-                self._last_trouble = reason
-                _log.warning("informer trouble", kind=self.kind.kind, reason=reason, failures=self._state.failures)
+                self._account.trouble(reason, self._state.failures)
             case ReadPage() | OpenStream() | Wait():
                 raise AssertionError(f"{effect} is a command")
             case _:
@@ -280,9 +256,8 @@ class InformerRunner:
             for handler in self._handlers:
                 try:
                     handler(change)
-                except Exception:
-                    self._handler_failures += 1
-                    _log.exception("a handler of changes failed", kind=self.kind.kind, object=str(change.ref))
+                except Exception as error:
+                    self._account.handler_failed(change, error)
 
 
 def _as_ours(error: Exception) -> OperatorError:

@@ -4,7 +4,8 @@ from collections.abc import Iterable, Iterator
 
 import anyio
 
-from vworkspace_app.runtime.informer import InformerRunner, InformerStats
+from vworkspace_app.runtime.informer import InformerRunner
+from vworkspace_app.runtime.informer_account import InformerStats
 from vworkspace_core.errors import KindMissing
 from vworkspace_core.manifest import Kind, ObjectRef
 from vworkspace_core.runtime.store import ObjectStore

@@ -1,0 +1,59 @@
+"""What an informer reports of itself (RUN-1): to metrics and probes as numbers, to the log as it happens."""
+
+from collections import Counter
+
+import attrs
+import structlog
+
+from vworkspace_core.manifest import Kind
+from vworkspace_core.runtime.changes import Change
+from vworkspace_core.runtime.informer_events import RelistCause
+from vworkspace_core.runtime.informer_state import Phase
+
+__all__ = ["InformerAccount", "InformerStats"]
+
+_log = structlog.get_logger("informer")
+
+
+@attrs.frozen
+class InformerStats:
+    """One informer's account (RUN-1). Ages are in seconds, infinite before the first contact."""
+
+    kind: Kind
+    namespace: str | None
+    phase: Phase
+    settled: bool
+    contact_age: float
+    relists: dict[str, int]
+    troubles: int
+    last_trouble: str
+    handler_failures: int
+    objects: int
+    bytes: int
+
+
+@attrs.define
+class InformerAccount:
+    """Counts since the start, each written to the log when it moves."""
+
+    kind: Kind
+    relists: Counter[str] = attrs.field(factory=Counter)
+    troubles: int = 0
+    last_trouble: str = ""
+    handler_failures: int = 0
+
+    def relisting(self, cause: RelistCause) -> None:
+        """A relist begins."""
+        self.relists[cause.value] += 1
+        _log.info("listing anew", kind=self.kind.kind, cause=cause.value)
+
+    def trouble(self, reason: str, failures: int) -> None:
+        """Something failed, for the `failures`-th time in a row, and will be tried again."""
+        self.troubles += 1
+        self.last_trouble = reason
+        _log.warning("informer trouble", kind=self.kind.kind, reason=reason, failures=failures)
+
+    def handler_failed(self, change: Change, error: Exception) -> None:
+        """A subscriber raised: a defect, told in full."""
+        self.handler_failures += 1
+        _log.error("a handler of changes failed", kind=self.kind.kind, object=str(change.ref), exc_info=error)
