@@ -153,9 +153,17 @@ class Collector:
             case DropReferences(uids):
                 hands.merge(node, record, _without(references, uids))
             case Delete(propagation):
+                if propagation == "Foreground" and self._in_circle(record):
+                    hands.merge(node, record, _unblocked(references))
+                    record = self._store.get(*node) or record
                 hands.delete(node, record, propagation)
             case None:
                 pass
+
+    def _in_circle(self, record: Record) -> bool:
+        """Whether a dependent of this dependent already waits for its own: each would wait for the other."""
+        dependents = (self._store.get(*node) for node in self._dependents.get(record.uid, ()))
+        return any(one is not None and one.deleting and FOREGROUND in one.finalizers for one in dependents)
 
     def _state(self, hands: Hands, reference: Mapping[str, Any], dependent: Node) -> OwnerState:
         owner = hands.locate(reference, dependent)
@@ -184,6 +192,10 @@ class Collector:
 
 def _without(references: list[Mapping[str, Any]], uids: frozenset[str]) -> dict[str, Any]:
     return {"ownerReferences": [ref for ref in references if ref["uid"] not in uids] or None}
+
+
+def _unblocked(references: list[Mapping[str, Any]]) -> dict[str, Any]:
+    return {"ownerReferences": [{**ref, "blockOwnerDeletion": False} for ref in references]}
 
 
 def _finalizers_without(record: Record, finalizer: str) -> dict[str, Any]:

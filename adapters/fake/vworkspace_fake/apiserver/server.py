@@ -33,7 +33,7 @@ from vworkspace_fake.apiserver.removal import Remover
 from vworkspace_fake.apiserver.replies import Listed, Reply
 from vworkspace_fake.apiserver.resources import Resource
 from vworkspace_fake.apiserver.reviews import REVIEWS, answer_review
-from vworkspace_fake.apiserver.scaling import scale_of
+from vworkspace_fake.apiserver.scale import scale_of
 from vworkspace_fake.apiserver.selection import selection_of
 from vworkspace_fake.apiserver.store import Store
 from vworkspace_fake.apiserver.streams import Streams

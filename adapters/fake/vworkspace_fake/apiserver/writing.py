@@ -15,7 +15,7 @@ from vworkspace_fake.apiserver.options import check_write, manager_of
 from vworkspace_fake.apiserver.records import Record, decode, encode
 from vworkspace_fake.apiserver.replies import Reply
 from vworkspace_fake.apiserver.requests import Outcome, Write
-from vworkspace_fake.apiserver.scaling import applied_scale, patched_scale, rescaled, scale_of
+from vworkspace_fake.apiserver.scale import scale_of
 from vworkspace_fake.apiserver.store import Store
 
 __all__ = ["Writer"]
@@ -50,21 +50,15 @@ class Writer:
         record, live = self._live(target)
         if target.subresource == "finalize":
             return self._commit(target, record, finalized(live, body), options)
-        definition = target.resource.definition
-        manifest = rescaled(definition, live, body) if target.subresource == "scale" else body
         write = self._write(target, options, caller)
-        return self._commit(target, record, pipeline.update(definition, live, manifest, write), options)
+        return self._commit(target, record, pipeline.update(target.resource.definition, live, body, write), options)
 
     def patch(self, target: Target, patch: Any, patch_type: PatchType, options: WriteOptions, caller: Caller) -> Reply:
         """JSON, merge or strategic merge patch."""
         check_write(options, "PatchOptions")
         record, live = self._live(target)
-        definition = target.resource.definition
         write = self._write(target, options, caller)
-        if target.subresource == "scale":
-            outcome = pipeline.update(definition, live, patched_scale(definition, live, patch, patch_type), write)
-        else:
-            outcome = pipeline.patch(definition, live, patch, patch_type, write)
+        outcome = pipeline.patch(target.resource.definition, live, patch, patch_type, write)
         return self._commit(target, record, outcome, options)
 
     def apply(self, target: Target, body: Any, options: WriteOptions, caller: Caller) -> Reply:
@@ -77,9 +71,7 @@ class Writer:
             self._namespaces.admit(target)
         write = self._write(target, options, caller, uid="" if record else self._identities.uid())
         live = None if record is None else target.resource.live(record)
-        definition = target.resource.definition
-        config = applied_scale(definition, live, body) if live and target.subresource == "scale" else body
-        outcome = pipeline.apply(definition, live, config, write)
+        outcome = pipeline.apply(target.resource.definition, live, body, write)
         return self._commit(target, record, outcome, options)
 
     def _commit(self, target: Target, before: Record | None, outcome: Outcome, options: WriteOptions) -> Reply:
