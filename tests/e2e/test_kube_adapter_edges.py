@@ -267,6 +267,22 @@ async def test_items_of_built_in_lists_get_the_type_the_server_leaves_out() -> N
     assert page.continue_token == "t"
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"items": []},
+        {"metadata": {}, "items": []},
+        {"metadata": {"resourceVersion": "1"}, "items": {"a": 1}},
+        {"metadata": {"resourceVersion": "1"}, "items": [1]},
+    ],
+)
+async def test_a_list_that_is_none_is_not_taken_for_an_empty_one(body: Any) -> None:
+    """An empty list believed in error would be a delete of everything."""
+    async with served(reply(body)) as (_, api):
+        with pytest.raises(Unavailable, match="not a list"):
+            await api.list(HELM_RELEASE)
+
+
 CAUSES = [
     {"reason": "FieldManagerConflict", "field": ".spec.b", "message": 'conflict with "kubectl" using v1'},
     {"reason": "FieldManagerConflict", "field": ".spec.a", "message": 'conflict with "a \\"quoted\\" one"'},

@@ -213,27 +213,48 @@ async def test_a_plugin_that_fails_is_named_and_what_it_said_is_not_shown(
 # -- TLS -----------------------------------------------------------------------------------------------------------
 
 
-def certificate(tmp_path: Path) -> Path:
-    """A self-signed certificate for 127.0.0.1 with its key, in one PEM file."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "apiserver")])
+def certificate(folder: Path) -> tuple[Path, Path]:
+    """An authority named as every cluster names its own, and a server certificate for 127.0.0.1 signed by it.
+
+    Returns the authority's PEM file and the server's, key included.
+    """
+    authority_key, server_key = (ec.generate_private_key(ec.SECP256R1()) for _ in range(2))
+    authority = (
+        unsigned("kubernetes", "kubernetes", authority_key)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(authority_key.public_key()), critical=False)
+        .sign(authority_key, hashes.SHA256())
+    )
+    address = x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))])
+    issuer = x509.AuthorityKeyIdentifier.from_issuer_public_key(authority_key.public_key())
+    server = (
+        unsigned("kube-apiserver", "kubernetes", server_key)
+        .add_extension(address, critical=False)
+        .add_extension(issuer, critical=False)
+        .sign(authority_key, hashes.SHA256())
+    )
+    pem = serialization.Encoding.PEM
+    key = server_key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    files = folder / "ca.crt", folder / "server.pem"
+    files[0].write_bytes(authority.public_bytes(pem))
+    files[1].write_bytes(key + server.public_bytes(pem))
+    return files
+
+
+def unsigned(subject: str, issuer: str, key: ec.EllipticCurvePrivateKey) -> x509.CertificateBuilder:
+    subject_name, issuer_name = (
+        x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)]) for name in (subject, issuer)
+    )
     now = datetime.datetime.now(datetime.UTC)
-    built = (
+    return (
         x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
+        .subject_name(subject_name)
+        .issuer_name(issuer_name)
         .public_key(key.public_key())
-        .serial_number(1)
+        .serial_number(x509.random_serial_number())
         .not_valid_before(now - datetime.timedelta(days=1))
         .not_valid_after(now + datetime.timedelta(days=1))
-        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]), critical=False)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-        .sign(key, hashes.SHA256())
     )
-    pem = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
-    file = tmp_path / "server.pem"
-    file.write_bytes(pem + built.public_bytes(serialization.Encoding.PEM))
-    return file
 
 
 def tls(file: Path) -> ssl.SSLContext:
@@ -244,17 +265,53 @@ def tls(file: Path) -> ssl.SSLContext:
 
 @pytest.mark.anyio
 async def test_a_server_is_trusted_by_the_authority_of_the_kubeconfig_only(tmp_path: Path) -> None:
-    file = certificate(tmp_path)
-    async with wire(reply({"kind": "HelmRelease"}), tls=tls(file)) as peer:
-        trusting = {"server": peer.url, "certificate-authority": file.name}
+    authority, server = certificate(tmp_path)
+    async with wire(reply({"kind": "HelmRelease"}), tls=tls(server)) as peer:
+        trusting = {"server": peer.url, "certificate-authority": authority.name}
         for cluster, trusted in ((trusting, True), ({"server": peer.url}, False)):
             content = document(clusters=[{"name": "main", "cluster": cluster}])
             async with LightkubeApi(load_config(written(tmp_path, content))) as api:
                 if trusted:
                     assert await api.get(RELEASE) == {"kind": "HelmRelease"}
                 else:
-                    with pytest.raises(Unavailable, match="self-signed certificate"):
+                    with pytest.raises(Unavailable, match="unable to get local issuer certificate"):
                         await api.get(RELEASE)
+
+
+@pytest.mark.anyio
+async def test_a_new_authority_in_the_file_is_trusted_without_a_restart(tmp_path: Path) -> None:
+    for name in ("old", "new"):
+        (tmp_path / name).mkdir()
+    (old, _), (new, server) = certificate(tmp_path / "old"), certificate(tmp_path / "new")
+    trusted = tmp_path / "ca.crt"
+    trusted.write_bytes(old.read_bytes())
+    async with wire(reply({}), tls=tls(server)) as peer:
+        cluster = {"server": peer.url, "certificate-authority": "ca.crt"}
+        loaded = load_config(written(tmp_path, document(clusters=[{"name": "main", "cluster": cluster}])))
+        async with LightkubeApi(loaded, credential_max_age=0.0) as api:
+            with pytest.raises(Unavailable, match="certificate"):
+                await api.get(RELEASE)
+            trusted.write_bytes(b"-----BEGIN CERT")  # a rotation seen half-way
+            with pytest.raises(Unavailable, match="certificate"):
+                await api.get(RELEASE)
+            trusted.write_bytes(new.read_bytes())
+            assert await api.get(RELEASE) == {}
+
+
+@pytest.mark.anyio
+async def test_a_token_is_read_again_when_it_is_old_even_without_a_401(tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("first")
+    async with wire(reply({})) as peer:
+        loaded = load_config(written(tmp_path, served_by(peer, user(tokenFile="token"))))
+        for max_age in (60.0, 0.0):
+            async with LightkubeApi(loaded, credential_max_age=max_age) as api:
+                (tmp_path / "token").write_text("first")
+                await api.get(RELEASE)
+                (tmp_path / "token").write_text("second")
+                await api.get(RELEASE)
+
+    sent = [request.headers["authorization"] for request in peer.requests]
+    assert sent == ["Bearer first", "Bearer first", "Bearer first", "Bearer second"]
 
 
 @pytest.mark.anyio

@@ -16,6 +16,7 @@ from lightkube.core.generic_client import GenericAsyncClient
 from vworkspace_core.errors import Invalid, Unavailable
 from vworkspace_core.manifest import Kind, Manifest, ObjectRef, dig
 from vworkspace_core.ports import ListPage, PatchType, Propagation, WatchEvent
+from vworkspace_kube.credentials import MAX_AGE
 from vworkspace_kube.errors import Asked, transport_error
 from vworkspace_kube.requests import (
     APPLY_PATCH,
@@ -42,7 +43,8 @@ class LightkubeApi:
     """A Kubernetes API server, reached as `config` says. An async context manager.
 
     `request_timeout` bounds connecting, sending and each silence while reading, in seconds (an admission
-    webhook may take 30); a watch may be silent for its own timeout and `watch_grace`. `observe` is told of
+    webhook may take 30); a watch may be silent for its own timeout and `watch_grace`. Token and
+    authority files are read again after `credential_max_age` seconds. `observe` is told of
     every request, `before_write` may stop a writing one. Errors are those of the `KubeApi` port.
     """
 
@@ -54,11 +56,17 @@ class LightkubeApi:
         connect_timeout: float = 10.0,
         watch_grace: float = WATCH_GRACE,
         connections: int = 64,
+        credential_max_age: float = MAX_AGE,
         observe: Observe = lambda method, code: None,
         before_write: BeforeWrite = lambda: None,
     ) -> None:
         timeout = httpx2.Timeout(request_timeout, connect=connect_timeout)
-        hooks = {"timeout": timeout, "observe": observe, "before_write": before_write}
+        hooks = {
+            "timeout": timeout,
+            "credential_max_age": credential_max_age,
+            "observe": observe,
+            "before_write": before_write,
+        }
         self._timeout = timeout
         self._watch_grace = watch_grace
         self._clients: list[Any] = []

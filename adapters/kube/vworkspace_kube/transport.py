@@ -19,7 +19,7 @@ from lightkube.core.exceptions import ConfigError
 from lightkube.core.generic_client import GenericAsyncClient
 
 from vworkspace_core.errors import Permanent
-from vworkspace_kube.credentials import TokenFileAuth
+from vworkspace_kube.credentials import AuthorityFile, TokenFileAuth
 
 __all__ = ["BeforeWrite", "Observe", "Pool", "open_pool"]
 
@@ -39,14 +39,23 @@ class Pool(httpx2.AsyncHTTPTransport):
     """A connection pool that is watched (metrics) and fenced (leader election)."""
 
     def __init__(
-        self, context: ssl.SSLContext, limits: httpx2.Limits, *, observe: Observe, before_write: BeforeWrite
+        self,
+        context: ssl.SSLContext,
+        limits: httpx2.Limits,
+        *,
+        authorities: AuthorityFile | None,
+        observe: Observe,
+        before_write: BeforeWrite,
     ) -> None:
         super().__init__(verify=context, limits=limits, socket_options=_keepalive())
+        self._authorities = authorities
         self._observe = observe
         self._before_write = before_write
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         """Send one request; the fence is asked last, right before the bytes leave."""
+        if self._authorities is not None:
+            self._authorities.refresh()
         if request.method not in _READS:
             self._before_write()
         try:
@@ -64,6 +73,7 @@ def open_pool(
     connections: int | None,
     keepalive: int,
     timeout: httpx2.Timeout,
+    credential_max_age: float,
     observe: Observe,
     before_write: BeforeWrite,
 ) -> tuple[AsyncClient, GenericAsyncClient]:
@@ -73,12 +83,14 @@ def open_pool(
     """
     config = _without_tls(config)
     limits = httpx2.Limits(max_connections=connections, max_keepalive_connections=keepalive, keepalive_expiry=30.0)
-    pool = Pool(_tls(config), limits, observe=observe, before_write=before_write)
+    context = _tls(config)
+    authorities = _authorities(config, context, credential_max_age)
+    pool = Pool(context, limits, authorities=authorities, observe=observe, before_write=before_write)
     client = AsyncClient(config=config, timeout=timeout, transport=pool, trust_env=False)
     inner = client._client
     inner._client.headers.update({"User-Agent": _USER_AGENT, "Accept": "application/json"})
     if config.user and config.user.token_file:
-        inner._client.auth = TokenFileAuth(Path(config.user.token_file))
+        inner._client.auth = TokenFileAuth(Path(config.user.token_file), max_age=credential_max_age)
     return client, inner
 
 
@@ -95,6 +107,11 @@ def _tls(config: SingleConfig) -> ssl.SSLContext:
     except (OSError, ValueError, ConfigError) as error:  # ssl.SSLError is an OSError; ValueError: broken base64
         reason = getattr(error, "strerror", None) or type(error).__name__
         raise Permanent(f"certificates of context {config.context_name} cannot be loaded: {reason}") from error
+
+
+def _authorities(config: SingleConfig, context: ssl.SSLContext, max_age: float) -> AuthorityFile | None:
+    path = config.cluster.certificate_auth
+    return AuthorityFile(Path(config.abs_file(path)), context, max_age=max_age) if path else None
 
 
 def _keepalive() -> list[tuple[int, int, int]]:

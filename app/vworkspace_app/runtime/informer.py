@@ -92,7 +92,7 @@ class InformerRunner:
         self._handlers: list[Callable[[Change], None]] = []
         self._poked = anyio.Event()
         self._settled = anyio.Event()
-        self._account = InformerAccount(kind)
+        self._account = InformerAccount(kind, namespace)
 
     def subscribe(self, handler: Callable[[Change], None]) -> None:
         """Tell `handler` every change from now on; subscribe before `run` to miss none."""
@@ -118,19 +118,7 @@ class InformerRunner:
 
     def stats(self) -> InformerStats:
         """The account at this moment."""
-        return InformerStats(
-            kind=self.kind,
-            namespace=self.namespace,
-            phase=self._state.phase,
-            settled=self.settled,
-            contact_age=self._clock.monotonic() - self._state.heard_at,
-            relists=dict(self._account.relists),
-            troubles=self._account.troubles,
-            last_trouble=self._account.last_trouble,
-            handler_failures=self._account.handler_failures,
-            objects=len(self.store),
-            bytes=self.store.bytes,
-        )
+        return self._account.stats(self._state, self.store, self._clock.monotonic())
 
     async def refresh(self, ref: ObjectRef) -> None:
         """Read one object live into the store. Raises what `KubeApi.list` raises.

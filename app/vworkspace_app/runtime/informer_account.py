@@ -8,7 +8,8 @@ import structlog
 from vworkspace_core.manifest import Kind
 from vworkspace_core.runtime.changes import Change
 from vworkspace_core.runtime.informer_events import RelistCause
-from vworkspace_core.runtime.informer_state import Phase
+from vworkspace_core.runtime.informer_state import InformerState, Phase
+from vworkspace_core.runtime.store import ObjectStore
 
 __all__ = ["InformerAccount", "InformerStats"]
 
@@ -37,6 +38,7 @@ class InformerAccount:
     """Counts since the start, each written to the log when it moves."""
 
     kind: Kind
+    namespace: str | None
     relists: Counter[str] = attrs.field(factory=Counter)
     troubles: int = 0
     last_trouble: str = ""
@@ -57,3 +59,19 @@ class InformerAccount:
         """A subscriber raised: a defect, told in full."""
         self.handler_failures += 1
         _log.error("a handler of changes failed", kind=self.kind.kind, object=str(change.ref), exc_info=error)
+
+    def stats(self, state: InformerState, store: ObjectStore, now: float) -> InformerStats:
+        """The account at this moment."""
+        return InformerStats(
+            kind=self.kind,
+            namespace=self.namespace,
+            phase=state.phase,
+            settled=state.settled,
+            contact_age=now - state.heard_at,
+            relists=dict(self.relists),
+            troubles=self.troubles,
+            last_trouble=self.last_trouble,
+            handler_failures=self.handler_failures,
+            objects=len(store),
+            bytes=store.bytes,
+        )
