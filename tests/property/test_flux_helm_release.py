@@ -16,11 +16,13 @@ from tests.property.flux_world import (
     oci_repository,
 )
 from vworkspace_core.known import CONFIG_MAP, HELM_CHART, HELM_RELEASE, HELM_REPOSITORY, OCI_REPOSITORY, SECRET
-from vworkspace_core.manifest import dig
-from vworkspace_fake.apiserver.inprocess import run_sync
+from vworkspace_core.manifest import Manifest, ObjectRef, dig
+from vworkspace_core.ports import PatchType
+from vworkspace_fake.apiserver.inprocess import InProcessKube, run_sync
 from vworkspace_fake.flux import (
     Action,
     FluxBehaviour,
+    FluxSimulator,
     Outcome,
     OutcomeKind,
     ReleaseRule,
@@ -141,6 +143,25 @@ def test_a_new_tag_upgrades_without_moving_the_helm_releases_generation() -> Non
     assert conditions_by_type(first)["Ready"] == "True/InstallSucceeded", "the old Ready stays until the attempt"
 
 
+def test_a_release_remembers_when_it_was_first_deployed() -> None:
+    world = installed()
+    first = world.status("history", 0, "firstDeployed")
+    world.retag("6.7.0")
+    world.settle()
+    assert world.status("history", 0, "firstDeployed") == first
+    assert world.status("history", 0, "lastDeployed") > first
+
+
+def test_the_history_goes_back_to_the_previous_success_and_no_further() -> None:
+    world = installed()
+    for tag in ("6.7.0", "6.8.0", "6.6.0"):
+        world.retag(tag)
+        world.settle()
+    assert history(world) == [(4, "deployed", "upgrade"), (3, "superseded", None)]
+    secrets = run_sync(world.api.list(SECRET, namespace=ORG, label_selector="owner=helm")).items
+    assert len(secrets) == 4, "Helm itself keeps ten"
+
+
 def test_the_same_tag_pushed_again_is_another_revision() -> None:
     world = installed()
     world.flux.behaviour = FluxBehaviour(digest_salts={f"{URL}:6.6.0": "again"})
@@ -206,6 +227,50 @@ def test_retries_zero_alone_rolls_nothing_back() -> None:
     assert "Remediated" not in world.conditions()
     assert world.conditions()["Stalled"] == "True/RetriesExceeded"
     assert world.conditions()["Ready"] == "False/UpgradeFailed"
+
+
+def test_uninstalling_as_the_remedy_of_an_upgrade_installs_afresh() -> None:
+    remedy = {"remediation": {"retries": 0, "remediateLastFailure": True, "strategy": "uninstall"}}
+    world = installed(upgrade=remedy)
+    world.flux.behaviour = failing(Action.UPGRADE, times=1)
+    world.retag("6.7.0")
+    world.settle()
+    reasons = [conditions_by_type(state).get("Remediated") for state in world.states()]
+    assert "True/UninstallSucceeded" in reasons
+    assert world.conditions()["Ready"] == "True/InstallSucceeded"
+    assert history(world) == [(1, "deployed", "install")]
+
+
+def test_a_remedy_that_fails_is_tried_again() -> None:
+    rules = (*failing(Action.INSTALL, times=1).release_rules, *failing(Action.UNINSTALL, times=2).release_rules)
+    world = FluxWorld(FluxBehaviour(release_rules=rules))
+    world.apply(oci_repository(), OCI_REPOSITORY)
+    world.apply(helm_release(), HELM_RELEASE)
+    world.settle()
+    seen = [conditions_by_type(state).get("Remediated") for state in world.states()]
+    assert seen.index("False/UninstallFailed") < seen.index("True/UninstallSucceeded")
+    assert world.conditions()["Ready"] == "True/InstallSucceeded"
+    assert world.status("failures") == 3
+
+
+def test_an_attempt_that_never_happened_is_called_a_success_once_the_old_spec_is_back() -> None:
+    world = installed()
+    world.flux.behaviour = FluxBehaviour(release_rules=(ReleaseRule(Outcome(OutcomeKind.VALUES_ERROR)),))
+    world.apply(helm_release(values={"replicas": "three"}), HELM_RELEASE)
+    world.run(60)
+    assert world.conditions()["Ready"] == "False/UpgradeFailed"
+    world.apply(helm_release(), HELM_RELEASE)
+    world.settle()
+    assert world.conditions()["Ready"] == "True/UpgradeSucceeded"
+    assert history(world) == [(1, "deployed", "install")]
+
+
+def test_what_was_changed_behind_flux_is_upgraded_over() -> None:
+    world = installed()
+    entry = {**world.status("history", 0), "digest": sha256_of("another release")}
+    world.patch({"status": {"history": [entry]}}, subresource="status")
+    world.run(310)
+    assert history(world) == [(2, "deployed", "upgrade")]
 
 
 def test_a_failed_rollback_is_remediated_false() -> None:
@@ -335,6 +400,19 @@ def test_a_missing_source_is_an_artifact_failure() -> None:
     text = 'could not get Source object: OCIRepository.source.toolkit.fluxcd.io "shop" not found'
     assert world.message("Ready") == text
     assert observed_generation(world.get()) == -1
+    assert list(world.flux.errors.values()) == [text], "retried with backoff"
+
+
+def test_a_source_that_is_not_ready_is_looked_at_every_half_minute_and_is_no_error() -> None:
+    world = FluxWorld(FluxBehaviour(source_rules=(SourceRule(SourceOutcome(SourceFault.INVALID_URL)),)))
+    world.apply(oci_repository(), OCI_REPOSITORY)
+    world.apply(helm_release(), HELM_RELEASE)
+    world.run(600)
+    assert world.conditions()["Ready"] == "False/SourceNotReady"
+    assert world.flux.errors == {}
+    following = world.flux.next_work()
+    assert following is not None
+    assert (following - world.clock.now()).total_seconds() <= 30
 
 
 def test_a_source_in_passing_trouble_still_counts_as_ready_with_the_artifact_it_has() -> None:
@@ -406,6 +484,27 @@ def test_without_its_service_account_it_lets_go_without_an_uninstall() -> None:
     world.settle()
     assert world.find(HELM_RELEASE) is None
     assert len(world.flux.left_behind) == 1
+
+
+def test_what_happened_at_the_newer_generation_is_what_ready_says() -> None:
+    world = installed()
+    world.flux.behaviour = failing(Action.UPGRADE)
+    world.retag("6.7.0")
+    world.settle()
+    assert world.conditions()["Ready"] == "False/RollbackSucceeded"
+    world.flux.behaviour = failing(Action.UNINSTALL)
+    world.delete()
+    world.run(10)
+    assert world.conditions()["Ready"] == "False/UninstallFailed"
+
+
+def test_a_kept_history_outlives_the_release() -> None:
+    world = installed(uninstall={"keepHistory": True})
+    world.delete()
+    world.settle()
+    secrets = run_sync(world.api.list(SECRET, namespace=ORG, label_selector="owner=helm")).items
+    assert [item["metadata"]["labels"]["status"] for item in secrets] == ["uninstalled"]
+    assert world.flux.workloads == ()
 
 
 def test_an_uninstall_that_hangs_has_taken_everything_away_when_it_fails() -> None:
@@ -630,6 +729,9 @@ def test_of_a_classic_repository_flux_makes_a_helm_chart_and_keeps_the_plain_ver
     }
     assert "ownerReferences" not in chart["metadata"]
     assert world.conditions(HELM_CHART, f"{ORG}-{NAME}")["Ready"] == "True/ChartPullSucceeded"
+    assert dig(chart, "status", "observedSourceArtifactRevision") == (
+        world.status("artifact", "revision", kind=HELM_REPOSITORY)
+    )
     assert world.status("helmChart") == f"{ORG}/{ORG}-{NAME}"
     assert world.status("lastAttemptedRevision") == world.status("history", 0, "chartVersion") == "6.6.0"
     assert world.status("lastAttemptedRevisionDigest") is None
@@ -691,6 +793,37 @@ def test_helm_keeps_its_releases_in_secrets_and_a_new_simulator_finds_them() -> 
     page = run_sync(world.api.list(SECRET, namespace=ORG, label_selector="owner=helm"))
     assert [item["metadata"]["name"] for item in page.items] == ["sh.helm.release.v1.shop.v1"]
     assert page.items[0]["type"] == "helm.sh/release.v1"
+    world.flux = FluxSimulator(world.api)
+    world.run(310)
+    assert history(world) == [(1, "deployed", "install")]
     world.delete()
     world.settle()
     assert not run_sync(world.api.list(SECRET, namespace=ORG, label_selector="owner=helm")).items
+
+
+class InterferingKube(InProcessKube):
+    """Somebody else writes to the object whenever Flux is about to write its conditions."""
+
+    rounds = 3
+
+    async def patch(
+        self, ref: ObjectRef, patch: Any, *, patch_type: PatchType, field_manager: str, subresource: str = ""
+    ) -> Manifest:
+        if self.rounds and dig(patch, "status", "conditions"):
+            self.rounds -= 1
+            label = {"metadata": {"labels": {"round": str(self.rounds)}}}
+            await super().patch(ref, label, patch_type=patch_type, field_manager="somebody")
+        return await super().patch(
+            ref, patch, patch_type=patch_type, field_manager=field_manager, subresource=subresource
+        )
+
+
+def test_a_conflicting_write_makes_flux_look_again() -> None:
+    world = FluxWorld()
+    world.flux = FluxSimulator(InterferingKube(world.server))
+    world.apply(oci_repository(), OCI_REPOSITORY)
+    world.apply(helm_release(), HELM_RELEASE)
+    world.settle()
+    assert world.conditions()["Ready"] == "True/InstallSucceeded"
+    assert world.get()["metadata"]["labels"]["round"] == "0"
+    assert not world.flux.errors

@@ -366,6 +366,19 @@ def test_only_a_new_artifact_of_its_source_wakes_a_helm_release() -> None:
     assert list(triggered(OCI_REPOSITORY, empty, old, world)) == []
 
 
+@pytest.mark.parametrize(("ready", "woken"), [("True", False), ("False", True)])
+def test_a_source_that_recovers_wakes_a_release_that_is_not_ready(ready: str, woken: bool) -> None:
+    ref = ObjectRef(HELM_RELEASE, "org", "shop")
+    spec = {"chartRef": {"kind": "OCIRepository", "name": "shop"}}
+    attempted = {"lastAttemptedRevisionDigest": "sha256:aa", "conditions": [_ready(ready)]}
+    world = {ref: _object("HelmRelease", "shop", spec, **attempted)}
+    held = {"artifact": {"revision": "1@sha256:aa"}}
+    broken = _object("OCIRepository", "shop", {}, **held, conditions=[_ready("False")])
+    well = _object("OCIRepository", "shop", {}, **held, conditions=[_ready("True")])
+    assert list(triggered(OCI_REPOSITORY, broken, well, world)) == ([ref] if woken else [])
+    assert list(triggered(OCI_REPOSITORY, well, broken, world)) == []
+
+
 def test_status_writes_wake_nothing_and_a_request_wakes_its_object() -> None:
     release = _object("HelmRelease", "shop", {"chartRef": {"kind": "OCIRepository", "name": "shop"}})
     ref = ObjectRef(HELM_RELEASE, "org", "shop")
@@ -392,6 +405,8 @@ def test_a_new_index_wakes_the_charts_of_its_repository() -> None:
     new = _object("HelmRepository", "charts", {}, artifact={"revision": "sha256:bb"})
     assert list(triggered(HELM_REPOSITORY, old, new, {ref: chart})) == [ref]
     assert list(triggered(HELM_REPOSITORY, old, old, {ref: chart})) == []
+    seen = {**chart, "status": {"observedSourceArtifactRevision": "sha256:bb"}}
+    assert list(triggered(HELM_REPOSITORY, old, new, {ref: seen})) == []
 
 
 def test_a_repository_of_type_oci_is_only_looked_at_to_be_emptied() -> None:

@@ -158,6 +158,7 @@ def _check_ready(manifest: Manifest, conditions: dict[str, Any]) -> None:
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @example({}, [("run", 30), ("values", 1), ("run", 1), ("crash", None), ("run", 400)])
 @example({}, [("run", 4), ("rename", "other"), ("crash", None)])
+@example({"maxHistory": 1}, [("run", 4), ("crash", None)])
 @example(
     {"upgrade": {"remediation": {"retries": 1, "strategy": "uninstall"}}},
     [("run", 30), ("behave", FluxBehaviour(release_rules=(ReleaseRule(Outcome(OutcomeKind.FAIL)),))), ("values", 1)],

@@ -160,6 +160,37 @@ def test_a_suspended_source_with_a_new_tag_looks_ready_with_the_old_artifact() -
     assert world.conditions()["Ready"] == "True/InstallSucceeded"
 
 
+def test_a_request_is_told_of_and_answered() -> None:
+    world = fetched()
+    world.settle()
+    world.states(OCI_REPOSITORY)
+    world.patch({"metadata": {"annotations": {"reconcile.fluxcd.io/requestedAt": "now"}}}, OCI_REPOSITORY)
+    world.settle()
+    reconciling = ["Reconciling" in conditions_by_type(state) for state in world.states(OCI_REPOSITORY)]
+    assert reconciling == [False, True, False, False]
+    assert world.status("lastHandledReconcileAt", kind=OCI_REPOSITORY) == "now"
+
+
+def test_a_stalled_source_that_is_suspended_stalls_no_longer() -> None:
+    world = fetched(faulty(SourceFault.INVALID_URL))
+    world.settle()
+    world.apply(oci_repository(suspend=True), OCI_REPOSITORY)
+    world.settle()
+    assert world.conditions(OCI_REPOSITORY) == {"Ready": "False/URLInvalid", "FetchFailed": "True/URLInvalid"}
+
+
+def test_another_layer_of_the_same_tag_is_stored_anew() -> None:
+    world = fetched()
+    world.settle()
+    before = world.status("artifact", kind=OCI_REPOSITORY)
+    world.apply(oci_repository(layerSelector={"operation": "extract"}), OCI_REPOSITORY)
+    world.settle()
+    assert world.status("observedLayerSelector", kind=OCI_REPOSITORY) == {"operation": "extract"}
+    after = world.status("artifact", kind=OCI_REPOSITORY)
+    assert after["revision"] == before["revision"]
+    assert after["lastUpdateTime"] > before["lastUpdateTime"]
+
+
 def test_created_suspended_it_says_nothing() -> None:
     world = FluxWorld()
     world.apply(oci_repository(suspend=True), OCI_REPOSITORY)
