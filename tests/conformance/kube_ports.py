@@ -1,0 +1,128 @@
+"""Every way to a Kubernetes API server that implements the `KubeApi` port, as one subject to examine.
+
+In process and over HTTP on the embedded server; with `E2E_CLUSTER=existing` also the cluster of `KUBECONFIG` (RUN-8).
+A new adapter joins the suite with one more entry in `FACES`.
+"""
+
+import os
+import uuid
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import anyio
+import attrs
+import pytest
+
+from tests.e2e.embedded import config_of, embedded
+from vworkspace_core.errors import KindMissing
+from vworkspace_core.known import CUSTOM_RESOURCE_DEFINITION, NAMESPACE
+from vworkspace_core.manifest import Kind, Manifest, ObjectRef
+from vworkspace_core.ports import KubeApi
+from vworkspace_fake.apiserver.inprocess import InProcessKube
+from vworkspace_fake.apiserver.server import ApiServer
+from vworkspace_kube import LightkubeApi, load_config
+
+__all__ = ["FACES", "PROBE", "Examined", "Open", "examine"]
+
+PROBE: Final = Kind("conformance.vworkspace.test", "v1", "Probe", "probes")
+
+
+@attrs.frozen
+class Examined:
+    """An implementation of the port, and a namespace of the check's own on its server.
+
+    `forget` makes the server drop its history, where that can be asked of it.
+    """
+
+    api: KubeApi
+    namespace: str
+    forget: Callable[[], None] | None = None
+
+    def probe(self, name: str, **spec: Any) -> dict[str, Any]:
+        """A Probe with this spec."""
+        return {**PROBE.manifest(name, self.namespace), "spec": spec}
+
+    def ref(self, name: str) -> ObjectRef:
+        """A reference to a Probe."""
+        return ObjectRef(PROBE, self.namespace, name)
+
+    async def apply(self, manifest: Manifest, manager: str = "one", **more: Any) -> Manifest:
+        """Apply a Probe."""
+        return await self.api.apply(manifest, kind=PROBE, field_manager=manager, **more)
+
+
+Open = Callable[[], AbstractAsyncContextManager[Examined]]
+
+
+def _definition() -> dict[str, Any]:
+    free = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    spec = {"type": "object", "properties": {"size": {"type": "integer", "maximum": 9}, "title": {"type": "string"}}}
+    schema = {"type": "object", "properties": {"spec": spec, "status": free}}
+    version = {"name": PROBE.version, "served": True, "storage": True, "subresources": {"status": {}}}
+    return {
+        **CUSTOM_RESOURCE_DEFINITION.manifest(PROBE.crd_name),
+        "spec": {
+            "group": PROBE.group,
+            "scope": "Namespaced",
+            "names": {"kind": PROBE.kind, "plural": PROBE.plural},
+            "versions": [{**version, "schema": {"openAPIV3Schema": schema}}],
+        },
+    }
+
+
+async def _prepared(api: KubeApi) -> Examined:
+    await api.apply(_definition(), kind=CUSTOM_RESOURCE_DEFINITION, field_manager="conformance", force=True)
+    name = f"conformance-{uuid.uuid4().hex[:8]}"
+    await api.create(NAMESPACE.manifest(name), kind=NAMESPACE, field_manager="conformance")
+    with anyio.fail_after(20):
+        while not await _is_served(api):
+            await anyio.sleep(0.1)
+    return Examined(api, name)
+
+
+async def _is_served(api: KubeApi) -> bool:
+    try:
+        await api.list(PROBE, limit=1)
+    except KindMissing:
+        return False
+    return True
+
+
+@asynccontextmanager
+async def _in_process() -> AsyncIterator[Examined]:
+    server = ApiServer(now=lambda: datetime.now(UTC))
+    yield attrs.evolve(await _prepared(InProcessKube(server)), forget=server.store.compact)
+
+
+@asynccontextmanager
+async def _over_http() -> AsyncIterator[Examined]:
+    async with embedded() as (server, url), LightkubeApi(config_of(url)) as api:
+        yield attrs.evolve(await _prepared(api), forget=server.store.compact)
+
+
+@asynccontextmanager
+async def _existing() -> AsyncIterator[Examined]:
+    async with LightkubeApi(load_config()) as api:
+        examined = await _prepared(api)
+        try:
+            yield examined
+        finally:
+            await api.delete(ObjectRef(NAMESPACE, None, examined.namespace))
+
+
+FACES: list[Any] = [pytest.param(_in_process, id="in-process"), pytest.param(_over_http, id="http")]
+if os.environ.get("E2E_CLUSTER") == "existing":
+    FACES.append(pytest.param(_existing, id="existing"))
+
+
+def examine(face: Open, check: Callable[[Examined], Awaitable[None]]) -> None:
+    """Run one check on a fresh subject."""
+
+    async def main() -> None:
+        async with face() as examined:
+            with anyio.fail_after(60):
+                await check(examined)
+
+    anyio.run(main)

@@ -1,0 +1,24 @@
+"""Conversations recorded from a real kube-apiserver, replayed against the served HTTP face (RUN-9)."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.served import served, wall_clock
+from vworkspace_fake.apiserver.server import ApiServer
+
+RECORDED = Path(__file__).resolve().parents[2].parent / "shared" / "apiserver"
+CASES = 98
+
+
+@pytest.mark.skipif(not (RECORDED / "replay.py").exists(), reason=f"no recorded conversations at {RECORDED}")
+def test_every_recorded_conversation_is_answered_alike_RUN_9() -> None:
+    with served(ApiServer(now=wall_clock)) as url:
+        command = [sys.executable, RECORDED / "replay.py", "--server", url, "--settle", "0.3", RECORDED / "transcripts"]
+        played = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    score = re.search(r"^total: (\d+) of (\d+) agree$", played.stdout, re.MULTILINE)
+    assert score is not None, played.stdout + played.stderr
+    assert (int(score[1]), int(score[2])) == (CASES, CASES), played.stdout
