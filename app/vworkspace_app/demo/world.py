@@ -11,6 +11,7 @@ from pathlib import Path
 
 import anyio
 import attrs
+from anyio.abc import TaskGroup
 
 from vworkspace_app.agent import AgentSettings
 from vworkspace_app.commands.cluster import EmbeddedCluster, write_kubeconfig
@@ -31,7 +32,6 @@ __all__ = ["CLUSTER", "NAMESPACE_NAME", "World", "open_world"]
 
 CLUSTER = "cluster-prod-1"
 NAMESPACE_NAME = "org-myteam"
-BRISK = FluxBehaviour()
 
 
 @attrs.frozen
@@ -59,19 +59,18 @@ async def open_world(behaviour: FluxBehaviour) -> AsyncIterator[World]:
     started = time.monotonic()
     async with AsyncExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="vworkspace-demo-")))
-        group = await stack.enter_async_context(anyio.create_task_group())
-        stack.callback(group.cancel_scope.cancel)
+        servers = await _open_group(stack)
         cluster = EmbeddedCluster.start(crd_manifests(), ("flux",))
         assert cluster.flux is not None
         cluster.flux.behaviour = behaviour
         admin = InProcessKube(cluster.server)
         run_sync(admin.create(_gated_namespace(), kind=NAMESPACE, field_manager="demo"))
         up, urls = anyio.Event(), list[str]()
-        group.start_soon(cluster.run, "127.0.0.1", 0, up, urls)
+        servers.start_soon(cluster.run, "127.0.0.1", 0, up, urls)
         control, token = ControlPlaneServer(), "demo-agent-token"
         control.tokens.add(CLUSTER, token)
         listening, control_urls = anyio.Event(), list[str]()
-        group.start_soon(_serve_control, control, listening, control_urls)
+        servers.start_soon(_serve_control, control, listening, control_urls)
         await up.wait()
         await listening.wait()
         kubeconfig, token_file = folder / "kubeconfig", folder / "token"
@@ -83,10 +82,19 @@ async def open_world(behaviour: FluxBehaviour) -> AsyncIterator[World]:
         process = Process(api, settings, AgentSettings(), source, await source.read())
         watcher = await stack.enter_async_context(LightkubeApi(load_config(kubeconfig)))
         spectator = Spectator(watcher, started)
-        group.start_soon(spectator.run)
-        group.start_soon(process.run)
+        # A group of its own, which ends before the connections that it uses are closed.
+        working = await _open_group(stack)
+        working.start_soon(spectator.run)
+        working.start_soon(process.run)
         await process.ready.wait()
         yield World(cluster, control, spectator, kubeconfig, urls[0], control_urls[0], admin)
+
+
+async def _open_group(stack: AsyncExitStack) -> TaskGroup:
+    """A group whose tasks are cancelled when `stack` gets to it."""
+    group = await stack.enter_async_context(anyio.create_task_group())
+    stack.callback(group.cancel_scope.cancel)
+    return group
 
 
 async def _serve_control(control: ControlPlaneServer, listening: anyio.Event, urls: list[str]) -> None:

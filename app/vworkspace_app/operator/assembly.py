@@ -56,7 +56,6 @@ class OperatorSettings:
 class Operator:
     """One operator process: caches, controller and events on `api`, under `clock`.
 
-    `watch_api` may be a second client for the watches, so that they never take a connection from a request.
     `random` gives numbers in [0, 1) for jitter.
     """
 

@@ -1,0 +1,228 @@
+"""What an end-to-end test acts on and looks at: both servers, the simulated Flux, and every version of every object."""
+
+from collections.abc import Callable, Iterator, Mapping
+from datetime import timedelta
+from typing import Any
+
+import attrs
+
+from vworkspace_core.kinds.crd import crd_manifests
+from vworkspace_core.known import (
+    APPLICATION_INSTANCE,
+    CUSTOM_RESOURCE_DEFINITION,
+    EVENT,
+    HELM_RELEASE,
+    NAMESPACE,
+    OCI_REPOSITORY,
+)
+from vworkspace_core.manifest import Kind, Manifest, ObjectRef, dig
+from vworkspace_core.ports import Clock, PatchType, WatchEvent, WatchEventType
+from vworkspace_fake.apiserver.audit import AuditEntry
+from vworkspace_fake.apiserver.calls import Caller
+from vworkspace_fake.apiserver.inprocess import InProcessKube, run_sync
+from vworkspace_fake.apiserver.server import ApiServer
+from vworkspace_fake.apiserver.watching import WatchStream
+from vworkspace_fake.controlplane import ControlPlaneServer, JobEntry
+from vworkspace_fake.flux import Action, FluxBehaviour, FluxSimulator, Outcome, OutcomeKind, ReleaseRule
+from vworkspace_fake.flux.crds import flux_crds
+
+CLUSTER = "cluster-prod-1"
+NS = "org-myteam"
+NAME = "nextcloud-myteam"
+AGENT_TOKEN = "agent-token"
+OPERATOR = "system:serviceaccount:vworkspace-system:vworkspace-operator"
+FLUX = "system:serviceaccount:flux-system:flux"
+INSTANCE = ObjectRef(APPLICATION_INSTANCE, NS, NAME)
+RELEASE = ObjectRef(HELM_RELEASE, NS, NAME)
+SOURCE = ObjectRef(OCI_REPOSITORY, NS, NAME)
+FIRST, BROKEN, EDITED, LATER = "6.6.0", "6.7.0", "6.7.1", "6.8.0"
+FAILURE = "post-upgrade hooks failed: job nextcloud-upgrade: BackoffLimitExceeded"
+QUICK = FluxBehaviour(
+    source_fetch_seconds=0.1,
+    install_seconds=0.3,
+    upgrade_seconds=0.3,
+    rollback_seconds=0.1,
+    uninstall_seconds=0.1,
+    min_retry_seconds=0.1,
+    release_rules=(ReleaseRule(Outcome(OutcomeKind.FAIL, FAILURE), action=Action.UPGRADE, version=BROKEN),),
+)
+"""A Flux that takes tenths of a second, and for which one version does not upgrade."""
+
+RECORDED = (APPLICATION_INSTANCE, OCI_REPOSITORY, HELM_RELEASE, EVENT)
+
+
+def instance(version: str = FIRST, **changes: Any) -> dict[str, Any]:
+    """The ApplicationInstance of PULL-2 as Odoo sends it; `changes` replace whole fields of the manifest."""
+    chart = {"sourceType": "oci", "url": "oci://registry.example.com/charts", "name": "nextcloud", "version": version}
+    return {
+        "apiVersion": APPLICATION_INSTANCE.api_version,
+        "kind": APPLICATION_INSTANCE.kind,
+        "metadata": {"name": NAME, "namespace": NS},
+        "spec": {
+            "appRef": {"catalogId": "nextcloud"},
+            "chart": chart,
+            "release": {"name": NAME, "namespace": NS},
+            "values": {"source": "inline", "inline": {"replicaCount": 1}},
+        },
+        **changes,
+    }
+
+
+@attrs.define
+class History:
+    """Every version that objects of some kinds ever had, in the order the server made them."""
+
+    _streams: Mapping[Kind, WatchStream]
+    _seen: list[tuple[Kind, WatchEvent]] = attrs.field(factory=list)
+
+    @classmethod
+    def of(cls, admin: InProcessKube) -> "History":
+        """From now on."""
+        return cls({kind: admin.open_watch(kind) for kind in RECORDED})
+
+    def __len__(self) -> int:
+        return len(self.events())
+
+    def events(self, kind: Kind | None = None, *, since: int = 0) -> list[WatchEvent]:
+        """Watch events, of one kind or of all, from position `since` on."""
+        fresh = [(kind, event) for kind, stream in self._streams.items() for event in stream.drain()]
+        fresh = [(kind, event) for kind, event in fresh if event.type is not WatchEventType.BOOKMARK]
+        self._seen += sorted(fresh, key=lambda found: int(found[1].object["metadata"]["resourceVersion"]))
+        return [event for found, event in self._seen[since:] if kind in (None, found)]
+
+
+@attrs.frozen
+class World:
+    """Both servers and what lives in them. Nothing here is the operator's."""
+
+    clock: Clock
+    cluster: ApiServer
+    control: ControlPlaneServer
+    admin: InProcessKube
+    flux: FluxSimulator
+    flux_api: InProcessKube
+    history: History
+
+    @classmethod
+    def create(cls, clock: Clock, behaviour: FluxBehaviour) -> "World":
+        """A cluster with our CRDs, Flux's, and one gated namespace; a control plane that knows one agent."""
+        cluster = ApiServer(now=clock.now, collects=True)
+        admin = InProcessKube(cluster)
+        for crd in (*crd_manifests(), *flux_crds()):
+            run_sync(admin.create(crd, kind=CUSTOM_RESOURCE_DEFINITION, field_manager="admin"))
+        for name, found in ((NS, {"managed-by": "vworkspace"}), ("kitchen", {})):
+            manifest = {**NAMESPACE.manifest(name), "metadata": {"name": name, "labels": found}}
+            run_sync(admin.create(manifest, kind=NAMESPACE, field_manager="admin"))
+        control = ControlPlaneServer(now=clock.now, redelivery=timedelta(seconds=2))
+        control.tokens.add(CLUSTER, AGENT_TOKEN)
+        flux_api = InProcessKube(cluster, caller=Caller(FLUX, agent="flux/2"), sleep=clock.sleep)
+        return cls(clock, cluster, control, admin, FluxSimulator(flux_api, behaviour), flux_api, History.of(admin))
+
+    # --- Odoo's side, and people's ------------------------------------------------------------------------------
+
+    def ask(self, version: str, generation: int, **job: Any) -> JobEntry:
+        """Odoo asks for the instance at `version`; `job` replaces fields of the job."""
+        fields: dict[str, Any] = {
+            "kind": "apply",
+            "payload": instance(version),
+            "idempotency_key": f"ApplicationInstance/{NS}/{NAME}@{generation}",
+        }
+        return self.control.enqueue(CLUSTER, **{**fields, **job})
+
+    def ask_deletion(self, generation: int) -> JobEntry:
+        """Odoo asks for the instance to be gone."""
+        payload = {
+            "apiVersion": APPLICATION_INSTANCE.api_version,
+            "kind": APPLICATION_INSTANCE.kind,
+            "namespace": NS,
+            "name": NAME,
+        }
+        return self.ask("", generation, kind="delete", payload=payload)
+
+    def edit(self, ref: ObjectRef, patch: Mapping[str, Any], *, manager: str = "kubectl-edit") -> Manifest:
+        """A merge patch by somebody."""
+        return run_sync(self.admin.patch(ref, patch, patch_type=PatchType.MERGE, field_manager=manager))
+
+    # --- waiting -------------------------------------------------------------------------------------------------
+
+    async def until(self, holds: Callable[[], Any], what: str, *, seconds: float = 60.0) -> None:
+        """Wait until something holds; AssertionError naming `what` when it does not come to that."""
+        limit = self.clock.monotonic() + seconds
+        while not holds():
+            assert self.clock.monotonic() < limit, f"{what}: not within {seconds:g} seconds; {self.told()}"
+            await self.clock.sleep(0.02)
+
+    async def result(self, job: JobEntry) -> Mapping[str, Any]:
+        """The job's result."""
+        await self.until(lambda: job.result is not None, f"the result of {job.id}")
+        found: Mapping[str, Any] = job.result
+        return found
+
+    async def ready(self, version: str = FIRST, generation: int = 7) -> JobEntry:
+        """Have the instance at `version` and Ready, by a job that succeeded."""
+        job = self.ask(version, generation)
+        assert (await self.result(job))["outcome"] == "succeeded"
+        return job
+
+    # --- the state of the servers --------------------------------------------------------------------------------
+
+    def find(self, ref: ObjectRef) -> Manifest | None:
+        """The object as it stands; None when there is none."""
+        page = run_sync(self.admin.list(ref.kind, namespace=ref.namespace, field_selector=f"metadata.name={ref.name}"))
+        return page.items[0] if page.items else None
+
+    def get(self, ref: ObjectRef) -> Manifest:
+        """The object as it stands."""
+        return run_sync(self.admin.get(ref))
+
+    def conditions(self) -> dict[str, str]:
+        """`status/reason` of the instance's conditions by type, empty for none or of an older generation."""
+        return conditions(self.find(INSTANCE))
+
+    def events(self, reason: str) -> list[Manifest]:
+        """Kubernetes Events with that reason."""
+        page = run_sync(self.admin.list(EVENT))
+        return [event for event in page.items if event.get("reason") == reason]
+
+    def transitions(self, part: str) -> list[Mapping[str, Any]]:
+        """Events at the control plane whose key contains `part`."""
+        return [event for event in self.control.events_of(CLUSTER) if part in event["eventKey"]]
+
+    def running(self) -> list[str]:
+        """Chart versions that run, without the digest that Flux appends for OCI sources."""
+        return [load.version.partition("+")[0] for load in self.flux.workloads]
+
+    def writes(self) -> list[AuditEntry]:
+        """What the operator wrote to the API server, refused and empty writes included."""
+        return self.cluster.audit.writes(user=OPERATOR)
+
+    def flux_writes(self) -> list[AuditEntry]:
+        """What Flux wrote."""
+        return self.cluster.audit.writes(user=FLUX)
+
+    def statuses(self, *, since: int = 0) -> Iterator[dict[str, str]]:
+        """The conditions of every version of the instance, as `conditions` tells them."""
+        for event in self.history.events(APPLICATION_INSTANCE, since=since):
+            yield conditions(event.object)
+
+    def told(self) -> str:
+        """What a failed wait says of the world."""
+        results = {job.id: job.result for job in self.control.jobs}
+        return f"conditions {self.conditions()}, results {results}, flux errors {self.flux.errors}"
+
+
+def conditions(manifest: Manifest | None) -> dict[str, str]:
+    """`status/reason` by type; empty while the status speaks of another generation than the present one (REC-7)."""
+    if manifest is None or dig(manifest, "status", "observedGeneration") != dig(manifest, "metadata", "generation"):
+        return {}
+    return {one["type"]: f"{one['status']}/{one['reason']}" for one in dig(manifest, "status", "conditions") or ()}
+
+
+def owned_by(manifest: Manifest, manager: str, subresource: str = "") -> Mapping[str, Any]:
+    """The fields that `manager` holds by server-side apply, as the server keeps them."""
+    for entry in dig(manifest, "metadata", "managedFields") or ():
+        found = (entry["manager"], entry["operation"], entry.get("subresource", ""))
+        if found == (manager, "Apply", subresource):
+            fields: Mapping[str, Any] = entry["fieldsV1"]
+            return fields
+    return {}
