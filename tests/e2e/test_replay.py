@@ -17,7 +17,8 @@ CASES = 98
 @pytest.mark.skipif(not (RECORDED / "replay.py").exists(), reason=f"no recorded conversations at {RECORDED}")
 def test_every_recorded_conversation_is_answered_alike_RUN_9() -> None:
     with served(ApiServer(now=wall_clock)) as url:
-        command = [sys.executable, RECORDED / "replay.py", "--server", url, "--settle", "0.3", RECORDED / "transcripts"]
+        script, transcripts = str(RECORDED / "replay.py"), str(RECORDED / "transcripts")
+        command = [sys.executable, script, "--server", url, "--settle", "0.3", transcripts]
         played = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     score = re.search(r"^total: (\d+) of (\d+) agree$", played.stdout, re.MULTILINE)
     assert score is not None, played.stdout + played.stderr
