@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import pytest
 from lightkube.config.kubeconfig import KubeConfig, SingleConfig
@@ -193,7 +194,7 @@ async def test_a_name_cannot_leave_its_path_segment(name: str) -> None:
             await api.get(ObjectRef(HELM_RELEASE, "n", name))
 
     assert peer.requests[0].query == {}
-    assert peer.requests[0].path.startswith("/apis/helm.toolkit.fluxcd.io/v2/namespaces/n/helmreleases/")
+    assert unquote(peer.requests[0].path) == f"/apis/helm.toolkit.fluxcd.io/v2/namespaces/n/helmreleases/{name}"
 
 
 @pytest.mark.parametrize(

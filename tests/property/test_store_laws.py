@@ -188,3 +188,13 @@ def test_only_the_latest_write_of_an_object_counts() -> None:
     store.advance("6")
 
     assert writes.unseen("key") == (ref("a"),)
+
+
+def test_writes_of_several_passes_are_all_waited_for() -> None:
+    store = ObjectStore(KIND)
+    writes: PendingWrites[str] = PendingWrites(store.has_seen)
+    writes.record("key", 0.0, [(ref("a"), "5")])
+    writes.record("key", 1.0, [(ref("b"), "4")])
+    store.advance("4")
+
+    assert writes.unseen("key") == (ref("a"),)

@@ -13,7 +13,7 @@ from vworkspace_app.runtime import Driver, InformerRunner, Informers
 from vworkspace_core.errors import Unavailable
 from vworkspace_core.known import CONFIG_MAP, HELM_RELEASE, NAMESPACE, SECRET
 from vworkspace_core.manifest import Kind, ObjectRef
-from vworkspace_core.ports import ListPage, WatchEvent
+from vworkspace_core.ports import ListPage, WatchEvent, WatchEventType
 from vworkspace_core.runtime.changes import Change
 from vworkspace_core.runtime.informer_state import DEFAULT_POLICY
 from vworkspace_core.runtime.mapping import itself
@@ -35,6 +35,7 @@ class Faulty:
     watches: list[Exception | str] = attrs.field(factory=list)
     calls: list[tuple[float, str]] = attrs.field(factory=list)
     open: int = 0
+    most_open: int = 0
 
     async def list(self, kind: Kind, **options: Any) -> ListPage:
         self.calls.append((CLOCK.monotonic(), "list"))
@@ -45,12 +46,15 @@ class Faulty:
     async def watch(self, kind: Kind, **options: Any) -> AsyncIterator[WatchEvent]:
         self.calls.append((CLOCK.monotonic(), "watch"))
         self.open += 1
+        self.most_open = max(self.most_open, self.open)
         try:
             fault = self.watches.pop(0) if self.watches else None
             if isinstance(fault, Exception):
                 raise fault
             if fault == "half-open":
                 await anyio.sleep_forever()
+            if fault == "backwards":
+                yield WatchEvent(WatchEventType.BOOKMARK, {"metadata": {"resourceVersion": "1"}})
             async for event in self.inner.watch(kind, **options):
                 yield event
         finally:
@@ -154,6 +158,32 @@ def test_a_half_open_connection_is_noticed_and_what_was_missed_is_told() -> None
         await anyio.sleep(3)
         assert scene.told() == [("added", "a")]
         assert scene.informer.stats().relists == {}
+
+    play(story)
+
+
+def test_a_stream_on_which_something_is_heard_is_not_given_up() -> None:
+    """The watchdog counts from the last event, not from the opening of the stream."""
+
+    async def story(scene: Scene) -> None:
+        await scene.informer.wait_settled()
+        for number in range(20):
+            await scene.write("a", str(number))
+            await anyio.sleep(20)
+
+        assert scene.informer.stats().troubles == 0
+        assert [what for _, what in scene.api.calls] == ["list", "watch"]
+
+    play(story, policy=attrs.evolve(DEFAULT_POLICY, quiet_grace=-400.0))
+
+
+def test_a_stream_that_is_left_is_closed_before_the_next_one_is_opened() -> None:
+    async def story(scene: Scene) -> None:
+        scene.api.watches += ["backwards", "backwards"]
+        await anyio.sleep(10)
+
+        assert scene.informer.stats().relists == {"backwards": 2}
+        assert scene.api.most_open == 1
 
     play(story)
 
