@@ -1,12 +1,13 @@
 """Carrying a Decision out: the only code that turns effects into calls of the `KubeApi` port (`design.md`).
 
 Expected flow
-    decide → finalizer → patches → applies → deletes → decide again on what came of it → … → status → events.
+    decide → finalizer → patches → applies → creates → deletes → decide again on what came of it → … → status → events.
     A second round finds nothing more to write downstream (REC-6); its status is the one that is written, so that
     the status always speaks of the world after the writes.
 Guarantees
     The finalizer is on before the first downstream write. The status goes out in one apply with the
-    resourceVersion it was decided on (REC-7). Events follow a written status only.
+    resourceVersion it was decided on (REC-7). Events follow a written status only. A decision that may be made from
+    the newest copy of its source only (`only_if_current`) writes nothing downstream from an older one.
 Errors
     None of the port's errors leaves `carry_out`: refused writes downstream come back to the decision as `Failure`s,
     and what stops the source's own writes is in `Outcome.error`, for the driver to log and to try again.
@@ -18,20 +19,21 @@ from typing import Any, Generic, Protocol, TypeVar
 
 import attrs
 
-from vworkspace_core.errors import Conflict, NotFound, OperatorError, Stale, Unavailable
+from vworkspace_core.errors import AlreadyExists, Conflict, NotFound, OperatorError, Stale, Unavailable
 from vworkspace_core.kinds.labels import FIELD_MANAGER, FINALIZER
 from vworkspace_core.kinds.meta import ObjectMeta
 from vworkspace_core.manifest import Kind, Manifest, ObjectRef, metadata
 from vworkspace_core.ports import EventSink, KubeApi, PatchType
 from vworkspace_core.reconcile.decision import (
     Apply,
+    Create,
     Decision,
     Delete,
     Failure,
     Finalizer,
     MergePatch,
-    Observed,
     Requeue,
+    Snapshot,
 )
 
 __all__ = ["Again", "Outcome", "Reconciler", "carry_out"]
@@ -48,15 +50,16 @@ class Source(Protocol):
 
 
 S = TypeVar("S", bound=Source)
+V = TypeVar("V", bound=Snapshot)
 
 
 @attrs.frozen
-class Reconciler(Generic[S]):
+class Reconciler(Generic[S, V]):
     """One kind's pure decision, and how its manifests are read."""
 
     kind: Kind
     read: Callable[[Manifest], S]
-    decide: Callable[[S, Observed], Decision]
+    decide: Callable[[S, V], Decision]
 
 
 class Again(Enum):
@@ -84,20 +87,24 @@ class Outcome:
 
 
 @attrs.define
-class _Pass(Generic[S]):
+class _Pass(Generic[S, V]):
     """One pass over one object: the source and the snapshot as they are after each write."""
 
-    reconciler: Reconciler[S]
+    reconciler: Reconciler[S, V]
     api: KubeApi
     source: S
-    observed: Observed
+    observed: V
     written: list[tuple[ObjectRef, str]]
 
     def note(self, ref: ObjectRef, manifest: Manifest) -> None:
         """Remember a write and what the server made of it."""
         self.written.append((ref, str(metadata(manifest).get("resourceVersion", ""))))
         if ref.kind != self.reconciler.kind:
-            self.observed = attrs.evolve(self.observed, objects={**self.observed.objects, ref: manifest})
+            self.see(ref, manifest)
+
+    def see(self, ref: ObjectRef, manifest: Manifest) -> None:
+        """Take an object as it is now into the snapshot."""
+        self.observed = attrs.evolve(self.observed, objects={**self.observed.objects, ref: manifest})
 
     def failed(self, ref: ObjectRef, verb: str, error: OperatorError, live: Manifest | None = None) -> None:
         """Remember a refused write, for the decision to say what it means."""
@@ -111,9 +118,7 @@ class _Pass(Generic[S]):
         self.observed = attrs.evolve(self.observed, failures=left)
 
 
-async def carry_out(
-    reconciler: Reconciler[S], source: S, observed: Observed, api: KubeApi, events: EventSink
-) -> Outcome:
+async def carry_out(reconciler: Reconciler[S, V], source: S, observed: V, api: KubeApi, events: EventSink) -> Outcome:
     """Decide, write, and decide again until nothing downstream is left to write; then write the status."""
     work = _Pass(reconciler, api, source, observed, [])
     decision = reconciler.decide(work.source, work.observed)
@@ -137,14 +142,16 @@ async def carry_out(
     return await _finished(work, decision, events)
 
 
-async def _finished(work: _Pass[S], decision: Decision, events: EventSink) -> Outcome:
+async def _finished(work: _Pass[S, V], decision: Decision, events: EventSink) -> Outcome:
     for event in decision.events:
         await events.emit(event)
     return Outcome(decision, tuple(work.written), _again(decision.requeue))
 
 
-async def _write_downstream(work: _Pass[S], decision: Decision) -> bool:
+async def _write_downstream(work: _Pass[S, V], decision: Decision) -> bool:
     """Perform everything but the status. True when there is nothing to decide any more: the source may be gone."""
+    if decision.only_if_current:
+        await _confirm_current(work)
     if decision.finalizer is Finalizer.ADD:
         await _finalizer(work, (*work.source.metadata.finalizers, FINALIZER))
     for patch in decision.patches:
@@ -152,6 +159,8 @@ async def _write_downstream(work: _Pass[S], decision: Decision) -> bool:
     for apply in decision.applies:
         if not await _apply(work, apply):
             break  # what follows refers to it
+    for create in decision.creates:
+        await _create(work, create)
     for delete in decision.deletes:
         await _delete(work, delete)
     if decision.finalizer is Finalizer.REMOVE:
@@ -161,7 +170,16 @@ async def _write_downstream(work: _Pass[S], decision: Decision) -> bool:
     return False
 
 
-async def _finalizer(work: _Pass[S], finalizers: tuple[str, ...]) -> None:
+async def _confirm_current(work: _Pass[S, V]) -> None:
+    """Raises Stale when the source has moved on or is another one by now, NotFound when it has gone."""
+    meta = work.source.metadata
+    ref = ObjectRef(work.reconciler.kind, meta.namespace or None, meta.name)
+    live = metadata(await work.api.get(ref))
+    if (live.get("uid"), live.get("resourceVersion")) != (meta.uid, meta.resource_version):
+        raise Stale(f"{ref} was decided on at resourceVersion {meta.resource_version} and has moved on")
+
+
+async def _finalizer(work: _Pass[S, V], finalizers: tuple[str, ...]) -> None:
     """The whole list as read, guarded by the resourceVersion, never by apply (REC-6)."""
     meta = work.source.metadata
     ref = ObjectRef(work.reconciler.kind, meta.namespace or None, meta.name)
@@ -171,7 +189,7 @@ async def _finalizer(work: _Pass[S], finalizers: tuple[str, ...]) -> None:
     work.source = work.reconciler.read(answer)
 
 
-async def _patch(work: _Pass[S], patch: MergePatch) -> None:
+async def _patch(work: _Pass[S, V], patch: MergePatch) -> None:
     try:
         answer = await work.api.patch(patch.ref, patch.patch, patch_type=PatchType.MERGE, field_manager=FIELD_MANAGER)
     except NotFound:
@@ -184,13 +202,13 @@ async def _patch(work: _Pass[S], patch: MergePatch) -> None:
         work.note(patch.ref, answer)
 
 
-async def _apply(work: _Pass[S], apply: Apply) -> bool:
+async def _apply(work: _Pass[S, V], apply: Apply) -> bool:
     try:
         answer = await work.api.apply(apply.manifest, kind=apply.kind, field_manager=FIELD_MANAGER, force=apply.force)
     except Stale:
         raise
     except Conflict as error:
-        work.failed(apply.ref, "apply", error, await _with_managers(work.api, apply.ref))
+        work.failed(apply.ref, "apply", error, await _as_it_is(work.api, apply.ref))
         return False
     except OperatorError as error:
         work.failed(apply.ref, "apply", error)
@@ -200,18 +218,36 @@ async def _apply(work: _Pass[S], apply: Apply) -> bool:
     return True
 
 
-async def _with_managers(api: KubeApi, ref: ObjectRef) -> Manifest | None:
-    """The live object with its managedFields, which caches do not keep: the cure names an entry of it (REC-8)."""
+async def _create(work: _Pass[S, V], create: Create) -> None:
+    """POST once. What is there already under that name is looked at, so that the decision can tell whose it is."""
+    try:
+        answer = await work.api.create(create.manifest, kind=create.kind, field_manager=FIELD_MANAGER)
+    except Stale:
+        raise
+    except AlreadyExists as error:
+        live = await _as_it_is(work.api, create.ref)
+        work.failed(create.ref, "create", error, live)
+        if live is not None:
+            work.see(create.ref, live)
+    except OperatorError as error:
+        work.failed(create.ref, "create", error)
+    else:
+        work.note(create.ref, answer)
+        work.forget_failure(create.ref)
+
+
+async def _as_it_is(api: KubeApi, ref: ObjectRef) -> Manifest | None:
+    """The live object, with its managedFields, which caches do not keep: the cure names an entry of it (REC-8)."""
     try:
         return await api.get(ref)
     except OperatorError:
-        # The conflict itself is reported either way; without the object only the ready-made command is missing.
+        # The refusal itself is reported either way; without the object only what explains it is missing.
         return None
 
 
-async def _delete(work: _Pass[S], delete: Delete) -> None:
+async def _delete(work: _Pass[S, V], delete: Delete) -> None:
     try:
-        await work.api.delete(delete.ref, uid=delete.uid)
+        await work.api.delete(delete.ref, uid=delete.uid, resource_version=delete.resource_version)
     except NotFound:
         _gone(work, delete.ref)
         return
@@ -223,7 +259,7 @@ async def _delete(work: _Pass[S], delete: Delete) -> None:
     await _after_delete(work, delete.ref)
 
 
-async def _after_delete(work: _Pass[S], ref: ObjectRef) -> None:
+async def _after_delete(work: _Pass[S, V], ref: ObjectRef) -> None:
     """A finalizer of Flux usually keeps the object: what is left of it is what the status has to speak of."""
     try:
         work.note(ref, await work.api.get(ref))
@@ -232,12 +268,12 @@ async def _after_delete(work: _Pass[S], ref: ObjectRef) -> None:
         _gone(work, ref)
 
 
-def _gone(work: _Pass[S], ref: ObjectRef) -> None:
+def _gone(work: _Pass[S, V], ref: ObjectRef) -> None:
     left = {one: manifest for one, manifest in work.observed.objects.items() if one != ref}
     work.observed = attrs.evolve(work.observed, objects=left)
 
 
-async def _write_status(work: _Pass[S], status: Mapping[str, Any]) -> None:
+async def _write_status(work: _Pass[S, V], status: Mapping[str, Any]) -> None:
     kind = work.reconciler.kind
     answer = await work.api.apply_status(status, kind=kind, field_manager=FIELD_MANAGER)
     meta = work.source.metadata

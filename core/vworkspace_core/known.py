@@ -14,12 +14,20 @@ __all__ = [
     "HELM_CHART",
     "HELM_RELEASE",
     "HELM_REPOSITORY",
+    "JOB",
     "LEASE",
     "NAMESPACE",
     "OCI_REPOSITORY",
     "OPERATION",
     "OWN_KINDS",
+    "PERSISTENT_VOLUME_CLAIM",
+    "REPLICATION_DESTINATION",
+    "REPLICATION_SOURCE",
     "SECRET",
+    "VELERO_BACKUP",
+    "VELERO_RESTORE",
+    "VOLUME_SNAPSHOT",
+    "WORKFLOW",
     "known_kind",
 ]
 
@@ -32,6 +40,17 @@ OCI_REPOSITORY: Final = Kind("source.toolkit.fluxcd.io", "v1", "OCIRepository", 
 HELM_REPOSITORY: Final = Kind("source.toolkit.fluxcd.io", "v1", "HelmRepository", "helmrepositories")
 HELM_CHART: Final = Kind("source.toolkit.fluxcd.io", "v1", "HelmChart", "helmcharts")
 
+VELERO_BACKUP: Final = Kind("velero.io", "v1", "Backup", "backups")
+VELERO_RESTORE: Final = Kind("velero.io", "v1", "Restore", "restores")
+WORKFLOW: Final = Kind("argoproj.io", "v1alpha1", "Workflow", "workflows")
+REPLICATION_SOURCE: Final = Kind("volsync.backube", "v1alpha1", "ReplicationSource", "replicationsources")
+REPLICATION_DESTINATION: Final = Kind(
+    "volsync.backube", "v1alpha1", "ReplicationDestination", "replicationdestinations"
+)
+VOLUME_SNAPSHOT: Final = Kind("snapshot.storage.k8s.io", "v1", "VolumeSnapshot", "volumesnapshots")
+
+JOB: Final = Kind("batch", "v1", "Job", "jobs")
+PERSISTENT_VOLUME_CLAIM: Final = Kind("", "v1", "PersistentVolumeClaim", "persistentvolumeclaims")
 NAMESPACE: Final = Kind("", "v1", "Namespace", "namespaces", namespaced=False)
 CONFIG_MAP: Final = Kind("", "v1", "ConfigMap", "configmaps")
 SECRET: Final = Kind("", "v1", "Secret", "secrets")
@@ -50,6 +69,14 @@ ALL_KINDS: Final = (
     OCI_REPOSITORY,
     HELM_REPOSITORY,
     HELM_CHART,
+    VELERO_BACKUP,
+    VELERO_RESTORE,
+    WORKFLOW,
+    REPLICATION_SOURCE,
+    REPLICATION_DESTINATION,
+    VOLUME_SNAPSHOT,
+    JOB,
+    PERSISTENT_VOLUME_CLAIM,
     NAMESPACE,
     CONFIG_MAP,
     SECRET,

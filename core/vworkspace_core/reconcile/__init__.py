@@ -4,6 +4,7 @@ from vworkspace_core.reconcile.application_instance import reconcile
 from vworkspace_core.reconcile.decision import (
     Apply,
     Context,
+    Create,
     Decision,
     Delete,
     Failure,
@@ -13,11 +14,13 @@ from vworkspace_core.reconcile.decision import (
     Policy,
     Requeue,
     Settings,
+    Snapshot,
 )
 
 __all__ = [
     "Apply",
     "Context",
+    "Create",
     "Decision",
     "Delete",
     "Failure",
@@ -27,5 +30,6 @@ __all__ = [
     "Policy",
     "Requeue",
     "Settings",
+    "Snapshot",
     "reconcile",
 ]

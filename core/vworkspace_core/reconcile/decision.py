@@ -20,6 +20,7 @@ from vworkspace_core.ports import KubernetesEvent
 __all__ = [
     "Apply",
     "Context",
+    "Create",
     "Decision",
     "Delete",
     "Failure",
@@ -29,6 +30,7 @@ __all__ = [
     "Policy",
     "Requeue",
     "Settings",
+    "Snapshot",
 ]
 
 FIELD_MANAGER = "vworkspace-operator"
@@ -76,19 +78,28 @@ class Failure:
 
 
 @attrs.frozen
-class Observed:
-    """The snapshot a decision is made on.
+class Snapshot:
+    """What every decision is made on, whatever its source's kind.
 
-    `objects` holds what exists downstream: every object whose name the instance wants, and every object of
+    `objects` holds what exists downstream: every object whose name the source wants, and every object of
     a downstream kind that carries its uid. Their order has no meaning. `failures` is what the writes of an
-    earlier decision in the same pass met. `override` is what a running or succeeded helm Operation asks for
-    and `withdrawn` the uids of Operations that failed or were cancelled (REC-9).
+    earlier decision in the same pass met.
     """
 
     namespace: Manifest | None = None
     objects: Mapping[ObjectRef, Manifest] = attrs.field(factory=dict)
     missing_kinds: frozenset[Kind] = frozenset()
     failures: tuple[Failure, ...] = ()
+
+
+@attrs.frozen
+class Observed(Snapshot):
+    """The snapshot a decision about an ApplicationInstance is made on.
+
+    `override` is what a running or succeeded helm Operation asks for and `withdrawn` the uids of Operations that
+    failed or were cancelled (REC-9).
+    """
+
     override: ReleaseOverride | None = None
     withdrawn: frozenset[str] = frozenset()
 
@@ -124,6 +135,20 @@ class Apply:
 
 
 @attrs.frozen
+class Create:
+    """A POST of what must come into being at most once; apply would make it again after it was removed (OPS-1)."""
+
+    kind: Kind
+    manifest: Manifest
+    ref: ObjectRef = attrs.field(init=False, eq=False, repr=False)
+    """The object it is about."""
+
+    @ref.default
+    def _ref_of_manifest(self) -> ObjectRef:
+        return ref_of(self.manifest, self.kind)
+
+
+@attrs.frozen
 class MergePatch:
     """A merge patch, guarded by the resourceVersion inside it."""
 
@@ -133,10 +158,11 @@ class MergePatch:
 
 @attrs.frozen
 class Delete:
-    """A background delete of exactly that incarnation."""
+    """A background delete of exactly that incarnation; with `resource_version`, of exactly that version of it."""
 
     ref: ObjectRef
     uid: str
+    resource_version: str | None = None
 
 
 class Requeue(Enum):
@@ -153,23 +179,26 @@ class Decision:
 
     `status` is the whole status as it is to be applied, or None when the present one already says it.
     `transitions` and `events` follow from the change of conditions and count only once the status is written.
-    `look_again_after` is in seconds; None means that a watch event will tell.
+    `look_again_after` is in seconds; None means that a watch event will tell. With `only_if_current` the source is
+    read again before anything is written downstream: a decision from an old copy then writes nothing at all.
     """
 
     finalizer: Finalizer | None = None
     patches: tuple[MergePatch, ...] = ()
     applies: tuple[Apply, ...] = ()
+    creates: tuple[Create, ...] = ()
     deletes: tuple[Delete, ...] = ()
     status: Manifest | None = None
     events: tuple[KubernetesEvent, ...] = ()
     transitions: tuple[Transition, ...] = ()
     requeue: Requeue = Requeue.NO
     look_again_after: float | None = None
+    only_if_current: bool = False
 
     @property
     def writes_downstream(self) -> bool:
         """Whether anything but the status is to be written."""
-        return bool(self.finalizer or self.patches or self.applies or self.deletes)
+        return bool(self.finalizer or self.patches or self.applies or self.creates or self.deletes)
 
     @property
     def is_empty(self) -> bool:

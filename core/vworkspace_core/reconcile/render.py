@@ -21,6 +21,8 @@ def as_data(decision: Decision) -> dict[str, Any]:
             {"force": True, "manifest": apply.manifest} if apply.force else {"manifest": apply.manifest}
             for apply in decision.applies
         ]
+    if decision.creates:
+        body["create"] = [{"manifest": create.manifest} for create in decision.creates]
     if decision.deletes:
         body["delete"] = [{"object": _object(delete.ref), "uid": delete.uid} for delete in decision.deletes]
     if decision.status is not None:
