@@ -165,6 +165,7 @@ def test_labels_annotations_and_scale(kubectl: Kubectl, gear: str) -> None:
 
 
 def test_describe_shows_fields_and_events(kubectl: Kubectl, gear: str) -> None:
+    about = {"apiVersion": "tests.example/v1", "kind": "Gizmo", "name": "gear", "namespace": "default"}
     uid = kubectl.json("get", gear)["metadata"]["uid"]
     event = {
         "apiVersion": "events.k8s.io/v1",
@@ -177,7 +178,7 @@ def test_describe_shows_fields_and_events(kubectl: Kubectl, gear: str) -> None:
         "reason": "Tested",
         "type": "Normal",
         "note": "the gear was tested",
-        "regarding": {"kind": "Gizmo", "name": "gear", "namespace": "default", "uid": uid},
+        "regarding": {**about, "uid": uid},
     }
     kubectl.run("create", "-f", "-", given=json.dumps(event))
     told = kubectl.run("describe", gear)
