@@ -195,4 +195,4 @@ def conditions_of(decision: Decision) -> dict[str, tuple[str, str]]:
 def message_of(decision: Decision, kind: str) -> str:
     """A condition's message."""
     assert decision.status is not None, "no status was decided"
-    return next(c["message"] for c in decision.status["status"]["conditions"] if c["type"] == kind)
+    return str(next(c["message"] for c in decision.status["status"]["conditions"] if c["type"] == kind))
