@@ -26,6 +26,7 @@ from tests.property.worlds import (
     with_meta,
     written,
 )
+from vworkspace_core.manifest import dig
 from vworkspace_core.reconcile import Observed
 
 UPGRADE_FAILED = "Helm upgrade failed for release org-myteam/nextcloud with chart nextcloud@6.6.0: boom"
@@ -77,7 +78,7 @@ def test_row_2_suspended_by_hand_keeps_ready_and_its_old_observed_generation() -
 
     assert conditions_of(decision)["Suspended"] == (TRUE, "ManuallySuspended")
     assert conditions_of(decision)["Ready"] == (TRUE, "HelmReleaseReady")
-    generations = {c["type"]: c["observedGeneration"] for c in decision.status["status"]["conditions"]}
+    generations = {c["type"]: c["observedGeneration"] for c in dig(decision.status, "status", "conditions")}
     assert (generations["Ready"], generations["Suspended"]) == (1, 2)
 
 
