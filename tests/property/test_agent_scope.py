@@ -77,10 +77,13 @@ def test_metadata_is_a_whitelist_and_status_is_never_sent_REC_6() -> None:
     ],
 )
 def test_other_kinds_are_not_permitted(payload: Any) -> None:
-    assert error_of(payload=payload).startswith("NotPermitted: a job may touch ApplicationInstance or Operation only")
+    assert error_of(payload=payload).startswith(
+        "NotPermitted: payload.kind: a job may touch ApplicationInstance or Operation only,"
+    )
     assert admitted(kind="delete", payload={**delete_payload(), "kind": "Cluster"}) == Verdict(
         Outcome.FAILED,
-        "NotPermitted: a job may touch ApplicationInstance or Operation only, not apps.vworkspace.io/v1alpha1/Cluster",
+        "NotPermitted: payload.kind: a job may touch ApplicationInstance or Operation only, "
+        "not apps.vworkspace.io/v1alpha1/Cluster",
     )
 
 
@@ -89,7 +92,10 @@ def test_an_intent_cannot_smuggle_another_kind() -> None:
         kind="intent", payload={"intent": "ensure-application-instance", "applicationInstance": operation()}
     )
 
-    assert error == "NotPermitted: a job may touch ApplicationInstance only, not ops.vworkspace.io/v1alpha1/Operation"
+    assert error == (
+        "NotPermitted: payload.applicationInstance.kind: a job may touch ApplicationInstance only, "
+        "not ops.vworkspace.io/v1alpha1/Operation"
+    )
 
 
 def test_an_intent_implies_the_type_its_manifest_leaves_out() -> None:
@@ -156,14 +162,15 @@ def test_only_gated_namespaces(task: Any) -> None:
     refused = gate_closed(task, {"metadata": {"name": NAMESPACE}})
 
     assert refused == Verdict(
-        Outcome.FAILED, "NotPermitted: namespace 'org-myteam' is not labelled managed-by=vworkspace"
+        Outcome.FAILED,
+        f"NotPermitted: {task.namespace_path}: namespace 'org-myteam' is not labelled managed-by=vworkspace",
     )
     assert gate_closed(task, GATED) is None
 
 
 def test_nothing_is_applied_into_a_namespace_that_does_not_exist() -> None:
     assert may_touch(APPLY, None, None, SCOPE) == Verdict(
-        Outcome.FAILED, "NotPermitted: namespace 'org-myteam' does not exist"
+        Outcome.FAILED, "NotPermitted: payload.metadata.namespace: namespace 'org-myteam' does not exist"
     )
     assert may_touch(DELETE, None, None, SCOPE) is None
 

@@ -40,10 +40,16 @@ class Scope:
 
 @attrs.frozen
 class ApplyTask:
-    """Have `manifest` (whole, labelled, without uid and annotations of ours) at `ref`."""
+    """Have `manifest` (whole, labelled, without uid and annotations of ours) at `ref`; `path` leads to it in the job."""
 
     ref: ObjectRef
     manifest: Manifest
+    path: str = attrs.field(default="payload", eq=False)
+
+    @property
+    def namespace_path(self) -> str:
+        """Where the job names the namespace."""
+        return f"{self.path}.metadata.namespace"
 
 
 @attrs.frozen
@@ -51,6 +57,11 @@ class DeleteTask:
     """Have nothing at `ref`."""
 
     ref: ObjectRef
+
+    @property
+    def namespace_path(self) -> str:
+        """Where the job names the namespace."""
+        return "payload.namespace"
 
 
 @attrs.frozen
@@ -70,7 +81,11 @@ def admit(job: Job, scope: Scope) -> Task | Verdict:
             return RotateTask()
         case DeleteRequest(api_version, kind, namespace, name):
             found = _kind(api_version, kind)
-            return _kind_refused(api_version, kind) if found is None else DeleteTask(ObjectRef(found, namespace, name))
+            return (
+                _kind_refused("payload", api_version, kind)
+                if found is None
+                else DeleteTask(ObjectRef(found, namespace, name))
+            )
         case ApplyRequest() as request:
             return _admit_manifest(request, scope)
 
@@ -80,7 +95,7 @@ def _admit_manifest(request: ApplyRequest, scope: Scope) -> Task | Verdict:
     api_version, kind_name = implied.get("apiVersion"), implied.get("kind")
     kind = _kind(api_version, kind_name)
     if kind is None or (request.expected is not None and kind_name != request.expected):
-        return _kind_refused(api_version, kind_name, request.expected)
+        return _kind_refused(request.path, api_version, kind_name, request.expected)
     if problems := sorted(set(_metadata_problems(implied))):
         return _refused(Reason.VALIDATION_FAILED, request.path, problems)
     given = metadata(implied)
@@ -92,7 +107,7 @@ def _admit_manifest(request: ApplyRequest, scope: Scope) -> Task | Verdict:
     manifest = _whole(implied, scope)
     if problems := sorted(set(scope.admission(manifest))):
         return _refused(Reason.VALIDATION_FAILED, request.path, problems)
-    return ApplyTask(ObjectRef(kind, str(given["namespace"]), str(given["name"])), manifest)
+    return ApplyTask(ObjectRef(kind, str(given["namespace"]), str(given["name"])), manifest, request.path)
 
 
 def _implied(request: ApplyRequest) -> Mapping[str, Any]:
@@ -150,7 +165,7 @@ def gate_closed(task: Task, namespace: Manifest | None) -> Verdict | None:
     if isinstance(task, RotateTask) or namespace is None or labels.namespace_is_gated(namespace):
         return None
     gate = f"{labels.NAMESPACE_GATE}={labels.NAMESPACE_GATE_VALUE}"
-    return _not_permitted(f"namespace {task.ref.namespace!r} is not labelled {gate}")
+    return _not_permitted(f"{task.namespace_path}: namespace {task.ref.namespace!r} is not labelled {gate}")
 
 
 def may_touch(task: Task, live: Manifest | None, namespace: Manifest | None, scope: Scope) -> Verdict | None:
@@ -160,7 +175,7 @@ def may_touch(task: Task, live: Manifest | None, namespace: Manifest | None, sco
             return None
         case ApplyTask(ref) | DeleteTask(ref):
             if namespace is None and isinstance(task, ApplyTask):
-                return _not_permitted(f"namespace {ref.namespace!r} does not exist")
+                return _not_permitted(f"{task.namespace_path}: namespace {ref.namespace!r} does not exist")
             return None if live is None else _not_ours(task, ref, live, scope)
 
 
@@ -180,9 +195,10 @@ def _kind(api_version: Any, kind: Any) -> Kind | None:
     return next((found for found in _KINDS if (found.api_version, found.kind) == (api_version, kind)), None)
 
 
-def _kind_refused(api_version: Any, kind: Any, expected: str | None = None) -> Verdict:
+def _kind_refused(path: str, api_version: Any, kind: Any, expected: str | None = None) -> Verdict:
     wanted = expected or " or ".join(found.kind for found in _KINDS)
-    return _not_permitted(f"a job may touch {wanted} only, not {str(api_version)[:253]}/{str(kind)[:253]}")
+    given = f"{str(api_version)[:253]}/{str(kind)[:253]}"
+    return _not_permitted(f"{path}.kind: a job may touch {wanted} only, not {given}")
 
 
 def _not_permitted(message: str) -> Verdict:
