@@ -40,7 +40,7 @@ class Scope:
 
 @attrs.frozen
 class ApplyTask:
-    """Have `manifest` (whole, labelled, without uid and annotations of ours) at `ref`; `path` leads to it in the job."""
+    """Have `manifest` (whole, labelled, without uid and annotations of ours) at `ref`; `path` leads to it in a job."""
 
     ref: ObjectRef
     manifest: Manifest
