@@ -247,7 +247,10 @@ def test_a_remedy_that_fails_is_tried_again() -> None:
     world.apply(oci_repository(), OCI_REPOSITORY)
     world.apply(helm_release(), HELM_RELEASE)
     world.settle()
-    seen = [conditions_by_type(state).get("Remediated") for state in world.states()]
+    states = [conditions_by_type(state) for state in world.states()]
+    seen = [state.get("Remediated") for state in states]
+    failed = [state["Reconciling"] for state in states if state.get("Remediated") == "False/UninstallFailed"]
+    assert set(failed) == {"True/Progressing"}, "an error, not an orderly retry"
     assert seen.index("False/UninstallFailed") < seen.index("True/UninstallSucceeded")
     assert world.conditions()["Ready"] == "True/InstallSucceeded"
     assert world.status("failures") == 3
@@ -271,6 +274,16 @@ def test_what_was_changed_behind_flux_is_upgraded_over() -> None:
     world.patch({"status": {"history": [entry]}}, subresource="status")
     world.run(310)
     assert history(world) == [(2, "deployed", "upgrade")]
+
+
+def test_with_retries_the_last_failure_is_rolled_back_too() -> None:
+    world = installed(upgrade={"remediation": {"retries": 1}})
+    world.flux.behaviour = failing(Action.UPGRADE)
+    world.retag("6.7.0")
+    world.settle()
+    assert [item[:2] for item in history(world)][:2] == [(5, "deployed"), (4, "failed")]
+    assert world.conditions()["Ready"] == "False/RollbackSucceeded"
+    assert world.message("Stalled") == "Failed to upgrade after 2 attempt(s)"
 
 
 def test_a_failed_rollback_is_remediated_false() -> None:
@@ -793,9 +806,10 @@ def test_helm_keeps_its_releases_in_secrets_and_a_new_simulator_finds_them() -> 
     page = run_sync(world.api.list(SECRET, namespace=ORG, label_selector="owner=helm"))
     assert [item["metadata"]["name"] for item in page.items] == ["sh.helm.release.v1.shop.v1"]
     assert page.items[0]["type"] == "helm.sh/release.v1"
+    known = world.status("history")
     world.flux = FluxSimulator(world.api)
     world.run(310)
-    assert history(world) == [(1, "deployed", "install")]
+    assert world.status("history") == known
     world.delete()
     world.settle()
     assert not run_sync(world.api.list(SECRET, namespace=ORG, label_selector="owner=helm")).items
@@ -819,11 +833,13 @@ class InterferingKube(InProcessKube):
 
 
 def test_a_conflicting_write_makes_flux_look_again() -> None:
+    undisturbed = installed().clock.now()
     world = FluxWorld()
     world.flux = FluxSimulator(InterferingKube(world.server))
     world.apply(oci_repository(), OCI_REPOSITORY)
     world.apply(helm_release(), HELM_RELEASE)
     world.settle()
+    assert world.clock.now() == undisturbed, "at once, not as a failed pass"
     assert world.conditions()["Ready"] == "True/InstallSucceeded"
     assert world.get()["metadata"]["labels"]["round"] == "0"
     assert not world.flux.errors
