@@ -1,0 +1,192 @@
+"""Whose attempt Flux is reporting on (REC-5): the questions that the rows of `flux.classify` ask of a report.
+
+*Ours* is the attempt at exactly this request: its generation, its version without build metadata, and for OCI the
+digest of the artifact that the source holds.
+"""
+
+import re
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+import attrs
+
+from vworkspace_core.manifest import Manifest, dig
+
+__all__ = [
+    "Patience",
+    "Report",
+    "Request",
+    "chart_failure",
+    "condition",
+    "deployed_as_wanted",
+    "failure_is_ours",
+    "is_ours",
+    "message_of",
+    "source_failure",
+    "was_released",
+]
+
+_COUNTED_FAILURES = ("failures", "installFailures", "upgradeFailures")
+_CHART_IN_MESSAGE = re.compile(r"\bwith chart \S+?@([0-9A-Za-z.+_-]*[0-9A-Za-z])")
+_NONE: Mapping[str, Any] = {}
+
+
+@attrs.frozen
+class Request:
+    """What we asked Flux for: the effective chart version, where from, and the retry asked for, if any."""
+
+    version: str
+    oci: bool
+    retry_token: str = ""
+
+
+@attrs.frozen
+class Patience:
+    """Seconds during which a report is not yet believed (see `Settings`)."""
+
+    source_grace: float
+    source_wait: float
+    stuck_ready: float
+
+
+def condition(manifest: Manifest | None, kind: str) -> Mapping[str, Any]:
+    """The condition of that type, or an empty mapping."""
+    found = dig(manifest, "status", "conditions")
+    if isinstance(found, list):
+        for candidate in found:
+            if dig(candidate, "type") == kind:
+                return candidate  # type: ignore[no-any-return]
+    return {}
+
+
+@attrs.frozen
+class Report:
+    """One look at Flux, with the questions that the rows ask of it."""
+
+    release: Manifest
+    source: Manifest | None
+    chart: Manifest | None
+    request: Request
+    now: datetime
+    patience: Patience
+    status: Mapping[str, Any]
+    conditions: Mapping[str, Mapping[str, Any]]
+    generation: int
+
+    def condition(self, kind: str) -> Mapping[str, Any]:
+        """A condition of the HelmRelease; empty when it has none of that type."""
+        return self.conditions.get(kind, _NONE)
+
+    def seconds_since(self, found: Mapping[str, Any]) -> float:
+        """Age of a condition's last transition; infinite where it does not say."""
+        return _seconds(found.get("lastTransitionTime"), self.now)
+
+
+def is_ours(report: Report) -> bool:
+    """Whether the attempt that Flux talks about is the one we asked for."""
+    status = report.status
+    if status.get("lastAttemptedGeneration") != report.generation:
+        return False
+    if report.request.retry_token and status.get("lastHandledResetAt") != report.request.retry_token:
+        return False
+    if not _same_version(status.get("lastAttemptedRevision"), report.request.version):
+        return False
+    return not report.request.oci or _same_artifact(report)
+
+
+def _same_artifact(report: Report) -> bool:
+    """For OCI a new tag moves no generation of the HelmRelease: the digest alone tells the attempts apart."""
+    wanted = _artifact_digest(report.source)
+    if wanted is None:
+        return False
+    history = dig(report.status, "history", 0, "ociDigest")
+    return bool((report.status.get("lastAttemptedRevisionDigest") or history) == wanted)
+
+
+def _artifact_digest(source: Manifest | None) -> str | None:
+    if dig(source, "status", "observedGeneration") != dig(source, "metadata", "generation"):
+        return None
+    revision = dig(source, "status", "artifact", "revision")
+    return revision.partition("@")[2] or None if isinstance(revision, str) else None
+
+
+def failure_is_ours(report: Report, released: Mapping[str, Any], reconciling: Mapping[str, Any]) -> bool:
+    """Whether Released=False is about this attempt, not the one before.
+
+    Flux records the new attempt before it runs it, and leaves the old Released=False in place meanwhile. The
+    message names the chart version it speaks of; where it does not, a counted failure (the counts start anew
+    with a new request) or the retry reason tells.
+    """
+    observed = released.get("observedGeneration")
+    if observed is not None and observed != report.generation:
+        return False
+    named = _CHART_IN_MESSAGE.search(message_of(released))
+    if named is not None:
+        return _same_version(named.group(1), report.request.version)
+    counted = any(report.status.get(field) for field in _COUNTED_FAILURES)
+    return counted or reconciling.get("reason") != "Progressing"
+
+
+def deployed_as_wanted(report: Report) -> bool:
+    """Whether the newest release in Helm's history is the one we asked for, and is deployed."""
+    newest = dig(report.status, "history", 0)
+    if dig(newest, "status") != "deployed" or not _same_version(dig(newest, "chartVersion"), report.request.version):
+        return False
+    # The same version with other values is another release: Flux keeps a digest of both.
+    attempted = report.status.get("lastAttemptedConfigDigest")
+    if attempted and dig(newest, "configDigest") not in (None, attempted):
+        return False
+    return not report.request.oci or dig(newest, "ociDigest") == _artifact_digest(report.source)
+
+
+def source_failure(source: Manifest | None) -> Mapping[str, Any]:
+    """The source's own condition that says what is wrong with it; empty when nothing is."""
+    for kind, bad in (("FetchFailed", "True"), ("Stalled", "True")):
+        found = condition(source, kind)
+        if found.get("status") == bad:
+            return found
+    return {}
+
+
+def chart_failure(chart: Manifest | None) -> Mapping[str, Any]:
+    """What is wrong with the HelmChart; empty when nothing is."""
+    for kind in ("FetchFailed", "BuildFailed", "Stalled"):
+        found = condition(chart, kind)
+        # Waiting for the repository's first artifact is no failure of its own: the repository tells of one.
+        if found.get("status") == "True" and found.get("reason") != "NoSourceArtifact":
+            return found
+    return _NONE
+
+
+def was_released(status: Mapping[str, Any]) -> bool:
+    """Whether any release of it was ever deployed."""
+    history = status.get("history")
+    if not isinstance(history, list):
+        return False
+    return any(dig(entry, "status") in ("deployed", "superseded") for entry in history)
+
+
+def message_of(found: Mapping[str, Any]) -> str:
+    """A condition's message; empty when it has none."""
+    message = found.get("message")
+    return message if isinstance(message, str) else ""
+
+
+def _same_version(told: Any, wanted: str) -> bool:
+    """Equal as semantic versions without build metadata, which Flux replaces by a digest for OCI sources."""
+    return isinstance(told, str) and _bare(told) == _bare(wanted)
+
+
+def _bare(version: str) -> str:
+    return version.partition("+")[0].removeprefix("v")
+
+
+def _seconds(moment: Any, now: datetime) -> float:
+    """Seconds since an RFC 3339 time; infinitely long for one that is missing or cannot be read."""
+    if not isinstance(moment, str):
+        return float("inf")
+    try:
+        return (now - datetime.fromisoformat(moment)).total_seconds()
+    except (ValueError, TypeError):
+        return float("inf")
