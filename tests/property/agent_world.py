@@ -33,12 +33,14 @@ TOKEN = "token"
 
 
 @attrs.frozen
-class Sighting:
-    """One object as it once was: what a test can look back on."""
+class Deed:
+    """One effect that happened on the cluster, whether or not the agent heard of it."""
 
+    verb: str
+    job_id: str
+    key: str
     name: str
     uid: str
-    key: str
     generation: int
 
 
@@ -55,7 +57,7 @@ class World:
         self.control = InProcessControlPlane(self.control_server, TOKEN)
         self.store = MemoryJobStore()
         self.performer = Performer(self.kube, self.store)
-        self.history: list[Sighting] = []
+        self.deeds: list[Deed] = []
         self.notes: list[m.Note] = []
         self._prepare()
         self.start()
@@ -102,16 +104,24 @@ class World:
         self.feed(m.StepFailed(effect.job_id, "unanswered") if fault else answer)
 
     def _act(self, effect: Any) -> m.Event:
+        before = self._live(effect.ref) if isinstance(effect, m.Delete) else None
         answer = run_sync(self.performer.perform(effect))
         if isinstance(answer, m.Applied):
-            self._sighted(answer.live)
+            self._did("apply", effect.job_id, answer.live)
+        if before is not None and isinstance(answer, m.DeleteSent) and not before["metadata"].get("deletionTimestamp"):
+            self._did("delete", effect.job_id, before)
         return answer
 
-    def _sighted(self, live: Manifest) -> None:
-        marks = dig(live, "metadata", "annotations") or {}
-        generation = int(marks.get(labels.LAST_APPLIED_GENERATION, 0))
-        meta = live["metadata"]
-        self.history.append(Sighting(meta["name"], meta["uid"], marks[labels.IDEMPOTENCY_KEY], generation))
+    def _live(self, ref: ObjectRef) -> Manifest | None:
+        try:
+            return run_sync(self.kube.get(ref))
+        except NotFound:
+            return None
+
+    def _did(self, verb: str, job_id: str, live: Manifest) -> None:
+        key = self.control_server.jobs.get(job_id).raw["idempotencyKey"]
+        generation = int(key.rpartition("@")[2]) if "@" in key else 0
+        self.deeds.append(Deed(verb, job_id, key, live["metadata"]["name"], live["metadata"]["uid"], generation))
 
     def _tell(self, effect: m.SendAck | m.PostResult | m.PostStatus, fault: str) -> None:
         again = fault != "" and not isinstance(effect, m.PostStatus)
@@ -130,6 +140,7 @@ class World:
                     run_sync(self.control.ack(job_id))
                     return m.Acked(job_id)
                 case m.PostResult(job_id, body):
+                    self._judge(job_id, body)
                     run_sync(self.control.result(job_id, body))
                     return m.ResultAccepted(job_id)
                 case m.PostStatus(job_id, body):
@@ -140,6 +151,25 @@ class World:
             if isinstance(effect, m.PostResult):
                 return m.ResultAccepted(effect.job_id)
         return None
+
+    def _judge(self, job_id: str, body: Mapping[str, Any]) -> None:
+        """A result must be true when it is posted for the first time."""
+        job = self.control_server.jobs.get(job_id)
+        outcome, error = body["outcome"], body.get("error", "")
+        if job.result is not None or not isinstance(job.raw.get("payload"), Mapping):
+            return
+        own = [deed for deed in self.deeds if deed.job_id == job_id]
+        others = [deed for deed in self.deeds if deed.job_id != job_id and deed.key == job.raw.get("idempotencyKey")]
+        there = {live["metadata"]["uid"]: live for live in self.instances()}
+        if outcome == "noop" and not error:
+            assert not own, "a crash between apply and result is no replay"
+            assert others or job.raw["kind"] == "delete", "a replay has something it replays"
+        if outcome == "succeeded" and job.raw["kind"] == "apply":
+            assert own, "success needs an effect"
+        if (outcome == "succeeded" and job.raw["kind"] == "delete") or error.startswith("Deleted: "):
+            assert not [deed for deed in own if deed.uid in there], "what is called gone is gone"
+        if outcome == "noop" and error == "expired":
+            assert not own, "an expired job has had no effect"
 
     # --- what comes in --------------------------------------------------------------------------------------
 
@@ -211,6 +241,16 @@ class World:
         run_sync(self.kube.patch(ref, patch, patch_type=PatchType.MERGE, field_manager="kubectl-edit"))
 
     # --- the end --------------------------------------------------------------------------------------------
+
+    def calm(self, *, rounds: int = 8) -> None:
+        """For a while nothing goes wrong."""
+        for _ in range(rounds):
+            self.fetch()
+            while self.pending:
+                self.perform(0)
+            self._reconcile()
+            self.deliver()
+            self.advance(6)
 
     def settle(self, *, rounds: int = 400) -> None:
         """No more faults: everything is performed, told and reconciled until nothing moves."""
