@@ -126,6 +126,8 @@ class _Parser:
 
     def _primary(self) -> Expression:
         token = self._next()
+        if token.kind == "end":
+            raise self._error("expected an expression")
         if token.kind == "literal":
             return Literal(token.value)
         if token.kind == "name":
@@ -174,11 +176,9 @@ class _Parser:
         return MapLiteral(tuple(entries))
 
     def _name(self) -> str:
-        token = self._next()
-        if token.kind != "name":
-            self._at -= 1
+        if self._peek().kind != "name":
             raise self._error("expected a name")
-        return token.text
+        return self._next().text
 
     def _peek(self) -> Token:
         return self._tokens[self._at]

@@ -216,8 +216,8 @@ class _Compiler:
         if node.list_type is not ListType.ATOMIC and node.type is not JsonType.ARRAY:
             self._problem(f"{path}.type", "must be array if x-kubernetes-list-type is specified")
         if node.default is not MISSING:
-            for cause in check_structure(node, node.default):
-                self._problem(f"{path}.default", f"{cause.field}: {cause.message}")
+            for cause in check_structure(node, node.default, path="default"):
+                self._problem(f"{path}.default", cause.message)
 
     def _judge_map(self, node: Schema, path: str) -> None:
         if not node.list_keys:

@@ -1,0 +1,194 @@
+"""Rules on schemas: where they run, what they see, what a violation says."""
+
+from typing import Any
+
+import pytest
+
+from vworkspace_fake.apiserver.schema.compile import compile_schema
+from vworkspace_fake.apiserver.schema.node import Schema, SchemaError
+from vworkspace_fake.apiserver.schema.validate import validate
+
+STRING: dict[str, Any] = {"type": "string"}
+
+
+def ruled(schema: dict[str, Any], *rules: Any) -> dict[str, Any]:
+    found = [{"rule": rule} if isinstance(rule, str) else rule for rule in rules]
+    return {**schema, "x-kubernetes-validations": found}
+
+
+def whole(**properties: Any) -> Schema:
+    return compile_schema({"type": "object", "properties": properties})
+
+
+def causes(schema: Schema, value: Any, old: Any = None) -> list[tuple[str, str, str]]:
+    return [(cause.reason, cause.field, cause.message) for cause in validate(schema, value, old)]
+
+
+MODE = {
+    "type": "object",
+    "properties": {"mode": STRING, "chart": STRING},
+}
+
+
+@pytest.mark.parametrize(
+    ("value", "holds"),
+    [
+        ({"mode": "managed", "chart": "c"}, True),
+        ({"mode": "managed"}, False),
+        ({"mode": "placeholder"}, True),
+        ({"mode": "placeholder", "chart": "c"}, False),
+    ],
+)
+def test_a_contract_between_fields(value: dict[str, Any], holds: bool) -> None:
+    schema = whole(spec=ruled(MODE, "self.mode == 'managed' ? has(self.chart) : !has(self.chart)"))
+    assert (causes(schema, {"spec": value}) == []) is holds
+
+
+def test_a_transition_rule_runs_only_where_there_was_a_value() -> None:
+    schema = whole(f=ruled(STRING, {"rule": "self == oldSelf", "message": "is immutable"}))
+    assert causes(schema, {"f": "a"}) == []
+    assert causes(schema, {"f": "a"}, {}) == []
+    assert causes(schema, {"f": "a"}, {"f": "a"}) == []
+    assert causes(schema, {"f": "b"}, {"f": "a"}) == [("FieldValueInvalid", "f", 'Invalid value: "b": is immutable')]
+    assert causes(schema, {}, {"f": "a"}) == []
+
+
+def test_a_transition_rule_above_sees_what_was_removed() -> None:
+    schema = whole(o=ruled(MODE, "!has(oldSelf.mode) || has(self.mode)"))
+    assert causes(schema, {"o": {}}, {"o": {"mode": "x"}}) == [
+        ("FieldValueInvalid", "o", "Invalid value: failed rule: !has(oldSelf.mode) || has(self.mode)")
+    ]
+
+
+def test_optional_old_self_always_runs() -> None:
+    rule = {"rule": "oldSelf.hasValue() ? self == oldSelf.value() : self == 'first'", "optionalOldSelf": True}
+    schema = whole(f=ruled(STRING, rule))
+    assert causes(schema, {"f": "first"}) == []
+    assert causes(schema, {"f": "other"}) != []
+    assert causes(schema, {"f": "other"}, {"f": "other"}) == []
+    assert causes(schema, {"f": "new"}, {"f": "other"}) != []
+
+
+def test_items_of_map_lists_have_an_old_form_and_those_of_others_none() -> None:
+    item = ruled({"type": "object", "required": ["k"], "properties": {"k": STRING, "v": STRING}}, "self == oldSelf")
+    keyed = {"type": "array", "items": item, "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["k"]}
+    old, new = [{"k": "a", "v": "1"}], [{"k": "b", "v": "1"}, {"k": "a", "v": "2"}]
+    assert [field for _, field, _ in causes(whole(l=keyed), {"l": new}, {"l": old})] == ["l[1]"]
+    atomic = {"type": "array", "items": item}
+    assert causes(whole(l=atomic), {"l": new}, {"l": old}) == []
+
+
+def test_a_violated_rule_on_an_unchanged_value_is_let_through() -> None:
+    schema = whole(f=ruled(STRING, "self == 'good'"), g=STRING)
+    assert causes(schema, {"f": "bad", "g": "2"}, {"f": "bad", "g": "1"}) == []
+    assert causes(schema, {"f": "worse"}, {"f": "bad"}) != []
+
+
+@pytest.mark.parametrize(
+    ("reason", "cause"),
+    [
+        ("FieldValueRequired", ("FieldValueRequired", "o", "Required value: no")),
+        ("FieldValueForbidden", ("FieldValueForbidden", "o", "Forbidden: no")),
+        ("FieldValueInvalid", ("FieldValueInvalid", "o", "Invalid value: no")),
+        ("FieldValueDuplicate", ("FieldValueDuplicate", "o", "Duplicate value")),
+    ],
+)
+def test_reasons(reason: str, cause: tuple[str, str, str]) -> None:
+    schema = whole(o=ruled(MODE, {"rule": "false", "message": "no", "reason": reason}))
+    assert causes(schema, {"o": {}}) == [cause]
+
+
+def test_a_reason_outside_the_four_is_refused() -> None:
+    with pytest.raises(SchemaError, match="reason 'Because' is none of"):
+        whole(o=ruled(MODE, {"rule": "false", "reason": "Because"}))
+
+
+def test_field_path_points_below_the_rule() -> None:
+    schema = whole(o=ruled(MODE, {"rule": "false", "message": "no", "fieldPath": ".chart"}))
+    assert [field for _, field, _ in causes(schema, {"o": {}})] == ["o.chart"]
+
+
+def test_a_message_expression_computes_the_message_and_falls_back() -> None:
+    good = {"rule": "false", "message": "plain", "messageExpression": "'mode is ' + self.mode"}
+    schema = whole(o=ruled(MODE, good))
+    assert causes(schema, {"o": {"mode": "x"}})[0][2] == "Invalid value: mode is x"
+    assert causes(schema, {"o": {}})[0][2] == "Invalid value: plain"
+
+
+def test_a_rule_at_the_root_has_no_field() -> None:
+    schema = compile_schema(ruled({"type": "object", "properties": {"spec": MODE}}, "has(self.spec)"))
+    assert causes(schema, {}) == [("FieldValueInvalid", "<nil>", "Invalid value: failed rule: has(self.spec)")]
+
+
+def test_of_metadata_a_rule_sees_the_name_only() -> None:
+    schema = compile_schema(ruled({"type": "object"}, "self.metadata.name.startsWith('a')"))
+    assert causes(schema, {"metadata": {"name": "abc", "namespace": "n"}}) == []
+    assert causes(schema, {"metadata": {"name": "xyz"}}) != []
+
+
+def test_a_rule_that_cannot_be_evaluated_is_a_violation_that_says_why() -> None:
+    schema = whole(o=ruled(MODE, "self.mode == 'x'"))
+    assert causes(schema, {"o": {}}) == [
+        ("FieldValueInvalid", "o", "Invalid value: \"object\": no such key: mode evaluating rule: self.mode == 'x'")
+    ]
+
+
+def test_rules_do_not_run_on_what_is_broken_anyway() -> None:
+    schema = whole(o=ruled({**MODE, "required": ["chart"]}, "self.mode == 'x'"))
+    found = causes(schema, {"o": {}})
+    assert [(reason, field) for reason, field, _ in found] == [
+        ("FieldValueRequired", "o.chart"),
+        ("FieldValueInvalid", "<nil>"),
+    ]
+    assert "some validation rules were not checked" in found[1][2]
+
+
+def test_rules_do_not_run_on_null() -> None:
+    schema = whole(f=ruled({**STRING, "nullable": True}, "self == 'x'"))
+    assert causes(schema, {"f": None}) == []
+
+
+def test_rules_of_additional_properties_and_items_name_key_and_index() -> None:
+    text = ruled(STRING, "self == 'x'")
+    schema = whole(m={"type": "object", "additionalProperties": text}, l={"type": "array", "items": text})
+    assert [field for _, field, _ in causes(schema, {"m": {"k": "y"}, "l": ["x", "y"]})] == ["m[k]", "l[1]"]
+
+
+def test_values_have_the_types_of_their_schema() -> None:
+    schema = whole(
+        o=ruled(
+            {
+                "type": "object",
+                "properties": {
+                    "t": {**STRING, "format": "date-time"},
+                    "d": {**STRING, "format": "duration"},
+                    "n": {"type": "number"},
+                    "s": {"type": "array", "items": STRING, "x-kubernetes-list-type": "set"},
+                    "i": {"x-kubernetes-int-or-string": True},
+                },
+            },
+            "self.t < timestamp('2027-01-01T00:00:00Z')",
+            "self.d <= duration('1h')",
+            "self.n + 0.5 > 1.0",
+            "self.s == ['b', 'a']",
+            "type(self.i) == int ? self.i > 0 : self.i.endsWith('%')",
+        )
+    )
+    good = {"t": "2026-01-01T00:00:00Z", "d": "30m", "n": 1, "s": ["a", "b"], "i": 5}
+    assert causes(schema, {"o": good}) == []
+    assert causes(schema, {"o": {**good, "i": "5%", "n": 2}}) == []
+    assert len(causes(schema, {"o": {**good, "t": "2028-01-01T00:00:00Z", "d": "2h", "n": 0, "s": ["a", "c"]}})) == 4
+
+
+def test_fields_of_free_objects_are_not_visible_to_the_checker_but_to_the_rule() -> None:
+    free = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    schema = whole(f=ruled(free, "!has(self.x) || self.x == 1"))
+    assert causes(schema, {"f": {"x": 1}}) == []
+    assert causes(schema, {"f": {"x": 2}}) != []
+
+
+def test_the_usual_count_of_alternatives() -> None:
+    rule = "(has(self.mode) ? 1 : 0) + (has(self.chart) ? 1 : 0) <= 1"
+    schema = whole(o=ruled(MODE, rule))
+    assert causes(schema, {"o": {"mode": "x"}}) == []
+    assert causes(schema, {"o": {"mode": "x", "chart": "y"}}) != []
