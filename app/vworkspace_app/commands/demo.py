@@ -5,6 +5,7 @@ import signal
 import anyio
 
 from vworkspace_app import VERSION, logs
+from vworkspace_app.demo.board import board
 from vworkspace_app.demo.spectator import TooSlow
 from vworkspace_app.demo.stage import Stage
 from vworkspace_app.demo.story import QUICK, tell
@@ -35,7 +36,8 @@ async def _play(stage: Stage, keep: bool) -> None:
         stage.say(f"API server     {world.cluster_url}")
         stage.say(f"control plane  {world.control_url}")
         try:
-            await tell(world, stage)
+            with stage.live(lambda waiting_for: board(world.spectator, world.control, waiting_for)):
+                await tell(world, stage)
         except TooSlow as error:
             stage.verdicts.failures.append(str(error))
         if keep:

@@ -1,13 +1,13 @@
 """What the demo tells: lines with times, payloads and verdicts; colour on a terminal, plain text elsewhere."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
 import attrs
-from rich.console import Console
+from rich.console import Console, RenderableType
+from rich.live import Live
 from rich.markup import escape
-from rich.status import Status
 from rich.syntax import Syntax
 
 from vworkspace_app.documents import Format, dump
@@ -39,7 +39,7 @@ class Stage:
             no_color=plain or None, force_terminal=False if plain else None, highlight=False, soft_wrap=True
         )
         self._payloads = payloads
-        self._status: Status | None = None
+        self._waiting_for = ""
         self.verdicts = Verdicts()
 
     @property
@@ -77,10 +77,21 @@ class Stage:
             self._console.print(f"        [bold red]WRONG[/bold red]  {escape(self.verdicts.failures[-1])}")
 
     @contextmanager
-    def waiting(self, what: str) -> Iterator[None]:
-        """A spinner while something is waited for; nothing where nobody watches."""
+    def live(self, draw: Callable[[str], RenderableType]) -> Iterator[None]:
+        """Keep what `draw` gives (it is told what is waited for) below the lines; nothing where nobody watches."""
         if not self.is_live:
             yield
             return
-        with self._console.status(escape(what)):
+        with Live(
+            console=self._console, get_renderable=lambda: draw(self._waiting_for), refresh_per_second=10, transient=True
+        ):
             yield
+
+    @contextmanager
+    def waiting(self, what: str) -> Iterator[None]:
+        """Tell the live part what is waited for."""
+        self._waiting_for = what
+        try:
+            yield
+        finally:
+            self._waiting_for = ""

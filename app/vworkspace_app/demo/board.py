@@ -1,0 +1,44 @@
+"""The live board below the timeline: what stands in both servers at this moment."""
+
+from rich.table import Table
+from rich.text import Text
+
+from vworkspace_app.demo.sightings import condition
+from vworkspace_app.demo.spectator import Spectator
+from vworkspace_core.known import APPLICATION_INSTANCE, HELM_RELEASE, OCI_REPOSITORY
+from vworkspace_core.manifest import Kind, Manifest, dig
+from vworkspace_core.ports import WatchEventType
+from vworkspace_fake.controlplane.server import ControlPlaneServer
+
+__all__ = ["board"]
+
+_COLOURS = {"True": "green", "False": "yellow", "Unknown": "cyan"}
+
+
+def board(spectator: Spectator, control: ControlPlaneServer, waiting_for: str) -> Table:
+    """One row an object, one for the open jobs; the caption says what the story waits for."""
+    table = Table(caption=waiting_for or None, caption_style="dim", title_style="bold", expand=False)
+    for column in ("object", "generation", "Ready", "reason"):
+        table.add_column(column)
+    for kind in (APPLICATION_INSTANCE, OCI_REPOSITORY, HELM_RELEASE):
+        table.add_row(kind.kind, *_cells(_latest(spectator, kind)))
+    open_jobs = ", ".join(job.id for job in control.jobs if job.open) or "none"
+    table.add_row("open jobs", "", "", open_jobs)
+    return table
+
+
+def _latest(spectator: Spectator, kind: Kind) -> Manifest | None:
+    """The newest state seen of the one object of that kind; None when it is gone or never was."""
+    for sighting in reversed(spectator.sightings):
+        if sighting.kind == kind:
+            return None if sighting.type is WatchEventType.DELETED else sighting.object
+    return None
+
+
+def _cells(manifest: Manifest | None) -> tuple[str, Text, str]:
+    if manifest is None:
+        return "", Text("—", style="dim"), ""
+    ready = condition(manifest, "Ready")
+    status = str(ready.get("status", "—"))
+    generation = str(dig(manifest, "metadata", "generation"))
+    return generation, Text(status, style=_COLOURS.get(status, "dim")), str(ready.get("reason", ""))
