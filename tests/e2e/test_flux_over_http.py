@@ -1,0 +1,83 @@
+"""The simulated Flux over HTTP, through the adapter that the operator itself uses (RUN-8, RUN-9)."""
+
+from collections.abc import Callable
+from typing import Any
+
+import anyio
+import pytest
+
+from tests.e2e.embedded import config_of, embedded
+from vworkspace_app.runtime import SystemClock
+from vworkspace_core.errors import NotFound
+from vworkspace_core.known import CUSTOM_RESOURCE_DEFINITION, HELM_RELEASE, NAMESPACE, OCI_REPOSITORY
+from vworkspace_core.manifest import Manifest, ObjectRef, dig
+from vworkspace_fake.flux import FluxBehaviour, FluxSimulator, run
+from vworkspace_fake.flux.crds import flux_crds
+from vworkspace_kube import LightkubeApi
+
+pytestmark = pytest.mark.anyio
+
+RELEASE = ObjectRef(HELM_RELEASE, "org", "shop")
+QUICK = FluxBehaviour(
+    source_fetch_seconds=0.05,
+    install_seconds=0.05,
+    upgrade_seconds=0.05,
+    uninstall_seconds=0.05,
+    dependency_requeue_seconds=0.5,
+    min_retry_seconds=0.05,
+)
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+def repository(tag: str) -> dict[str, Any]:
+    spec = {"interval": "5m", "url": "oci://ghcr.io/charts/nextcloud", "ref": {"tag": tag}}
+    return {**OCI_REPOSITORY.manifest("shop", "org"), "spec": spec}
+
+
+def release() -> dict[str, Any]:
+    spec = {"interval": "5m", "chartRef": {"kind": "OCIRepository", "name": "shop"}}
+    return {**HELM_RELEASE.manifest("shop", "org"), "spec": spec}
+
+
+async def until(api: LightkubeApi, holds: Callable[[Manifest], bool]) -> None:
+    with anyio.fail_after(20):
+        while not holds(await api.get(RELEASE)):
+            await anyio.sleep(0.05)
+
+
+async def until_gone(api: LightkubeApi) -> None:
+    try:
+        await until(api, lambda _: False)
+    except NotFound:
+        return
+
+
+def ready_at(tag: str) -> Callable[[Manifest], bool]:
+    def holds(manifest: Manifest) -> bool:
+        ready = [item for item in dig(manifest, "status", "conditions") or () if item["type"] == "Ready"]
+        version = str(dig(manifest, "status", "history", 0, "chartVersion"))
+        return bool(ready) and ready[0]["status"] == "True" and version.startswith(f"{tag}+")
+
+    return holds
+
+
+async def test_flux_installs_upgrades_and_uninstalls_over_http() -> None:
+    async with embedded() as (_, url), LightkubeApi(config_of(url)) as api, anyio.create_task_group() as group:
+        for crd in flux_crds():
+            await api.create(crd, kind=CUSTOM_RESOURCE_DEFINITION, field_manager="test")
+        await api.create(NAMESPACE.manifest("org"), kind=NAMESPACE, field_manager="test")
+        flux = FluxSimulator(api, QUICK)
+        group.start_soon(run, api, SystemClock(), flux)
+        await api.apply(repository("6.6.0"), kind=OCI_REPOSITORY, field_manager="test")
+        await api.apply(release(), kind=HELM_RELEASE, field_manager="test")
+        await until(api, ready_at("6.6.0"))
+        await api.apply(repository("6.7.0"), kind=OCI_REPOSITORY, field_manager="test")
+        await until(api, ready_at("6.7.0"))
+        await api.delete(RELEASE)
+        await until_gone(api)
+        assert flux.workloads == ()
+        group.cancel_scope.cancel()
