@@ -201,7 +201,7 @@ async def test_the_store_equals_the_server_after(name: str) -> None:
     async with bench() as set_up:
         await fault(set_up)
         await set_up.caught_up()
-        await anyio.sleep(0.5)
+        await anyio.sleep(0.2)
 
         assert set(set_up.told) == {"a", "c", "d"}
         assert set(set_up.types("a")) == {ChangeType.UPDATED}

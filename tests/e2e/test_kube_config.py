@@ -190,7 +190,7 @@ async def test_exec_credentials_v1_work_and_the_plugin_is_told_what_is_spoken(tm
 @pytest.mark.parametrize(
     ("script", "expected"),
     [
-        (f"#!/bin/sh\necho 'please log in' >&2; echo {TOKEN}; exit 1\n", "please log in"),
+        (f"#!/bin/sh\nprintf 'expired:\\nplease log in' >&2; echo {TOKEN}; exit 1\n", "expired: please log in"),
         (f"#!/bin/sh\necho {TOKEN}\n", "no token"),
         (f"#!/bin/sh\necho '{json.dumps({'status': {'nothing': TOKEN}})}'\n", "no token"),
         (f"#!/bin/sh\necho '{json.dumps({'status': [TOKEN]})}'\n", "no token"),

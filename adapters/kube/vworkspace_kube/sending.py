@@ -10,6 +10,8 @@ from vworkspace_kube.requests import KubeRequest
 
 __all__ = ["accepted", "dispatch"]
 
+_COMPLAINT = 500
+
 
 async def dispatch(
     client: GenericAsyncClient, request: KubeRequest, *, timeout: httpx2.Timeout | None = None, stream: bool = False
@@ -25,7 +27,8 @@ async def dispatch(
     except OSError as error:  # sockets speak httpx2; this is an exec plugin that cannot be started
         raise Unauthorized(f"{request.asked}: credential plugin {error.filename}: {error.strerror}") from error
     except ConfigError as error:
-        raise Unauthorized(f"{request.asked}: {error}") from None
+        said = " ".join(str(error).split())  # a plugin's complaint can have many lines
+        raise Unauthorized(f"{request.asked}: {said[:_COMPLAINT]}") from None
     except (ValueError, KeyError, TypeError):  # lightkube takes the plugin's output apart without checks
         raise Unauthorized(f"{request.asked}: the credential plugin's answer holds no token") from None
 
