@@ -810,6 +810,7 @@ def test_helm_keeps_its_releases_in_secrets_and_a_new_simulator_finds_them() -> 
     world.flux = FluxSimulator(world.api)
     world.run(310)
     assert world.status("history") == known
+    assert [item.release for item in world.flux.workloads] == [NAME]
     world.delete()
     world.settle()
     assert not run_sync(world.api.list(SECRET, namespace=ORG, label_selector="owner=helm")).items

@@ -114,6 +114,7 @@ class LoadReleases:
 
     namespace: str
     name: str
+    owner: ObjectRef
 
 
 @attrs.frozen
@@ -221,9 +222,9 @@ def decide(action: Action, target: Target, timeout: float) -> Step[ActionAnswer]
     return answer
 
 
-def load_releases(namespace: str, name: str) -> Step[tuple[Release, ...]]:
-    """Helm's storage of one release name, oldest first."""
-    answer: tuple[Release, ...] = yield LoadReleases(namespace, name)
+def load_releases(namespace: str, name: str, owner: ObjectRef) -> Step[tuple[Release, ...]]:
+    """Helm's storage of one release name of `owner`, oldest first."""
+    answer: tuple[Release, ...] = yield LoadReleases(namespace, name, owner)
     return answer
 
 

@@ -23,7 +23,7 @@ def uninstall(draft: Draft, spec: HelmSpec) -> Step[str]:
     if not history:
         summarize_release(draft, spec)
         return ""
-    releases = yield from load_releases(draft.status["storageNamespace"], history[0]["name"])
+    releases = yield from load_releases(draft.status["storageNamespace"], history[0]["name"], draft.ref)
     if not releases:
         text = f"Release {full_name(history[0])} was not found, assuming it is uninstalled"
         draft.mark(RELEASED, "False", "UninstallSucceeded", text)

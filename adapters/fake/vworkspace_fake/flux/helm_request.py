@@ -70,7 +70,7 @@ class Request:
 
     def load(self) -> Step[tuple[Release, ...]]:
         """Helm's storage of this release."""
-        return (yield from load_releases(self.draft.status["storageNamespace"], self.spec.stored_name))
+        return (yield from load_releases(self.draft.status["storageNamespace"], self.spec.stored_name, self.draft.ref))
 
     def store(self, *changed: Release) -> Step[None]:
         """Add or exchange revisions in Helm's storage."""

@@ -46,15 +46,16 @@ class HelmStorage:
         self._releases: dict[tuple[str, str], tuple[Release, ...]] = {}
         self._owners: dict[tuple[str, str], ObjectRef] = {}
 
-    async def load(self, namespace: str, name: str, *, secrets: bool) -> tuple[Release, ...]:
-        """The releases of a name, oldest first."""
+    async def load(self, namespace: str, name: str, owner: ObjectRef, *, secrets: bool) -> tuple[Release, ...]:
+        """The releases of a name of `owner`, oldest first."""
         key = (namespace, name)
+        self._owners.setdefault(key, owner)
         if key not in self._releases and secrets:
             self._releases[key] = await self._from_secrets(namespace, name)
         return self._releases.get(key, ())
 
     async def store(
-        self, namespace: str, name: str, releases: Sequence[Release], owner: ObjectRef, *, secrets: bool
+        self, namespace: str, name: str, owner: ObjectRef, releases: Sequence[Release], *, secrets: bool
     ) -> None:
         """Replace the releases of a name."""
         before = self._releases.get((namespace, name), ())

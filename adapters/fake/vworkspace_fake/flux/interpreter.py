@@ -73,10 +73,10 @@ class Interpreter:
 
     async def _helm(self, effect: LoadReleases | StoreReleases) -> Any:
         secrets = self.script.behaviour.release_secrets
+        place = (effect.namespace, effect.name, effect.owner)
         if isinstance(effect, LoadReleases):
-            return await self.storage.load(effect.namespace, effect.name, secrets=secrets)
-        place = (effect.namespace, effect.name)
-        return await self.storage.store(*place, effect.releases, effect.owner, secrets=secrets)
+            return await self.storage.load(*place, secrets=secrets)
+        return await self.storage.store(*place, effect.releases, secrets=secrets)
 
     async def _read(self, ref: ObjectRef) -> Any:
         try:

@@ -13,16 +13,14 @@ from typing import Any, Final, assert_never
 import attrs
 
 from vworkspace_core.errors import KindMissing, NotFound, OperatorError
-from vworkspace_core.known import HELM_CHART, HELM_RELEASE, HELM_REPOSITORY, OCI_REPOSITORY
 from vworkspace_core.manifest import Kind, Manifest, ObjectRef, ref_of
 from vworkspace_core.ports import KubeApi
 from vworkspace_fake.apiserver.inprocess import run_sync
 from vworkspace_fake.flux.behaviour import FluxBehaviour
 from vworkspace_fake.flux.effects import Done, Failed, Requeue, Sleep, Step, Terminal, Verdict, Waiting
-from vworkspace_fake.flux.helm import reconcile_helm_release
 from vworkspace_fake.flux.helm_storage import Workload
 from vworkspace_fake.flux.interpreter import Interpreter
-from vworkspace_fake.flux.source import reconcile_helm_chart, reconcile_helm_repository, reconcile_oci_repository
+from vworkspace_fake.flux.machines import begin_pass
 from vworkspace_fake.flux.triggers import CONFIG_KINDS, RECONCILED_KINDS, WATCH_LABEL, triggered
 
 __all__ = ["FluxSimulator"]
@@ -202,24 +200,9 @@ class FluxSimulator:
         except OperatorError as error:
             self._settle(ref, Failed(error.message), now)
             return
-        item = _Pass(self._machine(ref.kind, manifest, now), now)
+        item = _Pass(begin_pass(ref.kind, manifest, now, self.behaviour), now)
         self._passes[ref] = item
         await self._continue(ref, item, None, now)
-
-    def _machine(self, kind: Kind, manifest: Manifest, now: datetime) -> Step[Verdict]:
-        if kind == HELM_RELEASE:
-            behaviour = self.behaviour
-            return reconcile_helm_release(
-                manifest,
-                now,
-                dependency_requeue=behaviour.dependency_requeue_seconds,
-                ready_stuck_unknown=behaviour.ready_stuck_unknown,
-            )
-        return {
-            OCI_REPOSITORY: reconcile_oci_repository,
-            HELM_REPOSITORY: reconcile_helm_repository,
-            HELM_CHART: reconcile_helm_chart,
-        }[kind](manifest, now)
 
     async def _continue(self, ref: ObjectRef, item: _Pass, answer: Any, now: datetime) -> None:
         """Perform effects until the pass is busy for a while or over."""
