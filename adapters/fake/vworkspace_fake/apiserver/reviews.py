@@ -16,6 +16,9 @@ __all__ = ["REVIEWS", "Allowed", "answer_review", "review_resources"]
 Allowed = Callable[[Mapping[str, Any]], bool]
 """Whether the caller may do what these resource attributes say."""
 
+Rules = Callable[[str], list[Mapping[str, Any]]]
+"""The rules that hold for the caller in a namespace."""
+
 _OPENAPI: Final = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
 _KINDS: Final = (
     Kind("authorization.k8s.io", "v1", "SelfSubjectAccessReview", "selfsubjectaccessreviews", namespaced=False),
@@ -43,18 +46,18 @@ def _definition(kind: Kind) -> Definition:
     )
 
 
-def answer_review(kind: str, body: Mapping[str, Any], caller: Caller, allowed: Allowed) -> dict[str, Any]:
+def answer_review(kind: str, body: Mapping[str, Any], caller: Caller, allowed: Allowed, rules: Rules) -> dict[str, Any]:
     """The review with its status."""
-    return {**body, "metadata": {"creationTimestamp": None}, "status": _status(kind, body, caller, allowed)}
+    return {**body, "metadata": {"creationTimestamp": None}, "status": _status(kind, body, caller, allowed, rules)}
 
 
-def _status(kind: str, body: Mapping[str, Any], caller: Caller, allowed: Allowed) -> dict[str, Any]:
+def _status(kind: str, body: Mapping[str, Any], caller: Caller, allowed: Allowed, rules: Rules) -> dict[str, Any]:
     match kind:
         case "SelfSubjectReview":
             return {"userInfo": {"username": caller.user, "groups": list(caller.groups)}}
         case "SelfSubjectAccessReview":
             return {"allowed": allowed(dig(body, "spec", "resourceAttributes") or {})}
         case _:
-            everything = {"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}
-            paths = {"verbs": ["*"], "nonResourceURLs": ["*"]}
-            return {"resourceRules": [everything], "nonResourceRules": [paths], "incomplete": False}
+            held = [dict(rule) for rule in rules(str(dig(body, "spec", "namespace") or ""))]
+            paths = {"verbs": ["get"], "nonResourceURLs": ["*"]}
+            return {"resourceRules": held, "nonResourceRules": [paths], "incomplete": False}

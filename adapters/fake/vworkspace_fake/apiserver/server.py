@@ -27,6 +27,7 @@ from vworkspace_fake.apiserver.listing import EVERYTHING, ListOptions, page_of, 
 from vworkspace_fake.apiserver.namespaces import SYSTEM_NAMESPACES, Namespaces
 from vworkspace_fake.apiserver.options import manager_of
 from vworkspace_fake.apiserver.provided import provided_resources
+from vworkspace_fake.apiserver.rbac import Rbac
 from vworkspace_fake.apiserver.records import decode, encode
 from vworkspace_fake.apiserver.registry import Registry
 from vworkspace_fake.apiserver.removal import Remover
@@ -52,7 +53,9 @@ class ApiServer:
     """One API server with its objects. All methods raise `ApiFailure` and nothing else.
 
     `collects` runs garbage collection and namespace deletion within every write; without it they wait for
-    `run_gc`, and a server on which nobody calls that is a bare kube-apiserver.
+    `run_gc`, and a server on which nobody calls that is a bare kube-apiserver. With `rbac` the roles and
+    bindings in the store decide what callers may do; without it they may do everything. `window` is how many
+    changes the history holds, `audit_limit` how many requests the audit log.
     """
 
     def __init__(
@@ -62,16 +65,17 @@ class ApiServer:
         seed: int = 0,
         window: int = 10_000,
         collects: bool = False,
-        authorize: Authorize | None = None,
+        rbac: bool = False,
         audit_limit: int = 100_000,
     ) -> None:
         self.now = now
         self.collects = collects
-        self.authorize = authorize
         self.audit = AuditLog(audit_limit)
         self.store = Store(window=window)
         self.registry = Registry(provided_resources())
         self.streams = Streams(self.store)
+        self.rbac = Rbac(self.store)
+        self.authorize: Authorize | None = self.rbac.allows if rbac else None
         namespaces = Namespaces(self.store)
         self._writer = Writer(self.store, namespaces, Identities(seed), now)
         self._remover = Remover(self.store, now)
@@ -245,9 +249,13 @@ class ApiServer:
         def allowed(asked: Mapping[str, Any]) -> bool:
             return self.authorize is None or self.authorize(caller, review_attributes(asked))
 
+        def rules(namespace: str) -> list[Mapping[str, Any]]:
+            judged = caller if self.authorize is not None else ADMIN
+            return list(self.rbac.rules(judged, namespace))
+
         if not isinstance(body, Mapping):
             raise bad_request("a review is an object")
-        return Reply(201, encode(answer_review(target.resource.kind, body, caller, allowed)))
+        return Reply(201, encode(answer_review(target.resource.kind, body, caller, allowed, rules)))
 
     def _delete_all(self, resource: Resource) -> None:
         """Delete every object of a resource whose definition is going."""
