@@ -30,7 +30,7 @@ from vworkspace_core.errors import (
 )
 from vworkspace_core.known import CONFIG_MAP, CUSTOM_RESOURCE_DEFINITION, NAMESPACE
 from vworkspace_core.manifest import Kind, Manifest, ObjectRef, dig
-from vworkspace_core.ports import PatchType, WatchEventType
+from vworkspace_core.ports import KubeApi, PatchType, WatchEventType
 from vworkspace_core.runtime.mapping import itself
 from vworkspace_core.runtime.result import ReconcileResult
 from vworkspace_core.runtime.store import ObjectStore
@@ -48,7 +48,7 @@ def anyio_backend() -> str:
 class Cluster:
     """A connected adapter, a namespace of the test's own, and a served kind with a status subresource."""
 
-    api: LightkubeApi
+    api: KubeApi
     namespace: str
     things: Kind
 
@@ -80,7 +80,7 @@ def definition(kind: Kind) -> dict[str, Any]:
     }
 
 
-async def install(api: LightkubeApi, kind: Kind) -> None:
+async def install(api: KubeApi, kind: Kind) -> None:
     """Create the definition and wait until its objects can be listed."""
     await api.apply(definition(kind), kind=CUSTOM_RESOURCE_DEFINITION, field_manager="test")
     with anyio.fail_after(20):
@@ -105,7 +105,7 @@ async def cluster(request: pytest.FixtureRequest) -> AsyncIterator[Cluster]:
                 yield ready
 
 
-async def prepared(api: LightkubeApi, things: Kind) -> AsyncIterator[Cluster]:
+async def prepared(api: KubeApi, things: Kind) -> AsyncIterator[Cluster]:
     made = await api.create(
         {"apiVersion": "v1", "kind": "Namespace", "metadata": {"generateName": "adapter-"}},
         kind=NAMESPACE,
