@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from vworkspace_fake.apiserver.deleting import timestamp
-from vworkspace_fake.apiserver.records import ObjectKey, Record
+from vworkspace_fake.apiserver.records import Change, ObjectKey, Record
 from vworkspace_fake.apiserver.registry import Registry
 from vworkspace_fake.apiserver.resources import Resource, resources_of_crd
 from vworkspace_fake.apiserver.store import GroupResource, Store
@@ -35,27 +35,37 @@ class CustomDefinitions:
         self._streams = streams
         self._now = now
         self._generations: dict[str, int] = {}
+        self._touched: dict[str, None] = {}
         self._dying: dict[GroupResource, str] = {}
+        store.observe(self._on_change)
 
     def settle(self, where: GroupResource, delete_all: DeleteAll) -> None:
         """Catch up after a write at `where`: a definition changed, or an object of a dying one."""
-        if where == DEFINITIONS:
-            self._sync(delete_all)
-        elif where in self._dying:
+        while self._touched:
+            name, _ = self._touched.popitem()
+            self._sync(name, delete_all)
+        if where in self._dying:
             self._finish(where)
 
-    def _sync(self, delete_all: DeleteAll) -> None:
-        current = {record.key[1]: record for record in self._store.scan(DEFINITIONS)}
-        for name in [name for name in self._generations if name not in current]:
+    def _on_change(self, where: GroupResource, change: Change) -> None:
+        record = change.after or change.before
+        if where == DEFINITIONS and record is not None:
+            self._touched[record.key[1]] = None
+
+    def _sync(self, name: str, delete_all: DeleteAll) -> None:
+        record = self._store.get(DEFINITIONS, ("", name))
+        if record is None:
             self._withdraw(name)
-        for name, record in current.items():
-            if record.deleting:
-                self._bury(record, delete_all)
-            elif self._generations.get(name) != _generation(record):
-                self._serve(record)
+        elif record.deleting:
+            self._bury(record, delete_all)
+        else:
+            self._serve(record)
 
     def _serve(self, record: Record) -> None:
         crd = record.object()
+        generation = crd["metadata"].get("generation", 1)
+        if self._generations.get(record.key[1]) == generation:
+            return
         known = record.key[1] in self._generations
         where = (crd["spec"]["group"], crd["spec"]["names"]["plural"])
         for resource in self._registry.of_group(*where):
@@ -64,7 +74,7 @@ class CustomDefinitions:
             self._registry.add(resource)
         if known:
             self._streams.end(where)
-        self._generations[record.key[1]] = crd["metadata"].get("generation", 1)
+        self._generations[record.key[1]] = generation
         self._store.put(DEFINITIONS, _established(crd, timestamp(self._now())))
 
     def _bury(self, record: Record, delete_all: DeleteAll) -> None:
@@ -103,11 +113,6 @@ class CustomDefinitions:
             self._store.remove((group, plural), record.key)
         self._streams.end((group, plural))
         self._store.drop((group, plural))
-
-
-def _generation(record: Record) -> int:
-    generation: int = record.object()["metadata"].get("generation", 1)
-    return generation
 
 
 def _established(crd: Mapping[str, Any], now: str) -> dict[str, Any]:
