@@ -19,7 +19,7 @@ from vworkspace_core.agent import messages as m
 from vworkspace_core.agent.link import Link
 from vworkspace_core.agent.machine import AgentState, has_open_job, next_deadline, step
 from vworkspace_core.agent.outbox import Outbox
-from vworkspace_core.agent.pace import Pace
+from vworkspace_core.agent.pace import SOONEST, Pace
 from vworkspace_core.agent.performer import Performer, Rotate
 from vworkspace_core.agent.scope import Scope
 from vworkspace_core.agent.times import format_time
@@ -60,7 +60,8 @@ class Agent:
         self._settings = settings or AgentSettings()
         self._state = AgentState(scope, self._settings.grace)
         self._connection = Connection(clock, reread)
-        self._connection.on_recovery = self.hurry
+        self._connection.on_connected = self._hurry_lanes
+        self._connection.on_sign_of_life = self._hurry_poll
         self._performer = Performer(kube, store, rotate)
         self._urgent = Lane("acks and results", self._connection, clock, random, width=4)
         self._statuses = Lane("statuses", self._connection, clock, random, width=1)
@@ -91,8 +92,14 @@ class Agent:
         self._feed(m.ObjectChanged(ref, live))
 
     def hurry(self) -> None:
-        """Stop waiting out failures: the credential changed, or the control plane is back."""
+        """Stop waiting out failures: the credential changed."""
+        self._hurry_poll()
+        self._hurry_lanes()
+
+    def _hurry_poll(self) -> None:
         self._hurried.set()
+
+    def _hurry_lanes(self) -> None:
         self._urgent.hurry()
         self._statuses.hurry()
         self._telling.hurry()
@@ -132,7 +139,9 @@ class Agent:
         while True:
             began = self._clock.monotonic()
             try:
-                fetched = await self._connection.call(lambda: self._control.fetch(cluster_id, wait))
+                # After a failure the first poll asks without waiting: an answer tells at once that all is well.
+                asked = 0 if pace.failures else wait
+                fetched = await self._connection.poll(lambda asked=asked: self._control.fetch(cluster_id, asked))  # type: ignore[misc]
             except OperatorError as error:
                 pace, delay = pace.failed(error, self._random())
                 await self._wait_out(delay)
@@ -151,8 +160,10 @@ class Agent:
         return self._state.arrivals > known
 
     async def _wait_out(self, seconds: float) -> None:
+        """Sleep, at least the second that lies between any two failures (PULL-7)."""
         self._hurried = anyio.Event()
-        with anyio.move_on_after(seconds):
+        await self._clock.sleep(min(seconds, SOONEST))
+        with anyio.move_on_after(seconds - SOONEST):
             await self._hurried.wait()
 
     async def _tick(self) -> None:

@@ -7,6 +7,7 @@ import structlog
 
 from vworkspace_core.agent.link import Connectivity, Link
 from vworkspace_core.errors import Invalid, NotFound, OperatorError, Unauthorized, Unavailable
+from vworkspace_core.kinds.secrets import redact
 from vworkspace_core.ports import Clock
 
 __all__ = ["Connection"]
@@ -16,9 +17,11 @@ log = structlog.get_logger("vworkspace.agent")
 
 
 class Connection:
-    """Owner of the Link. Logs each change of it once, however many tries it takes.
+    """Owner of the Link, which follows the poll alone: lanes that fail for reasons of their own do not make it flap.
 
-    `reread` reads the credential again and tells whether it changed; it is asked once per rejection.
+    Logs each change once, however many tries it takes. `on_connected` is called when the poll works again,
+    `on_sign_of_life` when another call works while it does not. `reread` reads the credential again and tells
+    whether it changed; it is asked once per rejection.
     """
 
     def __init__(self, clock: Clock, reread: Callable[[], Awaitable[bool]] | None = None) -> None:
@@ -26,12 +29,25 @@ class Connection:
         self._reread = reread
         self._reread_done = False
         self.link = Link()
-        self.on_recovery: Callable[[], None] = lambda: None
+        self.on_connected: Callable[[], None] = lambda: None
+        self.on_sign_of_life: Callable[[], None] = lambda: None
+
+    async def poll(self, request: Callable[[], Awaitable[T]]) -> T:
+        """Perform the poll, whose answer is what the Link says. Raises errors of the port, nothing else."""
+        try:
+            answer = await self.call(request)
+        except OperatorError as error:
+            now = self._clock.now()
+            throttled = isinstance(error, Unavailable) and error.status == 429
+            self._see(self.link.succeeded(now) if throttled else self.link.failed(error, now))
+            raise
+        self._see(self.link.succeeded(self._clock.now()))
+        return answer
 
     async def call(self, request: Callable[[], Awaitable[T]]) -> T:
-        """Perform `request`, with one more try after a rejected credential turned out to be an old one.
+        """Perform `request`, once more when a rejected credential turns out to be an old one.
 
-        Raises what the request raises, and Unavailable for an error that no port should raise.
+        Raises errors of the port, and Unavailable for one that no port should raise.
         """
         try:
             return await self._once(request)
@@ -44,24 +60,33 @@ class Connection:
         try:
             answer = await request()
         except (NotFound, Invalid):
-            self._see(self.link.succeeded(self._clock.now()))
+            self._alive()
             raise
-        except OperatorError as error:
-            self._see(self.link.failed(error, self._clock.now()))
+        except OperatorError:
             raise
         except Exception as error:
             # A defect of an adapter must not stop the loop; with its traceback it can be mended.
             log.exception("the control plane adapter failed")
             raise Unavailable(f"unexpected {type(error).__name__}") from error
-        self._see(self.link.succeeded(self._clock.now()))
-        self._reread_done = False
+        self._alive()
         return answer
+
+    def _alive(self) -> None:
+        self._reread_done = False
+        self.link = self.link.seen(self._clock.now())
+        if self.link.state in (Connectivity.UNREACHABLE, Connectivity.REJECTED):
+            self.on_sign_of_life()
 
     async def _has_new_credential(self) -> bool:
         if self._reread is None or self._reread_done:
             return False
         self._reread_done = True
-        return await self._reread()
+        try:
+            return await self._reread()
+        except Exception as error:
+            # A Secret or file that cannot be read now is the next rejection's business, never the loop's end.
+            log.warning("the credential cannot be read again", error=str(redact(str(error))))
+            return False
 
     def _see(self, link: Link) -> None:
         before, self.link = self.link, link
@@ -70,7 +95,7 @@ class Connection:
         match link.state:
             case Connectivity.CONNECTED:
                 log.info("connected to the control plane")
-                self.on_recovery()
+                self.on_connected()
             case Connectivity.UNREACHABLE:
                 log.warning("the control plane is unreachable; trying again with backoff", error=link.error)
             case Connectivity.REJECTED:

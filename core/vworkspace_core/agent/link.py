@@ -41,6 +41,10 @@ class Link:
         since = self.since if self.state is Connectivity.CONNECTED else now
         return Link(Connectivity.CONNECTED, since, now)
 
+    def seen(self, now: datetime) -> "Link":
+        """After another call than the poll went through: a round trip, whatever the poll says."""
+        return attrs.evolve(self, last_ok=now)
+
     def failed(self, error: OperatorError, now: datetime) -> "Link":
         """After a round trip that failed."""
         state = Connectivity.REJECTED if isinstance(error, Forbidden) else Connectivity.UNREACHABLE

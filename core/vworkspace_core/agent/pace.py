@@ -15,9 +15,10 @@ import attrs
 
 from vworkspace_core.errors import Forbidden, OperatorError, Unavailable
 
-__all__ = ["Pace"]
+__all__ = ["SOONEST", "Pace"]
 
 SOONEST: Final = 1.0
+"""Seconds that lie between two failures at least."""
 LATEST: Final = 60.0
 SLOW: Final = 300.0
 LONGEST_WISH: Final = 3600.0

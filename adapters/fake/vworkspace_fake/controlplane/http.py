@@ -100,7 +100,7 @@ class _AgentFace:
     async def _answer(
         self, request: Request, call: Call, perform: Callable[[Request, str | None], Awaitable[Any]]
     ) -> Response:
-        fault = self._server.faults.take(call)
+        fault = self._server.incoming(call)
         if fault.latency > 0:
             await asyncio.sleep(fault.latency)
         try:

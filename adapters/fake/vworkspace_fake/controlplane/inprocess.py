@@ -90,7 +90,7 @@ class InProcessControlPlane:
         return _perform(await self._fault(call), effect)
 
     async def _fault(self, call: Call) -> Fault:
-        fault = self._server.faults.take(call)
+        fault = self._server.incoming(call)
         if fault.latency > 0:
             import asyncio
 

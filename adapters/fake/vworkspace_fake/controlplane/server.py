@@ -5,6 +5,7 @@ Faces over it: `InProcessControlPlane` and the HTTP application.
 """
 
 import secrets
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -12,7 +13,7 @@ from typing import Any
 import attrs
 
 from vworkspace_fake.controlplane.bodies import BATCH_LIMIT, check_event, check_result, check_status
-from vworkspace_fake.controlplane.faults import Faults
+from vworkspace_fake.controlplane.faults import Call, Fault, Faults
 from vworkspace_fake.controlplane.jobs import JobBook, JobEntry
 from vworkspace_fake.controlplane.rate import RateLimit, RateLimiter
 from vworkspace_fake.controlplane.refusals import Refusal
@@ -45,11 +46,17 @@ class ControlPlaneServer:
     _listeners: list[Callable[[], None]] = attrs.field(factory=list, init=False, repr=False)
     _numbers: int = attrs.field(default=0, init=False)
     events_repeated: int = attrs.field(default=0, init=False)
+    requests: deque[tuple[datetime, Call]] = attrs.field(init=False, repr=False, factory=lambda: deque(maxlen=10_000))
 
     def __attrs_post_init__(self) -> None:
         self.tokens = TokenBook(self.now, self.mint, self.rotation_grace, self.token_lifetime)
         self.jobs = JobBook(self.redelivery)
         self._limiter = RateLimiter(self.rate_limit)
+
+    def incoming(self, call: Call) -> Fault:
+        """A face took a request: it is remembered, and has the fault that was ordered for it, if any."""
+        self.requests.append((self.now(), call))
+        return self.faults.take(call)
 
     # --- the agent's side ---------------------------------------------------------------------------------
 

@@ -1,0 +1,543 @@
+"""The agent's driver under virtual time: outages, rejections, pace and lanes (PULL-2, PULL-5, PULL-6, PULL-7)."""
+
+import random
+from collections.abc import Awaitable, Callable, Mapping
+from itertools import pairwise
+from typing import Any
+
+import anyio
+import pytest
+import structlog
+from structlog.testing import capture_logs
+
+from tests.property.agent_jobs import CLUSTER_ID, NAME, NAMESPACE, condition, instance
+from tests.runtime.virtual import run
+from vworkspace_app.agent import Agent, AgentSettings
+from vworkspace_core.agent import Connectivity, Scope
+from vworkspace_core.kinds import labels
+from vworkspace_core.kinds.crd import crd_manifests
+from vworkspace_core.known import APPLICATION_INSTANCE, CUSTOM_RESOURCE_DEFINITION
+from vworkspace_core.known import NAMESPACE as NAMESPACE_KIND
+from vworkspace_core.manifest import Manifest, ObjectRef, ref_of
+from vworkspace_core.ports import WatchEventType
+from vworkspace_fake.apiserver.inprocess import InProcessKube
+from vworkspace_fake.apiserver.server import ApiServer
+from vworkspace_fake.clock import VirtualClock
+from vworkspace_fake.controlplane import (
+    Call,
+    ControlPlaneServer,
+    Fault,
+    InProcessControlPlane,
+    JobEntry,
+    RateLimit,
+    When,
+)
+from vworkspace_fake.jobstore import MemoryJobStore
+
+REF = ObjectRef(APPLICATION_INSTANCE, NAMESPACE, NAME)
+READY = condition("Ready", "True", "HelmReleaseReady")
+FAILED = condition("Ready", "False", "HelmReleaseFailed")
+
+
+class Site:
+    """One cluster with an agent, under virtual time."""
+
+    def __init__(self, **server: Any) -> None:
+        self.clock = VirtualClock()
+        numbers = iter(range(1000))
+        self.server = ControlPlaneServer(now=self.clock.now, mint=lambda: f"minted-{next(numbers)}", **server)
+        self.server.tokens.add(CLUSTER_ID, "token")
+        self.control = InProcessControlPlane(self.server, "token")
+        self.kube = InProcessKube(ApiServer(now=self.clock.now), sleep=self.clock.sleep)
+        self.store = MemoryJobStore()
+        self.known: dict[ObjectRef, Manifest] = {}
+        self.agent = self.new_agent()
+
+    def new_agent(self, **fields: Any) -> Agent:
+        options: dict[str, Any] = {
+            "control": self.control,
+            "kube": self.kube,
+            "store": self.store,
+            "clock": self.clock,
+            "scope": Scope(CLUSTER_ID),
+            "random": random.Random(7).random,
+            "settings": AgentSettings(),
+            "objects": lambda: list(self.known.values()),
+        }
+        return Agent(**{**options, **fields})
+
+    async def prepare(self) -> None:
+        for crd in crd_manifests():
+            await self.kube.create(crd, kind=CUSTOM_RESOURCE_DEFINITION, field_manager="setup")
+        namespace = {
+            **NAMESPACE_KIND.manifest(NAMESPACE),
+            "metadata": {"name": NAMESPACE, "labels": {"managed-by": "vworkspace"}},
+        }
+        await self.kube.create(namespace, kind=NAMESPACE_KIND, field_manager="setup")
+
+    async def watch(self) -> None:
+        """The informer."""
+        async for event in self.kube.watch(APPLICATION_INSTANCE, timeout_seconds=10**6):
+            if event.type is WatchEventType.BOOKMARK:
+                continue
+            ref = ref_of(event.object, APPLICATION_INSTANCE)
+            live = None if event.type is WatchEventType.DELETED else event.object
+            if live is None:
+                self.known.pop(ref, None)
+            else:
+                self.known[ref] = live
+            self.agent.on_object_changed(live, ref)
+
+    def enqueue(self, generation: int = 1, name: str = NAME) -> JobEntry:
+        return self.server.enqueue(
+            CLUSTER_ID,
+            kind="apply",
+            payload=instance(name),
+            idempotency_key=f"ApplicationInstance/{NAMESPACE}/{name}@{generation}",
+        )
+
+    async def report(self, *conditions: Mapping[str, Any], name: str = NAME) -> None:
+        """The reconciler writes a status."""
+        live = await self.kube.get(ObjectRef(APPLICATION_INSTANCE, NAMESPACE, name))
+        generation = live["metadata"]["generation"]
+        at = self.clock.now().strftime("%Y-%m-%dT%H:%M:%SZ")
+        manifest = {
+            **APPLICATION_INSTANCE.manifest(name, NAMESPACE),
+            "status": {
+                "observedGeneration": generation,
+                "conditions": [{**c, "observedGeneration": generation, "lastTransitionTime": at} for c in conditions],
+            },
+        }
+        await self.kube.apply_status(manifest, kind=APPLICATION_INSTANCE, field_manager=labels.FIELD_MANAGER)
+
+    def asked(self, call: Call, since: float = 0.0) -> list[float]:
+        """When requests of one kind came, in virtual seconds."""
+        began = self.clock.now().timestamp() - self.clock.monotonic()
+        times = [at.timestamp() - began for at, found in self.server.requests if found is call]
+        return [at for at in times if at >= since]
+
+    def events(self, kind: str) -> list[Any]:
+        return [event for event in self.server.events_of(CLUSTER_ID) if event["kind"] == kind]
+
+
+Body = Callable[[Site], Awaitable[None]]
+
+
+def simulate(body: Body, prepare: Callable[[Site], None] = lambda _: None, **server: Any) -> None:
+    """Run `body` beside the agent and its informer."""
+
+    async def main() -> None:
+        site = Site(**server)
+        prepare(site)
+        await site.prepare()
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(site.agent.run)
+            tasks.start_soon(site.watch)
+            await body(site)
+            tasks.cancel_scope.cancel()
+
+    run(main)
+
+
+def quiet(body: Body, *args: Any, **server: Any) -> list[Any]:
+    """`simulate`, giving the log lines at warning and above, and the changes of connectivity."""
+    structlog.reset_defaults()
+    with capture_logs() as lines:
+        simulate(body, *args, **server)
+    return [line for line in lines if line["log_level"] in ("warning", "error") or "connected" in line["event"]]
+
+
+def test_the_main_job_of_the_project_in_a_moment_PULL_2() -> None:
+    async def body(site: Site) -> None:
+        job = site.enqueue()
+        await anyio.sleep(1)
+        await site.report(condition("Ready", "False", "Installing"), condition("Reconciling", "True", "Installing"))
+        await anyio.sleep(1)
+        assert (job.statuses[-1]["phase"], job.result) == ("Reconciling", None)
+        await site.report(READY)
+        await anyio.sleep(1)
+        assert job.result["outcome"] == "succeeded"
+        assert site.events("ConditionTransition") == []
+
+        await site.report(FAILED)
+        await anyio.sleep(2)
+        (event,) = site.events("ConditionTransition")
+        assert event["condition"]["reason"] == "HelmReleaseFailed"
+        assert event["previous"] == {"status": "True", "reason": "HelmReleaseReady"}
+
+    simulate(body)
+
+
+def test_an_hour_long_outage_costs_few_requests_and_loses_nothing_PULL_5() -> None:
+    async def body(site: Site) -> None:
+        job = site.enqueue()
+        await anyio.sleep(5)
+        site.server.faults.outage(Fault(status=502))
+        began = site.clock.monotonic()
+        await site.report(condition("Ready", "False", "Installing"))
+        await anyio.sleep(1800)
+        await site.report(READY)
+        await anyio.sleep(1800)
+        fetches = site.asked(Call.FETCH, began + 60)
+        results = site.asked(Call.RESULT, began)
+
+        assert 60 <= len(fetches) <= 400, "backoff between a second and a minute, on average half a minute"
+        assert min(b - a for a, b in pairwise(fetches)) >= 1.0
+        assert 30 <= len(results) <= 300
+        assert site.agent.link.state is Connectivity.UNREACHABLE
+        assert job.result is None
+        assert site.store.records, "the result waits in its record"
+
+        site.server.faults.outage(None)
+        await anyio.sleep(61)
+        assert site.agent.link.state is Connectivity.CONNECTED
+        assert job.result["outcome"] == "succeeded"
+        assert not site.store.records
+
+    lines = quiet(body)
+
+    told = [line["event"] for line in lines if "control plane is unreachable" in line["event"]]
+    assert len(told) == 1, "once per change, not once per retry"
+    assert len(lines) <= 8, lines
+
+
+def test_a_first_round_trip_hurries_everything_that_waited() -> None:
+    async def body(site: Site) -> None:
+        job = site.enqueue()
+        await anyio.sleep(2)
+        site.server.faults.outage(Fault(status=502))
+        await site.report(READY)
+        await anyio.sleep(600)
+        site.server.faults.outage(None)
+        since = site.clock.monotonic()
+        while job.result is None:
+            await anyio.sleep(0.5)
+        first = min(at for call in Call for at in site.asked(call, since))
+        assert min(site.asked(Call.RESULT, since)) - first <= 1.0
+
+    simulate(body)
+
+
+@pytest.mark.parametrize("status", [401, 403])
+def test_a_rejected_credential_is_tried_slowly_and_a_new_one_at_once_PULL_7(status: int) -> None:
+    rereads: list[float] = []
+
+    async def body(site: Site) -> None:
+        await anyio.sleep(5)
+        site.server.faults.outage(Fault(status=status))
+        await anyio.sleep(60)
+        since = site.clock.monotonic()
+        await anyio.sleep(3600)
+        assert 5 <= len(site.asked(Call.FETCH, since)) <= 13
+        assert site.agent.link.state is Connectivity.REJECTED
+
+        site.server.faults.outage(None)
+        site.agent.hurry()
+        await anyio.sleep(1.1)
+        assert site.agent.link.state is Connectivity.CONNECTED
+
+    def with_reread(site: Site) -> None:
+        async def reread() -> bool:
+            rereads.append(site.clock.monotonic())
+            return False
+
+        site.agent = site.new_agent(reread=reread)
+
+    lines = quiet(body, with_reread)
+
+    assert [line["event"] for line in lines if "rejects the credential" in line["event"]] != []
+    assert len(rereads) == (1 if status == 401 else 0), "one refresh per rejection"
+
+
+def test_a_token_that_changed_meanwhile_is_taken_without_a_pause() -> None:
+    def with_reread(site: Site) -> None:
+        async def reread() -> bool:
+            site.server.tokens.add(CLUSTER_ID, "fresh")
+            site.control.use_token("fresh")
+            return True
+
+        site.agent = site.new_agent(reread=reread)
+
+    async def body(site: Site) -> None:
+        await anyio.sleep(5)
+        site.server.tokens.revoke("token")
+        job = site.enqueue()
+        await anyio.sleep(1)
+        assert job.acked_at is not None
+        assert site.agent.link.state is Connectivity.CONNECTED
+
+    simulate(body, with_reread)
+
+
+def test_a_credential_that_cannot_be_read_again_does_not_stop_the_loop() -> None:
+    def with_reread(site: Site) -> None:
+        async def reread() -> bool:
+            raise OSError("token=hunter2 is gone")
+
+        site.agent = site.new_agent(reread=reread)
+
+    async def body(site: Site) -> None:
+        await anyio.sleep(5)
+        site.server.faults.outage(Fault(status=401))
+        await anyio.sleep(900)
+        site.server.faults.outage(None)
+        await anyio.sleep(601)
+        assert site.agent.link.state is Connectivity.CONNECTED
+
+    assert "hunter2" not in str(quiet(body, with_reread))
+
+
+def test_results_do_not_wait_behind_statuses_or_events_PULL_5() -> None:
+    async def body(site: Site) -> None:
+        for call in (Call.STATUS, Call.EVENTS):
+            site.server.faults.inject(Fault(call=call, status=500, times=10**6))
+        job = site.enqueue()
+        await anyio.sleep(2)
+        for number in range(50):
+            await site.report(condition("Ready", "False", f"Reason{number}"))
+        await site.report(READY)
+        await anyio.sleep(0.5)
+        assert job.result["outcome"] == "succeeded"
+        assert len(site.asked(Call.STATUS)) <= 4, "statuses collapse to the newest and wait out their failures"
+
+    simulate(body)
+
+
+def test_one_result_that_the_server_chokes_on_does_not_hold_up_the_others() -> None:
+    async def body(site: Site) -> None:
+        jobs = [site.enqueue(name=f"app-{number}") for number in range(5)]
+        await anyio.sleep(2)
+        site.server.faults.inject(Fault(call=Call.RESULT, status=500, times=3))
+        for number in range(5):
+            await site.report(READY, name=f"app-{number}")
+        await anyio.sleep(20)
+        assert [job.result["outcome"] for job in jobs] == ["succeeded"] * 5
+
+    simulate(body)
+
+
+def test_a_lost_answer_of_a_result_ends_in_one_accepted_result_PULL_4() -> None:
+    async def body(site: Site) -> None:
+        site.server.faults.inject(Fault(call=Call.ACK, status=0, when=When.AFTER))
+        site.server.faults.inject(Fault(call=Call.RESULT, status=0, when=When.AFTER))
+        job = site.enqueue()
+        await anyio.sleep(5)
+        await site.report(READY)
+        await anyio.sleep(5)
+        assert job.result["outcome"] == "succeeded"
+        assert (job.acks, job.results_refused) == (2, 1)
+        assert not site.store.records
+
+    simulate(body)
+
+
+def test_a_server_that_never_holds_a_poll_is_not_flooded() -> None:
+    async def body(site: Site) -> None:
+        site.server.faults.outage(Fault(status=None))
+        await anyio.sleep(100)
+        assert len(site.asked(Call.FETCH)) <= 101
+
+    def impatient(site: Site) -> None:
+        site.agent = site.new_agent(settings=AgentSettings(wait_seconds=0))
+
+    simulate(body, impatient)
+
+
+def test_a_job_that_cannot_be_acked_does_not_spin_the_loop() -> None:
+    async def body(site: Site) -> None:
+        site.server.faults.inject(Fault(call=Call.ACK, status=500, times=10**6))
+        site.enqueue()
+        await anyio.sleep(120)
+        assert len(site.asked(Call.FETCH)) <= 130
+        assert len(site.asked(Call.ACK)) <= 70
+
+    from datetime import timedelta
+
+    simulate(body, redelivery=timedelta(0))
+
+
+def test_429_is_waited_out_as_asked() -> None:
+    async def body(site: Site) -> None:
+        await anyio.sleep(1)
+        site.server.faults.inject(Fault(call=Call.FETCH, status=429, retry_after=120))
+        site.enqueue()
+        await anyio.sleep(40)
+        (refused, *later) = site.asked(Call.FETCH, 1.0)
+        assert later == []
+        await anyio.sleep(120)
+        assert site.asked(Call.FETCH, 1.0)[1] - refused == pytest.approx(120, abs=1.5)
+
+    simulate(body)
+
+
+def test_a_rate_limit_slows_the_agent_down_and_stops_nothing() -> None:
+    async def body(site: Site) -> None:
+        jobs = [site.enqueue(name=f"app-{number}") for number in range(20)]
+        for _ in range(120):
+            await anyio.sleep(5)
+            for number in range(20):
+                if ObjectRef(APPLICATION_INSTANCE, NAMESPACE, f"app-{number}") in site.known:
+                    await site.report(READY, name=f"app-{number}")
+        assert [job.result and job.result["outcome"] for job in jobs] == ["succeeded"] * 20
+
+    simulate(body, rate_limit=RateLimit(10, 10.0))
+
+
+def test_events_go_in_batches_of_a_hundred_or_a_second_PULL_6() -> None:
+    async def body(site: Site) -> None:
+        await anyio.sleep(5)
+        before = len(site.asked(Call.EVENTS))
+        for number in range(250):
+            ref = ObjectRef(APPLICATION_INSTANCE, NAMESPACE, f"app-{number}")
+            live = {**instance(f"app-{number}"), "status": {"conditions": [_recent(site, READY)]}}
+            site.agent.on_object_changed(live, ref)
+        await anyio.sleep(1.5)
+        assert len(site.asked(Call.EVENTS)) - before == 3
+        assert len(site.events("ConditionTransition")) == 250
+
+    simulate(body)
+
+
+def _recent(site: Site, found: Mapping[str, Any]) -> dict[str, Any]:
+    return {**found, "lastTransitionTime": site.clock.now().strftime("%Y-%m-%dT%H:%M:%SZ")}
+
+
+def test_an_overflow_is_told_and_a_snapshot_makes_up_for_it_PULL_5() -> None:
+    async def body(site: Site) -> None:
+        site.enqueue()
+        await anyio.sleep(1)
+        await site.report(READY)
+        await anyio.sleep(2)
+        site.server.faults.outage(Fault(status=502))
+        ref = ObjectRef(APPLICATION_INSTANCE, NAMESPACE, "noisy")
+        for number in range(1500):
+            found = _recent(site, condition("Ready", "True", f"Reason{number}"))
+            site.agent.on_object_changed({**instance("noisy"), "status": {"conditions": [found]}}, ref)
+        assert len(site.agent.outbox.events) == 1000
+        assert site.agent.outbox.dropped >= 500
+        site.server.faults.outage(None)
+        site.server.tokens.add(CLUSTER_ID, "token")
+        await anyio.sleep(180)
+        assert site.agent.outbox.dropped == 0
+        told = {event["eventKey"] for event in site.events("ConditionTransition")}
+        assert any(f"/{NAME}/" in key for key in told), "the snapshot tells of every owned object"
+
+    lines = quiet(body)
+
+    assert len([line for line in lines if "event buffer is full" in line["event"]]) == 1
+    assert len([line for line in lines if "event buffer is drained" in line["event"]]) == 1
+
+
+def test_a_bad_event_is_dropped_alone_PULL_6() -> None:
+    async def body(site: Site) -> None:
+        await anyio.sleep(5)
+        for number in range(20):
+            ref = ObjectRef(APPLICATION_INSTANCE, NAMESPACE, f"app-{number}")
+            found = _recent(site, READY)
+            site.agent.on_object_changed({**instance(f"app-{number}"), "status": {"conditions": [found]}}, ref)
+        site.agent._telling.put([{"kind": "Broken", "timestamp": "never"}])
+        await anyio.sleep(30)
+        assert len(site.events("ConditionTransition")) == 20
+
+    lines = quiet(body)
+
+    assert len([line for line in lines if "an event was refused" in line["event"]]) == 1
+
+
+def test_heartbeats_come_every_minute_and_one_stands_for_many_after_an_outage() -> None:
+    async def body(site: Site) -> None:
+        await anyio.sleep(301)
+        assert len(site.events("ClusterHeartbeat")) in (5, 6)
+        site.server.faults.outage(Fault(status=502))
+        await anyio.sleep(3600)
+        beats = [event for event in site.agent.outbox.events if event["kind"] == "ClusterHeartbeat"]
+        assert len(beats) == 1
+
+    simulate(body)
+
+
+class Defect:
+    """Any port that raises what no port may raise, a number of times, then works."""
+
+    def __init__(self, port: Any, method: str, times: int) -> None:
+        self._port, self._method, self._left = port, method, times
+
+    def __getattr__(self, name: str) -> Any:
+        if name == self._method and self._left > 0:
+            self._left -= 1
+            raise ZeroDivisionError("a defect of the adapter")
+        return getattr(self._port, name)
+
+
+@pytest.mark.parametrize(
+    ("port", "method"),
+    [
+        ("control", "fetch"),
+        ("control", "ack"),
+        ("control", "result"),
+        ("control", "status"),
+        ("control", "events"),
+        ("kube", "get"),
+        ("kube", "apply"),
+        ("store", "put"),
+        ("store", "close"),
+        ("store", "tombstone"),
+    ],
+)
+def test_a_defect_of_an_adapter_never_stops_the_loop(port: str, method: str) -> None:
+    def broken(site: Site) -> None:
+        site.agent = site.new_agent(**{port: Defect(getattr(site, port), method, 3)})
+
+    async def body(site: Site) -> None:
+        job = site.enqueue()
+        for _ in range(30):
+            await anyio.sleep(2)
+            if REF in site.known:
+                await site.report(READY)
+        assert job.result["outcome"] == "succeeded"
+
+    quiet(body, broken)
+
+
+def test_a_restarted_process_goes_on_with_its_jobs_PULL_4() -> None:
+    async def main() -> None:
+        site = Site()
+        await site.prepare()
+        job = site.enqueue()
+        async with anyio.create_task_group() as first:
+            first.start_soon(site.agent.run)
+            await anyio.sleep(5)
+            first.cancel_scope.cancel()
+        assert job.acked_at is not None
+        await site.report(READY)
+        site.agent = site.new_agent()
+        async with anyio.create_task_group() as second:
+            second.start_soon(site.agent.run)
+            second.start_soon(site.watch)
+            await anyio.sleep(5)
+            second.cancel_scope.cancel()
+        assert job.result["outcome"] == "succeeded"
+        assert not site.store.records
+
+    run(main)
+
+
+def test_a_run_is_a_function_of_its_seed() -> None:
+    def trace() -> list[Any]:
+        found: list[Any] = []
+
+        async def body(site: Site) -> None:
+            for number in range(5):
+                site.enqueue(name=f"app-{number}")
+            site.server.faults.inject(Fault(status=500, times=7))
+            await anyio.sleep(100)
+            for number in range(5):
+                await site.report(READY, name=f"app-{number}")
+            await anyio.sleep(100)
+            found.extend(site.server.requests)
+            found.extend(job.as_json() for job in site.server.jobs)
+
+        simulate(body)
+        return found
+
+    assert trace() == trace()
