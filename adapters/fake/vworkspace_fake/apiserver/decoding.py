@@ -96,12 +96,15 @@ def _metadata(definition: Definition, metadata: Any) -> tuple[Mapping[str, Any],
     if not isinstance(metadata, dict):
         raise bad_request(_handling(definition, "json: cannot unmarshal metadata into an object"))
     known, strange = prune(OBJECT_META, metadata)
-    tidied = tidy(known)
-    wrong = check_structure(OBJECT_META, tidied, path="metadata")
-    wrong = [cause for cause in wrong if cause.reason == "FieldValueTypeInvalid"]
+    present = {key: value for key, value in known.items() if value is not None}
+    wrong = [
+        cause
+        for cause in check_structure(OBJECT_META, present, path="metadata")
+        if cause.reason == "FieldValueTypeInvalid"
+    ]
     if wrong:
         raise bad_request(_handling(definition, f"json: cannot unmarshal: {wrong[0].field}: {wrong[0].message}"))
-    return tidied, tuple(f"metadata.{path}" for path in strange)
+    return tidy(known), tuple(f"metadata.{path}" for path in strange)
 
 
 def _handling(definition: Definition, why: str) -> str:

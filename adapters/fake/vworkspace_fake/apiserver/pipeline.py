@@ -52,7 +52,7 @@ def create(definition: Definition, body: Any, write: Write) -> Outcome:
     manifest, warnings = read_body(definition, raw, write.field_validation)
     if manifest["metadata"].get("resourceVersion"):
         raise internal("resourceVersion should not be set on objects to be created")
-    manifest = _one_owner_each(placed(definition, manifest, write))[0]
+    manifest, more = _one_owner_each(placed(definition, manifest, write))
     manifest = ssa.track_update(
         definition,
         None,
@@ -62,7 +62,7 @@ def create(definition: Definition, body: Any, write: Write) -> Outcome:
         now=write.now,
         managers=_claimed(definition, raw, {}),
     )
-    return settle_creation(definition, manifest, write, warnings)
+    return settle_creation(definition, manifest, write, (*warnings, *more))
 
 
 def update(definition: Definition, live: Manifest, body: Any, write: Write) -> Outcome:
