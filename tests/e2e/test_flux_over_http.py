@@ -34,7 +34,7 @@ def anyio_backend() -> str:
 
 
 def repository(tag: str) -> dict[str, Any]:
-    spec = {"interval": "5m", "url": "oci://ghcr.io/charts/nextcloud", "ref": {"tag": tag}}
+    spec = {"interval": "5m", "url": "oci://registry.example/charts/nextcloud", "ref": {"tag": tag}}
     return {**OCI_REPOSITORY.manifest("shop", "org"), "spec": spec}
 
 

@@ -34,7 +34,7 @@ __all__ = [
 
 ORG = "org"
 NAME = "shop"
-URL = "oci://ghcr.io/charts/nextcloud"
+URL = "oci://registry.example/charts/nextcloud"
 
 
 def oci_repository(tag: str = "6.6.0", **spec: Any) -> dict[str, Any]:

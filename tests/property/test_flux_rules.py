@@ -306,7 +306,7 @@ def test_what_does_not_render_stores_no_release(kind: OutcomeKind) -> None:
     assert not answer.stores_release
 
 
-def _oci(version: str, url: str = "oci://ghcr.io/charts/nextcloud") -> PullRequest:
+def _oci(version: str, url: str = "oci://registry.example/charts/nextcloud") -> PullRequest:
     return PullRequest(PullStage.OCI, "org", "shop", url, "nextcloud", version)
 
 
@@ -314,9 +314,9 @@ def test_a_digest_follows_from_url_and_tag_and_from_a_new_push_of_the_same_tag()
     script = Script(FluxBehaviour())
     first = script.pull(_oci("6.6.0"))
     assert first == script.pull(_oci("6.6.0"))
-    assert first.digest == sha256_of("oci://ghcr.io/charts/nextcloud:6.6.0")
+    assert first.digest == sha256_of("oci://registry.example/charts/nextcloud:6.6.0")
     assert first.digest != script.pull(_oci("6.7.0")).digest
-    script.behaviour = FluxBehaviour(digest_salts={"oci://ghcr.io/charts/nextcloud:6.6.0": "again"})
+    script.behaviour = FluxBehaviour(digest_salts={"oci://registry.example/charts/nextcloud:6.6.0": "again"})
     assert script.pull(_oci("6.6.0")).digest != first.digest
     assert script.pull(_oci("sha256:" + "a" * 64)).digest == "sha256:" + "a" * 64
 

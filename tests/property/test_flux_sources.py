@@ -245,14 +245,14 @@ def test_what_goes_wrong_with_an_index_is_named(fault: SourceFault, reason: str)
 
 def test_an_oci_url_in_a_classic_repository_stalls() -> None:
     world = FluxWorld()
-    world.apply(helm_repository(url="oci://ghcr.io/charts"), HELM_REPOSITORY)
+    world.apply(helm_repository(url="oci://registry.example/charts"), HELM_REPOSITORY)
     world.settle()
     assert world.conditions(HELM_REPOSITORY)["Stalled"] == "True/URLInvalid"
 
 
 def test_a_repository_of_type_oci_is_static() -> None:
     world = FluxWorld()
-    world.apply(helm_repository(type="oci", url="oci://ghcr.io/charts"), HELM_REPOSITORY)
+    world.apply(helm_repository(type="oci", url="oci://registry.example/charts"), HELM_REPOSITORY)
     world.settle()
     manifest = world.get(HELM_REPOSITORY)
     assert not manifest.get("status"), "the schema's default is emptied, and nothing put in its place"
