@@ -18,7 +18,7 @@ def instance(name: str = NAME, namespace: str = NAMESPACE, **metadata: Any) -> d
             "appRef": {"catalogId": "nextcloud"},
             "chart": {
                 "sourceType": "oci",
-                "url": "oci://ghcr.io/nextcloud/charts",
+                "url": "oci://registry.example/nextcloud/charts",
                 "name": "nextcloud",
                 "version": "6.6.0",
             },

@@ -207,7 +207,7 @@ def test_json_keeps_its_shape_and_what_is_no_secret() -> None:
         "Helm install failed for release org/nextcloud with chart nextcloud@6.6.0: timed out waiting for the condition",
         "could not find values Secret 'org-myteam/nextcloud-values'",
         'secrets "registry" not found',
-        "oci://ghcr.io/org/chart@sha256:0123456789abcdef",
+        "oci://registry.example/org/chart@sha256:0123456789abcdef",
         "https://charts.example.test/index.yaml: 404",
         f"dbPassword: {PLACEHOLDER}",
         "basic auth failed",

@@ -157,6 +157,20 @@ def test_a_failed_upgrade_tells_the_failure_and_not_the_rollback() -> None:
     assert "timed out waiting for the condition" in told
 
 
+def test_going_back_to_the_version_that_flux_rolled_back_to_becomes_ready() -> None:
+    """Found by the simulated Flux: a rollback's history entry has no ociDigest, and no new release is made for it."""
+    world = settled()
+    world.flux.behaviour = failing(Action.UPGRADE, "6.7.0")
+    world.submit(instance_manifest(chart=chart("6.7.0")))
+    world.settle(INSTANCE)
+
+    world.submit(instance_manifest(chart=chart("6.6.0")))
+    world.settle(INSTANCE)
+
+    assert world.condition(INSTANCE, "Ready") == ("True", "HelmReleaseReady")
+    assert world.condition(INSTANCE, "Stalled") is None
+
+
 def test_a_moved_tag_is_not_confirmed_by_the_digest_of_before() -> None:
     world = settled()
     url = f"{chart()['url']}/nextcloud"

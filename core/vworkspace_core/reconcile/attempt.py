@@ -137,7 +137,22 @@ def deployed_as_wanted(report: Report) -> bool:
     attempted = report.status.get("lastAttemptedConfigDigest")
     if attempted and dig(newest, "configDigest") not in (None, attempted):
         return False
-    return not report.request.oci or dig(newest, "ociDigest") == _artifact_digest(report.source)
+    return not report.request.oci or _is_of_artifact(newest, _artifact_digest(report.source))
+
+
+def _is_of_artifact(release: Any, digest: str | None) -> bool:
+    """Whether a history entry was made from the artifact with that digest.
+
+    A rollback's entry has no `ociDigest`; the chart version, whose build metadata Flux replaces by the digest's
+    first 12 hex digits, tells all the same.
+    """
+    if digest is None:
+        return False
+    told = dig(release, "ociDigest")
+    if told is not None:
+        return bool(told == digest)
+    build = str(dig(release, "chartVersion")).partition("+")[2]
+    return bool(build) and digest.partition(":")[2].startswith(build)
 
 
 def source_failure(source: Manifest | None) -> Mapping[str, Any]:
