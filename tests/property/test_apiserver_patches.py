@@ -116,7 +116,8 @@ def test_an_operation_that_cannot_be_done_is_422_without_causes_W_37(operation: 
 
 
 def test_what_is_no_list_of_operations_is_400() -> None:
-    for patch in ({}, "x", [1]):
+    patches: list[Any] = [{}, "x", [1]]
+    for patch in patches:
         with pytest.raises(ApiFailure) as caught:
             json_patch({}, patch)
         assert caught.value.status == 400
@@ -138,7 +139,10 @@ def test_add_then_test_then_remove(document: dict[str, Any], key: str, value: An
 
 
 POD = next(one for one in BUILTIN_DEFINITIONS if one.kind.kind == "Pod").schema.properties["spec"]
-BASE = {"containers": [{"name": "a", "image": "1"}, {"name": "b", "image": "1"}], "nodeSelector": {"x": "y"}}
+BASE: dict[str, Any] = {
+    "containers": [{"name": "a", "image": "1"}, {"name": "b", "image": "1"}],
+    "nodeSelector": {"x": "y"},
+}
 
 
 @pytest.mark.parametrize(

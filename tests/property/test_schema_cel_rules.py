@@ -74,8 +74,33 @@ def test_items_of_map_lists_have_an_old_form_and_those_of_others_none() -> None:
     keyed = {"type": "array", "items": item, "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["k"]}
     old, new = [{"k": "a", "v": "1"}], [{"k": "b", "v": "1"}, {"k": "a", "v": "2"}]
     assert [field for _, field, _ in causes(whole(l=keyed), {"l": new}, {"l": old})] == ["l[1]"]
-    atomic = {"type": "array", "items": item}
-    assert causes(whole(l=atomic), {"l": new}, {"l": old}) == []
+
+
+def test_a_transition_rule_where_there_is_no_old_form_is_refused() -> None:
+    atomic = {"type": "array", "items": ruled({"type": "object", "properties": {"k": STRING}}, "self == oldSelf")}
+    with pytest.raises(SchemaError, match="oldSelf cannot be used on the uncorrelatable portion"):
+        whole(l=atomic)
+    nested = {"type": "array", "items": {"type": "object", "properties": {"k": ruled(STRING, "self == oldSelf")}}}
+    with pytest.raises(SchemaError, match="uncorrelatable"):
+        whole(l=nested)
+    free = ruled(STRING, {"rule": "!oldSelf.hasValue() || true", "optionalOldSelf": True})
+    assert causes(whole(l={"type": "array", "items": free}), {"l": ["x"]}) == []
+
+
+@pytest.mark.parametrize(
+    ("rule", "problem"),
+    [
+        ({"rule": "true", "fieldPath": ".nope"}, "does not refer to a valid field"),
+        ({"rule": "true", "fieldPath": "mode"}, "must begin with a dot"),
+        ({"rule": "true", "message": "two\nlines"}, "message must not contain line breaks"),
+        ({"rule": "true &&\ntrue"}, "message must be specified if rule contains line breaks"),
+        ({"rule": "true", "messageExpression": "1"}, "messageExpression must evaluate to a string"),
+        ({"rule": "true", "messageExpression": "self."}, "expected a name"),
+    ],
+)
+def test_what_goes_with_a_rule_is_checked_too(rule: dict[str, Any], problem: str) -> None:
+    with pytest.raises(SchemaError, match=problem):
+        whole(o=ruled(MODE, rule))
 
 
 def test_a_violated_rule_on_an_unchanged_value_is_let_through() -> None:

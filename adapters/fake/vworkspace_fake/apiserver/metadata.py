@@ -9,7 +9,16 @@ from vworkspace_fake.apiserver.behaviour import NameRule
 from vworkspace_fake.apiserver.schema.causes import forbidden_value, invalid_value, required, too_long
 from vworkspace_fake.apiserver.schema.equality import equal
 
-__all__ = ["check_metadata", "check_metadata_update", "finalizer_warnings", "tidy", "unique_owners"]
+__all__ = [
+    "check_common",
+    "check_metadata",
+    "check_metadata_update",
+    "finalizer_warnings",
+    "name_problems",
+    "qualified_problems",
+    "tidy",
+    "unique_owners",
+]
 
 ANNOTATIONS_LIMIT: Final = 256 * 1024
 _STANDARD_FINALIZERS: Final = frozenset(("orphan", "foregroundDeletion", "kubernetes"))

@@ -5,12 +5,13 @@ from typing import Any, Final
 
 from vworkspace_core.errors import Cause
 from vworkspace_core.known import CUSTOM_RESOURCE_DEFINITION
-from vworkspace_fake.apiserver.behaviour import Behaviour, Generation
+from vworkspace_fake.apiserver.behaviour import Behaviour, Generation, NameRule
 from vworkspace_fake.apiserver.builtin.build import built_in
 from vworkspace_fake.apiserver.builtin.openapi import ANY, BOOL, INT32, INT64, STRING, STRINGS, choice, items, obj
 from vworkspace_fake.apiserver.builtin.pod_defaults import filled
 from vworkspace_fake.apiserver.builtin.shapes import CONDITIONS
 from vworkspace_fake.apiserver.definition import definitions_of_crd
+from vworkspace_fake.apiserver.metadata import name_problems
 from vworkspace_fake.apiserver.schema.causes import invalid_value, required
 from vworkspace_fake.apiserver.schema.node import SchemaError
 
@@ -72,26 +73,56 @@ def _read(manifest: Manifest) -> Manifest:
     return {**manifest, "spec": spec}
 
 
+_COLUMN_TYPES: Final = ("boolean", "date", "integer", "number", "string")
+
+
 def _check(manifest: Manifest) -> list[Cause]:
     spec = manifest.get("spec") or {}
     names, versions = spec.get("names") or {}, spec.get("versions") or []
-    found: list[Cause] = []
-    wanted = f"{names.get('plural')}.{spec.get('group')}"
-    if manifest["metadata"].get("name") != wanted:
-        text = 'must be spec.names.plural+"."+spec.group'
-        found.append(invalid_value("metadata.name", manifest["metadata"].get("name"), text))
+    found = _check_names(spec.get("group") or "", names, manifest["metadata"].get("name"))
+    listed = [version.get("name") for version in versions]
     if sum(bool(version.get("storage")) for version in versions) != 1:
         text = "must have exactly one version marked as storage version"
-        found.append(invalid_value("spec.versions", [version.get("name") for version in versions], text))
-    if len({version.get("name") for version in versions}) != len(versions):
-        text = "must contain unique version names"
-        found.append(invalid_value("spec.versions", [version.get("name") for version in versions], text))
-    missing = [
-        required(f"spec.versions[{index}].schema.openAPIV3Schema", "schemas are required")
-        for index, version in enumerate(versions)
-        if not (version.get("schema") or {}).get("openAPIV3Schema")
-    ]
-    return found + missing if missing else found + _compiled(manifest)
+        found.append(invalid_value("spec.versions", listed, text))
+    if len(set(listed)) != len(listed):
+        found.append(invalid_value("spec.versions", listed, "must contain unique version names"))
+    for index, version in enumerate(versions):
+        found += _check_version(version, f"spec.versions[{index}]")
+    return found or _compiled(manifest)
+
+
+def _check_names(group: str, names: Mapping[str, Any], name: Any) -> list[Cause]:
+    """The definition is named after its plural and group, and all its names can stand in a URL."""
+    found = [invalid_value("spec.group", group, text) for text in name_problems(group, NameRule.SUBDOMAIN)]
+    if "." not in group:
+        found.append(invalid_value("spec.group", group, "should be a domain with at least one dot"))
+    if name != f"{names.get('plural')}.{group}":
+        found.append(invalid_value("metadata.name", name, 'must be spec.names.plural+"."+spec.group'))
+    for key in ("plural", "singular", "kind", "listKind"):
+        text = str(names.get(key) or "")
+        plain = text.lower() if key in ("kind", "listKind") else text
+        problems = name_problems(plain, NameRule.SERVICE)
+        found += [invalid_value(f"spec.names.{key}", text, problem) for problem in problems]
+    for index, short in enumerate(names.get("shortNames") or ()):
+        problems = name_problems(short, NameRule.SERVICE)
+        found += [invalid_value(f"spec.names.shortNames[{index}]", short, problem) for problem in problems]
+    return found
+
+
+def _check_version(version: Mapping[str, Any], path: str) -> list[Cause]:
+    name = version.get("name") or ""
+    found = [invalid_value(f"{path}.name", name, text) for text in name_problems(name, NameRule.SERVICE)]
+    if not (version.get("schema") or {}).get("openAPIV3Schema"):
+        found.append(required(f"{path}.schema.openAPIV3Schema", "schemas are required"))
+    for index, column in enumerate(version.get("additionalPrinterColumns") or ()):
+        where = f"{path}.additionalPrinterColumns[{index}]"
+        if column.get("type") not in _COLUMN_TYPES:
+            text = f"must be one of {','.join(_COLUMN_TYPES)}"
+            found.append(invalid_value(f"{where}.type", column.get("type"), text))
+        if not str(column.get("jsonPath") or "").startswith("."):
+            text = "must be a simple json path starting with ."
+            found.append(invalid_value(f"{where}.jsonPath", column.get("jsonPath"), text))
+    return found
 
 
 def _compiled(manifest: Manifest) -> list[Cause]:

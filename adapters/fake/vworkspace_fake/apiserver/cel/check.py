@@ -87,7 +87,6 @@ _OF_TEXT: Final = frozenset(
         "findAll",
     ]
 )
-_NULLABLE: Final = frozenset(("object", "map", "list", "null", "timestamp", "duration"))
 _ORDERED: Final = frozenset(("int", "uint", "double", "string", "bytes", "bool", "timestamp", "duration", "dyn"))
 _NUMBERS: Final = frozenset(("int", "uint", "double"))
 
@@ -233,8 +232,7 @@ def _operate(operator: str, left: CelType, right: CelType) -> CelType:
         _want(BOOL, right, operator)
         return BOOL
     if operator in ("==", "!="):
-        nulls = "null" in (left.name, right.name) and {left.name, right.name} <= _NULLABLE
-        if not (left.fits(right) or nulls):
+        if not (left.fits(right) or "null" in (left.name, right.name)):
             raise mismatch
         return BOOL
     if operator == "in":

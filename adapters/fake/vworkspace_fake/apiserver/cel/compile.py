@@ -18,19 +18,37 @@ _REASONS: Final = frozenset(("FieldValueInvalid", "FieldValueForbidden", "FieldV
 
 
 def compile_rules(
-    declared: Iterable[Mapping[str, Any]], node: Schema, *, root: bool
+    declared: Iterable[Mapping[str, Any]], node: Schema, *, root: bool, correlatable: bool = True
 ) -> tuple[tuple[CelRule, ...], list[tuple[int, str]]]:
-    """The rules of one node, and the problems of those that cannot be compiled, by their index."""
+    """The rules of one node, and the problems of those that cannot be compiled, by their index.
+
+    `correlatable` tells whether a value of the node can be told from its old form: items of lists that are no
+    map lists cannot, and there a transition rule would never run.
+    """
     rules: list[CelRule] = []
     problems: list[tuple[int, str]] = []
     typed = needs_conversion(node)
     declared_type = type_of_schema(node, root=root)
     for index, raw in enumerate(declared):
         try:
-            rules.append(compile_rule(raw, declared_type, typed=typed))
+            rule = compile_rule(raw, declared_type, typed=typed)
+            _check_place(rule, node, correlatable=correlatable)
+            rules.append(rule)
         except CelSyntaxError as error:
             problems.append((index, f"{raw.get('rule')!r}: {error}"))
     return tuple(rules), problems
+
+
+def _check_place(rule: CelRule, node: Schema, *, correlatable: bool) -> None:
+    if rule.transition and not rule.optional_old and not correlatable:
+        raise CelSyntaxError("oldSelf cannot be used on the uncorrelatable portion of the schema")
+    for step in rule.field_path.split(".")[1:]:
+        child = node.properties.get(step)
+        if child is None:
+            raise CelSyntaxError(f"fieldPath {rule.field_path!r} does not refer to a valid field")
+        node = child
+    if rule.field_path and not rule.field_path.startswith("."):
+        raise CelSyntaxError(f"fieldPath {rule.field_path!r} must begin with a dot")
 
 
 def compile_rule(raw: Mapping[str, Any], self_type: CelType, *, typed: bool) -> CelRule:
@@ -43,6 +61,10 @@ def compile_rule(raw: Mapping[str, Any], self_type: CelType, *, typed: bool) -> 
     result = check(tree, self_type, optional_old=optional)
     if not result.fits(BOOL):
         raise CelSyntaxError(f"must evaluate to a bool, not to {result}")
+    if "\n" in (raw.get("message") or ""):
+        raise CelSyntaxError("message must not contain line breaks")
+    if "\n" in text.strip() and not (raw.get("message") or "").strip():
+        raise CelSyntaxError("message must be specified if rule contains line breaks")
     reason = raw.get("reason") or "FieldValueInvalid"
     if reason not in _REASONS:
         raise CelSyntaxError(f"reason {reason!r} is none of {', '.join(sorted(_REASONS))}")

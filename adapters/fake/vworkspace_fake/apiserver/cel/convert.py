@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from vworkspace_fake.apiserver.cel.functions import to_duration, to_timestamp
+from vworkspace_fake.apiserver.cel.conversions import to_duration, to_timestamp
 from vworkspace_fake.apiserver.cel.values import CelError, KeyedList, SetList
 from vworkspace_fake.apiserver.schema.node import JsonType, ListType, Schema
 

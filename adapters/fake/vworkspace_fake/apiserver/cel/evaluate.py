@@ -5,11 +5,12 @@ CEL demands: an error matters only where the other operands do not decide.
 """
 
 from collections.abc import Callable, Mapping
-from datetime import datetime, timedelta
-from typing import Any, Final, TypeAlias, assert_never
+from typing import Any, Final, assert_never
 
 from vworkspace_fake.apiserver.cel.functions import FUNCTIONS, METHODS, NAMESPACES
+from vworkspace_fake.apiserver.cel.macros import count, elements, mapped, opt_map, quantified
 from vworkspace_fake.apiserver.cel.names import unescape
+from vworkspace_fake.apiserver.cel.operators import Program, Variables, arithmetic, boolean, contained, decided
 from vworkspace_fake.apiserver.cel.syntax import (
     Binary,
     Call,
@@ -37,9 +38,6 @@ from vworkspace_fake.apiserver.cel.values import (
 )
 
 __all__ = ["TYPE_NAMES", "Program", "Variables", "build"]
-
-Variables: TypeAlias = Mapping[str, Any]
-Program: TypeAlias = Callable[[Variables], Any]
 
 TYPE_NAMES: Final = {
     name: name for name in ("bool", "bytes", "double", "int", "list", "map", "null_type", "string", "type", "uint")
@@ -203,7 +201,7 @@ def _guarded(function: Callable[..., Any], arguments: list[Any]) -> Any:
 
 def _unary(operator: str, operand: Program) -> Program:
     if operator == "!":
-        return lambda variables: not _boolean(operand(variables))
+        return lambda variables: not boolean(operand(variables))
 
     def negate(variables: Variables) -> Any:
         value = operand(variables)
@@ -214,18 +212,12 @@ def _unary(operator: str, operand: Program) -> Program:
     return negate
 
 
-def _boolean(value: Any) -> bool:
-    if isinstance(value, bool):
-        return value
-    raise no_overload()
-
-
 def _binary(operator: str, left: Program, right: Program) -> Program:
     match operator:
         case "&&":
-            return _decided(left, right, False)
+            return decided(left, right, False)
         case "||":
-            return _decided(left, right, True)
+            return decided(left, right, True)
         case "==":
             return lambda variables: cel_equal(left(variables), right(variables))
         case "!=":
@@ -239,80 +231,13 @@ def _binary(operator: str, left: Program, right: Program) -> Program:
         case ">=":
             return lambda variables: compare_values(left(variables), right(variables)) >= 0
         case "in":
-            return lambda variables: _contained(left(variables), right(variables))
+            return lambda variables: contained(left(variables), right(variables))
         case _:
-            return lambda variables: _arithmetic(operator, left(variables), right(variables))
-
-
-def _decided(left: Program, right: Program, deciding: bool) -> Program:
-    """`&&` (False decides) and `||` (True decides): the deciding operand wins over an error in the other."""
-
-    def run(variables: Variables) -> bool:
-        try:
-            first = _boolean(left(variables))
-        except CelError:
-            if _boolean(right(variables)) is deciding:
-                return deciding
-            raise
-        return deciding if first is deciding else _boolean(right(variables))
-
-    return run
-
-
-def _contained(value: Any, where: Any) -> bool:
-    if isinstance(where, list):
-        return any(cel_equal(value, item) for item in where)
-    if isinstance(where, Mapping):
-        return any(cel_equal(value, key) for key in where)
-    raise no_overload()
-
-
-def _arithmetic(operator: str, left: Any, right: Any) -> Any:
-    if operator == "+" and type(left) is type(right) and isinstance(left, (str, bytes, list)):
-        return left + right
-    if operator in "+-" and isinstance(left, (datetime, timedelta)):
-        return _times(operator, left, right)
-    if not (is_number(left) and is_number(right)) or isinstance(left, float) != isinstance(right, float):
-        raise no_overload()
-    match operator:
-        case "+":
-            return left + right
-        case "-":
-            return left - right
-        case "*":
-            return left * right
-        case "/":
-            return _divide(left, right)
-        case _:
-            return _remainder(left, right)
-
-
-def _times(operator: str, left: Any, right: Any) -> Any:
-    try:
-        return left + right if operator == "+" else left - right
-    except TypeError as error:
-        raise no_overload() from error
-
-
-def _divide(left: Any, right: Any) -> Any:
-    if isinstance(left, float):
-        return left / right if right else float("inf") if left > 0 else float("-inf")
-    if right == 0:
-        raise CelError("division by zero")
-    quotient = abs(left) // abs(right)
-    return quotient if (left < 0) == (right < 0) else -quotient
-
-
-def _remainder(left: Any, right: Any) -> Any:
-    if isinstance(left, float):
-        raise no_overload()
-    if right == 0:
-        raise CelError("modulus by zero")
-    return left - right * _divide(left, right)
+            return lambda variables: arithmetic(operator, left(variables), right(variables))
 
 
 def _conditional(condition: Program, positive: Program, negative: Program) -> Program:
-    return lambda variables: positive(variables) if _boolean(condition(variables)) else negative(variables)
+    return lambda variables: positive(variables) if boolean(condition(variables)) else negative(variables)
 
 
 def _macro(node: Macro) -> Program:
@@ -320,58 +245,17 @@ def _macro(node: Macro) -> Program:
     transform = build(node.transform) if node.transform is not None else None
     match node.name:
         case "all":
-            return lambda variables: _quantified(_elements(target(variables)), variables, name, body, False)
+            return lambda variables: quantified(elements(target(variables)), variables, name, body, False)
         case "exists":
-            return lambda variables: _quantified(_elements(target(variables)), variables, name, body, True)
+            return lambda variables: quantified(elements(target(variables)), variables, name, body, True)
         case "exists_one" | "existsOne":
-            return lambda variables: _count(_elements(target(variables)), variables, name, body) == 1
+            return lambda variables: count(elements(target(variables)), variables, name, body) == 1
         case "filter":
             return lambda variables: [
-                item for item in _elements(target(variables)) if _boolean(body({**variables, name: item}))
+                item for item in elements(target(variables)) if boolean(body({**variables, name: item}))
             ]
         case "map":
-            return lambda variables: _mapped(_elements(target(variables)), variables, name, body, transform)
+            return lambda variables: mapped(elements(target(variables)), variables, name, body, transform)
         case _:
             flat = node.name == "optFlatMap"
-            return lambda variables: _opt_map(target(variables), variables, name, body, flat)
-
-
-def _elements(value: Any) -> list[Any]:
-    if isinstance(value, list):
-        return value
-    if isinstance(value, Mapping):
-        return list(value)
-    raise no_overload()
-
-
-def _quantified(items: list[Any], variables: Variables, name: str, body: Program, deciding: bool) -> bool:
-    failure: CelError | None = None
-    for item in items:
-        try:
-            if _boolean(body({**variables, name: item})) is deciding:
-                return deciding
-        except CelError as error:
-            failure = failure or error
-    if failure is not None:
-        raise failure
-    return not deciding
-
-
-def _count(items: list[Any], variables: Variables, name: str, body: Program) -> int:
-    return sum(_boolean(body({**variables, name: item})) for item in items)
-
-
-def _mapped(items: list[Any], variables: Variables, name: str, body: Program, transform: Program | None) -> list[Any]:
-    if transform is None:
-        return [body({**variables, name: item}) for item in items]
-    scopes = [{**variables, name: item} for item in items]
-    return [transform(scope) for scope in scopes if _boolean(body(scope))]
-
-
-def _opt_map(value: Any, variables: Variables, name: str, body: Program, flat: bool) -> Any:
-    if not isinstance(value, OptionalValue):
-        raise no_overload()
-    if not value.present:
-        return ABSENT
-    result = body({**variables, name: value.value})
-    return result if flat else OptionalValue(result, True)
+            return lambda variables: opt_map(target(variables), variables, name, body, flat)

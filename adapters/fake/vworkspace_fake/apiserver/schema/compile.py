@@ -54,11 +54,22 @@ def compile_schema(openapi: Mapping[str, Any]) -> Schema:
     return root
 
 
-def compile_node(openapi: Mapping[str, Any], path: str, *, free: bool = False) -> tuple[Schema, list[SchemaProblem]]:
-    """Compile one node and all below it. `free` is inherited from a node that preserves unknown fields."""
+def compile_node(openapi: Mapping[str, Any], path: str) -> tuple[Schema, list[SchemaProblem]]:
+    """Compile one node and all below it; `path` is where it stands."""
     compiler = _Compiler([])
-    node = compiler.node(openapi, path, free)
+    node = compiler.node(openapi, path, _TOP)
     return node, compiler.problems
+
+
+@attrs.frozen
+class _Above:
+    """What a node inherits: `free` from one that preserves unknown fields, and whether its old form is known."""
+
+    free: bool = False
+    correlatable: bool = True
+
+
+_TOP: Final = _Above()
 
 
 @attrs.define
@@ -67,27 +78,27 @@ class _Compiler:
 
     problems: list[SchemaProblem]
 
-    def node(self, raw: Any, path: str, free: bool) -> Schema:
+    def node(self, raw: Any, path: str, above: _Above) -> Schema:
         if not isinstance(raw, Mapping):
             self._problem(path, f"a schema is an object, not {type(raw).__name__}")
             return Schema()
         self._refuse_unstructural(raw, path)
         kind = self._type(raw, path)
         preserve = raw.get("x-kubernetes-preserve-unknown-fields") is True
-        free = free or preserve
+        above = attrs.evolve(above, free=above.free or preserve)
         properties = {
-            key: self.node(child, f"{path}.properties[{key}]", free)
+            key: self.node(child, f"{path}.properties[{key}]", above)
             for key, child in self._mapping(raw, "properties", path).items()
         }
-        additional, any_additional = self._additional(raw, path, free)
-        items = self.node(raw["items"], f"{path}.items", free) if "items" in raw else None
+        additional, any_additional = self._additional(raw, path, above)
+        items = self.node(raw["items"], f"{path}.items", _item(raw, above)) if "items" in raw else None
         children = [*properties.values(), *(child for child in (additional, items) if child is not None)]
         node = Schema(
             type=kind,
             properties=properties,
             additional=additional,
             items=items,
-            free=any_additional or (additional is None and (free or not properties)),
+            free=any_additional or (additional is None and (above.free or not properties)),
             required=tuple(raw.get("required") or ()),
             nullable=bool(raw.get("nullable")),
             int_or_string=bool(raw.get("x-kubernetes-int-or-string")),
@@ -105,7 +116,7 @@ class _Compiler:
             has_embedded=any(child.embedded or child.has_embedded for child in children),
         )
         self._judge(node, path)
-        return self._with_rules(node, raw, path, any(child.has_rules for child in children))
+        return self._with_rules(node, raw, path, above, any(child.has_rules for child in children))
 
     def restriction(self, raw: Any, path: str) -> Schema:
         """A node below a junctor: it restricts, and may say nothing about structure."""
@@ -127,11 +138,11 @@ class _Compiler:
             checks=self._checks(raw, path),
         )
 
-    def _with_rules(self, node: Schema, raw: Mapping[str, Any], path: str, below: bool) -> Schema:
+    def _with_rules(self, node: Schema, raw: Mapping[str, Any], path: str, above: _Above, below: bool) -> Schema:
         declared = raw.get("x-kubernetes-validations")
         if not declared:
             return attrs.evolve(node, has_rules=True) if below else node
-        rules, problems = compile_rules(declared, node, root=not path)
+        rules, problems = compile_rules(declared, node, root=not path, correlatable=above.correlatable)
         for index, problem in problems:
             self._problem(f"{path}.x-kubernetes-validations[{index}]", problem)
         return attrs.evolve(node, rules=rules, has_rules=True)
@@ -178,7 +189,7 @@ class _Compiler:
             self._problem(f"{path}.items", "must be specified")
         return kind
 
-    def _additional(self, raw: Mapping[str, Any], path: str, free: bool) -> tuple[Schema | None, bool]:
+    def _additional(self, raw: Mapping[str, Any], path: str, above: _Above) -> tuple[Schema | None, bool]:
         declared = raw.get("additionalProperties")
         if declared is None:
             return None, False
@@ -188,7 +199,7 @@ class _Compiler:
             self._problem(f"{path}.additionalProperties", "cannot be set to false")
         if isinstance(declared, bool):
             return None, declared
-        return self.node(declared, f"{path}.additionalProperties", free), False
+        return self.node(declared, f"{path}.additionalProperties", above), False
 
     def _list_type(self, raw: Mapping[str, Any], path: str) -> ListType:
         text = raw.get("x-kubernetes-list-type", "atomic")
@@ -244,6 +255,12 @@ class _Compiler:
 
     def _problem(self, path: str, message: str) -> None:
         self.problems.append(SchemaProblem(path.removeprefix("."), message))
+
+
+def _item(raw: Mapping[str, Any], above: _Above) -> _Above:
+    """What items inherit: only those of map lists can be told from their old form."""
+    keyed = raw.get("x-kubernetes-list-type") == "map"
+    return above if keyed else attrs.evolve(above, correlatable=False)
 
 
 def _set_item(item: Schema) -> bool:
