@@ -1,6 +1,11 @@
-"""YAML files in, YAML or JSON out. Every problem names the file and the line."""
+"""YAML files in, YAML or JSON out. Every problem names the file and the line.
+
+Scalars mean what they mean to kubectl: PyYAML alone would take an unquoted time for a date and `12:30` for a
+number in base sixty, and would print `y` so that kubectl reads it as true.
+"""
 
 import json
+import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
@@ -13,8 +18,13 @@ from vworkspace_app.problems import CommandError
 
 __all__ = ["Format", "dump", "read_documents"]
 
-
 _STDIN = ("-", "/dev/stdin")
+_BOOL, _INT, _FLOAT = (f"tag:yaml.org,2002:{name}" for name in ("bool", "int", "float"))
+_FLOAT_PATTERN = re.compile(
+    r"^(?:[-+]?(?:[0-9][0-9_]*\.[0-9_]*|\.[0-9][0-9_]*)(?:[eE][-+]?[0-9]+)?|[-+]?[0-9]+[eE][-+]?[0-9]+"
+    r"|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN))$"
+)
+_INT_PATTERN = re.compile(r"^[-+]?(?:0b[01_]+|0[0-7_]+|0x[0-9a-fA-F_]+|0|[1-9][0-9_]*)$")
 
 
 class Format(StrEnum):
@@ -24,52 +34,93 @@ class Format(StrEnum):
     JSON = "json"
 
 
+class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
+    """Safe, many times faster where libyaml is there, and strict about keys that come twice."""
+
+    yaml_implicit_resolvers = {  # noqa: RUF012 - the name and the type are PyYAML's
+        first: [(tag, pattern) for tag, pattern in found if tag.rpartition(":")[2] in ("bool", "null", "merge")]
+        for first, found in yaml.SafeLoader.yaml_implicit_resolvers.items()
+    }
+
+    def construct_mapping(self, node: Any, deep: bool = False) -> Any:
+        seen: set[str] = set()
+        for key, _ in node.value:
+            if isinstance(key, yaml.ScalarNode) and key.value in seen and key.value != "<<":
+                raise yaml.constructor.ConstructorError(
+                    None, None, f"the key {key.value!r} is there twice", key.start_mark
+                )
+            seen.add(key.value if isinstance(key, yaml.ScalarNode) else "")
+        return super().construct_mapping(node, deep)
+
+
+_Loader.add_implicit_resolver(_INT, _INT_PATTERN, list("-+0123456789"))
+_Loader.add_implicit_resolver(_FLOAT, _FLOAT_PATTERN, list("-+0123456789."))
+
+
 def read_documents(paths: Sequence[str]) -> list[Mapping[str, Any]]:
     """Every object in the files (`-` or `/dev/stdin` is standard input), `List`s taken apart.
 
     Raises CommandError naming file, line and what is wrong: unreadable file, broken YAML, no object.
     """
-    return [item for path in paths for document in _documents(path) for item in _items(document)]
+    return [found for path in paths for found in _objects(path)]
 
 
-def _documents(path: str) -> Iterator[Mapping[str, Any]]:
-    text = _read(path)
-    shown = "standard input" if path in _STDIN else path
+def _objects(path: str) -> Iterator[Mapping[str, Any]]:
+    text, shown = _read(path), "standard input" if path in _STDIN else path
     try:
-        nodes = list(yaml.compose_all(text, Loader=yaml.SafeLoader))
-        values = list(yaml.safe_load_all(text))
+        for node, value in _parse(text):
+            if value is not None:
+                yield from _items(value, node, shown)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line = mark.line + 1 if mark is not None else 1
         what = " ".join(part for part in (error.context, error.problem) if part)
         raise CommandError(f"{shown}:{line}: not valid YAML: {what}") from error
-    except yaml.YAMLError as error:
-        raise CommandError(f"{shown}: not valid YAML: {' '.join(str(error).split())}") from error
-    for node, value in zip(nodes, values, strict=True):
-        if value is None:
-            continue
-        if not isinstance(value, Mapping) or "kind" not in value or "apiVersion" not in value:
-            line = node.start_mark.line + 1 if node is not None else 1
-            raise CommandError(f"{shown}:{line}: not a Kubernetes object: apiVersion and kind are missing")
-        yield value
+    except yaml.reader.ReaderError as error:
+        line = text.encode()[: error.position].count(b"\n") + 1
+        raise CommandError(f"{shown}:{line}: not valid YAML: {error.reason}") from error
+    except RecursionError as error:
+        raise CommandError(f"{shown}: not valid YAML: it is nested too deeply") from error
+
+
+def _parse(text: str) -> Iterator[tuple[yaml.Node, Any]]:
+    """Each document with its node, which knows its lines."""
+    loader = _Loader(text)
+    try:
+        while loader.check_node():
+            node = loader.get_node()
+            yield node, loader.construct_document(node)
+    finally:
+        loader.dispose()
 
 
 def _read(path: str) -> str:
     try:
-        return sys.stdin.read() if path in _STDIN else Path(path).read_text(encoding="utf-8")
+        data = sys.stdin.buffer.read() if path in _STDIN else Path(path).read_bytes()
+        return data.decode("utf-8-sig")
     except OSError as error:
         raise CommandError(f"{path}: cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise CommandError(f"{path}: is not UTF-8 text: {error.reason} at byte {error.start}") from error
 
 
-def _items(document: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """`kubectl get -o yaml` prints a List; its items are what is meant."""
+def _items(document: Any, node: yaml.Node, shown: str) -> Iterator[Mapping[str, Any]]:
+    """The object, or those of a List: `kubectl get -o yaml` prints one, and its items are what is meant."""
+    place = f"{shown}:{node.start_mark.line + 1}"
+    if not _is_object(document):
+        raise CommandError(f"{place}: not a Kubernetes object: apiVersion and kind are missing")
     items = document.get("items")
-    if str(document["kind"]).endswith("List") and isinstance(items, list):
-        yield from (item for item in items if isinstance(item, Mapping))
-    else:
+    if not document["kind"].endswith("List") or not isinstance(items, list):
         yield document
+        return
+    for number, item in enumerate(items):
+        if not _is_object(item):
+            raise CommandError(f"{place}: items[{number}] is not a Kubernetes object: apiVersion and kind are missing")
+        yield item
+
+
+def _is_object(value: Any) -> bool:
+    return isinstance(value, Mapping) and all(isinstance(value.get(name), str) for name in ("apiVersion", "kind"))
 
 
 class _Dumper(yaml.SafeDumper):
@@ -79,10 +130,15 @@ class _Dumper(yaml.SafeDumper):
         return True
 
 
+# Texts that other readers take for something else are quoted.
+_Dumper.add_implicit_resolver(_BOOL, re.compile(r"^[yYnN]$"), list("yYnN"))
+_Dumper.add_implicit_resolver(_FLOAT, _FLOAT_PATTERN, list("-+0123456789."))
+
+
 def dump(documents: Sequence[Any], form: Format) -> str:
-    """The documents as one YAML stream, or as JSON lines for more than one."""
+    """The documents as one YAML stream, or as JSON, one after the other."""
     if form is Format.JSON:
-        return "".join(json.dumps(document, indent=2, default=str) + "\n" for document in documents)
+        return "".join(json.dumps(_plain(document), indent=2) + "\n" for document in documents)
     return yaml.dump_all(
         [_plain(document) for document in documents],
         Dumper=_Dumper,
@@ -94,7 +150,7 @@ def dump(documents: Sequence[Any], form: Format) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """Mappings and sequences of any class, and string enums, as what YAML knows."""
+    """Mappings and sequences of any class, and string enums, as what YAML and JSON know."""
     if isinstance(value, Mapping):
         return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
