@@ -1,28 +1,77 @@
-"""Writes that put an object: find the live one, let the pipeline decide, store what it says."""
+"""Writes that put an object: find the live one, let the pipeline decide, store what it says.
+
+Deciding and storing are two steps, so that a face can ask admission webhooks in between.
+"""
 
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any
 
+import attrs
+
 from vworkspace_core.ports import PatchType
 from vworkspace_fake.apiserver import pipeline
-from vworkspace_fake.apiserver.calls import Caller, Target, WriteOptions
+from vworkspace_fake.apiserver.admission import AdmissionRequest
+from vworkspace_fake.apiserver.calls import Caller, Target, Verb, WriteOptions
 from vworkspace_fake.apiserver.deleting import timestamp
 from vworkspace_fake.apiserver.failure import already_exists, not_found
 from vworkspace_fake.apiserver.identity import Identities
 from vworkspace_fake.apiserver.namespaces import Namespaces, finalized
 from vworkspace_fake.apiserver.options import check_write, manager_of
+from vworkspace_fake.apiserver.patches import json_patch
 from vworkspace_fake.apiserver.records import Record, decode, encode
 from vworkspace_fake.apiserver.replies import Reply
 from vworkspace_fake.apiserver.requests import Outcome, Write
 from vworkspace_fake.apiserver.scale import scale_of
+from vworkspace_fake.apiserver.schema.defaults import apply_defaults
+from vworkspace_fake.apiserver.settling import settle_creation, settle_update
 from vworkspace_fake.apiserver.store import Store
 
-__all__ = ["Writer"]
+__all__ = ["Prepared", "WriteCall", "Writer"]
+
+
+@attrs.frozen
+class WriteCall:
+    """A write that puts an object: POST, PUT or PATCH. Without a `patch_type` a PATCH is a server-side apply."""
+
+    verb: Verb
+    target: Target
+    body: Any
+    options: WriteOptions
+    caller: Caller
+    patch_type: PatchType | None = None
+
+    @property
+    def applies(self) -> bool:
+        """Whether this is a server-side apply."""
+        return self.verb is Verb.PATCH and self.patch_type is None
+
+
+@attrs.frozen
+class Prepared:
+    """A write that is decided and not yet stored: what the pipeline makes of `before`, the live record."""
+
+    call: WriteCall
+    before: Record | None
+    outcome: Outcome
+    write: Write
+
+    def request(self) -> AdmissionRequest:
+        """The write as admission webhooks see it."""
+        target = self.call.target
+        return AdmissionRequest(
+            operation="CREATE" if self.outcome.created else "UPDATE",
+            target=target,
+            name=self.outcome.object["metadata"]["name"],
+            caller=self.call.caller,
+            object=self.outcome.object,
+            old_object=None if self.before is None else target.resource.live(self.before),
+            dry_run=self.call.options.dry_run,
+        )
 
 
 class Writer:
-    """Create, update, patch and apply on the store. Every method may raise ApiFailure."""
+    """Decides writes and stores them. Every method may raise ApiFailure."""
 
     def __init__(
         self, store: Store, namespaces: Namespaces, identities: Identities, now: Callable[[], datetime]
@@ -32,53 +81,81 @@ class Writer:
         self._identities = identities
         self._now = now
 
-    def create(self, target: Target, body: Any, options: WriteOptions, caller: Caller) -> Reply:
+    def prepare(self, call: WriteCall) -> Prepared:
+        """Decide a write against what is stored now."""
+        if call.verb is Verb.CREATE:
+            return self._create(call)
+        if call.applies:
+            return self._apply(call)
+        return self._update(call) if call.verb is Verb.UPDATE else self._patch(call)
+
+    def is_current(self, prepared: Prepared) -> bool:
+        """Whether a write was decided against what is still stored."""
+        target = prepared.call.target
+        key = (target.namespace or "", prepared.outcome.object["metadata"]["name"])
+        return self._store.get(target.resource.storage, key) is prepared.before
+
+    def mutated(self, prepared: Prepared, patch: Any) -> Prepared:
+        """The write with a webhook's JSON patch in its object, completed and validated again."""
+        definition, write = prepared.call.target.resource.definition, prepared.write
+        manifest = apply_defaults(definition.schema, json_patch(prepared.outcome.object, patch))
+        if prepared.before is None:
+            outcome = settle_creation(definition, manifest, write, prepared.outcome.warnings)
+        else:
+            live = prepared.call.target.resource.live(prepared.before)
+            outcome = settle_update(definition, live, manifest, write, prepared.outcome.warnings)
+        return attrs.evolve(prepared, outcome=outcome)
+
+    def commit(self, prepared: Prepared) -> Reply:
+        """Store a decided write and answer it."""
+        target, outcome = prepared.call.target, prepared.outcome
+        raw = self._store_outcome(target, prepared.before, outcome, prepared.call.options)
+        if target.subresource == "scale":
+            raw = encode(scale_of(target.resource.definition, decode(raw)))
+        return Reply(201 if outcome.created else 200, raw, outcome.warnings)
+
+    def _create(self, call: WriteCall) -> Prepared:
         """POST (W-35, W-36)."""
-        check_write(options, "CreateOptions")
+        target = call.target
+        check_write(call.options, "CreateOptions")
         self._namespaces.admit(target)
-        write = self._write(target, options, caller, uid=self._identities.uid(), name=self._generated(body))
-        outcome = pipeline.create(target.resource.definition, body, write)
+        write = self._write(call, uid=self._identities.uid(), name=self._generated(call.body))
+        outcome = pipeline.create(target.resource.definition, call.body, write)
         name = outcome.object["metadata"]["name"]
-        key = (target.namespace or "", name)
-        if self._store.get(target.resource.storage, key) is not None:
+        if self._store.get(target.resource.storage, (target.namespace or "", name)) is not None:
             raise already_exists(target.resource.group, target.resource.plural, name)
-        return self._commit(target, None, outcome, options)
+        return Prepared(call, None, outcome, write)
 
-    def update(self, target: Target, body: Any, options: WriteOptions, caller: Caller) -> Reply:
+    def _update(self, call: WriteCall) -> Prepared:
         """PUT on an object or a subresource (S-47, S-74)."""
-        check_write(options, "UpdateOptions")
-        record, live = self._live(target)
-        if target.subresource == "finalize":
-            return self._commit(target, record, finalized(live, body), options)
-        write = self._write(target, options, caller)
-        return self._commit(target, record, pipeline.update(target.resource.definition, live, body, write), options)
+        check_write(call.options, "UpdateOptions")
+        record, live = self._live(call.target)
+        write = self._write(call)
+        if call.target.subresource == "finalize":
+            return Prepared(call, record, finalized(live, call.body), write)
+        return Prepared(call, record, pipeline.update(call.target.resource.definition, live, call.body, write), write)
 
-    def patch(self, target: Target, patch: Any, patch_type: PatchType, options: WriteOptions, caller: Caller) -> Reply:
+    def _patch(self, call: WriteCall) -> Prepared:
         """JSON, merge or strategic merge patch."""
-        check_write(options, "PatchOptions")
-        record, live = self._live(target)
-        write = self._write(target, options, caller)
-        outcome = pipeline.patch(target.resource.definition, live, patch, patch_type, write)
-        return self._commit(target, record, outcome, options)
+        check_write(call.options, "PatchOptions")
+        assert call.patch_type is not None, "a PATCH without a type is an apply"
+        record, live = self._live(call.target)
+        write = self._write(call)
+        outcome = pipeline.patch(call.target.resource.definition, live, call.body, call.patch_type, write)
+        return Prepared(call, record, outcome, write)
 
-    def apply(self, target: Target, body: Any, options: WriteOptions, caller: Caller) -> Reply:
+    def _apply(self, call: WriteCall) -> Prepared:
         """Server-side apply; creates what is not there, except through a subresource (S-01, S-12)."""
-        check_write(options, "PatchOptions", apply=True)
+        target = call.target
+        check_write(call.options, "PatchOptions", apply=True)
         record = self._store.get(target.resource.storage, target.key)
         if record is None and target.subresource:
             raise not_found(target.resource.group, target.resource.plural, target.name)
         if record is None:
             self._namespaces.admit(target)
-        write = self._write(target, options, caller, uid="" if record else self._identities.uid())
+        write = self._write(call, uid="" if record else self._identities.uid())
         live = None if record is None else target.resource.live(record)
-        outcome = pipeline.apply(target.resource.definition, live, body, write)
-        return self._commit(target, record, outcome, options)
-
-    def _commit(self, target: Target, before: Record | None, outcome: Outcome, options: WriteOptions) -> Reply:
-        raw = self._store_outcome(target, before, outcome, options)
-        if target.subresource == "scale":
-            raw = encode(scale_of(target.resource.definition, decode(raw)))
-        return Reply(201 if outcome.created else 200, raw, outcome.warnings)
+        return Prepared(call, record, pipeline.apply(target.resource.definition, live, call.body, write), write)
 
     def _store_outcome(self, target: Target, before: Record | None, outcome: Outcome, options: WriteOptions) -> bytes:
         """Store what the pipeline says, unless nothing changed; the object as it is then."""
@@ -98,9 +175,10 @@ class Writer:
             raise not_found(target.resource.group, target.resource.plural, target.name)
         return record, target.resource.live(record)
 
-    def _write(self, target: Target, options: WriteOptions, caller: Caller, *, uid: str = "", name: str = "") -> Write:
+    def _write(self, call: WriteCall, *, uid: str = "", name: str = "") -> Write:
+        target, options = call.target, call.options
         return Write(
-            manager=manager_of(options, caller),
+            manager=manager_of(options, call.caller),
             now=timestamp(self._now()),
             name=target.name,
             namespace=target.namespace or "",

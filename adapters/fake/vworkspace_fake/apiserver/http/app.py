@@ -31,6 +31,7 @@ from vworkspace_fake.apiserver.http.openapi import (
 from vworkspace_fake.apiserver.http.paths import ResourcePath, parse_path
 from vworkspace_fake.apiserver.http.queries import list_options
 from vworkspace_fake.apiserver.http.watches import send_watch
+from vworkspace_fake.apiserver.http.webhooks import Services
 from vworkspace_fake.apiserver.records import decode, encode
 from vworkspace_fake.apiserver.server import ApiServer
 from vworkspace_fake.apiserver.watching import Line
@@ -46,7 +47,7 @@ class HttpFace:
     """ASGI application. One per `ApiServer`.
 
     `tokens` maps bearer tokens to callers; without it every caller is the administrator. `bookmark_interval`
-    is in seconds.
+    is in seconds. `services` is where admission webhooks behind in-cluster services are found.
     """
 
     def __init__(
@@ -55,8 +56,10 @@ class HttpFace:
         *,
         tokens: Mapping[str, Caller] | None = None,
         bookmark_interval: float = 30.0,
+        services: Services | None = None,
     ) -> None:
         self._server = server
+        self._services = services or {}
         self._tokens = tokens
         self._bookmark_interval = bookmark_interval
 
@@ -88,7 +91,7 @@ class HttpFace:
             await self._watch(request, send, target, caller)
             return None
         raw = await read_body(request)
-        return answer(self._server, request, target, caller, raw)
+        return await answer(self._server, request, target, caller, raw, self._services)
 
     def _caller(self, request: Request) -> Caller:
         agent = request.headers.get("user-agent", "")

@@ -8,18 +8,21 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from vworkspace_core.ports import PatchType
-from vworkspace_fake.apiserver.calls import Caller, Target
+from vworkspace_fake.apiserver.calls import Caller, Target, Verb, WriteOptions
 from vworkspace_fake.apiserver.deleting import delete_options
 from vworkspace_fake.apiserver.failure import ApiFailure, bad_request, method_not_allowed, unsupported_media_type
+from vworkspace_fake.apiserver.http import webhooks
 from vworkspace_fake.apiserver.http.answers import list_answer, object_answer
 from vworkspace_fake.apiserver.http.bodies import Body, check_size, inflate, read_json, read_yaml
 from vworkspace_fake.apiserver.http.negotiation import Form, Wanted, media_type, wanted_form
 from vworkspace_fake.apiserver.http.protobuf.messages import CONTENT_TYPE as PROTOBUF
 from vworkspace_fake.apiserver.http.protobuf.messages import decode_object
 from vworkspace_fake.apiserver.http.queries import flag, list_options
+from vworkspace_fake.apiserver.http.webhooks import Services
 from vworkspace_fake.apiserver.options import write_options
 from vworkspace_fake.apiserver.requests import FieldValidation
 from vworkspace_fake.apiserver.server import ApiServer
+from vworkspace_fake.apiserver.writing import WriteCall
 
 __all__ = ["APPLY_PATCH", "OBJECT_FORMS", "answer", "include_object", "read_body", "wants_watch", "watch_timeout"]
 
@@ -56,21 +59,23 @@ async def read_body(request: Request) -> bytes:
     return inflate(raw) if request.headers.get("content-encoding") == "gzip" else raw
 
 
-def answer(server: ApiServer, request: Request, target: Target, caller: Caller, raw: bytes) -> Response:
-    """Perform a request that is no watch. Raises ApiFailure."""
+async def answer(
+    server: ApiServer, request: Request, target: Target, caller: Caller, raw: bytes, services: Services
+) -> Response:
+    """Perform a request that is no watch, with the consent of admission webhooks. Raises ApiFailure."""
     wanted = wanted_form(request.headers.get("accept", ""), OBJECT_FORMS)
-    call = _Call(server, request, target, caller, raw, wanted)
+    call = _Call(server, request, target, caller, raw, wanted, services)
     match request.method:
         case "GET" | "HEAD":
             return call.read()
         case "POST" if not target.name:
-            return call.create()
+            return await call.create()
         case "PUT" if target.name:
-            return call.update()
+            return await call.update()
         case "PATCH" if target.name:
-            return call.patch()
+            return await call.patch()
         case "DELETE":
-            return call.delete()
+            return await call.delete()
         case _:
             raise method_not_allowed()
 
@@ -79,9 +84,17 @@ class _Call:
     """One request with all that its handlers need."""
 
     def __init__(
-        self, server: ApiServer, request: Request, target: Target, caller: Caller, raw: bytes, wanted: Wanted
+        self,
+        server: ApiServer,
+        request: Request,
+        target: Target,
+        caller: Caller,
+        raw: bytes,
+        wanted: Wanted,
+        services: Services,
     ) -> None:
         self._server = server
+        self._services = services
         self._query = request.query_params
         self._media = media_type(request.headers.get("content-type", ""))
         self._target = target
@@ -96,33 +109,49 @@ class _Call:
         listed = self._server.list(self._target, list_options(self._query), self._caller)
         return list_answer(listed, self._wanted, self._include, self._server.now())
 
-    def create(self) -> Response:
+    async def create(self) -> Response:
         options = write_options(self._query, "CreateOptions")
         body, warnings = self._manifest(options.field_validation)
-        return self._object(self._server.create(self._target, body, options, self._caller), warnings)
+        return await self._written(Verb.CREATE, body, options, warnings)
 
-    def update(self) -> Response:
+    async def update(self) -> Response:
         options = write_options(self._query, "UpdateOptions")
         body, warnings = self._manifest(options.field_validation)
-        return self._object(self._server.update(self._target, body, options, self._caller), warnings)
+        return await self._written(Verb.UPDATE, body, options, warnings)
 
-    def patch(self) -> Response:
+    async def patch(self) -> Response:
         options = write_options(self._query, "PatchOptions")
         if self._media == APPLY_PATCH:
             body, warnings = self._checked(read_yaml(self._raw), options.field_validation)
-            return self._object(self._server.apply(self._target, body, options, self._caller), warnings)
+            return await self._written(Verb.PATCH, body, options, warnings)
         kind = self._patch_type()
         body, warnings = self._checked(_patch_body(self._raw), options.field_validation)
-        return self._object(self._server.patch(self._target, body, kind, options, self._caller), warnings)
+        return await self._written(Verb.PATCH, body, options, warnings, kind)
 
-    def delete(self) -> Response:
+    async def _written(
+        self,
+        verb: Verb,
+        body: Any,
+        options: WriteOptions,
+        warnings: tuple[str, ...],
+        patch_type: PatchType | None = None,
+    ) -> Response:
+        call = WriteCall(verb, self._target, body, options, self._caller, patch_type)
+        if self._server.has_webhooks:
+            return self._object(await webhooks.perform(self._server, call, self._services), warnings)
+        return self._object(self._server.perform(call), warnings)
+
+    async def delete(self) -> Response:
         body = read_yaml(self._raw).value if self._raw.strip() else {}
         if not isinstance(body, Mapping):
             raise bad_request("the DeleteOptions of a delete are an object")
         options = delete_options(body, self._query, dry_run=self._query.get("dryRun") == "All")
+        selector = list_options(self._query)
+        if self._server.has_webhooks:
+            asked = webhooks.DeleteCall(self._target, selector, options, self._caller)
+            await webhooks.admit_delete(self._server, asked, self._services)
         if self._target.name:
             return self._object(self._server.delete(self._target, options, self._caller))
-        selector = list_options(self._query)
         listed = self._server.delete_collection(self._target, selector, options, self._caller)
         return list_answer(listed, self._wanted, self._include, self._server.now())
 

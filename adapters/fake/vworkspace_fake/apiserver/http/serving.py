@@ -11,6 +11,7 @@ import uvicorn
 
 from vworkspace_fake.apiserver.calls import Caller
 from vworkspace_fake.apiserver.http.app import HttpFace
+from vworkspace_fake.apiserver.http.webhooks import Services
 from vworkspace_fake.apiserver.records import Change
 from vworkspace_fake.apiserver.server import ApiServer
 from vworkspace_fake.apiserver.store import GroupResource
@@ -27,16 +28,18 @@ async def serve(
     tokens: Mapping[str, Caller] | None = None,
     gc_delay: float | None = 0.05,
     bookmark_interval: float = 30.0,
+    services: Services | None = None,
 ) -> None:
     """Serve until cancelled; `ready` is called with the URL when requests are taken.
 
     Port 0 takes a free one. Raises OSError (with errno) when the address cannot be bound. `tokens` maps bearer
     tokens to callers; without it every caller is the administrator. `gc_delay` is how many seconds after a
-    write garbage is collected, None for a bare API server. On cancellation open watches end cleanly before
-    the connections close.
+    write garbage is collected, None for a bare API server. `services` maps (namespace, name) of in-cluster
+    services to base URLs, for admission webhooks. On cancellation open watches end cleanly before the
+    connections close.
     """
     listener = _bind(host, port)
-    face = HttpFace(server, tokens=tokens, bookmark_interval=bookmark_interval)
+    face = HttpFace(server, tokens=tokens, bookmark_interval=bookmark_interval, services=services)
     url = f"http://{_shown(host)}:{listener.getsockname()[1]}"
     runner = _Runner(
         uvicorn.Config(face, lifespan="off", log_config=None, access_log=False, timeout_graceful_shutdown=1),
