@@ -17,6 +17,7 @@ from vworkspace_app.runtime.definitions import poke_when_served, slim_definition
 from vworkspace_app.runtime.driver import Driver
 from vworkspace_app.runtime.informer import InformerRunner
 from vworkspace_app.runtime.informers import Informers
+from vworkspace_app.runtime.resync import resync
 from vworkspace_core.kinds.labels import MANAGED_BY, MANAGED_BY_VALUE
 from vworkspace_core.known import (
     APPLICATION_INSTANCE,
@@ -50,7 +51,8 @@ class OperatorSettings:
     decisions: Settings
     workers: int = 4
     identity: str = "vworkspace-operator"
-    grace_seconds: float = 20.0
+    resync_seconds: float = 600.0
+    """How often everything is looked at whether or not a watch event told of it (REC-8)."""
 
 
 class Operator:
@@ -68,6 +70,7 @@ class Operator:
         random: Callable[[], float] = random_source.random,
     ) -> None:
         self._settings = settings
+        self._clock = clock
         self.informers = Informers(_informers(api, clock, random))
         self.events = BackgroundEvents(api, clock, instance=settings.identity)
         self.controller = InstanceController(api, self.informers, settings.decisions, clock, self.events)
@@ -96,6 +99,7 @@ class Operator:
             await self.wait_ready()
             _log.info("caches are settled", kinds=len(self.informers.stats()))
             group.start_soon(self.driver.run, name="driver")
+            await resync(self.driver, self.controller.keys, clock=self._clock, every=self._settings.resync_seconds)
 
     def _runner(self, kind: Kind) -> InformerRunner:
         runner = self.informers.find(kind)

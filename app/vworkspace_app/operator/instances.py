@@ -136,7 +136,11 @@ class InstanceController:
             yield ObjectRef(APPLICATION_INSTANCE, namespace, name)
 
     def all_keys(self, _change: Change) -> Iterator[ObjectRef]:
-        """Every instance: a kind came or went."""
+        """Every instance: a kind came or went, or the policy changed."""
+        yield from self.keys()
+
+    def keys(self) -> Iterator[ObjectRef]:
+        """Every instance there is."""
         for namespace, name in self.informers.store(APPLICATION_INSTANCE).names():
             yield ObjectRef(APPLICATION_INSTANCE, namespace, name)
 
