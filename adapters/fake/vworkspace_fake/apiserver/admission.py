@@ -139,8 +139,8 @@ def patch_of(response: Mapping[str, Any]) -> Any:
         raise ValueError("the patch of an answer is a base64 text of type JSONPatch")
     try:
         return msgspec.json.decode(b64decode(patch, validate=True))
-    except msgspec.DecodeError as error:
-        raise ValueError(f"the patch of an answer is no JSON: {error}") from error
+    except ValueError as error:  # what is no base64, and what is no JSON
+        raise ValueError(f"the patch of an answer cannot be read: {error}") from error
 
 
 def _webhook(declared: Manifest, mutating: bool) -> Webhook:
