@@ -14,7 +14,7 @@ from vworkspace_fake.apiserver.builtin.events import CORE_EVENT, core_event_of, 
 from vworkspace_fake.apiserver.definition import Definition
 from vworkspace_fake.apiserver.namespaces import NAMESPACES
 from vworkspace_fake.apiserver.resources import Resource, resource_of
-from vworkspace_fake.apiserver.reviews import review_resources
+from vworkspace_fake.apiserver.review_kinds import review_resources
 from vworkspace_fake.apiserver.store import GroupResource
 
 __all__ = ["provided_resources"]

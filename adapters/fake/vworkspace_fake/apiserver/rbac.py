@@ -12,7 +12,7 @@ import attrs
 from vworkspace_fake.apiserver.authorization import Attributes
 from vworkspace_fake.apiserver.calls import Caller
 from vworkspace_fake.apiserver.records import Change
-from vworkspace_fake.apiserver.reviews import REVIEWS
+from vworkspace_fake.apiserver.review_kinds import REVIEWS
 from vworkspace_fake.apiserver.store import GroupResource, Store
 
 __all__ = ["MASTERS", "Rbac", "applies_to", "permits", "service_account"]

@@ -1,63 +1,43 @@
-"""The reviews: requests that ask what a caller may do, and are answered instead of stored."""
+"""Answering the reviews: what callers ask about their own access."""
 
-from collections.abc import Callable, Mapping
-from typing import Any, Final
+from collections.abc import Mapping
+from typing import Any
 
-from vworkspace_core.manifest import Kind, dig
-from vworkspace_fake.apiserver.behaviour import Behaviour, Generation
-from vworkspace_fake.apiserver.calls import Caller
-from vworkspace_fake.apiserver.definition import Definition
-from vworkspace_fake.apiserver.resources import Resource, resource_of
-from vworkspace_fake.apiserver.schema.node import ANYTHING
-from vworkspace_fake.apiserver.store import GroupResource
+from vworkspace_core.manifest import dig
+from vworkspace_fake.apiserver.authorization import review_attributes
+from vworkspace_fake.apiserver.calls import ADMIN, Caller
+from vworkspace_fake.apiserver.failure import bad_request
+from vworkspace_fake.apiserver.gate import Gate
+from vworkspace_fake.apiserver.rbac import Rbac
+from vworkspace_fake.apiserver.records import encode
+from vworkspace_fake.apiserver.replies import Reply
 
-__all__ = ["REVIEWS", "Allowed", "answer_review", "review_resources"]
-
-Allowed = Callable[[Mapping[str, Any]], bool]
-"""Whether the caller may do what these resource attributes say."""
-
-Rules = Callable[[str], list[Mapping[str, Any]]]
-"""The rules that hold for the caller in a namespace."""
-
-_OPENAPI: Final = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-_KINDS: Final = (
-    Kind("authorization.k8s.io", "v1", "SelfSubjectAccessReview", "selfsubjectaccessreviews", namespaced=False),
-    Kind("authorization.k8s.io", "v1", "SelfSubjectRulesReview", "selfsubjectrulesreviews", namespaced=False),
-    Kind("authentication.k8s.io", "v1", "SelfSubjectReview", "selfsubjectreviews", namespaced=False),
-)
-REVIEWS: Final[frozenset[GroupResource]] = frozenset((kind.group, kind.plural) for kind in _KINDS)
-"""Where a POST is answered and nothing is stored."""
+__all__ = ["Reviewer"]
 
 
-def review_resources() -> tuple[Resource, ...]:
-    """The review kinds as resources that can only be created."""
-    return tuple(resource_of(_definition(kind), verbs=("create",)) for kind in _KINDS)
+class Reviewer:
+    """Answers what callers ask about themselves."""
 
+    def __init__(self, rbac: Rbac, gate: Gate) -> None:
+        self._rbac = rbac
+        self._gate = gate
 
-def _definition(kind: Kind) -> Definition:
-    return Definition(
-        kind=kind,
-        schema=ANYTHING,
-        openapi=_OPENAPI,
-        served_versions=frozenset({kind.api_version}),
-        behaviour=Behaviour(generation=Generation.NEVER),
-        singular=kind.kind.lower(),
-        list_kind=f"{kind.kind}List",
-    )
+    def answer(self, kind: str, body: Any, caller: Caller) -> Reply:
+        """The review with its status. Raises ApiFailure 400 for what is no review."""
+        if not isinstance(body, Mapping):
+            raise bad_request("a review is an object")
+        status = self._status(kind, body, caller)
+        return Reply(201, encode({**body, "metadata": {"creationTimestamp": None}, "status": status}))
 
-
-def answer_review(kind: str, body: Mapping[str, Any], caller: Caller, allowed: Allowed, rules: Rules) -> dict[str, Any]:
-    """The review with its status."""
-    return {**body, "metadata": {"creationTimestamp": None}, "status": _status(kind, body, caller, allowed, rules)}
-
-
-def _status(kind: str, body: Mapping[str, Any], caller: Caller, allowed: Allowed, rules: Rules) -> dict[str, Any]:
-    match kind:
-        case "SelfSubjectReview":
-            return {"userInfo": {"username": caller.user, "groups": list(caller.groups)}}
-        case "SelfSubjectAccessReview":
-            return {"allowed": allowed(dig(body, "spec", "resourceAttributes") or {})}
-        case _:
-            held = [dict(rule) for rule in rules(str(dig(body, "spec", "namespace") or ""))]
-            paths = {"verbs": ["get"], "nonResourceURLs": ["*"]}
-            return {"resourceRules": held, "nonResourceRules": [paths], "incomplete": False}
+    def _status(self, kind: str, body: Mapping[str, Any], caller: Caller) -> dict[str, Any]:
+        match kind:
+            case "SelfSubjectReview":
+                return {"userInfo": {"username": caller.user, "groups": list(caller.groups)}}
+            case "SelfSubjectAccessReview":
+                asked = review_attributes(dig(body, "spec", "resourceAttributes") or {})
+                return {"allowed": self._gate.authorize is None or self._gate.authorize(caller, asked)}
+            case _:
+                judged = ADMIN if self._gate.authorize is None else caller
+                held = [dict(rule) for rule in self._rbac.rules(judged, dig(body, "spec", "namespace") or "")]
+                paths = {"verbs": ["get"], "nonResourceURLs": ["*"]}
+                return {"resourceRules": held, "nonResourceRules": [paths], "incomplete": False}

@@ -9,7 +9,7 @@ the pipeline, stores what it says, and tells the watches. Two faces stand on it:
     server.create(Target(config_maps, "default"), {...})
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from datetime import datetime
 from typing import Any, Final, TypeVar
 
@@ -17,12 +17,12 @@ from vworkspace_core.manifest import Kind
 from vworkspace_core.ports import PatchType
 from vworkspace_fake.apiserver.admission import CONFIGURATIONS, AdmissionRequest, Webhook, webhooks_for
 from vworkspace_fake.apiserver.audit import AuditLog
-from vworkspace_fake.apiserver.authorization import Authorize, review_attributes
+from vworkspace_fake.apiserver.authorization import Authorize
 from vworkspace_fake.apiserver.calls import ADMIN, PLAIN_WRITE, Caller, Target, Verb, WriteOptions
 from vworkspace_fake.apiserver.controllers import Controllers
 from vworkspace_fake.apiserver.custom_definitions import CustomDefinitions
 from vworkspace_fake.apiserver.deleting import PLAIN_DELETE, DeleteOptions
-from vworkspace_fake.apiserver.failure import ApiFailure, bad_request
+from vworkspace_fake.apiserver.failure import ApiFailure
 from vworkspace_fake.apiserver.gate import Gate
 from vworkspace_fake.apiserver.identity import Identities
 from vworkspace_fake.apiserver.listing import EVERYTHING, ListOptions
@@ -30,12 +30,12 @@ from vworkspace_fake.apiserver.namespaces import NAMESPACES, SYSTEM_NAMESPACES, 
 from vworkspace_fake.apiserver.provided import provided_resources
 from vworkspace_fake.apiserver.rbac import Rbac
 from vworkspace_fake.apiserver.reading import Reader
-from vworkspace_fake.apiserver.records import encode
 from vworkspace_fake.apiserver.registry import Registry
 from vworkspace_fake.apiserver.removal import Remover
 from vworkspace_fake.apiserver.replies import Listed, Reply
 from vworkspace_fake.apiserver.resources import Resource
-from vworkspace_fake.apiserver.reviews import REVIEWS, answer_review
+from vworkspace_fake.apiserver.review_kinds import REVIEWS
+from vworkspace_fake.apiserver.reviews import Reviewer
 from vworkspace_fake.apiserver.selection import selection_of
 from vworkspace_fake.apiserver.store import Store
 from vworkspace_fake.apiserver.streams import Streams
@@ -85,6 +85,7 @@ class ApiServer:
         self._remover = Remover(self.store, now)
         self._definitions = CustomDefinitions(self.store, self.registry, self.streams, now)
         self._controllers = Controllers(self.store, self.registry, namespaces, self)
+        self._reviewer = Reviewer(self.rbac, self.gate)
         self._collecting = False
         self._create_system_namespaces()
 
@@ -143,8 +144,14 @@ class ApiServer:
     def perform(self, call: WriteCall) -> Reply:
         """One write, decided and stored."""
         if call.target.resource.storage in REVIEWS:
-            answer = self.gate.answer
-            return answer(call.verb, call.target, call.caller, lambda: self._review(call), call.options)
+            kind = call.target.resource.kind
+            return self.gate.answer(
+                call.verb,
+                call.target,
+                call.caller,
+                lambda: self._reviewer.answer(kind, call.body, call.caller),
+                call.options,
+            )
         return self._write(
             call.verb, call.target, call.options, call.caller, lambda: self._writer.commit(self._decide(call))
         )
@@ -241,20 +248,6 @@ class ApiServer:
         if call.applies and self.store.get(call.target.resource.storage, call.target.key) is None:
             self.gate.admit(Verb.CREATE, call.target, call.caller)
         return self._writer.prepare(call)
-
-    def _review(self, call: WriteCall) -> Reply:
-        """Answer a question about what the caller may do."""
-        authorize, caller = self.authorize, call.caller
-
-        def allowed(asked: Mapping[str, Any]) -> bool:
-            return authorize is None or authorize(caller, review_attributes(asked))
-
-        def rules(namespace: str) -> list[Mapping[str, Any]]:
-            return [*self.rbac.rules(ADMIN if authorize is None else caller, namespace)]
-
-        if not isinstance(call.body, Mapping):
-            raise bad_request("a review is an object")
-        return Reply(201, encode(answer_review(call.target.resource.kind, call.body, caller, allowed, rules)))
 
     def _delete_all(self, resource: Resource) -> None:
         """Delete every object of a resource whose definition is going."""
