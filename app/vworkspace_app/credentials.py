@@ -7,7 +7,7 @@ from typing import Final, Protocol
 
 import attrs
 
-from vworkspace_app.problems import USAGE, CommandError
+from vworkspace_app.problems import CommandError
 from vworkspace_core.errors import KindMissing, NotFound, OperatorError, Unavailable
 from vworkspace_core.known import SECRET
 from vworkspace_core.manifest import ObjectRef, dig
@@ -48,7 +48,7 @@ class FileCredentials:
         try:
             token = self.token_file.read_text(encoding="utf-8").strip()
         except (OSError, UnicodeDecodeError) as error:
-            raise CommandError(f"--token-file {self.token_file}: cannot be read: {error}") from error
+            raise CommandError(f"--token-file {self.token_file}: cannot be read: {_why(error)}") from error
         if not token:
             raise CommandError(f"--token-file {self.token_file}: is empty")
         return Credentials(self.url, self.cluster_id, token)
@@ -70,8 +70,7 @@ class SecretCredentials:
             secret = await self.api.get(ref)
         except (NotFound, KindMissing) as error:
             raise CommandError(
-                f"{ref} does not exist: create it, or give --control-plane-url, --cluster-id and --token-file",
-                status=USAGE,
+                f"{ref} does not exist: create it, or give --control-plane-url, --cluster-id and --token-file"
             ) from error
         except Unavailable:
             raise
@@ -85,6 +84,11 @@ class SecretCredentials:
 
     def _given(self) -> dict[str, str]:
         return {"control-plane-base-url": self.url, "cluster-id": self.cluster_id}
+
+
+def _why(error: OSError | UnicodeDecodeError) -> str:
+    """The problem without the file's content, which is a token."""
+    return (error.strerror or "it is no file") if isinstance(error, OSError) else "it is not UTF-8 text"
 
 
 def _decoded(value: object) -> str:

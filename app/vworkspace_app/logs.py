@@ -9,7 +9,9 @@ from structlog.typing import EventDict, Processor
 
 from vworkspace_core.kinds.secrets import redact
 
-__all__ = ["configure"]
+__all__ = ["LEVELS", "configure"]
+
+LEVELS = ("debug", "info", "warning", "error")
 
 
 def _redacted(_logger: Any, _method: str, event: EventDict) -> EventDict:
@@ -19,11 +21,11 @@ def _redacted(_logger: Any, _method: str, event: EventDict) -> EventDict:
 def configure(*, level: str = "info", json: bool | None = None, **context: str) -> None:
     """Send log lines to standard error. `json=None` chooses by whether standard error is a terminal.
 
-    `context` (cluster_id, operator_version, …) is in every line. Raises ValueError for an unknown level.
+    `context` (cluster_id, operator_version, …) is in every line. Raises ValueError for a level not in `LEVELS`.
     """
-    number = logging.getLevelNamesMapping().get(level.upper())
-    if number is None:
-        raise ValueError(f"unknown log level {level!r}: use debug, info, warning or error")
+    if level.lower() not in LEVELS:
+        raise ValueError(f"unknown log level {level!r}: use one of {', '.join(LEVELS)}")
+    number = logging.getLevelNamesMapping()[level.upper()]
     as_json = not sys.stderr.isatty() if json is None else json
     renderer: Processor = structlog.processors.JSONRenderer() if as_json else structlog.dev.ConsoleRenderer()
     structlog.configure(

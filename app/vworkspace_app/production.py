@@ -34,8 +34,8 @@ class Process:
     ready: anyio.Event = attrs.field(factory=anyio.Event, init=False)
 
     async def run(self) -> None:
-        """Reconcile and pull jobs until cancelled."""
-        async with HttpControlPlane(self.credentials.url, lambda: self.credentials.token) as control:
+        """Reconcile and pull jobs until cancelled. Raises CommandError for a control plane that has no usable URL."""
+        async with self._control_plane() as control:
             operator = PullOperator(
                 self.api,
                 control,
@@ -47,6 +47,12 @@ class Process:
                 ready=self.ready,
             )
             await operator.run()
+
+    def _control_plane(self) -> HttpControlPlane:
+        try:
+            return HttpControlPlane(self.credentials.url, lambda: self.credentials.token)
+        except ValueError as error:
+            raise CommandError(str(error)) from error
 
     async def _reread(self) -> bool:
         """After a 401: whether the credential has changed meanwhile."""

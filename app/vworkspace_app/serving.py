@@ -23,12 +23,18 @@ def address(listen: str) -> tuple[str, int]:
 def run_until_signal(work: Callable[[], Awaitable[None]], *, listen: str = "") -> None:
     """Run `work` until it ends, or until SIGINT or SIGTERM cancels it.
 
-    Raises CommandError when the address `listen` cannot be had.
+    Raises the CommandError that `work` raised, and one when the address `listen` cannot be had.
     """
     try:
         anyio.run(_with_signals, work)
-    except* OSError as group:
-        raise _refused(group, listen) from group
+    except BaseExceptionGroup as group:
+        match _alone(group):
+            case CommandError() as error:
+                raise error from None
+            case OSError() as error if listen:
+                raise _refused(error, listen) from error
+            case _:
+                raise
 
 
 async def _with_signals(work: Callable[[], Awaitable[None]]) -> None:
@@ -45,12 +51,15 @@ async def _watch_signals(scope: anyio.CancelScope) -> None:
             return
 
 
-def _refused(group: BaseExceptionGroup[OSError], listen: str) -> CommandError:
-    error: BaseException = group
-    while isinstance(error, BaseExceptionGroup):
+def _alone(error: BaseException) -> BaseException:
+    """What went wrong, out of the task groups that it passed through; a group where it was more than one thing."""
+    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
         error = error.exceptions[0]
-    code = error.errno if isinstance(error, OSError) else None
-    match code:
+    return error
+
+
+def _refused(error: OSError, listen: str) -> CommandError:
+    match error.errno:
         case errno.EADDRINUSE:
             return CommandError(f"{listen} is in use: stop what listens there, or choose another --listen HOST:PORT")
         case errno.EACCES:
@@ -58,4 +67,4 @@ def _refused(group: BaseExceptionGroup[OSError], listen: str) -> CommandError:
         case errno.EADDRNOTAVAIL:
             return CommandError(f"{listen} is no address of this machine: choose another --listen HOST:PORT")
         case _:
-            return CommandError(f"cannot listen on {listen}: {error}")
+            return CommandError(f"cannot listen on {listen}: {error.strerror or error}")

@@ -1,5 +1,6 @@
 """`cluster`: the embedded API server as a process, with simulated downstream controllers when asked."""
 
+import os
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -82,9 +83,11 @@ def run_cluster(*, listen: str, kubeconfig_out: Path | None, crds: Sequence[Path
 
 def write_kubeconfig(path: Path, url: str) -> None:
     """Write a kubeconfig for `url`, readable by its owner only. Raises CommandError when that fails."""
+    text = yaml.safe_dump(kubeconfig(url), sort_keys=False)
     try:
-        path.touch(mode=0o600)
-        path.write_text(yaml.safe_dump(kubeconfig(url), sort_keys=False), encoding="utf-8")
+        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
+            os.fchmod(file.fileno(), 0o600)  # one that was there may have let others read
+            file.write(text)
     except OSError as error:
         raise CommandError(f"--kubeconfig-out {path}: cannot be written: {error.strerror}") from error
 

@@ -39,17 +39,18 @@ class PlanRequest:
 
 
 def plan(request: PlanRequest) -> str:
-    """The Decision as text. Raises CommandError for input that cannot be read or understood."""
+    """The Decision as text. Raises CommandError for options and input that cannot be understood."""
     if not request.files:
         raise CommandError("give at least one FILE (see vworkspace-operator plan --help)", status=USAGE)
+    now, missing = _time(request.now), frozenset(_kind_named(name) for name in request.missing)
     documents = read_documents(request.files)
     manifest, others = _split(documents)
     source = _read(_as_stored(manifest))
-    observed = _observed(source, others, request.missing)
+    observed = _observed(source, others, missing)
     settings = Settings(cluster_id=request.cluster_id or _cluster_of(manifest))
     if source.metadata.labels.get(MANAGED_BY) != MANAGED_BY_VALUE:
         _note(f"the operator ignores this object: it lacks the label {MANAGED_BY}={MANAGED_BY_VALUE}")
-    decision = reconcile(source, observed, Context(settings, _time(request.now)))
+    decision = reconcile(source, observed, Context(settings, now))
     return dump([as_data(decision)], request.output)
 
 
@@ -80,7 +81,7 @@ def _read(manifest: Manifest) -> ApplicationInstance:
         raise CommandError(f"the ApplicationInstance cannot be read: {told}") from error
 
 
-def _observed(source: ApplicationInstance, others: Sequence[Manifest], missing: Sequence[str]) -> Observed:
+def _observed(source: ApplicationInstance, others: Sequence[Manifest], missing: frozenset[Kind]) -> Observed:
     objects: dict[ObjectRef, Manifest] = {}
     namespace: Manifest | None = None
     for manifest in others:
@@ -94,7 +95,7 @@ def _observed(source: ApplicationInstance, others: Sequence[Manifest], missing: 
     if namespace is None:
         _note(f"no Namespace was given: {source.metadata.namespace} is taken to be gated")
         namespace = _gated(source.metadata.namespace)
-    return Observed(namespace, objects, frozenset(_kind_named(name) for name in missing))
+    return Observed(namespace, objects, missing)
 
 
 def _gated(name: str) -> Manifest:
@@ -109,7 +110,8 @@ def _kind_named(name: str) -> Kind:
     for kind in ALL_KINDS:
         if name in (kind.crd_name, kind.kind, kind.plural):
             return kind
-    raise CommandError(f"--missing {name}: not a kind that the operator knows")
+    known = ", ".join(sorted(kind.kind for kind in ALL_KINDS))
+    raise CommandError(f"--missing {name}: not a kind that the operator knows; those are {known}", status=USAGE)
 
 
 def _cluster_of(manifest: Manifest) -> str:
@@ -122,7 +124,7 @@ def _time(text: str) -> datetime:
     try:
         moment = datetime.fromisoformat(text)
     except ValueError as error:
-        raise CommandError(f"--now {text}: not an RFC 3339 time such as 2026-01-31T12:00:00Z") from error
+        raise CommandError(f"--now {text}: not an RFC 3339 time such as 2026-01-31T12:00:00Z", status=USAGE) from error
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 

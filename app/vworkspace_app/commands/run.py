@@ -15,8 +15,9 @@ from vworkspace_app.problems import USAGE, CommandError
 from vworkspace_app.production import Process
 from vworkspace_app.runtime.clock import SystemClock
 from vworkspace_app.serving import run_until_signal
-from vworkspace_core.errors import OperatorError, Unavailable
+from vworkspace_core.errors import OperatorError, Unauthorized, Unavailable
 from vworkspace_core.kinds.admission import AdmissionSettings
+from vworkspace_core.known import CUSTOM_RESOURCE_DEFINITION
 from vworkspace_core.ports import KubeApi
 from vworkspace_core.reconcile import Settings
 from vworkspace_kube import LightkubeApi, load_config
@@ -25,7 +26,8 @@ __all__ = ["RunSettings", "run_operator"]
 
 _log = structlog.get_logger("operator")
 _DURATION = r"^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$"
-_RETRY_SECONDS = 5.0
+_URL = re.compile(r"https?://[^/?#\s]+")
+_RETRY_SECONDS = 2.0
 
 
 @attrs.frozen
@@ -50,18 +52,16 @@ class RunSettings:
 def run_operator(settings: RunSettings) -> None:
     """Run until a signal. Raises CommandError for settings that make no sense or a cluster that cannot be named."""
     _check(settings)
+    logs.configure(level=settings.log_level, operator_version=VERSION)
     try:
-        logs.configure(level=settings.log_level, operator_version=VERSION)
         config = load_config(settings.kubeconfig)
-    except ValueError as error:
-        raise CommandError(f"--log-level: {error}", status=USAGE) from error
     except OperatorError as error:
         raise CommandError(error.message) from error
 
     async def work() -> None:
         async with LightkubeApi(config) as api:
             source = _source(settings, api)
-            credentials = await _patiently(source)
+            credentials = await _started(api, source, config.cluster.server)
             structlog.contextvars.bind_contextvars(cluster_id=credentials.cluster_id)
             decided = _operator_settings(settings, credentials.cluster_id)
             process = Process(api, decided, AgentSettings(settings.wait), source, credentials)
@@ -71,15 +71,26 @@ def run_operator(settings: RunSettings) -> None:
     run_until_signal(work)
 
 
-async def _patiently(source: CredentialsSource) -> Credentials:
-    """The credential, also when the API server is still starting."""
-    clock = SystemClock()
+async def _started(api: KubeApi, source: CredentialsSource, server: str) -> Credentials:
+    """The credential, once the API server answers: a pod may be up before it. One line for each change."""
+    clock, told = SystemClock(), ""
     while True:
         try:
-            return await source.read()
+            credentials = await source.read()
+            await api.list(CUSTOM_RESOURCE_DEFINITION, limit=1)
         except Unavailable as error:
-            _log.warning("the API server is away", error=error.message, next_try_seconds=_RETRY_SECONDS)
+            if error.message != told:
+                _log.warning("the API server is away; trying again", server=server, error=error.message)
+            told = error.message
             await clock.sleep(_RETRY_SECONDS)
+        except Unauthorized as error:
+            raise CommandError(f"the API server {server} does not know us: {error.message}") from error
+        except OperatorError:
+            return credentials  # an answer, though no list: the informers say what they may not see
+        else:
+            if told:
+                _log.info("the API server answers", server=server)
+            return credentials
 
 
 def _check(settings: RunSettings) -> None:
@@ -92,6 +103,10 @@ def _check(settings: RunSettings) -> None:
         problems.append(f"--drift-detection {settings.drift_detection}: use enabled, warn or disabled")
     if not 0 <= settings.wait <= 300:
         problems.append(f"--wait {settings.wait}: between 0 and 300 seconds")
+    if settings.log_level.lower() not in logs.LEVELS:
+        problems.append(f"--log-level {settings.log_level}: use {', '.join(logs.LEVELS[:-1])} or {logs.LEVELS[-1]}")
+    if settings.control_plane_url and not _URL.match(settings.control_plane_url):
+        problems.append(f"--control-plane-url {settings.control_plane_url}: not a URL such as https://odoo.example.com")
     if not 1 <= settings.workers <= 64:
         problems.append(f"--workers {settings.workers}: between 1 and 64")
     if settings.token_file and not (settings.control_plane_url and settings.cluster_id):

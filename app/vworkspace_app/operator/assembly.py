@@ -41,6 +41,7 @@ __all__ = ["Operator", "OperatorSettings"]
 
 _log = structlog.get_logger("operator")
 
+_INSTALL = "vworkspace-operator manifests --crds-only | kubectl apply --server-side -f -"
 FLUX_KINDS = (HELM_RELEASE, OCI_REPOSITORY, HELM_REPOSITORY, HELM_CHART)
 
 
@@ -97,9 +98,15 @@ class Operator:
             group.start_soon(self.informers.run, name="informers")
             group.start_soon(self.events.run, name="events")
             await self.wait_ready()
-            _log.info("caches are settled", kinds=len(self.informers.stats()))
+            self._tell_settled()
             group.start_soon(self.driver.run, name="driver")
             await resync(self.driver, self.controller.keys, clock=self._clock, every=self._settings.resync_seconds)
+
+    def _tell_settled(self) -> None:
+        _log.info("caches are settled", kinds=len(self.informers.stats()))
+        missing = [kind.crd_name for kind in (APPLICATION_INSTANCE, CLUSTER) if self._runner(kind).missing]
+        if missing:
+            _log.warning("definitions are not installed; waiting for them", missing=missing, install=_INSTALL)
 
     def _runner(self, kind: Kind) -> InformerRunner:
         runner = self.informers.find(kind)

@@ -205,6 +205,8 @@ class InformerRunner:
 
     def _step(self, event: InformerEvent) -> Command | None:
         """Let the machine decide, bring the store up to date, tell the handlers, and return the command."""
+        if self._account.told and isinstance(event, PageRead | WatchEvent):
+            self._account.heard()
         self._state, effects = step(self._state, event, self._clock.monotonic(), self._random(), self._policy)
         command: Command | None = None
         for effect in effects:

@@ -1,5 +1,6 @@
 """What an informer reports of itself (RUN-1): to metrics and probes as numbers, to the log as it happens."""
 
+import logging
 from collections import Counter
 
 import attrs
@@ -43,6 +44,7 @@ class InformerAccount:
     troubles: int = 0
     last_trouble: str = ""
     handler_failures: int = 0
+    told: str = attrs.field(default="", init=False)
 
     def relisting(self, cause: RelistCause) -> None:
         """A relist begins."""
@@ -50,10 +52,17 @@ class InformerAccount:
         _log.info("listing anew", kind=self.kind.kind, cause=cause.value)
 
     def trouble(self, reason: str, failures: int) -> None:
-        """Something failed, for the `failures`-th time in a row, and will be tried again."""
+        """Something failed, for the `failures`-th time in a row, and is tried again. Told once until it is over."""
+        level = logging.DEBUG if reason == self.told else logging.WARNING
         self.troubles += 1
-        self.last_trouble = reason
-        _log.warning("informer trouble", kind=self.kind.kind, reason=reason, failures=failures)
+        self.last_trouble = self.told = reason
+        _log.log(level, "informer trouble", kind=self.kind.kind, reason=reason, failures=failures)
+
+    def heard(self) -> None:
+        """The server answers with objects: a trouble that was told is over."""
+        if self.told:
+            self.told = ""
+            _log.info("informer works again", kind=self.kind.kind)
 
     def handler_failed(self, change: Change, error: Exception) -> None:
         """A subscriber raised: a defect, told in full."""
