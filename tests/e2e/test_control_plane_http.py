@@ -257,11 +257,12 @@ def test_a_page_is_no_answer_to_an_ack_status_or_result() -> None:
         page = Fault(status=200, body=b"<html>welcome</html>", content_type="text/html")
         async with client(url) as control:
             done = {"outcome": "noop", "timestamp": "2026-01-01T00:00:00Z"}
-            for call in (
+            calls: list[Callable[[], Awaitable[None]]] = [
                 lambda: control.ack(job.id),
                 lambda: control.status(job.id, {}),
                 lambda: control.result(job.id, done),
-            ):
+            ]
+            for call in calls:
                 server.faults.inject(page)
                 assert isinstance(await error_of(call()), Unavailable)
         assert (job.acked_at, job.statuses, job.result) == (None, [], None)

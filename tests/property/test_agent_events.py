@@ -99,6 +99,9 @@ def test_the_buffer_is_bounded_drops_the_oldest_first_and_counts(sizes: list[int
     kept = [int(found["eventKey"]) for found in outbox.events]
     assert kept == list(range(max(0, number - capacity), number))
     assert outbox.dropped == max(0, number - capacity)
+    condition = outbox.condition()
+    assert (condition.status == "True") == (number > capacity)
+    assert str(number - capacity) in condition.message or number <= capacity
 
 
 @given(st.integers(1, 350), st.sets(st.integers(0, 349), max_size=5))

@@ -110,6 +110,10 @@ class Site:
         }
         await self.kube.apply_status(manifest, kind=APPLICATION_INSTANCE, field_manager=labels.FIELD_MANAGER)
 
+    def connectivity(self) -> Connectivity:
+        """What the agent thinks of the control plane now."""
+        return self.agent.link.state
+
     def asked(self, call: Call, since: float = 0.0) -> list[float]:
         """When requests of one kind came, in virtual seconds."""
         began = self.clock.now().timestamp() - self.clock.monotonic()
@@ -139,6 +143,11 @@ def simulate(body: Body, prepare: Callable[[Site], None] = lambda _: None, **ser
     run(main)
 
 
+def outcome(job: JobEntry) -> str:
+    """Outcome of a job's result; "none" while it has none."""
+    return str(job.result["outcome"]) if job.result else "none"
+
+
 def quiet(body: Body, *args: Any, **server: Any) -> list[Any]:
     """`simulate`, giving the log lines at warning and above, and the changes of connectivity."""
     structlog.reset_defaults()
@@ -156,7 +165,7 @@ def test_the_main_job_of_the_project_in_a_moment_PULL_2() -> None:
         assert (job.statuses[-1]["phase"], job.result) == ("Reconciling", None)
         await site.report(READY)
         await anyio.sleep(1)
-        assert job.result["outcome"] == "succeeded"
+        assert outcome(job) == "succeeded"
         assert site.events("ConditionTransition") == []
 
         await site.report(FAILED)
@@ -184,14 +193,14 @@ def test_an_hour_long_outage_costs_few_requests_and_loses_nothing_PULL_5() -> No
         assert 60 <= len(fetches) <= 400, "backoff between a second and a minute, on average half a minute"
         assert min(b - a for a, b in pairwise(fetches)) >= 1.0
         assert 30 <= len(results) <= 300
-        assert site.agent.link.state is Connectivity.UNREACHABLE
+        assert site.connectivity() is Connectivity.UNREACHABLE
         assert job.result is None
         assert site.store.records, "the result waits in its record"
 
         site.server.faults.outage(None)
         await anyio.sleep(61)
-        assert site.agent.link.state is Connectivity.CONNECTED
-        assert job.result["outcome"] == "succeeded"
+        assert site.connectivity() is Connectivity.CONNECTED
+        assert outcome(job) == "succeeded"
         assert not site.store.records
 
     lines = quiet(body)
@@ -229,12 +238,12 @@ def test_a_rejected_credential_is_tried_slowly_and_a_new_one_at_once_PULL_7(stat
         since = site.clock.monotonic()
         await anyio.sleep(3600)
         assert 5 <= len(site.asked(Call.FETCH, since)) <= 13
-        assert site.agent.link.state is Connectivity.REJECTED
+        assert site.connectivity() is Connectivity.REJECTED
 
         site.server.faults.outage(None)
         site.agent.hurry()
         await anyio.sleep(1.1)
-        assert site.agent.link.state is Connectivity.CONNECTED
+        assert site.connectivity() is Connectivity.CONNECTED
 
     def with_reread(site: Site) -> None:
         async def reread() -> bool:
@@ -264,7 +273,7 @@ def test_a_token_that_changed_meanwhile_is_taken_without_a_pause() -> None:
         job = site.enqueue()
         await anyio.sleep(1)
         assert job.acked_at is not None
-        assert site.agent.link.state is Connectivity.CONNECTED
+        assert site.connectivity() is Connectivity.CONNECTED
 
     simulate(body, with_reread)
 
@@ -282,7 +291,7 @@ def test_a_credential_that_cannot_be_read_again_does_not_stop_the_loop() -> None
         await anyio.sleep(900)
         site.server.faults.outage(None)
         await anyio.sleep(601)
-        assert site.agent.link.state is Connectivity.CONNECTED
+        assert site.connectivity() is Connectivity.CONNECTED
 
     assert "hunter2" not in str(quiet(body, with_reread))
 
@@ -297,7 +306,7 @@ def test_results_do_not_wait_behind_statuses_or_events_PULL_5() -> None:
             await site.report(condition("Ready", "False", f"Reason{number}"))
         await site.report(READY)
         await anyio.sleep(0.5)
-        assert job.result["outcome"] == "succeeded"
+        assert outcome(job) == "succeeded"
         assert len(site.asked(Call.STATUS)) <= 4, "statuses collapse to the newest and wait out their failures"
 
     simulate(body)
@@ -311,7 +320,7 @@ def test_one_result_that_the_server_chokes_on_does_not_hold_up_the_others() -> N
         for number in range(5):
             await site.report(READY, name=f"app-{number}")
         await anyio.sleep(20)
-        assert [job.result["outcome"] for job in jobs] == ["succeeded"] * 5
+        assert [outcome(job) for job in jobs] == ["succeeded"] * 5
 
     simulate(body)
 
@@ -324,7 +333,7 @@ def test_a_lost_answer_of_a_result_ends_in_one_accepted_result_PULL_4() -> None:
         await anyio.sleep(5)
         await site.report(READY)
         await anyio.sleep(5)
-        assert job.result["outcome"] == "succeeded"
+        assert outcome(job) == "succeeded"
         assert (job.acks, job.results_refused) == (2, 1)
         assert not site.store.records
 
@@ -378,7 +387,7 @@ def test_a_rate_limit_slows_the_agent_down_and_stops_nothing() -> None:
             for number in range(20):
                 if ObjectRef(APPLICATION_INSTANCE, NAMESPACE, f"app-{number}") in site.known:
                     await site.report(READY, name=f"app-{number}")
-        assert [job.result and job.result["outcome"] for job in jobs] == ["succeeded"] * 20
+        assert [outcome(job) for job in jobs] == ["succeeded"] * 20
 
     simulate(body, rate_limit=RateLimit(10, 10.0))
 
@@ -415,6 +424,12 @@ def test_an_overflow_is_told_and_a_snapshot_makes_up_for_it_PULL_5() -> None:
             site.agent.on_object_changed({**instance("noisy"), "status": {"conditions": [found]}}, ref)
         assert len(site.agent.outbox.events) == 1000
         assert site.agent.outbox.dropped >= 500
+        await anyio.sleep(400)
+        assert {str(c.type): (str(c.status), str(c.reason)) for c in site.agent.conditions()} == {
+            "Connected": ("False", "ControlPlaneUnreachable"),
+            "Disconnected": ("True", "NoRecentRoundTrip"),
+            "BufferOverflow": ("True", "EventBufferFull"),
+        }
         site.server.faults.outage(None)
         site.server.tokens.add(CLUSTER_ID, "token")
         await anyio.sleep(180)
@@ -494,7 +509,7 @@ def test_a_defect_of_an_adapter_never_stops_the_loop(port: str, method: str) -> 
             await anyio.sleep(2)
             if REF in site.known:
                 await site.report(READY)
-        assert job.result["outcome"] == "succeeded"
+        assert outcome(job) == "succeeded"
 
     quiet(body, broken)
 
@@ -516,8 +531,25 @@ def test_a_restarted_process_goes_on_with_its_jobs_PULL_4() -> None:
             second.start_soon(site.watch)
             await anyio.sleep(5)
             second.cancel_scope.cancel()
-        assert job.result["outcome"] == "succeeded"
+        assert outcome(job) == "succeeded"
         assert not site.store.records
+
+    run(main)
+
+
+def test_what_comes_after_the_end_of_a_run_is_left_to_the_next_process() -> None:
+    async def main() -> None:
+        site = Site()
+        await site.prepare()
+        site.enqueue()
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(site.agent.run)
+            await anyio.sleep(5)
+            tasks.cancel_scope.cancel()
+        requests = len(site.server.requests)
+        site.agent.on_object_changed(None, REF)
+        await anyio.sleep(600)
+        assert len(site.server.requests) == requests
 
     run(main)
 

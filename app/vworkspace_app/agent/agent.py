@@ -5,6 +5,7 @@ came of them. Nothing here ends the loop but cancellation.
 """
 
 from collections.abc import Awaitable, Callable, Iterable
+from datetime import datetime
 from typing import Any
 
 import anyio
@@ -24,6 +25,7 @@ from vworkspace_core.agent.performer import Performer, Rotate
 from vworkspace_core.agent.scope import Scope
 from vworkspace_core.agent.times import format_time
 from vworkspace_core.errors import NotFound, OperatorError, Unavailable
+from vworkspace_core.kinds.transitions import Wanted
 from vworkspace_core.manifest import Manifest, ObjectRef
 from vworkspace_core.ports import Clock, ControlPlane, JobStore, KubeApi
 
@@ -70,6 +72,7 @@ class Agent:
         self._tasks: TaskGroup | None = None
         self._news = anyio.Event()
         self._hurried = anyio.Event()
+        self._started: datetime | None = None
 
     @property
     def state(self) -> AgentState:
@@ -80,6 +83,11 @@ class Agent:
     def link(self) -> Link:
         """Whether the control plane is there and takes the credential."""
         return self._connection.link
+
+    def conditions(self) -> tuple[Wanted, ...]:
+        """What the Cluster's status says of the agent: Connected, Disconnected, Authenticated, BufferOverflow."""
+        now = self._clock.now()
+        return (*self.link.conditions(now, self._started or now), self.outbox.condition())
 
     @property
     def outbox(self) -> Outbox:
@@ -106,15 +114,19 @@ class Agent:
 
     async def run(self) -> None:
         """Work until cancelled. A process that starts after a crash goes on with the jobs that were open."""
-        async with anyio.create_task_group() as tasks:
-            self._tasks = tasks
-            await self._resume()
-            tasks.start_soon(self._urgent.run)
-            tasks.start_soon(self._statuses.run)
-            tasks.start_soon(self._telling.run)
-            tasks.start_soon(self._telling.beat, self._state.scope.cluster_id)
-            tasks.start_soon(self._tick)
-            tasks.start_soon(self._poll)
+        self._started = self._clock.now()
+        try:
+            async with anyio.create_task_group() as tasks:
+                self._tasks = tasks
+                await self._resume()
+                tasks.start_soon(self._urgent.run)
+                tasks.start_soon(self._statuses.run)
+                tasks.start_soon(self._telling.run)
+                tasks.start_soon(self._telling.beat, self._state.scope.cluster_id)
+                tasks.start_soon(self._tick)
+                tasks.start_soon(self._poll)
+        finally:
+            self._tasks = None
 
     # --- what comes in --------------------------------------------------------------------------------------
 
@@ -154,10 +166,13 @@ class Agent:
                 await self._clock.sleep(max(0.0, self._settings.idle_seconds - (self._clock.monotonic() - began)))
 
     def _offered(self, jobs: Iterable[Any]) -> bool:
-        known = self._state.arrivals
+        before = self._state
         for raw in jobs:
             self._feed(m.Offered(raw))
-        return self._state.arrivals > known
+        for job in self._state.jobs.values():
+            if job.arrival >= before.arrivals:
+                log.info("a job is taken in", job_id=job.id, object=str(job.ref or ""), key=job.key)
+        return self._state.arrivals > before.arrivals
 
     async def _wait_out(self, seconds: float) -> None:
         """Sleep, at least the second that lies between any two failures (PULL-7)."""
@@ -182,7 +197,12 @@ class Agent:
 
     def _feed(self, event: m.Event) -> None:
         before = self._state
-        self._state, effects = step(self._state, event, self._clock.now())
+        try:
+            self._state, effects = step(before, event, self._clock.now())
+        except Exception:
+            # A defect of the machine costs one event, not the loop: the state is as it was before it.
+            log.exception("the job machine failed on an event", kind=type(event).__name__)
+            return
         for effect in effects:
             self._dispatch(effect)
         if self._state is not before:
@@ -202,9 +222,9 @@ class Agent:
                 self._start(effect)
 
     def _start(self, effect: Any) -> None:
-        if self._tasks is None:
-            raise RuntimeError("the agent is not running")
-        self._tasks.start_soon(self._perform, effect)
+        # After the end of `run` nothing is begun any more: the next process goes on from the records.
+        if self._tasks is not None:
+            self._tasks.start_soon(self._perform, effect)
 
     async def _perform(self, effect: Any) -> None:
         try:
@@ -215,6 +235,14 @@ class Agent:
             log.exception("an effect failed unexpectedly", effect=type(effect).__name__, job_id=effect.job_id)
             answer = m.StepFailed(effect.job_id, f"unexpected {type(error).__name__}")
         self._feed(answer)
+        self._tell(effect, answer)
+
+    def _tell(self, effect: Any, answer: m.Event) -> None:
+        """Say what was done on the cluster."""
+        if isinstance(answer, m.Applied):
+            log.info("an object is applied", job_id=answer.job_id, object=str(effect.ref))
+        if isinstance(answer, m.DeleteSent):
+            log.info("an object is being deleted", job_id=answer.job_id, object=str(effect.ref))
         if isinstance(answer, m.Rotated):
             at = format_time(self._clock.now())
             key = f"credential-rotated/{self._state.scope.cluster_id}/{answer.job_id}"

@@ -5,6 +5,10 @@ from typing import Any, Final
 
 import attrs
 
+from vworkspace_core.kinds.meta import ConditionStatus
+from vworkspace_core.kinds.reasons import ClusterConditionType, ClusterReason
+from vworkspace_core.kinds.transitions import Wanted
+
 __all__ = ["Outbox"]
 
 Event = Mapping[str, Any]
@@ -48,6 +52,15 @@ class Outbox:
         if len(batch) > 1:
             return attrs.evolve(self, suspect=len(batch)), None
         return attrs.evolve(self._without(batch), suspect=0), (batch[0] if batch else None)
+
+    def condition(self) -> Wanted:
+        """BufferOverflow, as the Cluster's status has it."""
+        if not self.dropped:
+            return Wanted(ClusterConditionType.BUFFER_OVERFLOW, ConditionStatus.FALSE, ClusterReason.BUFFER_DRAINED)
+        message = f"{self.dropped} events were dropped"
+        return Wanted(
+            ClusterConditionType.BUFFER_OVERFLOW, ConditionStatus.TRUE, ClusterReason.EVENT_BUFFER_FULL, message
+        )
 
     def _without(self, batch: Sequence[Event]) -> "Outbox":
         gone = {id(event) for event in batch}
