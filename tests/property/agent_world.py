@@ -5,7 +5,6 @@ can end at any moment and start again from what is durable. No event loop, no ti
 """
 
 from collections.abc import Iterator, Mapping
-from datetime import timedelta
 from itertools import count
 from typing import Any
 
@@ -296,6 +295,3 @@ def quiet(call: Any) -> bool:
 def object_ref(name: str) -> ObjectRef:
     """An instance in the gated namespace."""
     return ObjectRef(APPLICATION_INSTANCE, NAMESPACE, name)
-
-
-HOUR = timedelta(hours=1)
