@@ -1,0 +1,322 @@
+"""The embedded API server in numbers (RUN-9): start, applies, memory, watches, and cost by number of objects.
+
+    python -m bench.apiserver [--crds FOLDER]
+
+What is applied is an ApplicationInstance of the project's own CRD, so every write is decoded, merged, owned,
+defaulted, validated (rules included) and stored. Over HTTP the server is a process of its own on one core, the
+client on another where there is one. `--crds` is a folder of further CRDs whose loading is to be timed.
+"""
+
+import argparse
+import http.client
+import json
+import os
+import resource
+import statistics
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from bench.machine import describe, line
+from vworkspace_app.commands.cluster import EmbeddedCluster
+from vworkspace_app.documents import read_documents
+from vworkspace_core.known import APPLICATION_INSTANCE, CONFIG_MAP, NAMESPACE
+from vworkspace_core.manifest import Kind
+from vworkspace_fake.apiserver.calls import ADMIN, Target, WriteOptions
+from vworkspace_fake.apiserver.server import ApiServer
+
+ROOT = Path(__file__).resolve().parents[1]
+OWN = ROOT / "manifests" / "crds"
+APPLY = WriteOptions("bench", force=True)
+SPACE = "org-bench"
+
+
+def instance(name: str, version: str = "1.0.0") -> dict[str, Any]:
+    """An ApplicationInstance as the control plane sends it: about 700 bytes."""
+    return {
+        **APPLICATION_INSTANCE.manifest(name, SPACE),
+        "metadata": {
+            "name": name,
+            "namespace": SPACE,
+            "labels": {"app.vworkspace.io/managed-by": "control-plane", "app.vworkspace.io/cluster-id": "bench"},
+        },
+        "spec": {
+            "appRef": {"catalogId": "nextcloud"},
+            "mode": "managed",
+            "chart": {
+                "sourceType": "oci",
+                "url": "oci://r.example.test/charts",
+                "name": "nextcloud",
+                "version": version,
+            },
+            "release": {"name": name, "namespace": SPACE},
+            "values": {"source": "inline", "inline": {"replicaCount": 2, "persistence": {"size": "10Gi"}}},
+            "suspend": False,
+            "integrations": {"ingress": {"enabled": True, "host": "cloud.example.test"}},
+        },
+    }
+
+
+def documents(folder: Path) -> list[Any]:
+    """Every manifest of a folder."""
+    return list(read_documents([str(path) for path in sorted(folder.glob("*.yaml"))]))
+
+
+def cluster() -> ApiServer:
+    """A server with our CRDs and a namespace."""
+    server = EmbeddedCluster.start(documents(OWN)).server
+    server.create(Target(server.resource(NAMESPACE)), NAMESPACE.manifest(SPACE))
+    return server
+
+
+def target(server: ApiServer, name: str, kind: Kind = APPLICATION_INSTANCE) -> Target:
+    return Target(server.resource(kind), SPACE, name)
+
+
+# --- in process ------------------------------------------------------------------------------------------------------
+
+
+def applies_in_process(objects: int, applies: int = 2_000) -> Iterator[float]:
+    """Applies per second that change one field, of objects among `objects`."""
+    server = cluster()
+    for at in range(objects):
+        server.apply(target(server, f"i-{at}"), instance(f"i-{at}"), APPLY, ADMIN)
+    round_ = 0
+    while True:
+        round_ += 1
+        bodies = [instance(f"i-{at * 7 % objects}", f"{round_}.{at // objects}.0") for at in range(applies)]
+        began = time.perf_counter()
+        for body in bodies:
+            server.apply(target(server, body["metadata"]["name"]), body, APPLY, ADMIN)
+        yield applies / (time.perf_counter() - began)
+
+
+def noops_in_process(applies: int = 2_000) -> Iterator[float]:
+    """Applies per second that change nothing."""
+    server = cluster()
+    where, body = target(server, "i"), instance("i")
+    while True:
+        began = time.perf_counter()
+        for _ in range(applies):
+            server.apply(where, body, APPLY, ADMIN)
+        yield applies / (time.perf_counter() - began)
+
+
+def several(measure: Iterator[float], count: int = 5) -> list[float]:
+    """Samples, after one to warm up."""
+    next(measure)
+    return [next(measure) for _ in range(count)]
+
+
+# --- memory ----------------------------------------------------------------------------------------------------------
+
+
+def memory_of_objects(objects: int = 10_000, size: int = 4_096) -> float:
+    """Megabytes that a whole process takes with this many ConfigMaps of `size` bytes in it. Run in its own process."""
+    server = ApiServer(now=lambda: datetime.now(UTC))
+    server.create(Target(server.resource(NAMESPACE)), NAMESPACE.manifest(SPACE))
+    where = Target(server.resource(CONFIG_MAP), SPACE)
+    for at in range(objects):
+        body = {**CONFIG_MAP.manifest(f"c-{at}", SPACE), "data": {"text": f"{at:05}" + "x" * (size - 600)}}
+        server.create(where, body, WriteOptions("bench"), ADMIN)
+    stored = [len(record.raw) for record in server.store.scan(where.resource.storage, SPACE)]
+    assert len(stored) == objects and abs(statistics.mean(stored) - size) < 400
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def in_a_process(what: str) -> float:
+    """A measurement of this module in a fresh interpreter."""
+    code = f"from bench.apiserver import {what}; print({what}())"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
+    return float(done.stdout)
+
+
+# --- over HTTP -------------------------------------------------------------------------------------------------------
+
+
+class Client:
+    """One kept-alive connection."""
+
+    def __init__(self, url: str) -> None:
+        parts = urlsplit(url)
+        assert parts.hostname is not None
+        self._connection = http.client.HTTPConnection(parts.hostname, parts.port, timeout=10)
+
+    def send(self, method: str, path: str, body: bytes | None = None, media: str = "application/json") -> bytes:
+        """A request that must succeed."""
+        self._connection.request(method, path, body, {"content-type": media})
+        reply = self._connection.getresponse()
+        told = reply.read()
+        assert reply.status < 300, told
+        return told
+
+    def stream(self, path: str) -> Iterator[bytes]:
+        """Lines of an answer, as they come."""
+        self._connection.request("GET", path)
+        reply = self._connection.getresponse()
+        while row := reply.readline():
+            yield row
+
+    def apply(self, name: str, version: str) -> None:
+        """Apply an instance."""
+        path = f"{COLLECTION}/{name}?fieldManager=bench&force=true"
+        self.send("PATCH", path, json.dumps(instance(name, version)).encode(), "application/apply-patch+yaml")
+
+
+COLLECTION = f"/apis/{APPLICATION_INSTANCE.api_version}/namespaces/{SPACE}/{APPLICATION_INSTANCE.plural}"
+
+
+@contextmanager
+def process() -> Iterator[tuple[str, float]]:
+    """The command `cluster` on a core of its own: its URL, and milliseconds from exec to the first answer."""
+    command = [sys.executable, "-m", "vworkspace_app", "cluster"]
+    cores = sorted(os.sched_getaffinity(0))
+    began = time.perf_counter()
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT) as running:
+        os.sched_setaffinity(running.pid, cores[-1:])
+        try:
+            assert running.stdout is not None
+            url = running.stdout.readline().split()[1]
+            Client(url).send("GET", "/api/v1/namespaces")
+            yield url, 1000 * (time.perf_counter() - began)
+        finally:
+            running.terminate()
+
+
+def start_in_process() -> float:
+    """Milliseconds from constructing a server to its first answer over HTTP, with the modules loaded. Own process."""
+    import anyio
+
+    from vworkspace_fake.apiserver.http.serving import serve
+
+    began, found = time.perf_counter(), list[float]()
+
+    async def main() -> None:
+        async with anyio.create_task_group() as group:
+
+            async def ask(url: str) -> None:
+                await anyio.to_thread.run_sync(Client(url).send, "GET", "/api/v1/namespaces")
+                found.append(1000 * (time.perf_counter() - began))
+                group.cancel_scope.cancel()
+
+            await serve(ApiServer(now=lambda: datetime.now(UTC)), ready=lambda url: group.start_soon(ask, url))
+
+    anyio.run(main)
+    return found[0]
+
+
+def prepared(url: str) -> Client:
+    client = Client(url)
+    for crd in documents(OWN):
+        client.send("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", json.dumps(crd).encode())
+    client.send("POST", "/api/v1/namespaces", json.dumps(NAMESPACE.manifest(SPACE)).encode())
+    return client
+
+
+def applies_over_http(url: str, client: Client, objects: int, applies: int = 500) -> Iterator[float]:
+    """Applies per second on one connection, of objects among `objects`."""
+    for at in range(objects):
+        client.apply(f"i-{at}", "0.0.1")
+    round_ = 0
+    while True:
+        round_ += 1
+        began = time.perf_counter()
+        for at in range(applies):
+            client.apply(f"i-{at * 7 % objects}", f"{round_}.{at // objects}.1")
+        yield applies / (time.perf_counter() - began)
+
+
+def watch_latencies(url: str, client: Client, writes: int = 200) -> list[float]:
+    """Milliseconds from sending a write to reading its event on another connection: the write included."""
+    seen: list[float] = []
+    opened, arrived = threading.Event(), threading.Event()
+
+    def follow() -> None:
+        for row in Client(url).stream(f"{COLLECTION}?watch=true&allowWatchBookmarks=true&sendInitialEvents=true"
+                                      "&resourceVersionMatch=NotOlderThan"):
+            at, told = time.perf_counter(), json.loads(row)
+            if told["type"] == "BOOKMARK":
+                opened.set()
+            elif opened.is_set():
+                seen.append(at)
+                arrived.set()
+
+    threading.Thread(target=follow, daemon=True).start()
+    assert opened.wait(10)
+    sent = []
+    for at in range(writes):
+        arrived.clear()
+        sent.append(time.perf_counter())
+        client.apply("watched", f"2.{at}.0")
+        assert arrived.wait(10)
+    return [1000 * (there - left) for left, there in zip(sent, seen, strict=True)]
+
+
+# --- printing --------------------------------------------------------------------------------------------------------
+
+
+def starting() -> None:
+    whole = []
+    for _ in range(5):
+        with process() as (_, took):
+            whole.append(took)
+    print(line("start to first answer", [in_a_process("start_in_process") for _ in range(5)], "ms", "under 300"))
+    print(line("the command, interpreter and imports included", whole, "ms", "under 1,000"))
+
+
+def loading(folder: Path) -> None:
+    crds = documents(folder)
+
+    def load() -> float:
+        began = time.perf_counter()
+        EmbeddedCluster.start(crds)
+        return time.perf_counter() - began
+
+    print(line(f"create {len(crds)} CRDs of {folder.name}", [load() for _ in range(3)], "s", "seconds"))
+
+
+def over_http() -> None:
+    with process() as (url, _):
+        client = prepared(url)
+        measure = applies_over_http(url, client, 100)
+        print(line("applies over HTTP", several(measure), "/s", "500"))
+        print(line("write sent to event read", watch_latencies(url, client), "ms", "5 after the write"))
+    by_count("apply over HTTP", lambda objects: _over_http_among(objects))
+
+
+def _over_http_among(objects: int) -> list[float]:
+    with process() as (url, _):
+        return several(applies_over_http(url, prepared(url), objects))
+
+
+def by_count(what: str, measure: Callable[[int], list[float]]) -> None:
+    """Cost of one write among 100, 1,000 and 10,000 objects."""
+    for objects in (100, 1_000, 10_000):
+        costs = [1e6 / rate for rate in measure(objects)]
+        print(line(f"{what} among {objects:,} objects", costs, "microseconds", "flat"))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--crds", type=Path)
+    options = parser.parse_args()
+    print(describe())
+    starting()
+    print(line("applies in process", several(applies_in_process(100)), "/s", "2,000"))
+    print(line("applies in process that change nothing", several(noops_in_process()), "/s"))
+    print(line("process with 10,000 objects of 4 KB", [in_a_process("memory_of_objects")], "MB", "under 200"))
+    by_count("apply in process", lambda objects: several(applies_in_process(objects)))
+    over_http()
+    if options.crds is not None:
+        loading(options.crds)
+
+
+if __name__ == "__main__":
+    main()
