@@ -27,6 +27,7 @@ __all__ = [
     "VELERO_BACKUP",
     "VELERO_RESTORE",
     "VOLUME_SNAPSHOT",
+    "VOLUME_SNAPSHOT_CLASS",
     "WORKFLOW",
     "known_kind",
 ]
@@ -46,6 +47,9 @@ WORKFLOW: Final = Kind("argoproj.io", "v1alpha1", "Workflow", "workflows")
 REPLICATION_SOURCE: Final = Kind("volsync.backube", "v1alpha1", "ReplicationSource", "replicationsources")
 REPLICATION_DESTINATION: Final = Kind(
     "volsync.backube", "v1alpha1", "ReplicationDestination", "replicationdestinations"
+)
+VOLUME_SNAPSHOT_CLASS: Final = Kind(
+    "snapshot.storage.k8s.io", "v1", "VolumeSnapshotClass", "volumesnapshotclasses", namespaced=False
 )
 VOLUME_SNAPSHOT: Final = Kind("snapshot.storage.k8s.io", "v1", "VolumeSnapshot", "volumesnapshots")
 
@@ -75,6 +79,7 @@ ALL_KINDS: Final = (
     REPLICATION_SOURCE,
     REPLICATION_DESTINATION,
     VOLUME_SNAPSHOT,
+    VOLUME_SNAPSHOT_CLASS,
     JOB,
     PERSISTENT_VOLUME_CLAIM,
     NAMESPACE,

@@ -3,6 +3,8 @@
 The first barrier that stands is the one that is named. A barrier never changes what is running.
 """
 
+from typing import Protocol
+
 import attrs
 
 from vworkspace_core.kinds.admission import check_application_instance
@@ -15,16 +17,26 @@ from vworkspace_core.kinds.labels import (
     cluster_id_of,
     namespace_is_gated,
 )
+from vworkspace_core.kinds.meta import Condition, ObjectMeta
 from vworkspace_core.kinds.reasons import InstanceConditionType as Type
 from vworkspace_core.kinds.reasons import InstanceReason as Reason
 from vworkspace_core.known import HELM_RELEASE
-from vworkspace_core.manifest import Kind, dig
+from vworkspace_core.manifest import Kind, Manifest, dig
 from vworkspace_core.reconcile.decision import Observed, Requeue, Settings
 from vworkspace_core.reconcile.desired import Desired, source_kind
 from vworkspace_core.reconcile.override import is_forbidden
 from vworkspace_core.reconcile.ownership import is_controlled_by, is_ours, stranger
 
-__all__ = ["Barrier", "claimed_by_another_operator", "intent_barrier", "name_barrier", "needed_kinds"]
+__all__ = [
+    "Barrier",
+    "Claimable",
+    "claimed_by_another_operator",
+    "closed_namespace",
+    "intent_barrier",
+    "name_barrier",
+    "needed_kinds",
+    "wrong_cluster",
+]
 
 
 @attrs.frozen
@@ -50,17 +62,45 @@ def intent_barrier(source: ApplicationInstance, observed: Observed, settings: Se
 
 
 def _wrong_cluster(source: ApplicationInstance, settings: Settings) -> Barrier | None:
-    meant = cluster_id_of(source.metadata)
-    if meant == bounded_name(settings.cluster_id):
-        return None
+    told = wrong_cluster(source.metadata, settings.cluster_id)
+    return Barrier(Reason.WRONG_CLUSTER, told) if told else None
+
+
+def wrong_cluster(meta: ObjectMeta, cluster_id: str) -> str:
+    """Why an object is none of this cluster's; empty when it is one."""
+    meant = cluster_id_of(meta)
+    if meant == bounded_name(cluster_id):
+        return ""
     if meant is None:
-        told = f'the label {CLUSTER_ID} is missing; this cluster is "{settings.cluster_id}"'
-    else:
-        told = f'the object is meant for cluster "{meant}"; this cluster is "{settings.cluster_id}"'
-    return Barrier(Reason.WRONG_CLUSTER, told)
+        return f'the label {CLUSTER_ID} is missing; this cluster is "{cluster_id}"'
+    return f'the object is meant for cluster "{meant}"; this cluster is "{cluster_id}"'
 
 
-def claimed_by_another_operator(source: ApplicationInstance, settings: Settings) -> bool:
+class _Status(Protocol):
+    @property
+    def conditions(self) -> tuple[Condition, ...]: ...
+
+
+class Claimable(Protocol):
+    """One of our own kinds, with a status that tells who wrote it."""
+
+    @property
+    def metadata(self) -> ObjectMeta:
+        """Its metadata."""
+        ...
+
+    @property
+    def status(self) -> _Status:
+        """Its status."""
+        ...
+
+
+class _OfCluster(Protocol):
+    @property
+    def cluster_id(self) -> str: ...
+
+
+def claimed_by_another_operator(source: Claimable, settings: _OfCluster) -> bool:
     """Whether a foreign cluster's operator may own the object: then not even its status is ours to write (RES-5).
 
     Its status tells: one that holds conditions, other than a WrongCluster of our own making, was written by the
@@ -75,16 +115,17 @@ def claimed_by_another_operator(source: ApplicationInstance, settings: Settings)
 
 
 def _gate(source: ApplicationInstance, observed: Observed) -> Barrier | None:
-    name = source.metadata.namespace
-    if dig(observed.namespace, "metadata", "deletionTimestamp"):
-        return Barrier(
-            Reason.NAMESPACE_NOT_GATED, f"namespace {name} is being terminated: nothing new can be created in it"
-        )
-    if namespace_is_gated(observed.namespace):
-        return None
-    return Barrier(
-        Reason.NAMESPACE_NOT_GATED, f"namespace {name} does not carry the label {NAMESPACE_GATE}={NAMESPACE_GATE_VALUE}"
-    )
+    told = closed_namespace(source.metadata.namespace, observed.namespace)
+    return Barrier(Reason.NAMESPACE_NOT_GATED, told) if told else None
+
+
+def closed_namespace(name: str, namespace: Manifest | None) -> str:
+    """Why nothing may be created in the namespace; empty when something may."""
+    if dig(namespace, "metadata", "deletionTimestamp"):
+        return f"namespace {name} is being terminated: nothing new can be created in it"
+    if namespace_is_gated(namespace):
+        return ""
+    return f"namespace {name} does not carry the label {NAMESPACE_GATE}={NAMESPACE_GATE_VALUE}"
 
 
 def _invalid(source: ApplicationInstance, settings: Settings) -> Barrier | None:

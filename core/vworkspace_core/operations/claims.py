@@ -1,0 +1,134 @@
+"""Approval claims: proof that a person agreed to exactly this Operation (OPS-4).
+
+    vws1.<base64url(payload)>.<hex HMAC-SHA256 of the middle part>
+
+The payload is canonical JSON with `at`, `by`, `exp`, `op`, `rid`, `v`, and optionally `cluster`, `ns`, `uid`,
+`params`, which bind it closer. What is wrong with a claim is told from a closed set of sentences: nothing of the
+claim itself is ever repeated.
+"""
+
+import base64
+import binascii
+import hashlib
+import hmac
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from enum import Enum
+from typing import Any, Final
+
+import attrs
+import msgspec
+
+from vworkspace_core.kinds.operation import Operation
+from vworkspace_core.manifest import canonical_json
+
+__all__ = ["BINDINGS", "Claims", "Flaw", "approval_claim", "parameters_digest"]
+
+BINDINGS: Final = frozenset({"cluster", "ns", "uid", "params"})
+"""Optional fields that bind a claim closer; a setting can require them."""
+
+LONGEST: Final = 8192
+"""Characters of a claim; the CRD's limit too."""
+
+_PREFIX: Final = "vws1"
+_VERSION: Final = 1
+
+
+class Flaw(Enum):
+    """Why a claim does not count. The text is all that is ever told of it."""
+
+    ABSENT = "no approval claim is given"
+    NO_SECRET = "no approval secret is configured to check the claim with"
+    TOO_LARGE = f"the approval claim is longer than {LONGEST} characters"
+    MALFORMED = "the approval claim is malformed"
+    FORGED = "the signature of the approval claim does not match"
+    VERSION = "the approval claim has an unknown version"
+    OTHER_OPERATION = "the approval claim is for another operation"
+    EXPIRED = "the approval claim has expired"
+    BOUND_ELSEWHERE = "the approval claim is bound to another cluster, namespace, object or set of parameters"
+    NOT_BOUND = "the approval claim lacks a binding that this cluster requires"
+
+
+@attrs.frozen
+class Claims:
+    """What claims are checked with. `secret` is never shown."""
+
+    secret: bytes | None = attrs.field(default=None, repr=False)
+    cluster_id: str = ""
+    required_bindings: frozenset[str] = frozenset()
+
+    def flaw_of(self, claim: str | None, operation: Operation, now: datetime) -> Flaw | None:
+        """Why `claim` does not approve `operation` at `now`; None when it does."""
+        if not claim:
+            return Flaw.ABSENT
+        if self.secret is None or not self.secret:
+            return Flaw.NO_SECRET
+        if len(claim) > LONGEST:
+            return Flaw.TOO_LARGE
+        payload = _authentic(claim, self.secret)
+        return payload if isinstance(payload, Flaw) else self._judge(payload, operation, now)
+
+    def _judge(self, payload: Mapping[str, Any], operation: Operation, now: datetime) -> Flaw | None:
+        version, expires = payload.get("v"), _moment(payload.get("exp"))
+        if version != _VERSION or isinstance(version, bool):
+            return Flaw.VERSION
+        if payload.get("op") != operation.metadata.name:
+            return Flaw.OTHER_OPERATION
+        if expires is None:
+            return Flaw.MALFORMED
+        if now >= expires:
+            return Flaw.EXPIRED
+        if not self.required_bindings <= payload.keys():
+            return Flaw.NOT_BOUND
+        facts = self._facts(operation)
+        if any(payload[name] != facts[name] for name in BINDINGS & payload.keys()):
+            return Flaw.BOUND_ELSEWHERE
+        return None
+
+    def _facts(self, operation: Operation) -> Mapping[str, str]:
+        meta = operation.metadata
+        return {
+            "cluster": self.cluster_id,
+            "ns": meta.namespace,
+            "uid": meta.uid,
+            "params": parameters_digest(operation.spec.parameters),
+        }
+
+
+def _authentic(claim: str, secret: bytes) -> Mapping[str, Any] | Flaw:
+    """The payload, if its signature is right. Nothing of the payload is looked at before that."""
+    parts = claim.split(".")
+    if len(parts) != 3 or parts[0] != _PREFIX or not claim.isascii():
+        return Flaw.MALFORMED
+    _, middle, signature = parts
+    expected = hmac.new(secret, middle.encode(), hashlib.sha256).hexdigest()
+    if not hmac.compare_digest(expected.encode(), signature.encode()):
+        return Flaw.FORGED
+    try:
+        padded = middle.rstrip("=") + "=" * (-len(middle.rstrip("=")) % 4)
+        payload = msgspec.json.decode(base64.b64decode(padded, altchars=b"-_", validate=True))
+    except (binascii.Error, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return Flaw.MALFORMED
+    return payload if isinstance(payload, dict) else Flaw.MALFORMED
+
+
+def _moment(value: Any) -> datetime | None:
+    """`exp`: seconds since the epoch, or RFC 3339. None for what is neither."""
+    try:
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            return datetime.fromtimestamp(value, UTC)
+        moment = datetime.fromisoformat(value) if isinstance(value, str) else None
+    except (ValueError, OverflowError, OSError):
+        return None
+    return moment if moment is None or moment.tzinfo is not None else None
+
+
+def parameters_digest(parameters: Mapping[str, Any] | None) -> str:
+    """SHA-256 in hex of the parameters as canonical JSON; absent parameters count as an empty object."""
+    return hashlib.sha256(canonical_json(parameters or {})).hexdigest()
+
+
+def approval_claim(payload: Mapping[str, Any], secret: bytes) -> str:
+    """The claim that says `payload`: what the control plane does when a person approves."""
+    middle = base64.urlsafe_b64encode(canonical_json({"v": _VERSION, **payload})).rstrip(b"=").decode()
+    return f"{_PREFIX}.{middle}.{hmac.new(secret, middle.encode(), hashlib.sha256).hexdigest()}"

@@ -1,0 +1,83 @@
+"""Which operations on one target exclude each other, and who goes first (OPS-5).
+
+Conflict is symmetric. The order is that of creation, then of uid: a total order, so that no two can wait for each
+other. What is blocked for a reason of its own holds nobody up; what runs holds up everybody it conflicts with.
+"""
+
+from collections.abc import Iterable
+from typing import Final
+
+from vworkspace_core.kinds.labels import cancellation_requested
+from vworkspace_core.kinds.meta import Condition, ConditionStatus
+from vworkspace_core.kinds.operation import TERMINAL_PHASES, Operation, OperationType, Phase
+from vworkspace_core.kinds.reasons import OperationConditionType as Type
+from vworkspace_core.kinds.reasons import OperationReason as Reason
+
+__all__ = ["BETWEEN_SYNCS", "EXCLUDES", "conflicting", "first_ahead", "is_running", "order_of"]
+
+EXCLUDES: Final = {
+    OperationType.UPGRADE: frozenset({OperationType.UPGRADE}),
+    OperationType.RESTORE: frozenset({OperationType.UPGRADE, OperationType.BACKUP, OperationType.RESTORE}),
+    OperationType.BACKUP: frozenset({OperationType.RESTORE}),
+    OperationType.MIGRATION: frozenset(
+        {OperationType.UPGRADE, OperationType.RESTORE, OperationType.BACKUP, OperationType.MIGRATION}
+    ),
+    OperationType.RUN_COMMAND: frozenset[OperationType](),
+    OperationType.RUNBOOK: frozenset[OperationType](),
+}
+"""What each type does not run beside; either direction is enough."""
+
+BETWEEN_SYNCS: Final = "VolSyncWaitingForSchedule"
+"""Reason of Running while a recurring operation waits for its next sync: it excludes nothing then."""
+
+
+def conflicting(one: OperationType, other: OperationType) -> bool:
+    """Whether the two may not run at the same time."""
+    return other in EXCLUDES[one] or one in EXCLUDES[other]
+
+
+def order_of(operation: Operation) -> tuple[str, str]:
+    """Who comes first: by creation, then by uid. Creation times of one API server sort as text."""
+    return (operation.metadata.creation_timestamp, operation.metadata.uid)
+
+
+def is_running(operation: Operation) -> bool:
+    """Whether it is at work now: between two syncs of a schedule it is not."""
+    if operation.status.phase is not Phase.RUNNING:
+        return False
+    running = _condition(operation, Type.RUNNING)
+    return running is None or running.reason != BETWEEN_SYNCS
+
+
+def first_ahead(operation: Operation, siblings: Iterable[Operation]) -> Operation | None:
+    """The operation that `operation` has to wait for, if there is one.
+
+    `siblings` are the other operations on the same target that this operator acts on. A running one goes before
+    those that wait, and the earliest before the others.
+    """
+    mine = operation.metadata.uid
+    others = [one for one in siblings if one.metadata.uid != mine and conflicting(operation.spec.type, one.spec.type)]
+    running = [one for one in others if is_running(one)]
+    waiting = [one for one in others if _contends(one) and order_of(one) < order_of(operation)]
+    return min(running, key=order_of, default=None) or min(waiting, key=order_of, default=None)
+
+
+def _contends(operation: Operation) -> bool:
+    """Whether it would start if nobody conflicted with it, as far as its status tells. An unseen one might."""
+    meta, phase = operation.metadata, operation.status.phase
+    if phase in TERMINAL_PHASES or phase is Phase.RUNNING:
+        return False
+    if meta.deletion_timestamp is not None or cancellation_requested(meta):
+        return False
+    if operation.status.observed_generation != meta.generation:
+        return True  # what its status says is about another spec
+    accepted, blocked = _condition(operation, Type.ACCEPTED), _condition(operation, Type.BLOCKED)
+    if accepted is not None and accepted.status is ConditionStatus.FALSE:
+        return False
+    if blocked is None or blocked.status is not ConditionStatus.TRUE:
+        return True
+    return blocked.reason == Reason.CONFLICTING_OPERATION
+
+
+def _condition(operation: Operation, kind: str) -> Condition | None:
+    return next((one for one in operation.status.conditions if one.type == kind), None)

@@ -1,0 +1,49 @@
+"""What a decision about an Operation is made on (REC-2, OPS-3)."""
+
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import Any
+
+import attrs
+
+from vworkspace_core.kinds.operation import Operation
+from vworkspace_core.operations.builtin import builtin_templates
+from vworkspace_core.operations.claims import Claims
+from vworkspace_core.operations.contract import Engine, EngineContext, no_yaml
+from vworkspace_core.operations.engines import ENGINES
+from vworkspace_core.operations.settings import OperationSettings
+from vworkspace_core.operations.templates import Template, Templates
+from vworkspace_core.reconcile.decision import Snapshot
+
+__all__ = ["OperationContext", "OperationObserved"]
+
+
+@attrs.frozen
+class OperationObserved(Snapshot):
+    """The snapshot a decision about an Operation is made on.
+
+    `objects` holds the target, the engine object by its name, and whatever the engine's `looks_up` names.
+    `siblings` are the other Operations on the same target, managed ones of this cluster only.
+    """
+
+    siblings: tuple[Operation, ...] = ()
+
+
+@attrs.frozen
+class OperationContext:
+    """Everything else: settings, the time, what claims are checked with, templates and engines."""
+
+    settings: OperationSettings
+    now: datetime
+    claims: Claims = attrs.field(factory=Claims)
+    templates: Templates = attrs.field(factory=builtin_templates)
+    engines: Mapping[str, Engine] = ENGINES
+    parse_yaml: Callable[[str], Any] = attrs.field(default=no_yaml, eq=False, repr=False)
+
+    def engine_of(self, operation: Operation) -> Engine | None:
+        """The engine that the Operation asks for, None for one that is unknown."""
+        return self.engines.get(operation.spec.engine)
+
+    def for_engine(self, observed: OperationObserved, template: Template) -> EngineContext:
+        """What an engine may look at."""
+        return EngineContext(self.settings, template, observed.objects, observed.missing_kinds, self.parse_yaml)

@@ -1,0 +1,177 @@
+"""What an engine is (OPS-6): a pure pair of `desired` and `observe`, and a few facts about it.
+
+`desired` says which object makes the engine work, at most one. `observe` says what that object's status means. Both
+are functions of their arguments; the life of an Operation (`operations.life`) is the same for all engines.
+"""
+
+from collections.abc import Callable, Mapping
+from enum import Enum
+from typing import Any, TypeAlias
+
+import attrs
+
+from vworkspace_core.kinds.application_instance import ApplicationInstance
+from vworkspace_core.kinds.operation import LogsRef, Operation
+from vworkspace_core.kinds.reasons import OperationReason
+from vworkspace_core.manifest import Kind, Manifest, ObjectRef, ref_of
+from vworkspace_core.operations.settings import OperationSettings
+from vworkspace_core.operations.templates import Template
+
+__all__ = [
+    "Engine",
+    "EngineContext",
+    "EngineObject",
+    "EngineStatus",
+    "Lookup",
+    "Objects",
+    "Progress",
+    "Refusal",
+    "Row",
+    "Selection",
+    "no_yaml",
+]
+
+Objects: TypeAlias = Mapping[ObjectRef, Manifest]
+"""A snapshot of live objects."""
+
+
+class Progress(Enum):
+    """How far an engine has come. What it does not know counts as running, never as failure."""
+
+    RUNNING = "Running"
+    SUCCEEDED = "Succeeded"
+    FAILED = "Failed"
+
+
+@attrs.frozen
+class Row:
+    """One line of an engine's table: what one downstream phase means. The documentation is printed from these."""
+
+    phase: str
+    progress: Progress
+    reason: str
+    meaning: str = ""
+
+
+@attrs.frozen
+class EngineStatus:
+    """What the engine object's status means.
+
+    `degraded` tells of a success in part, `blocked` why a running engine waits for somebody (AwaitingResume), and
+    `last_run` what the last run of a recurring operation came to. Outputs are names and numbers that people need.
+    """
+
+    phase: Progress
+    reason: str
+    message: str = ""
+    outputs: Mapping[str, Any] = attrs.field(factory=dict)
+    logs_ref: LogsRef | None = None
+    degraded: str = ""
+    blocked: OperationReason | None = None
+    last_run: str = ""
+
+
+@attrs.frozen
+class EngineObject:
+    """The object that makes an engine work, to be created once."""
+
+    kind: Kind
+    manifest: Manifest
+
+    @property
+    def ref(self) -> ObjectRef:
+        """Where it is to be."""
+        return ref_of(self.manifest, self.kind)
+
+
+@attrs.frozen
+class Refusal:
+    """Why an engine does not take an operation as it is: Accepted=False, or Blocked when it only has to wait."""
+
+    reason: OperationReason
+    message: str
+    blocks: bool = False
+
+
+@attrs.frozen
+class Selection:
+    """Objects of a kind by their labels."""
+
+    kind: Kind
+    namespace: str
+    label_selector: str
+
+
+Lookup: TypeAlias = ObjectRef | Selection
+
+
+def no_yaml(_text: str) -> Any:
+    """Stands where no parser is given. Raises ValueError."""
+    raise ValueError("no YAML parser is configured")
+
+
+@attrs.frozen
+class EngineContext:
+    """Everything an engine may look at beside the operation and its target.
+
+    `parse_yaml` is a pure function from text to JSON-like data that raises ValueError; the core has no parser.
+    """
+
+    settings: OperationSettings
+    template: Template
+    objects: Objects = attrs.field(factory=dict)
+    missing_kinds: frozenset[Kind] = frozenset()
+    parse_yaml: Callable[[str], Any] = attrs.field(default=no_yaml, eq=False, repr=False)
+
+
+Target: TypeAlias = ApplicationInstance
+
+
+def _nothing_wrong(_operation: Operation, _target: Target, _context: EngineContext) -> Refusal | None:
+    return None
+
+
+def _nothing_to_look_up(_operation: Operation, _target: Target, _settings: OperationSettings) -> tuple[Lookup, ...]:
+    return ()
+
+
+def _no_outputs(_operation: Operation, _target: Target) -> Mapping[str, Any]:
+    return {}
+
+
+def _never(_operation: Operation) -> bool:
+    return False
+
+
+def _no_time(_operation: Operation) -> int:
+    return 0
+
+
+def _not_holding(_operation: Operation, _objects: Objects) -> bool:
+    return False
+
+
+@attrs.frozen
+class Engine:
+    """One entry of the registry.
+
+    `kinds` are those it creates, all of which have to be installed. `check` refuses what the parameters' schema
+    cannot see, and may look at what `looks_up` named. `opening` gives outputs at the start. `recurring` tells of an
+    operation that has no end of its own, `needs_seconds` of parameters that ask for more time than usual. `holds` is
+    for an engine without an object: whether it still has a hold on the target, so that its end has to wait.
+    """
+
+    name: str
+    kinds: Callable[[Operation], tuple[Kind, ...]]
+    desired: Callable[[Operation, Target, EngineContext], tuple[EngineObject, ...]]
+    observe: Callable[[Operation, Objects], EngineStatus]
+    tables: Mapping[str, tuple[Row, ...]]
+    timeout_seconds: int
+    check: Callable[[Operation, Target, EngineContext], Refusal | None] = _nothing_wrong
+    looks_up: Callable[[Operation, Target, OperationSettings], tuple[Lookup, ...]] = _nothing_to_look_up
+    opening: Callable[[Operation, Target], Mapping[str, Any]] = _no_outputs
+    recurring: Callable[[Operation], bool] = _never
+    needs_seconds: Callable[[Operation], int] = _no_time
+    holds: Callable[[Operation, Objects], bool] = _not_holding
+    after_stop: str = ""
+    """What to know once it was told to stop: Velero may finish what it is doing."""

@@ -1,0 +1,30 @@
+"""Durations: people write `30d`, Go (Velero) knows no days."""
+
+import re
+from typing import Final
+
+__all__ = ["LONGEST_SECONDS", "go_duration", "seconds_of"]
+
+LONGEST_SECONDS: Final = 100 * 365 * 86_400
+"""A hundred years; Go's own durations overflow at 292."""
+
+_PARTS: Final = re.compile(r"(?:(\d{1,9})d)?(?:(\d{1,9})h)?(?:(\d{1,9})m)?(?:(\d{1,9})s)?", re.ASCII)
+
+
+def seconds_of(text: str) -> int:
+    """Seconds in `30d`, `720h`, `1d12h`. Raises ValueError for any other text, for none, and beyond a century."""
+    found = _PARTS.fullmatch(text)
+    if found is None or not text:
+        raise ValueError("must be a duration such as 30d, 720h or 1d12h")
+    days, hours, minutes, seconds = (int(part or 0) for part in found.groups())
+    total = ((days * 24 + hours) * 60 + minutes) * 60 + seconds
+    if not 0 < total <= LONGEST_SECONDS:
+        raise ValueError("must be longer than nothing and not longer than a hundred years")
+    return total
+
+
+def go_duration(seconds: int) -> str:
+    """As Go prints it: `720h0m0s`."""
+    minutes, second = divmod(seconds, 60)
+    hour, minute = divmod(minutes, 60)
+    return f"{hour}h{minute}m{second}s"

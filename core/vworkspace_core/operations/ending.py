@@ -1,0 +1,113 @@
+"""What is left to do once an Operation has ended, and how one that is deleted goes (OPS-11, OPS-7).
+
+Deleting a finished Operation leaves what it made: a backup is not deleted with the request for it. Deleting a
+running one stops its engine first.
+"""
+
+import attrs
+
+from vworkspace_core.kinds.labels import ABANDON, is_abandoned
+from vworkspace_core.kinds.operation import TERMINAL_PHASES, Operation, Phase
+from vworkspace_core.kinds.reasons import OperationConditionType as Type
+from vworkspace_core.kinds.reasons import OperationReason as Reason
+from vworkspace_core.known import OPERATION
+from vworkspace_core.manifest import ObjectRef, metadata
+from vworkspace_core.operations import life
+from vworkspace_core.operations.context import OperationContext, OperationObserved
+from vworkspace_core.operations.contract import EngineStatus, Progress
+from vworkspace_core.operations.identity import own_object
+from vworkspace_core.operations.report import condition_of, with_report
+from vworkspace_core.ports import KubernetesEvent
+from vworkspace_core.reconcile.decision import Decision, Finalizer, Requeue
+
+__all__ = ["decide_deletion", "tidy"]
+
+
+def tidy(operation: Operation, observed: OperationObserved) -> Decision:
+    """After the end: let go of the engine object, and see to it that one that had to stop does."""
+    patches = life.unlock(operation, observed)
+    deletes = life.stop(operation, observed, unlocking=bool(patches)) if _was_stopped(operation) else ()
+    return Decision(
+        patches=patches,
+        deletes=deletes,
+        only_if_current=True,
+        requeue=Requeue.BACKOFF if observed.failures else Requeue.NO,
+    )
+
+
+def _was_stopped(operation: Operation) -> bool:
+    """Whether the end was ours: by cancellation or by the deadline."""
+    if operation.status.phase is Phase.CANCELLED:
+        return True
+    failed = condition_of(operation, Type.FAILED)
+    return operation.status.phase is Phase.FAILED and failed is not None and failed.reason == Reason.TIMEOUT
+
+
+def decide_deletion(operation: Operation, observed: OperationObserved, context: OperationContext) -> Decision:
+    """The next step of letting go of an Operation that is being deleted and carries our finalizer."""
+    gone = Decision(finalizer=Finalizer.REMOVE, only_if_current=True)
+    if is_abandoned(operation.metadata):
+        return attrs.evolve(gone, events=(_abandoned(operation),))
+    found = own_object(operation, observed.objects)
+    phase = operation.status.phase
+    if phase is not Phase.RUNNING and phase not in TERMINAL_PHASES:
+        return gone
+    if found is None:
+        return _without_object(operation, observed, context, gone)
+    stopping = bool(metadata(found[1]).get("deletionTimestamp"))
+    patches = life.unlock(operation, observed)
+    if _has_finished(operation, observed, context) and not stopping:
+        return attrs.evolve(gone, patches=patches)
+    decision = Decision(
+        patches=patches,
+        deletes=life.stop(operation, observed, unlocking=bool(patches)),
+        only_if_current=True,
+        requeue=Requeue.BACKOFF if observed.failures else Requeue.NO,
+    )
+    return _waiting(decision, operation, f"{found[0]} to go", observed, context)
+
+
+def _has_finished(operation: Operation, observed: OperationObserved, context: OperationContext) -> bool:
+    """Whether what the engine made is to stay: the run has ended, or its object says so already."""
+    if operation.status.phase in TERMINAL_PHASES:
+        return not _was_stopped(operation)
+    engine = context.engine_of(operation)
+    return engine is None or engine.observe(operation, observed.objects).phase is not Progress.RUNNING
+
+
+def _without_object(
+    operation: Operation, observed: OperationObserved, context: OperationContext, gone: Decision
+) -> Decision:
+    """Nothing of ours is left but, perhaps, a hold on the target: that of a run which did not succeed."""
+    engine = context.engine_of(operation)
+    succeeded = operation.status.phase is Phase.SUCCEEDED
+    if engine is None or succeeded or not engine.holds(operation, observed.objects):
+        return gone
+    return _waiting(Decision(), operation, "the target to let go of it", observed, context)
+
+
+def _waiting(
+    decision: Decision, operation: Operation, what: str, observed: OperationObserved, context: OperationContext
+) -> Decision:
+    """Said in the status while the run still counts as running; an end that was recorded stays as it is."""
+    if operation.status.phase is not Phase.RUNNING:
+        return decision
+    engine = context.engine_of(operation)
+    after = f". {engine.after_stop}" if engine is not None and engine.after_stop else ""
+    told = "".join(f"; {one.verb} {one.ref}: {one.error.message}" for one in observed.failures)
+    running = condition_of(operation, Type.RUNNING)
+    reason = running.reason if running is not None else Reason.ENGINE_STARTED
+    status = EngineStatus(Progress.RUNNING, reason, f"being deleted: waiting for {what}{after}{told}")
+    return with_report(decision, operation, life.progress_report(operation, status), context)
+
+
+def _abandoned(operation: Operation) -> KubernetesEvent:
+    meta = operation.metadata
+    return KubernetesEvent(
+        regarding=ObjectRef(OPERATION, meta.namespace, meta.name),
+        regarding_uid=meta.uid,
+        type="Warning",
+        reason="Abandoned",
+        action="Finalize",
+        note=f"{ABANDON} is set: the finalizer goes and what was started is left to itself",
+    )

@@ -1,0 +1,155 @@
+"""helm: another chart version or values patch on the target's release (OPS-9).
+
+It creates nothing. A running Operation of this engine becomes the release override of its target (REC-9, module
+`operations.override`), and the target's reconcile stays the one writer of the HelmRelease; what Flux makes of it is
+judged there too, for exactly the release that is asked for, and read here from the target's status.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from vworkspace_core.kinds.application_instance import ApplicationInstance, Mode
+from vworkspace_core.kinds.meta import Condition, ConditionStatus
+from vworkspace_core.kinds.operation import LogsRef, Operation
+from vworkspace_core.kinds.reasons import InstanceConditionType as Type
+from vworkspace_core.kinds.reasons import InstanceReason
+from vworkspace_core.kinds.reasons import OperationReason as Reason
+from vworkspace_core.known import HELM_RELEASE
+from vworkspace_core.manifest import Kind
+from vworkspace_core.operations.contract import (
+    Engine,
+    EngineContext,
+    EngineObject,
+    EngineStatus,
+    Objects,
+    Progress,
+    Refusal,
+    Row,
+)
+from vworkspace_core.operations.identity import parameters, target_of
+from vworkspace_core.reconcile.override import spec_hash
+
+__all__ = ["ENGINE", "REPLACED", "SPEC_HASH", "TABLE"]
+
+SPEC_HASH: Final = "specHash"
+"""Output: hash of the chart and values the Operation was asked against; another hash is new intent, which wins."""
+
+REPLACED: Final = "replacedOperation"
+"""Output: uid of the Operation whose override was in force at the start, to go back to on failure."""
+
+_RUNNING, _SUCCEEDED, _FAILED = Progress.RUNNING, Progress.SUCCEEDED, Progress.FAILED
+
+_READY: Final = Row("Ready=True", _SUCCEEDED, "HelmReleaseReady", "Flux confirmed that very release")
+_FAILED_ROW: Final = Row("Ready=False HelmReleaseFailed", _FAILED, "UpgradeFailed", "the override lapses")
+_ROLLED_BACK: Final = Row("Ready=False RolledBack", _FAILED, "UpgradeFailed", "Flux has gone back; the override lapses")
+_FORBIDDEN: Final = Row("Degraded=True ForbiddenVersionOverride", _FAILED, "ForbiddenVersion")
+_NEW_INTENT: Final = Row("chart or values changed", _FAILED, "SpecChanged", "new intent wins over the upgrade")
+_SUSPENDED: Final = Row("Suspended=True", _RUNNING, "HelmReleaseSuspended", "the release was suspended meanwhile")
+_BLOCKED: Final = Row("Blocked=True", _RUNNING, "TargetBlocked", "the target says what is in its way")
+_WAITING: Final = Row("", _RUNNING, "HelmReleaseUpgrading", "the target has not taken it up, or Flux is at work")
+
+TABLE: Final = (_NEW_INTENT, _WAITING, _FORBIDDEN, _SUSPENDED, _BLOCKED, _READY, _FAILED_ROW, _ROLLED_BACK)
+"""Conditions of the target, counted only while its `status.releaseOverride` is this Operation's."""
+
+
+def _check(_operation: Operation, target: ApplicationInstance, _context: EngineContext) -> Refusal | None:
+    spec = target.spec
+    if spec.mode is Mode.PLACEHOLDER or spec.chart is None or spec.release is None:
+        return Refusal(Reason.VALIDATION_FAILED, "spec.targetRef.name: a placeholder has no release to upgrade")
+    if spec.suspend or _is_true(_conditions(target), Type.SUSPENDED):
+        return Refusal(Reason.TARGET_NOT_READY, "the target is suspended: an upgrade would not happen", blocks=True)
+    return None
+
+
+def _desired(_operation: Operation, _target: ApplicationInstance, _context: EngineContext) -> tuple[EngineObject, ...]:
+    return ()
+
+
+def _opening(operation: Operation, target: ApplicationInstance) -> Mapping[str, Any]:
+    """Where the run starts from, written down once."""
+    spec, applied, override = target.spec, target.status.last_applied_chart, target.status.release_override
+    current = applied.version if applied is not None else spec.chart.version if spec.chart is not None else ""
+    outputs: dict[str, Any] = {
+        "fromVersion": current,
+        "toVersion": parameters(operation).get("targetVersion", current),
+        "helmReleaseName": spec.release.name if spec.release is not None else "",
+        SPEC_HASH: spec_hash(spec),
+    }
+    if override is not None and override.spec_hash == outputs[SPEC_HASH]:
+        outputs[REPLACED] = override.uid
+    return outputs
+
+
+def _observe(operation: Operation, objects: Objects) -> EngineStatus:
+    target = target_of(operation, objects)
+    outputs = operation.status.outputs or {}
+    row, message = _row(operation, target, outputs)
+    name = outputs.get("helmReleaseName") or ""
+    logs = LogsRef(HELM_RELEASE.kind, name, operation.metadata.namespace) if name else None
+    return EngineStatus(row.progress, row.reason, message or row.meaning, outputs, logs)
+
+
+def _row(operation: Operation, target: ApplicationInstance | None, outputs: Mapping[str, Any]) -> tuple[Row, str]:
+    if target is None:
+        return _WAITING, "the target has gone"
+    if outputs.get(SPEC_HASH) != spec_hash(target.spec):
+        return _NEW_INTENT, ""
+    override = target.status.release_override
+    if override is None or override.uid != operation.metadata.uid:
+        return _WAITING, "waiting for the target to take it up"
+    return _judged(_conditions(target))
+
+
+def _judged(conditions: Mapping[str, Condition]) -> tuple[Row, str]:
+    """The target's own verdict on the release it asked Flux for."""
+    degraded, ready = conditions.get(Type.DEGRADED), conditions.get(Type.READY)
+    forbidden = degraded is not None and degraded.reason == InstanceReason.FORBIDDEN_VERSION_OVERRIDE
+    if degraded is not None and forbidden and _is_true(conditions, Type.DEGRADED):
+        return _FORBIDDEN, degraded.message
+    for kind, row in ((Type.SUSPENDED, _SUSPENDED), (Type.BLOCKED, _BLOCKED)):
+        if _is_true(conditions, kind):
+            return row, conditions[kind].message
+    if ready is None:
+        return _WAITING, ""
+    match (ready.status, ready.reason):
+        case (ConditionStatus.TRUE, _):
+            return _READY, ready.message
+        case (ConditionStatus.FALSE, InstanceReason.HELM_RELEASE_FAILED):
+            return _FAILED_ROW, ready.message
+        case (ConditionStatus.FALSE, InstanceReason.ROLLED_BACK):
+            return _ROLLED_BACK, degraded.message if degraded is not None else ready.message
+        case _:
+            return _WAITING, ready.message
+
+
+def _conditions(target: ApplicationInstance) -> dict[str, Condition]:
+    return {condition.type: condition for condition in target.status.conditions}
+
+
+def _is_true(conditions: Mapping[str, Condition], kind: str) -> bool:
+    found = conditions.get(kind)
+    return found is not None and found.status is ConditionStatus.TRUE
+
+
+def _holds(operation: Operation, objects: Objects) -> bool:
+    """Whether the target still asks Flux for what this Operation wanted."""
+    target = target_of(operation, objects)
+    override = target.status.release_override if target is not None else None
+    return override is not None and override.uid == operation.metadata.uid
+
+
+def _kinds(_operation: Operation) -> tuple[Kind, ...]:
+    return ()
+
+
+ENGINE: Final = Engine(
+    name="helm",
+    kinds=_kinds,
+    desired=_desired,
+    observe=_observe,
+    tables={"ApplicationInstance": TABLE},
+    timeout_seconds=1800,
+    check=_check,
+    opening=_opening,
+    holds=_holds,
+)

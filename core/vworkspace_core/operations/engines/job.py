@@ -1,0 +1,154 @@
+"""job: a Job of its own, under the restricted Pod Security profile (OPS-8)."""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from vworkspace_core.kinds.application_instance import ApplicationInstance
+from vworkspace_core.kinds.operation import LogsRef, Operation
+from vworkspace_core.kinds.problems import Problem
+from vworkspace_core.kinds.reasons import OperationReason as Reason
+from vworkspace_core.known import JOB
+from vworkspace_core.manifest import Kind, Manifest, dig
+from vworkspace_core.operations.contract import (
+    Engine,
+    EngineContext,
+    EngineObject,
+    EngineStatus,
+    Objects,
+    Progress,
+    Refusal,
+    Row,
+)
+from vworkspace_core.operations.identity import engine_manifest, own_object, parameters
+from vworkspace_core.operations.settings import RUNNER
+
+__all__ = ["ENGINE", "KEPT_SECONDS", "TABLE", "observe_job"]
+
+KEPT_SECONDS: Final = 86_400
+"""How long a finished Job stays for its logs to be read."""
+
+_RUNNING, _SUCCEEDED, _FAILED = Progress.RUNNING, Progress.SUCCEEDED, Progress.FAILED
+
+TABLE: Final = (
+    Row("Complete=True", _SUCCEEDED, "JobComplete"),
+    Row("Failed=True", _FAILED, "JobFailed", "or the Job's own reason: BackoffLimitExceeded, DeadlineExceeded, …"),
+    Row("Suspended=True", _RUNNING, "JobSuspended", "somebody suspended the Job"),
+    Row("SuccessCriteriaMet=True", _RUNNING, "JobFinishing", "its last pods are ending"),
+    Row("FailureTarget=True", _RUNNING, "JobFinishing", "its last pods are ending"),
+    Row("active > 0", _RUNNING, "JobPodActive"),
+    Row("", _RUNNING, "JobPending", "no pod is active yet, or the next try has not begun"),
+)
+"""In this order; only the first two are final."""
+
+_REASON: Final = re.compile(r"[A-Z][A-Za-z0-9]{0,63}")
+
+
+def _check(operation: Operation, _target: ApplicationInstance, context: EngineContext) -> Refusal | None:
+    found = list(_problems(parameters(operation), context))
+    return Refusal(Reason.VALIDATION_FAILED, "; ".join(map(str, found))) if found else None
+
+
+def _problems(given: Mapping[str, Any], context: EngineContext) -> Iterator[Problem]:
+    account, settings = given.get("serviceAccountName", RUNNER), context.settings
+    if account != RUNNER and account not in settings.allowed_service_accounts:
+        yield Problem("spec.parameters.serviceAccountName", "is not among the service accounts that are allowed here")
+    if settings.allowed_images and not given["image"].startswith(settings.allowed_images):
+        yield Problem("spec.parameters.image", "is not among the images that are allowed here")
+
+
+def _desired(operation: Operation, target: ApplicationInstance, context: EngineContext) -> tuple[EngineObject, ...]:
+    given = parameters(operation)
+    manifest = engine_manifest(JOB, operation, target, context)
+    spec: dict[str, Any] = {
+        "backoffLimit": given.get("backoffLimit", 0),
+        "ttlSecondsAfterFinished": KEPT_SECONDS,
+        "template": {"metadata": {"labels": dict(manifest["metadata"]["labels"])}, "spec": _pod(given)},
+    }
+    if "timeoutSeconds" in given:
+        spec["activeDeadlineSeconds"] = given["timeoutSeconds"]
+    return (EngineObject(JOB, {**manifest, "spec": spec}),)
+
+
+def _pod(given: Mapping[str, Any]) -> dict[str, Any]:
+    """One container that may do nothing but its work; /tmp is the only place it can write to."""
+    container: dict[str, Any] = {
+        "name": "run",
+        "image": given["image"],
+        "securityContext": {
+            "allowPrivilegeEscalation": False,
+            "capabilities": {"drop": ["ALL"]},
+            "readOnlyRootFilesystem": True,
+            "runAsNonRoot": True,
+            "seccompProfile": {"type": "RuntimeDefault"},
+        },
+        "volumeMounts": [{"name": "tmp", "mountPath": "/tmp"}],
+    }
+    container |= {name: list(given[name]) for name in ("command", "args") if name in given}
+    if env := _env(given.get("env", {})):
+        container["env"] = env
+    return {
+        "restartPolicy": "Never",
+        "serviceAccountName": given.get("serviceAccountName", RUNNER),
+        "securityContext": {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}},
+        "containers": [container],
+        "volumes": [{"name": "tmp", "emptyDir": {}}],
+    }
+
+
+def _env(given: Any) -> list[dict[str, str]]:
+    """A map of names to values, or a list as Kubernetes has it, of which the last of a name counts."""
+    pairs = given.items() if isinstance(given, Mapping) else ((each["name"], each["value"]) for each in given)
+    return [{"name": name, "value": value} for name, value in dict(pairs).items()]
+
+
+def observe_job(operation: Operation, objects: Objects) -> EngineStatus:
+    """What a Job's status means, whoever wrote its pod template."""
+    found = own_object(operation, objects)
+    if found is None:
+        return EngineStatus(_RUNNING, "JobMissing")
+    ref, live = found
+    status = live.get("status") or {}
+    row, condition = _row(live, status)
+    ended = row.progress is not _RUNNING
+    outputs: dict[str, Any] = {"jobName": ref.name}
+    if ended:
+        outputs |= {"succeededPods": status.get("succeeded", 0), "failedPods": status.get("failed", 0)}
+    own_reason = str(condition.get("reason") or "") if row.progress is _FAILED else ""
+    return EngineStatus(
+        row.progress,
+        own_reason if _REASON.fullmatch(own_reason) else row.reason,
+        str(condition.get("message") or row.meaning),
+        outputs,
+        LogsRef(JOB.kind, ref.name, ref.namespace or ""),
+    )
+
+
+def _row(live: Manifest, status: Mapping[str, Any]) -> tuple[Row, Mapping[str, Any]]:
+    true = {f"{dig(one, 'type')}=True": one for one in status.get("conditions") or () if dig(one, "status") == "True"}
+    for row in TABLE:
+        if row.phase in true:
+            return row, true[row.phase]
+    return TABLE[-2] if status.get("active") else TABLE[-1], {}
+
+
+def _needs_seconds(operation: Operation) -> int:
+    """A minute more than the Job may take, so that it ends by itself."""
+    given = parameters(operation).get("timeoutSeconds")
+    return given + 60 if isinstance(given, int) else 0
+
+
+def _kinds(_operation: Operation) -> tuple[Kind, ...]:
+    return (JOB,)
+
+
+ENGINE: Final = Engine(
+    name="job",
+    kinds=_kinds,
+    desired=_desired,
+    observe=observe_job,
+    tables={"Job": TABLE},
+    timeout_seconds=3600,
+    check=_check,
+    needs_seconds=_needs_seconds,
+)

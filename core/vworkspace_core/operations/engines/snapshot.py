@@ -1,0 +1,137 @@
+"""snapshot: a CSI VolumeSnapshot of a claim, or a claim from a snapshot (OPS-10). Both hold data: no owner.
+
+A VolumeSnapshot has no phase and no conditions; its `error` is cleared once a later try succeeds, so it is never
+final. Only the deadline is.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from vworkspace_core.kinds.application_instance import ApplicationInstance
+from vworkspace_core.kinds.operation import Operation, OperationType
+from vworkspace_core.kinds.problems import Problem
+from vworkspace_core.kinds.reasons import OperationReason as Reason
+from vworkspace_core.known import PERSISTENT_VOLUME_CLAIM, VOLUME_SNAPSHOT
+from vworkspace_core.manifest import Kind, ObjectRef, dig
+from vworkspace_core.operations.contract import (
+    Engine,
+    EngineContext,
+    EngineObject,
+    EngineStatus,
+    Lookup,
+    Objects,
+    Progress,
+    Refusal,
+    Row,
+)
+from vworkspace_core.operations.identity import engine_manifest, own_object, parameters
+from vworkspace_core.operations.settings import OperationSettings
+
+__all__ = ["CLAIM", "ENGINE", "SNAPSHOT"]
+
+_RUNNING, _SUCCEEDED, _FAILED = Progress.RUNNING, Progress.SUCCEEDED, Progress.FAILED
+
+SNAPSHOT: Final = (
+    Row("readyToUse, bound to its content", _SUCCEEDED, "VolumeSnapshotReady"),
+    Row("error", _RUNNING, "VolumeSnapshotError", "the snapshotter tries again until the deadline"),
+    Row("bound, not ready", _RUNNING, "VolumeSnapshotInProgress"),
+    Row("", _RUNNING, "VolumeSnapshotPending", "not yet bound to a content"),
+)
+CLAIM: Final = (
+    Row("Bound", _SUCCEEDED, "ClaimBound"),
+    Row("Lost", _FAILED, "ClaimLost", "the volume behind the claim is gone"),
+    Row("", _RUNNING, "ClaimPending", "no volume yet; with WaitForFirstConsumer it takes a pod that uses the claim"),
+)
+
+
+def _is_backup(operation: Operation) -> bool:
+    return operation.spec.type is OperationType.BACKUP
+
+
+def _kinds(operation: Operation) -> tuple[Kind, ...]:
+    return (VOLUME_SNAPSHOT,) if _is_backup(operation) else (PERSISTENT_VOLUME_CLAIM,)
+
+
+def _looks_up(operation: Operation, _target: ApplicationInstance, _settings: OperationSettings) -> tuple[Lookup, ...]:
+    return () if _is_backup(operation) else (_snapshot(operation),)
+
+
+def _snapshot(operation: Operation) -> ObjectRef:
+    return ObjectRef(VOLUME_SNAPSHOT, operation.metadata.namespace, parameters(operation)["snapshotName"])
+
+
+def _check(operation: Operation, _target: ApplicationInstance, context: EngineContext) -> Refusal | None:
+    if _is_backup(operation) or _snapshot(operation) in context.objects:
+        return None
+    if VOLUME_SNAPSHOT in context.missing_kinds:
+        return Refusal(Reason.DEPENDENCY_MISSING, f"not installed: {VOLUME_SNAPSHOT.crd_name}", blocks=True)
+    problem = Problem("spec.parameters.snapshotName", "there is no VolumeSnapshot of that name in this namespace")
+    return Refusal(Reason.VALIDATION_FAILED, str(problem))
+
+
+def _desired(operation: Operation, target: ApplicationInstance, context: EngineContext) -> tuple[EngineObject, ...]:
+    (kind,) = _kinds(operation)
+    manifest = engine_manifest(kind, operation, target, context, holds_data=True)
+    given = parameters(operation)
+    manifest["spec"] = _snapshot_spec(given) if _is_backup(operation) else _claim_spec(given)
+    return (EngineObject(kind, manifest),)
+
+
+def _snapshot_spec(given: Mapping[str, Any]) -> dict[str, Any]:
+    spec: dict[str, Any] = {"source": {"persistentVolumeClaimName": given["pvc"]}}
+    if "snapshotClassName" in given:
+        spec["volumeSnapshotClassName"] = given["snapshotClassName"]
+    return spec
+
+
+def _claim_spec(given: Mapping[str, Any]) -> dict[str, Any]:
+    source = {"apiGroup": VOLUME_SNAPSHOT.group, "kind": VOLUME_SNAPSHOT.kind, "name": given["snapshotName"]}
+    spec: dict[str, Any] = {
+        "accessModes": list(given.get("accessModes", ["ReadWriteOnce"])),
+        "resources": {"requests": {"storage": given["size"]}},
+        "dataSource": source,
+    }
+    if "storageClassName" in given:
+        spec["storageClassName"] = given["storageClassName"]
+    return spec
+
+
+def _observe(operation: Operation, objects: Objects) -> EngineStatus:
+    found = own_object(operation, objects)
+    if found is None:
+        return EngineStatus(_RUNNING, "SnapshotObjectMissing")
+    ref, live = found
+    status = live.get("status") or {}
+    return _snapshot_status(ref, status) if ref.kind == VOLUME_SNAPSHOT else _claim_status(ref, status)
+
+
+def _snapshot_status(ref: ObjectRef, status: Mapping[str, Any]) -> EngineStatus:
+    content = status.get("boundVolumeSnapshotContentName")
+    outputs: dict[str, Any] = {"volumeSnapshotName": ref.name}
+    if status.get("readyToUse") is True and content:
+        more = {"volumeSnapshotContentName": content, "restoreSize": status.get("restoreSize")}
+        outputs |= {name: value for name, value in more.items() if value is not None}
+        row = SNAPSHOT[0]
+    elif status.get("error"):
+        row = SNAPSHOT[1]
+    else:
+        row = SNAPSHOT[2] if content else SNAPSHOT[3]
+    message = dig(status, "error", "message") if row is SNAPSHOT[1] else ""
+    return EngineStatus(row.progress, row.reason, str(message or row.meaning), outputs)
+
+
+def _claim_status(ref: ObjectRef, status: Mapping[str, Any]) -> EngineStatus:
+    row = next((row for row in CLAIM if row.phase == status.get("phase")), CLAIM[-1])
+    return EngineStatus(row.progress, row.reason, row.meaning, {"pvcName": ref.name})
+
+
+ENGINE: Final = Engine(
+    name="snapshot",
+    kinds=_kinds,
+    desired=_desired,
+    observe=_observe,
+    tables={"VolumeSnapshot": SNAPSHOT, "PersistentVolumeClaim": CLAIM},
+    timeout_seconds=1800,
+    check=_check,
+    looks_up=_looks_up,
+)

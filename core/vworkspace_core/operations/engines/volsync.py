@@ -1,0 +1,144 @@
+"""volsync: a ReplicationSource (Backup) or ReplicationDestination (Restore) with the restic mover (OPS-10).
+
+VolSync copies the trigger into `lastManualSync` when a sync ends, not when it begins: a trigger that is changed
+during a sync would make the older one count. Ours is set at creation, when nothing can be under way, and never after.
+VolSync never fails by itself: it tries again for ever, and the deadline ends that.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from vworkspace_core.kinds.application_instance import ApplicationInstance
+from vworkspace_core.kinds.operation import LogsRef, Operation, OperationType
+from vworkspace_core.known import REPLICATION_DESTINATION, REPLICATION_SOURCE
+from vworkspace_core.manifest import Kind, ObjectRef, dig
+from vworkspace_core.operations.conflicts import BETWEEN_SYNCS
+from vworkspace_core.operations.contract import (
+    Engine,
+    EngineContext,
+    EngineObject,
+    EngineStatus,
+    Objects,
+    Progress,
+    Row,
+)
+from vworkspace_core.operations.identity import engine_manifest, own_object, parameters
+
+__all__ = ["ENGINE", "TABLE"]
+
+_RUNNING, _SUCCEEDED = Progress.RUNNING, Progress.SUCCEEDED
+
+TABLE: Final = (
+    Row("lastManualSync = trigger, result Successful", _SUCCEEDED, "VolSyncCompleted"),
+    Row("latestMoverStatus.result = Failed", _RUNNING, "VolSyncMoverFailed", "VolSync tries again until the deadline"),
+    Row("Synchronizing=True SyncInProgress", _RUNNING, "VolSyncSyncInProgress"),
+    Row("Synchronizing=False CleaningUp", _RUNNING, "VolSyncCleaningUp"),
+    Row("Synchronizing=False Error", _RUNNING, "VolSyncError", "VolSync tries again until the deadline"),
+    Row("Synchronizing=False WaitingForSchedule", _RUNNING, BETWEEN_SYNCS, "recurring: waits for its next sync"),
+    Row("Synchronizing=False WaitingForManual", _RUNNING, "VolSyncPending", "not our trigger yet"),
+    Row("", _RUNNING, "VolSyncPending", "not yet seen by VolSync"),
+)
+"""In this order."""
+
+
+def _is_backup(operation: Operation) -> bool:
+    return operation.spec.type is OperationType.BACKUP
+
+
+def _kinds(operation: Operation) -> tuple[Kind, ...]:
+    return (REPLICATION_SOURCE,) if _is_backup(operation) else (REPLICATION_DESTINATION,)
+
+
+def _is_recurring(operation: Operation) -> bool:
+    return "schedule" in parameters(operation)
+
+
+def _desired(operation: Operation, target: ApplicationInstance, context: EngineContext) -> tuple[EngineObject, ...]:
+    """The destination holds what was restored, so it has no owner that could take it along."""
+    given = parameters(operation)
+    (kind,) = _kinds(operation)
+    manifest = engine_manifest(kind, operation, target, context, holds_data=not _is_backup(operation))
+    trigger = {"schedule": given["schedule"]} if "schedule" in given else {"manual": operation.metadata.uid}
+    restic: dict[str, Any] = {"repository": given["repository"]}
+    if _is_backup(operation):
+        restic["copyMethod"] = given.get("copyMethod", "Snapshot")
+        if "retain" in given:
+            restic["retain"] = dict(given["retain"])
+        manifest["spec"] = {"sourcePVC": given["source"], "trigger": trigger, "restic": restic}
+    else:
+        restic |= {"copyMethod": given.get("copyMethod", "Direct"), "destinationPVC": given["destination"]}
+        manifest["spec"] = {"trigger": trigger, "restic": restic}
+    return (EngineObject(kind, manifest),)
+
+
+def _observe(operation: Operation, objects: Objects) -> EngineStatus:
+    found = own_object(operation, objects)
+    if found is None:
+        return EngineStatus(_RUNNING, "VolSyncObjectMissing")
+    ref, live = found
+    status = live.get("status") or {}
+    row = _row(operation, status)
+    return EngineStatus(
+        row.progress,
+        row.reason,
+        _message(row, status),
+        _outputs(ref, status, row.progress is _SUCCEEDED or _is_recurring(operation)),
+        LogsRef(ref.kind.kind, ref.name, ref.namespace or ""),
+        last_run=_last_run(status) if _is_recurring(operation) else "",
+    )
+
+
+def _row(operation: Operation, status: Mapping[str, Any]) -> Row:
+    result = dig(status, "latestMoverStatus", "result")
+    ours = status.get("lastManualSync") == operation.metadata.uid
+    if ours and result == "Successful" and not _is_recurring(operation):
+        return TABLE[0]
+    condition = _synchronizing(status)
+    known = f"Synchronizing={condition.get('status')} {condition.get('reason')}"
+    row = next((row for row in TABLE if row.phase == known), None)
+    if result == "Failed" and (row is None or row.reason == "VolSyncSyncInProgress" or not _is_recurring(operation)):
+        return TABLE[1]
+    if row is not None:
+        return row
+    return TABLE[2] if status.get("lastSyncStartTime") else TABLE[-1]
+
+
+def _synchronizing(status: Mapping[str, Any]) -> Mapping[str, Any]:
+    found = (one for one in status.get("conditions") or () if dig(one, "type") == "Synchronizing")
+    return next(found, {})
+
+
+def _message(row: Row, status: Mapping[str, Any]) -> str:
+    if row.reason == "VolSyncMoverFailed":
+        return str(dig(status, "latestMoverStatus", "logs") or row.meaning)
+    if row.reason == "VolSyncError":
+        return str(_synchronizing(status).get("message") or row.meaning)
+    return row.meaning
+
+
+def _last_run(status: Mapping[str, Any]) -> str:
+    last = status.get("lastSyncTime")
+    return f"the last sync ended at {last}" if last else ""
+
+
+def _outputs(ref: ObjectRef, status: Mapping[str, Any], told: bool) -> dict[str, Any]:
+    outputs: dict[str, Any] = {"replicationName": ref.name}
+    if told:
+        more = {
+            "lastSyncTime": status.get("lastSyncTime"),
+            "lastSyncDuration": status.get("lastSyncDuration"),
+            "latestImage": dig(status, "latestImage", "name"),
+        }
+        outputs |= {name: value for name, value in more.items() if value is not None}
+    return outputs
+
+
+ENGINE: Final = Engine(
+    name="volsync",
+    kinds=_kinds,
+    desired=_desired,
+    observe=_observe,
+    tables={"ReplicationSource, ReplicationDestination": TABLE},
+    timeout_seconds=4 * 3600,
+    recurring=_is_recurring,
+)

@@ -1,0 +1,131 @@
+"""workflow: an Argo Workflow from a WorkflowTemplate that the platform provides (OPS-8)."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from vworkspace_core.kinds.application_instance import ApplicationInstance
+from vworkspace_core.kinds.operation import LogsRef, Operation
+from vworkspace_core.kinds.reasons import OperationReason
+from vworkspace_core.kinds.secrets import redact
+from vworkspace_core.known import WORKFLOW
+from vworkspace_core.manifest import Kind, Manifest, canonical_json, dig
+from vworkspace_core.operations.contract import (
+    Engine,
+    EngineContext,
+    EngineObject,
+    EngineStatus,
+    Objects,
+    Progress,
+    Row,
+)
+from vworkspace_core.operations.identity import engine_manifest, own_object, parameters
+from vworkspace_core.operations.settings import RUNNER
+
+__all__ = ["ENGINE", "TABLE"]
+
+_RUNNING, _SUCCEEDED, _FAILED = Progress.RUNNING, Progress.SUCCEEDED, Progress.FAILED
+_TIMEOUT: Final = 4 * 3600
+_MOST_OUTPUTS: Final = 32
+_LONGEST_OUTPUT: Final = 1024
+
+TABLE: Final = (
+    Row("", _RUNNING, "WorkflowPending", "not yet seen by Argo"),
+    Row("Pending", _RUNNING, "WorkflowPending"),
+    Row("Running", _RUNNING, "WorkflowInProgress", "suspended: Blocked=True/AwaitingResume as well"),
+    Row("Succeeded", _SUCCEEDED, "WorkflowSucceeded"),
+    Row("Failed", _FAILED, "WorkflowFailed", "a step of it failed"),
+    Row("Error", _FAILED, "WorkflowError", "Argo itself could not run it"),
+)
+
+
+def _desired(operation: Operation, target: ApplicationInstance, context: EngineContext) -> tuple[EngineObject, ...]:
+    given = parameters(operation)
+    # What the run is about is the operator's to say: a parameter of the same name does not get through.
+    arguments = {
+        **given.get("workflowTemplateParameters", {}),
+        "targetName": target.metadata.name,
+        "targetNamespace": target.metadata.namespace,
+    }
+    deadline = operation.spec.timeout_seconds or context.settings.timeout_seconds.get("workflow", _TIMEOUT)
+    manifest = engine_manifest(WORKFLOW, operation, target, context)
+    manifest["spec"] = {
+        "workflowTemplateRef": {"name": given["workflowTemplate"]},
+        "arguments": {"parameters": [{"name": name, "value": _text(value)} for name, value in arguments.items()]},
+        "serviceAccountName": RUNNER,
+        "activeDeadlineSeconds": deadline,
+    }
+    return (EngineObject(WORKFLOW, manifest),)
+
+
+def _text(value: Any) -> str:
+    """Argo's arguments are texts: numbers and booleans as JSON writes them."""
+    return value if isinstance(value, str) else canonical_json(value).decode()
+
+
+def _observe(operation: Operation, objects: Objects) -> EngineStatus:
+    found = own_object(operation, objects)
+    if found is None:
+        return EngineStatus(_RUNNING, "WorkflowMissing")
+    ref, live = found
+    status = live.get("status") or {}
+    row = next((row for row in TABLE if row.phase == (status.get("phase") or "")), TABLE[2])
+    suspended = row.progress is _RUNNING and _is_suspended(live)
+    return EngineStatus(
+        row.progress,
+        row.reason,
+        _message(row, status),
+        {"workflowName": ref.name, **(_outputs(status) if row.progress is not _RUNNING else {})},
+        LogsRef(WORKFLOW.kind, ref.name, ref.namespace or ""),
+        blocked=OperationReason.AWAITING_RESUME if suspended else None,
+    )
+
+
+def _nodes(status: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The nodes that can be read; large workflows keep theirs compressed or elsewhere."""
+    nodes = status.get("nodes")
+    return [node for node in nodes.values() if isinstance(node, Mapping)] if isinstance(nodes, Mapping) else []
+
+
+def _is_suspended(live: Manifest) -> bool:
+    if dig(live, "spec", "suspend") is True:
+        return True
+    return any(
+        node.get("type") == "Suspend" and node.get("phase") == "Running" for node in _nodes(live.get("status") or {})
+    )
+
+
+def _message(row: Row, status: Mapping[str, Any]) -> str:
+    """Of the first node that failed by itself; a failing step makes all steps around it fail as well."""
+    if row.progress is not _FAILED:
+        return row.meaning if row.phase != "Running" else ""
+    failed = [node for node in _nodes(status) if node.get("phase") in ("Failed", "Error") and node.get("message")]
+    leaves = [node for node in failed if node.get("type") in ("Pod", "Container", "HTTP", "Plugin", "Suspend")]
+    order = sorted(leaves or failed, key=lambda node: (str(node.get("finishedAt") or "~"), str(node.get("id", ""))))
+    if order:
+        return f"{order[0].get('displayName') or order[0].get('name')}: {order[0]['message']}"
+    return str(status.get("message") or row.meaning)
+
+
+def _outputs(status: Mapping[str, Any]) -> dict[str, Any]:
+    """The workflow's output parameters, redacted and cut."""
+    given = dig(status, "outputs", "parameters") or ()
+    found = {
+        str(dig(one, "name")): str(dig(one, "value"))[:_LONGEST_OUTPUT]
+        for one in given
+        if dig(one, "value") is not None
+    }
+    return {"parameters": redact(dict(list(found.items())[:_MOST_OUTPUTS]))} if found else {}
+
+
+def _kinds(_operation: Operation) -> tuple[Kind, ...]:
+    return (WORKFLOW,)
+
+
+ENGINE: Final = Engine(
+    name="workflow",
+    kinds=_kinds,
+    desired=_desired,
+    observe=_observe,
+    tables={"Workflow": TABLE},
+    timeout_seconds=_TIMEOUT,
+)

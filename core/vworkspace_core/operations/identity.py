@@ -1,0 +1,118 @@
+"""Whose an engine object is, and what every one of them has in common: name, labels, owner (OPS-1, OPS-6, RES-5)."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from vworkspace_core.kinds.application_instance import ApplicationInstance
+from vworkspace_core.kinds.border import read_application_instance
+from vworkspace_core.kinds.labels import (
+    MANAGED_BY,
+    MANAGED_BY_VALUE,
+    OPERATION_UID,
+    bounded_name,
+    engine_object_name,
+    operation_labels,
+)
+from vworkspace_core.kinds.operation import Operation
+from vworkspace_core.kinds.problems import ValidationProblems
+from vworkspace_core.known import APPLICATION_INSTANCE, OPERATION
+from vworkspace_core.manifest import Kind, Manifest, ObjectRef, metadata
+from vworkspace_core.operations.contract import EngineContext, Objects
+
+__all__ = [
+    "UNRECORDED",
+    "engine_manifest",
+    "is_ours",
+    "labels_of",
+    "name_of",
+    "own_object",
+    "parameters",
+    "target_of",
+    "target_ref",
+]
+
+UNRECORDED: Final = "vworkspace.io/unrecorded"
+"""Finalizer of an engine object from its creation until its uid stands in the Operation's status.
+
+Without it, an object that finishes and is removed (TTL) while the operator is down between the two would leave no
+trace, and would be made a second time.
+"""
+
+
+def name_of(operation: Operation) -> str:
+    """Name of the one engine object of this incarnation of the Operation."""
+    return engine_object_name(operation.metadata.name, operation.metadata.uid)
+
+
+def labels_of(operation: Operation, target: ApplicationInstance, cluster_id: str) -> dict[str, str]:
+    """The labels of everything downstream of the Operation."""
+    return operation_labels(operation.metadata, target.metadata.name, cluster_id, target_uid=target.metadata.uid)
+
+
+def engine_manifest(
+    kind: Kind,
+    operation: Operation,
+    target: ApplicationInstance,
+    context: EngineContext,
+    *,
+    namespace: str | None = None,
+    holds_data: bool = False,
+) -> dict[str, Any]:
+    """A manifest with type and metadata. What holds data, or lies in another namespace, has no owner."""
+    meta = operation.metadata
+    manifest = kind.manifest(name_of(operation), namespace or meta.namespace)
+    manifest["metadata"]["labels"] = labels_of(operation, target, context.settings.cluster_id)
+    if not holds_data and namespace in (None, meta.namespace):
+        manifest["metadata"]["ownerReferences"] = [
+            {
+                "apiVersion": OPERATION.api_version,
+                "kind": OPERATION.kind,
+                "name": meta.name,
+                "uid": meta.uid,
+                "controller": True,
+                "blockOwnerDeletion": True,
+            }
+        ]
+    return manifest
+
+
+def is_ours(manifest: Manifest, operation: Operation) -> bool:
+    """Whether this very incarnation of the Operation made the object: its labels, and its uid once that is known."""
+    labels = metadata(manifest).get("labels")
+    if not isinstance(labels, Mapping):
+        return False
+    if labels.get(MANAGED_BY) != MANAGED_BY_VALUE or labels.get(OPERATION_UID) != bounded_name(operation.metadata.uid):
+        return False
+    known = operation.status.engine_ref
+    return known is None or not known.uid or known.uid == metadata(manifest).get("uid")
+
+
+def own_object(operation: Operation, objects: Objects) -> tuple[ObjectRef, Manifest] | None:
+    """The engine object that the status names, if it is there and ours."""
+    known = operation.status.engine_ref
+    if known is None:
+        return None
+    for ref, manifest in objects.items():
+        same = (ref.kind.api_version, ref.kind.kind, ref.namespace or "", ref.name)
+        if same == (known.api_version, known.kind, known.namespace, known.name):
+            return (ref, manifest) if is_ours(manifest, operation) else None
+    return None
+
+
+def parameters(operation: Operation) -> Mapping[str, Any]:
+    """The parameters, empty where there are none."""
+    return operation.spec.parameters or {}
+
+
+def target_ref(operation: Operation) -> ObjectRef:
+    """The ApplicationInstance that the Operation is about."""
+    return ObjectRef(APPLICATION_INSTANCE, operation.metadata.namespace, operation.spec.target_ref.name)
+
+
+def target_of(operation: Operation, objects: Objects) -> ApplicationInstance | None:
+    """The target, None when it is not there or cannot be read."""
+    manifest = objects.get(target_ref(operation))
+    try:
+        return read_application_instance(manifest) if manifest is not None else None
+    except ValidationProblems:
+        return None

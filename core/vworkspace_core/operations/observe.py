@@ -1,0 +1,114 @@
+"""Reading the snapshot a decision about an Operation needs, live, through the `KubeApi` port.
+
+For what must not be judged by a cache (`needs_live_view`), and for simulations that have none. An operator with
+caches reads the same things from them: `lookups` names them.
+"""
+
+from collections.abc import Iterator
+
+import attrs
+
+from vworkspace_core.errors import KindMissing, NotFound
+from vworkspace_core.kinds.border import read_operation
+from vworkspace_core.kinds.labels import bounded_name, cluster_id_of, is_managed
+from vworkspace_core.kinds.operation import TERMINAL_PHASES, Operation
+from vworkspace_core.kinds.problems import ValidationProblems
+from vworkspace_core.known import NAMESPACE, OPERATION
+from vworkspace_core.manifest import Kind, Manifest, ObjectRef, ref_of
+from vworkspace_core.operations.context import OperationContext, OperationObserved
+from vworkspace_core.operations.contract import Lookup, Selection
+from vworkspace_core.operations.identity import name_of, target_of, target_ref
+from vworkspace_core.ports import KubeApi
+
+__all__ = ["lookups", "observe_operation_live", "siblings_of"]
+
+
+def lookups(operation: Operation, context: OperationContext, target: Manifest | None) -> Iterator[Lookup]:
+    """What a decision about `operation` looks at beside namespace, target and siblings.
+
+    Once the run has ended or its object is known, the engine object is all there is to look at.
+    """
+    engine, known = context.engine_of(operation), operation.status.engine_ref
+    if engine is None:
+        return
+    if known is not None:
+        kinds = (
+            kind for kind in engine.kinds(operation) if (kind.api_version, kind.kind) == (known.api_version, known.kind)
+        )
+        yield from (ObjectRef(kind, known.namespace, known.name) for kind in kinds)
+    if operation.status.phase in TERMINAL_PHASES or (known is not None and known.uid):
+        return
+    for kind in engine.kinds(operation):
+        for namespace in dict.fromkeys((operation.metadata.namespace, context.settings.velero_namespace)):
+            yield ObjectRef(kind, namespace, name_of(operation))
+    template = context.templates.find(operation.spec.type, operation.spec.engine)
+    found = target_of(operation, {} if target is None else {target_ref(operation): target})
+    parameters = operation.spec.parameters
+    if (
+        found is not None
+        and template is not None
+        and not template.problems_of({} if parameters is None else parameters)
+    ):
+        yield from engine.looks_up(operation, found, context.settings)
+
+
+def siblings_of(operation: Operation, manifests: Iterator[Manifest], context: OperationContext) -> Iterator[Operation]:
+    """The other Operations on the same target that this operator acts on; what cannot be read, it does not act on."""
+    for manifest in manifests:
+        try:
+            other = read_operation(manifest)
+        except ValidationProblems:
+            continue
+        meta = other.metadata
+        ours = is_managed(meta) and cluster_id_of(meta) == bounded_name(context.settings.cluster_id)
+        if ours and meta.uid != operation.metadata.uid and target_ref(other) == target_ref(operation):
+            yield other
+
+
+@attrs.define
+class _Reading:
+    """What was found so far."""
+
+    api: KubeApi
+    objects: dict[ObjectRef, Manifest]
+    missing: set[Kind]
+
+    async def get(self, ref: ObjectRef) -> Manifest | None:
+        """The object, None when it does not exist."""
+        try:
+            return await self.api.get(ref)
+        except KindMissing:
+            self.missing.add(ref.kind)
+        except NotFound:
+            pass
+        return None
+
+    async def note(self, lookup: Lookup) -> None:
+        """Read what it names, as far as it exists."""
+        if isinstance(lookup, Selection):
+            await self.note_selection(lookup)
+        elif (live := await self.get(lookup)) is not None:
+            self.objects[lookup] = live
+
+    async def note_selection(self, wanted: Selection) -> None:
+        """Read everything that carries the labels."""
+        try:
+            page = await self.api.list(wanted.kind, namespace=wanted.namespace, label_selector=wanted.label_selector)
+        except KindMissing:
+            self.missing.add(wanted.kind)
+            return
+        self.objects |= {ref_of(manifest, wanted.kind): manifest for manifest in page.items}
+
+
+async def observe_operation_live(api: KubeApi, operation: Operation, context: OperationContext) -> OperationObserved:
+    """Everything a decision about `operation` looks at. Raises what `KubeApi.get` and `list` raise."""
+    meta = operation.metadata
+    reading = _Reading(api, {}, set())
+    namespace = await reading.get(ObjectRef(NAMESPACE, None, meta.namespace))
+    await reading.note(target_ref(operation))
+    target = reading.objects.get(target_ref(operation))
+    for lookup in lookups(operation, context, target):
+        await reading.note(lookup)
+    page = await api.list(OPERATION, namespace=meta.namespace)
+    siblings = tuple(siblings_of(operation, iter(page.items), context))
+    return OperationObserved(namespace, reading.objects, frozenset(reading.missing), siblings=siblings)

@@ -1,0 +1,198 @@
+"""What has to hold before anything is created, in the order of OPS-3. The first that does not is the one named.
+
+A check is a function of the operation and the snapshot alone; a blocked Operation is decided on again when one of
+the objects in its snapshot changes, and goes on by itself.
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+import attrs
+
+from vworkspace_core.kinds.admission import check_operation
+from vworkspace_core.kinds.application_instance import ApplicationInstance
+from vworkspace_core.kinds.labels import bounded_name, capabilities, cluster_id_of, is_managed, type_is_allowed
+from vworkspace_core.kinds.meta import ConditionStatus
+from vworkspace_core.kinds.operation import Operation
+from vworkspace_core.kinds.reasons import InstanceConditionType
+from vworkspace_core.kinds.reasons import OperationReason as Reason
+from vworkspace_core.manifest import ObjectRef
+from vworkspace_core.operations.claims import Flaw
+from vworkspace_core.operations.conflicts import first_ahead
+from vworkspace_core.operations.context import OperationContext, OperationObserved
+from vworkspace_core.operations.contract import Engine, EngineContext, EngineObject, Refusal
+from vworkspace_core.operations.identity import is_ours, target_of
+from vworkspace_core.operations.templates import Template
+from vworkspace_core.reconcile.barriers import closed_namespace, wrong_cluster
+
+__all__ = ["Obstacle", "Start", "start_or_obstacle"]
+
+
+@attrs.frozen
+class Obstacle:
+    """What keeps an Operation from starting. `accepted`: whether Accepted=True, False or nothing is known of it."""
+
+    reason: Reason
+    message: str
+    accepted: bool | None = True
+
+
+@attrs.frozen
+class Start:
+    """Everything holds: what is to be created, by which engine, for which target."""
+
+    engine: Engine
+    target: ApplicationInstance
+    objects: tuple[EngineObject, ...]
+
+
+@attrs.frozen
+class _Case:
+    """One Operation whose target, template and engine are known."""
+
+    operation: Operation
+    observed: OperationObserved
+    context: OperationContext
+    target: ApplicationInstance
+    template: Template
+    engine: Engine
+
+    @property
+    def engine_context(self) -> EngineContext:
+        return self.context.for_engine(self.observed, self.template)
+
+
+def start_or_obstacle(operation: Operation, observed: OperationObserved, context: OperationContext) -> Start | Obstacle:
+    """The first precondition of OPS-3 that does not hold, or how to start."""
+    known = _identified(operation, observed, context)
+    if isinstance(known, Obstacle):
+        return known
+    for check in _CHECKS:
+        if obstacle := check(known):
+            return obstacle
+    objects = known.engine.desired(operation, known.target, known.engine_context)
+    for wanted in objects:
+        if obstacle := _taken(known, wanted.ref):
+            return obstacle
+    return Start(known.engine, known.target, objects)
+
+
+def _identified(operation: Operation, observed: OperationObserved, context: OperationContext) -> _Case | Obstacle:
+    """Target, gate and cluster, type, template: what every later check needs."""
+    target = target_of(operation, observed.objects)
+    name = operation.spec.target_ref.name
+    if target is None or not is_managed(target.metadata):
+        told = f"spec.targetRef.name: there is no managed ApplicationInstance {name} in this namespace"
+        return Obstacle(Reason.TARGET_NOT_FOUND, told, accepted=False)
+    if target.metadata.deletion_timestamp is not None:
+        return Obstacle(Reason.TARGET_NOT_FOUND, f"the target {name} is being deleted", accepted=False)
+    if told := closed_namespace(operation.metadata.namespace, observed.namespace):
+        return Obstacle(Reason.NAMESPACE_NOT_GATED, told, accepted=None)
+    if told := wrong_cluster(operation.metadata, context.settings.cluster_id):
+        return Obstacle(Reason.WRONG_CLUSTER, told, accepted=None)
+    if cluster_id_of(target.metadata) != bounded_name(context.settings.cluster_id):
+        return Obstacle(Reason.WRONG_CLUSTER, f"the target {name} is meant for another cluster", accepted=None)
+    return _templated(operation, observed, context, target)
+
+
+def _templated(
+    operation: Operation, observed: OperationObserved, context: OperationContext, target: ApplicationInstance
+) -> _Case | Obstacle:
+    kind, name = operation.spec.type, str(operation.spec.engine)
+    if not type_is_allowed(observed.namespace, kind):
+        return Obstacle(Reason.TEMPLATE_NOT_ALLOWED, f"type {kind} is not admitted in this namespace", accepted=False)
+    template, engine = context.templates.find(kind, name), context.engine_of(operation)
+    if template is None or engine is None:
+        told = f"spec.engine: there is no template for type {kind} and engine {name}"
+        return Obstacle(Reason.VALIDATION_FAILED, told, accepted=False)
+    return _Case(operation, observed, context, target, template, engine)
+
+
+def _capability(case: _Case) -> Obstacle | None:
+    """Never inferred from workloads: the target has to say which engine it is prepared for (RES-5)."""
+    given = capabilities(case.target.metadata).get(case.template.capability)
+    if given == case.engine.name:
+        return None
+    told = f"the target does not name engine {case.engine.name} for {case.template.capability}"
+    return Obstacle(Reason.CAPABILITY_MISSING, told + (f", but {given}" if given else ""), accepted=False)
+
+
+def _parameters(case: _Case) -> Obstacle | None:
+    operation = case.operation
+    given = operation.spec.parameters
+    problems = [
+        *case.template.problems_of({} if given is None else given),
+        *check_operation(operation, settings=case.context.settings.admission),
+    ]
+    if problems:
+        told = "; ".join(map(str, problems))
+        return Obstacle(Reason.VALIDATION_FAILED, told, accepted=False)
+    refusal = _refusal(case)
+    if refusal is None or refusal.blocks:
+        return None
+    return Obstacle(refusal.reason, refusal.message, accepted=False)
+
+
+def _refusal(case: _Case) -> Refusal | None:
+    return case.engine.check(case.operation, case.target, case.engine_context)
+
+
+def _approval(case: _Case) -> Obstacle | None:
+    approvals = case.operation.spec.approvals
+    if not case.template.needs_approval and not (approvals is not None and approvals.required):
+        return None
+    claim = approvals.claim if approvals is not None else None
+    flaw = case.context.claims.flaw_of(claim, case.operation, case.context.now)
+    if flaw is None:
+        return None
+    reason = Reason.MISSING_SECRET if flaw is Flaw.NO_SECRET else Reason.AWAITING_APPROVAL
+    return Obstacle(reason, flaw.value)
+
+
+def _target_ready(case: _Case) -> Obstacle | None:
+    refusal = _refusal(case)
+    if refusal is not None and refusal.blocks:
+        return Obstacle(refusal.reason, refusal.message)
+    if not case.template.needs_ready_target or _is_ready(case.target):
+        return None
+    return Obstacle(Reason.TARGET_NOT_READY, f"the target {case.target.metadata.name} is not Ready at its generation")
+
+
+def _is_ready(target: ApplicationInstance) -> bool:
+    ready = (one for one in target.status.conditions if one.type == InstanceConditionType.READY)
+    return any(
+        one.status is ConditionStatus.TRUE and one.observed_generation == target.metadata.generation for one in ready
+    )
+
+
+def _conflict(case: _Case) -> Obstacle | None:
+    ahead = first_ahead(case.operation, case.observed.siblings)
+    if ahead is None:
+        return None
+    told = f"waits for Operation {ahead.metadata.name} ({ahead.spec.type}, {ahead.status.phase or 'Pending'})"
+    return Obstacle(Reason.CONFLICTING_OPERATION, told)
+
+
+def _dependencies(case: _Case) -> Obstacle | None:
+    missing = [kind.crd_name for kind in case.engine.kinds(case.operation) if kind in case.observed.missing_kinds]
+    if not missing:
+        return None
+    return Obstacle(Reason.DEPENDENCY_MISSING, f"not installed in this cluster: {', '.join(missing)}")
+
+
+_CHECKS: Final[tuple[Callable[[_Case], Obstacle | None], ...]] = (
+    _capability,
+    _parameters,
+    _approval,
+    _target_ready,
+    _conflict,
+    _dependencies,
+)
+
+
+def _taken(case: _Case, ref: ObjectRef) -> Obstacle | None:
+    """What carries the name and is not ours is never adopted, overwritten or deleted (OPS-1)."""
+    live = case.observed.objects.get(ref)
+    if live is None or is_ours(live, case.operation):
+        return None
+    return Obstacle(Reason.NAME_TAKEN, f"{ref} exists and was not made for this Operation")

@@ -1,0 +1,98 @@
+"""Reconciling an Operation: the decision, whole (OPS-1 to OPS-12).
+
+Expected flow
+    not ours → nothing; being deleted → `ending`; ended → nothing but tidying up; not started → preconditions, then
+    the intent; started → create once, then what the engine's object says.
+Guarantees
+    Pure: the same input gives the same output. At most one engine object is ever created for a uid: the intent stands
+    in the status before the create, the create happens from the newest copy of the Operation only, and the object
+    cannot vanish before its uid is recorded. A terminal phase is final.
+Assumptions
+    Where `needs_live_view` says so, `observed` and the Operation were read from the API server, not from a cache.
+"""
+
+from typing import assert_never
+
+from vworkspace_core.kinds.labels import FINALIZER, cancellation_requested, is_managed
+from vworkspace_core.kinds.meta import ConditionStatus
+from vworkspace_core.kinds.operation import TERMINAL_PHASES, Operation, Phase
+from vworkspace_core.kinds.reasons import OperationConditionType as Type
+from vworkspace_core.kinds.reasons import OperationReason as Reason
+from vworkspace_core.kinds.transitions import Wanted
+from vworkspace_core.operations import life
+from vworkspace_core.operations.context import OperationContext, OperationObserved
+from vworkspace_core.operations.contract import EngineStatus, Progress
+from vworkspace_core.operations.ending import decide_deletion, tidy
+from vworkspace_core.operations.identity import own_object
+from vworkspace_core.operations.preconditions import Obstacle, Start, start_or_obstacle
+from vworkspace_core.operations.report import Report, with_report
+from vworkspace_core.operations.running import decide_running
+from vworkspace_core.reconcile.barriers import claimed_by_another_operator
+from vworkspace_core.reconcile.decision import Decision, Finalizer
+
+__all__ = ["needs_live_view", "reconcile_operation"]
+
+
+def needs_live_view(operation: Operation, observed: OperationObserved, context: OperationContext) -> bool:
+    """Whether the decision on this must not be made from caches, which may be behind.
+
+    So it is for everything that cannot be taken back: to start, to create, to stop, and to call an object gone.
+    """
+    if operation.metadata.deletion_timestamp is not None:
+        return True
+    if operation.status.phase in TERMINAL_PHASES:
+        return False
+    if operation.status.phase is not Phase.RUNNING or cancellation_requested(operation.metadata):
+        return True
+    engine, known = context.engine_of(operation), operation.status.engine_ref
+    if engine is None or (known is not None and not known.uid):
+        return True
+    if life.is_over(operation, engine, context):
+        return True
+    return known is not None and own_object(operation, observed.objects) is None
+
+
+def reconcile_operation(operation: Operation, observed: OperationObserved, context: OperationContext) -> Decision:
+    """What is to be done for `operation`, given what exists and the time."""
+    meta = operation.metadata
+    if meta.deletion_timestamp is not None:
+        return decide_deletion(operation, observed, context) if FINALIZER in meta.finalizers else Decision()
+    if not is_managed(meta) or claimed_by_another_operator(operation, context.settings):
+        return Decision()
+    if operation.status.phase in TERMINAL_PHASES:
+        return tidy(operation, observed)
+    if operation.status.phase is Phase.RUNNING:
+        return decide_running(operation, observed, context)
+    return _begin(operation, observed, context)
+
+
+def _begin(operation: Operation, observed: OperationObserved, context: OperationContext) -> Decision:
+    """Not started yet: cancelled, kept from starting, or started by writing the intent down."""
+    if cancellation_requested(operation.metadata):
+        status = EngineStatus(Progress.RUNNING, "", "cancelled before it started")
+        report = life.ended_report(operation, Phase.CANCELLED, Reason.USER_CANCELLED, status, context.now)
+        return with_report(Decision(), operation, report, context)
+    found = start_or_obstacle(operation, observed, context)
+    match found:
+        case Obstacle():
+            return with_report(Decision(), operation, _pending(found), context)
+        case Start():
+            wanted = life.engine_ref_of(found.objects[0]) if found.objects else None
+            outputs = found.engine.opening(operation, found.target)
+            report = life.started_report(operation, wanted, outputs, context.now)
+            finalizer = None if FINALIZER in operation.metadata.finalizers else Finalizer.ADD
+            return with_report(Decision(finalizer=finalizer), operation, report, context)
+        case _:
+            assert_never(found)
+
+
+def _pending(obstacle: Obstacle) -> Report:
+    """Blocked says what to wait for; Accepted=False says what is wrong with the Operation itself."""
+    true, false = ConditionStatus.TRUE, ConditionStatus.FALSE
+    waiting = Wanted(Type.RUNNING, false, Reason.ENGINE_NOT_STARTED)
+    if obstacle.accepted is False:
+        refused = Wanted(Type.ACCEPTED, false, obstacle.reason, obstacle.message)
+        return Report(Phase.PENDING, waiting, accepted=refused)
+    accepted = Wanted(Type.ACCEPTED, true, Reason.TEMPLATE_VALIDATED) if obstacle.accepted else None
+    blocked = Wanted(Type.BLOCKED, true, obstacle.reason, obstacle.message)
+    return Report(Phase.PENDING, waiting, accepted=accepted, blocked=blocked)

@@ -1,0 +1,186 @@
+"""A run that has started and not ended: create its engine object once, then judge what is there (OPS-1, OPS-8).
+
+The order in which a run is judged: an end that the engine reports; the deadline; a cancellation; the object being
+gone. So a backup that finished is a success although its deadline passed while nobody looked, and what we deleted
+ourselves is no deletion by others.
+"""
+
+from typing import assert_never
+
+import attrs
+
+from vworkspace_core.kinds.labels import cancellation_requested
+from vworkspace_core.kinds.operation import EngineRef, Operation, Phase
+from vworkspace_core.kinds.reasons import OperationReason as Reason
+from vworkspace_core.manifest import Manifest, ObjectRef, metadata
+from vworkspace_core.operations import life
+from vworkspace_core.operations.context import OperationContext, OperationObserved
+from vworkspace_core.operations.contract import Engine, EngineObject, EngineStatus, Progress
+from vworkspace_core.operations.identity import UNRECORDED, is_ours, own_object, target_of
+from vworkspace_core.operations.report import Report, with_report
+from vworkspace_core.reconcile.decision import Create, Decision, Requeue
+
+__all__ = ["decide_running"]
+
+
+def decide_running(operation: Operation, observed: OperationObserved, context: OperationContext) -> Decision:
+    """What is to be done for an Operation in phase Running."""
+    engine = context.engine_of(operation)
+    if engine is None:
+        told = f"engine {operation.spec.engine} is unknown to this operator"
+        report = life.blocked_report(operation, Reason.DEPENDENCY_MISSING, told)
+        return with_report(Decision(requeue=Requeue.SLOW), operation, report, context)
+    run = _Run(operation, engine, observed, context)
+    decision = run.decide()
+    deadline = life.deadline_of(operation, engine, context)
+    if deadline is None or deadline <= context.now:
+        return decision
+    # Look again exactly at the deadline (OPS-12).
+    return attrs.evolve(decision, look_again_after=(deadline - context.now).total_seconds())
+
+
+@attrs.frozen
+class _Run:
+    """One look at a run."""
+
+    operation: Operation
+    engine: Engine
+    observed: OperationObserved
+    context: OperationContext
+
+    @property
+    def found(self) -> tuple[ObjectRef, Manifest] | None:
+        """The engine object, if it is there and ours."""
+        return own_object(self.operation, self.observed.objects)
+
+    @property
+    def engine_ref(self) -> EngineRef | None:
+        """As the status is to name it: with its uid once it has been seen."""
+        known, found = self.operation.status.engine_ref, self.found
+        if known is None or found is None:
+            return known
+        return attrs.evolve(known, uid=str(metadata(found[1]).get("uid", "")))
+
+    @property
+    def is_cancelled(self) -> bool:
+        return cancellation_requested(self.operation.metadata)
+
+    @property
+    def is_over(self) -> bool:
+        return life.is_over(self.operation, self.engine, self.context)
+
+    @property
+    def after_stop(self) -> str:
+        return f". {self.engine.after_stop}" if self.engine.after_stop else ""
+
+    def decide(self) -> Decision:
+        """By what is there: no object at all (helm), ours, gone, or still to be created."""
+        known = self.operation.status.engine_ref
+        if known is None:
+            return self._judged()
+        if self.found is not None:
+            decision = self._judged()
+            return attrs.evolve(decision, patches=life.unlock(self.operation, self.observed))
+        return self._gone(known) if known.uid else self._created()
+
+    def _told(self, decision: Decision, report: Report) -> Decision:
+        told = attrs.evolve(report, engine_ref=self.engine_ref)
+        return with_report(decision, self.operation, told, self.context)
+
+    def _ended(self, phase: Phase, reason: str, status: EngineStatus) -> Decision:
+        return self._told(Decision(), life.ended_report(self.operation, phase, reason, status, self.context.now))
+
+    def _judged(self) -> Decision:
+        status = self.engine.observe(self.operation, self.observed.objects)
+        found = self.found
+        stopping = found is None or bool(metadata(found[1]).get("deletionTimestamp"))
+        counts = not (self.is_cancelled and stopping)  # what ends because we stopped it has been cancelled
+        match status.phase:
+            case Progress.SUCCEEDED if counts:
+                return self._ended(Phase.SUCCEEDED, status.reason, status)
+            case Progress.FAILED if counts:
+                return self._ended(Phase.FAILED, status.reason, status)
+            case Progress.RUNNING | Progress.SUCCEEDED | Progress.FAILED:
+                pass
+            case _:
+                assert_never(status.phase)
+        if self.is_over:
+            return self._timed_out(status)
+        if self.is_cancelled:
+            return self._cancelled(status)
+        return self._told(Decision(), life.progress_report(self.operation, status))
+
+    def _timed_out(self, status: EngineStatus) -> Decision:
+        seconds = self.operation.spec.timeout_seconds
+        told = f"not finished within {seconds} s" if seconds else "not finished within the engine's default deadline"
+        last = f"{told}; last seen: {status.reason}" + (f" ({status.message})" if status.message else "")
+        decision = Decision(deletes=life.stop(self.operation, self.observed), only_if_current=True)
+        ended = attrs.evolve(status, message=last + self.after_stop)
+        now = self.context.now
+        return self._told(decision, life.ended_report(self.operation, Phase.FAILED, Reason.TIMEOUT, ended, now))
+
+    def _cancelled(self, status: EngineStatus) -> Decision:
+        """The engine object first, then the phase: what is Cancelled does nothing any more (OPS-11)."""
+        found, failures = self.found, self.observed.failures
+        if found is None and not self.engine.holds(self.operation, self.observed.objects):
+            ended = attrs.evolve(status, message="cancelled on request" + self.after_stop)
+            return self._ended(Phase.CANCELLED, Reason.USER_CANCELLED, ended)
+        what = f"{found[0]} to go" if found is not None else "the target to let go of it"
+        refused = "".join(f"; {one.verb} {one.ref}: {one.error.message}" for one in failures)
+        told = f"cancelling: waiting for {what}{self.after_stop}{refused}"
+        decision = Decision(
+            deletes=life.stop(self.operation, self.observed),
+            only_if_current=True,
+            requeue=Requeue.BACKOFF if failures else Requeue.NO,
+        )
+        return self._told(decision, life.progress_report(self.operation, status, told))
+
+    def _gone(self, known: EngineRef) -> Decision:
+        """The engine object was there and is not any more: by the deadline's doing, ours, or somebody else's."""
+        outputs = self.operation.status.outputs or {}
+        status = EngineStatus(Progress.RUNNING, Reason.ENGINE_STARTED, f"{known.kind} {known.name} is gone", outputs)
+        if self.is_over:
+            return self._timed_out(status)
+        if self.is_cancelled:
+            return self._cancelled(status)
+        told = attrs.evolve(status, message=f"{known.kind} {known.name} was removed before its end was seen")
+        return self._ended(Phase.FAILED, Reason.EXTERNAL_DELETION, told)
+
+    def _created(self) -> Decision:
+        """The intent stands in the status and nothing is there: create it, or end what needs not begin."""
+        outputs = self.operation.status.outputs or {}
+        status = EngineStatus(Progress.RUNNING, Reason.ENGINE_STARTED, "nothing was created", outputs)
+        if self.is_over:
+            return self._timed_out(status)
+        if self.is_cancelled:
+            return self._cancelled(status)
+        wanted = self._wanted()
+        if not isinstance(wanted, EngineObject):
+            return self._ended(Phase.FAILED, Reason.PRECONDITION_FAILED, attrs.evolve(status, message=wanted))
+        live = self.observed.objects.get(wanted.ref)
+        if live is not None and not is_ours(live, self.operation):
+            told = f"{wanted.ref} exists and was not made for this Operation"
+            report = life.blocked_report(self.operation, Reason.NAME_TAKEN, told)
+            return self._told(Decision(requeue=Requeue.SLOW), report)
+        if self.observed.failures:
+            report, pace = life.setback(self.operation, self.observed.failures[0], self.context.now)
+            return self._told(Decision(requeue=pace), report)
+        return Decision(creates=(_locked(wanted),), only_if_current=True)
+
+    def _wanted(self) -> EngineObject | str:
+        """The object as it is to be created now, or why it cannot be any more."""
+        operation, context = self.operation, self.context
+        target = target_of(operation, self.observed.objects)
+        template = context.templates.find(operation.spec.type, operation.spec.engine)
+        if target is None or template is None:
+            return "the target has gone" if target is None else "the template has gone"
+        inputs = context.for_engine(self.observed, template)
+        refusal = self.engine.check(operation, target, inputs)
+        return refusal.message if refusal is not None else self.engine.desired(operation, target, inputs)[0]
+
+
+def _locked(wanted: EngineObject) -> Create:
+    """With the finalizer that keeps it until its uid is recorded."""
+    manifest = dict(wanted.manifest)
+    manifest["metadata"] = {**manifest["metadata"], "finalizers": [UNRECORDED]}
+    return Create(wanted.kind, manifest)

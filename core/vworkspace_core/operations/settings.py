@@ -1,0 +1,28 @@
+"""The settings that shape decisions about Operations."""
+
+from collections.abc import Mapping
+
+import attrs
+
+from vworkspace_core.kinds.admission import AdmissionSettings
+
+__all__ = ["RUNNER", "OperationSettings"]
+
+RUNNER = "vworkspace-operation-runner"
+"""Service account of Jobs and Workflows unless another one is allowed (OPS-8)."""
+
+
+@attrs.frozen
+class OperationSettings:
+    """What a cluster may tune.
+
+    `allowed_service_accounts` are those a Job may ask for beside the runner; `allowed_images` are beginnings of image
+    names, and empty allows every image. `timeout_seconds` replaces the engines' default deadlines, by engine name.
+    """
+
+    cluster_id: str
+    velero_namespace: str = "velero"
+    allowed_service_accounts: frozenset[str] = frozenset()
+    allowed_images: tuple[str, ...] = ()
+    timeout_seconds: Mapping[str, int] = attrs.field(factory=dict)
+    admission: AdmissionSettings = attrs.field(factory=AdmissionSettings)
