@@ -314,6 +314,23 @@ def test_a_table_watch_describes_its_columns_once_W_21(wire: Wire) -> None:
     assert [bool(event["object"]["columnDefinitions"]) for event in events] == [True, False]
 
 
+def test_a_bookmark_is_no_row_of_a_table(wire: Wire) -> None:
+    path = f"{GIZMOS}?watch=true&timeoutSeconds=1&allowWatchBookmarks=true&fieldSelector=metadata.name%3Dnone"
+    events = lines(wire.send("GET", path, accept=TABLE))
+    assert {event["type"] for event in events} == {"BOOKMARK"}
+    assert {len(event["object"]["rows"]) for event in events} == {0}
+    assert int(events[0]["object"]["metadata"]["resourceVersion"]) > 0
+
+
+def test_a_deprecated_version_says_so(wire: Wire) -> None:
+    kind = Kind("old.example", "v1beta1", "Old", "olds")
+    definition = crd(kind, versions=("v1beta1",))
+    definition["spec"]["versions"][0]["deprecated"] = True
+    wire.send("POST", CRDS, definition)
+    answer = wire.send("GET", "/apis/old.example/v1beta1/olds")
+    assert answer.headers["warning"] == '299 - "old.example/v1beta1 Old is deprecated"'
+
+
 def test_a_change_arrives_while_the_watch_is_open(url: str) -> None:
     arrived: list[float] = []
 

@@ -25,6 +25,7 @@ from vworkspace_core.errors import (
     Unavailable,
 )
 from vworkspace_core.known import NAMESPACE, SECRET
+from vworkspace_core.manifest import dig
 from vworkspace_core.ports import WatchEventType
 from vworkspace_fake.apiserver import failure as failures
 from vworkspace_fake.apiserver.failure import ApiFailure, FailureCause
@@ -131,7 +132,7 @@ def test_a_watch_waits_on_the_event_loop_and_ends_in_its_time_W_19() -> None:
         writing, started = asyncio.ensure_future(write()), loop.time()
         version = str(server.store.version)
         watch = api.watch(GIZMO, namespace="default", resource_version=version, timeout_seconds=100)
-        seen = [(event.type, event.object["spec"]["size"], round(loop.time() - started)) async for event in watch]
+        seen = [(event.type, dig(event.object, "spec", "size"), round(loop.time() - started)) async for event in watch]
         await writing
         return seen, loop.time() - started
 
@@ -140,6 +141,8 @@ def test_a_watch_waits_on_the_event_loop_and_ends_in_its_time_W_19() -> None:
         (WatchEventType.ADDED, 0, 10),
         (WatchEventType.MODIFIED, 1, 20),
         (WatchEventType.MODIFIED, 2, 30),
+        (WatchEventType.BOOKMARK, None, 60),
+        (WatchEventType.BOOKMARK, None, 100),
     ]
     assert round(lasted) == 100
 

@@ -100,7 +100,7 @@ class InProcessKube:
                 field_selector=field_selector,
                 resource_version=resource_version,
             )
-            async for event in follow(stream, timeout_seconds, self._sleep):
+            async for event in follow(stream, timeout_seconds, lambda: self.server.store.version, self._sleep):
                 yield event
 
     def open_watch(

@@ -15,7 +15,7 @@ from vworkspace_fake.apiserver.records import decode, encode
 from vworkspace_fake.apiserver.replies import Listed, Reply
 from vworkspace_fake.apiserver.resources import Resource
 
-__all__ = ["JSON", "compressed", "document", "failed", "list_answer", "object_answer", "shown"]
+__all__ = ["JSON", "compressed", "document", "failed", "list_answer", "object_answer", "shown", "warn"]
 
 JSON: Final = Wanted(Form.OBJECT)
 _COMPRESS_FROM: Final = 128 * 1024
@@ -46,8 +46,13 @@ def object_answer(
     else:
         response = document(shown(reply.object(), resource, wanted, include, now), wanted, status=reply.status)
     for text in (*warnings, *reply.warnings):
-        response.headers.append("warning", f'299 - "{_quoted(text)}"')
+        warn(response, text)
     return response
+
+
+def warn(response: Response, text: str) -> None:
+    """Add a Warning header (W-36)."""
+    response.headers.append("warning", f'299 - "{_quoted(text)}"')
 
 
 def list_answer(listed: Listed, wanted: Wanted, include: str, now: datetime) -> Response:
@@ -74,7 +79,8 @@ def shown(manifest: Mapping[str, Any], resource: Resource, wanted: Wanted, inclu
     match wanted.form:
         case Form.TABLE:
             version = {"resourceVersion": manifest["metadata"].get("resourceVersion", "")}
-            return table(resource, (manifest,), version, include, now)
+            rows = (manifest,) if "name" in manifest["metadata"] else ()  # a bookmark is no row
+            return table(resource, rows, version, include, now)
         case Form.PARTIAL | Form.PARTIAL_LIST:
             return partial(manifest)
         case _:

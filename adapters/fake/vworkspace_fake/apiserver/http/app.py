@@ -10,7 +10,7 @@ from starlette.types import Receive, Scope, Send
 from vworkspace_fake.apiserver.calls import ADMIN, Caller, Target
 from vworkspace_fake.apiserver.failure import ApiFailure, method_not_allowed, not_served, unauthorized
 from vworkspace_fake.apiserver.http import discovery
-from vworkspace_fake.apiserver.http.answers import compressed, document, failed, shown
+from vworkspace_fake.apiserver.http.answers import compressed, document, failed, shown, warn
 from vworkspace_fake.apiserver.http.negotiation import Form, Wanted, wanted_form, wants_gzip
 from vworkspace_fake.apiserver.http.objects import (
     OBJECT_FORMS,
@@ -91,7 +91,10 @@ class HttpFace:
             await self._watch(request, send, target, caller)
             return None
         raw = await read_body(request)
-        return await answer(self._server, request, target, caller, raw, self._services)
+        response = await answer(self._server, request, target, caller, raw, self._services)
+        if target.resource.definition.deprecated:
+            warn(response, f"{target.resource.api_version} {target.resource.kind} is deprecated")
+        return response
 
     def _caller(self, request: Request) -> Caller:
         agent = request.headers.get("user-agent", "")

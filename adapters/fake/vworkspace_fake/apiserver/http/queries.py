@@ -25,7 +25,7 @@ def list_options(query: Mapping[str, str]) -> ListOptions:
         resource_version_match=query.get("resourceVersionMatch", ""),
         send_initial_events=flag(query, "sendInitialEvents") if "sendInitialEvents" in query else None,
         allow_bookmarks=flag(query, "allowWatchBookmarks"),
-        timeout_seconds=_number(timeout) if timeout else None,
+        timeout_seconds=_number(timeout or "0") or None,
     )
 
 
