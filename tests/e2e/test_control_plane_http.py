@@ -356,6 +356,7 @@ def free_port() -> int:
         (f"http://127.0.0.1:{free_port()}", "cannot connect: Connection refused"),
         ("http://no.invalid", "cannot connect: "),
     ],
+    ids=["nobody listens", "no such host"],  # a port in the name would differ between parallel workers
 )
 def test_connection_problems_are_one_clear_line_naming_the_url(url: str, text: str) -> None:
     async def main() -> None:
