@@ -5,8 +5,9 @@ import signal
 from collections.abc import Awaitable, Callable
 
 import anyio
+from anyio.abc import TaskStatus
 
-from vworkspace_app.problems import USAGE, CommandError
+from vworkspace_app.problems import USAGE, CommandError, alone
 
 __all__ = ["address", "run_until_signal"]
 
@@ -20,42 +21,35 @@ def address(listen: str) -> tuple[str, int]:
     return host, int(port)
 
 
-def run_until_signal(work: Callable[[], Awaitable[None]], *, listen: str = "") -> None:
-    """Run `work` until it ends, or until SIGINT or SIGTERM cancels it.
+def run_until_signal(work: Callable[[], Awaitable[None]], *, listen: str = "") -> bool:
+    """Run `work` until it ends, or until SIGINT or SIGTERM cancels it; tells whether a signal did.
 
-    Raises the CommandError that `work` raised, and one when the address `listen` cannot be had.
+    A second signal ends the process at once. Raises CommandError when the address `listen` cannot be had.
     """
     try:
-        anyio.run(_with_signals, work)
+        return anyio.run(_with_signals, work)
     except BaseExceptionGroup as group:
-        match _alone(group):
-            case CommandError() as error:
-                raise error from None
-            case OSError() as error if listen:
-                raise _refused(error, listen) from error
-            case _:
-                raise
+        error = alone(group)
+        if listen and isinstance(error, OSError):
+            raise _refused(error, listen) from error
+        raise
 
 
-async def _with_signals(work: Callable[[], Awaitable[None]]) -> None:
-    async with anyio.create_task_group() as group:
-        group.start_soon(_watch_signals, group.cancel_scope)
-        await work()
-        group.cancel_scope.cancel()
+async def _with_signals(work: Callable[[], Awaitable[None]]) -> bool:
+    with anyio.CancelScope() as scope:
+        async with anyio.create_task_group() as group:
+            await group.start(_watch_signals, scope)
+            await work()
+            group.cancel_scope.cancel()
+    return scope.cancelled_caught
 
 
-async def _watch_signals(scope: anyio.CancelScope) -> None:
+async def _watch_signals(scope: anyio.CancelScope, *, task_status: TaskStatus[None]) -> None:
     with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+        task_status.started()
         async for _ in signals:
             scope.cancel()
             return
-
-
-def _alone(error: BaseException) -> BaseException:
-    """What went wrong, out of the task groups that it passed through; a group where it was more than one thing."""
-    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
-        error = error.exceptions[0]
-    return error
 
 
 def _refused(error: OSError, listen: str) -> CommandError:

@@ -1,27 +1,33 @@
 """`demo`: tells the story of `vworkspace_app.demo` and answers whether everything was as it should be."""
 
-import signal
-
 import anyio
+import attrs
 
 from vworkspace_app import VERSION, logs
 from vworkspace_app.demo.board import board
 from vworkspace_app.demo.spectator import TooSlow
 from vworkspace_app.demo.stage import Stage
 from vworkspace_app.demo.story import QUICK, tell
-from vworkspace_app.demo.world import World, open_world
-from vworkspace_app.problems import FAILURE
+from vworkspace_app.demo.world import ADMIN_TOKEN, World, open_world
+from vworkspace_app.problems import FAILURE, INTERRUPTED, CommandError
+from vworkspace_app.serving import run_until_signal
 
 __all__ = ["run_demo"]
 
 
 def run_demo(*, keep: bool, plain: bool, payloads: bool) -> int:
-    """Run the demo; the exit status: 0 when all that was shown is as it should be."""
+    """Run the demo; the exit status: 0 when all that was shown is as it should be.
+
+    Raises CommandError when a signal ends it before everything was shown.
+    """
     logs.configure(level="error", operator_version=VERSION)
     stage = Stage(plain=plain, payloads=payloads)
-    anyio.run(_play, stage, keep)
-    failures = stage.verdicts.failures
+    play = _Play(stage, keep)
+    run_until_signal(play.run)
+    if not play.is_told:
+        raise CommandError("interrupted", status=INTERRUPTED)
     stage.say("")
+    failures = stage.verdicts.failures
     if not failures:
         stage.say(f"all {stage.verdicts.passed} checks hold")
         return 0
@@ -31,25 +37,31 @@ def run_demo(*, keep: bool, plain: bool, payloads: bool) -> int:
     return FAILURE
 
 
-async def _play(stage: Stage, keep: bool) -> None:
-    async with open_world(QUICK) as world:
-        stage.say(f"API server     {world.cluster_url}")
-        stage.say(f"control plane  {world.control_url}")
-        try:
-            with stage.live(lambda waiting_for: board(world.spectator, world.control, waiting_for)):
-                await tell(world, stage)
-        except TooSlow as error:
-            stage.verdicts.failures.append(str(error))
-        if keep:
-            await _linger(stage, world)
+@attrs.define
+class _Play:
+    """One performance; `is_told` once the story has come to its end, a good one or not."""
 
+    stage: Stage
+    keep: bool
+    is_told: bool = False
 
-async def _linger(stage: Stage, world: World) -> None:
-    """Leave everything up until a signal."""
-    stage.act("Both servers stay up", "Ctrl-C ends them")
-    stage.say(f"  export KUBECONFIG={world.kubeconfig}")
-    stage.say("  kubectl get applicationinstances,helmreleases,ocirepositories,events -A")
-    stage.say(f"  curl -H 'Authorization: Bearer demo-admin-token' {world.control_url}/api/admin/jobs")
-    with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
-        async for _ in signals:
-            return
+    async def run(self) -> None:
+        async with open_world(QUICK) as world:
+            self.stage.say(f"API server     {world.cluster_url}")
+            self.stage.say(f"control plane  {world.control_url}")
+            try:
+                with self.stage.live(lambda waiting_for: board(world.spectator, world.control, waiting_for)):
+                    await tell(world, self.stage)
+            except TooSlow as error:
+                self.stage.verdicts.failures.append(str(error))
+            self.is_told = True
+            if self.keep:
+                await self._linger(world)
+
+    async def _linger(self, world: World) -> None:
+        """Leave everything up until a signal."""
+        self.stage.act("Both servers stay up", "Ctrl-C ends them")
+        self.stage.say(f"  export KUBECONFIG={world.kubeconfig}")
+        self.stage.say("  kubectl get applicationinstances,helmreleases,ocirepositories,events -A")
+        self.stage.say(f"  curl -H 'Authorization: Bearer {ADMIN_TOKEN}' {world.control_url}/api/admin/jobs")
+        await anyio.sleep_forever()

@@ -31,11 +31,17 @@ class Verdicts:
         return False
 
 
+class _Console(Console):
+    def on_broken_pipe(self) -> None:
+        """Called while a BrokenPipeError is handled: it is the command's, which has more to tidy up than rich knows."""
+        raise
+
+
 class Stage:
     """Prints the timeline. `plain` turns colour and the live spinner off; so does output that is no terminal."""
 
     def __init__(self, *, plain: bool, payloads: bool) -> None:
-        self._console = Console(
+        self._console = _Console(
             no_color=plain or None, force_terminal=False if plain else None, highlight=False, soft_wrap=True
         )
         self._payloads = payloads

@@ -28,10 +28,11 @@ from vworkspace_fake.controlplane.server import ControlPlaneServer
 from vworkspace_fake.flux import FluxBehaviour, FluxSimulator
 from vworkspace_kube import LightkubeApi, load_config
 
-__all__ = ["CLUSTER", "NAMESPACE_NAME", "World", "open_world"]
+__all__ = ["ADMIN_TOKEN", "CLUSTER", "NAMESPACE_NAME", "World", "open_world"]
 
 CLUSTER = "cluster-prod-1"
 NAMESPACE_NAME = "org-myteam"
+ADMIN_TOKEN = "demo-admin-token"
 
 
 @attrs.frozen
@@ -102,7 +103,7 @@ async def _serve_control(control: ControlPlaneServer, listening: anyio.Event, ur
         urls.append(url)
         listening.set()
 
-    await serve_control_plane(control, "127.0.0.1", 0, admin_token="demo-admin-token", ready=announce)
+    await serve_control_plane(control, "127.0.0.1", 0, admin_token=ADMIN_TOKEN, ready=announce)
 
 
 def _gated_namespace() -> dict[str, object]:
