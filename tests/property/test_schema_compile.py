@@ -86,6 +86,14 @@ def item(**key: Any) -> dict[str, Any]:
             'properties[f].default: Invalid value: "string": default in body must be of type integer: "string"',
         ),
         (
+            {"type": "object", "anyOf": [{"properties": {"x": {"minLength": 1}}}]},
+            "properties[f].properties[x]: must be declared, because a junctor restricts it",
+        ),
+        (
+            {"type": "string", "allOf": [{"x-kubernetes-validations": [{"rule": "true"}]}]},
+            "properties[f].allOf[0].x-kubernetes-validations: must be undefined below a junctor to be structural",
+        ),
+        (
             {"type": "object", "anyOf": [{"type": "object"}]},
             "properties[f].anyOf[0].type: must be undefined below a junctor to be structural",
         ),

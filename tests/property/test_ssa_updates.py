@@ -91,3 +91,12 @@ def test_an_object_whose_entries_all_went_counts_as_untracked_S_54() -> None:
     assert world.owned("before-first-apply", "Update") == {".": {}, "f:mode": {}}
     with pytest.raises(ApiFailure, match="before-first-apply"):
         world.apply("C", {"mode": "fast"})
+
+
+@pytest.mark.parametrize("value", [[{"v": "x"}], [None], ["x"]])
+def test_a_list_whose_items_have_no_identity_is_left_to_validation_S_59(value: list[object]) -> None:
+    world = World().apply("A", {"str": "x"})
+    with pytest.raises(ApiFailure) as caught:
+        world.merge("U", {"spec": {"named": value}})
+    assert caught.value.status == 422
+    assert {cause.field.split("[")[0] for cause in caught.value.causes} <= {"spec.named", "<nil>"}

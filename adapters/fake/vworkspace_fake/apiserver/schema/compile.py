@@ -12,6 +12,7 @@ import attrs
 
 from vworkspace_fake.apiserver.cel.compile import compile_rules
 from vworkspace_fake.apiserver.schema.gopattern import go_pattern
+from vworkspace_fake.apiserver.schema.judge import node_problems
 from vworkspace_fake.apiserver.schema.node import (
     MISSING,
     JsonType,
@@ -21,7 +22,6 @@ from vworkspace_fake.apiserver.schema.node import (
     SchemaProblem,
     ValueChecks,
 )
-from vworkspace_fake.apiserver.schema.structure import check_structure
 
 __all__ = ["compile_node", "compile_schema"]
 
@@ -37,7 +37,21 @@ _BOUNDS: Final = {
     "maxProperties": "max_properties",
 }
 _CHECKS: Final = frozenset((*_BOUNDS, "enum", "pattern", "allOf", "anyOf", "oneOf", "not"))
-_SCALARS: Final = frozenset((JsonType.STRING, JsonType.INTEGER, JsonType.NUMBER, JsonType.BOOLEAN))
+_STRUCTURAL: Final = (
+    "type",
+    "title",
+    "description",
+    "default",
+    "nullable",
+    "additionalProperties",
+    "x-kubernetes-embedded-resource",
+    "x-kubernetes-int-or-string",
+    "x-kubernetes-list-map-keys",
+    "x-kubernetes-list-type",
+    "x-kubernetes-map-type",
+    "x-kubernetes-preserve-unknown-fields",
+    "x-kubernetes-validations",
+)
 
 
 def compile_schema(openapi: Mapping[str, Any]) -> Schema:
@@ -115,7 +129,8 @@ class _Compiler:
             has_keys=raw.get("x-kubernetes-list-type") in ("set", "map") or any(child.has_keys for child in children),
             has_embedded=any(child.embedded or child.has_embedded for child in children),
         )
-        self._judge(node, path)
+        for problem in node_problems(node, path):
+            self._problem(problem.path, problem.message)
         return self._with_rules(node, raw, path, above, any(child.has_rules for child in children))
 
     def restriction(self, raw: Any, path: str) -> Schema:
@@ -123,8 +138,8 @@ class _Compiler:
         if not isinstance(raw, Mapping):
             self._problem(path, f"a schema is an object, not {type(raw).__name__}")
             return Schema()
-        for word in ("type", "default", "nullable", "additionalProperties", "description", "title"):
-            if word in raw and not (word == "type" and raw[word] in ("integer", "string")):
+        for word in _STRUCTURAL:
+            if raw.get(word) and not (word == "type" and raw[word] in ("integer", "string")):
                 self._problem(f"{path}.{word}", "must be undefined below a junctor to be structural")
         return Schema(
             type=JsonType(raw.get("type", "")),
@@ -218,34 +233,6 @@ class _Compiler:
         if raw.get("x-kubernetes-preserve-unknown-fields") is False:
             self._problem(f"{path}.x-kubernetes-preserve-unknown-fields", "must be true or undefined")
 
-    def _judge(self, node: Schema, path: str) -> None:
-        match node.list_type:
-            case ListType.MAP:
-                self._judge_map(node, path)
-            case ListType.SET if node.items is not None and not _set_item(node.items):
-                self._problem(f"{path}.items", "items of a list of type set must be scalar or atomic")
-        if node.list_type is not ListType.ATOMIC and node.type is not JsonType.ARRAY:
-            self._problem(f"{path}.type", "must be array if x-kubernetes-list-type is specified")
-        if node.default is not MISSING:
-            for cause in check_structure(node, node.default, path="default"):
-                self._problem(f"{path}.default", cause.message)
-
-    def _judge_map(self, node: Schema, path: str) -> None:
-        if not node.list_keys:
-            self._problem(f"{path}.x-kubernetes-list-map-keys", "must not be empty if x-kubernetes-list-type is map")
-        item = node.items
-        if item is None or item.type is not JsonType.OBJECT:
-            self._problem(f"{path}.items.type", "must be object if parent array's x-kubernetes-list-type is map")
-            return
-        for key in node.list_keys:
-            child = item.properties.get(key)
-            if child is None:
-                self._problem(f"{path}.x-kubernetes-list-map-keys", f"{key!r} must be a property of the items")
-            elif child.type not in _SCALARS and not child.int_or_string:
-                self._problem(f"{path}.items.properties[{key}].type", "must be a scalar type if it is a list map key")
-            elif key not in item.required and child.default is MISSING:
-                self._problem(f"{path}.items.properties[{key}]", "a list map key must be required or have a default")
-
     def _mapping(self, raw: Mapping[str, Any], key: str, path: str) -> Mapping[str, Any]:
         found = raw.get(key) or {}
         if isinstance(found, Mapping):
@@ -261,13 +248,3 @@ def _item(raw: Mapping[str, Any], above: _Above) -> _Above:
     """What items inherit: only those of map lists can be told from their old form."""
     keyed = raw.get("x-kubernetes-list-type") == "map"
     return above if keyed else attrs.evolve(above, correlatable=False)
-
-
-def _set_item(item: Schema) -> bool:
-    match item.type:
-        case JsonType.OBJECT:
-            return item.atomic_map
-        case JsonType.ARRAY:
-            return item.list_type is ListType.ATOMIC
-        case _:
-            return True

@@ -13,18 +13,20 @@ from vworkspace_fake.apiserver.schema.causes import (
     go_value,
     invalid_type,
     invalid_value,
-    not_supported,
     required,
-    too_long,
     too_many,
 )
 from vworkspace_fake.apiserver.schema.equality import equal
-from vworkspace_fake.apiserver.schema.formats import matches_format
 from vworkspace_fake.apiserver.schema.node import MISSING, JsonType, ListType, Schema, ValueChecks
+from vworkspace_fake.apiserver.schema.scalars import (
+    INT_FORMATS,
+    check_enum,
+    check_format,
+    check_range,
+    check_scalar,
+)
 
 __all__ = ["check_structure"]
-
-_INT_FORMATS = {"int32": 31, "int64": 63}
 
 
 def check_structure(schema: Schema, value: Any, old: Any = MISSING, path: str = "") -> list[Cause]:
@@ -39,14 +41,14 @@ def _check(schema: Schema, value: Any, old: Any, path: str) -> list[Cause]:
     mismatch = _type_mismatch(schema, value)
     found = [] if mismatch is None else [_type_cause(path, mismatch, value)]
     if value is None:
-        return found + (_enum(schema.checks, value, path) if schema.checks else [])
+        return found + (check_enum(schema.checks, value, path) if schema.checks else [])
     if schema.checks is not None:
         found += _junctors(schema.checks, value, path)
-        found += _scalar_checks(schema, schema.checks, value, path)
+        found += check_scalar(schema, schema.checks, value, path)
     elif schema.format and isinstance(value, str):
-        found += _format(schema, value, path)
-    if schema.format in _INT_FORMATS and isinstance(value, int) and not isinstance(value, bool):
-        found += _range(schema.format, value, path)
+        found += check_format(schema, value, path)
+    if schema.format in INT_FORMATS and isinstance(value, int) and not isinstance(value, bool):
+        found += check_range(schema.format, value, path)
     if isinstance(value, list):
         found += _items(schema, value, old, path)
     elif isinstance(value, dict):
@@ -102,61 +104,6 @@ def _type_name(value: Any) -> str:
             return "array"
         case _:
             return "object"
-
-
-def _scalar_checks(schema: Schema, checks: ValueChecks, value: Any, path: str) -> list[Cause]:
-    found: list[Cause] = []
-    if isinstance(value, str):
-        found += _string(checks, value, path)
-        found += _format(schema, value, path)
-    elif isinstance(value, (int, float)) and not isinstance(value, bool):
-        found += _number(checks, value, path)
-    return found + _enum(checks, value, path)
-
-
-def _format(schema: Schema, value: str, path: str) -> list[Cause]:
-    if not schema.format or matches_format(schema.format, value):
-        return []
-    return [invalid_type(path, value, f"{path} in body must be of type {schema.format}: {go_value(value)}")]
-
-
-def _string(checks: ValueChecks, value: str, path: str) -> list[Cause]:
-    """The first of length and pattern that fails; a real server reports no more than one of them."""
-    if checks.max_length is not None and len(value) > checks.max_length:
-        return [too_long(path, checks.max_length)]
-    if checks.min_length is not None and len(value) < checks.min_length:
-        return [invalid_value(path, value, f"{path} in body should be at least {checks.min_length} chars long")]
-    if checks.pattern is not None and checks.pattern.search(value) is None:
-        return [invalid_value(path, value, f"{path} in body should match '{checks.pattern_text}'")]
-    return []
-
-
-def _range(name: str, value: int, path: str) -> list[Cause]:
-    bound = 1 << _INT_FORMATS[name]
-    if -bound <= value < bound:
-        return []
-    return [invalid_type(path, value, f"Checked value {path} with value {value} must be an {name}")]
-
-
-def _number(checks: ValueChecks, value: float, path: str) -> list[Cause]:
-    found: list[Cause] = []
-    multiple = checks.multiple_of
-    if multiple is not None and abs(value / multiple - round(value / multiple)) > 1e-9:
-        found.append(invalid_value(path, value, f"{path} in body should be a multiple of {go_value(multiple)}"))
-    low, high = checks.minimum, checks.maximum
-    if high is not None and (value >= high if checks.exclusive_maximum else value > high):
-        words = "less than" if checks.exclusive_maximum else "less than or equal to"
-        found.append(invalid_value(path, value, f"{path} in body should be {words} {go_value(high)}"))
-    if low is not None and (value <= low if checks.exclusive_minimum else value < low):
-        words = "greater than" if checks.exclusive_minimum else "greater than or equal to"
-        found.append(invalid_value(path, value, f"{path} in body should be {words} {go_value(low)}"))
-    return found
-
-
-def _enum(checks: ValueChecks | None, value: Any, path: str) -> list[Cause]:
-    if checks is None or checks.enum is None or any(equal(value, allowed) for allowed in checks.enum):
-        return []
-    return [not_supported(path, value, checks.enum)]
 
 
 def _items(schema: Schema, value: list[Any], old: Any, path: str) -> list[Cause]:

@@ -32,7 +32,7 @@ from vworkspace_fake.apiserver.ssa.managers import (
 from vworkspace_fake.apiserver.ssa.merge import merge
 from vworkspace_fake.apiserver.ssa.ownership import Rules, current, settle, without_metadata
 from vworkspace_fake.apiserver.ssa.remove import remove, with_named_fields
-from vworkspace_fake.apiserver.ssa.typed import field_set
+from vworkspace_fake.apiserver.ssa.typed import ItemError, field_set
 
 __all__ = ["BEFORE_FIRST_APPLY", "Kindred", "TypedPatchError", "apply", "track_update", "with_managed_fields"]
 
@@ -94,7 +94,10 @@ def apply(
         managers = current(rules, _adopt(definition, live, now))
     key = key_of(manager, Operation.APPLY, subresource, definition.api_version)
     before = _bare(live)
-    new, managers = _merged(rules, before, _bare(config), managers, key, force)
+    try:
+        new, managers = _merged(rules, before, _bare(config), managers, key, force)
+    except ItemError as error:
+        raise TypedPatchError(f"failed to create typed live object ({_named(definition, live)}): {error}") from error
     changed = not equal(before, new)
     if changed and key in managers:
         managers[key] = managers[key].at(now)
@@ -106,10 +109,14 @@ def fit(definition: Kindred, config: Mapping[str, Any]) -> None:
     found = misfits(definition.schema, config)
     if not found:
         return
-    meta = config.get("metadata") or {}
+    raise TypedPatchError(f"failed to create typed patch object ({_named(definition, config)}): {misfit_text(found)}")
+
+
+def _named(definition: Kindred, manifest: Mapping[str, Any]) -> str:
+    """An object as such failures name it: `namespace/name; group/version, Kind=Kind`."""
+    meta = manifest.get("metadata") or {}
     version = definition.api_version if "/" in definition.api_version else f"/{definition.api_version}"
-    where = f"{meta.get('namespace', '')}/{meta.get('name', '')}; {version}, Kind={definition.kind_name}"
-    raise TypedPatchError(f"failed to create typed patch object ({where}): {misfit_text(found)}")
+    return f"{meta.get('namespace', '')}/{meta.get('name', '')}; {version}, Kind={definition.kind_name}"
 
 
 def _merged(
@@ -185,16 +192,19 @@ def track_update(
 
     Takes every changed field and removes it from others (S-47), adds nothing for what did not change (S-48),
     and drops what is gone from everybody (S-49). `managers` are those to start from, by default those of
-    `before`; an existing object without any is not tracked until its first apply (S-54, S-68).
+    `before`; an existing object without any is not tracked until its first apply (S-54, S-68). An object whose
+    list items cannot be told apart changes no ownership: validation has its say on it.
     """
     rules = _rules(definition, subresource)
     held = current(rules, _managers_of(before) if managers is None else managers)
     if before is not None and not held:
         return with_managed_fields(after, {})
     old = definition.empty() if before is None else before
-    out = _updated(
-        rules, _bare(old), _bare(after), held, key_of(manager, Operation.UPDATE, subresource, rules.api_version), now
-    )
+    key = key_of(manager, Operation.UPDATE, subresource, rules.api_version)
+    try:
+        out = _updated(rules, _bare(old), _bare(after), held, key, now)
+    except ItemError:
+        return with_managed_fields(after, _managers_of(before))
     return with_managed_fields(after, cap_updaters(out))
 
 

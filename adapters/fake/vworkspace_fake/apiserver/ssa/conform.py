@@ -6,6 +6,7 @@ everywhere. Wording follows what a real server sends, since operators tell perma
 
 from typing import Any
 
+from vworkspace_fake.apiserver.schema.causes import quoted
 from vworkspace_fake.apiserver.schema.node import JsonType, ListType, Schema
 from vworkspace_fake.apiserver.ssa.paths import element_text
 from vworkspace_fake.apiserver.ssa.typed import ItemError, element_of, items_schema, shape
@@ -74,7 +75,7 @@ def _wrong_scalar(schema: Schema, value: Any) -> str:
             good = isinstance(value, (int, float)) and not isinstance(value, bool)
             return "" if good else f"expected numeric (int or float), got {_go_type(value)}"
         case JsonType.STRING if schema.format in _FREE_SCALAR:
-            text = f"expected string, got &value.valueUnstructured{{Value:{go_plain(value)}}}"
+            text = f"expected string, got &value.valueUnstructured{{Value:{_go_syntax(value)}}}"
             return "" if isinstance(value, str) else text
         case JsonType.BOOLEAN:
             return "" if isinstance(value, bool) else f"expected boolean, got &{{{go_plain(value)}}}"
@@ -92,6 +93,22 @@ def _go_type(value: Any) -> str:
             return "[]interface {}"
         case _:
             return "map[string]interface {}"
+
+
+def _go_syntax(value: Any) -> str:
+    """A value as Go's `%#v` prints it."""
+    match value:
+        case None:
+            return "interface {}(nil)"
+        case str():
+            return quoted(value)
+        case dict():
+            inner = ", ".join(f"{quoted(key)}:{_go_syntax(value[key])}" for key in sorted(value))
+            return f"map[string]interface {{}}{{{inner}}}"
+        case list():
+            return f"[]interface {{}}{{{', '.join(map(_go_syntax, value))}}}"
+        case _:
+            return go_plain(value)
 
 
 def go_plain(value: Any) -> str:
