@@ -1,0 +1,151 @@
+"""The installed command as a process: run to its end, or started, watched and stopped.
+
+Every process gets an environment of its own: no kubeconfig of whoever runs the tests, and Python's warnings
+as errors. Deadlines are generous, since only what hangs may meet them.
+"""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import attrs
+
+COMMAND = Path(sys.executable).with_name("vworkspace-operator")
+PATIENCE = 120.0
+"""Seconds after which something has certainly gone wrong, also on a slow machine that does much else."""
+
+
+@attrs.frozen
+class Ended:
+    """What a command left behind."""
+
+    status: int
+    out: str
+    err: str
+
+    @property
+    def problems(self) -> list[str]:
+        """Lines of standard error that tell an error."""
+        return [line for line in self.err.splitlines() if line.startswith("error: ")]
+
+
+def run(*words: str | Path, stdin: str = "", home: Path | None = None, **environment: str) -> Ended:
+    """Run the command to its end."""
+    done = subprocess.run(
+        [COMMAND, *map(str, words)],
+        input=stdin,
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        timeout=PATIENCE,
+        env=_environment(home, environment),
+        check=False,
+    )
+    return Ended(done.returncode, done.stdout, done.stderr)
+
+
+def one_line(ended: Ended, status: int) -> str:
+    """The one line that a failed command wrote, and nothing else. AssertionError otherwise."""
+    assert (ended.status, ended.out) == (status, ""), ended
+    (line,) = ended.err.splitlines()
+    assert line.startswith("error: "), line
+    return line.removeprefix("error: ")
+
+
+class Running:
+    """A command that runs until it is stopped; its output goes to files, so that it never waits for a reader."""
+
+    def __init__(self, folder: Path, *words: str | Path, **environment: str) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self._out, self._err = folder / "out", folder / "err"
+        with self._out.open("wb") as out, self._err.open("wb") as err:
+            self._process = subprocess.Popen(
+                [COMMAND, *map(str, words)],
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=err,
+                env=_environment(folder, environment),
+            )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._process.poll() is None:
+            self._process.kill()
+        self._process.wait()
+
+    @property
+    def out(self) -> str:
+        """Standard output so far."""
+        return self._out.read_text(encoding="utf-8")
+
+    @property
+    def err(self) -> str:
+        """Standard error so far."""
+        return self._err.read_text(encoding="utf-8")
+
+    def log(self, event: str) -> list[dict[str, Any]]:
+        """Log lines of that event."""
+        lines = [json.loads(line) for line in self.err.splitlines() if line.startswith("{") and line.endswith("}")]
+        return [line for line in lines if line["event"] == event]
+
+    def until(self, found: Callable[[], Any], what: str) -> Any:
+        """What `found` finds, as soon as it finds something. AssertionError when the process ends before."""
+        limit = time.monotonic() + PATIENCE
+        while not (result := found()):
+            assert self._process.poll() is None, f"{what}: ended with {self._process.returncode}\n{self.out}{self.err}"
+            assert time.monotonic() < limit, f"{what}: not within {PATIENCE:g} s\n{self.out}{self.err}"
+            time.sleep(0.05)
+        return result
+
+    def ready(self) -> str:
+        """The URL that a server says it serves."""
+        lines: list[str] = self.until(lambda: [line for line in self.out.splitlines() if line[:6] == "ready "], "ready")
+        return lines[0].removeprefix("ready ")
+
+    def stop(self, number: signal.Signals = signal.SIGTERM, *, seconds: float = 20.0) -> Ended:
+        """Send a signal and wait for the end, which must come within `seconds`."""
+        self._process.send_signal(number)
+        status = self._process.wait(seconds)
+        return Ended(status, self.out, self.err)
+
+
+def _environment(home: Path | None, more: Mapping[str, str]) -> dict[str, str]:
+    kept = {name: value for name, value in os.environ.items() if name in ("PATH", "LANG", "LC_ALL", "TMPDIR")}
+    return {**kept, "HOME": str(home or "/nonexistent"), "PYTHONWARNINGS": "error", **more}
+
+
+def free_port() -> int:
+    """A port that nobody listens on at the moment."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def call(method: str, url: str, body: Any = None, *, token: str = "") -> Any:
+    """One HTTP request as a user would make it with curl; the JSON of the answer, None for 404."""
+    data = None if body is None else json.dumps(body).encode()
+    headers = {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {token}"} if token else {})
+    request = urllib.request.Request(url, data=data, headers=headers, method=method)
+    try:
+        with urllib.request.urlopen(request, timeout=30) as answer:
+            return json.load(answer)
+    except urllib.error.HTTPError as error:
+        with error:
+            if error.code != 404:
+                raise AssertionError(f"{method} {url}: {error.code} {error.read().decode()}") from error
+            return None

@@ -1,0 +1,257 @@
+"""The offline commands as a user meets them: `plan` and `manifests`, their output, their errors, their exit status.
+
+After a wanted change of what is planned: vworkspace-operator plan tests/e2e/golden/instance.yaml \
+--now 2026-06-01T12:00:00Z > tests/e2e/golden/plan.yaml
+"""
+
+import json
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.e2e.commands import one_line, run
+from tests.e2e.faces import IN_PROCESS
+from tests.e2e.world import INSTANCE, NS, RELEASE, SOURCE, World
+from vworkspace_core.kinds.crd import crd_manifests
+from vworkspace_core.known import APPLICATION_INSTANCE, CUSTOM_RESOURCE_DEFINITION, NAMESPACE
+from vworkspace_core.manifest import ObjectRef
+from vworkspace_fake.apiserver.inprocess import InProcessKube, run_sync
+from vworkspace_fake.apiserver.server import ApiServer
+
+pytestmark = pytest.mark.timeout(300)
+
+GOLDEN = Path(__file__).parent / "golden"
+FILE = GOLDEN / "instance.yaml"
+NOW = ("--now", "2026-06-01T12:00:00Z")
+
+
+def instance(**spec: Any) -> dict[str, Any]:
+    """The instance of the file, with other fields in its spec."""
+    manifest: dict[str, Any] = yaml.safe_load(FILE.read_text(encoding="utf-8"))
+    return {**manifest, "spec": {**manifest["spec"], **spec}}
+
+
+def written(path: Path, *documents: Any) -> Path:
+    """A file with these documents."""
+    path.write_text(yaml.safe_dump_all(documents), encoding="utf-8")
+    return path
+
+
+def planned(*words: str | Path, stdin: str = "") -> Any:
+    """The decision that `plan` prints, as data."""
+    ended = run("plan", *NOW, "-o", "json", *words, stdin=stdin)
+    assert (ended.status, ended.problems) == (0, []), ended.err
+    return json.loads(ended.out)
+
+
+# --- plan -------------------------------------------------------------------------------------------------------------
+
+
+def test_plan_prints_the_decision_as_it_always_did() -> None:
+    ended = run("plan", FILE, *NOW)
+
+    assert (ended.status, ended.out) == (0, (GOLDEN / "plan.yaml").read_text(encoding="utf-8"))
+    assert ended.err == "note: no Namespace was given: org-myteam is taken to be gated\n"
+
+
+def test_plan_prints_the_same_bytes_whatever_the_hash_seed() -> None:
+    outputs = {run("plan", FILE, *NOW, PYTHONHASHSEED=seed).out for seed in ("0", "1", "4711")}
+
+    assert outputs == {(GOLDEN / "plan.yaml").read_text(encoding="utf-8")}
+
+
+def test_plan_says_the_same_in_json_and_from_standard_input() -> None:
+    golden = yaml.safe_load((GOLDEN / "plan.yaml").read_text(encoding="utf-8"))
+    text = FILE.read_text(encoding="utf-8")
+
+    assert planned(FILE) == golden
+    assert planned("-", stdin=text) == golden
+    assert run("plan", "-", *NOW, stdin=text).out == (GOLDEN / "plan.yaml").read_text(encoding="utf-8")
+
+
+def gate(**labels: str) -> dict[str, Any]:
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NS, "labels": labels}}
+
+
+def listed(*items: Any) -> dict[str, Any]:
+    """As `kubectl get -o yaml` prints several objects."""
+    return {"apiVersion": "v1", "kind": "List", "metadata": {"resourceVersion": ""}, "items": list(items)}
+
+
+def test_plan_takes_lists_and_many_documents_in_any_order_and_number_of_files(tmp_path: Path) -> None:
+    ungated = gate()
+    ways: Iterable[tuple[Path, ...]] = [
+        (written(tmp_path / "1.yaml", instance(), ungated),),
+        (written(tmp_path / "2.yaml", ungated, None, instance()),),
+        (written(tmp_path / "3.yaml", listed(ungated, instance())),),
+        (written(tmp_path / "4.yaml", listed(), listed(instance())), written(tmp_path / "5.yaml", ungated)),
+        (FILE, written(tmp_path / "6.yaml", {**listed(ungated), "kind": "NamespaceList"})),
+    ]
+
+    decisions = [planned(*files) for files in ways]
+
+    assert all(decision == decisions[0] for decision in decisions)
+    assert "apply" not in decisions[0]
+    assert {one["type"]: one["reason"] for one in decisions[0]["status"]["conditions"]}[
+        "Blocked"
+    ] == "NamespaceNotGated"
+
+
+def test_plan_of_a_settled_instance_is_nothing_to_do(tmp_path: Path) -> None:
+    found: list[Any] = []
+
+    async def story(world: World) -> None:
+        await world.ready()
+        namespace = ObjectRef(NAMESPACE, None, NS)
+        found.extend(world.get(ref) for ref in (INSTANCE, RELEASE, SOURCE, namespace))
+
+    IN_PROCESS.run(story)
+    file = written(tmp_path / "cluster.yaml", listed(*found))
+
+    ended = run("plan", file)
+
+    assert (ended.status, ended.out, ended.err) == (0, "{}\n", "")
+
+
+@pytest.mark.parametrize("name", ["HelmRelease", "helmreleases", "helmreleases.helm.toolkit.fluxcd.io"])
+def test_plan_without_fluxs_definitions_is_blocked_REC_12(name: str) -> None:
+    decision = planned(FILE, "--missing", name)
+
+    (blocked,) = (one for one in decision["status"]["conditions"] if one["type"] == "Blocked")
+    assert (blocked["status"], blocked["reason"]) == ("True", "MissingDependencies")
+    assert "helmreleases.helm.toolkit.fluxcd.io" in blocked["message"]
+    assert "apply" not in decision
+
+
+def test_plan_decides_at_the_time_it_is_told() -> None:
+    assert planned(FILE)["status"]["lastReconcileTime"] == "2026-06-01T12:00:00Z"
+    ended = run("plan", FILE, "-o", "json")
+    moment = datetime.fromisoformat(json.loads(ended.out)["status"]["lastReconcileTime"])
+    assert abs((datetime.now(UTC) - moment).total_seconds()) < 300
+
+
+def test_plan_notes_what_the_operator_would_ignore_and_what_decides_nothing(tmp_path: Path) -> None:
+    stranger = {**instance(), "metadata": {"name": "a", "namespace": NS}}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "nextcloud-0", "namespace": NS}}
+    file = written(tmp_path / "a.yaml", stranger, pod, gate(**{"managed-by": "vworkspace"}))
+
+    ended = run("plan", file, *NOW)
+
+    assert ended.status == 0
+    assert ended.err.splitlines() == [
+        "note: Pod nextcloud-0 is of no kind that decides anything",
+        "note: the operator ignores this object: it lacks the label app.vworkspace.io/managed-by=control-plane",
+    ]
+
+
+# --- what plan refuses ------------------------------------------------------------------------------------------------
+
+BROKEN = {
+    "a: b\n  c: [\n": ":2: not valid YAML: mapping values are not allowed",
+    "kind: Pod\nspec:\n  a: 1\n  a: 2\n": ":4: not valid YAML: the key 'a' is there twice",
+    "a: 1\nb: [1, 2\n": ":3: not valid YAML: ",
+    "a: &x 1\nb: *y\n": ":2: not valid YAML: found undefined alias",
+    "a: !!python/object/apply:os.system [id]\n": ":1: not valid YAML: could not determine a constructor",
+    "a: \x01\n": ":1: not valid YAML: ",
+    "[" * 2000: ":2: not valid YAML: ",
+    "apiVersion: v1\nkind: Namespace\n---\njust text\n": ":4: not a Kubernetes object: apiVersion and kind are missing",
+    "- apiVersion: v1\n  kind: Pod\n": ":1: not a Kubernetes object: apiVersion and kind are missing",
+    "apiVersion: v1\nkind: List\nitems: [5]\n": ":1: items[0] is not a Kubernetes object",
+}
+
+
+@pytest.mark.parametrize("text", BROKEN, ids=range(len(BROKEN)))
+def test_plan_on_broken_yaml_says_file_line_and_what_is_wrong(text: str, tmp_path: Path) -> None:
+    file = tmp_path / "broken.yaml"
+    file.write_text(text, encoding="utf-8")
+
+    assert one_line(run("plan", FILE, file), 1).startswith(f"{file}{BROKEN[text]}")
+
+
+def test_plan_names_standard_input_too() -> None:
+    assert one_line(run("plan", "-", stdin="a: [\n"), 1).startswith("standard input:2: not valid YAML: ")
+
+
+def test_plan_on_a_file_that_cannot_be_read_says_why(tmp_path: Path) -> None:
+    (tmp_path / "latin").write_bytes(b"name: caf\xe9\n")
+
+    assert one_line(run("plan", tmp_path / "none.yaml"), 1) == (
+        f"{tmp_path / 'none.yaml'}: cannot be read: No such file or directory"
+    )
+    assert one_line(run("plan", tmp_path), 1) == f"{tmp_path}: cannot be read: Is a directory"
+    assert one_line(run("plan", tmp_path / "latin"), 1).startswith(f"{tmp_path / 'latin'}: is not UTF-8 text")
+
+
+def test_plan_on_an_instance_that_cannot_be_read_lists_every_problem_with_its_path(tmp_path: Path) -> None:
+    file = written(tmp_path / "a.yaml", instance(suspend="yes", chart={"sourceType": "oci", "version": 6}))
+
+    told = one_line(run("plan", file), 1)
+
+    for path in ("spec.suspend", "spec.chart.version", "spec.chart.name", "spec.chart.url"):
+        assert f"{path}: " in told
+
+
+@pytest.mark.parametrize("number", [0, 2])
+def test_plan_needs_exactly_one_instance(number: int, tmp_path: Path) -> None:
+    file = written(tmp_path / "a.yaml", gate(), *[instance()] * number)
+
+    assert one_line(run("plan", file), 1) == f"exactly one ApplicationInstance is needed to plan; found {number}"
+
+
+USAGE = {
+    (): "give at least one FILE",
+    (FILE, "--bogus"): "Unknown option: --bogus",
+    (FILE, "-o", "xml"): 'Invalid value "xml" for -o',
+    (FILE, "--now", "yesterday"): "--now yesterday: not an RFC 3339 time",
+    (FILE, "--missing", "Toaster"): "--missing Toaster: not a kind that the operator knows",
+    ("none.yaml", "--missing", "Toaster"): "--missing Toaster",
+}
+
+
+@pytest.mark.parametrize("words", USAGE, ids=lambda words: " ".join(Path(word).name for word in words) or "nothing")
+def test_plan_used_wrongly_says_so_in_one_line_with_status_2(words: tuple[str, ...]) -> None:
+    assert one_line(run("plan", *words), 2).startswith(USAGE[words])
+
+
+@pytest.mark.parametrize("words", [["bogus"], ["--bogus"], ["manifests"], ["manifests", "--crds-only", "extra"]])
+def test_usage_errors_have_status_2_and_one_line(words: list[str]) -> None:
+    assert one_line(run(*words), 2)
+
+
+def test_help_and_version_are_there() -> None:
+    assert run("--version").out == "0.1.0\n"
+    ended = run("--help")
+    assert ended.status == 0
+    for command in ("run", "demo", "plan", "cluster", "control-plane", "manifests"):
+        assert command in ended.out
+
+
+# --- manifests --------------------------------------------------------------------------------------------------------
+
+
+def test_the_printed_crds_are_ours_and_an_api_server_takes_them_and_serves_their_kinds() -> None:
+    ended = run("manifests", "--crds-only")
+
+    assert (ended.status, ended.err) == (0, "")
+    crds = list(yaml.safe_load_all(ended.out))
+    assert crds == crd_manifests()
+    kube = InProcessKube(ApiServer(now=lambda: datetime.now(UTC)))
+    for crd in crds:
+        run_sync(kube.create(crd, kind=CUSTOM_RESOURCE_DEFINITION, field_manager="kubectl"))
+    run_sync(kube.create(gate(), kind=NAMESPACE, field_manager="kubectl"))
+    stored = run_sync(kube.create(instance(), kind=APPLICATION_INSTANCE, field_manager="kubectl"))
+    assert stored["spec"]["mode"] == "managed", "the schema's default"
+
+
+def test_the_printed_crds_come_as_json_too() -> None:
+    text, decoder = run("manifests", "--crds-only", "-o", "json").out, json.JSONDecoder()
+    found: list[Any] = []
+    while text := text.lstrip():
+        crd, end = decoder.raw_decode(text)
+        found, text = [*found, crd], text[end:]
+
+    assert found == crd_manifests()
