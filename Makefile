@@ -24,7 +24,7 @@ demo: $(VENV)/.operator  ## set up and run the main job, end to end, over real H
 	@$(BIN)/vworkspace-operator demo
 
 test: $(VENV)/.dev  ## set up and run the tests
-	@$(BIN)/python -m pytest $(PYTEST_ARGS)
+	@$(BIN)/python -m pytest --numprocesses auto $(PYTEST_ARGS)
 
 test-pure:  ## prove that core and in-memory fake stand alone: tests/property with nothing else installed
 	@scripts/test-pure $(PYTHON)
@@ -41,11 +41,11 @@ contracts: $(VENV)/.dev  ## the hexagon's import contracts
 
 check: lint types contracts test  ## everything that is to be green
 
-manifests: $(VENV)/.operator  ## write the generated CRDs to manifests/crds
-	@$(BIN)/python -m vworkspace_app.generate manifests/crds docs
+manifests: $(VENV)/.operator  ## write the files that are generated from the core (CRDs, docs/conditions.md)
+	@$(BIN)/python -m vworkspace_app.generated .
 
 bench: $(VENV)/.operator  ## the numbers, with the machine they were measured on
-	@$(BIN)/python bench/run.py
+	@$(BIN)/python -m bench.run
 
 clean:  ## remove what the targets made
 	@rm -rf $(VENV) .venv-pure .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
