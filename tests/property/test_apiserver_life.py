@@ -4,7 +4,7 @@ import itertools
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.property.apiserver_world import GIZMO, NOW, apply, at, config_map, crd, gizmo, names, namespace, new_server
@@ -162,6 +162,28 @@ def test_a_propagation_that_does_not_exist_is_422_W_32(body: dict[str, Any]) -> 
     assert refused(delete_options, body, {}).status == 422
 
 
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.sampled_from(["", "Orphan", "u"]),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from(["uid", "x"]), inner, max_size=2),
+    max_leaves=4,
+)
+OPTIONS = ["preconditions", "propagationPolicy", "orphanDependents", "dryRun", "gracePeriodSeconds"]
+
+
+@given(st.dictionaries(st.sampled_from(OPTIONS), JSON))
+@example({"preconditions": 1})
+@example({"preconditions": {"uid": 1}})
+def test_any_delete_options_are_understood_or_refused(body: dict[str, Any]) -> None:
+    try:
+        found = delete_options(body, {})
+    except ApiFailure as failure:
+        status = failure.status
+    else:
+        status = 400
+        assert found.propagation in ("", "Background", "Foreground", "Orphan")
+    assert status in (400, 422)
+
+
 FINALIZERS = st.lists(st.sampled_from(["x/a", "x/b", "orphan", "foregroundDeletion"]), unique=True)
 
 
@@ -302,6 +324,23 @@ def test_a_definition_is_established_within_the_request_that_creates_it() -> Non
     conditions = {one["type"]: one["status"] for one in stored["status"]["conditions"]}
     assert conditions == {"NamesAccepted": "True", "Established": "True"}
     assert stored["status"]["storedVersions"] == ["v1"]
+
+
+def test_a_definition_whose_schema_cannot_be_used_is_stored_and_not_served() -> None:
+    server = new_server()
+    broken = crd(Kind("tests.example", "v1", "Broken", "brokens"))
+    target = at(server, CUSTOM_RESOURCE_DEFINITION, "brokens.tests.example")
+    server.create(at(server, CUSTOM_RESOURCE_DEFINITION), broken)
+    stored = server.store.get(target.resource.storage, target.key)
+    assert stored is not None
+    manifest = stored.object()
+    manifest["spec"]["versions"][0]["schema"]["openAPIV3Schema"] = {"type": 7}
+    manifest["metadata"]["generation"] += 1
+    server.store.put(target.resource.storage, manifest)  # past validation, as from an older etcd
+    apply(server, gizmo("a"))
+    conditions = {one["type"]: one["status"] for one in server.get(target).object()["status"]["conditions"]}
+    assert conditions == {"NamesAccepted": "True", "Established": "False", "NonStructuralSchema": "True"}
+    assert refused(server.registry.at, "tests.example", "v1", "brokens").plain
 
 
 # --- who did what ------------------------------------------------------------------------------------------------

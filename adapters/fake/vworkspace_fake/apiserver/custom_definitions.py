@@ -5,7 +5,7 @@ so they run here whatever controllers are switched on: a definition is establish
 creates it, and its deletion removes the objects first, then itself.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
@@ -13,6 +13,7 @@ from vworkspace_fake.apiserver.deleting import timestamp
 from vworkspace_fake.apiserver.records import Change, ObjectKey, Record
 from vworkspace_fake.apiserver.registry import Registry
 from vworkspace_fake.apiserver.resources import Resource, resources_of_crd
+from vworkspace_fake.apiserver.schema.node import SchemaError
 from vworkspace_fake.apiserver.store import GroupResource, Store
 from vworkspace_fake.apiserver.streams import Streams
 
@@ -68,14 +69,15 @@ class CustomDefinitions:
             return
         known = record.key[1] in self._generations
         where = (crd["spec"]["group"], crd["spec"]["names"]["plural"])
+        resources, problem = _compiled(crd)
         for resource in self._registry.of_group(*where):
             self._registry.remove(resource)
-        for resource in resources_of_crd(crd):
+        for resource in resources:
             self._registry.add(resource)
         if known:
             self._streams.end(where)
         self._generations[record.key[1]] = generation
-        self._store.put(DEFINITIONS, _established(crd, timestamp(self._now())))
+        self._store.put(DEFINITIONS, _established(crd, timestamp(self._now()), problem))
 
     def _bury(self, record: Record, delete_all: DeleteAll) -> None:
         spec = record.object()["spec"]
@@ -115,8 +117,19 @@ class CustomDefinitions:
         self._store.drop((group, plural))
 
 
-def _established(crd: Mapping[str, Any], now: str) -> dict[str, Any]:
-    """The definition as its controllers leave it: cleaned up after, named, established."""
+def _compiled(crd: Mapping[str, Any]) -> tuple[tuple[Resource, ...], str]:
+    """What the definition serves; nothing, and why, when its schema got past validation and is still unusable.
+
+    A schema is anybody's JSON: whatever shape it has, it must not take the server down with it.
+    """
+    try:
+        return resources_of_crd(crd), ""
+    except (SchemaError, KeyError, TypeError, ValueError, AttributeError) as error:
+        return (), f"the schema cannot be used: {error}"
+
+
+def _established(crd: Mapping[str, Any], now: str, problem: str) -> dict[str, Any]:
+    """The definition as its controllers leave it: cleaned up after, named and, without a `problem`, established."""
     spec, status = crd["spec"], crd.get("status") or {}
     storage = next(version["name"] for version in spec["versions"] if version["storage"])
     stored = status.get("storedVersions") or []
@@ -128,18 +141,32 @@ def _established(crd: Mapping[str, Any], now: str) -> dict[str, Any]:
         "status": {
             **status,
             "acceptedNames": spec["names"],
-            "conditions": status.get("conditions") or _conditions(now),
+            "conditions": _conditions(status.get("conditions") or (), now, problem),
             "storedVersions": [*stored, *([] if storage in stored else [storage])],
         },
     }
 
 
-def _conditions(now: str) -> list[dict[str, str]]:
-    reasons = (
-        ("NamesAccepted", "NoConflicts", "no conflicts found"),
-        ("Established", "InitialNamesAccepted", "the initial names have been accepted"),
-    )
+def _conditions(old: Sequence[Mapping[str, Any]], now: str, problem: str) -> list[dict[str, Any]]:
+    """The conditions as they are now; those that did not change keep their time."""
+    wanted = [
+        ("NamesAccepted", "True", "NoConflicts", "no conflicts found"),
+        ("Established", "True", "InitialNamesAccepted", "the initial names have been accepted"),
+    ]
+    if problem:
+        wanted = [
+            wanted[0],
+            ("Established", "False", "NotAccepted", "the definition is not served"),
+            ("NonStructuralSchema", "True", "Violations", problem),
+        ]
+    times = {(one.get("type"), one.get("status")): one.get("lastTransitionTime") for one in old}
     return [
-        {"type": kind, "status": "True", "lastTransitionTime": now, "reason": reason, "message": message}
-        for kind, reason, message in reasons
+        {
+            "type": kind,
+            "status": status,
+            "lastTransitionTime": times.get((kind, status)) or now,
+            "reason": reason,
+            "message": message,
+        }
+        for kind, status, reason, message in wanted
     ]

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import attrs
 
-from vworkspace_fake.apiserver.failure import ApiFailure, FailureCause, invalid, stale
+from vworkspace_fake.apiserver.failure import ApiFailure, FailureCause, bad_request, invalid, stale
 
 __all__ = [
     "FOREGROUND",
@@ -36,7 +36,6 @@ class DeleteOptions:
     uid: str | None = None
     resource_version: str | None = None
     propagation: str = ""
-    grace_period_seconds: int | None = None
     dry_run: bool = False
 
 
@@ -45,16 +44,23 @@ PLAIN_DELETE: Final = DeleteOptions()
 
 
 def delete_options(body: Mapping[str, Any], query: Mapping[str, str], *, dry_run: bool = False) -> DeleteOptions:
-    """Read options from the body and, where the body has none, from the query. Raises ApiFailure 422."""
+    """Read options from the body and, where the body has none, from the query. Raises ApiFailure 400 and 422."""
     preconditions = body.get("preconditions") or {}
-    grace = body.get("gracePeriodSeconds", query.get("gracePeriodSeconds"))
+    if not isinstance(preconditions, Mapping):
+        raise bad_request("json: cannot unmarshal into Go struct field DeleteOptions.preconditions")
     return DeleteOptions(
-        uid=preconditions.get("uid"),
-        resource_version=preconditions.get("resourceVersion"),
+        uid=_text(preconditions, "uid"),
+        resource_version=_text(preconditions, "resourceVersion"),
         propagation=_policy(body, query),
-        grace_period_seconds=None if grace is None else int(grace),
         dry_run=dry_run or bool(body.get("dryRun")),
     )
+
+
+def _text(preconditions: Mapping[str, Any], key: str) -> str | None:
+    value = preconditions.get(key)
+    if value is not None and not isinstance(value, str):
+        raise bad_request(f"json: cannot unmarshal into Go struct field Preconditions.{key} of type string")
+    return value
 
 
 def _policy(body: Mapping[str, Any], query: Mapping[str, str]) -> str:
