@@ -65,17 +65,20 @@ def one_line(ended: Ended, status: int) -> str:
 class Running:
     """A command that runs until it is stopped; its output goes to files, so that it never waits for a reader."""
 
-    def __init__(self, folder: Path, *words: str | Path, **environment: str) -> None:
+    def __init__(self, folder: Path, *words: str | Path, stdout: int | None = None, **environment: str) -> None:
+        """Start it with its files in `folder`. `stdout` is a descriptor that it gets instead; it is closed here."""
         folder.mkdir(parents=True, exist_ok=True)
         self._out, self._err = folder / "out", folder / "err"
         with self._out.open("wb") as out, self._err.open("wb") as err:
             self._process = subprocess.Popen(
                 [COMMAND, *map(str, words)],
                 stdin=subprocess.DEVNULL,
-                stdout=out,
+                stdout=out if stdout is None else stdout,
                 stderr=err,
                 env=_environment(folder, environment),
             )
+        if stdout is not None:
+            os.close(stdout)
 
     def __enter__(self) -> Self:
         return self
@@ -116,10 +119,17 @@ class Running:
         lines: list[str] = self.until(lambda: [line for line in self.out.splitlines() if line[:6] == "ready "], "ready")
         return lines[0].removeprefix("ready ")
 
+    def end(self) -> Ended:
+        """Wait for its own end."""
+        return Ended(self._process.wait(PATIENCE), self.out, self.err)
+
     def stop(self, number: signal.Signals = signal.SIGTERM, *, seconds: float = 20.0) -> Ended:
         """Send a signal and wait for the end, which must come within `seconds`."""
         self._process.send_signal(number)
-        status = self._process.wait(seconds)
+        try:
+            status = self._process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"not ended {seconds:g} s after {number.name}\n{self.out}{self.err}") from None
         return Ended(status, self.out, self.err)
 
 

@@ -205,8 +205,6 @@ class InformerRunner:
 
     def _step(self, event: InformerEvent) -> Command | None:
         """Let the machine decide, bring the store up to date, tell the handlers, and return the command."""
-        if self._account.told and isinstance(event, PageRead | WatchEvent):
-            self._account.heard()
         self._state, effects = step(self._state, event, self._clock.monotonic(), self._random(), self._policy)
         command: Command | None = None
         for effect in effects:
@@ -214,6 +212,8 @@ class InformerRunner:
                 command = effect
             else:
                 self._perform(effect)
+        if self._account.told and isinstance(event, PageRead | WatchEvent) and not _has_trouble(effects):
+            self._account.heard()
         if self._state.settled and not self._settled.is_set():
             self._settled.set()
         return command
@@ -248,6 +248,10 @@ class InformerRunner:
                     handler(change)
                 except Exception as error:
                     self._account.handler_failed(change, error)
+
+
+def _has_trouble(effects: Iterable[Effect]) -> bool:
+    return any(isinstance(effect, Trouble) for effect in effects)
 
 
 def _as_ours(error: Exception) -> OperatorError:

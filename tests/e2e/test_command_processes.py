@@ -1,0 +1,401 @@
+"""The commands that run: servers, the operator between them, the demo; how they start, fail and end.
+
+Everything is a process of the installed command, reached over loopback as a user would: kubeconfig, files, curl.
+No token may show in any output.
+"""
+
+import os
+import signal
+import stat
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+import yaml
+
+from tests.e2e.commands import Ended, Running, call, free_port, one_line, run
+from tests.e2e.world import CLUSTER, FIRST, NAME, NS, instance
+
+pytestmark = pytest.mark.timeout(600)
+
+ROOT = Path(__file__).resolve().parents[2]
+TOKEN, ADMIN_TOKEN, WRONG_TOKEN = "agent-s3cr3t-0123456789", "admin-s3cr3t-0123456789", "wrong-s3cr3t-0123456789"
+GATE = {"managed-by": "vworkspace"}
+INSTANCES = f"apis/apps.vworkspace.io/v1alpha1/namespaces/{NS}/applicationinstances/{NAME}"
+
+
+def cluster(folder: Path, *words: str | Path) -> Running:
+    """The embedded API server with our CRDs and a simulated Flux; its kubeconfig is `folder/kubeconfig`."""
+    crds = ROOT / "manifests" / "crds"
+    kubeconfig = folder / "kubeconfig"
+    return Running(
+        folder / "cluster", "cluster", "--kubeconfig-out", kubeconfig, "--crds", crds, "--simulate", "flux", *words
+    )
+
+
+def control_plane(folder: Path, *words: str) -> Running:
+    """The embedded control plane."""
+    tokens = ("--token", TOKEN, "--admin-token", ADMIN_TOKEN)
+    return Running(folder / "control", "control-plane", "--cluster-id", CLUSTER, *tokens, *words)
+
+
+def operator(folder: Path, *words: str | Path) -> Running:
+    """The operator."""
+    return Running(folder / "operator", "run", *words)
+
+
+@attrs.frozen
+class Servers:
+    """Both servers, and their URLs."""
+
+    folder: Path
+    cluster_url: str
+    control_url: str
+
+    def ask(self, job_id: str, generation: int, **job: Any) -> None:
+        """Odoo asks for the instance."""
+        ask(self.control_url, job_id, generation, **job)
+
+    def result_of(self, job_id: str) -> Any:
+        """The result of a job so far."""
+        return result_of(self.control_url, job_id)
+
+
+def connection(folder: Path, servers: Servers, token: str = TOKEN) -> tuple[str | Path, ...]:
+    """Options of `run` for both sides; the token's file lies in `folder`."""
+    file = folder / "token"
+    file.write_text(token + "\n", encoding="utf-8")
+    kubeconfig = ("--kubeconfig", servers.folder / "kubeconfig")
+    return (*kubeconfig, "--control-plane-url", servers.control_url, "--cluster-id", CLUSTER, "--token-file", file)
+
+
+def make_namespace(url: str, name: str, labels: dict[str, str]) -> None:
+    body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}}
+    call("POST", f"{url}/api/v1/namespaces", body)
+
+
+def ask(url: str, job_id: str, generation: int, **job: Any) -> None:
+    key = f"ApplicationInstance/{NS}/{NAME}@{generation}"
+    body = {"clusterId": CLUSTER, "id": job_id, "kind": "apply", "payload": instance(FIRST), "idempotencyKey": key}
+    call("POST", f"{url}/api/admin/jobs", {**body, **job}, token=ADMIN_TOKEN)
+
+
+def result_of(url: str, job_id: str) -> Any:
+    return call("GET", f"{url}/api/admin/jobs/{job_id}", token=ADMIN_TOKEN)["result"]
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
+    """Both servers up, with a gated namespace; they end cleanly when all is done."""
+    folder = tmp_path_factory.mktemp("servers")
+    with cluster(folder) as api, control_plane(folder) as control:
+        found = Servers(folder, api.ready(), control.ready())
+        make_namespace(found.cluster_url, NS, GATE)
+        yield found
+        for process in (api, control):
+            ended = process.stop()
+            assert (ended.status, ended.err) == (0, ""), ended
+            assert_no_secret(ended)
+
+
+def assert_no_secret(ended: Ended) -> None:
+    """No token in any output."""
+    for token in (TOKEN, ADMIN_TOKEN, WRONG_TOKEN):
+        assert token not in ended.out + ended.err
+
+
+def stopped(process: Running) -> Ended:
+    """SIGTERM ends the operator within seconds, with status 0, and without a word that it should not say."""
+    ended = process.stop()
+    assert ended.status == 0, ended.err
+    assert "Traceback" not in ended.err
+    assert_no_secret(ended)
+    return ended
+
+
+# --- the servers ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_the_cluster_serves_says_where_and_ends_cleanly(number: signal.Signals, tmp_path: Path) -> None:
+    kubeconfig = tmp_path / "kubeconfig"
+    kubeconfig.write_text("old", encoding="utf-8")
+    kubeconfig.chmod(0o644)
+    with cluster(tmp_path) as process:
+        url = process.ready()
+
+        assert stat.S_IMODE(kubeconfig.stat().st_mode) == 0o600
+        assert yaml.safe_load(kubeconfig.read_text(encoding="utf-8"))["clusters"][0]["cluster"] == {"server": url}
+        kinds = {one["kind"] for one in call("GET", f"{url}/apis/apps.vworkspace.io/v1alpha1")["resources"]}
+        assert "ApplicationInstance" in kinds
+        assert call("GET", f"{url}/apis/helm.toolkit.fluxcd.io/v2/helmreleases")["items"] == []
+        assert process.stop(number) == Ended(0, f"ready {url}\n", "")
+
+
+def test_the_control_plane_serves_says_where_and_ends_cleanly(tmp_path: Path) -> None:
+    with control_plane(tmp_path) as process:
+        url = process.ready()
+
+        assert call("GET", f"{url}/api/admin/jobs", token=ADMIN_TOKEN) == {"jobs": []}
+        assert process.stop() == Ended(0, f"ready {url}\n", "")
+
+
+def test_a_port_in_use_is_one_clear_line(tmp_path: Path) -> None:
+    with control_plane(tmp_path) as process:
+        listen = process.ready().removeprefix("http://")
+        wanted = f"{listen} is in use: stop what listens there, or choose another --listen HOST:PORT"
+
+        tokens = ("--cluster-id", "a", "--token", "b", "--admin-token", "c")
+        assert one_line(run("cluster", "--listen", listen), 1) == wanted
+        assert one_line(run("control-plane", "--listen", listen, *tokens), 1) == wanted
+
+
+SERVER_ERRORS = {
+    ("cluster", "--listen", "8001"): (2, "--listen 8001: give HOST:PORT, such as 127.0.0.1:8001"),
+    ("cluster", "--listen", "localhost:99999"): (2, "--listen localhost:99999: give HOST:PORT, such as 127.0.0.1:8001"),
+    ("cluster", "--listen", "192.0.2.1:0"): (1, "192.0.2.1:0 is no address of this machine"),
+    ("cluster", "--simulate", "fluxx"): (2, "--simulate fluxx: there is no such simulator; there is: flux, all"),
+    ("cluster", "--crds", "/nonexistent"): (1, "/nonexistent: cannot be read: No such file or directory"),
+    ("cluster", "--kubeconfig-out", "/nonexistent/kc"): (1, "--kubeconfig-out /nonexistent/kc: cannot be written"),
+    ("control-plane",): (2, ""),
+    ("control-plane", "--cluster-id", "a", "--token", "b"): (2, ""),
+}
+
+
+@pytest.mark.parametrize("words", SERVER_ERRORS, ids=" ".join)
+def test_a_server_that_cannot_start_says_why_in_one_line(words: tuple[str, ...]) -> None:
+    status, wanted = SERVER_ERRORS[words]
+
+    assert one_line(run(*words), status).startswith(wanted)
+
+
+def test_a_crd_that_is_refused_is_named(tmp_path: Path) -> None:
+    text = (ROOT / "manifests" / "crds" / "operations.ops.vworkspace.io.yaml").read_text(encoding="utf-8")
+    (tmp_path / "bad.yaml").write_text(text.replace("name: operations.ops", "name: operation.ops"), encoding="utf-8")
+
+    told = one_line(run("cluster", "--crds", tmp_path), 1)
+
+    assert told.startswith("CRD operation.ops.vworkspace.io is refused: ")
+    assert "metadata.name" in told
+
+
+# --- run, between them ------------------------------------------------------------------------------------------------
+
+
+def test_a_job_travels_through_three_processes_and_back_PULL_2(world: Servers, tmp_path: Path) -> None:
+    with operator(tmp_path, *connection(tmp_path, world)) as process:
+        world.ask("job-1", 7)
+        result = process.until(lambda: world.result_of("job-1"), "the result")
+
+        stored = call("GET", f"{world.cluster_url}/{INSTANCES}")
+        applied = {"apiVersion": stored["apiVersion"], "kind": stored["kind"], "namespace": NS, "name": NAME}
+        reference = {**applied, "uid": stored["metadata"]["uid"], "generation": 1}
+        assert (result["outcome"], result["appliedRef"]) == ("succeeded", reference)
+        ready = {one["type"]: one["reason"] for one in stored["status"]["conditions"]}
+        assert ready == {"Ready": "HelmReleaseReady", "Reconciling": "Stable"}
+        world.ask("job-2", 8, kind="reboot")
+        world.ask("job-3", 7)
+        bad = process.until(lambda: world.result_of("job-2"), "the second result")
+        assert (bad["outcome"], bad["error"][:18]) == ("failed", "InvalidJob: kind: ")
+        replayed = process.until(lambda: world.result_of("job-3"), "the third result")
+        assert replayed["outcome"] == "noop"
+        ended = stopped(process)
+    assert ended.out == "", "what it has to say goes to standard error"
+
+
+def test_the_credentials_can_come_from_the_secret_PULL_8(world: Servers, tmp_path: Path) -> None:
+    make_namespace(world.cluster_url, "vworkspace-system", {})
+    data = {"control-plane-base-url": world.control_url, "cluster-id": CLUSTER, "token": TOKEN}
+    secret = {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": "vworkspace-agent-credentials", "namespace": "vworkspace-system"},
+        "stringData": data,
+    }
+    call("POST", f"{world.cluster_url}/api/v1/namespaces/vworkspace-system/secrets", secret)
+    with operator(tmp_path, "--kubeconfig", world.folder / "kubeconfig") as process:
+        world.ask("job-4", 9, kind="reboot")
+        assert process.until(lambda: world.result_of("job-4"), "the result")["outcome"] == "failed"
+        stopped(process)
+
+
+def test_a_token_that_is_refused_is_told_once_and_never_shown_PULL_7(world: Servers, tmp_path: Path) -> None:
+    with operator(tmp_path, *connection(tmp_path, world, WRONG_TOKEN), "--log-level", "debug") as process:
+        rejected = "the control plane rejects the credential; trying again slowly"
+        process.until(lambda: process.log(rejected), "the line that says so")
+        ended = stopped(process)
+    assert len(process.log(rejected)) == 1
+    assert "connected to the control plane" not in ended.err
+
+
+def test_a_control_plane_that_is_away_is_told_once_and_waited_for(tmp_path: Path) -> None:
+    port = free_port()
+    url = f"http://127.0.0.1:{port}"
+    with ExitStack() as stack:
+        api = stack.enter_context(cluster(tmp_path))
+        make_namespace(api.ready(), NS, GATE)
+        process = stack.enter_context(operator(tmp_path, *connection(tmp_path, Servers(tmp_path, "", url))))
+        away = "the control plane is unreachable; trying again with backoff"
+        (line,) = process.until(lambda: process.log(away), "the line that says so")
+        assert f"GET {url}/api/agent/jobs: cannot connect" in line["error"]
+
+        control = stack.enter_context(control_plane(tmp_path, "--listen", f"127.0.0.1:{port}"))
+        control.ready()
+        ask(url, "job-1", 7)
+        assert process.until(lambda: result_of(url, "job-1"), "the result")["outcome"] == "succeeded"
+
+        assert len(process.log("connected to the control plane")) == 1
+        stopped(process)
+        assert len(process.log(away)) == 1
+
+
+def test_an_api_server_that_is_away_is_told_once_and_waited_for(tmp_path: Path) -> None:
+    port = free_port()
+    with control_plane(tmp_path) as control:
+        url = control.ready()
+        _write_kubeconfig(tmp_path / "kubeconfig", f"http://127.0.0.1:{port}")
+        with operator(tmp_path, *connection(tmp_path, Servers(tmp_path, "", url))) as process:
+            (line,) = process.until(lambda: process.log("the API server is away; trying again"), "the line")
+            assert line["server"] == f"http://127.0.0.1:{port}"
+
+            with cluster(tmp_path, "--listen", f"127.0.0.1:{port}") as api:
+                make_namespace(api.ready(), NS, GATE)
+                ask(url, "job-1", 7)
+                assert process.until(lambda: result_of(url, "job-1"), "the result")["outcome"] == "succeeded"
+
+                assert len(process.log("the API server answers")) == 1
+                assert len(process.log("the API server is away; trying again")) == 1
+                stopped(process)
+
+
+def _write_kubeconfig(path: Path, server: str) -> None:
+    config = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "a",
+        "clusters": [{"name": "a", "cluster": {"server": server}}],
+        "users": [{"name": "a", "user": {"token": WRONG_TOKEN}}],
+        "contexts": [{"name": "a", "context": {"cluster": "a", "user": "a"}}],
+    }
+    path.write_text(yaml.safe_dump(config), encoding="utf-8")
+
+
+# --- run, used wrongly ------------------------------------------------------------------------------------------------
+
+
+def test_all_usage_errors_of_run_are_told_at_once() -> None:
+    bad = {
+        "--interval": "soon",
+        "--timeout": "5",
+        "--drift-detection": "maybe",
+        "--wait": "301",
+        "--workers": "0",
+        "--log-level": "loud",
+        "--control-plane-url": "odoo.example.com",
+        "--token-file": "token",
+    }
+
+    told = one_line(run("run", *[word for pair in bad.items() for word in pair]), 2)
+
+    assert [option for option in bad if f"{option} " not in told] == []
+    assert told.count(";") == len(bad) - 1
+
+
+def test_without_a_usable_kubeconfig_one_line_says_what_to_do(tmp_path: Path) -> None:
+    advice = "give --kubeconfig FILE, set KUBECONFIG, or run inside a cluster with a service account"
+    missing, broken = tmp_path / "none", tmp_path / "broken"
+    broken.write_text("{", encoding="utf-8")
+    for ended in (
+        run("run", home=tmp_path),
+        run("run", "--kubeconfig", missing),
+        run("run", KUBECONFIG=str(missing)),
+        run("run", "--kubeconfig", broken),
+    ):
+        assert one_line(ended, 1).endswith(advice)
+
+
+def test_a_token_file_that_is_of_no_use_is_one_line(tmp_path: Path) -> None:
+    _write_kubeconfig(tmp_path / "kubeconfig", "http://127.0.0.1:9")
+    options = connection(tmp_path, Servers(tmp_path, "", "http://127.0.0.1:9"))
+    file = tmp_path / "token"
+
+    file.write_text(" \n", encoding="utf-8")
+    assert one_line(run("run", *options), 1) == f"--token-file {file}: is empty"
+    file.write_bytes(b"\xff\xfe" + TOKEN.encode())
+    assert one_line(run("run", *options), 1) == f"--token-file {file}: cannot be read: it is not UTF-8 text"
+    file.unlink()
+    assert one_line(run("run", *options), 1) == f"--token-file {file}: cannot be read: No such file or directory"
+
+
+def test_without_the_credentials_secret_one_line_says_what_to_do(tmp_path: Path) -> None:
+    with cluster(tmp_path) as api:
+        url = api.ready()
+        ref = "Secret vworkspace-system/vworkspace-agent-credentials"
+
+        told = one_line(run("run", "--kubeconfig", tmp_path / "kubeconfig"), 1)
+        assert told.startswith(f"{ref} does not exist: create it, or give --control-plane-url")
+
+        make_namespace(url, "vworkspace-system", {})
+        secret = {
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "metadata": {"name": "vworkspace-agent-credentials"},
+            "stringData": {"token": TOKEN},
+        }
+        call("POST", f"{url}/api/v1/namespaces/vworkspace-system/secrets", secret)
+        ended = run("run", "--kubeconfig", tmp_path / "kubeconfig")
+        assert one_line(ended, 1) == f"{ref} lacks control-plane-base-url, cluster-id"
+        assert_no_secret(ended)
+
+
+# --- demo -------------------------------------------------------------------------------------------------------------
+
+
+def test_the_demo_checks_what_it_shows_and_all_of_it_holds(tmp_path: Path) -> None:
+    ended = run("demo", TMPDIR=str(tmp_path))
+
+    assert (ended.status, ended.err) == (0, "")
+    last = ended.out.splitlines()[-1]
+    assert last.startswith("all ")
+    assert last.endswith(" checks hold")
+    assert ended.out.count("   ok  ") == int(last.split()[1]) >= 20
+    assert [f" ms  {number}  " in ended.out for number in range(1, 9)] == [True] * 8
+    assert list(tmp_path.iterdir()) == [], "it tidies up"
+
+
+def test_the_demo_keeps_both_servers_up_when_asked_until_a_signal(tmp_path: Path) -> None:
+    with Running(tmp_path / "demo", "demo", "--keep", "--no-payloads", TMPDIR=str(tmp_path)) as process:
+        words = process.until(lambda: process.out.partition("export KUBECONFIG=")[2].split(), "the kubeconfig")
+        kubeconfig = Path(words[0])
+        server = yaml.safe_load(kubeconfig.read_text(encoding="utf-8"))["clusters"][0]["cluster"]["server"]
+        assert stat.S_IMODE(kubeconfig.stat().st_mode) == 0o600
+        assert call("GET", f"{server}/api/v1/namespaces/{NS}")["metadata"]["name"] == NS
+
+        ended = process.stop(signal.SIGINT)
+
+    assert (ended.status, ended.err) == (0, "")
+    assert ended.out.rstrip().endswith(" checks hold")
+    assert not kubeconfig.exists()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_demo_that_is_interrupted_does_not_claim_success(number: signal.Signals, tmp_path: Path) -> None:
+    with Running(tmp_path / "demo", "demo", TMPDIR=str(tmp_path)) as process:
+        process.until(lambda: " ms  1  " in process.out, "the first step")
+
+        ended = process.stop(number)
+
+    assert (ended.status, ended.err) == (130, "error: interrupted\n")
+    assert [path.name for path in tmp_path.iterdir()] == ["demo"], "it tidies up"
+
+
+def test_a_reader_that_goes_away_ends_the_demo_quietly(tmp_path: Path) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    with Running(tmp_path, "demo", stdout=writer) as process:
+        ended = process.end()
+
+    assert (ended.status, ended.err) == (1, "")
