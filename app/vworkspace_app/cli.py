@@ -125,17 +125,44 @@ def cluster(
         list[Path] | None, Parameter(help="Folder or file with CRDs to install; repeatable.", negative="")
     ] = None,
     simulate: Annotated[str, Parameter(help="Downstream controllers to simulate, by comma: flux; or all.")] = "",
+    tls: Annotated[
+        bool, Parameter(help="Serve TLS with a new authority, which the kubeconfig carries.", negative="")
+    ] = False,
+    token: Annotated[
+        str,
+        Parameter(help="Bearer token of the administrator; other callers get 401.", env_var="VWORKSPACE_CLUSTER_TOKEN"),
+    ] = "",
+    tokens: Annotated[
+        Path | None, Parameter(help='CSV file with further callers: token,user,uid,"group,group".')
+    ] = None,
+    rbac: Annotated[
+        bool, Parameter(help="Let roles and bindings decide what callers may do; needs tokens.", negative="")
+    ] = False,
+    audit_log: Annotated[Path | None, Parameter(help="Append every request to this file, as JSON lines.")] = None,
 ) -> None:
     """Serve the embedded Kubernetes API server; prints `ready <url>` when it serves.
 
-    Examples:
+    With tokens the kubeconfig holds a context for each user; the first is current. Examples:
 
         vworkspace-operator cluster --kubeconfig-out /tmp/kc --crds manifests/crds --simulate flux
         vworkspace-operator cluster --listen 127.0.0.1:8001
+        vworkspace-operator cluster --kubeconfig-out kc --tls --token T --tokens users.csv --rbac --audit-log log
     """
-    from vworkspace_app.commands.cluster import run_cluster
+    from vworkspace_app.commands.cluster import ClusterOptions, run_cluster
 
-    run_cluster(listen=listen, kubeconfig_out=kubeconfig_out, crds=crds or [], simulate=simulate)
+    run_cluster(
+        ClusterOptions(
+            listen=listen,
+            kubeconfig_out=kubeconfig_out,
+            crds=crds or [],
+            simulate=simulate,
+            tls=tls,
+            token=token,
+            tokens=tokens,
+            rbac=rbac,
+            audit_log=audit_log,
+        )
+    )
 
 
 @app.command

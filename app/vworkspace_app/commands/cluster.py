@@ -1,14 +1,13 @@
 """`cluster`: the embedded API server as a process, with simulated downstream controllers when asked."""
 
-import os
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
 import anyio
 import attrs
-import yaml
 
+from vworkspace_app.commands.cluster_access import OPEN, Access, access_for, audited, write_kubeconfig
 from vworkspace_app.documents import read_documents
 from vworkspace_app.problems import USAGE, CommandError
 from vworkspace_app.runtime.clock import SystemClock
@@ -17,14 +16,14 @@ from vworkspace_core.errors import OperatorError
 from vworkspace_core.known import CUSTOM_RESOURCE_DEFINITION
 from vworkspace_core.manifest import Manifest
 from vworkspace_fake.apiserver.calls import Caller
-from vworkspace_fake.apiserver.http.serving import kubeconfig, serve
+from vworkspace_fake.apiserver.http.serving import serve
 from vworkspace_fake.apiserver.inprocess import InProcessKube, run_sync
 from vworkspace_fake.apiserver.server import ApiServer
 from vworkspace_fake.flux import FluxSimulator
 from vworkspace_fake.flux import run as run_flux
 from vworkspace_fake.flux.crds import flux_crds
 
-__all__ = ["EmbeddedCluster", "install", "run_cluster"]
+__all__ = ["ClusterOptions", "EmbeddedCluster", "install", "run_cluster"]
 
 SIMULATORS = ("flux",)
 
@@ -37,16 +36,19 @@ class EmbeddedCluster:
     flux: FluxSimulator | None = None
 
     @classmethod
-    def start(cls, crds: Sequence[Manifest], simulate: Sequence[str] = ()) -> "EmbeddedCluster":
-        """With these CRDs installed, and those of the simulated controllers where `crds` does not bring them."""
-        server = ApiServer(now=lambda: datetime.now(UTC))
+    def start(cls, crds: Sequence[Manifest], simulate: Sequence[str] = (), *, rbac: bool = False) -> "EmbeddedCluster":
+        """With these CRDs installed, and those of the simulated controllers where `crds` does not bring them.
+
+        With `rbac` the roles and bindings in it decide who may do what.
+        """
+        server = ApiServer(now=lambda: datetime.now(UTC), rbac=rbac)
         install(server, [*crds, *_missing_crds(crds, simulate)])
         if "flux" not in simulate:
             return cls(server)
         caller = Caller("system:serviceaccount:flux-system:flux", agent="flux/v2")
         return cls(server, FluxSimulator(InProcessKube(server, caller=caller)))
 
-    async def run(self, host: str, port: int, ready: anyio.Event, told: list[str]) -> None:
+    async def run(self, host: str, port: int, ready: anyio.Event, told: list[str], access: Access = OPEN) -> None:
         """Serve and simulate until cancelled; sets `ready` and puts the URL into `told`."""
 
         def announce(url: str) -> None:
@@ -56,40 +58,47 @@ class EmbeddedCluster:
         async with anyio.create_task_group() as group:
             if self.flux is not None:
                 group.start_soon(self._simulate, self.flux)
-            await serve(self.server, host, port, ready=announce)
+            await serve(self.server, host, port, ready=announce, tokens=access.tokens, tls=access.tls)
 
     async def _simulate(self, simulator: FluxSimulator) -> None:
         caller = Caller("system:serviceaccount:flux-system:flux", agent="flux/v2")
         await run_flux(InProcessKube(self.server, caller=caller), SystemClock(), simulator)
 
 
-def run_cluster(*, listen: str, kubeconfig_out: Path | None, crds: Sequence[Path], simulate: str) -> None:
+@attrs.frozen
+class ClusterOptions:
+    """Options of `cluster`; the command's help says what each means."""
+
+    listen: str = "127.0.0.1:0"
+    kubeconfig_out: Path | None = None
+    crds: Sequence[Path] = ()
+    simulate: str = ""
+    tls: bool = False
+    token: str = attrs.field(default="", repr=False)
+    tokens: Path | None = None
+    rbac: bool = False
+    audit_log: Path | None = None
+
+
+def run_cluster(options: ClusterOptions) -> None:
     """Serve until a signal. Raises CommandError for wrong options, CRDs that are refused, an address in use."""
-    host, port = address(listen)
-    chosen = _simulators(simulate)
-    cluster = EmbeddedCluster.start([crd for path in crds for crd in _read_crds(path)], chosen)
+    host, port = address(options.listen)
+    chosen = _simulators(options.simulate)
+    access = access_for(host, tls=options.tls, token=options.token, tokens=options.tokens, rbac=options.rbac)
+    crds = [crd for path in options.crds for crd in _read_crds(path)]
+    cluster = EmbeddedCluster.start(crds, chosen, rbac=options.rbac)
 
     async def work() -> None:
         ready, told = anyio.Event(), list[str]()
         async with anyio.create_task_group() as group:
-            group.start_soon(cluster.run, host, port, ready, told)
+            group.start_soon(cluster.run, host, port, ready, told, access)
             await ready.wait()
-            if kubeconfig_out is not None:
-                write_kubeconfig(kubeconfig_out, told[0])
+            if options.kubeconfig_out is not None:
+                write_kubeconfig(options.kubeconfig_out, told[0], access)
             print(f"ready {told[0]}", flush=True)
 
-    run_until_signal(work, listen=listen)
-
-
-def write_kubeconfig(path: Path, url: str) -> None:
-    """Write a kubeconfig for `url`, readable by its owner only. Raises CommandError when that fails."""
-    text = yaml.safe_dump(kubeconfig(url), sort_keys=False)
-    try:
-        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
-            os.fchmod(file.fileno(), 0o600)  # one that was there may have let others read
-            file.write(text)
-    except OSError as error:
-        raise CommandError(f"--kubeconfig-out {path}: cannot be written: {error.strerror}") from error
+    with audited(cluster.server.audit, options.audit_log):
+        run_until_signal(work, listen=options.listen)
 
 
 def _simulators(names: str) -> tuple[str, ...]:

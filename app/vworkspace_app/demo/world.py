@@ -14,7 +14,8 @@ import attrs
 from anyio.abc import TaskGroup
 
 from vworkspace_app.agent import AgentSettings
-from vworkspace_app.commands.cluster import EmbeddedCluster, write_kubeconfig
+from vworkspace_app.commands.cluster import EmbeddedCluster
+from vworkspace_app.commands.cluster_access import write_kubeconfig
 from vworkspace_app.credentials import FileCredentials
 from vworkspace_app.demo.spectator import Spectator
 from vworkspace_app.operator import OperatorSettings

@@ -30,9 +30,10 @@ class AuditEntry:
 
 
 class AuditLog:
-    """The last `limit` requests, oldest first."""
+    """The last `limit` requests, oldest first. `on_entry`, when set, is told of each as it is answered."""
 
     def __init__(self, limit: int = 100_000) -> None:
+        self.on_entry: Callable[[AuditEntry], None] | None = None
         self._entries: deque[AuditEntry] = deque(maxlen=limit)
 
     def __iter__(self) -> Iterator[AuditEntry]:
@@ -44,6 +45,8 @@ class AuditLog:
     def add(self, entry: AuditEntry) -> None:
         """Remember one request."""
         self._entries.append(entry)
+        if self.on_entry is not None:
+            self.on_entry(entry)
 
     def clear(self) -> None:
         """Forget everything: a test counts from here."""

@@ -1,7 +1,9 @@
 """Running the HTTP face: bind, tell when ready, serve, end cleanly."""
 
 import asyncio
+import base64
 import socket
+import ssl
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
@@ -11,6 +13,7 @@ import uvicorn
 
 from vworkspace_fake.apiserver.calls import Caller
 from vworkspace_fake.apiserver.http.app import HttpFace
+from vworkspace_fake.apiserver.http.certificates import Certificates
 from vworkspace_fake.apiserver.http.webhooks import Services
 from vworkspace_fake.apiserver.records import Change
 from vworkspace_fake.apiserver.server import ApiServer
@@ -29,20 +32,28 @@ async def serve(
     gc_delay: float | None = 0.05,
     bookmark_interval: float = 30.0,
     services: Services | None = None,
+    tls: Certificates | None = None,
 ) -> None:
     """Serve until cancelled; `ready` is called with the URL when requests are taken.
 
     Port 0 takes a free one. Raises OSError (with errno) when the address cannot be bound. `tokens` maps bearer
     tokens to callers; without it every caller is the administrator. `gc_delay` is how many seconds after a
     write garbage is collected, None for a bare API server. `services` maps (namespace, name) of in-cluster
-    services to base URLs, for admission webhooks. On cancellation open watches end cleanly before the
-    connections close.
+    services to base URLs, for admission webhooks. `tls` is the certificate to show; without it the server
+    speaks plain HTTP. On cancellation open watches end cleanly before the connections close.
     """
     listener = _bind(host, port)
     face = HttpFace(server, tokens=tokens, bookmark_interval=bookmark_interval, services=services)
-    url = f"http://{_shown(host)}:{listener.getsockname()[1]}"
+    url = f"{'http' if tls is None else 'https'}://{_shown(host)}:{listener.getsockname()[1]}"
     runner = _Runner(
-        uvicorn.Config(face, lifespan="off", log_config=None, access_log=False, timeout_graceful_shutdown=1),
+        uvicorn.Config(
+            face,
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            timeout_graceful_shutdown=1,
+            ssl_context_factory=None if tls is None else _shows(tls),
+        ),
         lambda: ready(url),
     )
     serving = asyncio.ensure_future(runner.serve(sockets=[listener]))
@@ -85,14 +96,18 @@ def _collecting(server: ApiServer, delay: float | None) -> Iterator[None]:
             timer.cancel()
 
 
-def kubeconfig(url: str, token: str | None = None) -> dict[str, Any]:
-    """A kubeconfig for the served address, with one cluster, user and context."""
+def kubeconfig(url: str, token: str | None = None, *, authority: bytes | None = None) -> dict[str, Any]:
+    """A kubeconfig for the served address, with one cluster, user and context.
+
+    `authority` is the certificate, as PEM, of whom the server's own is signed by.
+    """
     name = "vworkspace"
+    trusted = {} if authority is None else {"certificate-authority-data": base64.b64encode(authority).decode()}
     return {
         "apiVersion": "v1",
         "kind": "Config",
         "current-context": name,
-        "clusters": [{"name": name, "cluster": {"server": url}}],
+        "clusters": [{"name": name, "cluster": {"server": url, **trusted}}],
         "users": [{"name": name, "user": {} if token is None else {"token": token}}],
         "contexts": [{"name": name, "context": {"cluster": name, "user": name, "namespace": "default"}}],
     }
@@ -113,6 +128,10 @@ class _Runner(uvicorn.Server):
         """Listen, then tell."""
         await super().startup(sockets)
         self._ready()
+
+
+def _shows(tls: Certificates) -> Callable[..., ssl.SSLContext]:
+    return lambda *_: tls.server_context()
 
 
 def _bind(host: str, port: int) -> socket.socket:

@@ -1,0 +1,124 @@
+"""Who may call the embedded API server, how it proves itself to them, and what is written down of their requests."""
+
+import csv
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+import attrs
+import msgspec
+import yaml
+
+from vworkspace_app.problems import USAGE, CommandError
+from vworkspace_fake.apiserver.audit import AuditEntry, AuditLog
+from vworkspace_fake.apiserver.calls import ADMIN, Caller
+from vworkspace_fake.apiserver.http.certificates import Certificates, certificates_for
+from vworkspace_fake.apiserver.http.serving import kubeconfig
+
+__all__ = ["OPEN", "Access", "access_for", "audited", "write_kubeconfig"]
+
+_SERVICE_ACCOUNT: Final = "system:serviceaccount:"
+_LOCAL: Final = ("localhost", "127.0.0.1", "::1")
+
+
+@attrs.frozen
+class Access:
+    """Callers by bearer token, the first of which the kubeconfig starts with; None takes every caller for the
+    administrator. `tls` is the certificate to show; None serves plain HTTP."""
+
+    tokens: Mapping[str, Caller] | None = attrs.field(default=None, repr=False)
+    tls: Certificates | None = None
+
+    def kubeconfig(self, url: str) -> dict[str, Any]:
+        """How to reach the server at `url`: a context for every user, named as the user is."""
+        authority = None if self.tls is None else self.tls.authority
+        first, *others = [*(self.tokens or {}).items()] or [("", ADMIN)]
+        config = kubeconfig(url, first[0] or None, authority=authority)
+        for token, caller in others:
+            context = {"cluster": config["clusters"][0]["name"], "user": caller.user, "namespace": "default"}
+            config["users"].append({"name": caller.user, "user": {"token": token}})
+            config["contexts"].append({"name": caller.user, "context": context})
+        return config
+
+
+OPEN: Final = Access()
+"""Plain HTTP, and everybody is the administrator."""
+
+
+def access_for(host: str, *, tls: bool, token: str, tokens: Path | None, rbac: bool) -> Access:
+    """What the options say. Raises CommandError for a token file that is none, and for roles that bind nobody."""
+    known = ({token: ADMIN} if token else {}) | ({} if tokens is None else _read_tokens(tokens))
+    if rbac and not known:
+        message = "--rbac needs --token or --tokens: without them every caller is the administrator"
+        raise CommandError(message, status=USAGE)
+    hosts = dict.fromkeys((host, *_LOCAL))
+    return Access(known or None, certificates_for(tuple(hosts), datetime.now(UTC)) if tls else None)
+
+
+def write_kubeconfig(path: Path, url: str, access: Access = OPEN) -> None:
+    """Write a kubeconfig for `url`, readable by its owner only. Raises CommandError when that fails."""
+    text = yaml.safe_dump(access.kubeconfig(url), sort_keys=False)
+    try:
+        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
+            os.fchmod(file.fileno(), 0o600)  # one that was there may have let others read
+            file.write(text)
+    except OSError as error:
+        raise CommandError(f"--kubeconfig-out {path}: cannot be written: {error.strerror}") from error
+
+
+@contextmanager
+def audited(log: AuditLog, path: Path | None) -> Iterator[None]:
+    """Append every request to `path` as a line of JSON, at once. Raises CommandError when it cannot be written."""
+    if path is None:
+        yield
+        return
+    try:
+        file = path.open("ab", buffering=0)
+    except OSError as error:
+        raise CommandError(f"--audit-log {path}: cannot be written: {error.strerror}") from error
+
+    def write(entry: AuditEntry) -> None:
+        file.write(msgspec.json.encode(entry) + b"\n")
+
+    with file:
+        log.on_entry = write
+        try:
+            yield
+        finally:
+            log.on_entry = None
+
+
+def _read_tokens(path: Path) -> dict[str, Caller]:
+    """The callers of a file like kube-apiserver's `--token-auth-file`: token,user,uid,"group,group"."""
+    try:
+        with path.open(encoding="utf-8", newline="") as file:
+            rows = list(csv.reader(file))
+    except OSError as error:
+        raise CommandError(f"--tokens {path}: cannot be read: {error.strerror}") from error
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise CommandError(f"--tokens {path}: is no CSV file: {type(error).__name__}") from error
+    found: dict[str, Caller] = {}
+    for number, row in enumerate(rows, 1):
+        if not row:
+            continue
+        fields = [field.strip() for field in row]
+        if len(fields) < 3 or not fields[0] or not fields[1]:
+            raise CommandError(f'--tokens {path}:{number}: give token,user,uid or token,user,uid,"group,group"')
+        if fields[0] in found:
+            raise CommandError(f"--tokens {path}:{number}: the token is there twice")
+        found[fields[0]] = Caller(fields[1], _groups(fields[1], ",".join(fields[3:])))
+    if not found:
+        raise CommandError(f"--tokens {path}: holds no token")
+    return found
+
+
+def _groups(user: str, named: str) -> tuple[str, ...]:
+    """The groups of a user: those that are named, and those that the server itself gives."""
+    given = tuple(group for group in (part.strip() for part in named.split(",")) if group)
+    if not user.startswith(_SERVICE_ACCOUNT):
+        return (*given, "system:authenticated")
+    namespace = user.removeprefix(_SERVICE_ACCOUNT).partition(":")[0]
+    return (*given, "system:serviceaccounts", f"system:serviceaccounts:{namespace}", "system:authenticated")
