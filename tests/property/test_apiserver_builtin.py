@@ -100,7 +100,20 @@ def test_a_secret_holds_a_mebibyte_and_no_more() -> None:
 
 
 def test_data_of_a_secret_is_base64() -> None:
-    assert refused(lambda: create("Secret", data={"a": "not base64!"}))[0][0] == "data.a"
+    with pytest.raises(ApiFailure) as caught:
+        create("Secret", data={"a": "not base64!"})
+    assert (caught.value.status, caught.value.reason) == (400, "BadRequest")
+    assert "data.a" in caught.value.message
+
+
+@pytest.mark.parametrize(
+    "spec", ["text", {"containers": [1]}, {"containers": [{"name": "c", "ports": [None]}]}, {"hostNetwork": "yes"}]
+)
+def test_values_of_the_wrong_type_cannot_be_read(spec: Any) -> None:
+    with pytest.raises(ApiFailure) as caught:
+        create("Pod", spec=spec)
+    assert (caught.value.status, caught.value.reason) == (400, "BadRequest")
+    assert "cannot be handled as a Pod" in caught.value.message
 
 
 def test_a_namespace_is_born_active_with_its_label_and_finalizer() -> None:

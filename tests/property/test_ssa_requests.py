@@ -53,6 +53,18 @@ def test_another_name_or_namespace_than_the_url_is_refused_S_07() -> None:
     assert refused(lambda: existing.apply("A", {}, name="b")).status == 400
 
 
+def test_a_configuration_needs_a_name_to_create_and_none_to_change_S_07() -> None:
+    nameless = {**World().body({"str": "x"}), "metadata": {}}
+    failure = refused(lambda: World().apply_raw("A", nameless))
+    assert (failure.status, failure.message) == (
+        400,
+        "the name of the object (a based on URL) was undeterminable: name must be provided",
+    )
+    assert World().apply("A", {}).apply_raw("A", nameless).spec["str"] == "x"
+    patched = World().create("U", {})
+    assert refused(lambda: patched.merge("U", {"metadata": None})).status == 400
+
+
 def test_a_uid_guards_against_creating_again_what_was_deleted_S_08() -> None:
     failure = refused(lambda: World().apply("A", {}, uid="gone"))
     assert (failure.status, failure.reason, failure.causes) == (409, "Conflict", ())

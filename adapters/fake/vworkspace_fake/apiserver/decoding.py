@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from vworkspace_core.errors import Cause
 from vworkspace_fake.apiserver.definition import Definition
 from vworkspace_fake.apiserver.failure import bad_request
 from vworkspace_fake.apiserver.metadata import tidy
@@ -17,7 +18,7 @@ from vworkspace_fake.apiserver.schema.objectmeta import OBJECT_META
 from vworkspace_fake.apiserver.schema.prune import drop_nulls, prune
 from vworkspace_fake.apiserver.schema.structure import check_structure
 
-__all__ = ["read_body", "require_type", "storage_form"]
+__all__ = ["completed", "read_body", "require_type", "storage_form"]
 
 
 def require_type(definition: Definition, body: Any) -> Mapping[str, Any]:
@@ -66,9 +67,39 @@ def read_body(
     texts = tuple(f'unknown field "{path}"' for path in unknown)
     if texts and validation is FieldValidation.STRICT:
         raise bad_request(_handling(definition, f"strict decoding error: {', '.join(texts)}"))
+    return completed(definition, manifest), texts if validation is FieldValidation.WARN else ()
+
+
+def completed(
+    definition: Definition, manifest: Mapping[str, Any], live: Mapping[str, Any] | None = None
+) -> Mapping[str, Any]:
+    """`manifest` with all defaults. Raises 400 for what a typed decoder could not read.
+
+    That is metadata of the wrong shape and, for built-in kinds, any value of a wrong type; custom resources
+    are judged by validation. Metadata that is already in `live` needs no second look.
+    """
+    metadata = manifest.get("metadata")
+    if not isinstance(metadata, dict):
+        raise _unreadable(definition, "metadata is no object")
+    known = {} if live is None else live["metadata"]
+    fresh = {key: value for key, value in metadata.items() if value is not None and known.get(key) is not value}
+    _require_types(definition, check_structure(OBJECT_META, fresh, path="metadata"))
     manifest = apply_defaults(definition.schema, manifest)
-    manifest = definition.behaviour.read(manifest)
-    return manifest, texts if validation is FieldValidation.WARN else ()
+    if definition.built_in:
+        manifest = drop_nulls(definition.schema, manifest)
+        rest = {key: value for key, value in manifest.items() if key != "metadata"}
+        _require_types(definition, check_structure(definition.schema, rest))
+    return definition.behaviour.read(manifest)
+
+
+def _require_types(definition: Definition, causes: list[Cause]) -> None:
+    for cause in causes:
+        if cause.reason == "FieldValueTypeInvalid":
+            raise _unreadable(definition, f"{cause.field}: {cause.message}")
+
+
+def _unreadable(definition: Definition, why: str) -> Exception:
+    return bad_request(_handling(definition, f"json: cannot unmarshal: {why}"))
 
 
 def coerce(definition: Definition, body: Mapping[str, Any]) -> tuple[Mapping[str, Any], tuple[str, ...]]:
@@ -94,16 +125,10 @@ def _metadata(definition: Definition, metadata: Any) -> tuple[Mapping[str, Any],
     if metadata is None:
         return {}, ()
     if not isinstance(metadata, dict):
-        raise bad_request(_handling(definition, "json: cannot unmarshal metadata into an object"))
+        raise _unreadable(definition, "metadata is no object")
     known, strange = prune(OBJECT_META, metadata)
     present = {key: value for key, value in known.items() if value is not None}
-    wrong = [
-        cause
-        for cause in check_structure(OBJECT_META, present, path="metadata")
-        if cause.reason == "FieldValueTypeInvalid"
-    ]
-    if wrong:
-        raise bad_request(_handling(definition, f"json: cannot unmarshal: {wrong[0].field}: {wrong[0].message}"))
+    _require_types(definition, check_structure(OBJECT_META, present, path="metadata"))
     return tidy(known), tuple(f"metadata.{path}" for path in strange)
 
 

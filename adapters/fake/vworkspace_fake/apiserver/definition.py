@@ -41,12 +41,12 @@ class Definition:
     """
 
     kind: Kind
-    schema: Schema
-    openapi: Mapping[str, Any]
+    schema: Schema = attrs.field(repr=False)
+    openapi: Mapping[str, Any] = attrs.field(repr=False)
     served_versions: frozenset[str]
     status_subresource: bool = False
     scale: ScalePaths | None = None
-    behaviour: Behaviour = CUSTOM
+    behaviour: Behaviour = attrs.field(default=CUSTOM, repr=False)
     singular: str = ""
     list_kind: str = ""
     short_names: tuple[str, ...] = ()

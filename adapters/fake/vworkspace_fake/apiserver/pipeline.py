@@ -13,8 +13,9 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from vworkspace_core.errors import Conflict
+from vworkspace_core.manifest import dig
 from vworkspace_core.ports import PatchType
-from vworkspace_fake.apiserver.decoding import read_body, require_type
+from vworkspace_fake.apiserver.decoding import completed, read_body, require_type
 from vworkspace_fake.apiserver.definition import Definition
 from vworkspace_fake.apiserver.failure import (
     ApiFailure,
@@ -32,7 +33,6 @@ from vworkspace_fake.apiserver.patches import json_patch, merge_patch
 from vworkspace_fake.apiserver.placing import check_place, placed
 from vworkspace_fake.apiserver.requests import FieldValidation, Outcome, Write
 from vworkspace_fake.apiserver.scale import replicas_of, scale_of, scaled
-from vworkspace_fake.apiserver.schema.defaults import apply_defaults
 from vworkspace_fake.apiserver.settling import settle_creation, settle_update
 from vworkspace_fake.apiserver.ssa import apply as ssa
 from vworkspace_fake.apiserver.ssa.lastapplied import apply_as
@@ -102,8 +102,7 @@ def apply(definition: Definition, live: Manifest | None, body: Any, write: Write
     config = _config(definition, body, write)
     if live is None and write.subresource:
         raise not_found(definition.kind.group, definition.kind.plural, write.name)
-    merged = _applied(definition, live, config, write)
-    merged = definition.behaviour.read(apply_defaults(definition.schema, merged))
+    merged = completed(definition, _applied(definition, live, config, write), live)
     merged, warnings = _one_owner_each(merged)
     if live is not None:
         check_place(definition, merged, write)
@@ -123,7 +122,7 @@ def _config(definition: Definition, body: Any, write: Write) -> Manifest:
         return scaled(definition, replicas_of(body))
     version, kind = body.get("apiVersion") or "", body.get("kind") or ""
     if (version, kind) != (definition.api_version, definition.kind.kind):
-        shown = version if "/" in version else f"/{version}"
+        shown = version if "/" in str(version) else f"/{version}"
         raise bad_request(f"invalid object type: {shown}, Kind={kind}")
     meta = body.get("metadata")
     if isinstance(meta, Mapping) and meta.get("managedFields") is not None:
@@ -190,7 +189,7 @@ def _scale(definition: Definition, live: Manifest, body: Any, write: Write) -> O
     """A write of the scale subresource: only the number of replicas counts (S-51)."""
     if not isinstance(body, Mapping):
         raise bad_request("a Scale is an object")
-    version = (body.get("metadata") or {}).get("resourceVersion") or live["metadata"].get("resourceVersion")
+    version = dig(body, "metadata", "resourceVersion") or live["metadata"].get("resourceVersion")
     manifest = scaled(definition, replicas_of(body), live)
     manifest = {**manifest, "metadata": {**live["metadata"], "resourceVersion": version}}
     return _replaced(definition, live, manifest, write, (), _held(live))

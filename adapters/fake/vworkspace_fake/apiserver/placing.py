@@ -31,6 +31,9 @@ def check_place(definition: Definition, manifest: Manifest, write: Write) -> Non
     meta = manifest["metadata"]
     if definition.kind.namespaced and meta.get("namespace", write.namespace) != write.namespace:
         raise bad_request("the namespace of the provided object does not match the namespace sent on the request")
-    if write.name and meta.get("name", write.name) != write.name:
+    if write.name and not meta.get("name"):
+        text = f"the name of the object ({write.name} based on URL) was undeterminable: name must be provided"
+        raise bad_request(text)
+    if write.name and meta["name"] != write.name:
         text = f"the name of the object ({meta['name']}) does not match the name on the URL ({write.name})"
         raise bad_request(text)

@@ -55,10 +55,12 @@ class Outcome:
     `object` is the object to store; its `resourceVersion` is the live one (absent on create), the store
     sets the next. `changed` is False for a no-op: `object` then equals the live object in everything,
     managedFields and times included, and the store writes nothing (S-65). `created` tells 201 from 200.
-    `warnings` are the texts for `Warning: 299` headers.
+    `warnings` are the texts for `Warning: 299` headers. `lacks_status` tells that the status in `object` is a
+    default, which readers see and no write has stored: the next write stores it, also when it changes nothing.
     """
 
     object: Mapping[str, Any]
     changed: bool
     created: bool = False
     warnings: tuple[str, ...] = ()
+    lacks_status: bool = False

@@ -16,7 +16,9 @@ from vworkspace_fake.apiserver.metadata import (
 )
 from vworkspace_fake.apiserver.requests import Outcome, Write
 from vworkspace_fake.apiserver.schema.causes import invalid_value
+from vworkspace_fake.apiserver.schema.defaults import apply_defaults
 from vworkspace_fake.apiserver.schema.equality import equal
+from vworkspace_fake.apiserver.schema.node import MISSING
 from vworkspace_fake.apiserver.schema.validate import validate
 
 __all__ = ["settle_creation", "settle_update"]
@@ -47,7 +49,9 @@ def settle_creation(
     causes += [] if causes else behaviour.check(manifest)
     _refuse(definition, meta.get("name", ""), causes)
     stored = storage_form(definition, manifest)
-    return Outcome(stored, changed=True, created=True, warnings=(*warnings, *finalizer_warnings(meta, {})))
+    shown = _with_default_status(definition, stored)
+    warnings = (*warnings, *finalizer_warnings(meta, {}))
+    return Outcome(shown, changed=True, created=True, warnings=warnings, lacks_status=shown is not stored)
 
 
 def settle_update(
@@ -62,6 +66,15 @@ def settle_update(
         return Outcome(live, changed=False, warnings=warnings)
     more = () if write.subresource else finalizer_warnings(stored["metadata"], live["metadata"])
     return Outcome(stored, changed=True, warnings=(*warnings, *more))
+
+
+def _with_default_status(definition: Definition, stored: Manifest) -> Manifest:
+    """What readers see of a new object: a status that the schema defaults, though creating drops every status."""
+    status = definition.schema.properties.get("status")
+    if definition.built_in or "status" in stored or status is None or status.default is MISSING:
+        return stored
+    shown: Manifest = apply_defaults(definition.schema, dict(stored))
+    return shown
 
 
 def _check_version(definition: Definition, live: Manifest, manifest: Manifest, write: Write) -> None:

@@ -92,7 +92,7 @@ class ValueChecks:
     negated: "Schema | None" = None
 
 
-@attrs.frozen(eq=False)
+@attrs.frozen(eq=False, repr=False)
 class Schema:
     """One node.
 

@@ -114,7 +114,8 @@ def fit(definition: Kindred, config: Mapping[str, Any]) -> None:
 
 def _named(definition: Kindred, manifest: Mapping[str, Any]) -> str:
     """An object as such failures name it: `namespace/name; group/version, Kind=Kind`."""
-    meta = manifest.get("metadata") or {}
+    found = manifest.get("metadata")
+    meta = found if isinstance(found, Mapping) else {}
     version = definition.api_version if "/" in definition.api_version else f"/{definition.api_version}"
     return f"{meta.get('namespace', '')}/{meta.get('name', '')}; {version}, Kind={definition.kind_name}"
 
