@@ -2,13 +2,11 @@
 
 import asyncio
 import base64
-import socket
 import ssl
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from typing import Any
 
-import anyio
 import uvicorn
 
 from vworkspace_fake.apiserver.calls import Caller
@@ -18,6 +16,7 @@ from vworkspace_fake.apiserver.http.webhooks import Services
 from vworkspace_fake.apiserver.records import Change
 from vworkspace_fake.apiserver.server import ApiServer
 from vworkspace_fake.apiserver.store import GroupResource
+from vworkspace_fake.serving import bind, serve_until_cancelled, url_of
 
 __all__ = ["kubeconfig", "serve"]
 
@@ -42,30 +41,19 @@ async def serve(
     services to base URLs, for admission webhooks. `tls` is the certificate to show; without it the server
     speaks plain HTTP. On cancellation open watches end cleanly before the connections close.
     """
-    listener = _bind(host, port)
+    listener = bind(host, port)
     face = HttpFace(server, tokens=tokens, bookmark_interval=bookmark_interval, services=services)
-    url = f"{'http' if tls is None else 'https'}://{_shown(host)}:{listener.getsockname()[1]}"
-    runner = _Runner(
-        uvicorn.Config(
-            face,
-            lifespan="off",
-            log_config=None,
-            access_log=False,
-            timeout_graceful_shutdown=1,
-            ssl_context_factory=None if tls is None else _shows(tls),
-        ),
-        lambda: ready(url),
+    url = url_of(host, listener, "http" if tls is None else "https")
+    config = uvicorn.Config(
+        face,
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        timeout_graceful_shutdown=1,
+        ssl_context_factory=None if tls is None else _shows(tls),
     )
-    serving = asyncio.ensure_future(runner.serve(sockets=[listener]))
-    try:
-        with _collecting(server, gc_delay):
-            await asyncio.shield(serving)
-    finally:
-        with anyio.CancelScope(shield=True):
-            runner.should_exit = True
-            server.streams.end()
-            await serving
-            listener.close()
+    with _collecting(server, gc_delay):
+        await serve_until_cancelled(config, listener, ready=lambda: ready(url), ending=server.streams.end)
 
 
 @contextmanager
@@ -113,39 +101,5 @@ def kubeconfig(url: str, token: str | None = None, *, authority: bytes | None = 
     }
 
 
-class _Runner(uvicorn.Server):
-    """A uvicorn server that leaves signals to the program and says when it listens."""
-
-    def __init__(self, config: uvicorn.Config, ready: Callable[[], None]) -> None:
-        super().__init__(config)
-        self._ready = ready
-
-    def capture_signals(self) -> AbstractContextManager[None]:  # type: ignore[override]
-        """Signals are the program's: it cancels us."""
-        return nullcontext()
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Listen, then tell."""
-        await super().startup(sockets)
-        self._ready()
-
-
 def _shows(tls: Certificates) -> Callable[..., ssl.SSLContext]:
     return lambda *_: tls.server_context()
-
-
-def _bind(host: str, port: int) -> socket.socket:
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    # asyncio turns Nagle's delay off only where the protocol is named; without that every answer takes 40 ms.
-    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    try:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind((host, port))
-    except OSError:
-        listener.close()
-        raise
-    return listener
-
-
-def _shown(host: str) -> str:
-    return f"[{host}]" if ":" in host else host
