@@ -48,10 +48,12 @@ def template(name: str) -> Template:
     return next(one for one in TEMPLATES.items if one.name == name)
 
 
-def target_manifest(name: str = "backup.velero", *, ready: bool = True, **annotations: str) -> dict[str, Any]:
+def target_manifest(
+    name: str = "backup.velero", annotations: Mapping[str, str] | None = None, *, ready: bool = True
+) -> dict[str, Any]:
     """The target, Ready, prepared for the engine of that template; annotations by capability."""
     manifest = instance_manifest()
-    given = {template(name).capability: template(name).engine, **annotations}
+    given = {template(name).capability: template(name).engine, **(annotations or {})}
     manifest["metadata"]["annotations"] = {f"ops.vworkspace.io/{key}": value for key, value in given.items()}
     condition = {"type": "Ready", "status": "True" if ready else "False", "reason": "HelmReleaseReady", "message": ""}
     moment = {"lastTransitionTime": "2026-06-01T11:00:00Z", "observedGeneration": 1}

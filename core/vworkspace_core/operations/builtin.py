@@ -1,6 +1,7 @@
 """The eleven templates that come with the operator (OPS-2), as the data that `load_template` takes."""
 
 from collections.abc import Mapping
+from functools import cache
 from typing import Any, Final
 
 from vworkspace_core.kinds.application_instance import DNS_LABEL, DNS_SUBDOMAIN, EXACT_SEMVER
@@ -219,6 +220,7 @@ BUILTIN_TEMPLATES: Final[tuple[Mapping[str, Any], ...]] = (
 """The data, as a YAML file of templates would hold it."""
 
 
+@cache
 def builtin_templates() -> Templates:
-    """The built-in templates, loaded."""
+    """The built-in templates, loaded; checking their schemas takes a while, so it is done once."""
     return Templates().adding(BUILTIN_TEMPLATES)

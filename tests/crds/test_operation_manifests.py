@@ -1,0 +1,164 @@
+"""Every manifest of every engine, for any parameters, is accepted by the real CRDs (OPS-6, REC-4)."""
+
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.property.operation_worlds import CONTEXT, GOOD, NS, gated, observed, operation
+from tests.property.strategies import dns_labels, dns_subdomains
+from tests.property.worlds import NOW
+from vworkspace_core.known import CUSTOM_RESOURCE_DEFINITION, NAMESPACE, PERSISTENT_VOLUME_CLAIM
+from vworkspace_core.manifest import Kind, Manifest, ObjectRef
+from vworkspace_core.operations.preconditions import Start, start_or_obstacle
+from vworkspace_core.ports import PatchType
+from vworkspace_fake.apiserver.inprocess import InProcessKube, run_sync
+from vworkspace_fake.apiserver.server import ApiServer
+from vworkspace_fake.downstream.crds import downstream_crds
+
+SHARED = Path(__file__).resolve().parents[2].parent / "shared" / "crds"
+FILES = (
+    "velero.io_backups",
+    "velero.io_restores",
+    "argoproj.io_workflows",
+    "volsync.backube_replicationsources",
+    "volsync.backube_replicationdestinations",
+    "snapshot.storage.k8s.io_volumesnapshots",
+)
+
+names = dns_subdomains()
+texts = st.text(st.characters(codec="utf-8", exclude_categories=["Cs"]), max_size=20)
+arguments = st.dictionaries(
+    st.from_regex(r"\A[A-Za-z0-9_][-A-Za-z0-9_]{0,20}\Z"),
+    st.booleans() | st.integers() | st.from_regex(r"\A[ -z]{0,20}\Z"),
+    max_size=4,
+)
+counts = st.integers(0, 1000)
+
+
+def records(required: dict[str, Any], **optional: Any) -> st.SearchStrategy[dict[str, Any]]:
+    return st.fixed_dictionaries(required, optional=optional)
+
+
+modes = st.lists(
+    st.sampled_from(["ReadWriteOnce", "ReadOnlyMany", "ReadWriteMany"]), min_size=1, max_size=3, unique=True
+)
+workflows = records({"workflowTemplate": names}, workflowTemplateParameters=arguments)
+PARAMETERS: dict[str, st.SearchStrategy[dict[str, Any]]] = {
+    "backup.velero": records(
+        {},
+        retention=st.sampled_from(["30d", "720h", "1d12h", "90s"]),
+        storageLocation=names,
+        snapshotClassName=st.just("csi"),
+        includeNamespaces=st.lists(st.sampled_from(["org-a", "org-b"]), min_size=1, max_size=3),
+        includedResources=st.lists(st.sampled_from(["*", "pods", "deployments.apps"]), max_size=3),
+        excludedResources=st.lists(st.sampled_from(["secrets", "events.events.k8s.io"]), max_size=3),
+        snapshotVolumes=st.booleans(),
+    ),
+    "restore.velero": records(
+        {"backupName": st.just("b-1")},
+        namespaceMapping=st.dictionaries(dns_labels(), st.sampled_from(["org-a", "org-b"]), min_size=1, max_size=3),
+        restorePVs=st.booleans(),
+        existingResourcePolicy=st.sampled_from(["none", "update"]),
+    ),
+    "migration.helmHookJob": st.just(GOOD["migration.helmHookJob"]),
+    "migration.workflow": workflows,
+    "runbook.workflow": workflows,
+    "runCommand.job": records(
+        {"image": st.just("registry.example/tool:1@sha256:" + "0" * 64)},
+        command=st.lists(texts, max_size=3),
+        args=st.lists(texts, max_size=3),
+        env=st.dictionaries(st.from_regex(r"\A[A-Za-z_][A-Za-z0-9_]{0,20}\Z"), texts, max_size=3)
+        | st.lists(st.fixed_dictionaries({"name": st.sampled_from(["A", "B"]), "value": texts}), max_size=4),
+        timeoutSeconds=st.integers(1, 31_536_000),
+        backoffLimit=st.integers(0, 100),
+    ),
+    "backup.volsync": records(
+        {"source": names, "repository": names},
+        copyMethod=st.sampled_from(["Direct", "Clone", "Snapshot"]),
+        schedule=st.sampled_from(["0 3 * * *", "*/5 1-3 * * 1", "@daily"]),
+        retain=records(
+            {}, hourly=counts, daily=counts, weekly=counts, monthly=counts, yearly=counts, within=st.just("3d")
+        )
+        | records({}, last=st.just("7")),
+    ),
+    "restore.volsync": records(
+        {"destination": names, "repository": names}, copyMethod=st.sampled_from(["Direct", "Snapshot"])
+    ),
+    "backup.snapshot": records({"pvc": names}, snapshotClassName=names),
+    "restore.snapshot": records(
+        {"snapshotName": st.just("s-1"), "size": st.sampled_from(["1Gi", "10G", "500M", "1.5Ti"])},
+        storageClassName=names,
+        accessModes=modes,
+    ),
+}
+
+
+def server_with(definitions: Any) -> InProcessKube:
+    kube = InProcessKube(ApiServer(now=lambda: NOW))
+    for crd in definitions:
+        run_sync(kube.create(crd, kind=CUSTOM_RESOURCE_DEFINITION, field_manager="test"))
+    for name in (NS, "velero"):
+        run_sync(kube.create(NAMESPACE.manifest(name), kind=NAMESPACE, field_manager="test"))
+    return kube
+
+
+@cache
+def real() -> InProcessKube:
+    if not SHARED.is_dir():
+        pytest.skip(f"the real CRDs are not here: {SHARED} does not exist")
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    return server_with(yaml.load((SHARED / f"{name}.yaml").read_text(), loader) for name in FILES)
+
+
+@cache
+def small() -> InProcessKube:
+    return server_with(downstream_crds())
+
+
+def made(of: str, parameters: dict[str, Any], name: str) -> tuple[Kind, Manifest]:
+    """What is created for an Operation of that template."""
+    objects = dict([gated("org-a"), gated("org-b")])
+    seen = observed(of, objects=objects)
+    start = start_or_obstacle(operation(of, name=name, parameters=parameters), seen, CONTEXT)
+    assert isinstance(start, Start), start
+    (wanted,) = start.objects
+    return wanted.kind, wanted.manifest
+
+
+def accept(kube: InProcessKube, kind: Kind, manifest: Manifest) -> None:
+    """Strictly: a field the schema does not know is refused."""
+    answer = run_sync(kube.create(manifest, kind=kind, field_manager="test"))
+    assert manifest["metadata"]["labels"].items() <= answer["metadata"]["labels"].items()
+    meta = manifest["metadata"]
+    run_sync(kube.delete(_ref(kind, meta)))
+    left = run_sync(kube.list(kind, namespace=meta["namespace"])).items
+    if left:  # what protects a claim in use
+        assert kind == PERSISTENT_VOLUME_CLAIM
+        patch = {"metadata": {"finalizers": None}}
+        run_sync(kube.patch(_ref(kind, meta), patch, patch_type=PatchType.MERGE, field_manager="test"))
+
+
+def _ref(kind: Kind, meta: Any) -> ObjectRef:
+    return ObjectRef(kind, meta["namespace"], meta["name"])
+
+
+@pytest.mark.parametrize("cluster", [real, small], ids=["real CRDs", "CRDs of the fake"])
+@pytest.mark.parametrize("of", PARAMETERS)
+@settings(max_examples=25, deadline=None)
+@given(data=st.data())
+def test_every_manifest_is_accepted(of: str, cluster: Any, data: Any) -> None:
+    parameters = data.draw(PARAMETERS[of])
+    name = data.draw(dns_labels())
+
+    kind, manifest = made(of, parameters, name)
+
+    accept(cluster(), kind, manifest)
+
+
+def test_the_table_above_leaves_no_template_out() -> None:
+    assert set(PARAMETERS) == set(GOOD) - {"upgrade.helm"}, "an upgrade creates nothing"

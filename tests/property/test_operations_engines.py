@@ -1,0 +1,562 @@
+"""Every downstream phase the real controllers know, and what it means: one table per engine (OPS-6 to OPS-10)."""
+
+import base64
+import gzip
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.property.operation_worlds import (
+    CONTEXT,
+    GOOD,
+    HOOK_TEMPLATE,
+    NS,
+    OP_UID,
+    TARGET,
+    conditions_of,
+    message_of,
+    observed,
+    operation,
+    target_manifest,
+)
+from tests.property.strategies import json_values
+from tests.property.worlds import UID
+from vworkspace_core.kinds.application_instance import ReleaseOverride
+from vworkspace_core.kinds.border import read_application_instance
+from vworkspace_core.kinds.operation import EngineRef, Operation, Phase
+from vworkspace_core.kinds.vocabulary import is_admitted
+from vworkspace_core.known import JOB, SECRET
+from vworkspace_core.manifest import Manifest, ObjectRef
+from vworkspace_core.operations import reconcile_operation, release_request
+from vworkspace_core.operations.contract import EngineObject, Progress
+from vworkspace_core.operations.engines import ENGINES
+from vworkspace_core.operations.identity import UNRECORDED
+from vworkspace_core.operations.preconditions import Start, start_or_obstacle
+from vworkspace_core.reconcile import Decision
+from vworkspace_core.reconcile.override import spec_hash
+
+TARGET_SPEC = read_application_instance(target_manifest("upgrade.helm"))
+RELEASE_YAML = json.dumps({"kind": "Job", "metadata": {"name": "db-migrate"}, "spec": {"template": HOOK_TEMPLATE}})
+
+
+def started(of: str, **more: Any) -> tuple[Operation, EngineObject | None]:
+    """A running Operation and the object that was created for it."""
+    one = operation(of, **more)
+    start = start_or_obstacle(one, observed(of), CONTEXT)
+    assert isinstance(start, Start), start
+    made = start.objects[0] if start.objects else None
+    ref = EngineRef("v1", "X", "n", "x") if made is None else None
+    if made is not None:
+        ref = EngineRef(made.kind.api_version, made.kind.kind, made.ref.namespace or "", made.ref.name, "uid-1")
+    outputs = dict(start.engine.opening(one, start.target))
+    status = attrs.evolve(
+        one.status,
+        phase=Phase.RUNNING,
+        started_at="2026-06-01T11:59:30Z",
+        engine_ref=ref if made is not None else None,
+        outputs=outputs,
+    )
+    return attrs.evolve(one, status=status), made
+
+
+def judged(of: str, status: Mapping[str, Any], *, spec: Mapping[str, Any] | None = None, **more: Any) -> Decision:
+    """The decision on a run whose engine object has that status."""
+    one, made = started(of, **more)
+    assert made is not None
+    live = {**made.manifest, "status": dict(status)}
+    live["metadata"] = {**made.manifest["metadata"], "uid": "uid-1", "resourceVersion": "7"}
+    live["spec"] = {**made.manifest["spec"], **(spec or {})}
+    seen = observed(of, objects={made.ref: live})
+    return reconcile_operation(one, seen, CONTEXT)
+
+
+def running(reason: str) -> tuple[str, str, str, str]:
+    return ("Running", "Running", "True", reason)
+
+
+def succeeded(reason: str) -> tuple[str, str, str, str]:
+    return ("Succeeded", "Succeeded", "True", reason)
+
+
+def failed(reason: str) -> tuple[str, str, str, str]:
+    return ("Failed", "Failed", "True", reason)
+
+
+def job(kind: str, reason: str = "") -> dict[str, Any]:
+    return {"conditions": [{"type": kind, "status": "True", "reason": reason, "message": "told"}]}
+
+
+def sync(status: str, reason: str, **more: Any) -> dict[str, Any]:
+    condition = {"type": "Synchronizing", "status": status, "reason": reason, "message": "told"}
+    return {"conditions": [condition], **more}
+
+
+GOOD_SYNC = {"latestMoverStatus": {"result": "Successful"}}
+BAD_SYNC = {"latestMoverStatus": {"result": "Failed", "logs": "told"}}
+TABLE: list[tuple[str, dict[str, Any], tuple[str, str, str, str]]] = [
+    ("backup.velero", {}, running("VeleroBackupPending")),
+    ("backup.velero", {"phase": "New"}, running("VeleroBackupPending")),
+    ("backup.velero", {"phase": "Queued"}, running("VeleroBackupQueued")),
+    ("backup.velero", {"phase": "ReadyToStart"}, running("VeleroBackupQueued")),
+    ("backup.velero", {"phase": "InProgress"}, running("VeleroBackupInProgress")),
+    ("backup.velero", {"phase": "WaitingForPluginOperations"}, running("VeleroBackupInProgress")),
+    ("backup.velero", {"phase": "WaitingForPluginOperationsPartiallyFailed"}, running("VeleroBackupInProgress")),
+    ("backup.velero", {"phase": "Finalizing"}, running("VeleroBackupFinalizing")),
+    ("backup.velero", {"phase": "FinalizingPartiallyFailed"}, running("VeleroBackupFinalizing")),
+    ("backup.velero", {"phase": "Deleting"}, running("VeleroBackupDeleting")),
+    ("backup.velero", {"phase": "Invented"}, running("VeleroBackupInProgress")),
+    ("backup.velero", {"phase": "Completed"}, succeeded("VeleroBackupCompleted")),
+    ("backup.velero", {"phase": "PartiallyFailed", "errors": 2}, succeeded("VeleroBackupPartiallyFailed")),
+    ("backup.velero", {"phase": "Failed", "failureReason": "told"}, failed("VeleroBackupFailed")),
+    (
+        "backup.velero",
+        {"phase": "FailedValidation", "validationErrors": ["told"]},
+        failed("VeleroBackupFailedValidation"),
+    ),
+    ("restore.velero", {}, running("VeleroRestorePending")),
+    ("restore.velero", {"phase": "New"}, running("VeleroRestorePending")),
+    ("restore.velero", {"phase": "InProgress"}, running("VeleroRestoreInProgress")),
+    ("restore.velero", {"phase": "WaitingForPluginOperations"}, running("VeleroRestoreInProgress")),
+    ("restore.velero", {"phase": "WaitingForPluginOperationsPartiallyFailed"}, running("VeleroRestoreInProgress")),
+    ("restore.velero", {"phase": "Finalizing"}, running("VeleroRestoreFinalizing")),
+    ("restore.velero", {"phase": "FinalizingPartiallyFailed"}, running("VeleroRestoreFinalizing")),
+    ("restore.velero", {"phase": "Invented"}, running("VeleroRestoreInProgress")),
+    ("restore.velero", {"phase": "Completed"}, succeeded("VeleroRestoreCompleted")),
+    ("restore.velero", {"phase": "PartiallyFailed"}, failed("PartialFailure")),
+    ("restore.velero", {"phase": "Failed"}, failed("VeleroRestoreFailed")),
+    ("restore.velero", {"phase": "FailedValidation"}, failed("VeleroRestoreFailedValidation")),
+    ("migration.workflow", {}, running("WorkflowPending")),
+    ("migration.workflow", {"phase": "Pending"}, running("WorkflowPending")),
+    ("migration.workflow", {"phase": "Running"}, running("WorkflowInProgress")),
+    ("migration.workflow", {"phase": "Invented"}, running("WorkflowInProgress")),
+    ("migration.workflow", {"phase": "Succeeded"}, succeeded("WorkflowSucceeded")),
+    ("migration.workflow", {"phase": "Failed", "message": "told"}, failed("WorkflowFailed")),
+    ("migration.workflow", {"phase": "Error", "message": "told"}, failed("WorkflowError")),
+    ("runCommand.job", {}, running("JobPending")),
+    ("runCommand.job", {"active": 1, "startTime": "2026-06-01T12:00:00Z"}, running("JobPodActive")),
+    ("runCommand.job", job("Suspended", "JobSuspended"), running("JobSuspended")),
+    ("runCommand.job", job("SuccessCriteriaMet"), running("JobFinishing")),
+    ("runCommand.job", job("FailureTarget", "BackoffLimitExceeded"), running("JobFinishing")),
+    ("runCommand.job", job("Invented"), running("JobPending")),
+    ("runCommand.job", {"failed": 3}, running("JobPending")),
+    ("runCommand.job", job("Complete", "CompletionsReached"), succeeded("JobComplete")),
+    *[
+        ("runCommand.job", job("Failed", reason), failed(reason))
+        for reason in ("BackoffLimitExceeded", "DeadlineExceeded", "PodFailurePolicy", "MaxFailedIndexesExceeded")
+    ],
+    ("runCommand.job", job("Failed", "not a reason"), failed("JobFailed")),
+    ("migration.helmHookJob", job("Complete"), succeeded("JobComplete")),
+    ("migration.helmHookJob", job("Failed"), failed("JobFailed")),
+    ("backup.volsync", {}, running("VolSyncPending")),
+    ("backup.volsync", {"lastSyncStartTime": "2026-06-01T12:00:00Z"}, running("VolSyncSyncInProgress")),
+    ("backup.volsync", sync("True", "SyncInProgress"), running("VolSyncSyncInProgress")),
+    ("backup.volsync", sync("False", "CleaningUp"), running("VolSyncCleaningUp")),
+    ("backup.volsync", sync("False", "Error"), running("VolSyncError")),
+    ("backup.volsync", sync("False", "WaitingForManual"), running("VolSyncPending")),
+    ("backup.volsync", sync("True", "SyncInProgress", **BAD_SYNC), running("VolSyncMoverFailed")),
+    (
+        "backup.volsync",
+        sync("False", "WaitingForManual", lastManualSync=OP_UID, **BAD_SYNC),
+        running("VolSyncMoverFailed"),
+    ),
+    (
+        "backup.volsync",
+        sync("False", "WaitingForManual", lastManualSync="other", **GOOD_SYNC),
+        running("VolSyncPending"),
+    ),
+    (
+        "backup.volsync",
+        sync("False", "WaitingForManual", lastManualSync=OP_UID, **GOOD_SYNC),
+        succeeded("VolSyncCompleted"),
+    ),
+    (
+        "restore.volsync",
+        {"lastManualSync": OP_UID, **GOOD_SYNC, "latestImage": {"name": "i"}},
+        succeeded("VolSyncCompleted"),
+    ),
+    ("backup.snapshot", {}, running("VolumeSnapshotPending")),
+    ("backup.snapshot", {"boundVolumeSnapshotContentName": "c"}, running("VolumeSnapshotInProgress")),
+    (
+        "backup.snapshot",
+        {"boundVolumeSnapshotContentName": "c", "readyToUse": False},
+        running("VolumeSnapshotInProgress"),
+    ),
+    ("backup.snapshot", {"readyToUse": True}, running("VolumeSnapshotPending")),
+    ("backup.snapshot", {"error": {"message": "told"}, "readyToUse": False}, running("VolumeSnapshotError")),
+    ("backup.snapshot", {"boundVolumeSnapshotContentName": "c", "readyToUse": True}, succeeded("VolumeSnapshotReady")),
+    ("restore.snapshot", {}, running("ClaimPending")),
+    ("restore.snapshot", {"phase": "Pending"}, running("ClaimPending")),
+    ("restore.snapshot", {"phase": "Invented"}, running("ClaimPending")),
+    ("restore.snapshot", {"phase": "Bound"}, succeeded("ClaimBound")),
+    ("restore.snapshot", {"phase": "Lost"}, failed("ClaimLost")),
+]
+
+
+@pytest.mark.parametrize(
+    ("of", "status", "expected"), TABLE, ids=[f"{i}-{row[0]}-{row[2][3]}" for i, row in enumerate(TABLE)]
+)
+def test_what_each_downstream_phase_means(of: str, status: dict[str, Any], expected: tuple[str, str, str, str]) -> None:
+    decision = judged(of, status)
+
+    phase, kind, true, reason = expected
+    assert decision.status is not None
+    assert decision.status["status"]["phase"] == phase
+    conditions = conditions_of(decision)
+    assert conditions[kind] == (true, reason)
+    assert ("finishedAt" in decision.status["status"]) == (phase != "Running")
+    assert conditions["Running"][0] == ("True" if phase == "Running" else "False")
+    assert decision.status["status"]["outputs"]
+    if phase == "Failed" and "told" in json.dumps(status):
+        assert message_of(decision, kind) == "told"
+
+
+@pytest.mark.parametrize("name", [name for name in ENGINES if name != "helm"])  # helm's rows: see further below
+def test_every_row_of_every_table_is_walked_above(name: str) -> None:
+    """The tables the documentation is printed from and the tests above speak of the same reasons."""
+    told = {reason for of, _, (_, _, _, reason) in TABLE if of.endswith(f".{name}") or name == "helmHookJob"}
+    rows = {row.reason for rows in ENGINES[name].tables.values() for row in rows}
+    assert rows - {"VolSyncWaitingForSchedule"} <= told
+
+
+@pytest.mark.parametrize("of", [of for of in GOOD if of != "upgrade.helm"])
+@given(data=st.data())
+def test_no_status_whatever_breaks_an_engine_or_the_vocabulary_RES_4(of: str, data: Any) -> None:
+    keys = ["phase", "error", "readyToUse", "latestMoverStatus", "progress", "lastManualSync", "active"]
+    status = data.draw(st.dictionaries(st.sampled_from(keys), st.text(max_size=5) | st.integers() | st.none()))
+
+    decision = judged(of, status)
+
+    for kind, (value, reason) in conditions_of(decision).items():
+        assert is_admitted("Operation", kind, value, reason)
+    assert conditions_of(decision)["Running"][0] == "True"
+
+
+def test_a_backup_in_part_succeeds_degraded_with_its_counts_OPS_7() -> None:
+    progress = {"itemsBackedUp": 5, "totalItems": 7}
+    decision = judged("backup.velero", {"phase": "PartiallyFailed", "errors": 2, "warnings": 1, "progress": progress})
+
+    assert conditions_of(decision)["Degraded"] == ("True", "PartialFailure")
+    assert decision.status is not None
+    outputs = decision.status["status"]["outputs"]
+    assert outputs["backupName"] == "op-1-0badcafe"
+    assert (outputs["itemsBackedUp"], outputs["totalItems"], outputs["errors"], outputs["warnings"]) == (5, 7, 2, 1)
+
+
+def test_a_suspended_workflow_runs_and_waits_for_somebody_OPS_8() -> None:
+    by_spec = judged("migration.workflow", {"phase": "Running"}, spec={"suspend": True})
+    nodes = {"n": {"type": "Suspend", "phase": "Running"}}
+    by_node = judged("migration.workflow", {"phase": "Running", "nodes": nodes})
+
+    for decision in (by_spec, by_node):
+        assert conditions_of(decision)["Blocked"] == ("True", "AwaitingResume")
+        assert conditions_of(decision)["Running"] == ("True", "WorkflowInProgress")
+
+
+def test_the_first_failing_steps_message_is_told_OPS_8() -> None:
+    nodes = {
+        "whole": {"type": "Steps", "phase": "Failed", "message": "child failed", "finishedAt": "2026-06-01T12:00:09Z"},
+        "second": {"type": "Pod", "phase": "Failed", "message": "later", "finishedAt": "2026-06-01T12:00:05Z"},
+        "first": {
+            "type": "Pod",
+            "phase": "Error",
+            "message": "exit code 3",
+            "finishedAt": "2026-06-01T12:00:01Z",
+            "name": "a",
+        },
+    }
+
+    decision = judged("migration.workflow", {"phase": "Failed", "message": "whole", "nodes": nodes})
+
+    assert message_of(decision, "Failed") == "a: exit code 3"
+
+
+def test_secrets_in_outputs_and_messages_are_hidden_RES_7() -> None:
+    outputs = {"parameters": [{"name": "password", "value": "hunter2"}, {"name": "rows", "value": "7"}]}
+    decision = judged("migration.workflow", {"phase": "Succeeded", "outputs": outputs})
+    leaked = judged(
+        "runCommand.job", {"conditions": [{"type": "Failed", "status": "True", "message": "password=hunter2"}]}
+    )
+
+    assert "hunter2" not in str(decision.status)
+    assert "'rows': '7'" in str(decision.status)
+    assert "hunter2" not in str(leaked.status) + str(leaked.events)
+
+
+# --- what is created -------------------------------------------------------------------------------------------------
+
+
+def made(of: str, **more: Any) -> Manifest:
+    start = start_or_obstacle(operation(of, **more), observed(of), CONTEXT)
+    assert isinstance(start, Start), start
+    return start.objects[0].manifest
+
+
+def test_a_velero_backup_keeps_our_own_kinds_out_and_speaks_gos_durations_OPS_7() -> None:
+    manifest = made("backup.velero")
+
+    assert manifest["metadata"]["namespace"] == "velero"
+    assert manifest["spec"]["includedNamespaces"] == [NS]
+    assert manifest["spec"]["ttl"] == "720h0m0s"
+    assert set(manifest["spec"]["excludedResources"]) == {
+        "operations.ops.vworkspace.io",
+        "applicationinstances.apps.vworkspace.io",
+    }
+    assert manifest["metadata"]["annotations"] == {"velero.io/csi-volumesnapshot-class_csi.example.test": "csi"}
+    assert "status" not in manifest
+
+
+def test_a_job_is_restricted_OPS_8() -> None:
+    pod = made("runCommand.job")["spec"]["template"]["spec"]
+
+    (container,) = pod["containers"]
+    assert pod["restartPolicy"] == "Never"
+    assert pod["serviceAccountName"] == "vworkspace-operation-runner"
+    assert container["securityContext"] == {
+        "allowPrivilegeEscalation": False,
+        "capabilities": {"drop": ["ALL"]},
+        "readOnlyRootFilesystem": True,
+        "runAsNonRoot": True,
+        "seccompProfile": {"type": "RuntimeDefault"},
+    }
+    assert made("runCommand.job")["spec"]["ttlSecondsAfterFinished"] == 86_400
+
+
+def test_a_workflow_knows_its_target_whatever_its_parameters_say_OPS_8() -> None:
+    given = {"workflowTemplate": "migrate", "workflowTemplateParameters": {"targetName": "another", "n": 3, "b": True}}
+
+    spec = made("migration.workflow", parameters=given, timeoutSeconds=77)["spec"]
+
+    arguments = {one["name"]: one["value"] for one in spec["arguments"]["parameters"]}
+    assert arguments == {"targetName": TARGET.name, "targetNamespace": NS, "n": "3", "b": "true"}
+    assert spec["activeDeadlineSeconds"] == 77
+
+
+def test_volsync_is_triggered_once_when_nothing_can_be_under_way_OPS_10() -> None:
+    assert made("backup.volsync")["spec"]["trigger"] == {"manual": OP_UID}
+    scheduled = made("backup.volsync", parameters={**GOOD["backup.volsync"], "schedule": "0 3 * * *"})
+    assert scheduled["spec"]["trigger"] == {"schedule": "0 3 * * *"}
+
+
+OWNED = {"runCommand.job", "migration.workflow", "runbook.workflow", "migration.helmHookJob", "backup.volsync"}
+
+
+@pytest.mark.parametrize("of", [of for of in GOOD if of != "upgrade.helm"])
+def test_what_holds_data_or_lies_elsewhere_has_no_owner_and_all_carry_our_labels_OPS_6(of: str) -> None:
+    meta = made(of)["metadata"]
+
+    assert ("ownerReferences" in meta) == (of in OWNED)
+    assert meta["labels"] == {
+        "app.vworkspace.io/managed-by": "control-plane",
+        "app.vworkspace.io/cluster-id": "cluster-prod-1",
+        "app.vworkspace.io/application-instance": TARGET.name,
+        "app.vworkspace.io/instance-uid": UID,
+        "app.vworkspace.io/operation": "op-1",
+        "app.vworkspace.io/operation-uid": OP_UID,
+    }
+
+
+@given(name=st.from_regex(r"\A[a-z0-9]([-a-z0-9.]{0,250}[a-z0-9])?\Z"))
+def test_names_of_any_length_make_names_that_labels_can_hold_RES_5(name: str) -> None:
+    if ".." in name or ".-" in name or "-." in name:
+        return
+    assert len(made("runCommand.job", name=name)["metadata"]["name"]) <= 63
+
+
+# --- hooks ---------------------------------------------------------------------------------------------------------
+
+
+def release_secret(
+    hooks: Any, *, version: int = 1, data: str | None = None, zipped: bool = True
+) -> tuple[ObjectRef, Manifest]:
+    """As Helm writes it: JSON, gzip, base64, and Kubernetes' base64 around that."""
+    raw = json.dumps({"name": "nextcloud", "hooks": hooks, "config": {"password": "hunter2"}}).encode()
+    packed = base64.b64encode(base64.b64encode(gzip.compress(raw) if zipped else raw)).decode()
+    name = f"sh.helm.release.v1.nextcloud.v{version}"
+    labels = {"owner": "helm", "name": "nextcloud", "status": "deployed", "version": str(version)}
+    body = {"type": "helm.sh/release.v1", "data": {"release": packed if data is None else data}}
+    manifest = {**SECRET.manifest(name, NS), "metadata": {"name": name, "namespace": NS, "labels": labels}, **body}
+    return ObjectRef(SECRET, NS, name), manifest
+
+
+def from_secret(*secrets: tuple[ObjectRef, Manifest]) -> Any:
+    seen = observed("migration.helmHookJob", objects=dict(secrets))
+    objects = {ref: live for ref, live in seen.objects.items() if ref.kind != JOB}
+    context = attrs.evolve(CONTEXT, parse_yaml=json.loads)
+    return start_or_obstacle(operation("migration.helmHookJob"), attrs.evolve(seen, objects=objects), context)
+
+
+HOOK_RECORD = {"name": "db-migrate", "kind": "Job", "manifest": RELEASE_YAML, "events": ["pre-upgrade"]}
+
+
+@pytest.mark.parametrize("zipped", [True, False])
+def test_a_hook_is_found_in_the_release_secret_as_helm_writes_it_OPS_8(zipped: bool) -> None:
+    older = release_secret([{**HOOK_RECORD, "manifest": "{}"}], version=9)
+    start = from_secret(older, release_secret([HOOK_RECORD], version=10, zipped=zipped))
+
+    assert isinstance(start, Start), start
+    template = start.objects[0].manifest["spec"]["template"]
+    assert template["spec"] == HOOK_TEMPLATE["spec"]
+    assert template["metadata"]["labels"]["app"] == "nextcloud"
+    assert "controller-uid" not in template["metadata"]["labels"]
+    assert "helm.sh/hook" not in json.dumps(start.objects[0].manifest)
+
+
+@pytest.mark.parametrize(
+    "secret",
+    [
+        release_secret([]),
+        release_secret("nonsense"),
+        release_secret([{**HOOK_RECORD, "name": "other"}]),
+        release_secret([{**HOOK_RECORD, "kind": "Pod"}]),
+        release_secret([{**HOOK_RECORD, "manifest": "not: [json"}]),
+        release_secret([{**HOOK_RECORD, "manifest": "{}"}]),
+        release_secret([], data="%%%"),
+        release_secret([], data=""),
+        release_secret([], data=base64.b64encode(base64.b64encode(b"\x1f\x8b\x08garbage")).decode()),
+        release_secret([], data=base64.b64encode(base64.b64encode(gzip.compress(b"{}" * 99)[:-9])).decode()),
+        release_secret([], data=base64.b64encode(base64.b64encode(gzip.compress(b" " * 40_000_000))).decode()),
+    ],
+)
+def test_a_release_without_the_hook_or_not_readable_is_named_and_not_shown_OPS_8(secret: Any) -> None:
+    obstacle = from_secret(secret)
+
+    assert not isinstance(obstacle, Start)
+    assert (obstacle.reason, obstacle.accepted) == ("HookNotFound", False)
+    assert "hunter2" not in obstacle.message
+
+
+@given(json_values(10))
+def test_any_release_is_judged_without_raising(hooks: Any) -> None:
+    from_secret(release_secret(hooks))
+
+
+# --- helm ------------------------------------------------------------------------------------------------------------
+
+
+def upgraded(*conditions: tuple[str, str, str], override: str | None = OP_UID, **spec: Any) -> Decision:
+    """The decision on a running upgrade, with the target in that state."""
+    one, _ = started("upgrade.helm")
+    target = target_manifest("upgrade.helm")
+    target["spec"] = {**target["spec"], **spec}
+    moment = {"lastTransitionTime": "2026-06-01T11:59:40Z", "observedGeneration": 1, "message": "told"}
+    target["status"]["conditions"] = [{"type": t, "status": s, "reason": r, **moment} for t, s, r in conditions]
+    if override is not None:
+        target["status"]["releaseOverride"] = {"operation": "op-1", "uid": override, "specHash": "x"}
+    return reconcile_operation(one, observed("upgrade.helm", objects={TARGET: target}), CONTEXT)
+
+
+READY = ("Ready", "True", "HelmReleaseReady")
+
+
+@pytest.mark.parametrize(
+    ("decision", "expected"),
+    [
+        (upgraded(READY, override=None), running("HelmReleaseUpgrading")),
+        (upgraded(READY, override="another"), running("HelmReleaseUpgrading")),
+        (upgraded(("Ready", "False", "Upgrading")), running("HelmReleaseUpgrading")),
+        (upgraded(("Ready", "False", "ChartUnreachable")), running("HelmReleaseUpgrading")),
+        (upgraded(("Suspended", "True", "ManuallySuspended"), READY), running("HelmReleaseSuspended")),
+        (upgraded(("Blocked", "True", "FieldConflict"), READY), running("TargetBlocked")),
+        (upgraded(), running("HelmReleaseUpgrading")),
+        (upgraded(READY), succeeded("HelmReleaseReady")),
+        (upgraded(("Ready", "False", "HelmReleaseFailed")), failed("UpgradeFailed")),
+        (
+            upgraded(("Ready", "False", "RolledBack"), ("Degraded", "True", "HelmReleaseFailed")),
+            failed("UpgradeFailed"),
+        ),
+        (upgraded(READY, ("Degraded", "True", "ForbiddenVersionOverride")), failed("ForbiddenVersion")),
+        (upgraded(READY, values={"source": "inline", "inline": {"replicas": 9}}), failed("SpecChanged")),
+        (upgraded(READY, suspend=True), succeeded("HelmReleaseReady")),
+    ],
+)
+def test_an_upgrade_is_judged_by_the_target_that_took_it_up_OPS_9(
+    decision: Decision, expected: tuple[str, str, str, str]
+) -> None:
+    phase, kind, true, reason = expected
+    assert decision.status is not None
+    assert decision.status["status"]["phase"] == phase
+    assert conditions_of(decision)[kind] == (true, reason)
+    assert not decision.writes_downstream
+
+
+def test_an_upgrade_says_where_it_comes_from_and_goes_OPS_9() -> None:
+    one, created = started("upgrade.helm")
+
+    assert created is None
+    outputs = one.status.outputs or {}
+    assert (outputs["fromVersion"], outputs["toVersion"], outputs["helmReleaseName"]) == ("6.6.0", "6.7.0", "nextcloud")
+    assert outputs["specHash"] == spec_hash(TARGET_SPEC.spec)
+
+
+def upgrade(uid: str, phase: Phase, **more: Any) -> Operation:
+    one, _ = started("upgrade.helm", uid=uid, name=f"up-{uid}", **more)
+    return attrs.evolve(one, status=attrs.evolve(one.status, phase=phase))
+
+
+def holding(uid: str) -> Any:
+    override = ReleaseOverride(operation=f"up-{uid}", uid=uid, version="6.7.0", spec_hash=spec_hash(TARGET_SPEC.spec))
+    return attrs.evolve(TARGET_SPEC, status=attrs.evolve(TARGET_SPEC.status, release_override=override))
+
+
+def test_a_running_upgrade_asks_and_a_finished_one_is_held_by_the_target_REC_9() -> None:
+    override, withdrawn = release_request(TARGET_SPEC, [upgrade("a", Phase.RUNNING)])
+    assert override is not None
+    assert (override.uid, override.version, override.values_patch) == ("a", "6.7.0", {"replicas": 3})
+    assert withdrawn == frozenset()
+
+    assert release_request(holding("a"), [upgrade("a", Phase.SUCCEEDED)]) == (None, frozenset())
+    assert release_request(holding("a"), []) == (None, frozenset())
+
+
+@pytest.mark.parametrize("phase", [Phase.FAILED, Phase.CANCELLED])
+def test_a_failed_or_cancelled_one_is_withdrawn_and_what_was_before_comes_back_REC_9(phase: Phase) -> None:
+    first = upgrade("a", Phase.SUCCEEDED)
+    second = upgrade("b", phase)
+    second = attrs.evolve(
+        second, status=attrs.evolve(second.status, outputs={**(second.status.outputs or {}), "replacedOperation": "a"})
+    )
+
+    override, withdrawn = release_request(holding("b"), [first, second])
+
+    assert withdrawn == frozenset({"b"})
+    assert override is not None
+    assert override.uid == "a"
+    assert release_request(holding("b"), [second]) == (None, frozenset({"b"}))
+
+
+def test_one_that_is_leaving_is_withdrawn_before_it_ends_REC_9_OPS_11() -> None:
+    cancelled = upgrade("a", Phase.RUNNING, annotations={"ops.vworkspace.io/cancel": "true"})
+
+    assert release_request(holding("a"), [cancelled]) == (None, frozenset({"a"}))
+
+
+def test_new_intent_wins_over_a_running_upgrade_REC_9() -> None:
+    changed = attrs.evolve(TARGET_SPEC, spec=attrs.evolve(TARGET_SPEC.spec, values=None))
+
+    assert release_request(changed, [upgrade("a", Phase.RUNNING)]) == (None, frozenset())
+
+
+def test_the_object_is_locked_until_its_uid_is_recorded_OPS_1() -> None:
+    one, created = started("runCommand.job")
+    known = one.status.engine_ref
+    assert created is not None
+    assert known is not None
+    intent = attrs.evolve(one, status=attrs.evolve(one.status, engine_ref=attrs.evolve(known, uid="")))
+
+    decision = reconcile_operation(intent, observed(), CONTEXT)
+
+    (create,) = decision.creates
+    assert create.manifest["metadata"]["finalizers"] == [UNRECORDED]
+    assert decision.only_if_current
+    assert decision.status is None
+
+
+def test_progress_is_one_of_three() -> None:
+    assert {row.progress for engine in ENGINES.values() for rows in engine.tables.values() for row in rows} <= set(
+        Progress
+    )
