@@ -84,6 +84,15 @@ def test_the_first_apply_on_an_untracked_object_leaves_the_rest_to_before_first_
     assert world.owned("A") == {"f:str": {}}
 
 
+def test_a_first_apply_of_status_adopts_the_status_only_S_54() -> None:
+    world = World().create("U", {"str": "x"}).merge("U", {"status": {"note": "n"}}, sub="status")
+    world.merge("U", {"metadata": {"managedFields": [{}]}})
+    world.apply("A", sub="status", status={"count": 1})
+    assert world.entry("before-first-apply", "Update", "status")["fieldsV1"] == {"f:status": {".": {}, "f:note": {}}}
+    assert world.entry("A", subresource="status")["fieldsV1"] == {"f:status": {"f:count": {}}}
+    assert len(world.entries) == 2
+
+
 def test_an_object_whose_entries_all_went_counts_as_untracked_S_54() -> None:
     world = World().apply("A", {"set": ["a"]}).merge("U", {"spec": {"set": None}})
     assert world.entries == []

@@ -91,7 +91,7 @@ def apply(
     if live is None:
         live = definition.empty()
     elif not managers:
-        managers = current(rules, _adopt(definition, live, now))
+        managers = current(rules, _adopt(definition, rules, live, subresource, now))
     key = key_of(manager, Operation.APPLY, subresource, definition.api_version)
     before = _bare(live)
     try:
@@ -220,10 +220,9 @@ def _updated(
     return out
 
 
-def _adopt(definition: Kindred, live: Mapping[str, Any], now: str) -> Managers:
-    """Everything that exists before the first apply belongs to `before-first-apply` (S-54)."""
-    rules = _rules(definition, "")
-    key = key_of(BEFORE_FIRST_APPLY, Operation.UPDATE, "", definition.api_version)
+def _adopt(definition: Kindred, rules: Rules, live: Mapping[str, Any], subresource: str, now: str) -> Managers:
+    """What exists before the first apply, and that its endpoint can change, is that of `before-first-apply` (S-54)."""
+    key = key_of(BEFORE_FIRST_APPLY, Operation.UPDATE, subresource, rules.api_version)
     return _updated(rules, _bare(definition.empty()), _bare(live), {}, key, now)
 
 
