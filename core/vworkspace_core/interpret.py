@@ -19,7 +19,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 import attrs
 
-from vworkspace_core.errors import AlreadyExists, Conflict, NotFound, OperatorError, Stale, Unavailable
+from vworkspace_core.errors import AlreadyExists, Conflict, Invalid, NotFound, OperatorError, Stale, Unavailable
 from vworkspace_core.kinds.labels import FIELD_MANAGER, FINALIZER
 from vworkspace_core.kinds.meta import ObjectMeta
 from vworkspace_core.manifest import Kind, Manifest, ObjectRef, metadata
@@ -106,9 +106,16 @@ class _Pass(Generic[S, V]):
         """Take an object as it is now into the snapshot."""
         self.observed = attrs.evolve(self.observed, objects={**self.observed.objects, ref: manifest})
 
-    def failed(self, ref: ObjectRef, verb: str, error: OperatorError, live: Manifest | None = None) -> None:
+    def failed(
+        self,
+        ref: ObjectRef,
+        verb: str,
+        error: OperatorError,
+        live: Manifest | None = None,
+        wanted: Manifest | None = None,
+    ) -> None:
         """Remember a refused write, for the decision to say what it means."""
-        failure = Failure(ref, verb, error, live)
+        failure = Failure(ref, verb, error, live, wanted)
         earlier = tuple(one for one in self.observed.failures if one.ref != ref)
         self.observed = attrs.evolve(self.observed, failures=(*earlier, failure))
 
@@ -207,8 +214,9 @@ async def _apply(work: _Pass[S, V], apply: Apply) -> bool:
         answer = await work.api.apply(apply.manifest, kind=apply.kind, field_manager=FIELD_MANAGER, force=apply.force)
     except Stale:
         raise
-    except Conflict as error:
-        work.failed(apply.ref, "apply", error, await _as_it_is(work.api, apply.ref))
+    except (Conflict, Invalid) as error:
+        # What others hold of the object explains a conflict, and at times why the whole is not valid.
+        work.failed(apply.ref, "apply", error, await _as_it_is(work.api, apply.ref), apply.manifest)
         return False
     except OperatorError as error:
         work.failed(apply.ref, "apply", error)

@@ -6,7 +6,8 @@ Expected flow
     that Flux's reports mean for exactly this request.
 Guarantees
     Pure: the same input gives the same output, byte for byte. Carried out and decided again on what came of it,
-    the decision is empty. Objects of others are never applied over, fields of others never forced.
+    the decision is empty. Objects of others are never applied over, fields of others never forced. Nothing is
+    written downstream for an old copy of the source: what it wanted is not what is wanted now.
 Assumptions
     `observed` was read no earlier than the last write of this instance (read-your-writes, RUN-3).
 """
@@ -90,11 +91,13 @@ def _managed(
     pending = tuple(apply for apply in desired.applies if _is_pending(apply, observed))
     if any(apply.kind != HELM_RELEASE or _spec_differs(apply, live_release) for apply in pending):
         evidence = _requested(evidence, source)
+    guarded = FINALIZER not in source.metadata.finalizers  # its patch carries the resourceVersion
     decision = Decision(
-        finalizer=None if FINALIZER in source.metadata.finalizers else Finalizer.ADD,
+        finalizer=Finalizer.ADD if guarded else None,
         applies=pending,
         deletes=_prunes(source, desired, observed) if evidence.state is ReleaseState.READY and not pending else (),
         look_again_after=evidence.look_again_after,
+        only_if_current=not guarded,
     )
     wanted = conditions.from_evidence(evidence, _previous(source), override_refused=refused)
     return with_status(decision, source, wanted, _fields(source, chart, release, desired, override), context)
@@ -153,14 +156,14 @@ def _after_failure(
     forced = tuple(attrs.evolve(apply, force=True) for apply in desired.applies if apply.ref in own)
     others = [failure for failure in observed.failures if failure.ref not in own]
     if not others:
-        return Decision(applies=forced, requeue=Requeue.NO)
+        return Decision(applies=forced, requeue=Requeue.NO, only_if_current=True)
     meant = meaning(others[0], released_before=evidence.released_before)
     match meant:
         case Barrier():
-            return _blocked(Decision(applies=forced), source, meant, context)
+            return _blocked(Decision(applies=forced, only_if_current=True), source, meant, context)
         case Setback():
             wanted = conditions.unsettled(meant.reason, meant.message, _previous(source))
-            decision = Decision(applies=forced, requeue=meant.requeue)
+            decision = Decision(applies=forced, requeue=meant.requeue, only_if_current=True)
             return with_status(decision, source, wanted, StatusFields.kept(source.status), context)
         case _:
             assert_never(meant)

@@ -17,13 +17,12 @@ __all__ = [
     "Patience",
     "Report",
     "Request",
-    "chart_failure",
     "condition",
     "deployed_as_wanted",
     "failure_is_ours",
+    "is_observed",
     "is_ours",
     "message_of",
-    "source_failure",
     "was_released",
 ]
 
@@ -92,7 +91,14 @@ def is_ours(report: Report) -> bool:
         return False
     if not _same_version(status.get("lastAttemptedRevision"), report.request.version):
         return False
-    return not report.request.oci or _same_artifact(report)
+    # A new URL or new credentials move only the source: until it was looked at, Flux speaks of the old one.
+    return _same_artifact(report) if report.request.oci else is_observed(report.source)
+
+
+def is_observed(source: Manifest | None) -> bool:
+    """Whether source-controller has concluded something about the source as it stands now."""
+    generation = dig(source, "metadata", "generation")
+    return generation is not None and bool(dig(source, "status", "observedGeneration") == generation)
 
 
 def _same_artifact(report: Report) -> bool:
@@ -105,7 +111,7 @@ def _same_artifact(report: Report) -> bool:
 
 
 def _artifact_digest(source: Manifest | None) -> str | None:
-    if dig(source, "status", "observedGeneration") != dig(source, "metadata", "generation"):
+    if not is_observed(source):
         return None
     revision = dig(source, "status", "artifact", "revision")
     return revision.partition("@")[2] or None if isinstance(revision, str) else None
@@ -153,25 +159,6 @@ def _is_of_artifact(release: Any, digest: str | None) -> bool:
         return bool(told == digest)
     build = str(dig(release, "chartVersion")).partition("+")[2]
     return bool(build) and digest.partition(":")[2].startswith(build)
-
-
-def source_failure(source: Manifest | None) -> Mapping[str, Any]:
-    """The source's own condition that says what is wrong with it; empty when nothing is."""
-    for kind, bad in (("FetchFailed", "True"), ("Stalled", "True")):
-        found = condition(source, kind)
-        if found.get("status") == bad:
-            return found
-    return {}
-
-
-def chart_failure(chart: Manifest | None) -> Mapping[str, Any]:
-    """What is wrong with the HelmChart; empty when nothing is."""
-    for kind in ("FetchFailed", "BuildFailed", "Stalled"):
-        found = condition(chart, kind)
-        # Waiting for the repository's first artifact is no failure of its own: the repository tells of one.
-        if found.get("status") == "True" and found.get("reason") != "NoSourceArtifact":
-            return found
-    return _NONE
 
 
 def was_released(status: Mapping[str, Any]) -> bool:

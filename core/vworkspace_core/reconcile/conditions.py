@@ -22,6 +22,9 @@ __all__ = ["LONGEST_MESSAGE", "blocked", "from_evidence", "placeholder", "safe",
 LONGEST_MESSAGE = 1024
 """Bytes of a foreign message that are kept (REC-5 row 4)."""
 
+_LONGEST_REFUSAL = 4096
+"""Bytes of a message of our own: the command that it may end with is of no use when it is cut (REC-8)."""
+
 _TRUE, _FALSE, _UNKNOWN = ConditionStatus.TRUE, ConditionStatus.FALSE, ConditionStatus.UNKNOWN
 _NOT_YET = (Reason.INSTALLING, Reason.RECONCILING, Reason.NOT_DEPLOYED)
 _ORDER = (Type.READY, Type.RECONCILING, Type.STALLED, Type.DEGRADED, Type.SUSPENDED, Type.BLOCKED, Type.DELETING)
@@ -31,15 +34,15 @@ Previous = Mapping[str, Condition]
 
 
 @lru_cache(maxsize=4096)
-def safe(message: str) -> str:
-    """A foreign message as it may be shown: redacted, and cut at 1 KiB of UTF-8.
+def safe(message: str, longest: int = LONGEST_MESSAGE) -> str:
+    """A message as it may be shown: redacted, and cut at `longest` bytes of UTF-8.
 
     Remembered, since Flux repeats itself and the patterns of redaction are the dearest part of a settled decision.
     """
     clean = str(redact(message))
-    if len(clean) * 4 <= LONGEST_MESSAGE:
+    if len(clean) * 4 <= longest:
         return clean
-    return clean.encode()[:LONGEST_MESSAGE].decode(errors="ignore")
+    return clean.encode()[:longest].decode(errors="ignore")
 
 
 def from_evidence(evidence: Evidence, previous: Previous, *, override_refused: str = "") -> tuple[Wanted, ...]:
@@ -80,7 +83,7 @@ def _row(evidence: Evidence, previous: Previous) -> Iterator[Wanted]:
             yield from _degraded_while_ready(evidence, previous)
         case ReleaseState.CHART_UNREACHABLE:
             yield Wanted(Type.READY, _FALSE, Reason.CHART_UNREACHABLE, message)
-            yield Wanted(Type.RECONCILING, _TRUE, Reason.CHART_SOURCE_SYNCING, message)
+            yield from _fetching(evidence, message)
             yield Wanted(Type.DEGRADED, _TRUE, Reason.CHART_UNREACHABLE, message)
         case ReleaseState.VALUES_MISSING:
             yield Wanted(Type.READY, _FALSE, Reason.WAITING_FOR_SECRET, message)
@@ -108,6 +111,14 @@ def _degraded_while_ready(evidence: Evidence, previous: Previous) -> Iterator[Wa
         yield from _lifted(previous, Type.DEGRADED, Reason.RECOVERED).values()
 
 
+def _fetching(evidence: Evidence, message: str) -> Iterator[Wanted]:
+    if evidence.stalled_reason:
+        yield _stable("Flux does not try again by itself to fetch the chart")
+        yield Wanted(Type.STALLED, _TRUE, evidence.stalled_reason, message)
+    else:
+        yield Wanted(Type.RECONCILING, _TRUE, Reason.CHART_SOURCE_SYNCING, message)
+
+
 def _progress(evidence: Evidence, message: str) -> Wanted:
     reason = Reason.HELM_RELEASE_UPGRADING if evidence.released_before else Reason.HELM_RELEASE_INSTALLING
     return Wanted(Type.RECONCILING, _TRUE, reason, message)
@@ -128,7 +139,7 @@ def _ready_while_suspended(evidence: Evidence, previous: Previous) -> Wanted:
 def blocked(reason: str, message: str, previous: Previous, *, stalled: bool = False) -> tuple[Wanted, ...]:
     """Nothing is applied: Ready stays as it was, or says that nothing was deployed yet (RES-4)."""
     before = previous.get(Type.READY)
-    text = safe(message)
+    text = safe(message, _LONGEST_REFUSAL)
     changes: dict[str, Wanted] = {
         Type.READY: _keep(before) if before else Wanted(Type.READY, _FALSE, Reason.NOT_DEPLOYED, f"blocked: {reason}"),
         Type.RECONCILING: _stable(f"blocked: {reason}"),

@@ -69,12 +69,16 @@ class Settings:
 
 @attrs.frozen
 class Failure:
-    """A write that the API server refused. `live` is the object with its managedFields, where it was read."""
+    """A write that the API server refused.
+
+    `live` is the object with its managedFields, where it was read; `wanted` what was to be applied.
+    """
 
     ref: ObjectRef
     verb: str
     error: OperatorError
     live: Manifest | None = None
+    wanted: Manifest | None = None
 
 
 @attrs.frozen

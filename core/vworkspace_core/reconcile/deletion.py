@@ -70,6 +70,7 @@ def _take_down(
         patches=tuple(_unsuspend(ref, live) for ref, live in step if _is_suspended(live) and ref not in failed),
         deletes=tuple(Delete(ref, metadata(live)["uid"]) for ref, live in writable),
         requeue=Requeue.BACKOFF if failed else Requeue.NO,
+        only_if_current=True,
     )
     return _told(decision, source, reason, message, context)
 

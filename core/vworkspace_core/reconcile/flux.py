@@ -17,14 +17,18 @@ from vworkspace_core.reconcile.attempt import (
     Patience,
     Report,
     Request,
-    chart_failure,
     condition,
     deployed_as_wanted,
     failure_is_ours,
     is_ours,
     message_of,
-    source_failure,
     was_released,
+)
+from vworkspace_core.reconcile.fetching import (
+    chart_failure,
+    gave_up_on_chart,
+    is_blamed_on_source,
+    source_failure,
 )
 
 __all__ = ["WAITING", "Evidence", "Patience", "ReleaseState", "Request", "classify", "condition"]
@@ -193,11 +197,14 @@ def _source_trouble(report: Report) -> tuple[str, float | None]:
 
 def _unreachable(report: Report, ready: Mapping[str, Any]) -> Evidence | None:
     """Row 6. A bare SourceNotReady is also what Flux says while the source is being fetched for the first time."""
-    failure = source_failure(report.source) or chart_failure(report.chart)
+    failure = source_failure(report.source) or chart_failure(report)
     released = was_released(report.status)
     if failure:
-        return Evidence(ReleaseState.CHART_UNREACHABLE, message_of(failure), released_before=released)
-    if ready.get("status") != "False" or ready.get("reason") not in ("SourceNotReady", "ArtifactFailed"):
+        given_up = gave_up_on_chart(report)
+        return Evidence(
+            ReleaseState.CHART_UNREACHABLE, message_of(failure), released_before=released, stalled_reason=given_up
+        )
+    if not is_blamed_on_source(report, ready):
         return None
     age = report.seconds_since(ready)
     if ready["reason"] == "ArtifactFailed" or age >= report.patience.source_wait:
@@ -208,6 +215,8 @@ def _unreachable(report: Report, ready: Mapping[str, Any]) -> Evidence | None:
 def _values_missing(report: Report, ready: Mapping[str, Any]) -> Evidence | None:
     if ready.get("status") != "False" or ready.get("reason") != "ValuesError":
         return None
+    if ready.get("observedGeneration", report.generation) != report.generation:
+        return None  # of the values that were asked for before
     return Evidence(ReleaseState.VALUES_MISSING, message_of(ready), released_before=was_released(report.status))
 
 

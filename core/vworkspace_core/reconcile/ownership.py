@@ -24,15 +24,18 @@ def is_controlled_by(manifest: Manifest, uid: str) -> bool:
 
 
 def is_ours(manifest: Manifest, instance: ApplicationInstance) -> bool:
-    """Whether we may apply over it: our labels, and no other controller."""
-    labels = metadata(manifest).get("labels")
+    """Whether we may apply over it: we control it, or nobody does and it carries our labels.
+
+    The owner reference of this incarnation is enough: labels that somebody took away are ours to put back.
+    """
     uid = instance.metadata.uid
+    controller = controller_of(manifest)
+    if controller is not None:
+        return bool(controller.get("uid") == uid)
+    labels = metadata(manifest).get("labels")
     if not isinstance(labels, Mapping):
         return False
-    if labels.get(MANAGED_BY) != MANAGED_BY_VALUE or labels.get(INSTANCE_UID) != bounded_name(uid):
-        return False
-    controller = controller_of(manifest)
-    return controller is None or controller.get("uid") == uid
+    return bool(labels.get(MANAGED_BY) == MANAGED_BY_VALUE and labels.get(INSTANCE_UID) == bounded_name(uid))
 
 
 def stranger(ref: ObjectRef, manifest: Manifest) -> str:
