@@ -31,6 +31,7 @@ class Record:
     """One stored version of one object.
 
     `owners` maps the uid of each owner reference to whether it blocks the owner's foreground deletion.
+    `lacks_status` tells that readers see a default status that no write has stored yet.
     """
 
     key: ObjectKey
@@ -41,6 +42,7 @@ class Record:
     finalizers: tuple[str, ...]
     deleting: bool
     raw: bytes
+    lacks_status: bool = False
 
     def object(self) -> dict[str, Any]:
         """A private copy of the object."""
@@ -48,7 +50,7 @@ class Record:
         return copy
 
 
-def record_of(manifest: Mapping[str, Any], version: int) -> Record:
+def record_of(manifest: Mapping[str, Any], version: int, *, lacks_status: bool = False) -> Record:
     """Encode `manifest` as the state written at resourceVersion `version`."""
     meta = {**manifest["metadata"], "resourceVersion": str(version)}
     return Record(
@@ -60,6 +62,7 @@ def record_of(manifest: Mapping[str, Any], version: int) -> Record:
         finalizers=tuple(meta.get("finalizers") or ()),
         deleting="deletionTimestamp" in meta,
         raw=encode({**manifest, "metadata": meta}),
+        lacks_status=lacks_status,
     )
 
 

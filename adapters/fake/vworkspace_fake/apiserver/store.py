@@ -56,10 +56,10 @@ class Store:
         table = self._tables.get(where)
         return None if table is None else table.objects.get(key)
 
-    def put(self, where: GroupResource, manifest: Mapping[str, Any]) -> Record:
+    def put(self, where: GroupResource, manifest: Mapping[str, Any], *, lacks_status: bool = False) -> Record:
         """Create or replace one object; it gets the next resourceVersion. Raises ApiFailure 500 when too large."""
         table = self._table(where)
-        record = record_of(manifest, self.version + 1)
+        record = record_of(manifest, self.version + 1, lacks_status=lacks_status)
         if len(record.raw) > self._object_bytes:
             raise internal("etcdserver: request is too large")
         self.version += 1

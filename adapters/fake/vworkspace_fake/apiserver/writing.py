@@ -160,14 +160,15 @@ class Writer:
     def _store_outcome(self, target: Target, before: Record | None, outcome: Outcome, options: WriteOptions) -> bytes:
         """Store what the pipeline says, unless nothing changed; the object as it is then."""
         resource = target.resource
-        if before is not None and not outcome.changed:
+        if before is not None and not outcome.changed and not before.lacks_status:
             return resource.render(before.raw)
         if options.dry_run:
             return encode(outcome.object)
         if before is not None and before.deleting and _unheld(outcome.object):
             self._store.remove(resource.storage, before.key)
             return encode(outcome.object)
-        return resource.render(self._store.put(resource.storage, resource.to_stored(outcome.object)).raw)
+        stored = resource.to_stored(outcome.object)
+        return resource.render(self._store.put(resource.storage, stored, lacks_status=outcome.lacks_status).raw)
 
     def _live(self, target: Target) -> tuple[Record, Mapping[str, Any]]:
         record = self._store.get(target.resource.storage, target.key)
