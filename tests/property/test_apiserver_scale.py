@@ -77,6 +77,8 @@ def test_kubectl_takes_over_what_it_applied_client_side_without_conflict() -> No
     world = client_side({"str": "x"}).apply("kubectl", {"str": "y"})
     assert world.spec["str"] == "y"
     assert json.loads(world.meta["annotations"][LAST_APPLIED])["spec"] == {"str": "y"}
+    world.apply("kubectl", {"str": "z"}, annotations={"n": "1", LAST_APPLIED: "whatever"}, force=True)
+    assert json.loads(world.meta["annotations"][LAST_APPLIED])["metadata"]["annotations"] == {"n": "1"}
 
 
 def test_another_manager_gets_no_such_favour() -> None:

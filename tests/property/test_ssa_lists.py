@@ -5,8 +5,10 @@ from typing import Any
 
 import pytest
 
-from tests.property.ssa_world import SPEC, World, thing
+from tests.property.ssa_world import SPEC, THING, World, thing
 from vworkspace_fake.apiserver.failure import ApiFailure
+from vworkspace_fake.apiserver.ssa.compare import compare
+from vworkspace_fake.apiserver.ssa.paths import iterate, path_text
 
 
 def refused(act: Any) -> ApiFailure:
@@ -117,3 +119,31 @@ def test_null_in_place_of_a_default_stores_the_default_and_owns_the_field_S_62()
     world = World().apply("A", {"mode": None})
     assert world.spec["mode"] == "normal"
     assert world.owned("A") == {"f:mode": {}}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "removed", "modified", "added"),
+    [
+        ({"a": 1}, {"a": {"b": 1}}, [], [".spec.free.a"], [".spec.free.a.b"]),
+        ({"a": {"b": 1}}, {"a": 1}, [".spec.free.a.b"], [".spec.free.a"], []),
+        ({"a": [1]}, {"a": {"b": 1}}, [], [".spec.free.a"], [".spec.free.a.b"]),
+        ({"a": {"b": 1}}, {"a": [1]}, [".spec.free.a.b"], [".spec.free.a"], []),
+        ({"a": 1}, {"a": [1]}, [], [".spec.free.a"], []),
+        ({"a": 1}, {"a": True}, [], [".spec.free.a"], []),
+        ({"a": {}}, {"a": None}, [], [".spec.free.a"], []),
+        ({"a": {"b": {}}}, {"a": {"b": {"c": 1}}}, [], [], [".spec.free.a.b.c"]),
+        ({"a": {"b": {"c": 1}}}, {"a": {"b": {}}}, [".spec.free.a.b.c"], [], []),
+    ],
+)
+def test_a_value_that_changes_its_shape_counts_in_both_S_58(
+    old: Any, new: Any, removed: list[str], modified: list[str], added: list[str]
+) -> None:
+    changes = compare(THING.schema, {"spec": {"free": old}}, {"spec": {"free": new}})
+    found = [sorted(map(path_text, iterate(fields))) for fields in (changes.removed, changes.modified, changes.added)]
+    assert found == [removed, modified, added]
+
+
+def test_an_atomic_map_loses_nothing_when_its_owner_drops_another_field_S_55() -> None:
+    world = World().apply("A", {"am": {"k": "v"}, "al": ["x"], "str": "s"}).apply("B", {"am": {"k": "v"}, "al": ["x"]})
+    world.apply("A", {})
+    assert world.spec == {"mode": "normal", "am": {"k": "v"}, "al": ["x"]}

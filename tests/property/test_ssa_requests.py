@@ -109,6 +109,26 @@ def test_applying_status_of_an_absent_object_never_creates_S_12() -> None:
             '.spec.ports: duplicate entries for key [port=80,protocol="TCP"]',
         ),
         (
+            {"named": [None]},
+            ".spec.named: element 0: associative list with keys may not have a null element",
+        ),
+        (
+            {"named": ["x"]},
+            ".spec.named: element 0: associative list with keys may not have non-map elements",
+        ),
+        (
+            {"set": [{}]},
+            ".spec.set: element 0: associative list without keys has an element that's a map type",
+        ),
+        (
+            {"set": [[]]},
+            ".spec.set: element 0: not supported: associative list with lists as elements",
+        ),
+        (
+            {"set": [None]},
+            ".spec.set: element 0: associative list without keys has an element that's an explicit null",
+        ),
+        (
             {"named": [{"v": "x"}]},
             '.spec.named: element 0: associative list with keys has an element that omits all key fields ["name"] '
             "(and doesn't have default values for any key fields)",

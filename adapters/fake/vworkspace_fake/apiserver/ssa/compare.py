@@ -67,7 +67,7 @@ class _Comparing:
             return
         lead = old if new is MISSING else new
         form = shape(schema, lead)
-        if old is not MISSING and new is not MISSING and shape(schema, old) is not form:
+        if old is not MISSING and new is not MISSING and shape(schema, old) != form:
             self._other_shape(schema, old, new, form)
         elif self._dispatch(schema, old, new, form):
             self._leaf(old, new)

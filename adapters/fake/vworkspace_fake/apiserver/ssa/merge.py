@@ -36,7 +36,7 @@ def _merge_maps(schema: Schema, live: Any, config: Any) -> Any:
     if schema.atomic_map or not (left or right):
         return live if config is MISSING else config
     if not right:
-        if config is MISSING or shape(schema, live) is MAP:
+        if config is MISSING or shape(schema, live) == MAP:
             return live
         return config
     out = left
