@@ -434,3 +434,33 @@ def test_a_recurring_backup_excludes_only_while_it_syncs_OPS_5_OPS_10() -> None:
     world.pass_time(10**7)
     world.settle(recurring)
     assert world.phase(recurring) is Phase.RUNNING, "it has no deadline"
+
+
+def test_a_worker_with_an_old_copy_never_creates_a_second_object_OPS_1() -> None:
+    world = Cluster()
+    ref = world.submit("runCommand.job", "op-1")
+    world.reconcile(ref)
+    old = world.view(ref)  # holds the intent, and no object
+    world.settle(ref)
+    finish(world, ref)
+    world.settle(ref)
+    world.remove(world.engine_object(ref)[0])
+
+    world.reconcile(ref, old)
+
+    assert world.phase(ref) is Phase.SUCCEEDED
+    assert world.engine_objects() == ()
+    assert [len(made) for made in world.created.values()] == [1]
+
+
+def test_a_worker_with_an_old_copy_never_deletes_a_finished_backup_OPS_7() -> None:
+    world, ref = started("backup.velero", timeoutSeconds=60)
+    old = world.view(ref)
+    finish(world, ref)
+    world.settle(ref)
+    world.pass_time(3600)
+
+    world.reconcile(ref, old)
+
+    assert world.phase(ref) is Phase.SUCCEEDED
+    assert len(world.engine_objects()) == 1
