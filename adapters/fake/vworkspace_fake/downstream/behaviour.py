@@ -1,0 +1,222 @@
+"""How the simulated downstream controllers behave. All of it data, all of it changeable at run time.
+
+What happens to one attempt (a backup, a pod, a sync, a snapshot) is an `Outcome`. The first rule that matches
+the object and is not used up decides; without one everything succeeds. A rule counts its uses per object, so
+that `Rule(Outcome(Ending.FAIL, times=2))` fails the first two attempts at each.
+"""
+
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+from fnmatch import fnmatchcase
+
+import attrs
+
+from vworkspace_core.known import (
+    APPLICATION_INSTANCE,
+    CONFIG_MAP,
+    HELM_RELEASE,
+    OCI_REPOSITORY,
+    OPERATION,
+    PERSISTENT_VOLUME_CLAIM,
+    SECRET,
+)
+from vworkspace_core.manifest import Kind, ObjectRef
+
+__all__ = [
+    "DownstreamBehaviour",
+    "Ending",
+    "JobBehaviour",
+    "Outcome",
+    "Rule",
+    "SnapshotBehaviour",
+    "VeleroBehaviour",
+    "VolSyncBehaviour",
+    "WorkflowBehaviour",
+    "WorkflowStep",
+]
+
+
+class Ending(StrEnum):
+    """How an attempt ends. What a controller does not tell apart is FAIL there."""
+
+    SUCCEED = "succeed"
+    PARTIAL = "partial"
+    """Velero: PartiallyFailed, by way of the phases that say so beforehand."""
+    FAIL = "fail"
+    """Final for Velero (Failed) and Argo (Failed); a pod, a mover and a snapshot are tried again."""
+    ERROR = "error"
+    """Argo: Error, Argo itself could not run it. VolSync: Synchronizing=False/Error, tried again."""
+    INVALID = "invalid"
+    """Velero: FailedValidation. Argo: Failed with `invalid spec`."""
+    STALL = "stall"
+    """Begins and does not end, until the rule is taken away: then it is decided anew."""
+
+
+@attrs.frozen
+class WorkflowStep:
+    """One node of a workflow. A suspended one waits until somebody resumes it, or for `seconds` when given."""
+
+    name: str
+    seconds: float | None = None
+    suspend: bool = False
+    ending: Ending = Ending.SUCCEED
+    message: str = ""
+
+
+@attrs.frozen
+class Outcome:
+    """The end of one attempt. `seconds` overrides the usual duration; `times` limits a rule's use per object.
+
+    `exit_code` is a failing pod's, `steps` are a workflow's nodes, `outputs` its output parameters,
+    `items` how many items Velero counts, `errors` and `warnings` how many of them went wrong.
+    """
+
+    ending: Ending = Ending.SUCCEED
+    message: str = ""
+    seconds: float | None = None
+    times: int | None = None
+    exit_code: int = 1
+    steps: tuple[WorkflowStep, ...] = ()
+    outputs: Mapping[str, str] = attrs.field(factory=dict)
+    items: int | None = None
+    errors: int = 1
+    warnings: int = 0
+
+
+@attrs.frozen
+class Rule:
+    """An outcome for the objects it matches; None matches everything. `name` is a glob (`nightly-*`)."""
+
+    outcome: Outcome
+    kind: str | None = None
+    namespace: str | None = None
+    name: str | None = None
+
+    def matches(self, ref: ObjectRef) -> bool:
+        """Whether this rule speaks about that object."""
+        return (
+            self.kind in (None, ref.kind.kind)
+            and self.namespace in (None, ref.namespace)
+            and (self.name is None or fnmatchcase(ref.name, self.name))
+        )
+
+
+@attrs.frozen
+class VeleroBehaviour:
+    """Velero's own. Times are seconds.
+
+    Objects outside `namespace` are ignored. `queues` is v1.18's queue of backups (Queued, ReadyToStart), of which
+    `concurrent_backups` run at a time. `plugin_operations` asynchronous uploads per backup or restore take
+    `plugin_seconds`. Backups that are in the object storage and have no object get one every `sync_seconds`.
+    `storage_locations` exist beside those that have a BackupStorageLocation object. `captured` are the kinds
+    whose objects a backup holds and a restore makes again.
+    """
+
+    namespace: str = "velero"
+    backup_seconds: float = 5.0
+    restore_seconds: float = 5.0
+    finalize_seconds: float = 1.0
+    plugin_operations: int = 0
+    plugin_seconds: float = 2.0
+    queues: bool = True
+    concurrent_backups: int = 1
+    sync_seconds: float = 60.0
+    default_ttl_seconds: float = 720 * 3600.0
+    storage_locations: frozenset[str] = frozenset({"default"})
+    captured: tuple[Kind, ...] = (
+        CONFIG_MAP,
+        SECRET,
+        PERSISTENT_VOLUME_CLAIM,
+        OCI_REPOSITORY,
+        HELM_RELEASE,
+        APPLICATION_INSTANCE,
+        OPERATION,
+    )
+
+
+@attrs.frozen
+class WorkflowBehaviour:
+    """Argo's own. Times are seconds.
+
+    A workflow stays Pending for `pending_seconds`. `missing_templates` holds `<namespace>/<name>` of
+    WorkflowTemplates that do not exist; every other one does. With `compresses_nodes` a status carries
+    `compressedNodes` in place of `nodes`, as large workflows do.
+    """
+
+    step_seconds: float = 2.0
+    pending_seconds: float = 0.0
+    missing_templates: frozenset[str] = frozenset()
+    compresses_nodes: bool = False
+
+
+@attrs.frozen
+class JobBehaviour:
+    """The Job controller's own. Times are seconds.
+
+    Pods are ready after `ready_seconds` and take `pod_seconds` in all; pods that are told to stop take
+    `terminating_seconds`. A failed pod is replaced after 10 s, 20 s, 40 s and so on, at most `max_backoff_seconds`.
+    """
+
+    ready_seconds: float = 0.0
+    pod_seconds: float = 2.0
+    terminating_seconds: float = 1.0
+    backoff_seconds: float = 10.0
+    max_backoff_seconds: float = 600.0
+
+
+@attrs.frozen
+class VolSyncBehaviour:
+    """VolSync's own. Times are seconds.
+
+    A sync takes `sync_seconds`, cleaning up after it `cleanup_seconds`. A failed mover is begun again and an error
+    looked at again after `retry_seconds`. With `checks_references` the source claim and the repository's Secret
+    have to exist, as they do for the real one.
+    """
+
+    sync_seconds: float = 3.0
+    cleanup_seconds: float = 1.0
+    retry_seconds: float = 5.0
+    checks_references: bool = True
+
+
+@attrs.frozen
+class SnapshotBehaviour:
+    """The CSI snapshotter's and the volume provisioner's own. Times are seconds.
+
+    With `checks_references` the source claim has to be bound and the class has to exist; without, they are taken
+    to be as they should. `binds_claims` provisions volumes for claims, those that come from snapshots included.
+    """
+
+    cut_seconds: float = 1.0
+    retry_seconds: float = 1.0
+    max_retry_seconds: float = 300.0
+    bind_seconds: float = 1.0
+    binds_claims: bool = True
+    checks_references: bool = True
+    default_size: str = "1Gi"
+    driver: str = "simulated.csi.example"
+
+
+@attrs.frozen
+class DownstreamBehaviour:
+    """Everything settable about the simulated downstream controllers.
+
+    `notice_seconds` pass before a controller first looks at a new object: until then it has no status.
+    """
+
+    rules: Sequence[Rule] = ()
+    notice_seconds: float = 0.0
+    retry_seconds: float = 1.0
+    velero: VeleroBehaviour = VeleroBehaviour()
+    workflow: WorkflowBehaviour = WorkflowBehaviour()
+    job: JobBehaviour = JobBehaviour()
+    volsync: VolSyncBehaviour = VolSyncBehaviour()
+    snapshot: SnapshotBehaviour = SnapshotBehaviour()
+
+    def choose(self, ref: ObjectRef, used: Sequence[Rule]) -> Rule | None:
+        """The rule for the next attempt at `ref`, of which `used` were applied to earlier ones; None for success."""
+        for rule in self.rules:
+            times = rule.outcome.times
+            if rule.matches(ref) and (times is None or list(used).count(rule) < times):
+                return rule
+        return None

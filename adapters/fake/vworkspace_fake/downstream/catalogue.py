@@ -1,0 +1,26 @@
+"""The simulated controllers by the names under which they are chosen."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
+from vworkspace_fake.downstream.claims import VOLUME_PROVISIONER
+from vworkspace_fake.downstream.job import JOB_CONTROLLER
+from vworkspace_fake.downstream.snapshot import SNAPSHOT_CONTROLLER
+from vworkspace_fake.downstream.turns import Controller
+from vworkspace_fake.downstream.velero import VELERO
+from vworkspace_fake.downstream.volsync import VOLSYNC
+from vworkspace_fake.downstream.workflow import WORKFLOW_CONTROLLER
+
+__all__ = ["CONTROLLERS"]
+
+CONTROLLERS: Final[Mapping[str, tuple[Controller, ...]]] = MappingProxyType(
+    {
+        "velero": (VELERO,),
+        "workflow": (WORKFLOW_CONTROLLER,),
+        "job": (JOB_CONTROLLER,),
+        "volsync": (VOLSYNC,),
+        "snapshot": (SNAPSHOT_CONTROLLER, VOLUME_PROVISIONER),
+    }
+)
+"""Volumes come with the snapshotter: a snapshot is cut from a bound claim, and restored into one."""

@@ -1,0 +1,16 @@
+"""The simulated downstream controllers against any API server."""
+
+from vworkspace_core.ports import Clock, KubeApi
+from vworkspace_fake.downstream.simulator import DownstreamSimulator
+from vworkspace_fake.following import follow_and_work
+
+__all__ = ["run"]
+
+
+async def run(api: KubeApi, clock: Clock, simulator: DownstreamSimulator | None = None) -> None:
+    """Simulate until cancelled. Keep `simulator` (made with the same `api`) to change its behaviour meanwhile.
+
+    Needs asyncio's event loop. An API server that is away is tried again every second; a kind that is not
+    served is waited for.
+    """
+    await follow_and_work(api, clock, simulator or DownstreamSimulator(api))

@@ -1,0 +1,248 @@
+"""What a simulated controller sees when it looks at one object, and what it does about it, as data.
+
+A controller is a pure function from a `Look` to a `Turn`. It is level-triggered: it may be asked at any time and
+as often as one likes, and says the same until something changes or is due. What goes on outside the API server
+(pods, uploads, a volume being cut) is its memory of the object, which the simulator keeps between looks.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any, Final, TypeAlias
+
+import attrs
+
+from vworkspace_core.manifest import Kind, Manifest, ObjectRef, dig, metadata
+from vworkspace_core.ports import Propagation
+from vworkspace_fake.downstream.behaviour import DownstreamBehaviour, Ending, Outcome, Rule
+from vworkspace_fake.flux.durations import rfc3339
+from vworkspace_fake.flux.writes import merge_diff
+
+__all__ = [
+    "NOTHING",
+    "Attempt",
+    "Capture",
+    "Controller",
+    "Create",
+    "Delete",
+    "Effect",
+    "Erase",
+    "Look",
+    "Patch",
+    "Turn",
+    "begin",
+    "change",
+    "earliest",
+    "moment_of",
+    "released",
+    "uid_of",
+    "with_condition",
+]
+
+
+@attrs.frozen
+class Patch:
+    """Merge patch of one object, if it still is the one with that uid (empty: whichever it is).
+
+    One that is gone takes no more writes.
+    """
+
+    ref: ObjectRef
+    uid: str
+    body: Mapping[str, Any]
+    subresource: str = ""
+
+
+@attrs.frozen
+class Create:
+    """POST. An object of that name that is there already stays; a kind that is not served is left out."""
+
+    kind: Kind
+    manifest: Manifest
+
+
+@attrs.frozen
+class Delete:
+    """DELETE one object, if it is there and still the one with that uid."""
+
+    ref: ObjectRef
+    uid: str
+    propagation: Propagation = Propagation.BACKGROUND
+
+
+@attrs.frozen
+class Capture:
+    """Read every object of these kinds in these namespaces (none: in all) into the `items` of the turn's memory."""
+
+    kinds: tuple[Kind, ...]
+    namespaces: tuple[str, ...]
+
+
+@attrs.frozen
+class Erase:
+    """Forget everything remembered about an object: its data is deleted."""
+
+    ref: ObjectRef
+
+
+Effect: TypeAlias = Patch | Create | Delete | Capture | Erase
+
+
+@attrs.frozen
+class Look:
+    """What a controller sees. `live` is None for an object that is gone and of which there still is a memory.
+
+    `world` holds every observed object of the kinds the controller watches, `memories` what is remembered
+    of others.
+    """
+
+    ref: ObjectRef
+    uid: str
+    live: Manifest | None
+    memory: Any
+    now: datetime
+    behaviour: DownstreamBehaviour
+    world: Mapping[ObjectRef, Manifest]
+    memories: Mapping[ObjectRef, Mapping[str, Any]]
+
+    @property
+    def spec(self) -> Mapping[str, Any]:
+        """The object's spec; empty where it has none."""
+        found = dig(self.live, "spec")
+        return found if isinstance(found, Mapping) else {}
+
+    @property
+    def status(self) -> Mapping[str, Any]:
+        """The object's status; empty where it has none."""
+        found = dig(self.live, "status")
+        return found if isinstance(found, Mapping) else {}
+
+    @property
+    def deleting(self) -> bool:
+        """Whether the object has a deletion timestamp."""
+        return bool(dig(self.live, "metadata", "deletionTimestamp"))
+
+    def at(self, seconds: float) -> datetime:
+        """The moment `seconds` from now."""
+        return self.now + timedelta(seconds=seconds)
+
+    def timestamp(self) -> str:
+        """Now, as it goes into a status."""
+        return rfc3339(self.now)
+
+    def all_of(self, kind: Kind, namespace: str | None = None) -> Iterator[tuple[ObjectRef, Manifest]]:
+        """The observed objects of a kind, in one namespace or in all."""
+        for ref in sorted(ref for ref in self.world if ref.kind == kind and namespace in (None, ref.namespace)):
+            yield ref, self.world[ref]
+
+
+@attrs.frozen
+class Turn:
+    """What a controller does: effects in order, what it remembers, and when it wants to look again.
+
+    A memory of None is forgotten. `due` is ignored where it is None; a `regular` one is an interval, not work.
+    `error` is what a controller would log.
+    """
+
+    effects: tuple[Effect, ...] = ()
+    memory: Any = None
+    due: datetime | None = None
+    regular: bool = False
+    error: str = ""
+
+
+NOTHING: Final = Turn()
+"""Nothing to do, nothing to remember."""
+
+
+def _no_one(_ref: ObjectRef, _world: Mapping[ObjectRef, Manifest]) -> Iterable[ObjectRef]:
+    return ()
+
+
+@attrs.frozen
+class Controller:
+    """One simulated controller.
+
+    `subjects` are the kinds it is asked about, `watches` what else it has to see; `wakes` names the subjects to
+    look at again after an object changed, beside that object itself. `restarted` is what is left of a memory when
+    the controller's process begins anew (None: nothing).
+    """
+
+    name: str
+    subjects: tuple[Kind, ...]
+    look: Callable[[Look], Turn]
+    watches: tuple[Kind, ...] = ()
+    wakes: Callable[[ObjectRef, Mapping[ObjectRef, Manifest]], Iterable[ObjectRef]] = _no_one
+    restarted: Callable[[Any], Any] = lambda memory: memory
+
+
+@attrs.frozen
+class Attempt:
+    """One attempt under way. It ends at `until`; one that stalls has no end."""
+
+    outcome: Outcome
+    began: datetime
+    until: datetime | None
+    rule: Rule | None = None
+
+
+def begin(look: Look, used: Sequence[Rule], seconds: float) -> Attempt:
+    """A new attempt at the object, which takes `seconds` where its outcome does not say."""
+    rule = look.behaviour.choose(look.ref, used)
+    outcome = rule.outcome if rule is not None else Outcome()
+    takes = outcome.seconds if outcome.seconds is not None else seconds
+    until = None if outcome.ending is Ending.STALL else look.at(takes)
+    return Attempt(outcome, look.now, until, rule)
+
+
+def released(look: Look, attempt: Attempt) -> bool:
+    """Whether a stalled attempt is to be decided anew: its rule is no longer among those that hold."""
+    return attempt.until is None and attempt.rule not in look.behaviour.rules
+
+
+def change(look: Look, after: Mapping[str, Any], *, subresource: str = "") -> tuple[Patch, ...]:
+    """The patch that brings the live object to `after`; none where they are the same."""
+    before = look.live or {}
+    body = {key: after[key] for key in after if after[key] != before.get(key)}
+    patch: dict[str, Any] = {}
+    for key, value in body.items():
+        known = before.get(key)
+        both = isinstance(known, Mapping) and isinstance(value, Mapping)
+        patch[key] = merge_diff(known, value) if both else value  # type: ignore[arg-type]
+    return (Patch(look.ref, look.uid, patch, subresource),) if patch else ()
+
+
+def earliest(*moments: datetime | None) -> datetime | None:
+    """The first of these moments; None where there is none."""
+    return min((moment for moment in moments if moment is not None), default=None)
+
+
+def moment_of(text: Any) -> datetime | None:
+    """A time out of a status; None for what is none."""
+    if not isinstance(text, str):
+        return None
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError:
+        return None
+
+
+def with_condition(
+    conditions: Sequence[Mapping[str, Any]], new: Mapping[str, Any], now: datetime, **extra: Any
+) -> list[dict[str, Any]]:
+    """`conditions` with `new` in the place of the one of its type; the transition time moves with the status only."""
+    old = next((item for item in conditions if item.get("type") == new["type"]), None)
+    moved = old is None or old.get("status") != new["status"]
+    changed = rfc3339(now) if moved else (old or {}).get("lastTransitionTime")
+    entry = {**new, "lastTransitionTime": changed, **(extra if moved else _kept(old or {}, extra))}
+    if old is None:
+        return [*map(dict, conditions), entry]
+    return [entry if item is old else dict(item) for item in conditions]
+
+
+def _kept(old: Mapping[str, Any], extra: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: old.get(key, value) for key, value in extra.items()}
+
+
+def uid_of(manifest: Manifest) -> str:
+    """The uid of an object; empty where it has none."""
+    return str(metadata(manifest).get("uid", ""))

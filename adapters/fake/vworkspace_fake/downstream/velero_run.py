@@ -1,0 +1,143 @@
+"""A backup or a restore under way: the phases it goes through, one written after the other (facts 7.1).
+
+It goes on without its object: Velero cannot be told to stop, and what it has begun it ends.
+"""
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+import attrs
+
+from vworkspace_core.manifest import Kind, Manifest
+from vworkspace_fake.downstream.behaviour import Ending, Rule
+from vworkspace_fake.downstream.turns import Attempt, Effect, Look, Turn, begin, change, earliest, released
+
+__all__ = ["FINAL_PHASES", "UNDER_WAY", "Flow", "Run", "advance", "has_ended", "restarted", "start"]
+
+FINAL_PHASES: Final = ("FailedValidation", "Completed", "PartiallyFailed", "Failed")
+UNDER_WAY: Final = (
+    "InProgress",
+    "WaitingForPluginOperations",
+    "WaitingForPluginOperationsPartiallyFailed",
+    "Finalizing",
+    "FinalizingPartiallyFailed",
+)
+
+
+@attrs.frozen
+class Flow:
+    """What tells backups from restores: names of counts, and how long the work takes."""
+
+    done: str
+    operations: str
+    seconds: float
+
+
+@attrs.frozen
+class Run:
+    """A run under way. `manifest` is the object as it was when the run began, `status` what it has come to."""
+
+    attempt: Attempt
+    manifest: Manifest
+    status: Mapping[str, Any]
+    until: datetime | None
+    half: datetime | None
+    items: tuple[tuple[Kind, Manifest], ...] = ()
+    used: tuple[Rule, ...] = ()
+
+    @property
+    def phase(self) -> str:
+        """The phase the run is in."""
+        return str(self.status["phase"])
+
+    @property
+    def total(self) -> int:
+        """How many items it is about."""
+        return len(self.items) if self.attempt.outcome.items is None else self.attempt.outcome.items
+
+
+def start(look: Look, flow: Flow, manifest: Manifest, status: Mapping[str, Any]) -> Run:
+    """A run that begins now; `status` is what it writes first, `manifest` the object with Velero's defaults."""
+    attempt = begin(look, (), flow.seconds)
+    used = () if attempt.rule is None else (attempt.rule,)
+    begun = {**status, "phase": "InProgress", "startTimestamp": look.timestamp()}
+    return Run(attempt, manifest, begun, attempt.until, _half(look, attempt), used=used)
+
+
+def _half(look: Look, attempt: Attempt) -> datetime | None:
+    if attempt.until is None:
+        return None
+    return look.now + timedelta(seconds=(attempt.until - look.now).total_seconds() / 2)
+
+
+def has_ended(run: Run) -> bool:
+    """Whether the run is in its last phase."""
+    return run.phase in FINAL_PHASES
+
+
+def restarted(memory: Any) -> Any:
+    """A run that is in progress dies with the process; one that only waits or finalizes is taken up again."""
+    return None if isinstance(memory, Run) and memory.phase == "InProgress" else memory
+
+
+def advance(look: Look, flow: Flow, run: Run) -> tuple[Run, Turn]:
+    """The run a phase further where it is time for that, and the turn that tells of it."""
+    if released(look, run.attempt):
+        attempt = begin(look, run.used, flow.seconds)
+        used = run.used if attempt.rule is None else (*run.used, attempt.rule)
+        run = attrs.evolve(run, attempt=attempt, until=attempt.until, half=_half(look, attempt), used=used)
+    if run.until is not None and look.now >= run.until:
+        run = _next(look, flow, run)
+    elif run.half is not None and look.now >= run.half:
+        run = attrs.evolve(run, half=None, status={**run.status, "progress": _progress(flow, run, run.total // 2)})
+    due = None if has_ended(run) else earliest(run.until, run.half)
+    return run, Turn(_written(look, run), run, due)
+
+
+def _written(look: Look, run: Run) -> tuple[Effect, ...]:
+    """There is no status subresource: the status is written with the object, and moves its generation."""
+    return () if look.live is None else change(look, {"status": dict(run.status)})
+
+
+def _progress(flow: Flow, run: Run, done: int) -> dict[str, int]:
+    return {flow.done: done, "totalItems": run.total}
+
+
+def _next(look: Look, flow: Flow, run: Run) -> Run:
+    velero, outcome = look.behaviour.velero, run.attempt.outcome
+    partly = "PartiallyFailed" if outcome.ending is Ending.PARTIAL else ""
+    status = dict(run.status)
+    match run.phase:
+        case "InProgress" if outcome.ending in (Ending.FAIL, Ending.ERROR):
+            status["failureReason"] = outcome.message or "error uploading to the object storage"
+            return _end(look, run, status, "Failed")
+        case "InProgress":
+            status["progress"] = _progress(flow, run, run.total)
+            _count_problems(run, status)
+            if velero.plugin_operations:
+                status[f"{flow.operations}Attempted"] = velero.plugin_operations
+                return _enter(look, run, status, f"WaitingForPluginOperations{partly}", velero.plugin_seconds)
+            return _enter(look, run, status, f"Finalizing{partly}", velero.finalize_seconds)
+        case "WaitingForPluginOperations" | "WaitingForPluginOperationsPartiallyFailed":
+            status[f"{flow.operations}Completed"] = velero.plugin_operations
+            return _enter(look, run, status, f"Finalizing{partly}", velero.finalize_seconds)
+        case _:
+            return _end(look, run, status, partly or "Completed")
+
+
+def _count_problems(run: Run, status: dict[str, Any]) -> None:
+    outcome = run.attempt.outcome
+    if outcome.ending is Ending.PARTIAL:
+        status["errors"] = outcome.errors
+    if outcome.warnings:
+        status["warnings"] = outcome.warnings
+
+
+def _enter(look: Look, run: Run, status: dict[str, Any], phase: str, seconds: float) -> Run:
+    return attrs.evolve(run, status={**status, "phase": phase}, until=look.at(seconds), half=None)
+
+
+def _end(look: Look, run: Run, status: dict[str, Any], phase: str) -> Run:
+    ended = {**status, "phase": phase, "completionTimestamp": look.timestamp()}
+    return attrs.evolve(run, status=ended, until=None, half=None)
