@@ -1,20 +1,24 @@
 """Every way to a Kubernetes API server that implements the `KubeApi` port, as one subject to examine.
 
-In process and over HTTP on the embedded server; with `E2E_CLUSTER=existing` also the cluster of `KUBECONFIG` (RUN-8).
+In process and over HTTP on the embedded server, and on a real one where the environment names one: the cluster of
+`KUBECONFIG` with `E2E_CLUSTER=existing`, else etcd and kube-apiserver from the folder `KUBEBUILDER_ASSETS` (RUN-8).
 A new adapter joins the suite with one more entry in `FACES`.
 """
 
 import os
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager
 from datetime import UTC, datetime
+from functools import cache
 from typing import Any, Final
 
 import anyio
 import attrs
 import pytest
+from lightkube.config.kubeconfig import KubeConfig
 
+from tests.conformance.real_server import RealServer, assets_of, started
 from tests.e2e.embedded import config_of, embedded
 from vworkspace_core.errors import KindMissing
 from vworkspace_core.known import CUSTOM_RESOURCE_DEFINITION, NAMESPACE
@@ -24,7 +28,7 @@ from vworkspace_fake.apiserver.inprocess import InProcessKube
 from vworkspace_fake.apiserver.server import ApiServer
 from vworkspace_kube import LightkubeApi, load_config
 
-__all__ = ["FACES", "PROBE", "Examined", "Open", "examine"]
+__all__ = ["FACES", "PROBE", "Examined", "Open", "examine", "stop_real_server"]
 
 PROBE: Final = Kind("conformance.vworkspace.test", "v1", "Probe", "probes")
 
@@ -112,9 +116,40 @@ async def _existing() -> AsyncIterator[Examined]:
             await api.delete(ObjectRef(NAMESPACE, None, examined.namespace))
 
 
-FACES: list[Any] = [pytest.param(_in_process, id="in-process"), pytest.param(_over_http, id="http")]
-if os.environ.get("E2E_CLUSTER") == "existing":
-    FACES.append(pytest.param(_existing, id="existing"))
+_real: ExitStack = ExitStack()
+
+
+@cache
+def _real_server() -> RealServer:
+    """One for the whole run; pytest is skipped where there is none to start, and fails where it does not start."""
+    assets = assets_of(os.environ)
+    if isinstance(assets, str):
+        pytest.skip(assets)
+    return _real.enter_context(started(assets))
+
+
+def stop_real_server() -> None:
+    """Stop what `_real_server` started."""
+    _real.close()
+    _real_server.cache_clear()
+
+
+@asynccontextmanager
+async def _bare() -> AsyncIterator[Examined]:
+    found = _real_server()
+    config = KubeConfig.from_dict(found.kubeconfig()).get()
+    assert config is not None
+    async with LightkubeApi(config) as api:
+        yield await _prepared(api)
+
+
+FACES: list[Any] = [
+    pytest.param(_in_process, id="in-process"),
+    pytest.param(_over_http, id="http"),
+    pytest.param(_existing, id="existing")
+    if os.environ.get("E2E_CLUSTER") == "existing"
+    else pytest.param(_bare, id="kube-apiserver"),
+]
 
 
 def examine(face: Open, check: Callable[[Examined], Awaitable[None]]) -> None:
