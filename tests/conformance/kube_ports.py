@@ -8,7 +8,7 @@ A new adapter joins the suite with one more entry in `FACES`.
 import os
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager, suppress
 from datetime import UTC, datetime
 from functools import cache
 from typing import Any, Final
@@ -20,7 +20,7 @@ from lightkube.config.kubeconfig import KubeConfig
 
 from tests.conformance.real_server import RealServer, assets_of, started
 from tests.e2e.embedded import config_of, embedded
-from vworkspace_core.errors import KindMissing
+from vworkspace_core.errors import KindMissing, NotFound
 from vworkspace_core.known import CUSTOM_RESOURCE_DEFINITION, NAMESPACE
 from vworkspace_core.manifest import Kind, Manifest, ObjectRef
 from vworkspace_core.ports import KubeApi
@@ -113,7 +113,8 @@ async def _existing() -> AsyncIterator[Examined]:
         try:
             yield examined
         finally:
-            await api.delete(ObjectRef(NAMESPACE, None, examined.namespace))
+            with suppress(NotFound):  # one check deletes it itself
+                await api.delete(ObjectRef(NAMESPACE, None, examined.namespace))
 
 
 _real: ExitStack = ExitStack()
