@@ -92,9 +92,10 @@ def _provision(look: Look, memory: _Memory) -> Turn:
         attempt = begin(look, memory.used, look.behaviour.snapshot.cut_seconds)
         used = memory.used if attempt.rule is None else (*memory.used, attempt.rule)
         memory = attrs.evolve(memory, attempt=attempt, used=used, retry_at=None)
-    unbound = look.status.get("boundVolumeSnapshotContentName") is None
-    if unbound or attempt.until is None or look.now < attempt.until:
+    if look.status.get("boundVolumeSnapshotContentName") is None:
         return Turn(_bind(look, found), memory, attempt.until)
+    if attempt.until is None or look.now < attempt.until:
+        return Turn(memory=memory, due=attempt.until)
     if attempt.outcome.ending is not Ending.SUCCEED:
         text = attempt.outcome.message or "rpc error: code = DeadlineExceeded desc = context deadline exceeded"
         return _fail(look, memory, f"Failed to check and update snapshot content: failed to take snapshot: {text}")
