@@ -124,7 +124,12 @@ def cluster(
     crds: Annotated[
         list[Path] | None, Parameter(help="Folder or file with CRDs to install; repeatable.", negative="")
     ] = None,
-    simulate: Annotated[str, Parameter(help="Downstream controllers to simulate, by comma: flux; or all.")] = "",
+    simulate: Annotated[
+        str,
+        Parameter(
+            help="Downstream controllers to simulate, by comma: flux, velero, workflow, job, volsync, snapshot; or all."
+        ),
+    ] = "",
     tls: Annotated[
         bool, Parameter(help="Serve TLS with a new authority, which the kubeconfig carries.", negative="")
     ] = False,
@@ -145,6 +150,7 @@ def cluster(
     With tokens the kubeconfig holds a context for each user; the first is current. Examples:
 
         vworkspace-operator cluster --kubeconfig-out /tmp/kc --crds manifests/crds --simulate flux
+        vworkspace-operator cluster --kubeconfig-out /tmp/kc --simulate velero,job
         vworkspace-operator cluster --listen 127.0.0.1:8001
         vworkspace-operator cluster --kubeconfig-out kc --tls --token T --tokens users.csv --rbac --audit-log log
     """

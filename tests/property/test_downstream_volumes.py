@@ -351,7 +351,7 @@ def content(name: str = "made", to: str = "v") -> dict[str, Any]:
 
 
 def test_a_snapshot_of_a_given_content_binds_only_when_that_points_back() -> None:
-    given = {"source": {"volumeSnapshotContentName": "made"}, "volumeSnapshotClassName": None}
+    given: dict[str, Any] = {"source": {"volumeSnapshotContentName": "made"}, "volumeSnapshotClassName": None}
     world = prepared()
     world.create(content(), VOLUME_SNAPSHOT_CONTENT)
     uid = world.create(snapshot(**given), VOLUME_SNAPSHOT)["metadata"]["uid"]

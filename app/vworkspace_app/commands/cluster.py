@@ -19,13 +19,21 @@ from vworkspace_fake.apiserver.calls import Caller
 from vworkspace_fake.apiserver.http.serving import serve
 from vworkspace_fake.apiserver.inprocess import InProcessKube, run_sync
 from vworkspace_fake.apiserver.server import ApiServer
+from vworkspace_fake.downstream import CONTROLLERS, DownstreamSimulator
+from vworkspace_fake.downstream.crds import downstream_crds
 from vworkspace_fake.flux import FluxSimulator
-from vworkspace_fake.flux import run as run_flux
 from vworkspace_fake.flux.crds import flux_crds
+from vworkspace_fake.following import Simulator, follow_and_work
 
 __all__ = ["ClusterOptions", "EmbeddedCluster", "install", "run_cluster"]
 
-SIMULATORS = ("flux",)
+_FLUX = "flux"
+SIMULATORS = (_FLUX, *CONTROLLERS)
+_CALLERS = {
+    FluxSimulator: Caller("system:serviceaccount:flux-system:flux", agent="flux/v2"),
+    DownstreamSimulator: Caller("system:serviceaccount:kube-system:downstream", agent="downstream-controllers/v1"),
+}
+"""As whom simulated controllers write: administrators, whose roles nobody has to install first."""
 
 
 @attrs.define
@@ -34,6 +42,7 @@ class EmbeddedCluster:
 
     server: ApiServer
     flux: FluxSimulator | None = None
+    downstream: DownstreamSimulator | None = None
 
     @classmethod
     def start(cls, crds: Sequence[Manifest], simulate: Sequence[str] = (), *, rbac: bool = False) -> "EmbeddedCluster":
@@ -43,10 +52,12 @@ class EmbeddedCluster:
         """
         server = ApiServer(now=lambda: datetime.now(UTC), rbac=rbac)
         install(server, [*crds, *_missing_crds(crds, simulate)])
-        if "flux" not in simulate:
-            return cls(server)
-        caller = Caller("system:serviceaccount:flux-system:flux", agent="flux/v2")
-        return cls(server, FluxSimulator(InProcessKube(server, caller=caller)))
+        chosen = [name for name in simulate if name != _FLUX]
+        return cls(
+            server,
+            FluxSimulator(_api_for(server, FluxSimulator)) if _FLUX in simulate else None,
+            DownstreamSimulator(_api_for(server, DownstreamSimulator), names=chosen) if chosen else None,
+        )
 
     async def run(self, host: str, port: int, ready: anyio.Event, told: list[str], access: Access = OPEN) -> None:
         """Serve and simulate until cancelled; sets `ready` and puts the URL into `told`."""
@@ -56,13 +67,13 @@ class EmbeddedCluster:
             ready.set()
 
         async with anyio.create_task_group() as group:
-            if self.flux is not None:
-                group.start_soon(self._simulate, self.flux)
+            for simulator in (self.flux, self.downstream):
+                if simulator is not None:
+                    group.start_soon(self._simulate, simulator)
             await serve(self.server, host, port, ready=announce, tokens=access.tokens, tls=access.tls)
 
-    async def _simulate(self, simulator: FluxSimulator) -> None:
-        caller = Caller("system:serviceaccount:flux-system:flux", agent="flux/v2")
-        await run_flux(InProcessKube(self.server, caller=caller), SystemClock(), simulator)
+    async def _simulate(self, simulator: Simulator) -> None:
+        await follow_and_work(_api_for(self.server, type(simulator)), SystemClock(), simulator)
 
 
 @attrs.frozen
@@ -78,6 +89,11 @@ class ClusterOptions:
     tokens: Path | None = None
     rbac: bool = False
     audit_log: Path | None = None
+
+
+def _api_for(server: ApiServer, simulator: type) -> InProcessKube:
+    """The server as one set of simulated controllers sees it, under a name of its own in the audit log."""
+    return InProcessKube(server, caller=_CALLERS[simulator])
 
 
 def run_cluster(options: ClusterOptions) -> None:
@@ -123,10 +139,10 @@ def _read_crds(path: Path) -> Iterator[Manifest]:
 
 
 def _missing_crds(crds: Sequence[Manifest], simulate: Sequence[str]) -> Iterator[Manifest]:
-    """The simulator's own CRDs, where the real ones were not given."""
-    if "flux" in simulate:
-        present = {crd["metadata"]["name"] for crd in crds}
-        yield from (crd for crd in flux_crds() if crd["metadata"]["name"] not in present)
+    """The simulators' own CRDs, where the real ones were not given."""
+    present = {crd["metadata"]["name"] for crd in crds}
+    ours = (*(flux_crds() if _FLUX in simulate else ()), *downstream_crds(name for name in simulate if name != _FLUX))
+    yield from (crd for crd in ours if crd["metadata"]["name"] not in present)
 
 
 def install(server: ApiServer, crds: Sequence[Manifest]) -> None:

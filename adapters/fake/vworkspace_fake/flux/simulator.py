@@ -55,6 +55,11 @@ class FluxSimulator:
         self._last_errors: dict[ObjectRef, str] = {}
 
     @property
+    def watched(self) -> Sequence[tuple[Kind, str]]:
+        """The kinds that are listed and watched, each with its label selector."""
+        return (*((kind, "") for kind in RECONCILED_KINDS), *((kind, WATCH_LABEL) for kind in CONFIG_KINDS))
+
+    @property
     def behaviour(self) -> FluxBehaviour:
         """How the controllers behave from now on."""
         return self._interpreter.script.behaviour

@@ -1,0 +1,127 @@
+"""`cluster --simulate`: the simulated downstream controllers in a process and over HTTP (RUN-8, RUN-9)."""
+
+from collections.abc import Callable
+from typing import Any
+
+import anyio
+import pytest
+
+from tests.e2e.commands import run as command
+from tests.e2e.embedded import config_of, embedded
+from tests.property.downstream_world import NS, VELERO_NS, backup, job, workflow
+from vworkspace_app.commands.cluster import SIMULATORS, EmbeddedCluster
+from vworkspace_app.runtime import SystemClock
+from vworkspace_core.known import CUSTOM_RESOURCE_DEFINITION, JOB, NAMESPACE, VELERO_BACKUP, WORKFLOW
+from vworkspace_core.manifest import Kind, Manifest, ObjectRef, dig
+from vworkspace_fake.apiserver.inprocess import InProcessKube, run_sync
+from vworkspace_fake.downstream import (
+    DownstreamBehaviour,
+    DownstreamSimulator,
+    JobBehaviour,
+    VeleroBehaviour,
+    WorkflowBehaviour,
+    run,
+)
+from vworkspace_fake.downstream.crds import downstream_crds
+from vworkspace_kube import LightkubeApi
+
+pytestmark = pytest.mark.anyio
+
+QUICK = DownstreamBehaviour(
+    velero=VeleroBehaviour(backup_seconds=0.05, finalize_seconds=0.05, sync_seconds=1),
+    workflow=WorkflowBehaviour(step_seconds=0.05),
+    job=JobBehaviour(pod_seconds=0.05, terminating_seconds=0.05),
+)
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+async def until(api: LightkubeApi, ref: ObjectRef, holds: Callable[[Manifest], Any]) -> Manifest:
+    with anyio.fail_after(60):
+        while not holds(manifest := await api.get(ref)):
+            await anyio.sleep(0.05)
+    return manifest
+
+
+async def test_jobs_workflows_and_backups_run_over_http() -> None:
+    async with embedded() as (_, url), LightkubeApi(config_of(url)) as api, anyio.create_task_group() as group:
+        for crd in downstream_crds():
+            await api.create(crd, kind=CUSTOM_RESOURCE_DEFINITION, field_manager="test")
+        for name in (NS, VELERO_NS):
+            await api.create(NAMESPACE.manifest(name), kind=NAMESPACE, field_manager="test")
+        simulator = DownstreamSimulator(api, QUICK)
+        group.start_soon(run, api, SystemClock(), simulator)
+        await api.create(job(), kind=JOB, field_manager="test")
+        await api.create(workflow(), kind=WORKFLOW, field_manager="test")
+        await api.create(backup(), kind=VELERO_BACKUP, field_manager="test")
+        await until(api, ObjectRef(JOB, NS, "j"), lambda it: dig(it, "status", "completionTime"))
+        await until(api, ObjectRef(WORKFLOW, NS, "w"), lambda it: dig(it, "status", "phase") == "Succeeded")
+        saved = ObjectRef(VELERO_BACKUP, VELERO_NS, "b")
+        first = await until(api, saved, lambda it: dig(it, "status", "phase") == "Completed")
+        await api.delete(saved)
+        await anyio.sleep(1.5)
+        again = await until(api, saved, lambda it: dig(it, "status", "phase") == "Completed")
+        assert again["metadata"]["uid"] != first["metadata"]["uid"]
+        assert simulator.errors == {}
+        group.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize(
+    ("names", "served"),
+    [
+        ((), set()),
+        (("job",), set()),
+        (("velero",), {"Backup", "Restore", "DeleteBackupRequest", "BackupStorageLocation"}),
+        (("workflow",), {"Workflow", "WorkflowTemplate"}),
+        (("volsync",), {"ReplicationSource", "ReplicationDestination"}),
+        (("snapshot",), {"VolumeSnapshot", "VolumeSnapshotClass", "VolumeSnapshotContent"}),
+        (("flux",), {"HelmRelease", "OCIRepository", "HelmRepository", "HelmChart"}),
+    ],
+)
+def test_each_simulator_brings_its_own_crds_and_no_others(names: tuple[str, ...], served: set[str]) -> None:
+    cluster = EmbeddedCluster.start([], names)
+    assert _served(cluster) == served
+    assert (cluster.flux is not None) == ("flux" in names)
+    assert (cluster.downstream is not None) == bool(set(names) - {"flux"})
+
+
+def _served(cluster: EmbeddedCluster) -> set[str]:
+    page = run_sync(InProcessKube(cluster.server).list(CUSTOM_RESOURCE_DEFINITION))
+    return {item["spec"]["names"]["kind"] for item in page.items}
+
+
+def test_crds_that_are_given_are_used_in_place_of_the_simulators_own() -> None:
+    given = downstream_crds(["velero"])[0]
+    given["metadata"]["labels"] = {"given": "yes"}
+    cluster = EmbeddedCluster.start([given], SIMULATORS)
+    kind = Kind("velero.io", "v1", "Backup", "backups")
+    live = run_sync(InProcessKube(cluster.server).get(ObjectRef(CUSTOM_RESOURCE_DEFINITION, None, kind.crd_name)))
+    assert live["metadata"]["labels"] == {"given": "yes"}
+
+
+async def test_a_cluster_simulates_while_it_serves() -> None:
+    cluster = EmbeddedCluster.start([], ("job",))
+    assert cluster.downstream is not None
+    cluster.downstream.behaviour = QUICK
+    ready, told = anyio.Event(), list[str]()
+    async with anyio.create_task_group() as group:
+        group.start_soon(cluster.run, "127.0.0.1", 0, ready, told)
+        await ready.wait()
+        async with LightkubeApi(config_of(told[0])) as api:
+            await api.create(NAMESPACE.manifest(NS), kind=NAMESPACE, field_manager="test")
+            await api.create(job(), kind=JOB, field_manager="test")
+            await until(api, ObjectRef(JOB, NS, "j"), lambda it: dig(it, "status", "completionTime"))
+        group.cancel_scope.cancel()
+
+
+def test_the_command_s_help_names_every_simulator() -> None:
+    shown = " ".join(call_help("cluster", "--help").split())
+    assert f"by comma: {', '.join(SIMULATORS)}; or all" in shown
+
+
+def call_help(*words: str) -> str:
+    """What the command prints, without the frame it draws around it."""
+    return command(*words).out.replace("│", " ")
