@@ -1,12 +1,15 @@
 """At most one engine object for a uid, ever: one Operation under everything that could make it two (OPS-1)."""
 
+from contextlib import suppress
+
 import hypothesis.strategies as st
 from hypothesis import settings
-from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
 from tests.property.operation_simulation import Cluster, Died, View
 from vworkspace_core.kinds.operation import TERMINAL_PHASES
 
+NEVER = 99
 COMPLETE = {"conditions": [{"type": "Complete", "status": "True", "reason": "CompletionsReached"}]}
 
 
@@ -19,6 +22,12 @@ class Once(RuleBasedStateMachine):
         self.ref = self.world.submit("runCommand.job", "op-1")
         self.views: list[View] = []
 
+    @initialize(begun=st.booleans())
+    def begin(self, begun: bool) -> None:
+        """With the intent recorded, or without."""
+        if begun:
+            self.world.reconcile(self.ref)
+
     @rule()
     def remember_caches(self) -> None:
         view = self.world.view(self.ref)
@@ -30,19 +39,13 @@ class Once(RuleBasedStateMachine):
         if self.views:
             self.world.reconcile(self.ref, self.views[-1 - age % len(self.views)])
 
-    @rule(fatal=st.integers(0, 3), after=st.booleans())
-    def reconcile_and_die(self, fatal: int, after: bool) -> None:
+    @rule(fatal=st.sampled_from([0, 1, NEVER]), after=st.booleans())
+    def reconcile(self, fatal: int, after: bool) -> None:
+        """On caches that are up to date; the operator dies before or after that write, or not at all."""
         self.world.api.fatal, self.world.api.after = fatal, after
-        try:
+        with suppress(Died):
             self.world.reconcile(self.ref)
-        except Died:
-            pass
-        finally:
-            self.world.api.fatal = -10
-
-    @rule()
-    def reconcile(self) -> None:
-        self.world.reconcile(self.ref)
+        self.world.api.fatal = -10
 
     @rule(ends=st.booleans())
     def job_vanishes(self, ends: bool) -> None:
