@@ -28,7 +28,7 @@ from vworkspace_fake.apiserver.inprocess import InProcessKube
 from vworkspace_fake.apiserver.server import ApiServer
 from vworkspace_kube import LightkubeApi, load_config
 
-__all__ = ["FACES", "PROBE", "Examined", "Open", "examine", "stop_real_server"]
+__all__ = ["FACES", "PROBE", "Examined", "Open", "examine", "real_server", "stop_real_server"]
 
 PROBE: Final = Kind("conformance.vworkspace.test", "v1", "Probe", "probes")
 
@@ -121,7 +121,7 @@ _real: ExitStack = ExitStack()
 
 
 @cache
-def _real_server() -> RealServer:
+def real_server() -> RealServer:
     """One for the whole run; pytest is skipped where there is none to start, and fails where it does not start."""
     assets = assets_of(os.environ)
     if isinstance(assets, str):
@@ -130,14 +130,14 @@ def _real_server() -> RealServer:
 
 
 def stop_real_server() -> None:
-    """Stop what `_real_server` started."""
+    """Stop what `real_server` started."""
     _real.close()
-    _real_server.cache_clear()
+    real_server.cache_clear()
 
 
 @asynccontextmanager
 async def _bare() -> AsyncIterator[Examined]:
-    found = _real_server()
+    found = real_server()
     config = KubeConfig.from_dict(found.kubeconfig()).get()
     assert config is not None
     async with LightkubeApi(config) as api:
