@@ -11,7 +11,6 @@ from typing import Any
 
 import anyio
 import attrs
-import pytest
 import structlog
 from lightkube.config.kubeconfig import KubeConfig, SingleConfig
 from lightkube.config.models import Cluster, User
@@ -34,7 +33,7 @@ from vworkspace_fake.jobstore import MemoryJobStore
 from vworkspace_kube import LightkubeApi
 from vworkspace_odoo import HttpControlPlane
 
-__all__ = ["FACES", "IN_PROCESS", "OVER_HTTP", "Face", "Story", "on_every_face"]
+__all__ = ["FACES", "IN_PROCESS", "OVER_HTTP", "Face", "Story"]
 
 Story = Callable[[World], Awaitable[None]]
 """What is done to a world and asserted of it."""
@@ -156,14 +155,3 @@ def _config(url: str) -> SingleConfig:
 IN_PROCESS = Face("in process", True, _in_process)
 OVER_HTTP = Face("over HTTP", False, _over_http)
 FACES = (IN_PROCESS, OVER_HTTP)
-
-
-def on_every_face(story: Story) -> Callable[[Face], None]:
-    """A test that runs `story` on each face."""
-
-    def test(face: Face) -> None:
-        face.run(story)
-
-    test.__name__ = test.__qualname__ = story.__name__
-    test.__doc__, test.__module__ = story.__doc__, story.__module__
-    return pytest.mark.parametrize("face", FACES, ids=lambda face: face.name)(test)

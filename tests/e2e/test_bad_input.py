@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.faces import FACES, Face, on_every_face
+from tests.e2e.faces import FACES, Face
+from tests.e2e.stories import on_every_face
 from tests.e2e.world import CLUSTER, FIRST, NAME, NS, World, instance
 from vworkspace_core.known import APPLICATION_INSTANCE
 from vworkspace_fake.controlplane.faults import Call, Fault

@@ -157,7 +157,7 @@ SERVER_ERRORS = {
     ("cluster", "--listen", "8001"): (2, "--listen 8001: give HOST:PORT, such as 127.0.0.1:8001"),
     ("cluster", "--listen", "localhost:99999"): (2, "--listen localhost:99999: give HOST:PORT, such as 127.0.0.1:8001"),
     ("cluster", "--listen", "192.0.2.1:0"): (1, "192.0.2.1:0 is no address of this machine"),
-    ("cluster", "--simulate", "fluxx"): (2, "--simulate fluxx: there is no such simulator; there is: flux, velero, "),
+    ("cluster", "--simulate", "fluxx"): (2, "--simulate fluxx: there is no such simulator; there is: flux,"),
     ("cluster", "--crds", "/nonexistent"): (1, "/nonexistent: cannot be read: No such file or directory"),
     ("cluster", "--kubeconfig-out", "/nonexistent/kc"): (1, "--kubeconfig-out /nonexistent/kc: cannot be written"),
     ("control-plane",): (2, ""),

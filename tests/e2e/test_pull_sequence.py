@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterable
 import attrs
 import pytest
 
-from tests.e2e.faces import IN_PROCESS, OVER_HTTP, Face, on_every_face
+from tests.e2e.faces import IN_PROCESS, OVER_HTTP, Face
+from tests.e2e.stories import on_every_face
 from tests.e2e.world import (
     BROKEN,
     CLUSTER,

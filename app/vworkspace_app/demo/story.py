@@ -38,6 +38,7 @@ QUICK = FluxBehaviour(
     upgrade_seconds=0.4,
     rollback_seconds=0.2,
     uninstall_seconds=0.2,
+    min_retry_seconds=0.1,
     release_rules=(ReleaseRule(Outcome(OutcomeKind.FAIL, FAILURE), action=Action.UPGRADE, version=BROKEN),),
 )
 """A Flux that takes fractions of a second, and for which one version does not upgrade."""

@@ -1,0 +1,186 @@
+"""README.md says what is: its commands, options, targets, tests, conditions and files exist, and its example runs."""
+
+import contextlib
+import io
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.e2e.commands import run
+from tests.property.strategies import gated_namespace
+from tests.property.worlds import instance_manifest
+from vworkspace_core.kinds.vocabulary import TABLE
+
+pytestmark = pytest.mark.timeout(300)
+
+ROOT = Path(__file__).resolve().parents[2]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+COMMAND = "vworkspace-operator"
+
+
+def table(heading: str) -> list[list[str]]:
+    """Cells of the rows below the table's head line."""
+    rows = README.split(f"| {heading} |", 1)[1].splitlines()[2:]
+    found = []
+    for row in rows:
+        if not row.startswith("|"):
+            break
+        found.append([cell.strip() for cell in row.replace("\\|", "\0").strip("|").split("|")])
+    return found
+
+
+def code(text: str) -> list[str]:
+    """What stands between backticks."""
+    return [part.replace("\0", "|") for part in re.findall(r"`([^`]+)`", text)]
+
+
+def blocks(language: str) -> list[str]:
+    """Fenced blocks of a language."""
+    return re.findall(rf"```{language}\n(.*?)```", README, re.DOTALL)
+
+
+def shell_commands() -> Iterator[list[str]]:
+    """Every command of the shell blocks, pipes taken apart, comments left out."""
+    for block in blocks("sh"):
+        for line in block.replace("\\\n", " ").splitlines():
+            for part in re.split(r"[|>]", line):
+                words = shlex.split(part, comments=True)
+                if words:
+                    yield words
+
+
+@cache
+def help_of(*command: str) -> str:
+    """What `--help` prints."""
+    ended = run(*command, "--help", COLUMNS="200")
+    assert ended.status == 0, ended.err
+    return ended.out
+
+
+def options_in(text: str) -> set[str]:
+    """Names of options that a text mentions."""
+    return set(re.findall(r"(?<![\w-])--?[a-z][a-z-]*", text))
+
+
+@cache
+def targets() -> dict[str, str]:
+    """Targets of the Makefile with what they do."""
+    return dict(re.findall(r"^([a-z-]+):.*?## (.*)$", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
+
+
+# --- commands and options ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("usage", "about"), table("command"), ids=lambda cell: code(cell)[0] if code(cell) else "")
+def test_every_command_of_the_table_exists_with_the_options_named(usage: str, about: str) -> None:
+    (line,) = code(usage)
+    program, command, *arguments = line.split()
+
+    assert program == COMMAND
+    known = options_in(help_of(command))
+    named = {option for text in (*arguments, *code(about)) for option in options_in(text)}
+    assert named - known == set()
+
+
+def test_the_table_leaves_no_command_out() -> None:
+    described = {code(usage)[0].split()[1] for usage, _ in table("command")}
+
+    assert described == set(re.findall(r"^│ ([a-z][a-z-]*) ", help_of(), re.MULTILINE))
+
+
+def test_every_setting_of_the_table_is_an_option_of_run_and_none_is_left_out() -> None:
+    described = {option for names, _ in table("option") for option in code(names)}
+    known = {option for option in options_in(help_of("run")) if not option.startswith("--no-")}
+
+    assert described == {option for option in known if option.startswith("--")} - {"--help"}
+
+
+@pytest.mark.parametrize("words", [found for found in shell_commands() if found[0].endswith(COMMAND)], ids=" ".join)
+def test_every_command_of_the_examples_exists_with_its_options(words: list[str]) -> None:
+    given = {word.partition("=")[0] for word in words[2:] if word.startswith("-")}
+
+    assert given - options_in(help_of(words[1])) == set()
+
+
+# --- make -------------------------------------------------------------------------------------------------------------
+
+
+def test_every_make_target_named_exists() -> None:
+    lines = [words for words in shell_commands() if words[0] == "make"]
+    prose = re.sub(r"```.*?```", "", README, flags=re.DOTALL)
+    lines += [shlex.split(text) for text in code(prose) if text.startswith("make ")]
+    named = {word for words in lines for word in words[1:] if "=" not in word}
+
+    assert {"demo", "test", "test-pure", "lint", "types", "contracts", "bench", "manifests"} <= named
+    assert named - set(targets()) == set()
+
+
+def test_every_target_of_the_makefile_runs_something_that_is_there() -> None:
+    recipes = (ROOT / "Makefile").read_text(encoding="utf-8")
+
+    for file in re.findall(r"\$\(BIN\)/python (\S+\.py)|^\t@?(scripts/\S+)", recipes, re.MULTILINE):
+        assert (ROOT / next(filter(None, file))).is_file()
+    for module in re.findall(r"python -m ((?:vworkspace_app|bench)[\w.]*)", recipes):
+        found = subprocess.run(
+            [sys.executable, "-c", f"import importlib.util as u, sys; sys.exit(not u.find_spec({module!r}))"], cwd=ROOT
+        )
+        assert found.returncode == 0, module
+
+
+SELECTIONS = sorted({shlex.split(match)[0] for match in re.findall(r"PYTEST_ARGS=(\"[^\"]*\")", README)})
+
+
+@pytest.mark.parametrize("arguments", SELECTIONS)
+def test_every_selection_of_tests_selects_some(arguments: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "--collect-only", "-q", *shlex.split(arguments)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=240,
+    )
+
+    assert done.returncode == 0, done.stdout[-2000:]
+
+
+# --- what else it says ------------------------------------------------------------------------------------------------
+
+
+def test_the_python_example_runs_as_it_is_written() -> None:
+    (example,) = blocks("python")
+    given: dict[str, Any] = {"manifest": instance_manifest(), "namespace": gated_namespace("org-myteam")}
+
+    with contextlib.redirect_stdout(io.StringIO()) as printed:
+        exec(compile(example, "README.md", "exec"), given)
+
+    lines = printed.getvalue().splitlines()
+    assert [line.split()[:2] for line in lines] == [
+        ["OCIRepository", "org-myteam/nextcloud"],
+        ["HelmRelease", "org-myteam/nextcloud"],
+    ]
+
+
+def test_every_condition_of_the_troubleshooting_table_is_in_the_vocabulary() -> None:
+    known = {
+        (str(entry.type), str(entry.status), str(reason))
+        for entry in TABLE["ApplicationInstance"]
+        for reason in (*entry.reasons, "")
+    }
+    named = [text for row in table("you see") for text in code(row[0]) if "=" in text]
+
+    assert len(named) >= 8
+    for text in named:
+        kind, status, reason = re.fullmatch(r"(\w+)=(\w+)(?:/(\w+))?", text).groups("")  # type: ignore[union-attr]
+        assert (kind, status, reason) in known, text
+
+
+@pytest.mark.parametrize("path", sorted({path for path in re.findall(r"\]\(([^)#]+)\)", README) if "://" not in path}))
+def test_every_file_that_is_linked_is_there(path: str) -> None:
+    assert (ROOT / path).exists()
