@@ -5,7 +5,9 @@ import os
 import re
 import shutil
 import subprocess
+import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -53,22 +55,42 @@ class Kubectl:
 
     def run(self, *arguments: str, given: str = "", status: int = 0) -> str:
         """Run it; what it prints, when it ends with `status`."""
-        environment = {
-            "HOME": str(self.home),
-            "KUBECONFIG": str(self.home / "config"),
-            "PATH": os.environ["PATH"],
-        }
         done = subprocess.run(
             ["kubectl", *arguments],
             input=given,
             capture_output=True,
             text=True,
             timeout=60,
-            env=environment,
+            env=self._environment,
             check=False,
         )
         assert done.returncode == status, f"kubectl {' '.join(arguments)}: {done.stdout}{done.stderr}"
         return done.stdout + done.stderr
+
+    @contextmanager
+    def watching(self, *arguments: str) -> Iterator[Path]:
+        """The file that `get -w` writes to while the block lasts."""
+        shown = self.home / "watched"
+        with shown.open("wb") as out:
+            command = ["kubectl", "get", "-w", *arguments]
+            running = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, env=self._environment)
+        try:
+            yield shown
+        finally:
+            running.terminate()
+            running.wait(20)
+
+    def until(self, shown: Path, last: str) -> list[str]:
+        """The words in a file, when the last of them is this one."""
+        limit = time.monotonic() + 30
+        while (words := shown.read_text(encoding="utf-8").split())[-1:] != [last]:
+            assert time.monotonic() < limit, words
+            time.sleep(0.05)
+        return words
+
+    @property
+    def _environment(self) -> dict[str, str]:
+        return {"HOME": str(self.home), "KUBECONFIG": str(self.home / "config"), "PATH": os.environ["PATH"]}
 
     def json(self, *arguments: str) -> Any:
         """What `-o json` says."""
@@ -189,9 +211,13 @@ def test_describe_shows_fields_and_events(kubectl: Kubectl, gear: str) -> None:
 
 
 def test_a_watch_prints_changes_until_it_is_over(kubectl: Kubectl, gear: str) -> None:
-    shown = kubectl.run("get", "gizmos", "-w", "-o", "name", "--request-timeout=2s", status=0)
-    assert shown.splitlines()[0] == "gizmo.tests.example/gear"
-    assert gear
+    with kubectl.watching(gear, "-o", "jsonpath={.spec.size} ", "--request-timeout=60s") as shown:
+        assert kubectl.until(shown, "1") == ["1"]
+        for size in (2, 3):
+            kubectl.run("patch", gear, "--type=merge", "-p", f'{{"spec":{{"size":{size}}}}}')
+        assert kubectl.until(shown, "3") == ["1", "2", "3"]
+    ended = kubectl.run("get", gear, "-w", "-o", "name", "--request-timeout=1s")
+    assert ended.splitlines()[0] == "gizmo.tests.example/gear"
 
 
 def test_create_makes_plain_kinds(kubectl: Kubectl) -> None:
