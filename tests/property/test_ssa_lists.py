@@ -8,6 +8,7 @@ import pytest
 from tests.property.ssa_world import SPEC, THING, World, thing
 from vworkspace_fake.apiserver.failure import ApiFailure
 from vworkspace_fake.apiserver.ssa.compare import compare
+from vworkspace_fake.apiserver.ssa.merge import merge
 from vworkspace_fake.apiserver.ssa.paths import iterate, path_text
 
 
@@ -147,3 +148,44 @@ def test_an_atomic_map_loses_nothing_when_its_owner_drops_another_field_S_55() -
     world = World().apply("A", {"am": {"k": "v"}, "al": ["x"], "str": "s"}).apply("B", {"am": {"k": "v"}, "al": ["x"]})
     world.apply("A", {})
     assert world.spec == {"mode": "normal", "am": {"k": "v"}, "al": ["x"]}
+
+
+@pytest.mark.parametrize(
+    ("live", "config", "merged"),
+    [
+        ("ab", "z", "abz"),
+        ("abz", "bna", "bzna"),
+        ("abcd", "acb", "acdb"),
+        ("abcd", "bac", "bdac"),
+        ("abcd", "aceb", "acdeb"),
+        ("abcd", "deb", "acdeb"),
+        ("abcd", "dcba", "dcba"),
+        ("abcd", "xdy", "abcxdy"),
+        ("ab", "", "ab"),
+        ("", "ba", "ba"),
+    ],
+)
+def test_the_order_of_merged_items_S_56(live: str, config: str, merged: str) -> None:
+    schema = THING.schema.properties["spec"].properties["set"]
+    assert merge(schema, list(live), list(config)) == list(merged)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "removed", "modified", "added"),
+    [
+        ("aa", "aa", [], [], []),
+        ("aa", "aaa", [], ['[="a"]'], []),
+        ("aaa", "aa", [], ['[="a"]'], []),
+        ("aa", "a", ['[="a"]'], [], ['[="a"]']),
+        ("aa", "", ['[="a"]'], [], []),
+        ("a", "aa", ['[="a"]'], [], ['[="a"]']),
+        ("", "aa", [], [], ['[="a"]']),
+        ("aab", "aac", ['[="b"]'], [], ['[="c"]']),
+    ],
+)
+def test_duplicates_are_compared_as_one_whole_S_61(
+    old: str, new: str, removed: list[str], modified: list[str], added: list[str]
+) -> None:
+    changes = compare(THING.schema.properties["spec"].properties["set"], list(old), list(new))
+    found = [sorted(map(path_text, iterate(fields))) for fields in (changes.removed, changes.modified, changes.added)]
+    assert found == [removed, modified, added]
