@@ -6,6 +6,34 @@ from typing import Any
 
 import pytest
 
+from tests.property.downstream_world import (
+    DownstreamWorld,
+    backup,
+    destination,
+    job,
+    restore,
+    snapshot,
+    source,
+    workflow,
+)
+from vworkspace_core.known import (
+    JOB,
+    REPLICATION_DESTINATION,
+    REPLICATION_SOURCE,
+    VELERO_BACKUP,
+    VELERO_RESTORE,
+    VOLUME_SNAPSHOT,
+    WORKFLOW,
+)
+from vworkspace_fake.downstream import (
+    DownstreamBehaviour,
+    Ending,
+    Outcome,
+    Rule,
+    VeleroBehaviour,
+    WorkflowBehaviour,
+    WorkflowStep,
+)
 from vworkspace_fake.downstream.crds import downstream_crds
 
 SHARED = Path(__file__).resolve().parents[2].parent / "shared" / "crds"
@@ -108,3 +136,51 @@ def test_names_scope_subresources_and_columns_are_the_project_s(real: dict[str, 
 
 def _columns(version: Any) -> list[tuple[str, str, str]]:
     return [(item["name"], item["type"], item["jsonPath"]) for item in version.get("additionalPrinterColumns", ())]
+
+
+_SUBJECTS = (
+    (backup, VELERO_BACKUP),
+    (restore, VELERO_RESTORE),
+    (workflow, WORKFLOW),
+    (job, JOB),
+    (source, REPLICATION_SOURCE),
+    (destination, REPLICATION_DESTINATION),
+    (snapshot, VOLUME_SNAPSHOT),
+)
+_KINDS = (VELERO_BACKUP, VELERO_RESTORE, WORKFLOW, REPLICATION_SOURCE, REPLICATION_DESTINATION, VOLUME_SNAPSHOT)
+
+
+def test_the_projects_own_crds_keep_every_status_that_is_written(real: dict[str, Any]) -> None:
+    """One cluster for all stories: Argo's CRD alone takes a second to compile."""
+    ours = [crd for crd in downstream_crds() if crd["metadata"]["name"] not in real]
+    names = {crd["metadata"]["name"] for crd in downstream_crds()}
+    world = DownstreamWorld(crds=[*(crd for name, crd in real.items() if name in names), *ours])
+    world.prepare()
+    steps = (WorkflowStep("one"), WorkflowStep("ask", seconds=5, suspend=True))
+    for ending in Ending:
+        for packed in (False, True):
+            outcome = Outcome(ending, "boom", times=1, outputs={"a": "b"}, steps=() if packed else steps)
+            world.behave(
+                DownstreamBehaviour(
+                    (Rule(outcome),),
+                    velero=VeleroBehaviour(plugin_operations=1),
+                    workflow=WorkflowBehaviour(compresses_nodes=packed, pending_seconds=1),
+                )
+            )
+            name = f"{ending.value}-{int(packed)}"
+            for make, kind in _SUBJECTS:
+                world.create(make(name), kind)
+            world.run(120)
+    states = [state for kind in _KINDS for state in world.states(kind)]
+    assert len(states) > 200
+    assert {state["kind"] for state in states if state.get("status")} == {kind.kind for kind in _KINDS}
+
+
+def test_a_status_that_a_crd_does_not_keep_would_be_found() -> None:
+    forgetful = downstream_crds(["velero"])
+    schema = forgetful[0]["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    del schema["properties"]["status"]["properties"]["startTimestamp"]
+    world = DownstreamWorld(names=["velero"], crds=forgetful)
+    world.create(backup(), VELERO_BACKUP)
+    with pytest.raises(AssertionError, match="startTimestamp"):
+        world.settle()
