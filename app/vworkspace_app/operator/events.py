@@ -4,7 +4,6 @@ A reconcile never waits for an Event: `emit` puts it into a bounded buffer; what
 counted and told in one log line.
 """
 
-import math
 from itertools import count
 from typing import Any
 
@@ -23,6 +22,7 @@ _log = structlog.get_logger("events")
 
 _BUFFER = 1000
 _LONGEST_NOTE = 1024
+_LAST_SECONDS = 2.0
 _CONTROLLER = "vworkspace.io/operator"
 
 
@@ -73,25 +73,28 @@ class BackgroundEvents:
             self._drop(manifest, "the buffer is full")
 
     async def run(self) -> None:
-        """Write events until cancelled."""
+        """Write events until cancelled, then for a moment what is left: the last ones often say the most."""
         with self._send, self._receive:
-            async for manifest in self._receive:
-                await self._write(manifest)
+            try:
+                async for manifest in self._receive:
+                    await self._write(manifest)
+            finally:
+                with anyio.move_on_after(_LAST_SECONDS, shield=True):
+                    await self._write_rest()
 
-    async def flush(self, seconds: float) -> None:
-        """Write what is buffered, for at most `seconds`: the last act of a shutdown."""
-        with anyio.move_on_after(seconds if math.isfinite(seconds) else None):
-            while True:
-                try:
-                    await self._write(self._receive.receive_nowait())
-                except (anyio.WouldBlock, anyio.EndOfStream, anyio.ClosedResourceError):
-                    return
+    async def _write_rest(self) -> None:
+        while self._receive.statistics().current_buffer_used:
+            await self._write(self._receive.receive_nowait())
 
     async def _write(self, manifest: dict[str, Any]) -> None:
         try:
             await self._api.create(manifest, kind=EVENT, field_manager=FIELD_MANAGER)
         except OperatorError as error:
             self._drop(manifest, error.message)
+        except Exception as error:
+            # A defect; with its traceback it can be mended, and an Event is not worth the process.
+            _log.error("writing an event failed unexpectedly", exc_info=error)
+            self._drop(manifest, type(error).__name__)
 
     def _drop(self, manifest: dict[str, Any], why: str) -> None:
         self.dropped += 1
