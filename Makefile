@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: help setup demo test test-pure lint types contracts check manifests docs bench clean
+.PHONY: help setup demo test test-long test-pure lint types contracts check manifests docs bench clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/ —/'
@@ -25,6 +25,9 @@ demo: $(VENV)/.operator  ## set up and run the main job, end to end, over real H
 
 test: $(VENV)/.dev  ## set up and run the tests
 	@$(BIN)/python -m pytest --numprocesses auto $(PYTEST_ARGS)
+
+test-long: $(VENV)/.dev  ## thousands of lives of an instance, under attack
+	@RECONCILE_EXAMPLES=2000 $(BIN)/python -m pytest tests/property/test_reconcile_machine.py $(PYTEST_ARGS)
 
 test-pure:  ## prove that core and in-memory fake stand alone: tests/property with nothing else installed
 	@scripts/test-pure $(PYTHON)
