@@ -4,7 +4,7 @@
 time. A story gets the same `World` from both and looks at the servers only.
 """
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import UTC, datetime
 from typing import Any
@@ -19,6 +19,7 @@ from tests.e2e.world import AGENT_TOKEN, CLUSTER, OPERATOR, QUICK, World
 from vworkspace_app.agent import AgentSettings
 from vworkspace_app.operator import OperatorSettings, PullOperator
 from vworkspace_app.runtime.clock import SystemClock
+from vworkspace_core.manifest import Manifest
 from vworkspace_core.ports import Clock
 from vworkspace_core.reconcile import Settings
 from vworkspace_fake.apiserver.calls import ADMIN, Caller
@@ -49,14 +50,21 @@ class Face:
     is_virtual: bool
     open: Callable[[World, Settings], Any]
 
-    def run(self, story: Story, *, behaviour: FluxBehaviour = QUICK, decisions: Settings | None = None) -> None:
+    def run(
+        self,
+        story: Story,
+        *,
+        behaviour: FluxBehaviour = QUICK,
+        decisions: Settings | None = None,
+        crds: Sequence[Manifest] | None = None,
+    ) -> None:
         """Run `story` in a fresh world; what goes wrong in the background ends it too."""
         settings = decisions or Settings(cluster_id=CLUSTER)
         structlog.configure(logger_factory=structlog.ReturnLoggerFactory())
 
         async def main() -> None:
             clock: Clock = VirtualClock() if self.is_virtual else SystemClock()
-            world = World.create(clock, behaviour)
+            world = World.create(clock, behaviour, crds=crds)
             async with self.open(world, settings):
                 await story(world)
 

@@ -1,6 +1,6 @@
 """What an end-to-end test acts on and looks at: both servers, the simulated Flux, and every version of every object."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -78,7 +78,9 @@ class History:
     @classmethod
     def of(cls, admin: InProcessKube) -> "History":
         """From now on."""
-        return cls({kind: admin.open_watch(kind) for kind in RECORDED})
+        served = {crd["metadata"]["name"] for crd in run_sync(admin.list(CUSTOM_RESOURCE_DEFINITION)).items}
+        kinds = (kind for kind in RECORDED if kind == EVENT or kind.crd_name in served)
+        return cls({kind: admin.open_watch(kind) for kind in kinds})
 
     def __len__(self) -> int:
         return len(self.events())
@@ -104,12 +106,14 @@ class World:
     history: History
 
     @classmethod
-    def create(cls, clock: Clock, behaviour: FluxBehaviour) -> "World":
-        """A cluster with our CRDs, Flux's, and one gated namespace; a control plane that knows one agent."""
+    def create(cls, clock: Clock, behaviour: FluxBehaviour, *, crds: Sequence[Manifest] | None = None) -> "World":
+        """A cluster with these CRDs (ours and Flux's unless told otherwise), and one gated namespace.
+
+        Beside it a control plane that knows one agent.
+        """
         cluster = ApiServer(now=clock.now, collects=True)
         admin = InProcessKube(cluster)
-        for crd in (*crd_manifests(), *flux_crds()):
-            run_sync(admin.create(crd, kind=CUSTOM_RESOURCE_DEFINITION, field_manager="admin"))
+        install(admin, (*crd_manifests(), *flux_crds()) if crds is None else crds)
         for name, found in ((NS, {"managed-by": "vworkspace"}), ("kitchen", {})):
             manifest = {**NAMESPACE.manifest(name), "metadata": {"name": name, "labels": found}}
             run_sync(admin.create(manifest, kind=NAMESPACE, field_manager="admin"))
@@ -138,6 +142,14 @@ class World:
             "name": NAME,
         }
         return self.ask("", generation, kind="delete", payload=payload)
+
+    def create_object(self, manifest: Mapping[str, Any], kind: Kind) -> Manifest:
+        """Somebody creates an object."""
+        return run_sync(self.admin.create(manifest, kind=kind, field_manager="kubectl-create"))
+
+    def delete_object(self, ref: ObjectRef) -> None:
+        """Somebody deletes an object."""
+        run_sync(self.admin.delete(ref))
 
     def edit(self, ref: ObjectRef, patch: Mapping[str, Any], *, manager: str = "kubectl-edit") -> Manifest:
         """A merge patch by somebody."""
@@ -209,6 +221,12 @@ class World:
         """What a failed wait says of the world."""
         results = {job.id: job.result for job in self.control.jobs}
         return f"conditions {self.conditions()}, results {results}, flux errors {self.flux.errors}"
+
+
+def install(admin: InProcessKube, crds: Iterable[Manifest]) -> None:
+    """Create CRDs."""
+    for crd in crds:
+        run_sync(admin.create(crd, kind=CUSTOM_RESOURCE_DEFINITION, field_manager="admin"))
 
 
 def conditions(manifest: Manifest | None) -> dict[str, str]:

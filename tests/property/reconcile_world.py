@@ -257,7 +257,8 @@ class Turmoil(Simulation):
     def asked(self, stage: PullStage | None) -> str:
         """Digest of what an attempt of that stage would be made for; whether it is suspended is no part of that."""
         release = dig(self.look(HELM), "spec") or {}
-        oci, repository = (dig(self.look(ref), "spec") or {} for ref in (OCI, REPOSITORY))
+        fields = ("url", "ref", "secretRef")
+        oci, repository = ({field: dig(self.look(ref), "spec", field) for field in fields} for ref in (OCI, REPOSITORY))
         parts = {
             PullStage.OCI: (oci,),
             PullStage.INDEX: (repository,),

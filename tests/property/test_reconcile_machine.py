@@ -671,6 +671,8 @@ class ReconcileMachine(RuleBasedStateMachine):
                 annotations = {"reconcile.fluxcd.io/requestedAt": timestamp(world.now)}
                 world.try_edit(ref, {"metadata": {"annotations": annotations}}, manager="flux")
             self.people_ask_for_a_retry()
+            world.run(1)
+            world.hand_back()  # the annotation of a `flux reconcile` by hand
             self._until(lambda: oracle.claims_ready(world.look(INSTANCE)), "a retry does not help")
         instance = world.look(INSTANCE)
         assert instance is not None

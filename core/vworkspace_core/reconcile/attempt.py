@@ -96,9 +96,15 @@ def is_ours(report: Report) -> bool:
 
 
 def is_observed(source: Manifest | None) -> bool:
-    """Whether source-controller has concluded something about the source as it stands now."""
+    """Whether source-controller has fetched, or tried to fetch, what the source asks for by now.
+
+    `status.observedGeneration` alone is no proof: it also follows a source that is suspended, or whose URL can never
+    work, with the artifact of before still in place. The condition of the artifact keeps the generation it is from.
+    """
     generation = dig(source, "metadata", "generation")
-    return generation is not None and bool(dig(source, "status", "observedGeneration") == generation)
+    if generation is None or dig(source, "status", "observedGeneration") != generation:
+        return False
+    return bool(condition(source, "ArtifactInStorage").get("observedGeneration", generation) == generation)
 
 
 def _same_artifact(report: Report) -> bool:

@@ -73,8 +73,18 @@ def is_blamed_on_source(report: Report, ready: Mapping[str, Any]) -> bool:
     if ready.get("observedGeneration", report.generation) != report.generation:
         return False
     origin = report.source if report.request.oci else report.chart
-    if reason == "ArtifactFailed":
+    if reason == "ArtifactFailed" or origin is None:
         return origin is None or is_observed(origin)
     if is_observed(origin) and dig(origin, "status", "artifact"):
         return False
-    return condition(origin, "FetchFailed").get("status") != "True"
+    began = _looked_at_since(origin)
+    return began is not None and str(ready.get("lastTransitionTime", "")) >= began
+
+
+def _looked_at_since(origin: Manifest) -> str | None:
+    """When Flux began with the source as it stands now (RFC 3339); None when that has not been yet."""
+    told = [found for found in dig(origin, "status", "conditions") or () if isinstance(found, Mapping)]
+    if not told:
+        return str(dig(origin, "metadata", "creationTimestamp") or "")
+    times = [str(found.get("lastTransitionTime", "")) for found in told if _is_of_generation(found, origin)]
+    return min(times, default=None)

@@ -20,6 +20,7 @@ from vworkspace_core.reconcile.attempt import (
     condition,
     deployed_as_wanted,
     failure_is_ours,
+    is_observed,
     is_ours,
     message_of,
     was_released,
@@ -99,6 +100,9 @@ def classify(
 
 def _attempted(report: Report) -> Evidence:
     """Rows 3 to 8, for a HelmRelease that Flux has looked at."""
+    if dig(report.source, "spec", "suspend") is True and not is_observed(report.source):
+        told = f"the {dig(report.source, 'kind')} is suspended: what it asks for by now is not fetched"
+        return Evidence(ReleaseState.SUSPENDED, told, released_before=was_released(report.status))
     ours = is_ours(report)
     ready = report.condition("Ready")
     if stalled := _stalled(report, ours):

@@ -1,0 +1,224 @@
+"""Every watch of the operator reaches the instances it concerns, in process and over HTTP (REC-1, REC-8, REC-12).
+
+Each story changes one thing that some informer sees, and waits for what only a reconcile of the instance can do.
+Deadlines are a minute, and the resync is ten: what happens here happens because a change was noticed.
+"""
+
+from typing import Any
+
+import pytest
+
+from tests.e2e.faces import FACES, Face
+from tests.e2e.stories import on_every_face
+from tests.e2e.world import CLUSTER, EDITED, FIRST, INSTANCE, NAME, NS, RELEASE, SOURCE, World, install, instance
+from vworkspace_core import known
+from vworkspace_core.kinds.crd import crd_manifests
+from vworkspace_core.kinds.labels import FIELD_MANAGER
+from vworkspace_core.known import (
+    APPLICATION_INSTANCE,
+    CONFIG_MAP,
+    CUSTOM_RESOURCE_DEFINITION,
+    HELM_RELEASE,
+    HELM_REPOSITORY,
+    NAMESPACE,
+    SECRET,
+)
+from vworkspace_core.manifest import ObjectRef
+from vworkspace_fake.flux.crds import flux_crds
+
+pytestmark = pytest.mark.timeout(180)
+
+READY = {"Ready": "True/HelmReleaseReady", "Reconciling": "False/Stable"}
+LABELS = {"app.vworkspace.io/managed-by": "control-plane", "app.vworkspace.io/cluster-id": CLUSTER}
+
+
+def labelled(**changes: Any) -> dict[str, Any]:
+    """The instance as somebody applies it by hand, with other fields in its spec."""
+    manifest = instance(metadata={"name": NAME, "namespace": NS, "labels": LABELS})
+    return {**manifest, "spec": {**manifest["spec"], **changes}}
+
+
+async def is_ready(world: World) -> None:
+    await world.until(lambda: world.conditions().get("Ready") == READY["Ready"], "Ready")
+
+
+@on_every_face
+async def test_an_instance_that_anybody_applies_is_reconciled(world: World) -> None:
+    world.create_object(labelled(), APPLICATION_INSTANCE)
+
+    await is_ready(world)
+
+    assert world.running() == [FIRST]
+
+
+@on_every_face
+async def test_a_namespace_that_is_gated_later_lets_its_instances_go_on_RES_5(world: World) -> None:
+    namespace = ObjectRef(NAMESPACE, None, NS)
+    world.edit(namespace, {"metadata": {"labels": {"managed-by": None}}})
+    world.create_object(labelled(), APPLICATION_INSTANCE)
+    await world.until(lambda: world.conditions().get("Blocked") == "True/NamespaceNotGated", "Blocked")
+    assert world.find(RELEASE) is None
+
+    world.edit(namespace, {"metadata": {"labels": {"managed-by": "vworkspace"}}})
+
+    await is_ready(world)
+    assert world.conditions()["Blocked"] == "False/Unblocked"
+
+
+@pytest.mark.parametrize("face", FACES, ids=lambda face: face.name)
+def test_flux_that_is_installed_later_is_noticed_REC_12(face: Face) -> None:
+    async def story(world: World) -> None:
+        world.create_object(labelled(), APPLICATION_INSTANCE)
+        await world.until(lambda: world.conditions().get("Blocked") == "True/MissingDependencies", "Blocked")
+
+        install(world.admin, flux_crds())
+
+        await is_ready(world)
+
+    face.run(story, crds=crd_manifests())
+
+
+@pytest.mark.parametrize("face", FACES, ids=lambda face: face.name)
+def test_our_own_definitions_that_are_installed_later_are_noticed_RUN_1(face: Face) -> None:
+    async def story(world: World) -> None:
+        install(world.admin, crd_manifests())
+        await world.ready()
+
+    face.run(story, crds=flux_crds())
+
+
+@on_every_face
+async def test_flux_that_is_taken_away_is_noticed_REC_12(world: World) -> None:
+    await world.ready()
+
+    world.delete_object(ObjectRef(CUSTOM_RESOURCE_DEFINITION, None, HELM_RELEASE.crd_name))
+
+    await world.until(lambda: world.conditions().get("Blocked") == "True/MissingDependencies", "Blocked")
+
+
+@pytest.mark.parametrize("ref", [RELEASE, SOURCE], ids=lambda ref: ref.kind.kind)
+@pytest.mark.parametrize("face", FACES, ids=lambda face: face.name)
+def test_a_downstream_object_that_somebody_deletes_comes_back_REC_8(face: Face, ref: ObjectRef) -> None:
+    async def story(world: World) -> None:
+        await world.ready()
+        before = world.get(ref)["metadata"]["uid"]
+
+        world.delete_object(ref)
+
+        await world.until(lambda: (world.find(ref) or {"metadata": {}})["metadata"].get("uid", before) != before, "it")
+        await is_ready(world)
+
+    face.run(story)
+
+
+@on_every_face
+async def test_a_downstream_field_that_somebody_takes_is_named_and_handed_back_REC_6(world: World) -> None:
+    await world.ready()
+
+    world.edit(RELEASE, {"spec": {"timeout": "1h"}})
+    await world.until(lambda: world.conditions().get("Blocked") == "True/FieldConflict", "Blocked")
+
+    (blocked,) = (one for one in world.get(INSTANCE)["status"]["conditions"] if one["type"] == "Blocked")
+    assert "kubectl-edit" in blocked["message"]
+    assert ".spec.timeout" in blocked["message"]
+    assert world.get(RELEASE)["spec"]["timeout"] == "1h", "nothing was forced"
+    world.edit(RELEASE, {"spec": {"timeout": None}})
+    await world.until(lambda: world.conditions().get("Blocked") == "False/Unblocked", "Unblocked")
+    assert world.get(RELEASE)["spec"]["timeout"] == "5m"
+
+
+@on_every_face
+async def test_a_stranger_that_goes_away_lets_the_instance_have_its_name_REC_6(world: World) -> None:
+    stranger = {
+        **HELM_RELEASE.manifest(NAME, NS),
+        "spec": {"interval": "5m", "chartRef": {"kind": "OCIRepository", "name": "theirs"}},
+    }
+    world.create_object(stranger, HELM_RELEASE)
+    world.create_object(labelled(), APPLICATION_INSTANCE)
+    await world.until(lambda: world.conditions().get("Blocked") == "True/NameTaken", "Blocked")
+    assert "f:spec" not in str(world.get(RELEASE)["metadata"]["managedFields"]).partition(FIELD_MANAGER)[2]
+
+    world.delete_object(RELEASE)
+
+    await is_ready(world)
+
+
+@on_every_face
+async def test_a_policy_of_the_cluster_counts_when_it_comes_and_when_it_goes_RES_3(world: World) -> None:
+    await world.ready()
+    policy = {"forbiddenVersions": [FIRST]}
+    spec = {"clusterId": CLUSTER, "controlPlaneEndpoint": "https://odoo.example.com", "policy": policy}
+    world.create_object({**known.CLUSTER.manifest(CLUSTER), "spec": spec}, known.CLUSTER)
+    await world.until(lambda: world.conditions().get("Blocked") == "True/PolicyDenied", "Blocked")
+    assert world.running() == [FIRST], "what runs goes on"
+
+    world.edit(ObjectRef(known.CLUSTER, None, CLUSTER), {"spec": {"policy": None}})
+
+    await world.until(lambda: world.conditions().get("Blocked") == "False/Unblocked", "Unblocked")
+    assert world.conditions()["Ready"] == READY["Ready"]
+
+
+@on_every_face
+async def test_a_chart_from_a_helm_repository_runs_too_REC_3(world: World) -> None:
+    chart = {"sourceType": "helm", "url": "https://charts.example.com", "name": "nextcloud", "version": FIRST}
+    world.create_object(labelled(chart=chart), APPLICATION_INSTANCE)
+
+    await is_ready(world)
+
+    assert world.find(ObjectRef(HELM_REPOSITORY, NS, NAME)) is not None
+    assert world.find(SOURCE) is None
+    assert world.running() == [FIRST]
+
+
+@on_every_face
+async def test_values_that_come_later_are_waited_for_and_noticed_REC_4(world: World) -> None:
+    values = {"source": "secretRef", "secretRef": {"name": "values", "key": "values.yaml"}}
+    integrations = {"ingress": {"enabled": True, "host": "cloud.example.com"}}
+    world.create_object(labelled(values=values, integrations=integrations), APPLICATION_INSTANCE)
+    await world.until(lambda: world.conditions().get("Ready") == "False/WaitingForSecret", "WaitingForSecret")
+
+    secret = SECRET.manifest("values", NS)
+    secret["metadata"]["labels"] = {"reconcile.fluxcd.io/watch": "Enabled"}
+    world.create_object({**secret, "stringData": {"values.yaml": "replicaCount: 3\n"}}, SECRET)
+
+    await is_ready(world)
+    beneath = ObjectRef(CONFIG_MAP, NS, f"{NAME}-integrations")
+    world.delete_object(beneath)
+    await world.until(lambda: world.find(beneath), "our ConfigMap again")
+
+
+@on_every_face
+async def test_a_second_instance_of_the_same_release_is_told_so_and_gets_it_when_the_first_goes(world: World) -> None:
+    await world.ready()
+    second = ObjectRef(APPLICATION_INSTANCE, NS, "another")
+    manifest = labelled()
+    world.create_object({**manifest, "metadata": {**manifest["metadata"], "name": "another"}}, APPLICATION_INSTANCE)
+    await world.until(lambda: _condition(world, second, "Blocked") == "True/NameTaken", "Blocked")
+    uid = world.get(RELEASE)["metadata"]["uid"]
+
+    assert (await world.result(world.ask_deletion(8)))["outcome"] == "succeeded"
+
+    await world.until(lambda: _condition(world, second, "Ready") == READY["Ready"], "the second one Ready")
+    assert world.get(RELEASE)["metadata"]["uid"] != uid
+    assert world.running() == [FIRST]
+
+
+def _condition(world: World, ref: ObjectRef, kind: str) -> str:
+    found = (world.find(ref) or {}).get("status", {}).get("conditions", ())
+    return next((f"{one['status']}/{one['reason']}" for one in found if one["type"] == kind), "")
+
+
+@on_every_face
+async def test_suspending_stops_upgrades_and_resuming_lets_them_go_on_RES_4(world: World) -> None:
+    await world.ready()
+    world.edit(INSTANCE, {"spec": {"suspend": True}})
+    await world.until(lambda: world.conditions().get("Suspended") == "True/ManuallySuspended", "Suspended")
+    world.edit(INSTANCE, {"spec": {"chart": {"version": EDITED}}})
+    await world.until(lambda: world.get(SOURCE)["spec"]["ref"]["tag"] == EDITED, "the new source")
+    assert world.running() == [FIRST]
+
+    world.edit(INSTANCE, {"spec": {"suspend": False}})
+
+    await world.until(lambda: world.running() == [EDITED], "the upgrade")
+    await is_ready(world)
+    assert world.conditions()["Suspended"] == "False/Active"
