@@ -1,100 +1,93 @@
-"""Where the agent's credential comes from: options, or the Secret in the operator's namespace (PULL-8)."""
+"""Where the agent's credential comes from: options, a token file, and the Secret in the operator's namespace (PULL-8).
 
-import base64
-import binascii
+What is given by option wins over the Secret; with a token file the Secret need not exist, and still gives the other
+keys where it does.
+"""
+
 from pathlib import Path
-from typing import Final, Protocol
 
 import attrs
 
 from vworkspace_app.problems import CommandError
-from vworkspace_core.errors import KindMissing, NotFound, OperatorError, Unavailable
-from vworkspace_core.known import SECRET
-from vworkspace_core.manifest import ObjectRef, dig
+from vworkspace_core.agent.credentials import CREDENTIALS_SECRET, CredentialKey, Credentials, credentials_of, secret_ref
+from vworkspace_core.errors import Forbidden, NotFound, OperatorError, Unavailable
 from vworkspace_core.ports import KubeApi
 
-__all__ = ["CREDENTIALS_SECRET", "Credentials", "CredentialsSource", "FileCredentials", "SecretCredentials"]
-
-CREDENTIALS_SECRET: Final = "vworkspace-agent-credentials"
+__all__ = ["CREDENTIALS_SECRET", "Credentials", "CredentialsSource"]
 
 
 @attrs.frozen
-class Credentials:
-    """Who we are to the control plane. The token shows in no `repr`."""
-
-    url: str
-    cluster_id: str
-    token: str = attrs.field(repr=False)
-
-
-class CredentialsSource(Protocol):
+class CredentialsSource:
     """Reads the credential, as often as it may have changed."""
-
-    async def read(self) -> Credentials:
-        """The credential as it is now. Raises CommandError for one that is missing or incomplete, Unavailable."""
-        ...
-
-
-@attrs.frozen
-class FileCredentials:
-    """From `--control-plane-url`, `--cluster-id` and `--token-file`; the file is read anew each time."""
-
-    url: str
-    cluster_id: str
-    token_file: Path
-
-    async def read(self) -> Credentials:
-        """The token without surrounding white space."""
-        try:
-            token = self.token_file.read_text(encoding="utf-8").strip()
-        except (OSError, UnicodeDecodeError) as error:
-            raise CommandError(f"--token-file {self.token_file}: cannot be read: {_why(error)}") from error
-        if not token:
-            raise CommandError(f"--token-file {self.token_file}: is empty")
-        return Credentials(self.url, self.cluster_id, token)
-
-
-@attrs.frozen
-class SecretCredentials:
-    """From the Secret `vworkspace-agent-credentials`; options given beside it win."""
 
     api: KubeApi
     namespace: str
     url: str = ""
     cluster_id: str = ""
+    token_file: Path | None = None
 
     async def read(self) -> Credentials:
-        """Every key it needs, or an error that names the ones missing."""
-        ref = ObjectRef(SECRET, self.namespace, CREDENTIALS_SECRET)
-        try:
-            secret = await self.api.get(ref)
-        except (NotFound, KindMissing) as error:
+        """The credential as it is now. Raises CommandError for one that is missing or incomplete, Unavailable."""
+        found = await self.look()
+        ref = secret_ref(self.namespace)
+        if found is None:
             raise CommandError(
                 f"{ref} does not exist: create it, or give --control-plane-url, --cluster-id and --token-file"
-            ) from error
+            )
+        if absent := [key for key, value in _needed(found).items() if not value]:
+            raise CommandError(f"{ref} lacks {', '.join(absent)}")
+        return found
+
+    async def look(self) -> Credentials | None:
+        """What there is of the credential, however little; None without Secret and token file.
+
+        Raises CommandError for what cannot be read, Unavailable.
+        """
+        token = None if self.token_file is None else _token_in(self.token_file)
+        kept = await self._kept()
+        if token is None:
+            return None if kept is None else self._told(kept)
+        # Expiry and earlier token in the Secret speak of the token there, not of the file's.
+        return self._told(attrs.evolve(kept or Credentials(), token=token, expires_at=None, previous_token=""))
+
+    def _told(self, kept: Credentials) -> Credentials:
+        return attrs.evolve(kept, url=self.url or kept.url, cluster_id=self.cluster_id or kept.cluster_id)
+
+    async def _kept(self) -> Credentials | None:
+        """What the Secret says; None where there is none."""
+        ref = secret_ref(self.namespace)
+        try:
+            return credentials_of(await self.api.get(ref))
+        except NotFound:
+            return None
         except Unavailable:
             raise
         except OperatorError as error:
+            if self.token_file is not None and isinstance(error, Forbidden):
+                return None  # it is not needed
             raise CommandError(f"{ref} cannot be read: {error.message}") from error
-        found = {key: _decoded(dig(secret, "data", key)) for key in ("control-plane-base-url", "cluster-id", "token")}
-        found |= {key: given for key, given in self._given().items() if given}
-        if absent := [key for key, value in found.items() if not value]:
-            raise CommandError(f"{ref} lacks {', '.join(absent)}")
-        return Credentials(found["control-plane-base-url"], found["cluster-id"], found["token"])
 
-    def _given(self) -> dict[str, str]:
-        return {"control-plane-base-url": self.url, "cluster-id": self.cluster_id}
+
+def _needed(found: Credentials) -> dict[str, str]:
+    """What a connection needs, by its key in the Secret."""
+    return {
+        CredentialKey.URL.value: found.url,
+        CredentialKey.CLUSTER_ID.value: found.cluster_id,
+        CredentialKey.TOKEN.value: found.token,
+    }
+
+
+def _token_in(file: Path) -> str:
+    """The token without surrounding white space."""
+    try:
+        token = file.read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise CommandError(f"--token-file {file}: cannot be read: {_why(error)}") from error
+    if not token:
+        raise CommandError(f"--token-file {file}: is empty")
+    return token
 
 
 def _why(error: OSError | UnicodeDecodeError) -> str:
     """The problem without the file's content, which is a token."""
     return (error.strerror or "it is no file") if isinstance(error, OSError) else "it is not UTF-8 text"
-
-
-def _decoded(value: object) -> str:
-    if not isinstance(value, str):
-        return ""
-    try:
-        return base64.b64decode(value, validate=True).decode().strip()
-    except (binascii.Error, UnicodeDecodeError):
-        return ""

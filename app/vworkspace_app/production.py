@@ -5,62 +5,57 @@
 
 import anyio
 import attrs
-import structlog
 
 from vworkspace_app.agent import AgentSettings
+from vworkspace_app.credential_watch import CredentialWatch
 from vworkspace_app.credentials import Credentials, CredentialsSource
 from vworkspace_app.operator import OperatorSettings, PullOperator
-from vworkspace_app.problems import CommandError
 from vworkspace_app.runtime.clock import SystemClock
-from vworkspace_core.errors import OperatorError
+from vworkspace_app.runtime.live import Live
 from vworkspace_core.ports import KubeApi
 from vworkspace_fake.jobstore import MemoryJobStore
-from vworkspace_odoo import HttpControlPlane
+from vworkspace_odoo import Endpoint, FollowingControlPlane
 
-__all__ = ["Process"]
+__all__ = ["Process", "endpoint_of"]
 
-_log = structlog.get_logger("operator")
+
+def _live(first: Credentials) -> Live[Credentials]:
+    return Live(first)
 
 
 @attrs.define
 class Process:
-    """One operator process on `api`, with the credential that `source` gave first."""
+    """One operator process on `api`. `credentials` is what `source` gave first, and is kept true to it."""
 
     api: KubeApi
     settings: OperatorSettings
     agent_settings: AgentSettings
     source: CredentialsSource
-    credentials: Credentials
+    credentials: Live[Credentials] = attrs.field(converter=_live)
     ready: anyio.Event = attrs.field(factory=anyio.Event, init=False)
 
     async def run(self) -> None:
-        """Reconcile and pull jobs until cancelled. Raises CommandError for a control plane that has no usable URL."""
-        async with self._control_plane() as control:
+        """Reconcile and pull jobs until cancelled."""
+        clock = SystemClock()
+        watch = CredentialWatch(self.source, self.credentials, clock)
+        async with FollowingControlPlane(lambda: endpoint_of(self.credentials.current)) as control:
             operator = PullOperator(
                 self.api,
                 control,
                 MemoryJobStore(),
-                SystemClock(),
+                clock,
                 self.settings,
                 self.agent_settings,
-                reread=self._reread,
+                credentials=self.credentials,
+                reread=watch.refresh,
                 ready=self.ready,
             )
-            await operator.run()
+            async with anyio.create_task_group() as group:
+                group.start_soon(watch.run, name="credentials")
+                await operator.run()
 
-    def _control_plane(self) -> HttpControlPlane:
-        try:
-            return HttpControlPlane(self.credentials.url, lambda: self.credentials.token)
-        except ValueError as error:
-            raise CommandError(str(error)) from error
 
-    async def _reread(self) -> bool:
-        """After a 401: whether the credential has changed meanwhile."""
-        try:
-            fresh = await self.source.read()
-        except (CommandError, OperatorError) as error:
-            _log.warning("the credential cannot be read again", error=error.message)
-            return False
-        changed = fresh.token != self.credentials.token
-        self.credentials = attrs.evolve(self.credentials, token=fresh.token)
-        return changed
+def endpoint_of(credentials: Credentials) -> Endpoint:
+    """Where and as whom to call."""
+    found = credentials
+    return Endpoint(found.url, found.token, ca=found.ca, certificate=found.certificate, private_key=found.private_key)

@@ -1,5 +1,6 @@
 """The control plane over HTTPS, with httpx2 (PULL-1, PULL-7)."""
 
 from vworkspace_odoo.client import MEDIA_TYPE, HttpControlPlane
+from vworkspace_odoo.following import Endpoint, FollowingControlPlane
 
-__all__ = ["MEDIA_TYPE", "HttpControlPlane"]
+__all__ = ["MEDIA_TYPE", "Endpoint", "FollowingControlPlane", "HttpControlPlane"]

@@ -27,7 +27,7 @@ from vworkspace_core.agent.times import format_time
 from vworkspace_core.errors import NotFound, OperatorError, Unavailable
 from vworkspace_core.kinds.transitions import Wanted
 from vworkspace_core.manifest import Manifest, ObjectRef
-from vworkspace_core.ports import Clock, ControlPlane, JobStore, KubeApi
+from vworkspace_core.ports import Clock, ControlPlane, Fetched, JobStore, KubeApi
 
 __all__ = ["Agent"]
 
@@ -72,6 +72,7 @@ class Agent:
         self._tasks: TaskGroup | None = None
         self._news = anyio.Event()
         self._hurried = anyio.Event()
+        self._polling = anyio.CancelScope()
         self._started: datetime | None = None
 
     @property
@@ -100,7 +101,8 @@ class Agent:
         self._feed(m.ObjectChanged(ref, live))
 
     def hurry(self) -> None:
-        """Stop waiting out failures: the credential changed."""
+        """Stop waiting, for failures or for jobs: the credentials changed, and with them perhaps the server."""
+        self._polling.cancel()
         self._hurry_poll()
         self._hurry_lanes()
 
@@ -152,11 +154,12 @@ class Agent:
             began = self._clock.monotonic()
             try:
                 # After a failure the first poll asks without waiting: an answer tells at once that all is well.
-                asked = 0 if pace.failures else wait
-                fetched = await self._connection.poll(lambda asked=asked: self._control.fetch(cluster_id, asked))  # type: ignore[misc]
+                fetched = await self._fetch(cluster_id, 0 if pace.failures else wait)
             except OperatorError as error:
                 pace, delay = pace.failed(error, self._random())
                 await self._wait_out(delay)
+                continue
+            if fetched is None:
                 continue
             pace = pace.succeeded()
             if fetched.server_time is not None:
@@ -164,6 +167,12 @@ class Agent:
             if not self._offered(fetched.jobs):
                 # Nothing new at once: a server that does not hold the poll, or jobs whose acks are under way.
                 await self._clock.sleep(max(0.0, self._settings.idle_seconds - (self._clock.monotonic() - began)))
+
+    async def _fetch(self, cluster_id: str, wait: int) -> Fetched | None:
+        """One poll; None when `hurry` ended it. Jobs lost with it are offered again."""
+        with anyio.CancelScope() as self._polling:
+            return await self._connection.poll(lambda: self._control.fetch(cluster_id, wait))
+        return None
 
     def _offered(self, jobs: Iterable[Any]) -> bool:
         before = self._state

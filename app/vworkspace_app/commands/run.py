@@ -9,7 +9,7 @@ import structlog
 
 from vworkspace_app import VERSION, logs
 from vworkspace_app.agent import AgentSettings
-from vworkspace_app.credentials import Credentials, CredentialsSource, FileCredentials, SecretCredentials
+from vworkspace_app.credentials import Credentials, CredentialsSource
 from vworkspace_app.operator import OperatorSettings
 from vworkspace_app.problems import USAGE, CommandError
 from vworkspace_app.production import Process
@@ -116,9 +116,9 @@ def _check(settings: RunSettings) -> None:
 
 
 def _source(settings: RunSettings, api: KubeApi) -> CredentialsSource:
-    if settings.token_file is not None:
-        return FileCredentials(settings.control_plane_url, settings.cluster_id, settings.token_file)
-    return SecretCredentials(api, settings.namespace, settings.control_plane_url, settings.cluster_id)
+    return CredentialsSource(
+        api, settings.namespace, settings.control_plane_url, settings.cluster_id, settings.token_file
+    )
 
 
 def _operator_settings(settings: RunSettings, cluster_id: str) -> OperatorSettings:

@@ -16,7 +16,7 @@ from anyio.abc import TaskGroup
 from vworkspace_app.agent import AgentSettings
 from vworkspace_app.commands.cluster import EmbeddedCluster
 from vworkspace_app.commands.cluster_access import write_kubeconfig
-from vworkspace_app.credentials import FileCredentials
+from vworkspace_app.credentials import CredentialsSource
 from vworkspace_app.demo.spectator import Spectator
 from vworkspace_app.operator import OperatorSettings
 from vworkspace_app.production import Process
@@ -79,7 +79,7 @@ async def open_world(behaviour: FluxBehaviour) -> AsyncIterator[World]:
         write_kubeconfig(kubeconfig, urls[0])
         token_file.write_text(token, encoding="utf-8")
         api = await stack.enter_async_context(LightkubeApi(load_config(kubeconfig)))
-        source = FileCredentials(control_urls[0], CLUSTER, token_file)
+        source = CredentialsSource(api, "vworkspace-system", control_urls[0], CLUSTER, token_file)
         settings = OperatorSettings(Settings(cluster_id=CLUSTER), identity="demo")
         process = Process(api, settings, AgentSettings(), source, await source.read())
         watcher = await stack.enter_async_context(LightkubeApi(load_config(kubeconfig)))

@@ -8,7 +8,9 @@ import attrs
 
 from vworkspace_app.agent import Agent, AgentSettings
 from vworkspace_app.operator.assembly import Operator, OperatorSettings
+from vworkspace_app.runtime.live import Live
 from vworkspace_core.agent import Scope
+from vworkspace_core.agent.credentials import Credentials
 from vworkspace_core.kinds.admission import admit
 from vworkspace_core.kinds.problems import Problem
 from vworkspace_core.known import APPLICATION_INSTANCE
@@ -24,8 +26,8 @@ class PullOperator:
     """Operator and agent of one cluster, both under `clock`.
 
     The agent starts when the caches are settled: a job is applied only when the operator can see what comes of
-    it. `ready` is set then. `reread` reads the credential again and tells whether it changed; `random` gives
-    numbers in [0, 1) for jitter.
+    it. `ready` is set then. `credentials` are the live ones, whose change ends the waiting after failures; `reread`
+    reads them again and tells whether the token changed; `random` gives numbers in [0, 1) for jitter.
     """
 
     api: KubeApi
@@ -34,6 +36,7 @@ class PullOperator:
     clock: Clock
     settings: OperatorSettings
     agent_settings: AgentSettings = attrs.field(factory=AgentSettings)
+    credentials: Live[Credentials] = attrs.field(factory=lambda: Live(Credentials()))
     reread: Callable[[], Awaitable[bool]] | None = None
     random: Callable[[], float] = random_source.random
     ready: anyio.Event = attrs.field(factory=anyio.Event)
@@ -42,6 +45,7 @@ class PullOperator:
         """Reconcile and pull jobs until cancelled."""
         operator = Operator(self.api, self.settings, self.clock, random=self.random)
         agent = self._agent(operator)
+        self.credentials.subscribe(lambda _: agent.hurry())
         operator.on_instances(lambda change: agent.on_object_changed(_live(change), change.ref))
         async with anyio.create_task_group() as group:
             group.start_soon(operator.run, name="operator")

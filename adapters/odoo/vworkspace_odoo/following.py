@@ -1,0 +1,135 @@
+"""`ControlPlane` wherever the credentials say that it is now: a changed Secret needs no restart (PULL-8)."""
+
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from types import TracebackType
+from typing import Any
+
+import anyio
+import attrs
+
+from vworkspace_core.errors import Permanent
+from vworkspace_core.ports import Fetched
+from vworkspace_odoo.client import HttpControlPlane
+from vworkspace_odoo.trust import tls_context
+
+__all__ = ["Endpoint", "FollowingControlPlane"]
+
+
+@attrs.frozen
+class Endpoint:
+    """Where the control plane is, whom to trust there, and what to show: PEM texts, empty for none."""
+
+    url: str
+    token: str = attrs.field(repr=False)
+    ca: str = attrs.field(default="", repr=False)
+    certificate: str = attrs.field(default="", repr=False)
+    private_key: str = attrs.field(default="", repr=False)
+
+
+@attrs.define(eq=False)
+class _Open:
+    """Connections made for one endpoint, and how many calls use them."""
+
+    control: HttpControlPlane
+    made_for: tuple[str, ...] = attrs.field(repr=False)
+    users: int = 0
+
+
+class FollowingControlPlane:
+    """The control plane at `endpoint()`, asked for before each call. Use it as an async context manager.
+
+    Connections are kept while URL and certificates stay the same; a new token takes effect with the next
+    request. Those of an earlier endpoint are closed when the last call on them ends. Besides the errors of the
+    port, certificates of no use raise Permanent.
+    """
+
+    def __init__(self, endpoint: Callable[[], Endpoint], **options: Any) -> None:
+        self._endpoint = endpoint
+        self._options = options
+        self._open: _Open | None = None
+
+    def __repr__(self) -> str:
+        return f"FollowingControlPlane({self._endpoint().url!r})"
+
+    async def __aenter__(self) -> "FollowingControlPlane":
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        if self._open is not None:
+            await self._open.control.aclose()
+
+    async def fetch(self, cluster_id: str, wait_seconds: int) -> Fetched:
+        """Long poll for jobs."""
+        async with self._current() as control:
+            return await control.fetch(cluster_id, wait_seconds)
+
+    async def ack(self, job_id: str) -> None:
+        """Take the job."""
+        async with self._current() as control:
+            await control.ack(job_id)
+
+    async def status(self, job_id: str, body: Mapping[str, Any]) -> None:
+        """Progress of an open job."""
+        async with self._current() as control:
+            await control.status(job_id, body)
+
+    async def result(self, job_id: str, body: Mapping[str, Any]) -> None:
+        """Terminal result."""
+        async with self._current() as control:
+            await control.result(job_id, body)
+
+    async def events(self, batch: Sequence[Mapping[str, Any]]) -> None:
+        """A batch of what belongs to no open job."""
+        async with self._current() as control:
+            await control.events(batch)
+
+    async def register(self, body: Mapping[str, Any]) -> Mapping[str, Any]:
+        """One-time token for a long-lived one."""
+        async with self._current() as control:
+            return await control.register(body)
+
+    async def rotate(self) -> Mapping[str, Any]:
+        """A new credential."""
+        async with self._current() as control:
+            return await control.rotate()
+
+    @asynccontextmanager
+    async def _current(self) -> AsyncIterator[HttpControlPlane]:
+        used, retired = self._for(self._endpoint())
+        if retired is not None and retired.users == 0:
+            await _close(retired)
+        used.users += 1
+        try:
+            yield used.control
+        finally:
+            used.users -= 1
+            if used.users == 0 and used is not self._open:
+                await _close(used)
+
+    def _for(self, endpoint: Endpoint) -> tuple[_Open, _Open | None]:
+        """The connections for `endpoint`, and those that they replace, if any."""
+        wanted = (endpoint.url, endpoint.ca, endpoint.certificate, endpoint.private_key)
+        present = self._open
+        if present is not None and present.made_for == wanted:
+            return present, None
+        self._open = _Open(self._connect(endpoint), wanted)
+        return self._open, present
+
+    def _connect(self, endpoint: Endpoint) -> HttpControlPlane:
+        context = tls_context(endpoint.ca, endpoint.certificate, endpoint.private_key)
+        try:
+            return HttpControlPlane(endpoint.url, lambda: self._endpoint().token, ssl_context=context, **self._options)
+        except ValueError as error:
+            raise Permanent(str(error)) from None
+
+
+async def _close(used: _Open) -> None:
+    with anyio.CancelScope(shield=True):
+        await used.control.aclose()

@@ -1,0 +1,66 @@
+"""TLS towards the control plane: whom we trust, and the certificate we show (PULL-8)."""
+
+import os
+import ssl
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from vworkspace_core.errors import Permanent
+
+__all__ = ["tls_context"]
+
+
+def tls_context(ca: str, certificate: str, private_key: str) -> ssl.SSLContext | None:
+    """A context that trusts `ca` beside the system's authorities' place, and shows `certificate`; all PEM.
+
+    With `ca` only that authority counts. None where nothing is given: the client's default. Raises Permanent,
+    which names the key of the Secret that is of no use and shows nothing of it.
+    """
+    if bool(certificate) != bool(private_key):
+        raise Permanent(
+            f"the credentials have {'tls.crt without tls.key' if certificate else 'tls.key without tls.crt'}"
+        )
+    if not ca and not certificate:
+        return None
+    context = _trusting(ca)
+    if certificate:
+        _show(context, certificate, private_key)
+    return context
+
+
+def _trusting(ca: str) -> ssl.SSLContext:
+    try:
+        return ssl.create_default_context(cadata=ca or None)
+    except (ssl.SSLError, ValueError):
+        raise Permanent("the credentials' ca.crt is no PEM certificate") from None
+
+
+def _show(context: ssl.SSLContext, certificate: str, private_key: str) -> None:
+    with _as_file(f"{certificate}\n{private_key}\n") as path:
+        try:
+            # A password is never asked for on a terminal: a key that needs one is of no use here.
+            context.load_cert_chain(path, password=lambda: b"")
+        except (ssl.SSLError, ValueError, OSError):
+            what = "tls.crt and tls.key are no PEM certificate with its private key"
+            raise Permanent(f"the credentials' {what}") from None
+
+
+@contextmanager
+def _as_file(text: str) -> Iterator[str]:
+    """A path that holds `text` while the block runs: OpenSSL reads keys from files only.
+
+    In memory where the system can, since a pod's file system is read-only and a key on a disk stays there.
+    """
+    if hasattr(os, "memfd_create"):
+        descriptor = os.memfd_create("vworkspace-tls")
+        try:
+            os.write(descriptor, text.encode())
+            yield f"/proc/self/fd/{descriptor}"
+        finally:
+            os.close(descriptor)
+    else:
+        with tempfile.NamedTemporaryFile("w", prefix="vworkspace-tls-") as file:
+            file.write(text)
+            file.flush()
+            yield file.name
