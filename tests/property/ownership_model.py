@@ -1,20 +1,18 @@
 """Who owns what after any sequence of writes, told without the server's machinery.
 
 Ownership is a set of paths per manager and operation, a path a tuple of names under `spec`; the empty tuple is
-`spec` itself. The model knows the five shapes of field that matter: scalars (`str`, `str2`, and `mode` with a
-default), a map (`gm`), a set (`set`), a list of named items (`named`) and an atomic list (`al`). Nothing here
-is imported from the server.
+`spec` itself. The model knows five shapes of field: scalars, maps of scalars, sets, lists of named items and
+atomic values; which field has which is told by `Shapes`. Nothing here is imported from the server.
 """
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import Any, TypeAlias
 
-SCALARS = ("str", "str2", "mode")
-DEFAULT_MODE = "normal"
+import attrs
 
-Path = tuple[str, ...]
-Spec = dict[str, Any]
-Owner = tuple[str, str]
+Path: TypeAlias = tuple[str, ...]
+Spec: TypeAlias = dict[str, Any]
+Owner: TypeAlias = tuple[str, str]
 
 
 class Refused(Exception):
@@ -25,55 +23,92 @@ class Refused(Exception):
         self.paths = paths
 
 
-def leaves(spec: Spec) -> dict[Path, Any]:
-    """Every path that holds a value of its own."""
-    out: dict[Path, Any] = {(key,): spec[key] for key in (*SCALARS, "al") if key in spec}
-    out |= {("gm", key): value for key, value in spec.get("gm", {}).items()}
-    out |= {("set", item): True for item in spec.get("set", ())}
-    for item in spec.get("named", ()):
-        out |= {("named", item["name"], key): value for key, value in item.items()}
-    return out
+@attrs.frozen
+class Shapes:
+    """Which fields a spec may have. `defaults` are those of scalars, `item_defaults` those of items by list."""
 
+    whole: tuple[str, ...]
+    """Fields that are owned as one: scalars and atomic lists and maps."""
+    maps: tuple[str, ...] = ()
+    sets: tuple[str, ...] = ()
+    named: tuple[str, ...] = ()
+    """Lists of items with the key `name`."""
+    defaults: Mapping[str, Any] = attrs.field(factory=dict)
+    item_defaults: Mapping[str, Mapping[str, Any]] = attrs.field(factory=dict)
 
-def items(spec: Spec) -> set[Path]:
-    """The list items, as wholes."""
-    return {("named", item["name"]) for item in spec.get("named", ())}
+    @property
+    def structs(self) -> tuple[str, ...]:
+        return (*self.maps, *self.sets, *self.named)
 
+    def knows(self, spec: Spec) -> bool:
+        """Whether the model can tell anything about this spec: its fields, and no empty map or list."""
+        return all(key in self.whole or (key in self.structs and value) for key, value in spec.items())
 
-def containers(spec: Spec) -> set[Path]:
-    """The structs that are there: `spec` and its maps and lists."""
-    return {(), *((key,) for key in ("gm", "set", "named") if key in spec)}
+    def leaves(self, spec: Spec) -> dict[Path, Any]:
+        """Every path that holds a value of its own."""
+        out: dict[Path, Any] = {(key,): spec[key] for key in self.whole if key in spec}
+        for key in self.maps:
+            out |= {(key, name): value for name, value in spec.get(key, {}).items()}
+        for key in self.sets:
+            out |= {(key, item): True for item in spec.get(key, ())}
+        for key in self.named:
+            for item in spec.get(key, ()):
+                out |= {(key, item["name"], name): value for name, value in item.items()}
+        return out
 
+    def items(self, spec: Spec) -> set[Path]:
+        """The list items, as wholes."""
+        return {(key, item["name"]) for key in self.named for item in spec.get(key, ())}
 
-def everything(spec: Spec) -> set[Path]:
-    return set(leaves(spec)) | items(spec) | containers(spec)
+    def everything(self, spec: Spec) -> set[Path]:
+        containers = {(), *((key,) for key in self.structs if key in spec)}
+        return set(self.leaves(spec)) | self.items(spec) | containers
+
+    def defaulted(self, spec: Spec) -> Spec:
+        """The spec as it is stored."""
+        out = {**self.defaults, **spec}
+        for key, defaults in self.item_defaults.items():
+            if key in out:
+                out[key] = [{**defaults, **item} for item in out[key]]
+        return out
+
+    def build(self, values: dict[Path, Any], present: set[Path]) -> Spec:
+        """The spec that holds exactly these leaves, items and containers."""
+        spec: Spec = {key: values[key,] for key in self.whole if (key,) in values}
+        spec |= {key: {} if key in self.maps else [] for key in self.structs if (key,) in present}
+        for path in sorted(present):
+            if self.is_item(path):
+                spec[path[0]].append({p[2]: v for p, v in values.items() if p[:2] == path})
+        for path, value in values.items():
+            if path[0] in self.maps:
+                spec[path[0]][path[1]] = value
+            elif path[0] in self.sets:
+                spec[path[0]].append(path[1])
+        return spec
+
+    def is_struct(self, path: Path) -> bool:
+        return path == () or (len(path) == 1 and path[0] in self.structs)
+
+    def is_item(self, path: Path) -> bool:
+        return len(path) == 2 and path[0] in self.named
+
+    def in_item(self, path: Path) -> bool:
+        return len(path) == 3 and path[0] in self.named
 
 
 def below(path: Path, paths: set[Path]) -> set[Path]:
     return {one for one in paths if one[: len(path)] == path}
 
 
-def build(values: dict[Path, Any], present: set[Path]) -> Spec:
-    """The spec that holds exactly these leaves, items and containers."""
-    spec: Spec = {key: values[key,] for key in (*SCALARS, "al") if (key,) in values}
-    for key, empty in (("gm", {}), ("set", []), ("named", [])):
-        if (key,) in present:
-            spec[key] = empty
-    for path in sorted(present):
-        if len(path) == 2 and path[0] == "named":
-            spec["named"].append({p[2]: v for p, v in values.items() if p[:2] == path})
-    for path, value in values.items():
-        if path[0] == "gm":
-            spec["gm"][path[1]] = value
-        elif path[0] == "set":
-            spec["set"].append(path[1])
-    return spec
-
-
 class Model:
     """The object's spec (None: it has none) and who owns which of its paths."""
 
-    def __init__(self) -> None:
+    def __init__(self, shapes: Shapes) -> None:
+        self.shapes = shapes
+        self.delete()
+
+    def delete(self) -> None:
+        """Nothing remains, owners neither."""
         self.exists = False
         self.spec: Spec | None = None
         self.owners: dict[Owner, set[Path]] = {}
@@ -81,7 +116,7 @@ class Model:
     def apply(self, manager: str, config: Spec, force: bool) -> None:
         me = (manager, "Apply")
         before, owners = self._paths(), self._before_apply()
-        live, wanted = leaves(self.spec or {}), leaves(config)
+        live, wanted = self.shapes.leaves(self.spec or {}), self.shapes.leaves(config)
         clashes = {
             (owner, path)
             for owner, paths in owners.items()
@@ -92,22 +127,22 @@ class Model:
         if clashes and not force:
             raise Refused({path for _, path in clashes})
         last = owners.get(me, set())
-        owners[me] = set(wanted) | items(config) or {()}
-        present = before | everything(config)
-        gone = dropped(last, set().union(*owners.values()), present)
+        owners[me] = set(wanted) | self.shapes.items(config) or {()}
+        present = before | self.shapes.everything(config)
+        gone = self._dropped(last, set().union(*owners.values()), present)
         values = {path: value for path, value in {**live, **wanted}.items() if path not in gone}
         present -= gone
-        self.spec = {"mode": DEFAULT_MODE, **build(values, present)} if () in present else None
+        self.spec = self.shapes.defaulted(self.shapes.build(values, present)) if () in present else None
         for owner, path in clashes:
             owners[owner].discard(path)
         self._release(owners, before - present, me)
 
     def update(self, manager: str, target: Spec) -> None:
         me = (manager, "Update")
-        target = {"mode": DEFAULT_MODE, **target}
+        target = self.shapes.defaulted(target)
         tracked = not self.exists or bool(self.owners)
-        old, new = self._paths(), everything(target)
-        before, after = leaves(self.spec or {}), leaves(target)
+        old, new = self._paths(), self.shapes.everything(target)
+        before, after = self.shapes.leaves(self.spec or {}), self.shapes.leaves(target)
         changed = (new - old) | {path for path in after if path in before and after[path] != before[path]}
         owners = {owner: paths - changed for owner, paths in self.owners.items()}
         if tracked and changed:
@@ -116,11 +151,11 @@ class Model:
         self._release(owners, old - new, None)
 
     def _paths(self) -> set[Path]:
-        return set() if self.spec is None else everything(self.spec)
+        return set() if self.spec is None else self.shapes.everything(self.spec)
 
     def _before_apply(self) -> dict[Owner, set[Path]]:
         if self.exists and not self.owners and self.spec is not None:
-            return {("before-first-apply", "Update"): everything(self.spec)}
+            return {("before-first-apply", "Update"): self.shapes.everything(self.spec)}
         return {owner: set(paths) for owner, paths in self.owners.items()}
 
     def _release(self, owners: dict[Owner, set[Path]], removed: set[Path], applier: Owner | None) -> None:
@@ -129,34 +164,24 @@ class Model:
         left = {owner: paths if owner == applier else paths - removed for owner, paths in owners.items()}
         self.owners = {owner: paths for owner, paths in left.items() if paths}
 
+    def _dropped(self, last: set[Path], owned: set[Path], present: set[Path]) -> set[Path]:
+        """What an applier that owned `last` takes away with it, `owned` being what anybody owns from now on.
 
-def dropped(last: set[Path], owned: set[Path], present: set[Path]) -> set[Path]:
-    """What an applier that owned `last` takes away with it, `owned` being what anybody owns from now on.
-
-    A path of its own goes, and so does every struct that led to one, unless something owned is left at it or
-    below it once all that nobody owns is thought away. An item counts as left only when it is owned as a whole.
-    """
-    if not last:
-        return set()
-    structs = {path for path in present if is_struct(path)}
-    held = {path for path in structs if below(path, owned)}
-    left = {path for path in present - structs if path in owned and (not of_item(path) or path[:2] in owned)}
-    if ("gm",) in held and not below(("gm",), left):
-        left.add(("gm",))
-    if () in held and not left and held == {()}:
-        left.add(())
-    mine = last | {path[:depth] for path in last for depth in range(len(path)) if is_struct(path[:depth])}
-    lost = {path for path in mine if not (below(path, left) if is_struct(path) else path in left)}
-    return {path for one in lost for path in below(one, present)}
-
-
-def is_struct(path: Path) -> bool:
-    return path == () or path in (("gm",), ("set",), ("named",))
-
-
-def of_item(path: Path) -> bool:
-    """Whether a path leads into a list item."""
-    return len(path) == 3 and path[0] == "named"
+        A path of its own goes, and so does every struct that led to one, unless something owned is left at it or
+        below it once all that nobody owns is thought away. An item counts as left only when it is owned as a whole.
+        """
+        if not last:
+            return set()
+        shapes = self.shapes
+        structs = {path for path in present if shapes.is_struct(path)}
+        held = {path for path in structs if below(path, owned)}
+        left = {path for path in present - structs if path in owned and (not shapes.in_item(path) or path[:2] in owned)}
+        left |= {(key,) for key in shapes.maps if (key,) in held and not below((key,), left)}
+        if () in held and not left and held == {()}:
+            left.add(())
+        mine = last | {path[:depth] for path in last for depth in range(len(path)) if shapes.is_struct(path[:depth])}
+        lost = {path for path in mine if not (below(path, left) if shapes.is_struct(path) else path in left)}
+        return {path for one in lost for path in below(one, present)}
 
 
 def flat(fields: Any, path: Path = ()) -> Iterator[Path]:
@@ -170,6 +195,31 @@ def flat(fields: Any, path: Path = ()) -> Iterator[Path]:
             yield here
         else:
             yield from flat(node, here)
+
+
+def owners_of(managed_fields: list[dict[str, Any]]) -> dict[Owner, set[Path]]:
+    """Who owns what below `spec`, in the model's words."""
+    return {
+        (entry["manager"], entry["operation"]): (set(flat(fields)) if (fields := entry["fieldsV1"]["f:spec"]) else {()})
+        for entry in managed_fields
+    }
+
+
+def told(path: Path, shapes: Shapes) -> str:
+    """A path as a conflict names it."""
+    if shapes.in_item(path):
+        return f'.spec.{path[0]}[name="{path[1]}"].{path[2]}'
+    return ".".join((".spec", *path))
+
+
+def normal(spec: Any, shapes: Shapes) -> Any:
+    """A spec whose sets and named lists are compared without order."""
+    if spec is None:
+        return None
+    out = dict(spec)
+    out |= {key: sorted(out[key]) for key in shapes.sets if key in out}
+    out |= {key: sorted(out[key], key=lambda item: str(item["name"])) for key in shapes.named if key in out}
+    return out
 
 
 def _name(key: str) -> str:
