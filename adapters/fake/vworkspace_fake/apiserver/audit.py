@@ -2,6 +2,7 @@
 
 from collections import deque
 from collections.abc import Callable, Iterator
+from datetime import datetime
 
 import attrs
 
@@ -14,9 +15,12 @@ __all__ = ["AuditEntry", "AuditLog"]
 class AuditEntry:
     """One answered request.
 
-    `status` is the HTTP status, `version` the store's resourceVersion after it, `changed` whether the
-    request moved it. `manager` is empty for reads.
+    `at` is the server's time when it was answered, `agent` the User-Agent. `status` is the HTTP status, `version`
+    the store's resourceVersion after it, `changed` whether the request moved it. `manager` is empty for reads,
+    `user` for a caller who is not known (401).
     """
+
+    at: datetime
 
     method: str
     verb: Verb
@@ -27,6 +31,7 @@ class AuditEntry:
     version: int
     changed: bool
     dry_run: bool = False
+    agent: str = ""
 
 
 class AuditLog:

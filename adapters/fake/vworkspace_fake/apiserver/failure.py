@@ -57,8 +57,10 @@ class ApiFailure(Exception):
     `details` what `Status.details` holds besides the causes (name, group, kind, uid, retryAfterSeconds);
     None where a real server sends no details at all. `plain` marks the answers that are `text/plain`
     instead of a Status (an unknown group or resource, W-38). `continue_token` is the way out that a
-    410 on a list offers (W-05).
+    410 on a list offers (W-05). `audited` is set when the audit log has the request.
     """
+
+    audited = False
 
     def __init__(
         self,

@@ -1,6 +1,7 @@
 """What every request passes before and after it is answered: authorization, what is served, the audit log."""
 
 from collections.abc import Callable
+from datetime import datetime
 from typing import TypeVar, assert_never
 
 from vworkspace_fake.apiserver.audit import AuditEntry, AuditLog
@@ -18,10 +19,11 @@ T = TypeVar("T")
 class Gate:
     """Lets requests through to the store. `authorize` None lets everybody do everything."""
 
-    def __init__(self, store: Store, audit: AuditLog, authorize: Authorize | None) -> None:
+    def __init__(self, store: Store, audit: AuditLog, now: Callable[[], datetime], authorize: Authorize | None) -> None:
         self.authorize = authorize
         self._store = store
         self._audit = audit
+        self._now = now
 
     def admit(self, verb: Verb, target: Target, caller: Caller) -> None:
         """Refuse what the caller may not do and what the resource does not have. Raises ApiFailure."""
@@ -41,20 +43,39 @@ class Gate:
             status = getattr(answer, "status", 200)
             return answer
         except ApiFailure as failure:
-            status = failure.status
+            status, failure.audited = failure.status, True
             raise
         finally:
             self._log(verb, target, caller, options, status, before)
 
     def refused(self, verb: Verb, target: Target, caller: Caller, options: WriteOptions, failure: ApiFailure) -> None:
         """Write the audit log of a request that was refused before it could act."""
+        failure.audited = True
         self._log(verb, target, caller, options, failure.status, self._store.version)
+
+    def elsewhere(self, verb: Verb, method: str, path: str, caller: Caller | None, status: int) -> None:
+        """Write the audit log of a request that was about no object, or came to nothing before it was."""
+        self._audit.add(
+            AuditEntry(
+                at=self._now(),
+                method=method,
+                verb=verb,
+                path=path,
+                user="" if caller is None else caller.user,
+                manager="",
+                status=status,
+                version=self._store.version,
+                changed=False,
+                agent="" if caller is None else caller.agent,
+            )
+        )
 
     def _log(
         self, verb: Verb, target: Target, caller: Caller, options: WriteOptions | None, status: int, before: int
     ) -> None:
         self._audit.add(
             AuditEntry(
+                at=self._now(),
                 method=_method(verb),
                 verb=verb,
                 path=target.path,
@@ -64,6 +85,7 @@ class Gate:
                 version=self._store.version,
                 changed=self._store.version != before,
                 dry_run=options is not None and options.dry_run,
+                agent=caller.agent,
             )
         )
 

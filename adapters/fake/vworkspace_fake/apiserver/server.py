@@ -78,7 +78,7 @@ class ApiServer:
         self.registry = Registry(provided_resources())
         self.streams = Streams(self.store)
         self.rbac = Rbac(self.store)
-        self.gate = Gate(self.store, self.audit, self.rbac.allows if rbac else None)
+        self.gate = Gate(self.store, self.audit, now, self.rbac.allows if rbac else None)
         namespaces = Namespaces(self.store)
         self._reader = Reader(self.store, self.streams)
         self._writer = Writer(self.store, namespaces, Identities(seed), now)

@@ -7,7 +7,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.types import Receive, Scope, Send
 
-from vworkspace_fake.apiserver.calls import ADMIN, Caller, Target
+from vworkspace_fake.apiserver.calls import ADMIN, Caller, Target, Verb
 from vworkspace_fake.apiserver.failure import ApiFailure, method_not_allowed, not_served, unauthorized
 from vworkspace_fake.apiserver.http import discovery
 from vworkspace_fake.apiserver.http.answers import compressed, document, failed, shown, warn
@@ -40,6 +40,7 @@ __all__ = ["HttpFace"]
 
 _OPEN: Final = ("/healthz", "/livez", "/readyz")
 """Paths, with what is below them, that answer without a token."""
+_VERBS: Final = {"POST": Verb.CREATE, "PUT": Verb.UPDATE, "PATCH": Verb.PATCH, "DELETE": Verb.DELETE}
 _DISCOVERY: Final = frozenset({Form.DISCOVERY})
 
 
@@ -71,6 +72,8 @@ class HttpFace:
         try:
             response = await self._respond(request, send)
         except ApiFailure as failure:
+            if not failure.audited:
+                self._log(request, failure.status)
             response = failed(failure)
         if response is not None:
             if wants_gzip(request.headers.get("accept-encoding", "")):
@@ -85,7 +88,9 @@ class HttpFace:
         caller = self._caller(request)
         parsed = parse_path(path)
         if parsed is None or not parsed.plural:
-            return self._meta(request, parsed)
+            response = self._meta(request, parsed)
+            self._log(request, response.status_code)
+            return response
         target = self._target(parsed)
         if wants_watch(request, target):
             await self._watch(request, send, target, caller)
@@ -97,14 +102,23 @@ class HttpFace:
         return response
 
     def _caller(self, request: Request) -> Caller:
+        known = self._known(request)
+        if known is None:
+            raise unauthorized()
+        return known
+
+    def _known(self, request: Request) -> Caller | None:
         agent = request.headers.get("user-agent", "")
         if self._tokens is None:
             return Caller(ADMIN.user, ADMIN.groups, agent)
         scheme, _, token = request.headers.get("authorization", "").partition(" ")
         known = self._tokens.get(token.strip()) if scheme.lower() == "bearer" else None
-        if known is None:
-            raise unauthorized()
-        return Caller(known.user, known.groups, agent)
+        return None if known is None else Caller(known.user, known.groups, agent)
+
+    def _log(self, request: Request, status: int) -> None:
+        """Write the audit log of what never came to an object: 401, discovery, a body that cannot be read."""
+        verb = _VERBS.get(request.method, Verb.GET)
+        self._server.gate.elsewhere(verb, request.method, request.url.path, self._known(request), status)
 
     def _target(self, path: ResourcePath) -> Target:
         resource = self._server.registry.at(path.group, path.version, path.plural)
