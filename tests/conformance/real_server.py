@@ -20,7 +20,8 @@ from typing import Any, Final
 
 import attrs
 
-from vworkspace_fake.apiserver.http.certificates import Certificates, certificates_for
+from vworkspace_fake.apiserver.http.authority import certificates_for
+from vworkspace_fake.apiserver.http.certificates import Certificates
 from vworkspace_fake.apiserver.http.serving import kubeconfig
 
 __all__ = ["Assets", "CannotStart", "RealServer", "apiserver_command", "assets_of", "etcd_command", "started"]

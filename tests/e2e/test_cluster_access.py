@@ -20,7 +20,7 @@ from tests.e2e.commands import Running, one_line, run
 from vworkspace_core.errors import Forbidden
 from vworkspace_core.known import CONFIG_MAP, NAMESPACE
 from vworkspace_core.manifest import ObjectRef
-from vworkspace_fake.apiserver.http.certificates import certificates_for
+from vworkspace_fake.apiserver.http.authority import certificates_for
 from vworkspace_kube import LightkubeApi, load_config
 
 pytestmark = pytest.mark.timeout(300)
@@ -95,6 +95,8 @@ def test_tokens_name_callers_and_roles_decide_for_them(tmp_path: Path) -> None:
         binding = {**role, "kind": "RoleBinding", "roleRef": reference, "subjects": [readers]}
         assert asked(f"{roles}/rolebindings", TOKEN, binding) == 201
         assert asked(f"{url}/api/v1/namespaces/default/configmaps", GUEST_TOKEN) == 200
+        assert asked(f"{url}/version", TOKEN) == 200
+        assert asked(f"{url}/apis/nothing.test/v1/things", TOKEN, role) == 404
 
         async def use() -> None:
             async with LightkubeApi(load_config(kubeconfig, "guest")) as api:
@@ -106,7 +108,12 @@ def test_tokens_name_callers_and_roles_decide_for_them(tmp_path: Path) -> None:
     entries = [json.loads(row) for row in log.read_text(encoding="utf-8").splitlines()]
     guest = [(one["verb"], one["status"], one["manager"]) for one in entries if one["user"] == "guest"]
     assert guest == [("list", 403, ""), ("list", 200, ""), ("list", 200, ""), ("create", 403, "tests")]
-    assert {one["method"] for one in entries} == {"GET", "POST"}
+    strangers = [(one["verb"], one["status"]) for one in entries if not one["user"]]
+    assert strangers == [("get", 401), ("get", 401)]
+    told = [(one["method"], one["path"], one["status"]) for one in entries]
+    assert ("GET", "/version", 200) in told
+    assert ("POST", "/apis/nothing.test/v1/things", 404) in told
+    assert sorted(one["at"] for one in entries) == [one["at"] for one in entries]
     assert entries[0]["path"] == "/api/v1/namespaces/default/configmaps"
     assert stat.S_IMODE(kubeconfig.stat().st_mode) == 0o600
     shown = server.out + server.err + log.read_text(encoding="utf-8")

@@ -9,7 +9,8 @@ import pytest
 from tests.e2e.commands import run as command
 from tests.e2e.embedded import config_of, embedded
 from tests.property.downstream_world import NS, VELERO_NS, backup, job, workflow
-from vworkspace_app.commands.cluster import SIMULATORS, EmbeddedCluster
+from vworkspace_app.commands.cluster import EmbeddedCluster
+from vworkspace_app.commands.simulated import SIMULATORS
 from vworkspace_app.runtime import SystemClock
 from vworkspace_core.known import CUSTOM_RESOURCE_DEFINITION, JOB, NAMESPACE, VELERO_BACKUP, WORKFLOW
 from vworkspace_core.manifest import Kind, Manifest, ObjectRef, dig

@@ -1,39 +1,33 @@
-"""`cluster`: the embedded API server as a process, with simulated downstream controllers when asked."""
+"""`cluster`: the embedded API server as a process, with simulated downstream controllers when asked.
+
+A server without them does not wait for them to load: people start it often.
+"""
 
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import anyio
 import attrs
 
 from vworkspace_app.commands.cluster_access import OPEN, Access, access_for, audited, write_kubeconfig
 from vworkspace_app.documents import read_documents
-from vworkspace_app.problems import USAGE, CommandError
-from vworkspace_app.runtime.clock import SystemClock
+from vworkspace_app.problems import CommandError
 from vworkspace_app.serving import address, run_until_signal
 from vworkspace_core.errors import OperatorError
 from vworkspace_core.known import CUSTOM_RESOURCE_DEFINITION
 from vworkspace_core.manifest import Manifest
-from vworkspace_fake.apiserver.calls import Caller
 from vworkspace_fake.apiserver.http.serving import serve
 from vworkspace_fake.apiserver.inprocess import InProcessKube, run_sync
 from vworkspace_fake.apiserver.server import ApiServer
-from vworkspace_fake.downstream import CONTROLLERS, DownstreamSimulator
-from vworkspace_fake.downstream.crds import downstream_crds
-from vworkspace_fake.flux import FluxSimulator
-from vworkspace_fake.flux.crds import flux_crds
-from vworkspace_fake.following import Simulator, follow_and_work
+
+if TYPE_CHECKING:
+    from vworkspace_fake.downstream import DownstreamSimulator
+    from vworkspace_fake.flux import FluxSimulator
+    from vworkspace_fake.following import Simulator
 
 __all__ = ["ClusterOptions", "EmbeddedCluster", "install", "run_cluster"]
-
-_FLUX = "flux"
-SIMULATORS = (_FLUX, *CONTROLLERS)
-_CALLERS = {
-    FluxSimulator: Caller("system:serviceaccount:flux-system:flux", agent="flux/v2"),
-    DownstreamSimulator: Caller("system:serviceaccount:kube-system:downstream", agent="downstream-controllers/v1"),
-}
-"""As whom simulated controllers write: administrators, whose roles nobody has to install first."""
 
 
 @attrs.define
@@ -41,8 +35,8 @@ class EmbeddedCluster:
     """An API server in memory and what is simulated in it."""
 
     server: ApiServer
-    flux: FluxSimulator | None = None
-    downstream: DownstreamSimulator | None = None
+    flux: "FluxSimulator | None" = None
+    downstream: "DownstreamSimulator | None" = None
 
     @classmethod
     def start(cls, crds: Sequence[Manifest], simulate: Sequence[str] = (), *, rbac: bool = False) -> "EmbeddedCluster":
@@ -51,13 +45,13 @@ class EmbeddedCluster:
         With `rbac` the roles and bindings in it decide who may do what.
         """
         server = ApiServer(now=lambda: datetime.now(UTC), rbac=rbac)
-        install(server, [*crds, *_missing_crds(crds, simulate)])
-        chosen = [name for name in simulate if name != _FLUX]
-        return cls(
-            server,
-            FluxSimulator(_api_for(server, FluxSimulator)) if _FLUX in simulate else None,
-            DownstreamSimulator(_api_for(server, DownstreamSimulator), names=chosen) if chosen else None,
-        )
+        if not simulate:
+            install(server, crds)
+            return cls(server)
+        from vworkspace_app.commands.simulated import missing_crds, simulators
+
+        install(server, [*crds, *missing_crds(crds, simulate)])
+        return cls(server, *simulators(server, simulate))
 
     async def run(self, host: str, port: int, ready: anyio.Event, told: list[str], access: Access = OPEN) -> None:
         """Serve and simulate until cancelled; sets `ready` and puts the URL into `told`."""
@@ -72,8 +66,10 @@ class EmbeddedCluster:
                     group.start_soon(self._simulate, simulator)
             await serve(self.server, host, port, ready=announce, tokens=access.tokens, tls=access.tls)
 
-    async def _simulate(self, simulator: Simulator) -> None:
-        await follow_and_work(_api_for(self.server, type(simulator)), SystemClock(), simulator)
+    async def _simulate(self, simulator: "Simulator") -> None:
+        from vworkspace_app.commands.simulated import simulate
+
+        await simulate(self.server, simulator)
 
 
 @attrs.frozen
@@ -91,15 +87,10 @@ class ClusterOptions:
     audit_log: Path | None = None
 
 
-def _api_for(server: ApiServer, simulator: type) -> InProcessKube:
-    """The server as one set of simulated controllers sees it, under a name of its own in the audit log."""
-    return InProcessKube(server, caller=_CALLERS[simulator])
-
-
 def run_cluster(options: ClusterOptions) -> None:
     """Serve until a signal. Raises CommandError for wrong options, CRDs that are refused, an address in use."""
     host, port = address(options.listen)
-    chosen = _simulators(options.simulate)
+    chosen = _chosen(options.simulate)
     access = access_for(host, tls=options.tls, token=options.token, tokens=options.tokens, rbac=options.rbac)
     crds = [crd for path in options.crds for crd in _read_crds(path)]
     cluster = EmbeddedCluster.start(crds, chosen, rbac=options.rbac)
@@ -117,15 +108,12 @@ def run_cluster(options: ClusterOptions) -> None:
         run_until_signal(work, listen=options.listen)
 
 
-def _simulators(names: str) -> tuple[str, ...]:
-    wanted = tuple(name.strip() for name in names.split(",") if name.strip())
-    if "all" in wanted:
-        return SIMULATORS
-    for name in wanted:
-        if name not in SIMULATORS:
-            known = ", ".join(SIMULATORS)
-            raise CommandError(f"--simulate {name}: there is no such simulator; there is: {known}, all", status=USAGE)
-    return wanted
+def _chosen(names: str) -> tuple[str, ...]:
+    if not names.strip():
+        return ()
+    from vworkspace_app.commands.simulated import chosen_simulators
+
+    return chosen_simulators(names)
 
 
 def _read_crds(path: Path) -> Iterator[Manifest]:
@@ -136,13 +124,6 @@ def _read_crds(path: Path) -> Iterator[Manifest]:
     for document in read_documents([str(file) for file in files]):
         if document.get("kind") == CUSTOM_RESOURCE_DEFINITION.kind:
             yield document
-
-
-def _missing_crds(crds: Sequence[Manifest], simulate: Sequence[str]) -> Iterator[Manifest]:
-    """The simulators' own CRDs, where the real ones were not given."""
-    present = {crd["metadata"]["name"] for crd in crds}
-    ours = (*(flux_crds() if _FLUX in simulate else ()), *downstream_crds(name for name in simulate if name != _FLUX))
-    yield from (crd for crd in ours if crd["metadata"]["name"] not in present)
 
 
 def install(server: ApiServer, crds: Sequence[Manifest]) -> None:

@@ -15,7 +15,7 @@ import yaml
 from vworkspace_app.problems import USAGE, CommandError
 from vworkspace_fake.apiserver.audit import AuditEntry, AuditLog
 from vworkspace_fake.apiserver.calls import ADMIN, Caller
-from vworkspace_fake.apiserver.http.certificates import Certificates, certificates_for
+from vworkspace_fake.apiserver.http.certificates import Certificates
 from vworkspace_fake.apiserver.http.serving import kubeconfig
 
 __all__ = ["OPEN", "Access", "access_for", "audited", "write_kubeconfig"]
@@ -54,8 +54,13 @@ def access_for(host: str, *, tls: bool, token: str, tokens: Path | None, rbac: b
     if rbac and not known:
         message = "--rbac needs --token or --tokens: without them every caller is the administrator"
         raise CommandError(message, status=USAGE)
-    hosts = dict.fromkeys((host, *_LOCAL))
-    return Access(known or None, certificates_for(tuple(hosts), datetime.now(UTC)) if tls else None)
+    return Access(known or None, _certificates(host) if tls else None)
+
+
+def _certificates(host: str) -> Certificates:
+    from vworkspace_fake.apiserver.http.authority import certificates_for  # a sixth of a plain server's start
+
+    return certificates_for(tuple(dict.fromkeys((host, *_LOCAL))), datetime.now(UTC))
 
 
 def write_kubeconfig(path: Path, url: str, access: Access = OPEN) -> None:

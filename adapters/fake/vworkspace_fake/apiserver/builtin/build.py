@@ -1,15 +1,18 @@
 """Making the definition of a built-in kind."""
 
-from typing import Any
+from typing import Any, Final
 
 from vworkspace_core.manifest import Kind
 from vworkspace_fake.apiserver.behaviour import Behaviour
 from vworkspace_fake.apiserver.builtin.openapi import STRING, OpenApi
 from vworkspace_fake.apiserver.definition import Definition, ScalePaths
-from vworkspace_fake.apiserver.schema.compile import compile_schema
+from vworkspace_fake.apiserver.schema.compile import Compiled, compile_schema
 from vworkspace_fake.apiserver.schema.objectmeta import OBJECT_META_OPENAPI, with_type_meta
 
 __all__ = ["REPLICAS", "built_in", "immutable_fields"]
+
+_KNOWN: Final[Compiled] = {}
+"""Most of a workload is the template of its pods, which is the same in all of them."""
 
 REPLICAS = ScalePaths("spec.replicas", "status.replicas", "status.selector")
 
@@ -36,7 +39,7 @@ def built_in(
     }
     return Definition(
         kind=kind,
-        schema=with_type_meta(compile_schema({**openapi, "type": "object"})),
+        schema=with_type_meta(compile_schema({**openapi, "type": "object"}, _KNOWN)),
         openapi=document,
         served_versions=served or frozenset((kind.api_version,)),
         status_subresource="status" in fields,

@@ -6,7 +6,7 @@ here, all of it at once: a schema that compiles is enforced in full.
 
 import re
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import attrs
 
@@ -23,7 +23,7 @@ from vworkspace_fake.apiserver.schema.node import (
     ValueChecks,
 )
 
-__all__ = ["compile_node", "compile_schema"]
+__all__ = ["Compiled", "compile_node", "compile_schema"]
 
 _BOUNDS: Final = {
     "minimum": "minimum",
@@ -54,13 +54,14 @@ _STRUCTURAL: Final = (
 )
 
 
-def compile_schema(openapi: Mapping[str, Any]) -> Schema:
+def compile_schema(openapi: Mapping[str, Any], known: "Compiled | None" = None) -> Schema:
     """Compile the `openAPIV3Schema` of one version of a CRD (or of a built-in kind).
 
+    `known` remembers parts that several kinds share, such as the template of a pod, so that each is compiled once.
     Raises SchemaError with every problem: what makes the schema not structural, patterns that are malformed,
     CEL rules outside the supported subset, defaults that break their own schema.
     """
-    root, problems = compile_node(openapi, "")
+    root, problems = compile_node(openapi, "", known)
     if root.type is not JsonType.OBJECT:
         problems.insert(0, SchemaProblem("type", "must be object at the root"))
     if problems:
@@ -68,9 +69,11 @@ def compile_schema(openapi: Mapping[str, Any]) -> Schema:
     return root
 
 
-def compile_node(openapi: Mapping[str, Any], path: str) -> tuple[Schema, list[SchemaProblem]]:
+def compile_node(
+    openapi: Mapping[str, Any], path: str, known: "Compiled | None" = None
+) -> tuple[Schema, list[SchemaProblem]]:
     """Compile one node and all below it; `path` is where it stands."""
-    compiler = _Compiler([])
+    compiler = _Compiler([], known)
     node = compiler.node(openapi, path, _TOP)
     return node, compiler.problems
 
@@ -85,14 +88,26 @@ class _Above:
 
 _TOP: Final = _Above()
 
+Compiled: TypeAlias = dict[tuple[int, _Above], tuple[Any, Schema]]
+"""Nodes by the identity of their source, which is kept so that its identity stays its own."""
+
 
 @attrs.define
 class _Compiler:
     """One compilation: collects problems while it builds the tree."""
 
     problems: list[SchemaProblem]
+    known: Compiled | None = None
 
     def node(self, raw: Any, path: str, above: _Above) -> Schema:
+        if self.known is None:
+            return self._node(raw, path, above)
+        key = (id(raw), above)
+        if key not in self.known:
+            self.known[key] = (raw, self._node(raw, path, above))
+        return self.known[key][1]
+
+    def _node(self, raw: Any, path: str, above: _Above) -> Schema:
         if not isinstance(raw, Mapping):
             self._problem(path, f"a schema is an object, not {type(raw).__name__}")
             return Schema()

@@ -1,0 +1,63 @@
+"""The simulated downstream controllers beside an embedded API server: which there are, their CRDs, running them."""
+
+from collections.abc import Iterator, Sequence
+
+from vworkspace_app.problems import USAGE, CommandError
+from vworkspace_app.runtime.clock import SystemClock
+from vworkspace_core.manifest import Manifest
+from vworkspace_fake.apiserver.calls import Caller
+from vworkspace_fake.apiserver.inprocess import InProcessKube
+from vworkspace_fake.apiserver.server import ApiServer
+from vworkspace_fake.downstream import CONTROLLERS, DownstreamSimulator
+from vworkspace_fake.downstream.crds import downstream_crds
+from vworkspace_fake.flux import FluxSimulator
+from vworkspace_fake.flux.crds import flux_crds
+from vworkspace_fake.following import Simulator, follow_and_work
+
+__all__ = ["SIMULATORS", "chosen_simulators", "missing_crds", "simulate", "simulators"]
+
+_FLUX = "flux"
+SIMULATORS = (_FLUX, *CONTROLLERS)
+_CALLERS = {
+    FluxSimulator: Caller("system:serviceaccount:flux-system:flux", agent="flux/v2"),
+    DownstreamSimulator: Caller("system:serviceaccount:kube-system:downstream", agent="downstream-controllers/v1"),
+}
+"""As whom simulated controllers write: administrators, whose roles nobody has to install first."""
+
+
+def chosen_simulators(names: str) -> tuple[str, ...]:
+    """The simulators of a comma-separated list. Raises CommandError for one that does not exist."""
+    wanted = tuple(name.strip() for name in names.split(",") if name.strip())
+    if "all" in wanted:
+        return SIMULATORS
+    for name in wanted:
+        if name not in SIMULATORS:
+            known = ", ".join(SIMULATORS)
+            raise CommandError(f"--simulate {name}: there is no such simulator; there is: {known}, all", status=USAGE)
+    return wanted
+
+
+def missing_crds(crds: Sequence[Manifest], names: Sequence[str]) -> Iterator[Manifest]:
+    """The simulators' own CRDs, where the real ones were not given."""
+    present = {crd["metadata"]["name"] for crd in crds}
+    ours = (*(flux_crds() if _FLUX in names else ()), *downstream_crds(name for name in names if name != _FLUX))
+    yield from (crd for crd in ours if crd["metadata"]["name"] not in present)
+
+
+def simulators(server: ApiServer, names: Sequence[str]) -> tuple[FluxSimulator | None, DownstreamSimulator | None]:
+    """What is to run for these names, not running yet."""
+    others = [name for name in names if name != _FLUX]
+    return (
+        FluxSimulator(_api_for(server, FluxSimulator)) if _FLUX in names else None,
+        DownstreamSimulator(_api_for(server, DownstreamSimulator), names=others) if others else None,
+    )
+
+
+async def simulate(server: ApiServer, simulator: Simulator) -> None:
+    """Run until cancelled."""
+    await follow_and_work(_api_for(server, type(simulator)), SystemClock(), simulator)
+
+
+def _api_for(server: ApiServer, simulator: type) -> InProcessKube:
+    """The server as one set of simulated controllers sees it, under a name of its own in the audit log."""
+    return InProcessKube(server, caller=_CALLERS[simulator])
