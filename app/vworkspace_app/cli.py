@@ -21,6 +21,15 @@ app = App(
 )
 
 Listen = Annotated[str, Parameter(help="HOST:PORT; port 0 takes a free one.")]
+Templates = Annotated[
+    list[str] | None,
+    Parameter(
+        name="--templates",
+        help="YAML file with templates of Operations; repeatable.",
+        negative="",
+        consume_multiple=False,
+    ),
+]
 
 
 @app.command
@@ -93,26 +102,33 @@ def demo(
 @app.command
 def plan(
     *files: Annotated[str, Parameter(name="FILE", help="YAML files; `-` is standard input.")],
+    wanted: Annotated[
+        str, Parameter(name="--for", help="The object to plan, NAME or Kind/NAME, where the files hold several.")
+    ] = "",
     cluster_id: Annotated[str, Parameter(help="This cluster's id; default: the object's label.")] = "",
     now: Annotated[str, Parameter(help="The time to decide at (RFC 3339); default: the present.")] = "",
     missing: Annotated[
         list[str] | None,
         Parameter(help="A kind whose CRD is not installed, such as HelmRelease; repeatable.", negative=""),
     ] = None,
+    templates: Templates = None,
     output: Annotated[Format, Parameter(name=("--output", "-o"), help="yaml or json.")] = Format.YAML,
 ) -> None:
     """Print what the operator would do for one object, given what is observed; nothing is contacted.
 
-    The files hold one ApplicationInstance and any number of observed objects, in any order. Examples:
+    The files hold one ApplicationInstance, or one Operation with its target, and any number of observed objects
+    (other Operations, downstream objects, Namespaces), in any order. Examples:
 
         vworkspace-operator plan instance.yaml
         vworkspace-operator plan instance.yaml observed.yaml -o json
+        vworkspace-operator plan backup.yaml instance.yaml observed.yaml
+        vworkspace-operator plan everything.yaml --for Operation/nightly-backup
         vworkspace-operator plan - < everything.yaml
     """
     from vworkspace_app.commands.plan import PlanRequest
     from vworkspace_app.commands.plan import plan as decide
 
-    request = PlanRequest(files=files, cluster_id=cluster_id, now=now, missing=missing or (), output=output)
+    request = PlanRequest(files, wanted, cluster_id, now, missing or (), templates or (), output)
     print(decide(request), end="")
 
 

@@ -16,7 +16,7 @@ import yaml
 
 from vworkspace_app.problems import CommandError
 
-__all__ = ["Format", "dump", "read_documents"]
+__all__ = ["Format", "dump", "parse_yaml", "read_documents", "read_values"]
 
 _STDIN = ("-", "/dev/stdin")
 _BOOL, _INT, _FLOAT = (f"tag:yaml.org,2002:{name}" for name in ("bool", "int", "float"))
@@ -62,15 +62,19 @@ def read_documents(paths: Sequence[str]) -> list[Mapping[str, Any]]:
 
     Raises CommandError naming file, line and what is wrong: unreadable file, broken YAML, no object.
     """
-    return [found for path in paths for found in _objects(path)]
+    return [found for path in paths for place, value in read_values(path) for found in _items(value, place)]
 
 
-def _objects(path: str) -> Iterator[Mapping[str, Any]]:
-    text, shown = _read(path), "standard input" if path in _STDIN else path
+def read_values(path: str) -> Iterator[tuple[str, Any]]:
+    """Every document of a YAML file that holds anything, each after its place (`FILE:LINE`).
+
+    Raises CommandError naming file, line and what is wrong: unreadable file, broken YAML.
+    """
+    text, shown = _read(path), _shown(path)
     try:
         for node, value in _parse(text):
             if value is not None:
-                yield from _items(value, node, shown)
+                yield f"{shown}:{node.start_mark.line + 1}", value
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line = mark.line + 1 if mark is not None else 1
@@ -81,6 +85,21 @@ def _objects(path: str) -> Iterator[Mapping[str, Any]]:
         raise CommandError(f"{shown}:{line}: not valid YAML: {error.reason}") from error
     except RecursionError as error:
         raise CommandError(f"{shown}: not valid YAML: it is nested too deeply") from error
+
+
+def parse_yaml(text: str) -> Any:
+    """The one document in `text`. Raises ValueError, which repeats nothing of it, when there is not exactly one."""
+    try:
+        found = [value for _, value in _parse(text) if value is not None]
+    except (yaml.YAMLError, RecursionError):
+        raise ValueError("not valid YAML") from None
+    if len(found) != 1:
+        raise ValueError(f"holds {len(found)} YAML documents, not one")
+    return found[0]
+
+
+def _shown(path: str) -> str:
+    return "standard input" if path in _STDIN else path
 
 
 def _parse(text: str) -> Iterator[tuple[yaml.Node, Any]]:
@@ -104,9 +123,8 @@ def _read(path: str) -> str:
         raise CommandError(f"{path}: is not UTF-8 text: {error.reason} at byte {error.start}") from error
 
 
-def _items(document: Any, node: yaml.Node, shown: str) -> Iterator[Mapping[str, Any]]:
+def _items(document: Any, place: str) -> Iterator[Mapping[str, Any]]:
     """The object, or those of a List: `kubectl get -o yaml` prints one, and its items are what is meant."""
-    place = f"{shown}:{node.start_mark.line + 1}"
     if not _is_object(document):
         raise CommandError(f"{place}: not a Kubernetes object: apiVersion and kind are missing")
     items = document.get("items")

@@ -148,12 +148,56 @@ def test_two_templates_for_one_type_and_engine_are_refused() -> None:
         Templates().adding([BUILTIN_TEMPLATES[0], {**BUILTIN_TEMPLATES[0], "name": "backup.other"}])
 
 
-def test_a_schema_never_reaches_outside_itself() -> None:
-    schema = {"type": "object", "properties": {"a": {"$ref": "https://example.test/schema.json"}}}
-    one = load_template({**BUILTIN_TEMPLATES[0], "parameters": schema})
+@pytest.mark.parametrize(
+    ("reference", "good"),
+    [
+        ("#/$defs/name", True),
+        ("#named", True),
+        ("#", True),
+        ("#/$defs/other", False),
+        ("#other", False),
+        ("https://example.test/schema.json", False),
+        ("file:///etc/passwd", False),
+        ("other.json", False),
+        ("http://[", False),
+    ],
+)
+def test_a_schema_never_reaches_outside_itself(reference: str, good: bool) -> None:
+    defs = {"name": {"type": "string"}, "named": {"$anchor": "named", "type": "string"}}
+    properties = {"a": {"allOf": [{}, {"$ref": reference}]}, "b": {"const": {"$ref": "data"}}}
+    schema = {"type": "object", "properties": properties, "$defs": defs}
 
-    with pytest.raises(Exception, match="Unresolvable"):
-        one.problems_of({"a": 1})
+    if good:
+        load_template({**BUILTIN_TEMPLATES[0], "parameters": schema}).problems_of({"a": 1})
+        return
+    with pytest.raises(ValidationProblems) as refused:
+        load_template({**BUILTIN_TEMPLATES[0], "parameters": schema})
+    assert [one.path for one in refused.value.problems] == ["parameters.properties.a.allOf[1].$ref"]
+
+
+def test_a_schema_that_goes_round_in_circles_refuses_every_value() -> None:
+    one = load_template({**BUILTIN_TEMPLATES[0], "parameters": {"$ref": "#"}})
+
+    assert [str(problem) for problem in one.problems_of({})] == [
+        "spec.parameters: is nested too deeply, or the template's schema refers to itself without end"
+    ]
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"properties": {"a": {"pattern": "("}}},
+        {"patternProperties": {"(": {}}},
+        {"$ref": 5},
+        {"$defs": []},
+        {"properties": {"a": {"$id": "https://example.test/a", "$ref": "#/b"}}},
+    ],
+)
+def test_a_schema_that_would_fail_later_is_refused_when_it_is_read(schema: dict[str, Any]) -> None:
+    with pytest.raises(ValidationProblems) as refused:
+        load_template({**BUILTIN_TEMPLATES[0], "parameters": schema})
+
+    assert all(one.path.startswith("parameters") for one in refused.value.problems)
 
 
 @pytest.mark.parametrize(

@@ -1,41 +1,66 @@
-"""`plan`: the Decision for one source object and what was observed of the cluster, offline."""
+"""`plan`: the Decision for one object and what was observed of the cluster, offline."""
 
-import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Any
 
 import attrs
 
-from vworkspace_app.documents import Format, dump, read_documents
+from vworkspace_app.commands.plan_input import Given, chosen, cluster_of, note, told
+from vworkspace_app.documents import Format, dump, parse_yaml, read_documents
 from vworkspace_app.problems import USAGE, CommandError
-from vworkspace_core.kinds.application_instance import ApplicationInstance
-from vworkspace_core.kinds.border import read_application_instance
-from vworkspace_core.kinds.labels import (
-    CLUSTER_ID,
-    MANAGED_BY,
-    MANAGED_BY_VALUE,
-    NAMESPACE_GATE,
-    NAMESPACE_GATE_VALUE,
-)
+from vworkspace_app.templates import read_templates
+from vworkspace_core.kinds.border import read_application_instance, read_operation
+from vworkspace_core.kinds.labels import MANAGED_BY, MANAGED_BY_VALUE, bounded_name, cluster_id_of, is_managed
+from vworkspace_core.kinds.meta import ObjectMeta
+from vworkspace_core.kinds.operation import Operation
 from vworkspace_core.kinds.problems import ValidationProblems
-from vworkspace_core.known import ALL_KINDS, APPLICATION_INSTANCE, NAMESPACE, OPERATION, known_kind
-from vworkspace_core.manifest import Kind, Manifest, ObjectRef, dig, metadata, ref_of
-from vworkspace_core.reconcile import Context, Observed, Settings, reconcile
+from vworkspace_core.known import ALL_KINDS, OPERATION
+from vworkspace_core.manifest import Kind, Manifest, ObjectRef
+from vworkspace_core.operations import (
+    Claims,
+    OperationContext,
+    OperationObserved,
+    OperationSettings,
+    reconcile_operation,
+    release_request,
+)
+from vworkspace_core.operations.identity import target_ref
+from vworkspace_core.operations.templates import Templates
+from vworkspace_core.reconcile import Context, Decision, Observed, Settings, reconcile
 from vworkspace_core.reconcile.render import as_data
+from vworkspace_core.reconcile.status import timestamp
 
 __all__ = ["PlanRequest", "plan"]
 
 
 @attrs.frozen
 class PlanRequest:
-    """What the command line asked for. `now` is RFC 3339 text; empty means the present."""
+    """What the command line asked for.
+
+    `now` is RFC 3339 text; empty means the present. `wanted` is the name of the object to plan, or Kind/name, where
+    the files hold several; `templates` are files with templates of Operations beside the built-in ones.
+    """
 
     files: Sequence[str]
+    wanted: str = ""
     cluster_id: str = ""
     now: str = ""
     missing: Sequence[str] = ()
+    templates: Sequence[str] = ()
     output: Format = Format.YAML
+
+
+@attrs.frozen
+class _Question:
+    """One object, and everything that decides about it."""
+
+    ref: ObjectRef
+    manifest: Manifest
+    given: Given
+    missing: frozenset[Kind]
+    cluster_id: str
+    now: datetime
+    templates: Templates
 
 
 def plan(request: PlanRequest) -> str:
@@ -43,67 +68,63 @@ def plan(request: PlanRequest) -> str:
     if not request.files:
         raise CommandError("give at least one FILE (see vworkspace-operator plan --help)", status=USAGE)
     now, missing = _time(request.now), frozenset(_kind_named(name) for name in request.missing)
-    documents = read_documents(request.files)
-    manifest, others = _split(documents)
-    source = _read(_as_stored(manifest))
-    observed = _observed(source, others, missing)
-    settings = Settings(cluster_id=request.cluster_id or _cluster_of(manifest))
-    if source.metadata.labels.get(MANAGED_BY) != MANAGED_BY_VALUE:
-        _note(f"the operator ignores this object: it lacks the label {MANAGED_BY}={MANAGED_BY_VALUE}")
-    decision = reconcile(source, observed, Context(settings, now))
+    templates, documents = read_templates(request.templates), read_documents(request.files)
+    ref, _ = chosen(documents, request.wanted)
+    given = Given.of(documents, timestamp(now))
+    manifest = given.objects[ref]
+    cluster_id = request.cluster_id or cluster_of(manifest)
+    question = _Question(ref, manifest, given, missing, cluster_id, now, templates)
+    decision = _of_operation(question) if ref.kind == OPERATION else _of_instance(question)
     return dump([as_data(decision)], request.output)
 
 
-def _split(documents: Sequence[Mapping[str, Any]]) -> tuple[Manifest, list[Manifest]]:
-    sources = [one for one in documents if _is(one, APPLICATION_INSTANCE)]
-    if any(_is(one, OPERATION) for one in documents) and not sources:
-        raise CommandError("Operations cannot be planned yet; give one ApplicationInstance")
-    if len(sources) != 1:
-        raise CommandError(f"exactly one ApplicationInstance is needed to plan; found {len(sources)}")
-    return sources[0], [one for one in documents if one is not sources[0]]
-
-
-def _is(manifest: Manifest, kind: Kind) -> bool:
-    return manifest.get("kind") == kind.kind and manifest.get("apiVersion") == kind.api_version
-
-
-def _as_stored(manifest: Manifest) -> Manifest:
-    """As an API server would hold it: a manifest from a file has no uid, generation or resourceVersion yet."""
-    stored = {"uid": "00000000-0000-0000-0000-000000000000", "generation": 1, "resourceVersion": "1"}
-    return {**manifest, "metadata": {**stored, **metadata(manifest)}}
-
-
-def _read(manifest: Manifest) -> ApplicationInstance:
+def _of_instance(question: _Question) -> Decision:
     try:
-        return read_application_instance(manifest)
+        source = read_application_instance(question.manifest)
     except ValidationProblems as error:
-        told = "; ".join(str(problem) for problem in error.problems)
-        raise CommandError(f"the ApplicationInstance cannot be read: {told}") from error
+        raise CommandError(f"the ApplicationInstance cannot be read: {told(error)}") from error
+    _note_unmanaged(source.metadata)
+    objects = {ref: manifest for ref, manifest in question.given.objects.items() if ref != question.ref}
+    operations = [one for one in _acted_on(question) if target_ref(one) == question.ref]
+    override, withdrawn = release_request(source, operations)
+    namespace = question.given.namespace(source.metadata.namespace)
+    observed = Observed(namespace, objects, question.missing, override=override, withdrawn=withdrawn)
+    return reconcile(source, observed, Context(Settings(cluster_id=question.cluster_id), question.now))
 
 
-def _observed(source: ApplicationInstance, others: Sequence[Manifest], missing: frozenset[Kind]) -> Observed:
-    objects: dict[ObjectRef, Manifest] = {}
-    namespace: Manifest | None = None
-    for manifest in others:
-        kind = known_kind(str(manifest.get("apiVersion")), str(manifest.get("kind")))
-        if kind is None:
-            _note(f"{manifest.get('kind')} {dig(manifest, 'metadata', 'name')} is of no kind that decides anything")
-        elif kind == NAMESPACE:
-            namespace = manifest if dig(manifest, "metadata", "name") == source.metadata.namespace else namespace
-        else:
-            objects[ref_of(manifest, kind)] = manifest
-    if namespace is None:
-        _note(f"no Namespace was given: {source.metadata.namespace} is taken to be gated")
-        namespace = _gated(source.metadata.namespace)
-    return Observed(namespace, objects, missing)
+def _of_operation(question: _Question) -> Decision:
+    try:
+        source = read_operation(question.manifest)
+    except ValidationProblems as error:
+        raise CommandError(f"the Operation cannot be read: {told(error)}") from error
+    _note_unmanaged(source.metadata)
+    others = [one for one in _acted_on(question) if one.metadata.uid != source.metadata.uid]
+    siblings = tuple(one for one in others if target_ref(one) == target_ref(source))
+    namespace = question.given.namespace(source.metadata.namespace)
+    observed = OperationObserved(namespace, question.given.objects, question.missing, siblings=siblings)
+    context = OperationContext(
+        OperationSettings(question.cluster_id),
+        question.now,
+        Claims(question.given.approval_secret(), question.cluster_id),
+        templates=question.templates,
+        parse_yaml=parse_yaml,
+    )
+    return reconcile_operation(source, observed, context)
 
 
-def _gated(name: str) -> Manifest:
-    return {
-        "apiVersion": "v1",
-        "kind": "Namespace",
-        "metadata": {"name": name, "labels": {NAMESPACE_GATE: NAMESPACE_GATE_VALUE}},
-    }
+def _acted_on(question: _Question) -> list[Operation]:
+    """The Operations among the documents that the operator of this cluster acts on."""
+    cluster = bounded_name(question.cluster_id)
+    return [
+        one
+        for one in question.given.operations()
+        if is_managed(one.metadata) and cluster_id_of(one.metadata) == cluster
+    ]
+
+
+def _note_unmanaged(meta: ObjectMeta) -> None:
+    if not is_managed(meta):
+        note(f"the operator ignores this object: it lacks the label {MANAGED_BY}={MANAGED_BY_VALUE}")
 
 
 def _kind_named(name: str) -> Kind:
@@ -114,10 +135,6 @@ def _kind_named(name: str) -> Kind:
     raise CommandError(f"--missing {name}: not a kind that the operator knows; those are {known}", status=USAGE)
 
 
-def _cluster_of(manifest: Manifest) -> str:
-    return str(dig(manifest, "metadata", "labels", CLUSTER_ID) or "")
-
-
 def _time(text: str) -> datetime:
     if not text:
         return datetime.now(UTC)
@@ -126,7 +143,3 @@ def _time(text: str) -> datetime:
     except ValueError as error:
         raise CommandError(f"--now {text}: not an RFC 3339 time such as 2026-01-31T12:00:00Z", status=USAGE) from error
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-
-
-def _note(text: str) -> None:
-    print(f"note: {text}", file=sys.stderr)

@@ -10,6 +10,8 @@ from typing import Any, Final
 from jsonschema import Draft202012Validator, SchemaError, ValidationError
 from jsonschema.validators import extend
 from referencing import Registry
+from referencing.exceptions import Unresolvable
+from referencing.jsonschema import DRAFT202012
 
 from vworkspace_core.kinds.problems import Problem, index, join
 
@@ -33,19 +35,48 @@ _Validator: Final = extend(Draft202012Validator, {"pattern": _pattern})  # type:
 
 
 def schema_problems(schema: Any, path: str) -> tuple[Problem, ...]:
-    """Why `schema` is no schema of draft 2020-12, empty when it is one."""
+    """Why `schema` is no schema of draft 2020-12 that stands by itself, empty when it is one."""
     try:
         Draft202012Validator.check_schema(schema)
     except SchemaError as error:
         return (Problem(_path(path, error), f"is no JSON Schema of draft 2020-12: {error.validator}"),)
-    return ()
+    return tuple(_reference_problems(schema, schema, path))
+
+
+def _reference_problems(schema: Any, part: Any, path: str) -> Iterator[Problem]:
+    """References that lead nowhere inside the schema: found now, they cannot stop a decision later."""
+    if isinstance(part, list):
+        for position, item in enumerate(part):
+            yield from _reference_problems(schema, item, index(path, position))
+    if not isinstance(part, Mapping):
+        return
+    for keyword, value in part.items():
+        if keyword in ("$ref", "$dynamicRef") and isinstance(value, str):
+            if not _leads_somewhere(schema, value):
+                yield Problem(join(path, keyword), "leads to nothing inside this schema")
+        elif keyword == "$id" and isinstance(value, str):
+            yield Problem(join(path, keyword), "has no place in a template: references are to this schema alone")
+        elif keyword not in ("const", "enum", "default", "examples"):
+            yield from _reference_problems(schema, value, join(path, str(keyword)))
+
+
+def _leads_somewhere(schema: Any, reference: str) -> bool:
+    root = DRAFT202012.create_resource(schema)
+    try:
+        Registry().with_resource("", root).resolver().lookup(reference)
+    except (Unresolvable, ValueError):
+        return False
+    return True
 
 
 def violations_of(schema: Mapping[str, Any], value: Any, path: str) -> tuple[Problem, ...]:
     """Every rule of `schema` that `value` breaks, sorted by path. References are looked up in the schema alone."""
     validator = _Validator(schema, registry=Registry())
-    found = (problem for error in validator.iter_errors(value) for problem in _problems(error, path))
-    return tuple(sorted(set(found)))
+    try:
+        found = {problem for error in validator.iter_errors(value) for problem in _problems(error, path)}
+    except RecursionError:
+        return (Problem(path, "is nested too deeply, or the template's schema refers to itself without end"),)
+    return tuple(sorted(found))
 
 
 def _problems(error: ValidationError, path: str) -> Iterator[Problem]:

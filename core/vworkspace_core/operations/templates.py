@@ -92,31 +92,29 @@ class Templates:
         """The template of that type and engine, None for a combination that is unknown."""
         return next((one for one in self.items if one.type == kind and one.engine == engine), None)
 
-    def adding(self, data: Iterable[Any]) -> "Templates":
-        """These and those in `data`; one of the same name takes the place of the older.
+    def with_template(self, template: Template) -> "Templates":
+        """These and that one, in the place of an older one of its name.
 
-        Raises ValidationProblems: for one that cannot be read, and for a second one of the same type and engine.
+        Raises ValidationProblems when another one binds the same type to the same engine.
         """
-        named = {template.name: template for template in self.items}
+        others = tuple(one for one in self.items if one.name != template.name)
+        double = next((one for one in others if (one.type, one.engine) == (template.type, template.engine)), None)
+        if double is not None:
+            told = f"binds type {template.type} to engine {template.engine}, as {double.name} does already"
+            raise ValidationProblems([Problem("name", told)])
+        if len(others) == len(self.items):
+            return Templates((*self.items, template))
+        return Templates(tuple(template if one.name == template.name else one for one in self.items))
+
+    def adding(self, data: Iterable[Any]) -> "Templates":
+        """These and those in `data`. Raises ValidationProblems with paths that begin with `templates[0]` and so on."""
+        templates = self
         for number, each in enumerate(data):
-            template = _loaded(each, number)
-            named[template.name] = template
-        _refuse_doubles(named.values())
-        return Templates(tuple(named.values()))
-
-
-def _loaded(data: Any, number: int) -> Template:
-    try:
-        return load_template(data)
-    except ValidationProblems as error:
-        found = [Problem(f"templates[{number}].{one.path}".rstrip("."), one.message) for one in error.problems]
-        raise ValidationProblems(found) from None
-
-
-def _refuse_doubles(templates: Iterable[Template]) -> None:
-    seen: dict[tuple[str, str], str] = {}
-    for template in templates:
-        first = seen.setdefault((template.type, template.engine), template.name)
-        if first != template.name:
-            told = f"binds type {template.type} to engine {template.engine}, as {first} does already"
-            raise ValidationProblems([Problem(template.name, told)])
+            try:
+                templates = templates.with_template(load_template(each))
+            except ValidationProblems as error:
+                found = [
+                    attrs.evolve(one, path=f"templates[{number}].{one.path}".rstrip(".")) for one in error.problems
+                ]
+                raise ValidationProblems(found) from None
+        return templates

@@ -1,0 +1,134 @@
+"""What `plan` is given, as the operator would see it: documents of files as objects that an API server holds."""
+
+import base64
+import binascii
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import attrs
+
+from vworkspace_app.credentials import CREDENTIALS_SECRET
+from vworkspace_app.problems import USAGE, CommandError
+from vworkspace_core.kinds.border import read_operation
+from vworkspace_core.kinds.labels import CLUSTER_ID, NAMESPACE_GATE, NAMESPACE_GATE_VALUE
+from vworkspace_core.kinds.operation import Operation
+from vworkspace_core.kinds.problems import ValidationProblems
+from vworkspace_core.known import APPLICATION_INSTANCE, NAMESPACE, OPERATION, SECRET, known_kind
+from vworkspace_core.manifest import Kind, Manifest, ObjectRef, content_hash, dig, metadata, ref_of
+
+__all__ = ["Given", "chosen", "cluster_of", "note", "told"]
+
+_PLANNED = (OPERATION, APPLICATION_INSTANCE)
+_NO_UID = "00000000-0000-0000-0000-"
+
+
+def note(text: str) -> None:
+    """One line on standard error, of what shaped the plan and is not part of it."""
+    print(f"note: {text}", file=sys.stderr)
+
+
+def told(error: ValidationProblems) -> str:
+    """Every problem with its path, in one line."""
+    return "; ".join(map(str, error.problems))
+
+
+def chosen(documents: Sequence[Manifest], wanted: str) -> tuple[ObjectRef, Manifest]:
+    """The object to plan: the one that is named, else the one Operation, else the one ApplicationInstance.
+
+    Raises CommandError when there is none, and when there are several to choose from.
+    """
+    found = [(ref_of(one, kind), one) for kind in _PLANNED for one in documents if _is(one, kind)]
+    if wanted:
+        found = [(ref, one) for ref, one in found if wanted in (ref.name, f"{ref.kind.kind}/{ref.name}")]
+    elif any(ref.kind == OPERATION for ref, _ in found):
+        found = [(ref, one) for ref, one in found if ref.kind == OPERATION]
+    if not found and wanted:
+        raise CommandError(
+            f"--for {wanted}: the files hold no Operation or ApplicationInstance of that name", status=USAGE
+        )
+    if not found:
+        raise CommandError("there is nothing to plan: give an ApplicationInstance or an Operation")
+    if len(found) > 1:
+        names = ", ".join(f"{ref.kind.kind}/{ref.name}" for ref, _ in found)
+        raise CommandError(f"several objects could be planned; say which with --for: {names}", status=USAGE)
+    return found[0]
+
+
+def _is(manifest: Manifest, kind: Kind) -> bool:
+    return manifest.get("kind") == kind.kind and manifest.get("apiVersion") == kind.api_version
+
+
+@attrs.frozen
+class Given:
+    """Every document of a kind that decides anything, by where it lives."""
+
+    objects: Mapping[ObjectRef, Manifest]
+
+    @classmethod
+    def of(cls, documents: Sequence[Manifest], now: str) -> "Given":
+        """As stored. What is of no use is noted. `now` is when what has no creation time was created."""
+        objects: dict[ObjectRef, Manifest] = {}
+        for manifest in documents:
+            kind = known_kind(str(manifest.get("apiVersion")), str(manifest.get("kind")))
+            if kind is None:
+                note(f"{manifest.get('kind')} {dig(manifest, 'metadata', 'name')} is of no kind that decides anything")
+            else:
+                ref = ref_of(manifest, kind)
+                objects[ref] = _as_stored(ref, manifest, now)
+        return cls(objects)
+
+    def namespace(self, name: str) -> Manifest:
+        """That Namespace; where none was given, a gated one, which is noted."""
+        found = self.objects.get(ObjectRef(NAMESPACE, None, name))
+        if found is not None:
+            return found
+        note(f"no Namespace was given: {name} is taken to be gated")
+        return {
+            **NAMESPACE.manifest(name),
+            "metadata": {"name": name, "labels": {NAMESPACE_GATE: NAMESPACE_GATE_VALUE}},
+        }
+
+    def operations(self) -> tuple[Operation, ...]:
+        """Every Operation that can be read; the others are noted."""
+        found = []
+        for ref, manifest in self.objects.items():
+            if ref.kind == OPERATION:
+                try:
+                    found.append(read_operation(manifest))
+                except ValidationProblems as error:
+                    note(f"{ref} cannot be read and is left out: {told(error)}")
+        return tuple(found)
+
+    def approval_secret(self) -> bytes | None:
+        """The key `approval-secret` of the credentials Secret, None where none was given."""
+        for ref, manifest in self.objects.items():
+            if ref.kind == SECRET and ref.name == CREDENTIALS_SECRET:
+                return _key(manifest, "approval-secret")
+        return None
+
+
+def _key(secret: Manifest, name: str) -> bytes | None:
+    plain, encoded = dig(secret, "stringData", name), dig(secret, "data", name)
+    if isinstance(plain, str):
+        return plain.encode()
+    try:
+        return base64.b64decode(str(encoded), validate=True) if encoded else None
+    except (binascii.Error, ValueError):
+        raise CommandError(f"Secret {CREDENTIALS_SECRET}: data.{name} is not base64") from None
+
+
+def _as_stored(ref: ObjectRef, manifest: Manifest, now: str) -> Manifest:
+    """As an API server would hold it: a manifest from a file has no uid, generation or resourceVersion yet."""
+    stored: dict[str, Any] = {"uid": _uid(ref), "generation": 1, "resourceVersion": "1", "creationTimestamp": now}
+    return {**manifest, "metadata": {**stored, **metadata(manifest)}}
+
+
+def _uid(ref: ObjectRef) -> str:
+    """Operations are told apart by their uids; everything else has the same."""
+    return _NO_UID + (content_hash([ref.namespace, ref.name])[:12] if ref.kind == OPERATION else "0" * 12)
+
+
+def cluster_of(manifest: Manifest) -> str:
+    """The cluster that the object says it is for."""
+    return str(dig(manifest, "metadata", "labels", CLUSTER_ID) or "")
