@@ -3,13 +3,17 @@
 Imports of the commands are local: `manifests` must not wait for a web server to load.
 """
 
+import os
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from cyclopts import App, Parameter
 
 from vworkspace_app import VERSION
 from vworkspace_app.documents import Format
+from vworkspace_app.settings import load, shown
+from vworkspace_app.settings.flags import with_flags
+from vworkspace_app.settings.loading import CONFIG_VARIABLE
 
 __all__ = ["app"]
 
@@ -33,51 +37,33 @@ Templates = Annotated[
 
 
 @app.command
+@with_flags
 def run(
     *,
-    kubeconfig: Annotated[Path | None, Parameter(help="Kubeconfig; in a cluster its service account.")] = None,
-    control_plane_url: Annotated[str, Parameter(help="Base URL of the control plane.")] = "",
-    cluster_id: Annotated[str, Parameter(help="Id of this cluster in the control plane.")] = "",
-    token_file: Annotated[Path | None, Parameter(help="File with the agent's bearer token.")] = None,
-    namespace: Annotated[
-        str, Parameter(help="The operator's own namespace, where the credentials Secret lies.")
-    ] = "vworkspace-system",
-    workers: Annotated[int, Parameter(help="Objects reconciled at the same time.")] = 4,
-    interval: Annotated[str, Parameter(help="Interval of the Flux objects, a Go duration.")] = "5m",
-    timeout: Annotated[str, Parameter(help="Timeout of Helm actions, a Go duration.")] = "5m",
-    drift_detection: Annotated[str, Parameter(help="enabled, warn or disabled.")] = "warn",
-    service_account: Annotated[str, Parameter(help="Service account that Flux impersonates by default.")] = "",
-    allow_http: Annotated[bool, Parameter(help="Admit chart repositories over plain http://.")] = False,
-    wait: Annotated[int, Parameter(help="Seconds of a long poll, at most 300.")] = 30,
-    log_level: Annotated[str, Parameter(help="debug, info, warning or error.")] = "info",
+    config: Annotated[
+        Path | None, Parameter(help=f"Settings file (YAML); flags and variables win over it. [env: {CONFIG_VARIABLE}]")
+    ] = None,
+    print_config: Annotated[
+        bool, Parameter(help="Print the settings in force, and where each was said, and end.", negative="")
+    ] = False,
+    **flags: Any,
 ) -> None:
     """Run the operator: reconcile this cluster and pull jobs from the control plane.
 
-    Example, outside a cluster; inside one, `vworkspace-operator run` alone takes the service account and the
-    Secret `vworkspace-agent-credentials`:
+    Each flag can be given as a variable (`--log-level`: `VWORKSPACE_LOG_LEVEL`) or in the settings file
+    (`logLevel`) too. Example, outside a cluster; inside one, `vworkspace-operator run` alone takes the service
+    account and the Secret `vworkspace-agent-credentials`:
 
         vworkspace-operator run --kubeconfig kc --cluster-id prod-1 \
             --control-plane-url https://odoo.example.com --token-file token
     """
-    from vworkspace_app.commands.run import RunSettings, run_operator
+    loaded = load(flags, os.environ, config)
+    if print_config:
+        print(shown.print_config(loaded), end="")
+        return
+    from vworkspace_app.commands.run import run_operator
 
-    run_operator(
-        RunSettings(
-            kubeconfig=kubeconfig,
-            control_plane_url=control_plane_url,
-            cluster_id=cluster_id,
-            token_file=token_file,
-            namespace=namespace,
-            workers=workers,
-            interval=interval,
-            timeout=timeout,
-            drift_detection=drift_detection,
-            service_account=service_account,
-            allow_http=allow_http,
-            wait=wait,
-            log_level=log_level,
-        )
-    )
+    run_operator(loaded.settings)
 
 
 @app.command

@@ -1,20 +1,18 @@
 """`run`: the operator, in a cluster or beside one."""
 
-import re
 import socket
-from pathlib import Path
 
-import attrs
 import structlog
 
 from vworkspace_app import VERSION, logs
 from vworkspace_app.agent import AgentSettings
 from vworkspace_app.credentials import Credentials, CredentialsSource
 from vworkspace_app.operator import OperatorSettings
-from vworkspace_app.problems import USAGE, CommandError
+from vworkspace_app.problems import CommandError
 from vworkspace_app.production import Process
 from vworkspace_app.runtime.clock import SystemClock
 from vworkspace_app.serving import run_until_signal
+from vworkspace_app.settings import RunSettings
 from vworkspace_core.errors import OperatorError, Unauthorized, Unavailable
 from vworkspace_core.kinds.admission import AdmissionSettings
 from vworkspace_core.known import CUSTOM_RESOURCE_DEFINITION
@@ -22,36 +20,14 @@ from vworkspace_core.ports import KubeApi
 from vworkspace_core.reconcile import Settings
 from vworkspace_kube import LightkubeApi, load_config
 
-__all__ = ["RunSettings", "run_operator"]
+__all__ = ["run_operator"]
 
 _log = structlog.get_logger("operator")
-_DURATION = r"^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$"
-_URL = re.compile(r"https?://[^/?#\s]+")
 _RETRY_SECONDS = 2.0
 
 
-@attrs.frozen
-class RunSettings:
-    """The options of `run`."""
-
-    kubeconfig: Path | None
-    control_plane_url: str
-    cluster_id: str
-    token_file: Path | None
-    namespace: str
-    workers: int
-    interval: str
-    timeout: str
-    drift_detection: str
-    service_account: str
-    allow_http: bool
-    wait: int
-    log_level: str
-
-
 def run_operator(settings: RunSettings) -> None:
-    """Run until a signal. Raises CommandError for settings that make no sense or a cluster that cannot be named."""
-    _check(settings)
+    """Run until a signal. Raises CommandError for a cluster that cannot be named."""
     logs.configure(level=settings.log_level, operator_version=VERSION)
     try:
         config = load_config(settings.kubeconfig)
@@ -91,28 +67,6 @@ async def _started(api: KubeApi, source: CredentialsSource, server: str) -> Cred
             if told:
                 _log.info("the API server answers", server=server)
             return credentials
-
-
-def _check(settings: RunSettings) -> None:
-    """All problems of the options at once."""
-    problems = []
-    for name in ("interval", "timeout"):
-        if not re.match(_DURATION, getattr(settings, name)):
-            problems.append(f"--{name} {getattr(settings, name)}: not a Go duration such as 5m or 90s")
-    if settings.drift_detection not in ("enabled", "warn", "disabled"):
-        problems.append(f"--drift-detection {settings.drift_detection}: use enabled, warn or disabled")
-    if not 0 <= settings.wait <= 300:
-        problems.append(f"--wait {settings.wait}: between 0 and 300 seconds")
-    if settings.log_level.lower() not in logs.LEVELS:
-        problems.append(f"--log-level {settings.log_level}: use {', '.join(logs.LEVELS[:-1])} or {logs.LEVELS[-1]}")
-    if settings.control_plane_url and not _URL.match(settings.control_plane_url):
-        problems.append(f"--control-plane-url {settings.control_plane_url}: not a URL such as https://odoo.example.com")
-    if not 1 <= settings.workers <= 64:
-        problems.append(f"--workers {settings.workers}: between 1 and 64")
-    if settings.token_file and not (settings.control_plane_url and settings.cluster_id):
-        problems.append("--token-file needs --control-plane-url and --cluster-id beside it")
-    if problems:
-        raise CommandError("; ".join(problems), status=USAGE)
 
 
 def _source(settings: RunSettings, api: KubeApi) -> CredentialsSource:

@@ -1,0 +1,39 @@
+"""The table as flags of a command."""
+
+import inspect
+from collections.abc import Callable, Iterator
+from typing import Annotated, Any, TypeVar
+
+from cyclopts import Parameter
+
+from vworkspace_app.settings.shapes import SWITCH, TEXT, Setting
+from vworkspace_app.settings.table import SETTINGS
+
+__all__ = ["with_flags"]
+
+F = TypeVar("F", bound=Callable[..., None])
+
+
+def with_flags(command: F) -> F:
+    """Give `command`, which takes `**flags`, a flag for every row; one that is not given comes as None."""
+    signature = inspect.signature(command)
+    own = [one for one in signature.parameters.values() if one.kind is not inspect.Parameter.VAR_KEYWORD]
+    parameters = (*own, *_flags())
+    command.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+    command.__annotations__ = {one.name: one.annotation for one in parameters}
+    return command
+
+
+def _flags() -> Iterator[inspect.Parameter]:
+    for row in SETTINGS:
+        about = Parameter(help=f"{row.about} {_hint(row)}".rstrip())
+        # As text: the table reads flags, variables and the file alike, and tells all problems at once.
+        kind: Any = Annotated[bool | None, about] if row.shape is SWITCH else Annotated[str | None, about]
+        yield inspect.Parameter(row.name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=kind)
+
+
+def _hint(row: Setting) -> str:
+    """What it takes, and what it is without: `(between 1 and 64; default 4)`."""
+    told = [] if row.shape in (SWITCH, TEXT) else [row.shape.about]
+    told += [f"default {row.shown_default}"] if row.shown_default else []
+    return f"({'; '.join(told)})" if told else ""

@@ -1,0 +1,109 @@
+"""Reading the settings: a flag wins over the environment, that over the file, that over the default (RUN-5).
+
+All problems are told at once, each with the place where it was said.
+"""
+
+from collections.abc import Iterator, Mapping
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from vworkspace_app.documents import read_values
+from vworkspace_app.problems import USAGE, CommandError
+from vworkspace_app.settings.shapes import Setting
+from vworkspace_app.settings.table import SETTINGS, RunSettings, clashes
+from vworkspace_core.kinds.secrets import redact
+
+__all__ = ["CONFIG_VARIABLE", "Loaded", "load"]
+
+CONFIG_VARIABLE = "VWORKSPACE_CONFIG"
+"""Names the settings file where `--config` does not."""
+
+
+@attrs.frozen
+class Loaded:
+    """The settings in force; `origins` says for each name who said so: a flag, a variable, the file, `default`."""
+
+    settings: RunSettings
+    origins: Mapping[str, str]
+
+
+@attrs.frozen
+class _Said:
+    """A text with its place."""
+
+    text: str
+    origin: str
+
+
+def load(flags: Mapping[str, Any], environ: Mapping[str, str], file: Path | None = None) -> Loaded:
+    """The settings in force. `flags` by name, None for one not given; an empty variable counts as not set.
+
+    Raises CommandError with every problem, and for a file that cannot be read.
+    """
+    file = file or (Path(environ[CONFIG_VARIABLE]) if environ.get(CONFIG_VARIABLE) else None)
+    problems: list[str] = []
+    filed = _filed(file, problems) if file else {}
+    values: dict[str, Any] = {}
+    origins: dict[str, str] = {}
+    given: set[str] = set()
+    for row in SETTINGS:
+        said = _said(row, flags, environ, filed)
+        origins[row.name] = said.origin if said else "default"
+        if said is None:
+            continue
+        given |= {row.name} if said.text else set()
+        try:
+            values[row.name] = row.shape.read(said.text)
+        except ValueError as error:
+            problems.append(f"{said.origin} {said.text}: {error}")
+    problems += clashes(given)
+    if problems:
+        raise CommandError(redact("; ".join(problems)), status=USAGE)
+    return Loaded(RunSettings(**values), origins)
+
+
+def _said(
+    row: Setting, flags: Mapping[str, Any], environ: Mapping[str, str], filed: Mapping[str, _Said]
+) -> _Said | None:
+    """What counts for one setting, and who said it."""
+    given = flags.get(row.name)
+    if given is not None:
+        return _Said(_text(given), row.flag)
+    if environ.get(row.variable):
+        return _Said(environ[row.variable], row.variable)
+    return filed.get(row.name)
+
+
+def _filed(file: Path, problems: list[str]) -> dict[str, _Said]:
+    """What the file says, by name; what is wrong with its keys goes to `problems`."""
+    rows = {row.key: row for row in SETTINGS}
+    found: dict[str, _Said] = {}
+    for key, value in _mapping(file).items():
+        origin = f"{file}: {key}"
+        if key not in rows:
+            problems.append(f"{origin}: no such setting{''.join(_meant(key, rows))}")
+        elif isinstance(value, dict | list):
+            problems.append(f"{origin}: one value is wanted, not a {'mapping' if isinstance(value, dict) else 'list'}")
+        elif value is not None:
+            found[rows[key].name] = _Said(_text(value), origin)
+    return found
+
+
+def _mapping(file: Path) -> dict[str, Any]:
+    """What the file holds; nothing for an empty file."""
+    values = [value for _, value in read_values(str(file))]
+    if len(values) > 1 or not all(isinstance(value, dict) for value in values):
+        raise CommandError(f"{file}: one mapping of names to values is wanted")
+    return {str(key): item for value in values for key, item in value.items()}
+
+
+def _meant(key: str, rows: Mapping[str, Setting]) -> Iterator[str]:
+    for close in get_close_matches(key, rows, n=1):
+        yield f"; did you mean {close}?"
+
+
+def _text(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

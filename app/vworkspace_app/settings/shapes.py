@@ -1,0 +1,121 @@
+"""What texts a setting takes. Every source (flag, environment, file) gives text, so that all are read alike."""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final, Generic, TypeVar
+
+import attrs
+
+from vworkspace_core.kinds.fields import camel
+
+__all__ = ["FILE", "GO_DURATION", "SWITCH", "TEXT", "URL", "Setting", "Shape", "choice", "setting", "whole"]
+
+T = TypeVar("T")
+_KEY: Final = "vworkspace.setting"
+_DURATION: Final = re.compile(r"([0-9]+(\.[0-9]+)?(ms|s|m|h))+")
+_URL: Final = re.compile(r"https?://[^/?#\s]+\S*", re.IGNORECASE)
+_SWITCH: Final = {"true": True, "false": False}
+
+
+@attrs.frozen
+class Shape(Generic[T]):
+    """How a setting is read. `read` raises ValueError that says what would be right; `about` says it in advance."""
+
+    about: str
+    read: Callable[[str], T]
+
+
+@attrs.frozen
+class Setting:
+    """One row of the table: `name` as an attribute, its shape, its default and what it is for."""
+
+    name: str
+    shape: Shape[Any]
+    default: Any
+    about: str
+
+    @property
+    def flag(self) -> str:
+        """`--log-level`."""
+        return "--" + self.name.replace("_", "-")
+
+    @property
+    def variable(self) -> str:
+        """`VWORKSPACE_LOG_LEVEL`."""
+        return f"VWORKSPACE_{self.name.upper()}"
+
+    @property
+    def key(self) -> str:
+        """`logLevel`, in the settings file."""
+        return camel(self.name)
+
+    @property
+    def shown_default(self) -> str:
+        """The default as a person writes it; empty for none."""
+        return str(self.default).lower() if isinstance(self.default, bool) else str(self.default or "")
+
+    @classmethod
+    def of(cls, field: "attrs.Attribute[Any]") -> "Setting":
+        """The row that a field of the table declares."""
+        shape, about = field.metadata[_KEY]
+        return cls(field.name, shape, field.default, about)
+
+
+def setting(shape: Shape[T], default: T, about: str) -> T:
+    """A field of the table."""
+    field: T = attrs.field(default=default, metadata={_KEY: (shape, about)})
+    return field
+
+
+def whole(least: int, most: int) -> Shape[int]:
+    """A whole number within bounds."""
+    about = f"between {least} and {most}"
+
+    def read(text: str) -> int:
+        if not re.fullmatch(r"-?[0-9]{1,18}", text) or not least <= int(text) <= most:
+            raise ValueError(about)
+        return int(text)
+
+    return Shape(about, read)
+
+
+def choice(*words: str) -> Shape[str]:
+    """One of some words, in any case."""
+    about = f"{', '.join(words[:-1])} or {words[-1]}"
+
+    def read(text: str) -> str:
+        if text.lower() not in words:
+            raise ValueError(f"use {about}")
+        return text.lower()
+
+    return Shape(about, read)
+
+
+def _switch(text: str) -> bool:
+    if text.lower() not in _SWITCH:
+        raise ValueError("use true or false")
+    return _SWITCH[text.lower()]
+
+
+def _go_duration(text: str) -> str:
+    if not _DURATION.fullmatch(text):
+        raise ValueError("not a Go duration such as 5m or 90s")
+    return text
+
+
+def _url(text: str) -> str:
+    if text and not _URL.fullmatch(text):
+        raise ValueError("not a URL such as https://odoo.example.com")
+    return text
+
+
+def _file(text: str) -> Path | None:
+    return Path(text) if text else None
+
+
+TEXT: Final = Shape("text", str)
+SWITCH: Final = Shape("true or false", _switch)
+GO_DURATION: Final = Shape("a Go duration", _go_duration)
+URL: Final = Shape("a URL", _url)
+FILE: Final = Shape("a file", _file)

@@ -1,0 +1,49 @@
+"""Every setting of `run`, with its default and its meaning: flags, help, docs/settings.md and checks come from here.
+
+A setting `log_level` is the flag `--log-level`, the variable `VWORKSPACE_LOG_LEVEL` and `logLevel` in the file.
+Names that end like the variables Kubernetes makes for Services (`…_PORT`, `…_SERVICE_HOST`) are not to be used.
+"""
+
+from collections.abc import Iterator, Set
+from pathlib import Path
+
+import attrs
+
+from vworkspace_app.logs import LEVELS
+from vworkspace_app.settings.shapes import FILE, GO_DURATION, SWITCH, TEXT, URL, Setting, choice, setting, whole
+
+__all__ = ["SETTINGS", "RunSettings", "clashes"]
+
+
+@attrs.frozen
+class RunSettings:
+    """The settings of one operator process."""
+
+    kubeconfig: Path | None = setting(
+        FILE, None, "Kubeconfig; without it the pod's service account, KUBECONFIG, ~/.kube."
+    )
+    control_plane_url: str = setting(URL, "", "Base URL of the control plane; else of the credentials Secret.")
+    cluster_id: str = setting(TEXT, "", "Id of this cluster in the control plane; else of the credentials Secret.")
+    token_file: Path | None = setting(FILE, None, "File with the agent's bearer token; else the credentials Secret.")
+    namespace: str = setting(
+        TEXT, "vworkspace-system", "The operator's own namespace, where the Secret vworkspace-agent-credentials lies."
+    )
+    workers: int = setting(whole(1, 64), 4, "Objects reconciled at the same time.")
+    interval: str = setting(GO_DURATION, "5m", "Interval of the Flux objects.")
+    timeout: str = setting(GO_DURATION, "5m", "Timeout of Helm actions.")
+    drift_detection: str = setting(
+        choice("enabled", "warn", "disabled"), "warn", "Flux's drift detection; enabled reverts autoscalers."
+    )
+    service_account: str = setting(TEXT, "", "Service account that Flux impersonates where an instance names none.")
+    allow_http: bool = setting(SWITCH, False, "Admit chart repositories over plain http://.")
+    wait: int = setting(whole(0, 300), 30, "Seconds of a long poll.")
+    log_level: str = setting(choice(*LEVELS), "info", "What is logged.")
+
+
+SETTINGS: tuple[Setting, ...] = tuple(Setting.of(field) for field in attrs.fields(RunSettings))
+
+
+def clashes(said: Set[str]) -> Iterator[str]:
+    """What is missing beside the settings of these names, which somebody gave a value (a wrong one, maybe)."""
+    if "token_file" in said and not {"control_plane_url", "cluster_id"} <= said:
+        yield "--token-file needs --control-plane-url and --cluster-id beside it"

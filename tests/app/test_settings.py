@@ -1,0 +1,151 @@
+"""Settings: flag over environment over file over default, all problems at once, secrets masked (RUN-5)."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from vworkspace_app.problems import USAGE, CommandError
+from vworkspace_app.settings import RunSettings, load, shown
+from vworkspace_app.settings.loading import CONFIG_VARIABLE
+from vworkspace_app.settings.table import SETTINGS
+
+GOOD: dict[str, list[str]] = {
+    "between": ["7", "9", "12"],
+    "a Go duration": ["1m", "2h30m", "90s"],
+    "true or false": ["true", "false", "TRUE"],
+    "a URL": ["https://a.example.com", "http://b:8069", "https://c.example.com/odoo"],
+    "a file": ["/a/b", "c", "d e"],
+    "text": ["one", "two", "yes"],
+    "choice": [],
+}
+
+
+def texts(row: Any) -> list[str]:
+    """Three texts that a setting takes."""
+    about = row.shape.about
+    found = GOOD.get(about) or (GOOD["between"] if about.startswith("between") else re.split(r", | or ", about))
+    return [row.shape.about and text for text in found]
+
+
+def file_of(folder: Path, content: Any) -> Path:
+    path = folder / "settings.yaml"
+    path.write_text(content if isinstance(content, str) else json.dumps(content), encoding="utf-8")
+    return path
+
+
+def problems(**sources: Any) -> list[str]:
+    """What `load` complains of."""
+    with pytest.raises(CommandError) as raised:
+        load(sources.get("flags", {}), sources.get("environ", {}), sources.get("file"))
+    assert raised.value.status == USAGE
+    return raised.value.message.split("; ")
+
+
+@pytest.mark.parametrize("row", SETTINGS, ids=lambda row: row.name)
+def test_a_flag_wins_over_the_environment_over_the_file_over_the_default(row: Any, tmp_path: Path) -> None:
+    beside = {"control_plane_url": "https://x", "cluster_id": "x"}  # what some settings need beside them
+    first, second, third = (texts(row) * 2)[:3]
+    file = file_of(tmp_path, {row.key: third})
+
+    def found(flags: Any, environ: Any, path: Path | None) -> tuple[Any, str]:
+        loaded = load({**beside, **flags}, environ, path)
+        return getattr(loaded.settings, row.name), loaded.origins[row.name]
+
+    assert found({row.name: first}, {row.variable: second}, file) == (row.shape.read(first), row.flag)
+    if row.name not in beside:
+        assert found({row.name: None}, {row.variable: second}, file) == (row.shape.read(second), row.variable)
+        assert found({}, {}, file) == (row.shape.read(third), f"{file}: {row.key}")
+        assert found({}, {CONFIG_VARIABLE: str(file)}, None) == (row.shape.read(third), f"{file}: {row.key}")
+        assert found({}, {row.variable: ""}, None) == (row.default, "default")
+
+
+def test_all_problems_are_told_at_once_each_with_its_place(tmp_path: Path) -> None:
+    file = file_of(tmp_path, {"wrokers": 3, "timeout": 5, "interval": ["5m"], "allowHttp": {}, "nonsense": 1})
+
+    assert problems(flags={"workers": "many"}, environ={"VWORKSPACE_WAIT": "-1"}, file=file) == [
+        f"{file}: wrokers: no such setting",
+        "did you mean workers?",
+        f"{file}: interval: one value is wanted, not a list",
+        f"{file}: allowHttp: one value is wanted, not a mapping",
+        f"{file}: nonsense: no such setting",
+        "--workers many: between 1 and 64",
+        f"{file}: timeout 5: not a Go duration such as 5m or 90s",
+        "VWORKSPACE_WAIT -1: between 0 and 300",
+    ]
+
+
+def test_settings_that_need_each_other_say_so_and_one_that_is_wrong_is_there_all_the_same() -> None:
+    needs = "--token-file needs --control-plane-url and --cluster-id beside it"
+
+    assert problems(flags={"token_file": "t", "cluster_id": "c"}) == [needs]
+    assert problems(flags={"token_file": "t", "cluster_id": "c"}, environ={"VWORKSPACE_CONTROL_PLANE_URL": ""}) == [
+        needs
+    ]
+    assert problems(flags={"token_file": "t", "cluster_id": "c", "control_plane_url": "odoo"}) == [
+        "--control-plane-url odoo: not a URL such as https://odoo.example.com"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        ("- a", "one mapping of names to values is wanted"),
+        ("a: [", "not valid YAML"),
+        ("wait: 1\nwait: 2", "twice"),
+    ],
+)
+def test_a_file_that_is_no_settings_file_is_named(content: str, problem: str, tmp_path: Path) -> None:
+    file = file_of(tmp_path, content)
+
+    with pytest.raises(CommandError, match=problem) as raised:
+        load({}, {}, file)
+    assert str(file) in raised.value.message
+
+
+def test_an_empty_file_is_no_problem(tmp_path: Path) -> None:
+    assert load({}, {}, file_of(tmp_path, "# nothing yet\n")).settings == RunSettings()
+
+
+@st.composite
+def chosen(draw: st.DrawFn) -> dict[str, str]:
+    """Flags, each given or not."""
+    rows = draw(st.lists(st.sampled_from(SETTINGS), unique=True))
+    flags = {row.name: draw(st.sampled_from(texts(row))) for row in rows}
+    return flags if "token_file" not in flags else {"control_plane_url": "https://x", "cluster_id": "x", **flags}
+
+
+@given(flags=chosen())
+def test_what_is_printed_is_a_settings_file_that_says_the_same(
+    flags: dict[str, str], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    loaded = load(flags, {})
+    file = file_of(tmp_path_factory.mktemp("printed"), shown.print_config(loaded))
+
+    assert load({}, {}, file).settings == loaded.settings
+
+
+@pytest.mark.parametrize("origin", ["flag", "variable", "file"])
+def test_a_password_in_a_url_is_masked_when_printed_and_when_refused(origin: str, tmp_path: Path) -> None:
+    def sources(url: str) -> dict[str, Any]:
+        return {
+            "flags": {"control_plane_url": url} if origin == "flag" else {},
+            "environ": {"VWORKSPACE_CONTROL_PLANE_URL": url} if origin == "variable" else {},
+            "file": file_of(tmp_path, {"controlPlaneUrl": url}) if origin == "file" else None,
+        }
+
+    good = sources("https://agent:hunter2@odoo.example.com")
+    printed = shown.print_config(load(good["flags"], good["environ"], good["file"]))
+    assert yaml.safe_load(printed)["controlPlaneUrl"] == "https://***@odoo.example.com"
+    assert "hunter2" not in "".join(problems(**sources("ftp://agent:hunter2@odoo.example.com")))
+
+
+def test_no_variable_can_be_one_that_kubernetes_makes_for_a_service() -> None:
+    made = re.compile(r".*(_SERVICE_HOST|_SERVICE_PORT(_\w+)?|_PORT(_\d+_(TCP|UDP|SCTP)(_\w+)?)?)")
+
+    assert [row.variable for row in SETTINGS if made.fullmatch(row.variable)] == []
