@@ -45,6 +45,7 @@ class Reason(StrEnum):
     NAMESPACE_TERMINATING = "NamespaceTerminating"
     CLUSTER_REFUSED = "ClusterRefused"
     ROTATION_FAILED = "RotationFailed"
+    RECORD_DAMAGED = "RecordDamaged"
 
 
 @attrs.frozen

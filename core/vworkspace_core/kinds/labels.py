@@ -23,6 +23,8 @@ __all__ = [
     "FINALIZER",
     "IDEMPOTENCY_KEY",
     "INSTANCE_UID",
+    "JOB_ID",
+    "JOB_STORE",
     "LAST_APPLIED_GENERATION",
     "LONGEST_LABEL",
     "MANAGED_BY",
@@ -69,6 +71,9 @@ CANCEL: Final = "ops.vworkspace.io/cancel"
 LAST_APPLIED_GENERATION: Final = "vworkspace.io/last-applied-generation"
 APPLIED_HASH: Final = "vworkspace.io/applied-hash"
 IDEMPOTENCY_KEY: Final = "vworkspace.io/idempotency-key"
+JOB_STORE: Final = "vworkspace.io/job-store"
+"""On Secrets of the job store: `record`, `part` or `tombstones` (PULL-4)."""
+JOB_ID: Final = "vworkspace.io/job-id"
 ABANDON: Final = "vworkspace.io/abandon"
 RETRY: Final = "vworkspace.io/retry"
 
