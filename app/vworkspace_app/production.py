@@ -5,6 +5,7 @@
 
 import anyio
 import attrs
+import structlog
 
 from vworkspace_app.agent import AgentSettings
 from vworkspace_app.credential_watch import CredentialWatch
@@ -12,11 +13,13 @@ from vworkspace_app.credentials import Credentials, CredentialsSource
 from vworkspace_app.operator import OperatorSettings, PullOperator
 from vworkspace_app.runtime.clock import SystemClock
 from vworkspace_app.runtime.live import Live
+from vworkspace_core.jobstore import KubeJobStore
 from vworkspace_core.ports import KubeApi
-from vworkspace_fake.jobstore import MemoryJobStore
 from vworkspace_odoo import Endpoint, FollowingControlPlane
 
 __all__ = ["Process", "endpoint_of"]
+
+_log = structlog.get_logger("operator")
 
 
 def _live(first: Credentials) -> Live[Credentials]:
@@ -42,7 +45,7 @@ class Process:
             operator = PullOperator(
                 self.api,
                 control,
-                MemoryJobStore(),
+                self._job_store(),
                 clock,
                 self.settings,
                 self.agent_settings,
@@ -53,6 +56,12 @@ class Process:
             async with anyio.create_task_group() as group:
                 group.start_soon(watch.run, name="credentials")
                 await operator.run()
+
+    def _job_store(self) -> KubeJobStore:
+        def report(message: str) -> None:
+            _log.error("the job store: " + message)
+
+        return KubeJobStore(self.api, self.settings.namespace, lock=anyio.Lock(), report=report)
 
 
 def endpoint_of(credentials: Credentials) -> Endpoint:

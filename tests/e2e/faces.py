@@ -15,10 +15,11 @@ import structlog
 from lightkube.config.kubeconfig import KubeConfig, SingleConfig
 from lightkube.config.models import Cluster, User
 
-from tests.e2e.world import AGENT_TOKEN, CLUSTER, OPERATOR, QUICK, World
+from tests.e2e.world import AGENT_TOKEN, CLUSTER, OPERATOR, OWN_NS, QUICK, World
 from vworkspace_app.agent import AgentSettings
 from vworkspace_app.operator import OperatorSettings, PullOperator
 from vworkspace_app.runtime.clock import SystemClock
+from vworkspace_core.jobstore import KubeJobStore
 from vworkspace_core.manifest import Manifest
 from vworkspace_core.ports import Clock
 from vworkspace_core.reconcile import Settings
@@ -30,7 +31,6 @@ from vworkspace_fake.controlplane import ControlPlaneServer, InProcessControlPla
 from vworkspace_fake.controlplane.serve import serve as serve_control_plane
 from vworkspace_fake.flux import FluxBehaviour
 from vworkspace_fake.flux import run as run_flux
-from vworkspace_fake.jobstore import MemoryJobStore
 from vworkspace_kube import LightkubeApi
 from vworkspace_odoo import HttpControlPlane
 
@@ -88,7 +88,8 @@ START = datetime(2026, 6, 1, 12, tzinfo=UTC)
 
 def _operator(kube: Any, control: Any, clock: Clock, decisions: Settings) -> PullOperator:
     settings = OperatorSettings(decisions, identity="e2e")
-    return PullOperator(kube, control, MemoryJobStore(), clock, settings, AgentSettings(), random=lambda: 0.5)
+    store = KubeJobStore(kube, OWN_NS, lock=anyio.Lock())
+    return PullOperator(kube, control, store, clock, settings, AgentSettings(), random=lambda: 0.5)
 
 
 @asynccontextmanager

@@ -7,6 +7,7 @@ from typing import Any
 import attrs
 
 from vworkspace_core.kinds.crd import crd_manifests
+from vworkspace_core.kinds.labels import JOB_STORE
 from vworkspace_core.known import (
     APPLICATION_INSTANCE,
     CUSTOM_RESOURCE_DEFINITION,
@@ -14,6 +15,7 @@ from vworkspace_core.known import (
     HELM_RELEASE,
     NAMESPACE,
     OCI_REPOSITORY,
+    SECRET,
 )
 from vworkspace_core.manifest import Kind, Manifest, ObjectRef, dig
 from vworkspace_core.ports import Clock, PatchType, WatchEvent, WatchEventType
@@ -28,6 +30,7 @@ from vworkspace_fake.flux.crds import flux_crds
 
 CLUSTER = "cluster-prod-1"
 NS = "org-myteam"
+OWN_NS = "vworkspace-system"
 NAME = "nextcloud-myteam"
 AGENT_TOKEN = "agent-token"
 OPERATOR = "system:serviceaccount:vworkspace-system:vworkspace-operator"
@@ -48,6 +51,7 @@ QUICK = FluxBehaviour(
 )
 """A Flux that takes tenths of a second, and for which one version does not upgrade."""
 
+_RECORDS = f"/namespaces/{OWN_NS}/secrets"
 RECORDED = (APPLICATION_INSTANCE, OCI_REPOSITORY, HELM_RELEASE, EVENT)
 
 
@@ -114,7 +118,7 @@ class World:
         cluster = ApiServer(now=clock.now, collects=True)
         admin = InProcessKube(cluster)
         install(admin, (*crd_manifests(), *flux_crds()) if crds is None else crds)
-        for name, found in ((NS, {"managed-by": "vworkspace"}), ("kitchen", {})):
+        for name, found in ((NS, {"managed-by": "vworkspace"}), ("kitchen", {}), (OWN_NS, {})):
             manifest = {**NAMESPACE.manifest(name), "metadata": {"name": name, "labels": found}}
             run_sync(admin.create(manifest, kind=NAMESPACE, field_manager="admin"))
         control = ControlPlaneServer(now=clock.now, redelivery=timedelta(seconds=2))
@@ -205,8 +209,13 @@ class World:
         return [load.version.partition("+")[0] for load in self.flux.workloads]
 
     def writes(self) -> list[AuditEntry]:
-        """What the operator wrote to the API server, refused and empty writes included."""
-        return self.cluster.audit.writes(user=OPERATOR)
+        """What the operator wrote to the API server, refused and empty writes included; its job store apart."""
+        return [entry for entry in self.cluster.audit.writes(user=OPERATOR) if _RECORDS not in entry.path]
+
+    def open_records(self) -> list[str]:
+        """Names of the records of open jobs."""
+        page = run_sync(self.admin.list(SECRET, namespace=OWN_NS, label_selector=f"{JOB_STORE}=record"))
+        return [secret["metadata"]["name"] for secret in page.items]
 
     def flux_writes(self) -> list[AuditEntry]:
         """What Flux wrote."""

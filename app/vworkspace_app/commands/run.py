@@ -84,4 +84,6 @@ def _operator_settings(settings: RunSettings, cluster_id: str) -> OperatorSettin
         default_service_account=settings.service_account or None,
         admission=AdmissionSettings(allow_http=settings.allow_http),
     )
-    return OperatorSettings(decisions, workers=settings.workers, identity=socket.gethostname())
+    return OperatorSettings(
+        decisions, workers=settings.workers, identity=socket.gethostname(), namespace=settings.namespace
+    )

@@ -33,6 +33,7 @@ __all__ = ["ADMIN_TOKEN", "CLUSTER", "NAMESPACE_NAME", "World", "open_world"]
 
 CLUSTER = "cluster-prod-1"
 NAMESPACE_NAME = "org-myteam"
+OWN_NAMESPACE = "vworkspace-system"
 ADMIN_TOKEN = "demo-admin-token"
 
 
@@ -66,7 +67,8 @@ async def open_world(behaviour: FluxBehaviour) -> AsyncIterator[World]:
         assert cluster.flux is not None
         cluster.flux.behaviour = behaviour
         admin = InProcessKube(cluster.server)
-        run_sync(admin.create(_gated_namespace(), kind=NAMESPACE, field_manager="demo"))
+        for namespace in (_gated_namespace(), NAMESPACE.manifest(OWN_NAMESPACE)):
+            run_sync(admin.create(namespace, kind=NAMESPACE, field_manager="demo"))
         up, urls = anyio.Event(), list[str]()
         servers.start_soon(cluster.run, "127.0.0.1", 0, up, urls)
         control, token = ControlPlaneServer(), "demo-agent-token"
@@ -79,8 +81,8 @@ async def open_world(behaviour: FluxBehaviour) -> AsyncIterator[World]:
         write_kubeconfig(kubeconfig, urls[0])
         token_file.write_text(token, encoding="utf-8")
         api = await stack.enter_async_context(LightkubeApi(load_config(kubeconfig)))
-        source = CredentialsSource(api, "vworkspace-system", control_urls[0], CLUSTER, token_file)
-        settings = OperatorSettings(Settings(cluster_id=CLUSTER), identity="demo")
+        source = CredentialsSource(api, OWN_NAMESPACE, control_urls[0], CLUSTER, token_file)
+        settings = OperatorSettings(Settings(cluster_id=CLUSTER), identity="demo", namespace=OWN_NAMESPACE)
         process = Process(api, settings, AgentSettings(), source, await source.read())
         watcher = await stack.enter_async_context(LightkubeApi(load_config(kubeconfig)))
         spectator = Spectator(watcher, started)

@@ -54,6 +54,8 @@ class OperatorSettings:
     identity: str = "vworkspace-operator"
     resync_seconds: float = 600.0
     """How often everything is looked at whether or not a watch event told of it (REC-8)."""
+    namespace: str = "vworkspace-system"
+    """The operator's own namespace: what it keeps for itself lies there."""
 
 
 class Operator:
