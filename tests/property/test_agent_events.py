@@ -135,4 +135,19 @@ def test_what_overflows_while_a_batch_is_under_way_is_not_sent_twice() -> None:
 
     assert [found["eventKey"] for found in outbox.events] == ["3"]
     assert outbox.dropped == 1
-    assert outbox.sent(outbox.batch()).dropped == 0
+    drained = outbox.sent(outbox.batch())
+    assert drained.owes_snapshot, "what was dropped is not forgotten before something makes up for it"
+    assert drained.with_snapshot(()).dropped == 0
+
+
+def test_a_snapshot_goes_before_the_events_and_pays_for_what_was_dropped_PULL_5() -> None:
+    outbox = Outbox(capacity=3).put([event(at) for at in range(5)]).with_snapshot([event(at) for at in (8, 9)])
+
+    assert not outbox.owes_snapshot
+    assert [found["eventKey"] for found in outbox.batch()] == ["8", "9"]
+    ahead = outbox.sent(outbox.batch())
+    assert ahead.condition().status == "True", "events still wait"
+    assert [found["eventKey"] for found in ahead.batch()] == ["2", "3", "4"]
+    assert ahead.sent(ahead.batch()).condition().reason == "BufferDrained"
+    again = ahead.put([event(at) for at in range(10, 13)])
+    assert again.owes_snapshot, "what is dropped after the snapshot asks for another"

@@ -33,10 +33,11 @@ def test_a_failure_is_never_followed_sooner_than_a_second_nor_later_than_a_minut
 
 
 @given(jitters)
-def test_backoff_has_full_jitter_over_a_doubling_ceiling(jitter: float) -> None:
-    delays = [Pace(failures).failed(Unavailable("down"), jitter)[1] for failures in range(8)]
+def test_backoff_has_full_jitter_over_a_doubling_range_cut_off_at_a_minute(jitter: float) -> None:
+    delays = [Pace(failures).failed(Unavailable("down"), jitter)[1] for failures in range(13)]
 
-    assert delays == [max(1.0, ceiling * jitter) for ceiling in (1, 2, 4, 8, 16, 32, 60, 60)]
+    spreads = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 1024, 1024)
+    assert delays == [min(60.0, max(1.0, spread * jitter)) for spread in spreads]
 
 
 @given(st.integers(0, 50), jitters, st.sampled_from([Unauthorized("no"), Forbidden("no")]))

@@ -14,10 +14,11 @@ from anyio.abc import TaskGroup
 
 from vworkspace_app.agent.connection import Connection
 from vworkspace_app.agent.lane import Delivery, Lane
+from vworkspace_app.agent.reconnect import Reconnect
 from vworkspace_app.agent.settings import AgentSettings
 from vworkspace_app.agent.telling import Telling
 from vworkspace_core.agent import messages as m
-from vworkspace_core.agent.link import Link
+from vworkspace_core.agent.link import Connectivity, Link
 from vworkspace_core.agent.machine import AgentState, has_open_job, next_deadline, step
 from vworkspace_core.agent.outbox import Outbox
 from vworkspace_core.agent.pace import SOONEST, Pace
@@ -62,12 +63,13 @@ class Agent:
         self._settings = settings or AgentSettings()
         self._state = AgentState(scope, self._settings.grace)
         self._connection = Connection(clock, reread)
-        self._connection.on_connected = self._hurry_lanes
         self._connection.on_sign_of_life = self._hurry_poll
         self._performer = Performer(kube, store, rotate)
         self._urgent = Lane("acks and results", self._connection, clock, random, width=4)
         self._statuses = Lane("statuses", self._connection, clock, random, width=1)
         self._telling = Telling(control, self._connection, clock, random, self._settings, objects)
+        self._reconnect = Reconnect(self._statuses, self._urgent, self._telling, self._settings.head_start_seconds)
+        self._connection.on_lost = self._reconnect.hold
         self._limit = anyio.CapacityLimiter(self._settings.parallel)
         self._tasks: TaskGroup | None = None
         self._news = anyio.Event()
@@ -104,15 +106,11 @@ class Agent:
         """Stop waiting, for failures or for jobs: the credentials changed, and with them perhaps the server."""
         self._polling.cancel()
         self._hurry_poll()
-        self._hurry_lanes()
+        for lane in (self._urgent, self._statuses, self._telling):
+            lane.hurry()
 
     def _hurry_poll(self) -> None:
         self._hurried.set()
-
-    def _hurry_lanes(self) -> None:
-        self._urgent.hurry()
-        self._statuses.hurry()
-        self._telling.hurry()
 
     async def run(self) -> None:
         """Work until cancelled. A process that starts after a crash goes on with the jobs that were open."""
@@ -151,12 +149,14 @@ class Agent:
         pace = Pace()
         cluster_id, wait = self._state.scope.cluster_id, self._settings.wait_seconds
         while True:
-            began = self._clock.monotonic()
+            began, was_up = self._clock.monotonic(), self._connection.is_up
+            # Until the first answer the poll does not wait for jobs: an answer tells at once that all is well.
+            asked = wait if was_up and not pace.failures else 0
             try:
-                # After a failure the first poll asks without waiting: an answer tells at once that all is well.
-                fetched = await self._fetch(cluster_id, 0 if pace.failures else wait)
+                fetched = await self._fetch(cluster_id, asked)
             except OperatorError as error:
                 pace, delay = pace.failed(error, self._random())
+                await self._after_failure(was_up)
                 await self._wait_out(delay)
                 continue
             if fetched is None:
@@ -164,6 +164,8 @@ class Agent:
             pace = pace.succeeded()
             if fetched.server_time is not None:
                 self._feed(m.ServerTime(fetched.server_time))
+            if not was_up:
+                await self._reconnect.catch_up()
             if not self._offered(fetched.jobs):
                 # Nothing new at once: a server that does not hold the poll, or jobs whose acks are under way.
                 await self._clock.sleep(max(0.0, self._settings.idle_seconds - (self._clock.monotonic() - began)))
@@ -173,6 +175,16 @@ class Agent:
         with anyio.CancelScope() as self._polling:
             return await self._connection.poll(lambda: self._control.fetch(cluster_id, wait))
         return None
+
+    async def _after_failure(self, was_up: bool) -> None:
+        """What the lanes may do now: a 429 is a round trip too, a rejection is one for all of them."""
+        match self.link.state:
+            case Connectivity.CONNECTED if not was_up:
+                await self._reconnect.catch_up()
+            case Connectivity.UNREACHABLE:
+                self._reconnect.try_one()
+            case _:
+                pass
 
     def _offered(self, jobs: Iterable[Any]) -> bool:
         before = self._state

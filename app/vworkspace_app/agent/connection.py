@@ -19,7 +19,7 @@ log = structlog.get_logger("vworkspace.agent")
 class Connection:
     """Owner of the Link, which follows the poll alone: lanes that fail for reasons of their own do not make it flap.
 
-    Logs each change once, however many tries it takes. `on_connected` is called when the poll works again,
+    Logs each change once, however many tries it takes. `on_lost` is called when the poll fails after it worked,
     `on_sign_of_life` when another call works while it does not. `reread` reads the credential again and tells
     whether it changed; it is asked once per rejection.
     """
@@ -29,8 +29,13 @@ class Connection:
         self._reread = reread
         self._reread_done = False
         self.link = Link()
-        self.on_connected: Callable[[], None] = lambda: None
+        self.on_lost: Callable[[], None] = lambda: None
         self.on_sign_of_life: Callable[[], None] = lambda: None
+
+    @property
+    def is_up(self) -> bool:
+        """Whether the last poll came through."""
+        return self.link.state is Connectivity.CONNECTED
 
     async def poll(self, request: Callable[[], Awaitable[T]]) -> T:
         """Perform the poll, whose answer is what the Link says. Raises errors of the port, nothing else."""
@@ -92,10 +97,11 @@ class Connection:
         before, self.link = self.link, link
         if before.state is link.state:
             return
+        if before.state is Connectivity.CONNECTED:
+            self.on_lost()
         match link.state:
             case Connectivity.CONNECTED:
                 log.info("connected to the control plane")
-                self.on_connected()
             case Connectivity.UNREACHABLE:
                 log.warning("the control plane is unreachable; trying again with backoff", error=link.error)
             case Connectivity.REJECTED:

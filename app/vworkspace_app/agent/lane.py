@@ -10,8 +10,9 @@ import attrs
 import structlog
 
 from vworkspace_app.agent.connection import Connection
+from vworkspace_app.agent.gate import Gate
 from vworkspace_core.agent.pace import Pace
-from vworkspace_core.errors import Invalid, NotFound, OperatorError, Permanent
+from vworkspace_core.errors import Invalid, NotFound, OperatorError, Permanent, Unavailable
 from vworkspace_core.ports import Clock
 
 __all__ = ["Delivery", "Lane"]
@@ -41,7 +42,10 @@ class _Waiting:
 
 
 class Lane:
-    """Owner of the deliveries of one kind. At most `width` at a time, one while the last try failed."""
+    """Owner of the deliveries of one kind. At most `width` at a time, one while the last try failed.
+
+    It begins held: nothing is sent before the control plane has answered a poll.
+    """
 
     def __init__(
         self, name: str, connection: Connection, clock: Clock, random: Callable[[], float], *, width: int
@@ -55,7 +59,10 @@ class Lane:
         self._flying: set[str] = set()
         self._pace = Pace()
         self._not_before = 0.0
+        self._troubled = False
         self._news = anyio.Event()
+        self._ended = anyio.Event()
+        self.gate = Gate(self._wake)
 
     def __len__(self) -> int:
         return len(self._waiting) + len(self._flying)
@@ -75,10 +82,27 @@ class Lane:
 
     def hurry(self) -> None:
         """Try at once: the credential changed, or the control plane is back."""
-        self._not_before = 0.0
+        self._pace, self._not_before = Pace(), 0.0
         for waiting in self._waiting.values():
             waiting.not_before = 0.0
         self._wake()
+
+    def release(self) -> None:
+        """The control plane is back: deliver everything that waits."""
+        self.hurry()
+        self.gate.release()
+
+    def try_one(self) -> bool:
+        """Let one delivery through although the lane is held; False when none is due."""
+        if not self._due():
+            return False
+        self.gate.let_one()
+        return True
+
+    async def quiet(self) -> None:
+        """Wait until nothing is left to deliver, or a delivery fails."""
+        while len(self) and self._pace.failures == 0:
+            await self._ended.wait()
 
     async def run(self) -> None:
         """Deliver until cancelled."""
@@ -89,12 +113,16 @@ class Lane:
                     await self._pause()
                 else:
                     self._flying.add(chosen.delivery.key)
+                    self.gate.began()
                     tasks.start_soon(self._deliver, self._waiting.pop(chosen.delivery.key))
 
     def _pick(self) -> _Waiting | None:
+        width = self._width if self._pace.failures == 0 and not self.gate.held else 1
+        return self._due() if self.gate.is_open and len(self._flying) < width else None
+
+    def _due(self) -> _Waiting | None:
         now = self._clock.monotonic()
-        width = self._width if self._pace.failures == 0 else 1
-        if now < self._not_before or len(self._flying) >= width:
+        if now < self._not_before:
             return None
         ready = (w for key, w in self._waiting.items() if key not in self._flying and w.not_before <= now)
         return next(ready, None)
@@ -102,7 +130,7 @@ class Lane:
     async def _pause(self) -> None:
         self._news = anyio.Event()
         times = [w.not_before for key, w in self._waiting.items() if key not in self._flying]
-        if not times:
+        if not times or not self.gate.is_open:
             await self._news.wait()
             return
         seconds = max(self._not_before, min(times)) - self._clock.monotonic()
@@ -115,7 +143,8 @@ class Lane:
         try:
             await self._connection.call(delivery.send)
         except OperatorError as error:
-            if isinstance(error, delivery.final):
+            # While the poll fails as well, a 404 speaks of the whole API and not of this job.
+            if isinstance(error, delivery.final) and not (self.gate.held and isinstance(error, NotFound)):
                 self._succeeded()
                 delivery.answered(error)
             else:
@@ -126,12 +155,16 @@ class Lane:
             delivery.answered(None)
         finally:
             self._flying.discard(delivery.key)
+            self._ended.set()
+            self._ended = anyio.Event()
             self._wake()
 
     def _succeeded(self) -> None:
-        if self._pace.failures > 0:
+        if self._troubled:
+            self._troubled = False
             log.info("deliveries to the control plane work again", lane=self._name)
         self._pace, self._not_before = self._pace.succeeded(), 0.0
+        self.gate.worked()
 
     def _failed(self, waiting: _Waiting, error: OperatorError) -> None:
         now = self._clock.monotonic()
@@ -139,14 +172,23 @@ class Lane:
         waiting.not_before = now + own
         # A newer delivery under the key has come meanwhile: this one has had its day.
         self._waiting.setdefault(waiting.delivery.key, waiting)
+        if self.gate.held:
+            # The poll that fails too sets the pace, unless the server named a time.
+            waiting.not_before = now + _wish(error)
         if isinstance(error, Permanent | NotFound | Invalid):
             log.error("a delivery was refused; trying it again slowly", key=waiting.delivery.key, error=error.message)
             self._not_before = now + 1.0
             return
-        if self._pace.failures == 0:
+        if not self._troubled:
+            self._troubled = True
             log.warning("deliveries to the control plane fail; they wait", lane=self._name, error=error.message)
         self._pace, delay = self._pace.failed(error, self._random())
-        self._not_before = now + delay
+        self._not_before = now + (_wish(error) if self.gate.held else delay)
 
     def _wake(self) -> None:
         self._news.set()
+
+
+def _wish(error: OperatorError) -> float:
+    """Seconds the server asked us to stay away."""
+    return (error.retry_after or 0.0) if isinstance(error, Unavailable) else 0.0

@@ -7,6 +7,7 @@ import anyio
 import structlog
 
 from vworkspace_app.agent.connection import Connection
+from vworkspace_app.agent.gate import Gate
 from vworkspace_app.agent.settings import AgentSettings
 from vworkspace_core.agent.conditions import Told, condition_events, heartbeat, told_by
 from vworkspace_core.agent.outbox import BATCH, Outbox
@@ -23,7 +24,8 @@ log = structlog.get_logger("vworkspace.agent")
 class Telling:
     """Owner of the outbox and of what was last told of each object.
 
-    `objects` gives every owned object as it is now: the snapshot that makes up for events that were dropped.
+    `objects` gives every owned object as it is now: the snapshot that makes up for events that were dropped. It
+    begins held, like every lane.
     """
 
     def __init__(
@@ -44,7 +46,12 @@ class Telling:
         self._told: dict[ObjectRef, tuple[str, Told]] = {}
         self._news = anyio.Event()
         self._hurry = anyio.Event()
-        self._lost = 0
+        self._ended = anyio.Event()
+        self._pace = Pace()
+        self._not_before = 0.0
+        self._filling_since = 0.0
+        self._snapshot_only = False
+        self.gate = Gate(self._wake)
         self.outbox = Outbox()
 
     def saw(self, ref: ObjectRef, live: Manifest | None, *, belongs_to_job: bool) -> None:
@@ -64,32 +71,64 @@ class Telling:
         batch = tuple(events)
         if not batch:
             return
+        if not self.outbox:
+            self._filling_since = self._clock.monotonic()
         before = self.outbox.dropped
         self.outbox = self.outbox.put(batch)
         if self.outbox.dropped and not before:
             log.error("the event buffer is full: the oldest events are dropped", capacity=self.outbox.capacity)
-        self._news.set()
+        self._wake()
 
     def hurry(self) -> None:
         """Try at once: the credential changed, or the control plane is back."""
+        self._pace, self._not_before = Pace(), 0.0
         self._hurry.set()
+        self._wake()
+
+    def release_snapshot(self) -> None:
+        """The control plane is back: first what makes up for dropped events, where any were, and nothing else yet."""
+        self._snapshot_only = True
+        if self.outbox.owes_snapshot:
+            self._snapshot()
+        self.hurry()
+        self.gate.release()
+
+    def release(self) -> None:
+        """Send everything that waits, without waiting for more of it."""
+        self._snapshot_only = False
+        self._filling_since = float("-inf")
+        self.hurry()
+        self.gate.release()
+
+    def try_one(self) -> bool:
+        """Let one batch through although the lane is held; False when none is due."""
+        if not self.outbox or self._clock.monotonic() < self._not_before:
+            return False
+        self.gate.let_one()
+        return True
+
+    async def quiet(self) -> None:
+        """Wait until nothing is left that may be sent, or a batch fails."""
+        while self._sendable() and self._pace.failures == 0:
+            await self._ended.wait()
 
     async def run(self) -> None:
         """Send batches until cancelled."""
-        pace = Pace()
         while True:
             await self._gather()
             batch = self.outbox.batch()
+            self.gate.began()
             try:
                 await self._connection.call(lambda batch=batch: self._control.events(batch))  # type: ignore[misc]
             except Invalid as error:
+                self._answered()
                 self._refused(batch, error)
             except OperatorError as error:
-                pace, delay = pace.failed(error, self._random())
-                await self._wait(delay)
+                await self._failed(error)
             else:
-                pace = pace.succeeded()
+                self._answered()
                 self._sent(batch)
+            self._tell_end()
 
     async def beat(self, cluster_id: str) -> None:
         """Queue a heartbeat every minute until cancelled."""
@@ -97,32 +136,54 @@ class Telling:
             self.put([heartbeat(cluster_id, self._clock.now())])
             await self._clock.sleep(self._settings.heartbeat_seconds)
 
-    async def _gather(self) -> None:
-        """Wait for something to send, then a moment for more of it."""
-        while not self.outbox.events:
-            self._news = anyio.Event()
-            await self._news.wait()
-        until = self._clock.monotonic() + self._settings.batch_seconds
-        while len(self.outbox.events) < BATCH and (left := until - self._clock.monotonic()) > 0:
-            self._news = anyio.Event()
-            with anyio.move_on_after(left):
-                await self._news.wait()
+    def _sendable(self) -> bool:
+        return bool(self.outbox.ahead if self._snapshot_only else self.outbox)
 
-    async def _wait(self, seconds: float) -> None:
+    async def _gather(self) -> None:
+        """Wait for something that may be sent, then for more of it, until the oldest has waited a moment."""
+        while not (self._sendable() and self.gate.is_open):
+            await self._wait_for_news()
+        until = self._filling_since + self._settings.batch_seconds
+        while len(self.outbox) < BATCH and (left := until - self._clock.monotonic()) > 0:
+            with anyio.move_on_after(left):
+                await self._wait_for_news()
+
+    async def _wait_for_news(self) -> None:
+        self._news = anyio.Event()
+        await self._news.wait()
+
+    def _wake(self) -> None:
+        self._news.set()
+
+    def _tell_end(self) -> None:
+        self._ended.set()
+        self._ended = anyio.Event()
+
+    def _answered(self) -> None:
+        self._pace = self._pace.succeeded()
+        self.gate.worked()
+
+    async def _failed(self, error: OperatorError) -> None:
+        self._pace, delay = self._pace.failed(error, self._random())
+        self._not_before = self._clock.monotonic() + delay
+        self._tell_end()
         self._hurry = anyio.Event()
-        with anyio.move_on_after(seconds):
+        with anyio.move_on_after(delay):
             await self._hurry.wait()
 
     def _sent(self, batch: tuple[Mapping[str, Any], ...]) -> None:
         lost, self.outbox = self.outbox.dropped, self.outbox.sent(batch)
-        if lost and not self.outbox.dropped:
-            log.warning("the event buffer is drained; a snapshot makes up for what was dropped", dropped=lost)
+        if not self.outbox and self.outbox.owes_snapshot:
             self._snapshot()
+        if lost and not self.outbox.dropped:
+            log.warning("the event buffer is drained; a snapshot made up for what was dropped", dropped=lost)
 
     def _snapshot(self) -> None:
+        """Every condition of every owned object, as it is now."""
         now = self._clock.now()
-        for live in self._objects():
-            self.put(condition_events({}, live, now))
+        self.outbox = self.outbox.with_snapshot(
+            event for live in self._objects() for event in condition_events({}, live, now)
+        )
 
     def _refused(self, batch: tuple[Mapping[str, Any], ...], error: Invalid) -> None:
         self.outbox, bad = self.outbox.refused(batch)

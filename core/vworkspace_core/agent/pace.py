@@ -3,10 +3,14 @@
 answer of the control plane            next try
 -------------------------------------  --------------------------------------------------------------
 429, 503 with Retry-After              when it says, but not sooner than 1 s and not later than 1 h
-5xx, network, timeout, strange body    full jitter over 1 s, 2 s, 4 s … 60 s, never sooner than 1 s
+5xx, network, timeout, strange body    full jitter over 1 s, 2 s, 4 s …, never sooner than 1 s nor later than 60 s
 401, 403                               5 to 10 minutes: a bad deployment over there must not kill a fleet
 404, anything else that is no success  1 to 2 minutes: a configuration error; someone has to act
 success                                at once
+
+The range of the jitter goes on doubling beyond the minute at which it is cut off. So a long outage leaves every
+agent with a period of about a minute and a phase of its own, and a fleet comes back evenly; a range that stops at
+a minute brings twice as many in the first second as the average one.
 """
 
 from typing import Final
@@ -44,8 +48,8 @@ def _delay(failures: int, error: OperatorError, jitter: float) -> float:
         case Unavailable(retry_after=float() | int() as wish):
             return min(max(wish, SOONEST), LONGEST_WISH)
         case Unavailable():
-            ceiling = min(LATEST, SOONEST * 2.0 ** min(failures, 10))
-            return max(SOONEST, ceiling * jitter)
+            spread = SOONEST * 2.0 ** min(failures, 10)
+            return min(LATEST, max(SOONEST, spread * jitter))
         case Forbidden():
             return SLOW * (1 + jitter)
         case _:
