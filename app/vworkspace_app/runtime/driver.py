@@ -16,6 +16,7 @@ from vworkspace_core.runtime.hotloop import HotLoopDetector
 from vworkspace_core.runtime.mapping import KeysOf, priority_of
 from vworkspace_core.runtime.queue import Failed, Outcome, Postponed, Priority, QueueStats, WorkQueue
 from vworkspace_core.runtime.result import ReconcileResult, Verdict, judge
+from vworkspace_core.runtime.vitals import DriverVitals
 from vworkspace_core.runtime.writes import PendingWrites, Seen, Written
 
 __all__ = ["Driver", "DriverStats", "Reconcile", "Refresh"]
@@ -73,6 +74,8 @@ class Driver:
         self._observer = LoggingObserver() if observer is None else observer
         self._wake = anyio.Event()
         self._counts: Counter[str] = Counter()
+        self._active = False
+        self._moved_at = 0.0
 
     def enqueue(self, ref: ObjectRef, *, priority: Priority = Priority.LIVE, after: float = 0.0) -> None:
         """Ask for a reconcile of `ref`, in `after` seconds at the latest. Ignored after `shutdown`."""
@@ -95,6 +98,7 @@ class Driver:
     async def run(self) -> None:
         """Work until `shutdown` and the last key in hand is done, or until cancelled."""
         slots = anyio.Semaphore(self._workers)
+        self._active, self._moved_at = True, self._clock.monotonic()
         async with anyio.create_task_group() as group:
             while True:
                 await slots.acquire()
@@ -121,11 +125,27 @@ class Driver:
             queue=self._queue.stats,
         )
 
+    def vitals(self, name: str) -> DriverVitals:
+        """Signs of life at this moment."""
+        now, queue, oldest = self._clock.monotonic(), self._queue.stats, self._queue.oldest_taken
+        return DriverVitals(
+            name=name,
+            active=self._active,
+            ready=sum(queue.ready.values()),
+            running=queue.running,
+            workers=self._workers,
+            oldest=0.0 if oldest is None else now - oldest,
+            time_limit=self._time_limit,
+            moved_ago=now - self._moved_at,
+        )
+
     async def _next(self) -> ObjectRef | None:
         """The next key; None when the queue is shut down and empty."""
         while True:
             now = self._clock.monotonic()
             key = self._queue.take(now)
+            if key is not None:
+                self._moved_at = now
             if key is not None or self._queue.drained:
                 return key
             self._wake = anyio.Event()
@@ -137,7 +157,8 @@ class Driver:
         try:
             outcome = await self._handle(key)
         finally:
-            self._queue.done(key, self._clock.monotonic(), outcome)
+            self._moved_at = now = self._clock.monotonic()
+            self._queue.done(key, now, outcome)
             slots.release()
             self._wake.set()
 

@@ -8,6 +8,7 @@ import anyio.lowlevel
 import structlog
 
 from vworkspace_app.runtime.informer_account import InformerAccount, InformerStats
+from vworkspace_app.runtime.pulse import Pulse
 from vworkspace_core.errors import OperatorError, Permanent
 from vworkspace_core.manifest import Kind, ObjectRef
 from vworkspace_core.ports import Clock, KubeApi, WatchEvent
@@ -39,6 +40,7 @@ from vworkspace_core.runtime.informer_events import (
 )
 from vworkspace_core.runtime.informer_state import DEFAULT_POLICY, PAGE_SIZE, InformerPolicy, InformerState, Phase
 from vworkspace_core.runtime.store import ObjectStore
+from vworkspace_core.runtime.vitals import InformerVitals
 
 __all__ = ["InformerRunner", "InformerStats"]
 
@@ -93,6 +95,7 @@ class InformerRunner:
         self._poked = anyio.Event()
         self._settled = anyio.Event()
         self._account = InformerAccount(kind, namespace)
+        self._pulse = Pulse(float("inf"))  # its time begins with `run`
 
     def subscribe(self, handler: Callable[[Change], None]) -> None:
         """Tell `handler` every change from now on; subscribe before `run` to miss none."""
@@ -120,6 +123,10 @@ class InformerRunner:
         """The account at this moment."""
         return self._account.stats(self._state, self.store, self._clock.monotonic())
 
+    def vitals(self) -> InformerVitals:
+        """Signs of life at this moment."""
+        return self._account.vitals(self._state, self._pulse, self._clock.monotonic())
+
     async def refresh(self, ref: ObjectRef) -> None:
         """Read one object live into the store. Raises what `KubeApi.list` raises.
 
@@ -134,6 +141,7 @@ class InformerRunner:
 
     async def run(self) -> NoReturn:
         """Run until cancelled."""
+        self._pulse = Pulse(self._clock.monotonic())
         command = self._step(Started())
         while True:
             match command:
@@ -205,11 +213,14 @@ class InformerRunner:
 
     def _step(self, event: InformerEvent) -> Command | None:
         """Let the machine decide, bring the store up to date, tell the handlers, and return the command."""
-        self._state, effects = step(self._state, event, self._clock.monotonic(), self._random(), self._policy)
+        now = self._clock.monotonic()
+        self._pulse.moved(event, now)
+        self._state, effects = step(self._state, event, now, self._random(), self._policy)
         command: Command | None = None
         for effect in effects:
             if isinstance(effect, ReadPage | OpenStream | Wait):
                 command = effect
+                self._pulse.does(command)
             else:
                 self._perform(effect)
         if self._account.told and isinstance(event, PageRead | WatchEvent) and not _has_trouble(effects):

@@ -6,11 +6,14 @@ from collections import Counter
 import attrs
 import structlog
 
+from vworkspace_app.runtime.pulse import Pulse
+from vworkspace_core.kinds.secrets import redact
 from vworkspace_core.manifest import Kind
 from vworkspace_core.runtime.changes import Change
 from vworkspace_core.runtime.informer_events import RelistCause
 from vworkspace_core.runtime.informer_state import InformerState, Phase
 from vworkspace_core.runtime.store import ObjectStore
+from vworkspace_core.runtime.vitals import InformerVitals
 
 __all__ = ["InformerAccount", "InformerStats"]
 
@@ -83,4 +86,17 @@ class InformerAccount:
             handler_failures=self.handler_failures,
             objects=len(store),
             bytes=store.bytes,
+        )
+
+    def vitals(self, state: InformerState, pulse: Pulse, now: float) -> InformerVitals:
+        """Signs of life at this moment."""
+        place = f"{self.kind.kind} in {self.namespace}" if self.namespace else self.kind.kind
+        return InformerVitals(
+            name=place,
+            settled=state.settled,
+            answered_ago=max(0.0, now - pulse.answered_at),
+            heard_ago=max(0.0, now - max(state.heard_at, pulse.began)),
+            moved_ago=max(0.0, now - pulse.moved_at),
+            patience=pulse.patience,
+            trouble=str(redact(self.told)),
         )

@@ -6,7 +6,7 @@ from typing import TypeAlias
 
 import attrs
 
-from vworkspace_core.errors import OperatorError
+from vworkspace_core.errors import OperatorError, Unavailable
 from vworkspace_core.manifest import Manifest
 from vworkspace_core.ports import WatchEvent
 
@@ -34,6 +34,7 @@ __all__ = [
     "Wait",
     "WentQuiet",
     "Woken",
+    "is_answer",
 ]
 
 
@@ -103,6 +104,17 @@ class Poked:
 InformerEvent: TypeAlias = (
     WatchEvent | Started | PageRead | ListFailed | StreamEnded | StreamFailed | WentQuiet | Woken | Poked
 )
+
+
+def is_answer(event: InformerEvent) -> bool:
+    """Whether the event shows that the server is there, be it with a refusal."""
+    match event:
+        case ListFailed(error) | StreamFailed(error):
+            return not (isinstance(error, Unavailable) and error.status is None)
+        case Started() | Woken() | Poked() | WentQuiet():
+            return False
+        case _:
+            return True
 
 
 @attrs.frozen

@@ -130,6 +130,11 @@ class WorkQueue(Generic[K]):
         """What is known of a key in hand."""
         return self._running.get(key)
 
+    @property
+    def oldest_taken(self) -> float | None:
+        """When the key that is in hand for longest was taken."""
+        return min((one.taken_at for one in self._running.values()), default=None)
+
     def failures(self, key: K) -> int:
         """Failures of a key since its last success."""
         return self._failures.get(key, 0)
