@@ -89,7 +89,6 @@ class Chain:
         batch = self._unwritten[:_AT_ONCE]
         for _ in range(_TRIES):
             if await self._write(batch):
-                self.book.add(batch)
                 written = {id(entry) for entry in batch}
                 self._unwritten = [entry for entry in self._unwritten if id(entry) not in written]
                 return
@@ -104,7 +103,7 @@ class Chain:
             return await self._begin(batch)
         known = set(last.entries)
         fresh = [entry for entry in batch if entry not in known]
-        return not fresh or await self._grow(last, [*last.entries, *fresh])
+        return not fresh or await self._grow(last, fresh)
 
     def _is_full(self, last: Segment, batch: list[Entry]) -> bool:
         if not last.entries:
@@ -112,7 +111,8 @@ class Chain:
         together = [*last.entries, *batch]
         return len(together) > self._size or len(encoded(together)) > SEGMENT_BYTES
 
-    async def _grow(self, last: Segment, entries: list[Entry]) -> bool:
+    async def _grow(self, last: Segment, fresh: list[Entry]) -> bool:
+        entries = [*last.entries, *fresh]
         manifest = segment_manifest(self._namespace, last.number, encoded(entries), last.version or "")
         last.version = None
         try:
@@ -120,6 +120,7 @@ class Chain:
         except (Stale, NotFound):
             return False
         last.version, last.entries = str(written["metadata"]["resourceVersion"]), entries
+        self.book.add(fresh)
         return True
 
     async def _begin(self, batch: list[Entry]) -> bool:
@@ -182,9 +183,7 @@ class Chain:
         """Forget by the segment. One that cannot be deleted now is tried again with the next segment."""
         gone, early = outdated(self._segments, self._keep, self._remembered)
         if early:
-            self._report(
-                f"{early} tombstones are forgotten before their time: more than {self._remembered} jobs a month"
-            )
+            self._report(f"{early} tombstones are forgotten early: there are more than {self._remembered} of a month")
         for segment in gone:
             try:
                 await self._api.delete(ObjectRef(SECRET, self._namespace, segment.name))

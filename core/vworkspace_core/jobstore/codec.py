@@ -25,7 +25,9 @@ from vworkspace_core.manifest import Manifest, canonical_json, dig, metadata
 from vworkspace_core.ports import JobRecord
 
 __all__ = [
+    "FORMAT",
     "LONGEST",
+    "ONE_SECRET",
     "SECRET_TYPE",
     "Damaged",
     "Head",
@@ -35,6 +37,7 @@ __all__ = [
     "damaged_record",
     "head_manifest",
     "head_name",
+    "later_format",
     "part_manifests",
     "payload_of",
     "read_record",
@@ -50,22 +53,19 @@ ONE_SECRET: Final = 1_000_000
 LONGEST: Final = 4 * ONE_SECRET
 """Bytes a record may have by default: more than an API server takes as one object, so more than can be applied."""
 
-_VERSION: Final = 1
+FORMAT: Final = 1
+"""Format of what is written; a record or segment of a later one is left alone."""
 _RECORD: Final = "record"
 _PART: Final = "part"
 
 
 @attrs.frozen
 class Payload:
-    """A job's raw mapping as bytes, cut to fit. `digest` names its content."""
+    """A job's raw mapping as bytes. `digest` names its content; `is_split` when the head has no room for it."""
 
     chunks: Sequence[bytes] = attrs.field(repr=False)
     digest: str
-
-    @property
-    def is_split(self) -> bool:
-        """Whether it takes more than the head."""
-        return len(self.chunks) > 1
+    is_split: bool
 
 
 @attrs.frozen
@@ -119,25 +119,27 @@ def head_name(job_id: str) -> str:
     return f"vworkspace-job-{hashlib.sha256(job_id.encode()).hexdigest()[:40]}"
 
 
-def payload_of(record: JobRecord, longest: int = LONGEST) -> Payload:
-    """The record's raw job, cut. Raises Invalid for a record of more than `longest` bytes."""
+def payload_of(record: JobRecord, longest: int = LONGEST, room: int = ONE_SECRET) -> Payload:
+    """The record's raw job, cut into chunks of at most `room` bytes where head and state leave it too little.
+
+    Raises Invalid for a record of more than `longest` bytes.
+    """
     content = canonical_json(record.raw)
     state = len(canonical_json(record.state))
     size = len(content) + state
     if size > longest:
         raise Invalid(f"the record of job {record.job_id} has {size} bytes, at most {longest} can be kept")
-    room = ONE_SECRET if len(content) > ONE_SECRET - state - 4096 else len(content) or 1
-    chunks = [content[at : at + room] for at in range(0, len(content), room)]
-    if room == ONE_SECRET and len(chunks) == 1:  # fits by itself, but not beside the state
-        chunks = [content[: room // 2], content[room // 2 :]]
-    return Payload(chunks, hashlib.sha256(content).hexdigest())
+    digest = hashlib.sha256(content).hexdigest()
+    if len(content) + state <= room:
+        return Payload([content], digest, False)
+    return Payload([content[at : at + room] for at in range(0, len(content), room)], digest, True)
 
 
 def head_manifest(
     namespace: str, record: JobRecord, payload: Payload, order: int, *, parts: Sequence[str] = (), whole: bool = True
 ) -> dict[str, Any]:
     """The head. `parts` are the names of a split payload's parts."""
-    value: dict[str, Any] = {"v": _VERSION, "order": order, "state": record.state, "digest": payload.digest}
+    value: dict[str, Any] = {"v": FORMAT, "order": order, "state": record.state, "digest": payload.digest}
     if payload.is_split:
         value |= {"parts": list(parts), "whole": whole}
     else:
@@ -204,13 +206,23 @@ def _read_head(secret: Manifest, name: str) -> Found:
     known_id = job_id if isinstance(job_id, str) and head_name(job_id) == name else ""
     try:
         value = msgspec.json.decode(value_of(secret, _RECORD))
-        if dig(value, "v") != _VERSION:
-            return Whose(name, f"it has format {str(dig(value, 'v'))[:16]}, this version reads {_VERSION}")
+        if (later := later_format(value)) is not None:
+            return Whose(name, later)
         if not known_id:
             raise ValueError(f"its annotation {labels.JOB_ID} does not fit its name")
         return _head(value, name, known_id, *where)
     except (ValueError, TypeError) as error:
         return Damaged(name, _first_line(error), known_id, *where)
+
+
+def later_format(value: Any) -> str | None:
+    """What to say of a value that a later version wrote; None for one of this version. Raises ValueError."""
+    found = dig(value, "v")
+    if isinstance(found, int) and found > FORMAT:
+        return f"it has format {found}, this version reads {FORMAT}"
+    if found != FORMAT:
+        raise ValueError("it does not say in which format it is")
+    return None
 
 
 def _head(value: Any, name: str, job_id: str, uid: str, version: str) -> Head:

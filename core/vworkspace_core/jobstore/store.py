@@ -28,7 +28,8 @@ class KubeJobStore:
     """Records and tombstones in Secrets of `namespace`.
 
     `lock` is held around writes of tombstones: what waits for it is written together. `report` is told, in one line,
-    of every Secret that cannot be used. The Secrets need `get`, `list`, `create`, `update` and `delete`.
+    of every Secret that cannot be used. A record has at most `longest` bytes, one Secret at most `room` of them.
+    The Secrets need `get`, `list`, `create`, `update` and `delete`.
     """
 
     def __init__(
@@ -39,6 +40,7 @@ class KubeJobStore:
         lock: AbstractAsyncContextManager[Any] | None = None,
         report: Callable[[str], None] = lambda _: None,
         longest: int = codec.LONGEST,
+        room: int = codec.ONE_SECRET,
         keep: timedelta = KEEP,
         remembered: int = REMEMBERED,
         segment: int = SEGMENT,
@@ -46,7 +48,7 @@ class KubeJobStore:
         self._api = api
         self._namespace = namespace
         self._report = report
-        self._longest = longest
+        self._longest, self._room = longest, room
         self._heads: dict[str, codec.Head] = {}
         self._order = 0
         self._chain = Chain(api, namespace, lock or nullcontext(), report, keep, remembered, segment)
@@ -74,7 +76,7 @@ class KubeJobStore:
     async def put(self, record: JobRecord) -> None:
         """Write or replace the record of one job. Raises Invalid when it is too large."""
         await self._ensure_loaded()
-        payload = codec.payload_of(record, self._longest)
+        payload = codec.payload_of(record, self._longest, self._room)
         # While a write is under way nobody knows what stands in the cluster: a failure leaves it unknown.
         head = self._heads.pop(record.job_id, None)
         if head is None:

@@ -16,8 +16,8 @@ import attrs
 import msgspec
 
 from vworkspace_core.agent.times import parse_time
-from vworkspace_core.jobstore.codec import Damaged, Whose, secret_manifest, value_of
-from vworkspace_core.manifest import Manifest, canonical_json, dig, metadata
+from vworkspace_core.jobstore.codec import FORMAT, Damaged, Whose, later_format, secret_manifest, value_of
+from vworkspace_core.manifest import Manifest, canonical_json, metadata
 from vworkspace_core.ports import Tombstone
 
 __all__ = [
@@ -42,7 +42,6 @@ KEEP: Final = timedelta(days=31)
 REMEMBERED: Final = 50_000
 """Tombstones kept at most; beyond them the oldest go before their time, which is told."""
 
-_VERSION: Final = 1
 _ROLE: Final = "tombstones"
 _PREFIX: Final = "vworkspace-job-tombstones-"
 
@@ -81,7 +80,7 @@ def segment_name(number: int) -> str:
 def encoded(entries: Iterable[Entry]) -> bytes:
     """The value of a segment's Secret."""
     rows = [[*_row(entry.tombstone), entry.record_uid] for entry in entries]
-    return canonical_json({"v": _VERSION, "entries": rows})
+    return canonical_json({"v": FORMAT, "entries": rows})
 
 
 def _row(found: Tombstone) -> tuple[str, str, str, int, str]:
@@ -105,8 +104,8 @@ def read_segment(secret: Manifest) -> Found:
         if not name.startswith(_PREFIX) or not number.isdecimal():
             return Whose(name, "its name is none of a segment")
         value = msgspec.json.decode(value_of(secret, _ROLE))
-        if dig(value, "v") != _VERSION:
-            return Whose(name, f"it has format {str(dig(value, 'v'))[:16]}, this version reads {_VERSION}")
+        if (later := later_format(value)) is not None:
+            return Whose(name, later)
         entries = [_entry(row) for row in value["entries"]]
         created = parse_time(str(meta.get("creationTimestamp")))
         return Segment(int(number), str(meta.get("resourceVersion", "")), created, entries)
