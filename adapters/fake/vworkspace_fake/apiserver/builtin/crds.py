@@ -11,9 +11,11 @@ from vworkspace_fake.apiserver.builtin.openapi import ANY, BOOL, INT32, INT64, S
 from vworkspace_fake.apiserver.builtin.pod_defaults import filled
 from vworkspace_fake.apiserver.builtin.shapes import CONDITIONS
 from vworkspace_fake.apiserver.definition import definitions_of_crd
+from vworkspace_fake.apiserver.failure import bad_request
 from vworkspace_fake.apiserver.metadata import name_problems
 from vworkspace_fake.apiserver.schema.causes import invalid_value, required
 from vworkspace_fake.apiserver.schema.node import SchemaError
+from vworkspace_fake.apiserver.schema.words import misfits
 
 __all__ = ["CRDS"]
 
@@ -66,11 +68,23 @@ _VERSION: Final = obj(
 
 
 def _read(manifest: Manifest) -> Manifest:
+    _require_readable_schemas(manifest)
     spec = filled(manifest.get("spec") or {}, conversion={"strategy": "None"})
     names = spec.get("names")
     if isinstance(names, Mapping) and isinstance(names.get("kind"), str):
         spec["names"] = filled(names, singular=names["kind"].lower(), listKind=names["kind"] + "List")
     return {**manifest, "spec": spec}
+
+
+def _require_readable_schemas(manifest: Manifest) -> None:
+    """Raise 400 for a schema whose words have other types than they may."""
+    for index, version in enumerate((manifest.get("spec") or {}).get("versions") or ()):
+        schema = (version.get("schema") or {}).get("openAPIV3Schema") or {}
+        why = next(misfits(schema, f"spec.versions[{index}].schema.openAPIV3Schema"), None)
+        if why is not None:
+            kind = CUSTOM_RESOURCE_DEFINITION
+            text = f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}'
+            raise bad_request(f"{text}: json: cannot unmarshal: {why}")
 
 
 _COLUMN_TYPES: Final = ("boolean", "date", "integer", "number", "string")

@@ -120,7 +120,7 @@ class _Compiler:
             for key, child in self._mapping(raw, "properties", path).items()
         }
         additional, any_additional = self._additional(raw, path, above)
-        items = self.node(raw["items"], f"{path}.items", _item(raw, above)) if "items" in raw else None
+        items = self.node(raw["items"], f"{path}.items", _item(raw, above)) if raw.get("items") is not None else None
         children = [*properties.values(), *(child for child in (additional, items) if child is not None)]
         node = Schema(
             type=kind,
@@ -157,12 +157,12 @@ class _Compiler:
             if raw.get(word) and not (word == "type" and raw[word] in ("integer", "string")):
                 self._problem(f"{path}.{word}", "must be undefined below a junctor to be structural")
         return Schema(
-            type=JsonType(raw.get("type", "")),
+            type=self._json_type(raw, path),
             properties={
                 key: self.restriction(child, f"{path}.properties[{key}]")
                 for key, child in self._mapping(raw, "properties", path).items()
             },
-            items=self.restriction(raw["items"], f"{path}.items") if "items" in raw else None,
+            items=self.restriction(raw["items"], f"{path}.items") if raw.get("items") is not None else None,
             required=tuple(raw.get("required") or ()),
             format=raw.get("format") or "",
             checks=self._checks(raw, path),
@@ -181,6 +181,9 @@ class _Compiler:
         if _CHECKS.isdisjoint(raw):
             return None
         text = raw.get("pattern") or ""
+        if raw.get("multipleOf") is not None and raw["multipleOf"] <= 0:
+            self._problem(f"{path}.multipleOf", "must be greater than zero")
+            raw = {key: value for key, value in raw.items() if key != "multipleOf"}
         return ValueChecks(
             enum=tuple(raw["enum"]) if raw.get("enum") is not None else None,
             pattern=self._pattern(text, path) if text else None,
@@ -190,7 +193,7 @@ class _Compiler:
             all_of=self._branches(raw, "allOf", path),
             any_of=self._branches(raw, "anyOf", path),
             one_of=self._branches(raw, "oneOf", path),
-            negated=self.restriction(raw["not"], f"{path}.not") if "not" in raw else None,
+            negated=self.restriction(raw["not"], f"{path}.not") if raw.get("not") is not None else None,
             **{name: raw[key] for key, name in _BOUNDS.items() if raw.get(key) is not None},
         )
 
@@ -206,18 +209,23 @@ class _Compiler:
             return None
 
     def _type(self, raw: Mapping[str, Any], path: str) -> JsonType:
-        text = raw.get("type") or ""
-        try:
-            kind = JsonType(text)
-        except ValueError:
-            self._problem(f"{path}.type", f"{text!r} is none of {', '.join(filter(None, JsonType))}")
-            return JsonType.ANY
+        kind = self._json_type(raw, path)
+        if kind is JsonType.ANY and raw.get("type"):
+            return kind
         known = raw.get("x-kubernetes-int-or-string") or raw.get("x-kubernetes-preserve-unknown-fields")
         if kind is JsonType.ANY and not known:
             self._problem(f"{path}.type", "must not be empty for specified fields and items")
-        if kind is JsonType.ARRAY and "items" not in raw:
+        if kind is JsonType.ARRAY and raw.get("items") is None:
             self._problem(f"{path}.items", "must be specified")
         return kind
+
+    def _json_type(self, raw: Mapping[str, Any], path: str) -> JsonType:
+        text = raw.get("type") or ""
+        try:
+            return JsonType(text)
+        except ValueError:
+            self._problem(f"{path}.type", f"{text!r} is none of {', '.join(filter(None, JsonType))}")
+            return JsonType.ANY
 
     def _additional(self, raw: Mapping[str, Any], path: str, above: _Above) -> tuple[Schema | None, bool]:
         declared = raw.get("additionalProperties")
@@ -241,7 +249,7 @@ class _Compiler:
 
     def _refuse_unstructural(self, raw: Mapping[str, Any], path: str) -> None:
         for word in ("$ref", "definitions", "dependencies", "patternProperties", "additionalItems"):
-            if word in raw:
+            if raw.get(word) is not None:
                 self._problem(f"{path}.{word}", "is not supported")
         if raw.get("uniqueItems"):
             self._problem(f"{path}.uniqueItems", "cannot be set to true since the runtime complexity becomes quadratic")

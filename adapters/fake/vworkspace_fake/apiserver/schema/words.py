@@ -1,0 +1,113 @@
+"""The words of a schema have types of their own: a real server's decoder refuses others before it reads any meaning.
+
+What comes after may therefore take a `pattern` for text and `required` for a list of texts.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final
+
+__all__ = ["misfits"]
+
+_Walk = Callable[[Any, str], Iterator[str]]
+
+
+def misfits(schema: Any, path: str) -> Iterator[str]:
+    """What cannot be read as a schema, as `path: why`, depth first. Null stands for absent; unknown words pass."""
+    if not isinstance(schema, Mapping):
+        yield _wrong(path, schema, "an object")
+        return
+    for word, value in schema.items():
+        if value is not None and (walk := _WORDS.get(word)) is not None:
+            yield from walk(value, f"{path}.{word}")
+
+
+def _wrong(path: str, value: Any, wanted: str) -> str:
+    return f"{path}: must be {wanted}, not {type(value).__name__}"
+
+
+def _is(wanted: str, fits: Callable[[Any], bool]) -> _Walk:
+    def walk(value: Any, path: str) -> Iterator[str]:
+        if not fits(value):
+            yield _wrong(path, value, wanted)
+
+    return walk
+
+
+def _whole(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+_TEXT: Final = _is("a string", lambda value: isinstance(value, str))
+_BOOL: Final = _is("a boolean", lambda value: isinstance(value, bool))
+_COUNT: Final = _is("an integer", _whole)
+_NUMBER: Final = _is("a number", lambda value: _whole(value) or isinstance(value, float))
+_LIST: Final = _is("a list", lambda value: isinstance(value, list))
+
+
+def _list_of(walk: _Walk) -> _Walk:
+    def each(value: Any, path: str) -> Iterator[str]:
+        if not isinstance(value, list):
+            yield _wrong(path, value, "a list")
+            return
+        for index, item in enumerate(value):
+            yield from walk(item, f"{path}[{index}]")
+
+    return each
+
+
+def _map_of(walk: _Walk) -> _Walk:
+    def each(value: Any, path: str) -> Iterator[str]:
+        if not isinstance(value, Mapping):
+            yield _wrong(path, value, "an object")
+            return
+        for key, item in value.items():
+            yield from walk(item, f"{path}[{key}]")
+
+    return each
+
+
+def _or(accepts: type, otherwise: _Walk) -> _Walk:
+    return lambda value, path: iter(()) if isinstance(value, accepts) else otherwise(value, path)
+
+
+def _object(**fields: _Walk) -> _Walk:
+    def walk(value: Any, path: str) -> Iterator[str]:
+        if not isinstance(value, Mapping):
+            yield _wrong(path, value, "an object")
+            return
+        for key, found in value.items():
+            if found is not None and key in fields:
+                yield from fields[key](found, f"{path}.{key}")
+
+    return walk
+
+
+_RULE: Final = _object(
+    rule=_TEXT, message=_TEXT, messageExpression=_TEXT, reason=_TEXT, fieldPath=_TEXT, optionalOldSelf=_BOOL
+)
+_WORDS: Final[Mapping[str, _Walk]] = {
+    **dict.fromkeys(("$ref", "$schema", "id", "type", "title", "description", "format", "pattern"), _TEXT),
+    **dict.fromkeys(("x-kubernetes-list-type", "x-kubernetes-map-type"), _TEXT),
+    **dict.fromkeys(("minimum", "maximum", "multipleOf"), _NUMBER),
+    **dict.fromkeys(
+        ("minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties"),
+        _COUNT,
+    ),
+    **dict.fromkeys(("exclusiveMinimum", "exclusiveMaximum", "uniqueItems", "nullable"), _BOOL),
+    **dict.fromkeys(
+        (
+            "x-kubernetes-embedded-resource",
+            "x-kubernetes-int-or-string",
+            "x-kubernetes-preserve-unknown-fields",
+        ),
+        _BOOL,
+    ),
+    **dict.fromkeys(("required", "x-kubernetes-list-map-keys"), _list_of(_TEXT)),
+    **dict.fromkeys(("allOf", "anyOf", "oneOf"), _list_of(misfits)),
+    **dict.fromkeys(("properties", "patternProperties", "definitions"), _map_of(misfits)),
+    **dict.fromkeys(("additionalProperties", "additionalItems"), _or(bool, misfits)),
+    "enum": _LIST,
+    "not": misfits,
+    "items": _or(list, misfits),
+    "x-kubernetes-validations": _list_of(_RULE),
+}
