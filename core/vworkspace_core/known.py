@@ -28,6 +28,7 @@ __all__ = [
     "VELERO_RESTORE",
     "VOLUME_SNAPSHOT",
     "VOLUME_SNAPSHOT_CLASS",
+    "VOLUME_SNAPSHOT_CONTENT",
     "WORKFLOW",
     "known_kind",
 ]
@@ -50,6 +51,9 @@ REPLICATION_DESTINATION: Final = Kind(
 )
 VOLUME_SNAPSHOT_CLASS: Final = Kind(
     "snapshot.storage.k8s.io", "v1", "VolumeSnapshotClass", "volumesnapshotclasses", namespaced=False
+)
+VOLUME_SNAPSHOT_CONTENT: Final = Kind(
+    "snapshot.storage.k8s.io", "v1", "VolumeSnapshotContent", "volumesnapshotcontents", namespaced=False
 )
 VOLUME_SNAPSHOT: Final = Kind("snapshot.storage.k8s.io", "v1", "VolumeSnapshot", "volumesnapshots")
 
@@ -80,6 +84,7 @@ ALL_KINDS: Final = (
     REPLICATION_DESTINATION,
     VOLUME_SNAPSHOT,
     VOLUME_SNAPSHOT_CLASS,
+    VOLUME_SNAPSHOT_CONTENT,
     JOB,
     PERSISTENT_VOLUME_CLAIM,
     NAMESPACE,

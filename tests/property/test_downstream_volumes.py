@@ -22,6 +22,7 @@ from vworkspace_core.known import (
     SECRET,
     VOLUME_SNAPSHOT,
     VOLUME_SNAPSHOT_CLASS,
+    VOLUME_SNAPSHOT_CONTENT,
 )
 from vworkspace_core.manifest import dig
 from vworkspace_fake.downstream import (
@@ -34,7 +35,7 @@ from vworkspace_fake.downstream import (
 )
 from vworkspace_fake.downstream.crds import downstream_crds
 from vworkspace_fake.downstream.cron import next_run
-from vworkspace_fake.downstream.kinds import PERSISTENT_VOLUME, STORAGE_CLASS, VOLUME_SNAPSHOT_CONTENT
+from vworkspace_fake.downstream.kinds import PERSISTENT_VOLUME, STORAGE_CLASS
 
 NAMES = ("volsync", "snapshot")
 

@@ -18,6 +18,7 @@ from tests.property.operation_worlds import (
     NS,
     OP_UID,
     TARGET,
+    TEMPLATES,
     conditions_of,
     message_of,
     observed,
@@ -30,13 +31,14 @@ from vworkspace_core.kinds.application_instance import ReleaseOverride
 from vworkspace_core.kinds.border import read_application_instance
 from vworkspace_core.kinds.operation import EngineRef, Operation, Phase
 from vworkspace_core.kinds.vocabulary import is_admitted
-from vworkspace_core.known import JOB, SECRET
+from vworkspace_core.known import APPLICATION_INSTANCE, JOB, SECRET, VOLUME_SNAPSHOT_CONTENT
 from vworkspace_core.manifest import Manifest, ObjectRef
 from vworkspace_core.operations import reconcile_operation, release_request
-from vworkspace_core.operations.contract import EngineObject, Progress
+from vworkspace_core.operations.contract import EngineObject, Progress, Row
 from vworkspace_core.operations.engines import ENGINES
 from vworkspace_core.operations.identity import UNRECORDED
 from vworkspace_core.operations.preconditions import Start, start_or_obstacle
+from vworkspace_core.operations.samples import shown_by
 from vworkspace_core.reconcile import Decision
 from vworkspace_core.reconcile.override import spec_hash
 
@@ -71,7 +73,7 @@ def judged(of: str, status: Mapping[str, Any], *, spec: Mapping[str, Any] | None
     live = {**made.manifest, "status": dict(status)}
     live["metadata"] = {**made.manifest["metadata"], "uid": "uid-1", "resourceVersion": "7"}
     live["spec"] = {**made.manifest["spec"], **(spec or {})}
-    seen = observed(of, objects={made.ref: live})
+    seen = observed(of, objects={made.ref: live, **CONTENTS})
     return reconcile_operation(one, seen, CONTEXT)
 
 
@@ -96,6 +98,13 @@ def sync(status: str, reason: str, **more: Any) -> dict[str, Any]:
     return {"conditions": [condition], **more}
 
 
+CONTENTS = {
+    ObjectRef(VOLUME_SNAPSHOT_CONTENT, None, name): {
+        **VOLUME_SNAPSHOT_CONTENT.manifest(name),
+        "spec": {"volumeSnapshotRef": reference},
+    }
+    for name, reference in {"c": {"uid": "uid-1"}, "of-another": {"uid": "uid-2"}, "unbound": {}}.items()
+}
 GOOD_SYNC = {"latestMoverStatus": {"result": "Successful"}}
 BAD_SYNC = {"latestMoverStatus": {"result": "Failed", "logs": "told"}}
 TABLE: list[tuple[str, dict[str, Any], tuple[str, str, str, str]]] = [
@@ -189,6 +198,14 @@ TABLE: list[tuple[str, dict[str, Any], tuple[str, str, str, str]]] = [
     ("backup.snapshot", {"readyToUse": True}, running("VolumeSnapshotPending")),
     ("backup.snapshot", {"error": {"message": "told"}, "readyToUse": False}, running("VolumeSnapshotError")),
     ("backup.snapshot", {"boundVolumeSnapshotContentName": "c", "readyToUse": True}, succeeded("VolumeSnapshotReady")),
+    *[
+        (
+            "backup.snapshot",
+            {"boundVolumeSnapshotContentName": name, "readyToUse": True},
+            running("VolumeSnapshotNotBound"),
+        )
+        for name in ("of-another", "unbound", "nowhere")
+    ],
     ("restore.snapshot", {}, running("ClaimPending")),
     ("restore.snapshot", {"phase": "Pending"}, running("ClaimPending")),
     ("restore.snapshot", {"phase": "Invented"}, running("ClaimPending")),
@@ -221,6 +238,40 @@ def test_every_row_of_every_table_is_walked_above(name: str) -> None:
     told = {reason for of, _, (_, _, _, reason) in TABLE if of.endswith(f".{name}") or name == "helmHookJob"}
     rows = {row.reason for rows in ENGINES[name].tables.values() for row in rows}
     assert rows - {"VolSyncWaitingForSchedule"} <= told
+
+
+ROWS = [
+    (one.name, kind, row)
+    for one in TEMPLATES.items
+    for kind, rows in ENGINES[one.engine].tables.items()
+    for row in rows
+]
+
+
+@pytest.mark.parametrize(
+    ("of", "kind", "row"), ROWS, ids=[f"{i}-{of}-{row.phase}" for i, (of, _, row) in enumerate(ROWS)]
+)
+def test_every_row_is_what_the_engine_makes_of_its_sample(of: str, kind: str, row: Row) -> None:
+    """What the documentation prints from the tables is what happens."""
+    recurring = row.reason == "VolSyncWaitingForSchedule"
+    more = {"parameters": {**GOOD[of], "schedule": "0 3 * * *"}} if recurring and of == "backup.volsync" else {}
+    one, made = started(of, **more)
+    seen = observed(of)
+    live, of_kind = seen.objects[TARGET], APPLICATION_INSTANCE
+    if made is not None:
+        live = {**made.manifest, "metadata": {**made.manifest["metadata"], "uid": "uid-1", "resourceVersion": "7"}}
+        of_kind = made.kind
+    if of_kind.kind not in kind:
+        return  # the other one of an engine's two kinds
+
+    objects = {**seen.objects, **shown_by(row, one, of_kind, live)}
+    status = ENGINES[one.spec.engine].observe(one, objects)
+
+    assert status.phase is row.progress
+    assert status.reason == row.reason or (row.reason == "JobFailed" and status.reason == "BackoffLimitExceeded")
+    decision = reconcile_operation(one, attrs.evolve(seen, objects=objects), CONTEXT)
+    for condition, (value, reason) in conditions_of(decision).items():
+        assert is_admitted("Operation", condition, value, reason)
 
 
 @pytest.mark.parametrize("of", [of for of in GOOD if of != "upgrade.helm"])

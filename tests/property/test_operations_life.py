@@ -7,8 +7,14 @@ import pytest
 from tests.property.operation_simulation import Cluster, Died, moment
 from tests.property.operation_worlds import GOOD, NS, claim_for
 from vworkspace_core.kinds.operation import Phase
-from vworkspace_core.known import CUSTOM_RESOURCE_DEFINITION, JOB, VELERO_BACKUP
-from vworkspace_core.manifest import ObjectRef, metadata
+from vworkspace_core.known import (
+    CUSTOM_RESOURCE_DEFINITION,
+    JOB,
+    VELERO_BACKUP,
+    VOLUME_SNAPSHOT,
+    VOLUME_SNAPSHOT_CONTENT,
+)
+from vworkspace_core.manifest import Manifest, ObjectRef, metadata
 
 DONE: dict[str, dict[str, Any]] = {
     "Backup": {"phase": "Completed", "progress": {"itemsBackedUp": 7, "totalItems": 7}},
@@ -28,7 +34,17 @@ def finish(world: Cluster, ref: ObjectRef) -> None:
         status = {"lastManualSync": live["spec"]["trigger"]["manual"], "latestMoverStatus": {"result": "Successful"}}
     else:
         status = DONE[found.kind.kind]
+    if found.kind == VOLUME_SNAPSHOT:
+        make_content(world, found, live)
     world.write_status(found, status)
+
+
+def make_content(world: Cluster, snapshot: ObjectRef, live: Manifest) -> None:
+    """The snapshotter binds it both ways."""
+    reference = {"name": snapshot.name, "namespace": snapshot.namespace, "uid": metadata(live)["uid"]}
+    source = {"volumeHandle": "v-1"}
+    spec = {"deletionPolicy": "Retain", "driver": "csi.example.test", "source": source, "volumeSnapshotRef": reference}
+    world.make(VOLUME_SNAPSHOT_CONTENT, {"metadata": {"name": "content-1"}, "spec": spec})
 
 
 def started(of: str, **more: Any) -> tuple[Cluster, ObjectRef]:
@@ -355,6 +371,23 @@ def test_a_stranger_survives_deletion_cancellation_and_the_deadline_OPS_1() -> N
         world.settle(ref)
 
         assert world.get(ObjectRef(JOB, NS, intent.name)) is not None, ending
+
+
+def test_a_snapshot_counts_only_when_its_content_points_back_OPS_10() -> None:
+    world, ref = started("backup.snapshot", timeoutSeconds=600)
+    found, live = world.engine_object(ref)
+    world.write_status(found, DONE["VolumeSnapshot"])
+
+    world.settle(ref)
+    assert world.condition(ref, "Running") == ("True", "VolumeSnapshotNotBound")
+    make_content(world, found, live)
+    world.settle(ref)
+
+    assert world.phase(ref) is Phase.SUCCEEDED
+    assert world.operation(ref).status.outputs == {
+        "volumeSnapshotName": found.name,
+        "volumeSnapshotContentName": "content-1",
+    }
 
 
 def test_a_missing_engine_is_named_and_its_arrival_is_enough_OPS_3() -> None:

@@ -6,7 +6,7 @@ are functions of their arguments; the life of an Operation (`operations.life`) i
 
 from collections.abc import Callable, Mapping
 from enum import Enum
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import attrs
 
@@ -18,6 +18,8 @@ from vworkspace_core.operations.settings import OperationSettings
 from vworkspace_core.operations.templates import Template
 
 __all__ = [
+    "OBJECT_UID",
+    "OPERATION_UID",
     "Engine",
     "EngineContext",
     "EngineObject",
@@ -29,6 +31,7 @@ __all__ = [
     "Row",
     "Selection",
     "no_yaml",
+    "phase_row",
 ]
 
 Objects: TypeAlias = Mapping[ObjectRef, Manifest]
@@ -43,14 +46,35 @@ class Progress(Enum):
     FAILED = "Failed"
 
 
+OPERATION_UID: Final = "(uid of the Operation)"
+"""Stands in a row's sample for the uid of the Operation that the object was made for."""
+
+OBJECT_UID: Final = "(uid of the engine object)"
+"""Stands in a row's sample for the uid of the object itself."""
+
+
 @attrs.frozen
 class Row:
-    """One line of an engine's table: what one downstream phase means. The documentation is printed from these."""
+    """One line of an engine's table: what one downstream phase means. The documentation is printed from these.
+
+    `sample` is what an object in that phase shows, as a merge patch of the object as it was created, and `beside`
+    what has to exist beside it: documentation and tests walk them through `observe`.
+    """
 
     phase: str
     progress: Progress
     reason: str
     meaning: str = ""
+    sample: Mapping[str, Any] = attrs.field(factory=dict, eq=False)
+    beside: "tuple[EngineObject, ...]" = attrs.field(default=(), eq=False)
+
+
+def phase_row(
+    phase: str, progress: Progress, reason: str, meaning: str = "", status: Mapping[str, Any] | None = None
+) -> Row:
+    """The row of a kind that names its phase in `status.phase`; `status` is what else it shows then."""
+    shown = {**({"phase": phase} if phase else {}), **(status or {})}
+    return Row(phase, progress, reason, meaning, {"status": shown} if shown else {})
 
 
 @attrs.frozen
@@ -73,7 +97,7 @@ class EngineStatus:
 
 @attrs.frozen
 class EngineObject:
-    """The object that makes an engine work, to be created once."""
+    """An object with its kind: the one that makes an engine work, to be created once."""
 
     kind: Kind
     manifest: Manifest
@@ -147,6 +171,10 @@ def _no_time(_operation: Operation) -> int:
     return 0
 
 
+def _nothing_to_follow(_operation: Operation, _objects: Objects) -> tuple[ObjectRef, ...]:
+    return ()
+
+
 def _not_holding(_operation: Operation, _objects: Objects) -> bool:
     return False
 
@@ -159,6 +187,7 @@ class Engine:
     cannot see, and may look at what `looks_up` named. `opening` gives outputs at the start. `recurring` tells of an
     operation that has no end of its own, `needs_seconds` of parameters that ask for more time than usual. `holds` is
     for an engine without an object: whether it still has a hold on the target, so that its end has to wait.
+    `follows` names what else has to be read, live, before the object's own word is believed.
     """
 
     name: str
@@ -173,5 +202,6 @@ class Engine:
     recurring: Callable[[Operation], bool] = _never
     needs_seconds: Callable[[Operation], int] = _no_time
     holds: Callable[[Operation, Objects], bool] = _not_holding
+    follows: Callable[[Operation, Objects], tuple[ObjectRef, ...]] = _nothing_to_follow
     after_stop: str = ""
     """What to know once it was told to stop: Velero may finish what it is doing."""

@@ -109,6 +109,9 @@ async def observe_operation_live(api: KubeApi, operation: Operation, context: Op
     target = reading.objects.get(target_ref(operation))
     for lookup in lookups(operation, context, target):
         await reading.note(lookup)
+    engine = context.engine_of(operation)
+    for ref in () if engine is None else engine.follows(operation, reading.objects):
+        await reading.note(ref)
     page = await api.list(OPERATION, namespace=meta.namespace)
     siblings = tuple(siblings_of(operation, iter(page.items), context))
     return OperationObserved(namespace, reading.objects, frozenset(reading.missing), siblings=siblings)

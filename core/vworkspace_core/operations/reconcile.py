@@ -36,7 +36,8 @@ __all__ = ["needs_live_view", "reconcile_operation"]
 def needs_live_view(operation: Operation, observed: OperationObserved, context: OperationContext) -> bool:
     """Whether the decision on this must not be made from caches, which may be behind.
 
-    So it is for everything that cannot be taken back: to start, to create, to stop, and to call an object gone.
+    So it is for everything that cannot be taken back: to start, to create, to stop, and to call an object gone; and
+    for what the engine follows, which no cache holds.
     """
     if operation.metadata.deletion_timestamp is not None:
         return True
@@ -49,7 +50,9 @@ def needs_live_view(operation: Operation, observed: OperationObserved, context: 
         return True
     if life.is_over(operation, engine, context):
         return True
-    return known is not None and own_object(operation, observed.objects) is None
+    if known is not None and own_object(operation, observed.objects) is None:
+        return True
+    return any(ref not in observed.objects for ref in engine.follows(operation, observed.objects))
 
 
 def reconcile_operation(operation: Operation, observed: OperationObserved, context: OperationContext) -> Decision:

@@ -7,11 +7,12 @@ from vworkspace_core.known import (
     REPLICATION_SOURCE,
     VOLUME_SNAPSHOT,
     VOLUME_SNAPSHOT_CLASS,
+    VOLUME_SNAPSHOT_CONTENT,
     WORKFLOW,
 )
 from vworkspace_core.manifest import Kind
 from vworkspace_fake.downstream.crd_workflow import workflow_spec, workflow_status
-from vworkspace_fake.downstream.kinds import VOLUME_SNAPSHOT_CONTENT, WORKFLOW_TEMPLATE
+from vworkspace_fake.downstream.kinds import WORKFLOW_TEMPLATE
 from vworkspace_fake.downstream.schema import QUANTITY, QUANTITY_PATTERN, crd, object_schema
 from vworkspace_fake.flux.schema import (
     BOOLEAN,

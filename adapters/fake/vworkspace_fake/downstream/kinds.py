@@ -9,15 +9,11 @@ __all__ = [
     "DELETE_BACKUP_REQUEST",
     "PERSISTENT_VOLUME",
     "STORAGE_CLASS",
-    "VOLUME_SNAPSHOT_CONTENT",
     "WORKFLOW_TEMPLATE",
 ]
 
 BACKUP_STORAGE_LOCATION: Final = Kind("velero.io", "v1", "BackupStorageLocation", "backupstoragelocations")
 DELETE_BACKUP_REQUEST: Final = Kind("velero.io", "v1", "DeleteBackupRequest", "deletebackuprequests")
 WORKFLOW_TEMPLATE: Final = Kind("argoproj.io", "v1alpha1", "WorkflowTemplate", "workflowtemplates")
-VOLUME_SNAPSHOT_CONTENT: Final = Kind(
-    "snapshot.storage.k8s.io", "v1", "VolumeSnapshotContent", "volumesnapshotcontents", namespaced=False
-)
 PERSISTENT_VOLUME: Final = Kind("", "v1", "PersistentVolume", "persistentvolumes", namespaced=False)
 STORAGE_CLASS: Final = Kind("storage.k8s.io", "v1", "StorageClass", "storageclasses", namespaced=False)

@@ -9,10 +9,14 @@ from typing import Any, Final
 
 import attrs
 
-from vworkspace_core.known import PERSISTENT_VOLUME_CLAIM, VOLUME_SNAPSHOT, VOLUME_SNAPSHOT_CLASS
+from vworkspace_core.known import (
+    PERSISTENT_VOLUME_CLAIM,
+    VOLUME_SNAPSHOT,
+    VOLUME_SNAPSHOT_CLASS,
+    VOLUME_SNAPSHOT_CONTENT,
+)
 from vworkspace_core.manifest import Manifest, ObjectRef, dig, metadata
 from vworkspace_fake.downstream.behaviour import Ending, Rule
-from vworkspace_fake.downstream.kinds import VOLUME_SNAPSHOT_CONTENT
 from vworkspace_fake.downstream.turns import (
     NOTHING,
     Attempt,

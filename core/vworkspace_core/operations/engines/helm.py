@@ -17,6 +17,7 @@ from vworkspace_core.kinds.reasons import OperationReason as Reason
 from vworkspace_core.known import HELM_RELEASE
 from vworkspace_core.manifest import Kind
 from vworkspace_core.operations.contract import (
+    OPERATION_UID,
     Engine,
     EngineContext,
     EngineObject,
@@ -39,14 +40,71 @@ REPLACED: Final = "replacedOperation"
 
 _RUNNING, _SUCCEEDED, _FAILED = Progress.RUNNING, Progress.SUCCEEDED, Progress.FAILED
 
-_READY: Final = Row("Ready=True", _SUCCEEDED, "HelmReleaseReady", "Flux confirmed that very release")
-_FAILED_ROW: Final = Row("Ready=False HelmReleaseFailed", _FAILED, "UpgradeFailed", "the override lapses")
-_ROLLED_BACK: Final = Row("Ready=False RolledBack", _FAILED, "UpgradeFailed", "Flux has gone back; the override lapses")
-_FORBIDDEN: Final = Row("Degraded=True ForbiddenVersionOverride", _FAILED, "ForbiddenVersion")
-_NEW_INTENT: Final = Row("chart or values changed", _FAILED, "SpecChanged", "new intent wins over the upgrade")
-_SUSPENDED: Final = Row("Suspended=True", _RUNNING, "HelmReleaseSuspended", "the release was suspended meanwhile")
-_BLOCKED: Final = Row("Blocked=True", _RUNNING, "TargetBlocked", "the target says what is in its way")
-_WAITING: Final = Row("", _RUNNING, "HelmReleaseUpgrading", "the target has not taken it up, or Flux is at work")
+
+def _shows(*conditions: tuple[str, str, str], **override: str) -> dict[str, Any]:
+    """A target that has taken the Operation up, with conditions as type, status and reason."""
+    moment = {"message": "", "lastTransitionTime": "2026-06-01T12:00:00Z", "observedGeneration": 1}
+    given = [{"type": kind, "status": status, "reason": reason, **moment} for kind, status, reason in conditions]
+    held = {"operation": "(name of the Operation)", "uid": OPERATION_UID, "specHash": "(hash of its spec)", **override}
+    return {"status": {"releaseOverride": held, "conditions": given}}
+
+
+_READY: Final = Row(
+    "Ready=True",
+    _SUCCEEDED,
+    "HelmReleaseReady",
+    "Flux confirmed that very release",
+    _shows(("Ready", "True", "HelmReleaseReady")),
+)
+_FAILED_ROW: Final = Row(
+    "Ready=False HelmReleaseFailed",
+    _FAILED,
+    "UpgradeFailed",
+    "the override lapses",
+    _shows(("Ready", "False", "HelmReleaseFailed")),
+)
+_ROLLED_BACK: Final = Row(
+    "Ready=False RolledBack",
+    _FAILED,
+    "UpgradeFailed",
+    "Flux has gone back; the override lapses",
+    _shows(("Ready", "False", "RolledBack")),
+)
+_FORBIDDEN: Final = Row(
+    "Degraded=True ForbiddenVersionOverride",
+    _FAILED,
+    "ForbiddenVersion",
+    "the cluster's policy forbids that version",
+    _shows(("Degraded", "True", "ForbiddenVersionOverride")),
+)
+_NEW_INTENT: Final = Row(
+    "chart or values changed",
+    _FAILED,
+    "SpecChanged",
+    "new intent wins over the upgrade",
+    {"spec": {"values": {"source": "inline", "inline": {"changed": True}}}},
+)
+_SUSPENDED: Final = Row(
+    "Suspended=True",
+    _RUNNING,
+    "HelmReleaseSuspended",
+    "the release was suspended meanwhile",
+    _shows(("Suspended", "True", "ManuallySuspended")),
+)
+_BLOCKED: Final = Row(
+    "Blocked=True",
+    _RUNNING,
+    "TargetBlocked",
+    "the target says what is in its way",
+    _shows(("Blocked", "True", "FieldConflict")),
+)
+_WAITING: Final = Row(
+    "",
+    _RUNNING,
+    "HelmReleaseUpgrading",
+    "the target has not taken it up, or Flux is at work",
+    {"status": {"conditions": []}},
+)
 
 TABLE: Final = (_NEW_INTENT, _WAITING, _FORBIDDEN, _SUSPENDED, _BLOCKED, _READY, _FAILED_ROW, _ROLLED_BACK)
 """Conditions of the target, counted only while its `status.releaseOverride` is this Operation's."""

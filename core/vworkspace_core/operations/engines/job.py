@@ -30,13 +30,33 @@ KEPT_SECONDS: Final = 86_400
 
 _RUNNING, _SUCCEEDED, _FAILED = Progress.RUNNING, Progress.SUCCEEDED, Progress.FAILED
 
+
+_ENDING: Final = "its last pods are ending"
+
+
+def _condition(kind: str, reason: str = "", message: str = "") -> dict[str, Any]:
+    return {"status": {"conditions": [{"type": kind, "status": "True", "reason": reason, "message": message}]}}
+
+
 TABLE: Final = (
-    Row("Complete=True", _SUCCEEDED, "JobComplete"),
-    Row("Failed=True", _FAILED, "JobFailed", "or the Job's own reason: BackoffLimitExceeded, DeadlineExceeded, …"),
-    Row("Suspended=True", _RUNNING, "JobSuspended", "somebody suspended the Job"),
-    Row("SuccessCriteriaMet=True", _RUNNING, "JobFinishing", "its last pods are ending"),
-    Row("FailureTarget=True", _RUNNING, "JobFinishing", "its last pods are ending"),
-    Row("active > 0", _RUNNING, "JobPodActive"),
+    Row("Complete=True", _SUCCEEDED, "JobComplete", "", _condition("Complete", "CompletionsReached")),
+    Row(
+        "Failed=True",
+        _FAILED,
+        "JobFailed",
+        "or the Job's own reason: BackoffLimitExceeded, DeadlineExceeded, …",
+        _condition("Failed", "BackoffLimitExceeded", "Job has reached the specified backoff limit"),
+    ),
+    Row("Suspended=True", _RUNNING, "JobSuspended", "somebody suspended the Job", _condition("Suspended")),
+    Row(
+        "SuccessCriteriaMet=True",
+        _RUNNING,
+        "JobFinishing",
+        "its last pods are ending",
+        _condition("SuccessCriteriaMet"),
+    ),
+    Row("FailureTarget=True", _RUNNING, "JobFinishing", "its last pods are ending", _condition("FailureTarget")),
+    Row("active > 0", _RUNNING, "JobPodActive", "", {"status": {"active": 1}}),
     Row("", _RUNNING, "JobPending", "no pod is active yet, or the next try has not begun"),
 )
 """In this order; only the first two are final."""

@@ -1,7 +1,7 @@
 """snapshot: a CSI VolumeSnapshot of a claim, or a claim from a snapshot (OPS-10). Both hold data: no owner.
 
 A VolumeSnapshot has no phase and no conditions; its `error` is cleared once a later try succeeds, so it is never
-final. Only the deadline is.
+final. Only the deadline is. Ready counts only when the content that the snapshot names points back at it.
 """
 
 from collections.abc import Mapping
@@ -11,9 +11,10 @@ from vworkspace_core.kinds.application_instance import ApplicationInstance
 from vworkspace_core.kinds.operation import Operation, OperationType
 from vworkspace_core.kinds.problems import Problem
 from vworkspace_core.kinds.reasons import OperationReason as Reason
-from vworkspace_core.known import PERSISTENT_VOLUME_CLAIM, VOLUME_SNAPSHOT
-from vworkspace_core.manifest import Kind, ObjectRef, dig
+from vworkspace_core.known import PERSISTENT_VOLUME_CLAIM, VOLUME_SNAPSHOT, VOLUME_SNAPSHOT_CONTENT
+from vworkspace_core.manifest import Kind, Manifest, ObjectRef, dig, metadata
 from vworkspace_core.operations.contract import (
+    OBJECT_UID,
     Engine,
     EngineContext,
     EngineObject,
@@ -23,6 +24,7 @@ from vworkspace_core.operations.contract import (
     Progress,
     Refusal,
     Row,
+    phase_row,
 )
 from vworkspace_core.operations.identity import engine_manifest, own_object, parameters
 from vworkspace_core.operations.settings import OperationSettings
@@ -31,16 +33,60 @@ __all__ = ["CLAIM", "ENGINE", "SNAPSHOT"]
 
 _RUNNING, _SUCCEEDED, _FAILED = Progress.RUNNING, Progress.SUCCEEDED, Progress.FAILED
 
+_CONTENT: Final = "snapcontent-1"
+_BOUND: Final = {"readyToUse": True, "boundVolumeSnapshotContentName": _CONTENT, "restoreSize": "10Gi"}
+
+
+def _content(uid: str) -> EngineObject:
+    """A content that points at the snapshot of that uid."""
+    manifest = VOLUME_SNAPSHOT_CONTENT.manifest(_CONTENT)
+    return EngineObject(VOLUME_SNAPSHOT_CONTENT, {**manifest, "spec": {"volumeSnapshotRef": {"uid": uid}}})
+
+
 SNAPSHOT: Final = (
-    Row("readyToUse, bound to its content", _SUCCEEDED, "VolumeSnapshotReady"),
-    Row("error", _RUNNING, "VolumeSnapshotError", "the snapshotter tries again until the deadline"),
-    Row("bound, not ready", _RUNNING, "VolumeSnapshotInProgress"),
+    Row(
+        "readyToUse, bound both ways",
+        _SUCCEEDED,
+        "VolumeSnapshotReady",
+        "",
+        {"status": _BOUND},
+        (_content(OBJECT_UID),),
+    ),
+    Row(
+        "readyToUse, bound one way",
+        _RUNNING,
+        "VolumeSnapshotNotBound",
+        "the content that it names does not point back at it",
+        {"status": _BOUND},
+        (_content("another snapshot"),),
+    ),
+    Row(
+        "error",
+        _RUNNING,
+        "VolumeSnapshotError",
+        "the snapshotter tries again until the deadline",
+        {"status": {"readyToUse": False, "error": {"message": "the driver is away"}}},
+    ),
+    Row(
+        "bound, not ready",
+        _RUNNING,
+        "VolumeSnapshotInProgress",
+        "",
+        {"status": {"readyToUse": False, "boundVolumeSnapshotContentName": _CONTENT}},
+    ),
     Row("", _RUNNING, "VolumeSnapshotPending", "not yet bound to a content"),
 )
+_READY, _ONE_WAY, _ERROR, _IN_PROGRESS, _PENDING = SNAPSHOT
 CLAIM: Final = (
-    Row("Bound", _SUCCEEDED, "ClaimBound"),
-    Row("Lost", _FAILED, "ClaimLost", "the volume behind the claim is gone"),
-    Row("", _RUNNING, "ClaimPending", "no volume yet; with WaitForFirstConsumer it takes a pod that uses the claim"),
+    phase_row("Bound", _SUCCEEDED, "ClaimBound"),
+    phase_row("Lost", _FAILED, "ClaimLost", "the volume behind the claim is gone"),
+    Row(
+        "",
+        _RUNNING,
+        "ClaimPending",
+        "no volume yet; with WaitForFirstConsumer it takes a pod that uses the claim",
+        {"status": {"phase": "Pending"}},
+    ),
 )
 
 
@@ -96,28 +142,49 @@ def _claim_spec(given: Mapping[str, Any]) -> dict[str, Any]:
     return spec
 
 
+def _follows(operation: Operation, objects: Objects) -> tuple[ObjectRef, ...]:
+    """The content that a snapshot names once it calls itself ready."""
+    found = own_object(operation, objects)
+    if found is None or dig(found[1], "status", "readyToUse") is not True:
+        return ()
+    name = dig(found[1], "status", "boundVolumeSnapshotContentName")
+    return (ObjectRef(VOLUME_SNAPSHOT_CONTENT, None, name),) if isinstance(name, str) and name else ()
+
+
 def _observe(operation: Operation, objects: Objects) -> EngineStatus:
     found = own_object(operation, objects)
     if found is None:
         return EngineStatus(_RUNNING, "SnapshotObjectMissing")
     ref, live = found
     status = live.get("status") or {}
-    return _snapshot_status(ref, status) if ref.kind == VOLUME_SNAPSHOT else _claim_status(ref, status)
+    if ref.kind != VOLUME_SNAPSHOT:
+        return _claim_status(ref, status)
+    content = next((objects.get(one) for one in _follows(operation, objects)), None)
+    return _snapshot_status(ref, live, content)
 
 
-def _snapshot_status(ref: ObjectRef, status: Mapping[str, Any]) -> EngineStatus:
-    content = status.get("boundVolumeSnapshotContentName")
+def _snapshot_status(ref: ObjectRef, live: Manifest, content: Manifest | None) -> EngineStatus:
+    status = live.get("status") or {}
+    row = _snapshot_row(live, status, content)
     outputs: dict[str, Any] = {"volumeSnapshotName": ref.name}
-    if status.get("readyToUse") is True and content:
-        more = {"volumeSnapshotContentName": content, "restoreSize": status.get("restoreSize")}
+    if row is _READY:
+        more = {
+            "volumeSnapshotContentName": status.get("boundVolumeSnapshotContentName"),
+            "restoreSize": status.get("restoreSize"),
+        }
         outputs |= {name: value for name, value in more.items() if value is not None}
-        row = SNAPSHOT[0]
-    elif status.get("error"):
-        row = SNAPSHOT[1]
-    else:
-        row = SNAPSHOT[2] if content else SNAPSHOT[3]
-    message = dig(status, "error", "message") if row is SNAPSHOT[1] else ""
+    message = dig(status, "error", "message") if row is _ERROR else ""
     return EngineStatus(row.progress, row.reason, str(message or row.meaning), outputs)
+
+
+def _snapshot_row(live: Manifest, status: Mapping[str, Any], content: Manifest | None) -> Row:
+    named = bool(status.get("boundVolumeSnapshotContentName"))
+    if status.get("readyToUse") is True and named:
+        points_at = dig(content, "spec", "volumeSnapshotRef", "uid")
+        return _READY if points_at and points_at == metadata(live).get("uid") else _ONE_WAY
+    if status.get("error"):
+        return _ERROR
+    return _IN_PROGRESS if named else _PENDING
 
 
 def _claim_status(ref: ObjectRef, status: Mapping[str, Any]) -> EngineStatus:
@@ -134,4 +201,5 @@ ENGINE: Final = Engine(
     timeout_seconds=1800,
     check=_check,
     looks_up=_looks_up,
+    follows=_follows,
 )

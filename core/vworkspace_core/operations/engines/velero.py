@@ -32,44 +32,15 @@ from vworkspace_core.operations.contract import (
     Row,
 )
 from vworkspace_core.operations.durations import go_duration, seconds_of
+from vworkspace_core.operations.engines.velero_phases import BACKUP, OTHER_BACKUP, OTHER_RESTORE, RESTORE
 from vworkspace_core.operations.identity import engine_manifest, own_object, parameters
 from vworkspace_core.operations.settings import OperationSettings
 
-__all__ = ["BACKUP", "ENGINE", "RESTORE"]
+__all__ = ["ENGINE"]
 
-_RUNNING, _SUCCEEDED, _FAILED = Progress.RUNNING, Progress.SUCCEEDED, Progress.FAILED
+_RUNNING, _SUCCEEDED = Progress.RUNNING, Progress.SUCCEEDED
 _OURS: Final = (APPLICATION_INSTANCE.crd_name, OPERATION.crd_name)
 _PATH: Final = "spec.parameters"
-
-
-def _rows(kind: str, partly: Row, *more: Row) -> tuple[Row, ...]:
-    """The phases that backups and restores share, with `kind` in their reasons."""
-    return (
-        Row("", _RUNNING, f"Velero{kind}Pending", "not yet seen by Velero"),
-        Row("New", _RUNNING, f"Velero{kind}Pending", "seen, not yet begun"),
-        *more,
-        Row("InProgress", _RUNNING, f"Velero{kind}InProgress"),
-        Row("WaitingForPluginOperations", _RUNNING, f"Velero{kind}InProgress", "asynchronous uploads go on"),
-        Row("WaitingForPluginOperationsPartiallyFailed", _RUNNING, f"Velero{kind}InProgress", "will be partial"),
-        Row("Finalizing", _RUNNING, f"Velero{kind}Finalizing"),
-        Row("FinalizingPartiallyFailed", _RUNNING, f"Velero{kind}Finalizing", "will be partial"),
-        Row("Completed", _SUCCEEDED, f"Velero{kind}Completed"),
-        partly,
-        Row("Failed", _FAILED, f"Velero{kind}Failed"),
-        Row("FailedValidation", _FAILED, f"Velero{kind}FailedValidation", "Velero refused the request"),
-    )
-
-
-BACKUP: Final = _rows(
-    "Backup",
-    Row("PartiallyFailed", _SUCCEEDED, "VeleroBackupPartiallyFailed", "usable in part: Degraded=True/PartialFailure"),
-    Row("Queued", _RUNNING, "VeleroBackupQueued"),
-    Row("ReadyToStart", _RUNNING, "VeleroBackupQueued"),
-    Row("Deleting", _RUNNING, "VeleroBackupDeleting", "somebody is deleting it"),
-)
-RESTORE: Final = _rows(
-    "Restore", Row("PartiallyFailed", _FAILED, str(Reason.PARTIAL_FAILURE), "a restore in part is a failure")
-)
 
 
 def _is_backup(operation: Operation) -> bool:
@@ -192,7 +163,7 @@ def _observe(operation: Operation, objects: Objects) -> EngineStatus:
     if found is None:
         return EngineStatus(_RUNNING, "VeleroObjectMissing")
     ref, live = found
-    table, fallback = (BACKUP, BACKUP[5]) if _is_backup(operation) else (RESTORE, RESTORE[2])
+    table, fallback = (BACKUP, OTHER_BACKUP) if _is_backup(operation) else (RESTORE, OTHER_RESTORE)
     status = live.get("status") or {}
     row = next((row for row in table if row.phase == (status.get("phase") or "")), fallback)
     ended = row.progress is not _RUNNING

@@ -14,6 +14,7 @@ from vworkspace_core.known import REPLICATION_DESTINATION, REPLICATION_SOURCE
 from vworkspace_core.manifest import Kind, ObjectRef, dig
 from vworkspace_core.operations.conflicts import BETWEEN_SYNCS
 from vworkspace_core.operations.contract import (
+    OPERATION_UID,
     Engine,
     EngineContext,
     EngineObject,
@@ -28,14 +29,51 @@ __all__ = ["ENGINE", "TABLE"]
 
 _RUNNING, _SUCCEEDED = Progress.RUNNING, Progress.SUCCEEDED
 
+
+def _sync(status: str, reason: str, result: str = "", **more: Any) -> dict[str, Any]:
+    mover = {"latestMoverStatus": {"result": result}} if result else {}
+    condition = {"type": "Synchronizing", "status": status, "reason": reason, "message": ""}
+    return {"status": {"conditions": [condition], **mover, **more}}
+
+
 TABLE: Final = (
-    Row("lastManualSync = trigger, result Successful", _SUCCEEDED, "VolSyncCompleted"),
-    Row("latestMoverStatus.result = Failed", _RUNNING, "VolSyncMoverFailed", "VolSync tries again until the deadline"),
-    Row("Synchronizing=True SyncInProgress", _RUNNING, "VolSyncSyncInProgress"),
-    Row("Synchronizing=False CleaningUp", _RUNNING, "VolSyncCleaningUp"),
-    Row("Synchronizing=False Error", _RUNNING, "VolSyncError", "VolSync tries again until the deadline"),
-    Row("Synchronizing=False WaitingForSchedule", _RUNNING, BETWEEN_SYNCS, "recurring: waits for its next sync"),
-    Row("Synchronizing=False WaitingForManual", _RUNNING, "VolSyncPending", "not our trigger yet"),
+    Row(
+        "lastManualSync = trigger, result Successful",
+        _SUCCEEDED,
+        "VolSyncCompleted",
+        "",
+        _sync("False", "WaitingForManual", "Successful", lastManualSync=OPERATION_UID, lastSyncDuration="1m30s"),
+    ),
+    Row(
+        "latestMoverStatus.result = Failed",
+        _RUNNING,
+        "VolSyncMoverFailed",
+        "VolSync tries again until the deadline",
+        _sync("True", "SyncInProgress", "Failed"),
+    ),
+    Row("Synchronizing=True SyncInProgress", _RUNNING, "VolSyncSyncInProgress", "", _sync("True", "SyncInProgress")),
+    Row("Synchronizing=False CleaningUp", _RUNNING, "VolSyncCleaningUp", "", _sync("False", "CleaningUp")),
+    Row(
+        "Synchronizing=False Error",
+        _RUNNING,
+        "VolSyncError",
+        "VolSync tries again until the deadline",
+        _sync("False", "Error"),
+    ),
+    Row(
+        "Synchronizing=False WaitingForSchedule",
+        _RUNNING,
+        BETWEEN_SYNCS,
+        "recurring: waits for its next sync",
+        _sync("False", "WaitingForSchedule", "Successful", lastSyncTime="2026-06-01T03:00:00Z"),
+    ),
+    Row(
+        "Synchronizing=False WaitingForManual",
+        _RUNNING,
+        "VolSyncPending",
+        "not our trigger yet",
+        _sync("False", "WaitingForManual"),
+    ),
     Row("", _RUNNING, "VolSyncPending", "not yet seen by VolSync"),
 )
 """In this order."""

@@ -17,6 +17,7 @@ from vworkspace_core.operations.contract import (
     Objects,
     Progress,
     Row,
+    phase_row,
 )
 from vworkspace_core.operations.identity import engine_manifest, own_object, parameters
 from vworkspace_core.operations.settings import RUNNER
@@ -29,13 +30,34 @@ _MOST_OUTPUTS: Final = 32
 _LONGEST_OUTPUT: Final = 1024
 
 TABLE: Final = (
-    Row("", _RUNNING, "WorkflowPending", "not yet seen by Argo"),
-    Row("Pending", _RUNNING, "WorkflowPending"),
-    Row("Running", _RUNNING, "WorkflowInProgress", "suspended: Blocked=True/AwaitingResume as well"),
-    Row("Succeeded", _SUCCEEDED, "WorkflowSucceeded"),
-    Row("Failed", _FAILED, "WorkflowFailed", "a step of it failed"),
-    Row("Error", _FAILED, "WorkflowError", "Argo itself could not run it"),
+    phase_row("", _RUNNING, "WorkflowPending", "not yet seen by Argo"),
+    phase_row("Pending", _RUNNING, "WorkflowPending"),
+    phase_row("Running", _RUNNING, "WorkflowInProgress"),
+    Row(
+        "Running, suspended",
+        _RUNNING,
+        "WorkflowInProgress",
+        "somebody has to resume it: Blocked=True/AwaitingResume",
+        {"spec": {"suspend": True}, "status": {"phase": "Running"}},
+    ),
+    phase_row(
+        "Succeeded",
+        _SUCCEEDED,
+        "WorkflowSucceeded",
+        "",
+        {"outputs": {"parameters": [{"name": "rows", "value": "42"}]}},
+    ),
+    phase_row(
+        "Failed",
+        _FAILED,
+        "WorkflowFailed",
+        "a step of it failed",
+        {"nodes": {"a": {"type": "Pod", "phase": "Failed", "displayName": "migrate", "message": "exit code 3"}}},
+    ),
+    phase_row("Error", _FAILED, "WorkflowError", "Argo itself could not run it", {"message": "no such template"}),
 )
+_OTHER: Final = TABLE[2]
+"""A phase that is not known counts as in progress."""
 
 
 def _desired(operation: Operation, target: ApplicationInstance, context: EngineContext) -> tuple[EngineObject, ...]:
@@ -68,7 +90,7 @@ def _observe(operation: Operation, objects: Objects) -> EngineStatus:
         return EngineStatus(_RUNNING, "WorkflowMissing")
     ref, live = found
     status = live.get("status") or {}
-    row = next((row for row in TABLE if row.phase == (status.get("phase") or "")), TABLE[2])
+    row = next((row for row in TABLE if row.phase == (status.get("phase") or "")), _OTHER)
     suspended = row.progress is _RUNNING and _is_suspended(live)
     return EngineStatus(
         row.progress,
