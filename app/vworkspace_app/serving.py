@@ -55,10 +55,10 @@ async def _watch_signals(scope: anyio.CancelScope, *, task_status: TaskStatus[No
 def _refused(error: OSError, listen: str) -> CommandError:
     match error.errno:
         case errno.EADDRINUSE:
-            return CommandError(f"{listen} is in use: stop what listens there, or choose another --listen HOST:PORT")
+            return CommandError(f"{listen} is in use: stop what listens there, or choose another HOST:PORT")
         case errno.EACCES:
             return CommandError(f"{listen} may not be listened on: choose a port above 1023")
         case errno.EADDRNOTAVAIL:
-            return CommandError(f"{listen} is no address of this machine: choose another --listen HOST:PORT")
+            return CommandError(f"{listen} is no address of this machine: choose another HOST:PORT")
         case _:
             return CommandError(f"cannot listen on {listen}: {error.strerror or error}")

@@ -13,6 +13,7 @@ from vworkspace_app.production import Process
 from vworkspace_app.runtime.clock import SystemClock
 from vworkspace_app.serving import run_until_signal
 from vworkspace_app.settings import RunSettings
+from vworkspace_app.webhooks import webhooks
 from vworkspace_core.errors import OperatorError, Unauthorized, Unavailable
 from vworkspace_core.kinds.admission import AdmissionSettings
 from vworkspace_core.known import CUSTOM_RESOURCE_DEFINITION
@@ -42,9 +43,10 @@ def run_operator(settings: RunSettings) -> None:
             decided = _operator_settings(settings, credentials.cluster_id)
             process = Process(api, decided, AgentSettings(settings.wait), source, credentials)
             _log.info("starting", control_plane=credentials.url, namespace=settings.namespace)
-            await process.run()
+            async with webhooks(settings, decided.decisions):
+                await process.run()
 
-    run_until_signal(work)
+    run_until_signal(work, listen=settings.webhook_listen)
 
 
 async def _started(api: KubeApi, source: CredentialsSource, server: str) -> Credentials:

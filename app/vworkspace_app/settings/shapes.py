@@ -9,12 +9,25 @@ import attrs
 
 from vworkspace_core.kinds.fields import camel
 
-__all__ = ["FILE", "GO_DURATION", "SWITCH", "TEXT", "URL", "Setting", "Shape", "choice", "setting", "whole"]
+__all__ = [
+    "ADDRESS",
+    "FILE",
+    "GO_DURATION",
+    "SWITCH",
+    "TEXT",
+    "URL",
+    "Setting",
+    "Shape",
+    "choice",
+    "setting",
+    "whole",
+]
 
 T = TypeVar("T")
 _KEY: Final = "vworkspace.setting"
 _DURATION: Final = re.compile(r"([0-9]+(\.[0-9]+)?(ms|s|m|h))+")
 _URL: Final = re.compile(r"https?://[^/?#\s]+\S*", re.IGNORECASE)
+_ADDRESS: Final = re.compile(r"(\[[0-9a-fA-F:.]+\]|[^\s:\[\]]+):([0-9]{1,5})")
 _SWITCH: Final = {"true": True, "false": False}
 
 
@@ -110,6 +123,13 @@ def _url(text: str) -> str:
     return text
 
 
+def _address(text: str) -> str:
+    found = _ADDRESS.fullmatch(text)
+    if text and (found is None or int(found[2]) > 65535):
+        raise ValueError("give HOST:PORT, such as 0.0.0.0:9443")
+    return text
+
+
 def _file(text: str) -> Path | None:
     return Path(text) if text else None
 
@@ -118,4 +138,5 @@ TEXT: Final = Shape("text", str)
 SWITCH: Final = Shape("true or false", _switch)
 GO_DURATION: Final = Shape("a Go duration", _go_duration)
 URL: Final = Shape("a URL", _url)
+ADDRESS: Final = Shape("HOST:PORT", _address)
 FILE: Final = Shape("a file", _file)
