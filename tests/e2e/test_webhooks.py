@@ -287,8 +287,9 @@ def test_run_serves_them_and_ends_with_them(tmp_path: Path) -> None:
     with Running(tmp_path / "cluster", "cluster", "--kubeconfig-out", tmp_path / "kc") as server:
         server.ready()
         where = f"127.0.0.1:{port}"
-        words = ["run", "--kubeconfig", tmp_path / "kc", "--cluster-id", CLUSTER, "--token-file", tmp_path / "token"]
-        words += ["--control-plane-url", "http://127.0.0.1:1", "--webhook-listen", where]
+        words: list[str | Path] = ["run", "--kubeconfig", tmp_path / "kc", "--cluster-id", CLUSTER]
+        words += ["--token-file", tmp_path / "token", "--control-plane-url", "http://127.0.0.1:1"]
+        words += ["--webhook-listen", where]
         with Running(tmp_path / "run", *words, "--webhook-certificates", folder) as operator:
             operator.until(lambda: operator.log("webhooks are served"), "served")
             assert asked(f"https://{where}", certificates.authority) == 400

@@ -104,7 +104,7 @@ def anything_in(manifest: Manifest) -> st.SearchStrategy[dict[str, Any]]:
         place[path[-1]] = value
         return dict(result)
 
-    paths = [(key,) for key in manifest["spec"]]
+    paths: list[tuple[str, ...]] = [(key,) for key in manifest["spec"]]
     paths += [(key, inner) for key, part in manifest["spec"].items() if isinstance(part, dict) for inner in part]
     return st.builds(put, st.sampled_from(paths), json_values(6))
 
@@ -305,7 +305,7 @@ def test_what_is_no_review_is_told_and_nothing_else_happens(body: Any) -> None:
         read_review(body)
 
 
-reviews = st.fixed_dictionaries(
+reviews: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
     {
         "uid": st.sampled_from(["u", "", None, 3]),
         "operation": st.sampled_from(["CREATE", "UPDATE", "DELETE", "CONNECT", "PATCH", None, 3]),
