@@ -180,6 +180,12 @@ def control_plane(
     token: Annotated[str, Parameter(help="The agent's bearer token.", env_var="VWORKSPACE_TOKEN")],
     admin_token: Annotated[str, Parameter(help="Token of the admin API.", env_var="VWORKSPACE_ADMIN_TOKEN")],
     listen: Listen = "127.0.0.1:0",
+    signing_key: Annotated[
+        Path | None, Parameter(help="PEM file with a private Ed25519 or P-256 key: sign every job.")
+    ] = None,
+    encryption_key: Annotated[
+        Path | None, Parameter(help="PEM file with the cluster's public key: encrypt every payload.")
+    ] = None,
 ) -> None:
     """Serve the embedded control plane; prints `ready <url>` when it serves.
 
@@ -189,7 +195,14 @@ def control_plane(
     """
     from vworkspace_app.commands.control_plane import run_control_plane
 
-    run_control_plane(listen=listen, cluster_id=cluster_id, token=token, admin_token=admin_token)
+    run_control_plane(
+        listen=listen,
+        cluster_id=cluster_id,
+        token=token,
+        admin_token=admin_token,
+        signing_key=signing_key,
+        encryption_key=encryption_key,
+    )
 
 
 @app.command

@@ -15,7 +15,7 @@ from vworkspace_app.runtime.clock import SystemClock
 from vworkspace_app.runtime.live import Live
 from vworkspace_core.jobstore import KubeJobStore
 from vworkspace_core.ports import KubeApi
-from vworkspace_odoo import Endpoint, FollowingControlPlane
+from vworkspace_odoo import Endpoint, FollowingControlPlane, JosePayloads
 
 __all__ = ["Process", "endpoint_of"]
 
@@ -50,6 +50,7 @@ class Process:
                 self.settings,
                 self.agent_settings,
                 credentials=self.credentials,
+                opener=lambda found: JosePayloads(found.signing_key, found.decryption_key),
                 reread=watch.refresh,
                 ready=self.ready,
             )

@@ -24,6 +24,7 @@ from vworkspace_core.agent.outbox import Outbox
 from vworkspace_core.agent.pace import SOONEST, Pace
 from vworkspace_core.agent.performer import Performer, Rotate
 from vworkspace_core.agent.scope import Scope
+from vworkspace_core.agent.security import Security
 from vworkspace_core.agent.times import format_time
 from vworkspace_core.errors import NotFound, OperatorError, Unavailable
 from vworkspace_core.kinds.transitions import Wanted
@@ -101,6 +102,10 @@ class Agent:
         """An informer saw an ApplicationInstance or Operation change; None when it is gone. Does not suspend."""
         self._telling.saw(ref, live, belongs_to_job=has_open_job(self._state, ref))
         self._feed(m.ObjectChanged(ref, live))
+
+    def secure(self, security: Security) -> None:
+        """Judge jobs by this from now on (PULL-9)."""
+        self._feed(m.SecurityChanged(security))
 
     def hurry(self) -> None:
         """Stop waiting, for failures or for jobs: the credentials changed, and with them perhaps the server."""

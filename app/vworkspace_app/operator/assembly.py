@@ -90,6 +90,10 @@ class Operator:
         """Tell `handler` of every change of an ApplicationInstance; call before `run`."""
         self._runner(APPLICATION_INSTANCE).subscribe(handler)
 
+    def on_clusters(self, handler: Callable[[Change], None]) -> None:
+        """Tell `handler` of every change of a Cluster; call before `run`."""
+        self._runner(CLUSTER).subscribe(handler)
+
     async def wait_ready(self) -> None:
         """Wait until every cache is settled."""
         await self.informers.wait_settled()
