@@ -8,13 +8,14 @@ import attrs
 
 from vworkspace_app.agent import Agent, AgentSettings
 from vworkspace_app.operator.assembly import Operator, OperatorSettings
+from vworkspace_app.operator.operations import Approvals
 from vworkspace_app.runtime.live import Live
 from vworkspace_core.agent import Scope
 from vworkspace_core.agent.credentials import Credentials
 from vworkspace_core.agent.security import PayloadOpener, required_by
 from vworkspace_core.kinds.admission import admit
 from vworkspace_core.kinds.problems import Problem
-from vworkspace_core.known import APPLICATION_INSTANCE, CLUSTER
+from vworkspace_core.known import CLUSTER
 from vworkspace_core.manifest import Manifest
 from vworkspace_core.ports import Clock, ControlPlane, JobStore, KubeApi
 from vworkspace_core.runtime.changes import Change, ChangeType
@@ -46,11 +47,13 @@ class PullOperator:
 
     async def run(self) -> None:
         """Reconcile and pull jobs until cancelled."""
-        operator = Operator(self.api, self.settings, self.clock, random=self.random)
+        approvals = Approvals(lambda: self.credentials.current.approval_secret, lambda: agent.state.skew)
+        operator = Operator(self.api, self.settings, self.clock, approvals=approvals, random=self.random)
         agent = self._agent(operator)
         self._keep_secure(operator, agent)
         self.credentials.subscribe(lambda _: agent.hurry())
-        operator.on_instances(lambda change: agent.on_object_changed(_live(change), change.ref))
+        self.credentials.subscribe(lambda _: operator.approval_secret_changed())
+        operator.on_own_objects(lambda change: agent.on_object_changed(_live(change), change.ref))
         async with anyio.create_task_group() as group:
             group.start_soon(operator.run, name="operator")
             await operator.wait_ready()
@@ -68,7 +71,7 @@ class PullOperator:
             random=self.random,
             settings=self.agent_settings,
             reread=self.reread,
-            objects=operator.informers.store(APPLICATION_INSTANCE).objects,
+            objects=operator.own_objects,
         )
 
     def _keep_secure(self, operator: Operator, agent: Agent) -> None:
