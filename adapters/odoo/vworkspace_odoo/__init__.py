@@ -2,6 +2,5 @@
 
 from vworkspace_odoo.client import MEDIA_TYPE, HttpControlPlane
 from vworkspace_odoo.following import Endpoint, FollowingControlPlane
-from vworkspace_odoo.payloads import JosePayloads
 
-__all__ = ["MEDIA_TYPE", "Endpoint", "FollowingControlPlane", "HttpControlPlane", "JosePayloads"]
+__all__ = ["MEDIA_TYPE", "Endpoint", "FollowingControlPlane", "HttpControlPlane"]

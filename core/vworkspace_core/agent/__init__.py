@@ -7,7 +7,6 @@ from vworkspace_core.agent.outbox import Outbox
 from vworkspace_core.agent.outcome import Outcome, Reason, Verdict, judge
 from vworkspace_core.agent.pace import Pace
 from vworkspace_core.agent.scope import Scope
-from vworkspace_core.agent.security import PayloadOpener, Security
 from vworkspace_core.agent.wire import BadJob, Job, JobKind, parse_job
 
 __all__ = [
@@ -21,10 +20,8 @@ __all__ = [
     "Outbox",
     "Outcome",
     "Pace",
-    "PayloadOpener",
     "Reason",
     "Scope",
-    "Security",
     "Stage",
     "Verdict",
     "has_open_job",

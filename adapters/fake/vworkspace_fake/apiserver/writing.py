@@ -32,10 +32,7 @@ __all__ = ["Prepared", "WriteCall", "Writer"]
 
 @attrs.frozen
 class WriteCall:
-    """A write that puts an object: POST, PUT or PATCH. Without a `patch_type` a PATCH is a server-side apply.
-
-    With `defers` what is wrong with the object is told by `Prepared.check`, after mutating webhooks had their say.
-    """
+    """A write that puts an object: POST, PUT or PATCH. Without a `patch_type` a PATCH is a server-side apply."""
 
     verb: Verb
     target: Target
@@ -43,7 +40,6 @@ class WriteCall:
     options: WriteOptions
     caller: Caller
     patch_type: PatchType | None = None
-    defers: bool = False
 
     @property
     def applies(self) -> bool:
@@ -59,11 +55,6 @@ class Prepared:
     before: Record | None
     outcome: Outcome
     write: Write
-
-    def check(self) -> None:
-        """Refuse an object that does not keep to its schema. Raises ApiFailure."""
-        if self.outcome.refusal is not None:
-            raise self.outcome.refusal
 
     def request(self) -> AdmissionRequest:
         """The write as admission webhooks see it."""
@@ -197,7 +188,6 @@ class Writer:
             field_validation=options.field_validation,
             uid=uid,
             generated_name=name,
-            defers=call.defers,
         )
 
     def _generated(self, body: Any) -> str:
