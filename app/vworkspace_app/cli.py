@@ -180,6 +180,12 @@ def control_plane(
     token: Annotated[str, Parameter(help="The agent's bearer token.", env_var="VWORKSPACE_TOKEN")],
     admin_token: Annotated[str, Parameter(help="Token of the admin API.", env_var="VWORKSPACE_ADMIN_TOKEN")],
     listen: Listen = "127.0.0.1:0",
+    signing_key: Annotated[
+        Path | None, Parameter(help="PEM file with a private Ed25519 or P-256 key: sign every job.")
+    ] = None,
+    encryption_key: Annotated[
+        Path | None, Parameter(help="PEM file with the cluster's public key: encrypt every payload.")
+    ] = None,
 ) -> None:
     """Serve the embedded control plane; prints `ready <url>` when it serves.
 
@@ -189,21 +195,67 @@ def control_plane(
     """
     from vworkspace_app.commands.control_plane import run_control_plane
 
-    run_control_plane(listen=listen, cluster_id=cluster_id, token=token, admin_token=admin_token)
+    run_control_plane(
+        listen=listen,
+        cluster_id=cluster_id,
+        token=token,
+        admin_token=admin_token,
+        signing_key=signing_key,
+        encryption_key=encryption_key,
+    )
 
 
 @app.command
 def manifests(
     *,
     crds_only: Annotated[bool, Parameter(help="Only the CustomResourceDefinitions.", negative="")] = False,
+    namespace: Annotated[
+        list[str] | None,
+        Parameter(
+            help="Only the Role and RoleBinding that the operator needs in this gated namespace; repeatable.",
+            negative="",
+            consume_multiple=False,
+        ),
+    ] = None,
+    system_namespace: Annotated[str, Parameter(help="The operator's own namespace.")] = "vworkspace-system",
+    image: Annotated[str, Parameter(help="Image of the operator.")] = f"vworkspace-operator:{VERSION}",
+    webhook_ca: Annotated[
+        Path | None,
+        Parameter(
+            help="Configure the admission webhooks; their certificate, in the Secret vworkspace-operator-webhook-tls, "
+            "is signed by the authority in this PEM file."
+        ),
+    ] = None,
+    cert_manager: Annotated[
+        bool, Parameter(help="Configure the admission webhooks, with a certificate by cert-manager.", negative="")
+    ] = False,
+    service_monitor: Annotated[bool, Parameter(help="Add a ServiceMonitor for Prometheus.", negative="")] = False,
+    owner_reference_protection: Annotated[
+        bool,
+        Parameter(
+            help="The cluster runs the admission plugin OwnerReferencesPermissionEnforcement: grant what it asks for.",
+            negative="",
+        ),
+    ] = False,
     output: Annotated[Format, Parameter(name=("--output", "-o"), help="yaml or json.")] = Format.YAML,
 ) -> None:
     """Print what is to be installed, as YAML for `kubectl apply -f -`.
 
-    Example:
+    Without `--webhook-ca` or `--cert-manager` no admission webhooks: the reconciler applies the same rules. Examples:
 
+        vworkspace-operator manifests --image registry.example.com/operator:1 | kubectl apply --server-side -f -
+        vworkspace-operator manifests --namespace org-myteam | kubectl apply --server-side -f -
         vworkspace-operator manifests --crds-only | kubectl apply --server-side -f -
     """
-    from vworkspace_app.commands.manifests import render_manifests
+    from vworkspace_app.commands.manifests import read_authority, render_manifests
+    from vworkspace_app.install import InstallOptions
 
-    print(render_manifests(crds_only=crds_only, output=output), end="")
+    options = InstallOptions(
+        namespace=system_namespace,
+        image=image,
+        webhook_ca=b"" if webhook_ca is None else read_authority(webhook_ca),
+        cert_manager=cert_manager,
+        service_monitor=service_monitor,
+        owner_reference_protection=owner_reference_protection,
+    )
+    print(render_manifests(options, output, crds_only=crds_only, namespaces=namespace or ()), end="")

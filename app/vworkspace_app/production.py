@@ -11,12 +11,11 @@ from vworkspace_app.agent import AgentSettings
 from vworkspace_app.credential_watch import CredentialWatch
 from vworkspace_app.credentials import Credentials, CredentialsSource
 from vworkspace_app.operator import OperatorSettings, PullOperator
-from vworkspace_app.operator.telemetry import NoTelemetry, Telemetry
 from vworkspace_app.runtime.clock import SystemClock
 from vworkspace_app.runtime.live import Live
 from vworkspace_core.jobstore import KubeJobStore
 from vworkspace_core.ports import KubeApi
-from vworkspace_odoo import Endpoint, FollowingControlPlane
+from vworkspace_odoo import Endpoint, FollowingControlPlane, JosePayloads
 
 __all__ = ["Process", "endpoint_of"]
 
@@ -36,7 +35,6 @@ class Process:
     agent_settings: AgentSettings
     source: CredentialsSource
     credentials: Live[Credentials] = attrs.field(converter=_live)
-    telemetry: Telemetry = attrs.field(factory=NoTelemetry)
     ready: anyio.Event = attrs.field(factory=anyio.Event, init=False)
 
     async def run(self) -> None:
@@ -52,9 +50,9 @@ class Process:
                 self.settings,
                 self.agent_settings,
                 credentials=self.credentials,
+                opener=lambda found: JosePayloads(found.signing_key, found.decryption_key),
                 reread=watch.refresh,
                 ready=self.ready,
-                telemetry=self.telemetry,
             )
             async with anyio.create_task_group() as group:
                 group.start_soon(watch.run, name="credentials")

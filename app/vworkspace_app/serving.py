@@ -9,7 +9,7 @@ from anyio.abc import TaskStatus
 
 from vworkspace_app.problems import USAGE, CommandError, alone
 
-__all__ = ["address", "refused", "run_until_signal"]
+__all__ = ["address", "run_until_signal"]
 
 
 def address(listen: str) -> tuple[str, int]:
@@ -21,51 +21,44 @@ def address(listen: str) -> tuple[str, int]:
     return host, int(port)
 
 
-def run_until_signal(
-    work: Callable[[], Awaitable[None]], *, listen: str = "", stopping: Callable[[], None] = lambda: None
-) -> bool:
+def run_until_signal(work: Callable[[], Awaitable[None]], *, listen: str = "") -> bool:
     """Run `work` until it ends, or until SIGINT or SIGTERM cancels it; tells whether a signal did.
 
-    `stopping` is called when a signal comes, before anything ends; a second signal ends the process at once. Raises
-    CommandError when the address `listen` cannot be had.
+    A second signal ends the process at once. Raises CommandError when the address `listen` cannot be had.
     """
     try:
-        return anyio.run(_with_signals, work, stopping)
+        return anyio.run(_with_signals, work)
     except BaseExceptionGroup as group:
         error = alone(group)
         if listen and isinstance(error, OSError):
-            raise refused(error, listen) from error
+            raise _refused(error, listen) from error
         raise
 
 
-async def _with_signals(work: Callable[[], Awaitable[None]], stopping: Callable[[], None]) -> bool:
+async def _with_signals(work: Callable[[], Awaitable[None]]) -> bool:
     with anyio.CancelScope() as scope:
         async with anyio.create_task_group() as group:
-            await group.start(_watch_signals, scope, stopping)
+            await group.start(_watch_signals, scope)
             await work()
             group.cancel_scope.cancel()
     return scope.cancelled_caught
 
 
-async def _watch_signals(
-    scope: anyio.CancelScope, stopping: Callable[[], None], *, task_status: TaskStatus[None]
-) -> None:
+async def _watch_signals(scope: anyio.CancelScope, *, task_status: TaskStatus[None]) -> None:
     with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
         task_status.started()
         async for _ in signals:
-            stopping()
             scope.cancel()
             return
 
 
-def refused(error: OSError, listen: str) -> CommandError:
-    """Why the address `listen` cannot be had, and what to do."""
+def _refused(error: OSError, listen: str) -> CommandError:
     match error.errno:
         case errno.EADDRINUSE:
-            return CommandError(f"{listen} is in use: stop what listens there, or choose another --listen HOST:PORT")
+            return CommandError(f"{listen} is in use: stop what listens there, or choose another HOST:PORT")
         case errno.EACCES:
             return CommandError(f"{listen} may not be listened on: choose a port above 1023")
         case errno.EADDRNOTAVAIL:
-            return CommandError(f"{listen} is no address of this machine: choose another --listen HOST:PORT")
+            return CommandError(f"{listen} is no address of this machine: choose another HOST:PORT")
         case _:
             return CommandError(f"cannot listen on {listen}: {error.strerror or error}")

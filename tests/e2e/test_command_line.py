@@ -216,7 +216,7 @@ def test_plan_used_wrongly_says_so_in_one_line_with_status_2(words: tuple[str, .
     assert one_line(run("plan", *words), 2).startswith(USAGE[words])
 
 
-@pytest.mark.parametrize("words", [["bogus"], ["--bogus"], ["manifests"], ["manifests", "--crds-only", "extra"]])
+@pytest.mark.parametrize("words", [["bogus"], ["--bogus"], ["manifests", "--crds-only", "extra"]])
 def test_usage_errors_have_status_2_and_one_line(words: list[str]) -> None:
     assert one_line(run(*words), 2)
 

@@ -146,7 +146,7 @@ def test_the_control_plane_serves_says_where_and_ends_cleanly(tmp_path: Path) ->
 def test_a_port_in_use_is_one_clear_line(tmp_path: Path) -> None:
     with control_plane(tmp_path) as process:
         listen = process.ready().removeprefix("http://")
-        wanted = f"{listen} is in use: stop what listens there, or choose another --listen HOST:PORT"
+        wanted = f"{listen} is in use: stop what listens there, or choose another HOST:PORT"
 
         tokens = ("--cluster-id", "a", "--token", "b", "--admin-token", "c")
         assert one_line(run("cluster", "--listen", listen), 1) == wanted

@@ -18,7 +18,7 @@ from vworkspace_core.operations.conflicts import conflicting, is_running
 
 REPORTS: dict[str, list[dict[str, Any]]] = {
     "Backup": [
-        {"phase": phase} for phase in ("New", "InProgress", "Brand-New-Phase", "PartiallyFailed", "Failed", "Completed")
+        {"phase": phase} for phase in ("New", "InProgress", "Finalizing", "PartiallyFailed", "Failed", "Completed")
     ],
     "Workflow": [{"phase": phase} for phase in ("Pending", "Running", "Failed", "Error", "Succeeded")],
     "Job": [

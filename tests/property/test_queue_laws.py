@@ -1,6 +1,6 @@
 """RUN-2: the laws of the work queue, attacked with arbitrary histories."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TypeAlias
 
 import attrs
@@ -72,8 +72,11 @@ BASE, CAP = 1.0, 300.0
 class Bench:
     """A queue, and a ledger of what it owes: kept naively, so that it can be believed."""
 
-    def __init__(self) -> None:
-        self.queue: WorkQueue[Key] = WorkQueue(group_of=lambda key: key[0], backoff=Backoff(BASE, CAP))
+    def __init__(self, serial_of: Callable[[Key], str | None] = lambda key: None) -> None:
+        self.queue: WorkQueue[Key] = WorkQueue(
+            group_of=lambda key: key[0], serial_of=serial_of, backoff=Backoff(BASE, CAP)
+        )
+        self.serial_of = serial_of
         self.now = 1000.0
         self.due: dict[Key, float] = {}
         self.running: list[Key] = []
@@ -100,6 +103,7 @@ class Bench:
 
     def take(self) -> Key | None:
         ready = {key for key, due in self.due.items() if due <= self.now + 1e-6 and key not in self.running}
+        ready = {key for key in ready if self.serial_of(key) not in self.serials}
         key = self.queue.take(self.now)
 
         assert (key in ready) if key is not None else not ready
@@ -108,6 +112,11 @@ class Bench:
             self.running.append(key)
             self.taken.append((self.now, key))
         return key
+
+    @property
+    def serials(self) -> set[str]:
+        """What is worked on alone at this moment."""
+        return {serial for key in self.running if (serial := self.serial_of(key)) is not None}
 
     def done(self, key: Key, outcome: Outcome) -> None:
         self.running.remove(key)
@@ -157,6 +166,42 @@ def test_every_added_key_is_taken_in_the_end(actions: list[Action]) -> None:
     assert bench.queue.next_wakeup(bench.now) is None
 
 
+def alone(key: Key) -> str | None:
+    """Keys ending in 1 are worked on alone whatever their namespace, those in 2 alone in theirs, others not."""
+    return {"1": "one", "2": f"{key[0]}/two"}.get(key[1])
+
+
+@given(ACTIONS)
+@example([Add(("a", "1")), Add(("b", "1")), Take(), Take(), Done(0, Succeeded()), Take()])
+def test_of_what_excludes_each_other_one_is_in_hand_and_each_has_its_turn_OPS_5(actions: list[Action]) -> None:
+    bench = Bench(alone)
+    bench.run(actions)
+
+    drain(bench)
+
+    assert bench.due == {}
+    assert bench.queue.next_wakeup(bench.now) is None
+
+
+def test_what_waited_for_another_one_comes_before_it_is_done_again_OPS_5() -> None:
+    queue: WorkQueue[Key] = WorkQueue(serial_of=alone)
+    queue.add(("a", "1"), 0.0)
+    queue.add(("b", "1"), 0.0)
+    assert queue.take(0.0) == ("a", "1")
+    assert queue.take(0.0) is None
+    assert queue.next_wakeup(0.0) is None, "nothing to wait for but a done"
+    queue.add(("a", "1"), 0.0)
+
+    queue.done(("a", "1"), 0.0, Succeeded())
+
+    assert queue.take(0.0) == ("b", "1")
+
+
+@given(ACTIONS, st.booleans())
+def test_a_shutdown_drains_what_waits_for_another_one_too_OPS_5(actions: list[Action], drains: bool) -> None:
+    check_shutdown(Bench(alone), actions, drains)
+
+
 @given(ACTIONS)
 def test_equal_histories_give_equal_takes(actions: list[Action]) -> None:
     benches = Bench(), Bench()
@@ -170,7 +215,10 @@ def test_equal_histories_give_equal_takes(actions: list[Action]) -> None:
 @given(ACTIONS, st.booleans())
 @example([Add(("a", "1"), after=0.1), Pass(0.1)], True)
 def test_after_shutdown_what_is_in_hand_ends_and_nothing_new_begins(actions: list[Action], drains: bool) -> None:
-    bench = Bench()
+    check_shutdown(Bench(), actions, drains)
+
+
+def check_shutdown(bench: Bench, actions: list[Action], drains: bool) -> None:
     bench.run(actions)
     ready = {key for key, due in bench.due.items() if due <= bench.now and key not in bench.running}
     bench.queue.shutdown(bench.now, drain=drains)

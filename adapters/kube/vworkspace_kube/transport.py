@@ -9,6 +9,7 @@ import ssl
 from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import httpx2
 from lightkube import AsyncClient
@@ -27,12 +28,17 @@ Observe = Callable[[str, str], None]
 """Told of each request: method, and the status code or `<error>` (rest_client_requests_total, RUN-5)."""
 
 BeforeWrite = Callable[[], None]
-"""Called before a writing request goes to the socket; raises to stop it (the leader's fence, RUN-4)."""
+"""Called each time that bytes of a writing request are about to go to its connection; raises to stop it (the
+leader's fence, RUN-4)."""
 
 # What audit logs show; without a fieldManager the server would name the writer after it too (S-53).
 _USER_AGENT = f"vworkspace-operator/{version('vworkspace-operator')}"
 
 _READS = ("GET", "HEAD", "OPTIONS")
+
+# The moments at which a connection is about to write: after waiting for the pool, connecting and TLS. A server acts
+# on a request when it is complete, so one that is stopped before its body has not happened.
+_SENDING = (".send_request_headers.started", ".send_request_body.started")
 
 
 class Pool(httpx2.AsyncHTTPTransport):
@@ -53,11 +59,12 @@ class Pool(httpx2.AsyncHTTPTransport):
         self._before_write = before_write
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        """Send one request; the fence is asked last, right before the bytes leave."""
+        """Send one request. The fence is asked first, so as not to wait for nothing, and when bytes are to leave."""
         if self._authorities is not None:
             self._authorities.refresh()
         if request.method not in _READS:
             self._before_write()
+            request.extensions["trace"] = self._guard
         try:
             response = await super().handle_async_request(request)
         except httpx2.HTTPError:
@@ -65,6 +72,10 @@ class Pool(httpx2.AsyncHTTPTransport):
             raise
         self._observe(request.method, str(response.status_code))
         return response
+
+    async def _guard(self, moment: str, _info: Any) -> None:
+        if moment.endswith(_SENDING):
+            self._before_write()
 
 
 def open_pool(

@@ -2,5 +2,6 @@
 
 from vworkspace_odoo.client import MEDIA_TYPE, HttpControlPlane
 from vworkspace_odoo.following import Endpoint, FollowingControlPlane
+from vworkspace_odoo.payloads import JosePayloads
 
-__all__ = ["MEDIA_TYPE", "Endpoint", "FollowingControlPlane", "HttpControlPlane"]
+__all__ = ["MEDIA_TYPE", "Endpoint", "FollowingControlPlane", "HttpControlPlane", "JosePayloads"]

@@ -24,6 +24,7 @@ from vworkspace_core.agent.outbox import Outbox
 from vworkspace_core.agent.pace import SOONEST, Pace
 from vworkspace_core.agent.performer import Performer, Rotate
 from vworkspace_core.agent.scope import Scope
+from vworkspace_core.agent.security import Security
 from vworkspace_core.agent.times import format_time
 from vworkspace_core.errors import NotFound, OperatorError, Unavailable
 from vworkspace_core.kinds.transitions import Wanted
@@ -76,8 +77,6 @@ class Agent:
         self._hurried = anyio.Event()
         self._polling = anyio.CancelScope()
         self._started: datetime | None = None
-        self.on_settled: Callable[[str], None] = lambda outcome: None
-        """Told the outcome of each job that comes to a result; must not raise."""
 
     @property
     def state(self) -> AgentState:
@@ -103,6 +102,10 @@ class Agent:
         """An informer saw an ApplicationInstance or Operation change; None when it is gone. Does not suspend."""
         self._telling.saw(ref, live, belongs_to_job=has_open_job(self._state, ref))
         self._feed(m.ObjectChanged(ref, live))
+
+    def secure(self, security: Security) -> None:
+        """Judge jobs by this from now on (PULL-9)."""
+        self._feed(m.SecurityChanged(security))
 
     def hurry(self) -> None:
         """Stop waiting, for failures or for jobs: the credentials changed, and with them perhaps the server."""
@@ -284,7 +287,6 @@ class Agent:
     def _result(self, effect: m.PostResult) -> Delivery:
         job_id, body = effect.job_id, effect.body
         log.info("a job is settled", job_id=job_id, outcome=body["outcome"], error=body.get("error", ""))
-        self.on_settled(str(body["outcome"]))
 
         def answered(error: OperatorError | None) -> None:
             if error is not None:

@@ -1,14 +1,45 @@
 """`manifests`: what is to be installed, for `kubectl apply -f -`."""
 
+import re
+import ssl
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
 from vworkspace_app.documents import Format, dump
+from vworkspace_app.install import InstallOptions, installation, tenant
 from vworkspace_app.problems import USAGE, CommandError
 from vworkspace_core.kinds.crd import crd_manifests
 
-__all__ = ["render_manifests"]
+__all__ = ["read_authority", "render_manifests"]
+
+_LABEL: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
 
-def render_manifests(*, crds_only: bool, output: Format) -> str:
-    """The manifests as text. Raises CommandError for what this version does not print."""
-    if not crds_only:
-        raise CommandError("this version prints the CustomResourceDefinitions only: add --crds-only", status=USAGE)
-    return dump(crd_manifests(), output)
+def render_manifests(
+    options: InstallOptions, output: Format, *, crds_only: bool = False, namespaces: Sequence[str] = ()
+) -> str:
+    """The CRDs, or what the gated `namespaces` need, or else the whole installation. Raises CommandError."""
+    if crds_only and namespaces:
+        raise CommandError("--crds-only and --namespace print different things: give one of them", status=USAGE)
+    named = (("--system-namespace", options.namespace), *(("--namespace", name) for name in namespaces))
+    for flag, name in named:
+        if not _LABEL.fullmatch(name):
+            raise CommandError(f"{flag} {name}: not the name of a namespace", status=USAGE)
+    if crds_only:
+        return dump(crd_manifests(), output)
+    if namespaces:
+        return dump([one for name in namespaces for one in tenant(name, options)], output)
+    return dump(list(installation(options)), output)
+
+
+def read_authority(path: Path) -> bytes:
+    """The PEM certificates of a file. Raises CommandError for a file that holds none."""
+    try:
+        pem = path.read_bytes()
+        ssl.create_default_context(cadata=pem.decode())
+    except OSError as error:
+        raise CommandError(f"--webhook-ca {path}: cannot be read: {error.strerror}") from error
+    except (ssl.SSLError, ValueError) as error:
+        raise CommandError(f"--webhook-ca {path}: holds no certificate in PEM form") from error
+    return pem

@@ -5,7 +5,8 @@ the operator can see what comes of it.
 """
 
 import random as random_source
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 
 import anyio
 import attrs
@@ -13,13 +14,14 @@ import structlog
 
 from vworkspace_app.operator.events import BackgroundEvents
 from vworkspace_app.operator.instances import RELEASE_INDEX, InstanceController, release_names
+from vworkspace_app.operator.operation_index import OPERATION_INDEXES
+from vworkspace_app.operator.operations import Approvals, OperationController
 from vworkspace_app.runtime.definitions import poke_when_served, slim_definition
-from vworkspace_app.runtime.driver import Driver
+from vworkspace_app.runtime.driver import Driver, Reconcile
 from vworkspace_app.runtime.informer import InformerRunner
 from vworkspace_app.runtime.informers import Informers
-from vworkspace_app.runtime.observer import DriverObserver, LoggingObserver
 from vworkspace_app.runtime.resync import resync
-from vworkspace_core.kinds.labels import MANAGED_BY, MANAGED_BY_VALUE
+from vworkspace_core.kinds.labels import MANAGED_BY, MANAGED_BY_VALUE, OPERATION_UID
 from vworkspace_core.known import (
     APPLICATION_INSTANCE,
     CLUSTER,
@@ -30,12 +32,19 @@ from vworkspace_core.known import (
     HELM_REPOSITORY,
     NAMESPACE,
     OCI_REPOSITORY,
+    OPERATION,
+    OWN_KINDS,
 )
-from vworkspace_core.manifest import Kind, ObjectRef
+from vworkspace_core.manifest import Kind, Manifest, ObjectRef
+from vworkspace_core.operations import OperationSettings
+from vworkspace_core.operations.builtin import builtin_templates
+from vworkspace_core.operations.engines import engine_kinds
+from vworkspace_core.operations.templates import Templates
 from vworkspace_core.ports import Clock, KubeApi
 from vworkspace_core.reconcile import Settings
 from vworkspace_core.runtime.changes import Change
-from vworkspace_core.runtime.mapping import itself
+from vworkspace_core.runtime.mapping import KeysOf, itself
+from vworkspace_core.runtime.queue import Priority, WorkQueue
 from vworkspace_core.runtime.store import ObjectStore
 
 __all__ = ["Operator", "OperatorSettings"]
@@ -44,6 +53,7 @@ _log = structlog.get_logger("operator")
 
 _INSTALL = "vworkspace-operator manifests --crds-only | kubectl apply --server-side -f -"
 FLUX_KINDS = (HELM_RELEASE, OCI_REPOSITORY, HELM_REPOSITORY, HELM_CHART)
+ENGINE_KINDS = engine_kinds()
 
 
 @attrs.frozen
@@ -51,18 +61,27 @@ class OperatorSettings:
     """What the process is told, beside what shapes decisions."""
 
     decisions: Settings
+    operations: OperationSettings = attrs.field()
+    templates: Templates = attrs.field(factory=builtin_templates)
+    required_bindings: frozenset[str] = frozenset()
+    """What every approval claim has to be bound to, beside its Operation's name (OPS-4)."""
     workers: int = 4
+    """Of each controller."""
     identity: str = "vworkspace-operator"
     resync_seconds: float = 600.0
     """How often everything is looked at whether or not a watch event told of it (REC-8)."""
     namespace: str = "vworkspace-system"
     """The operator's own namespace: what it keeps for itself lies there."""
 
+    @operations.default
+    def _operations_of_the_cluster(self) -> OperationSettings:
+        return OperationSettings(self.decisions.cluster_id, admission=self.decisions.admission)
+
 
 class Operator:
-    """One operator process: caches, controller and events on `api`, under `clock`.
+    """One operator process: caches, controllers and events on `api`, under `clock`.
 
-    `random` gives numbers in [0, 1) for jitter; `observer` says who is told of the reconciles of a controller.
+    `approvals` says what approval claims are checked with; `random` gives numbers in [0, 1) for jitter.
     """
 
     def __init__(
@@ -71,32 +90,58 @@ class Operator:
         settings: OperatorSettings,
         clock: Clock,
         *,
+        approvals: Approvals | None = None,
         random: Callable[[], float] = random_source.random,
-        observer: Callable[[str], DriverObserver] = lambda controller: LoggingObserver(),
     ) -> None:
         self._settings = settings
         self._clock = clock
-        self.informers = Informers(_informers(api, clock, random))
+        self.informers = informers = Informers(_informers(api, clock, random))
         self.events = BackgroundEvents(api, clock, instance=settings.identity)
-        self.controller = InstanceController(api, self.informers, settings.decisions, clock, self.events)
-        self.driver = Driver(
-            self.controller.reconcile,
-            clock=clock,
-            workers=settings.workers,
-            has_seen=self.informers.has_seen,
-            refresh=self.informers.refresh,
-            observer=observer("applicationinstance"),
+        self.instances = InstanceController(api, informers, settings.decisions, clock, self.events)
+        self.operations = OperationController(
+            api,
+            informers,
+            settings.operations,
+            clock,
+            self.events,
+            attrs.evolve(approvals or Approvals(), required_bindings=settings.required_bindings),
+            settings.templates,
+        )
+        self.instance_driver = self._driver(self.instances.reconcile, WorkQueue(group_of=_namespace))
+        serial = self.operations.serial_of
+        self.operation_driver = self._driver(
+            self.operations.reconcile, WorkQueue(group_of=_namespace, serial_of=serial)
         )
         self._subscribe()
 
-    def on_instances(self, handler: Callable[[Change], None]) -> None:
-        """Tell `handler` of every change of an ApplicationInstance; call before `run`."""
-        self._runner(APPLICATION_INSTANCE).subscribe(handler)
+    def _driver(self, reconcile: Reconcile, queue: WorkQueue[ObjectRef]) -> Driver:
+        return Driver(
+            reconcile,
+            clock=self._clock,
+            workers=self._settings.workers,
+            queue=queue,
+            has_seen=self.informers.has_seen,
+            refresh=self.informers.refresh,
+        )
 
-    @property
-    def drivers(self) -> Mapping[str, Driver]:
-        """The drivers by the name of their controller, as metrics and logs have it."""
-        return {"applicationinstance": self.driver}
+    def on_own_objects(self, handler: Callable[[Change], None]) -> None:
+        """Tell `handler` of every change of an ApplicationInstance or Operation; call before `run`."""
+        for kind in (APPLICATION_INSTANCE, OPERATION):
+            self._runner(kind).subscribe(handler)
+
+    def own_objects(self) -> Iterator[Manifest]:
+        """Every ApplicationInstance and Operation as the caches hold them."""
+        for kind in (APPLICATION_INSTANCE, OPERATION):
+            yield from self.informers.store(kind).objects()
+
+    def approval_secret_changed(self) -> None:
+        """Look again at every Operation that waits for its approval (OPS-4)."""
+        for key in self.operations.awaiting_approval():
+            self.operation_driver.enqueue(key, priority=Priority.URGENT)
+
+    def on_clusters(self, handler: Callable[[Change], None]) -> None:
+        """Tell `handler` of every change of a Cluster; call before `run`."""
+        self._runner(CLUSTER).subscribe(handler)
 
     async def wait_ready(self) -> None:
         """Wait until every cache is settled."""
@@ -104,17 +149,22 @@ class Operator:
 
     async def run(self) -> None:
         """Run until cancelled."""
+        every = self._settings.resync_seconds
         async with anyio.create_task_group() as group:
             group.start_soon(self.informers.run, name="informers")
             group.start_soon(self.events.run, name="events")
             await self.wait_ready()
             self._tell_settled()
-            group.start_soon(self.driver.run, name="driver")
-            await resync(self.driver, self.controller.keys, clock=self._clock, every=self._settings.resync_seconds)
+            for driver, keys in (
+                (self.instance_driver, self.instances.keys),
+                (self.operation_driver, self.operations.keys),
+            ):
+                group.start_soon(driver.run, name="driver")
+                group.start_soon(partial(resync, driver, keys, clock=self._clock, every=every), name="resync")
 
     def _tell_settled(self) -> None:
         _log.info("caches are settled", kinds=len(self.informers.stats()))
-        missing = [kind.crd_name for kind in (APPLICATION_INSTANCE, CLUSTER) if self._runner(kind).missing]
+        missing = [kind.crd_name for kind in OWN_KINDS if self._runner(kind).missing]
         if missing:
             _log.warning("definitions are not installed; waiting for them", missing=missing, install=_INSTALL)
 
@@ -124,24 +174,39 @@ class Operator:
         return runner
 
     def _subscribe(self) -> None:
-        driver, controller = self.driver, self.controller
-        self._runner(APPLICATION_INSTANCE).subscribe(driver.handler(itself))
-        self._runner(NAMESPACE).subscribe(driver.handler(controller.keys_of_namespace))
-        self._runner(CLUSTER).subscribe(driver.handler(controller.all_keys))
-        for kind in (*FLUX_KINDS, CONFIG_MAP):
-            self._runner(kind).subscribe(driver.handler(controller.keys_of_downstream))
-        definitions = self._runner(CUSTOM_RESOURCE_DEFINITION)
-        definitions.subscribe(poke_when_served(iter(self.informers)))
-        definitions.subscribe(driver.handler(self._keys_of_definition))
+        """What wakes what: the change of a kind, and the keys of each controller that it concerns."""
+        instances, operations = self.instances, self.operations
+        self._wake(self.instance_driver, (APPLICATION_INSTANCE,), itself)
+        self._wake(self.instance_driver, (*FLUX_KINDS, CONFIG_MAP), instances.keys_of_downstream)
+        self._wake(self.instance_driver, (OPERATION,), instances.keys_of_operation)
+        self._wake(self.instance_driver, (NAMESPACE,), instances.keys_of_namespace)
+        self._wake(self.instance_driver, (CLUSTER,), instances.all_keys)
+        self._wake(self.operation_driver, (OPERATION,), operations.keys_of_operation)
+        self._wake(self.operation_driver, ENGINE_KINDS, operations.keys_of_engine_object)
+        self._wake(self.operation_driver, (APPLICATION_INSTANCE,), operations.keys_of_target)
+        self._wake(self.operation_driver, (NAMESPACE,), operations.keys_of_namespace)
+        self._runner(CUSTOM_RESOURCE_DEFINITION).subscribe(poke_when_served(iter(self.informers)))
+        definitions = (CUSTOM_RESOURCE_DEFINITION,)
+        self._wake(self.instance_driver, definitions, _when_defined(FLUX_KINDS, instances.all_keys))
+        self._wake(self.operation_driver, definitions, _when_defined(ENGINE_KINDS, operations.open_keys))
 
-    def _keys_of_definition(self, change: Change) -> Iterator[ObjectRef]:
-        """Every instance, when one of Flux's kinds came or went."""
-        if change.ref.name in {kind.crd_name for kind in FLUX_KINDS}:
-            yield from self.controller.all_keys(change)
+    def _wake(self, driver: Driver, kinds: Iterable[Kind], keys_of: KeysOf) -> None:
+        for kind in kinds:
+            self._runner(kind).subscribe(driver.handler(keys_of))
+
+
+def _namespace(key: ObjectRef) -> str | None:
+    return key.namespace
+
+
+def _when_defined(kinds: Iterable[Kind], keys_of: KeysOf) -> KeysOf:
+    """`keys_of` a definition that came or went, if it is one of `kinds`."""
+    names = {kind.crd_name for kind in kinds}
+    return lambda change: keys_of(change) if change.ref.name in names else iter(())
 
 
 def _informers(api: KubeApi, clock: Clock, random: Callable[[], float]) -> Iterator[InformerRunner]:
-    """One informer a kind. Instances without any selector: one with our finalizer is never lost sight of (RES-5)."""
+    """One informer a kind. Our own without any selector: one with our finalizer is never lost sight of (RES-5)."""
     yield InformerRunner(
         api,
         APPLICATION_INSTANCE,
@@ -149,6 +214,11 @@ def _informers(api: KubeApi, clock: Clock, random: Callable[[], float]) -> Itera
         random=random,
         store=ObjectStore(APPLICATION_INSTANCE, indexers={RELEASE_INDEX: release_names}),
     )
+    yield InformerRunner(
+        api, OPERATION, clock=clock, random=random, store=ObjectStore(OPERATION, indexers=OPERATION_INDEXES)
+    )
+    for kind in ENGINE_KINDS:
+        yield InformerRunner(api, kind, clock=clock, random=random, label_selector=OPERATION_UID)
     for kind in (*FLUX_KINDS, NAMESPACE, CLUSTER):
         yield InformerRunner(api, kind, clock=clock, random=random)
     yield InformerRunner(api, CONFIG_MAP, clock=clock, random=random, label_selector=f"{MANAGED_BY}={MANAGED_BY_VALUE}")

@@ -5,12 +5,14 @@ from typing import TypeAlias
 
 import attrs
 
-from vworkspace_app.runtime.definitions import is_established
+from vworkspace_app.operator.operation_index import UPGRADES_OF, target_in
+from vworkspace_app.operator.results import result_of
+from vworkspace_app.runtime.definitions import is_served
 from vworkspace_app.runtime.informers import Informers
-from vworkspace_core.errors import Unavailable
-from vworkspace_core.interpret import Again, Outcome, Reconciler, carry_out
-from vworkspace_core.kinds.application_instance import ApplicationInstance
+from vworkspace_core.interpret import Reconciler, carry_out
+from vworkspace_core.kinds.application_instance import ApplicationInstance, ReleaseOverride
 from vworkspace_core.kinds.border import read_application_instance
+from vworkspace_core.kinds.operation import Engine
 from vworkspace_core.kinds.problems import ValidationProblems
 from vworkspace_core.known import (
     APPLICATION_INSTANCE,
@@ -19,9 +21,12 @@ from vworkspace_core.known import (
     CUSTOM_RESOURCE_DEFINITION,
     HELM_CHART,
     NAMESPACE,
+    OPERATION,
 )
-from vworkspace_core.manifest import Kind, Manifest, ObjectRef, content_hash, dig, metadata, ref_of
+from vworkspace_core.manifest import Manifest, ObjectRef, dig, metadata, ref_of
 from vworkspace_core.observe import observe_live
+from vworkspace_core.operations import release_request
+from vworkspace_core.operations.observe import operations_on
 from vworkspace_core.ports import Clock, EventSink, KubeApi
 from vworkspace_core.reconcile import Context, Decision, Observed, Policy, Settings, reconcile
 from vworkspace_core.reconcile.desired import DOWNSTREAM_KINDS, watched_refs
@@ -33,8 +38,6 @@ from vworkspace_core.runtime.result import ReconcileResult
 __all__ = ["RELEASE_INDEX", "InstanceController", "release_names"]
 
 RELEASE_INDEX = "release"
-_SLOW_SECONDS = 60.0
-"""How soon to look again at what only outside help can cure, beside the watch event that will tell of it."""
 
 Source: TypeAlias = ApplicationInstance | Unreadable
 
@@ -64,7 +67,7 @@ class InstanceController:
         source = _read(manifest)
         observed = await self._observe(source)
         reconciler = Reconciler(APPLICATION_INSTANCE, _read, self._decide)
-        return _result(await carry_out(reconciler, source, observed, self.api, self.events))
+        return result_of(await carry_out(reconciler, source, observed, self.api, self.events))
 
     def _decide(self, source: Source, observed: Observed) -> Decision:
         context = Context(attrs.evolve(self.settings, policy=self._policy()), self.clock.now())
@@ -98,13 +101,16 @@ class InstanceController:
             if live is not None:
                 objects[ref] = live
         namespace = self.informers.store(NAMESPACE).get(None, meta.namespace)
-        missing = frozenset(kind for kind in DOWNSTREAM_KINDS if kind.group and not self._is_served(kind))
-        return Observed(namespace, objects, missing)
+        definitions = self.informers.store(CUSTOM_RESOURCE_DEFINITION)
+        missing = frozenset(kind for kind in DOWNSTREAM_KINDS if kind.group and not is_served(kind, definitions))
+        override, withdrawn = self._release_request(instance)
+        return Observed(namespace, objects, missing, override=override, withdrawn=withdrawn)
 
-    def _is_served(self, kind: Kind) -> bool:
-        """By its definition, not by its informer: that one starts a moment after the definition appears (REC-12)."""
-        definition = self.informers.store(CUSTOM_RESOURCE_DEFINITION).get(None, kind.crd_name)
-        return definition is not None and is_established(definition)
+    def _release_request(self, instance: ApplicationInstance) -> tuple[ReleaseOverride | None, frozenset[str]]:
+        """What the helm Operations on the instance ask of its release (REC-9)."""
+        target = ObjectRef(APPLICATION_INSTANCE, instance.metadata.namespace, instance.metadata.name)
+        upgrades = self.informers.store(OPERATION).indexed(UPGRADES_OF, str(target))
+        return release_request(instance, operations_on(target, upgrades, self.settings.cluster_id))
 
     async def _with_strangers(self, instance: ApplicationInstance, observed: Observed) -> Observed:
         """Only our own ConfigMaps are cached; before one of ours is made, its name is looked up live (REC-4)."""
@@ -130,6 +136,12 @@ class InstanceController:
             if ref not in owners:
                 yield ref
 
+    def keys_of_operation(self, change: Change) -> Iterator[ObjectRef]:
+        """The target of an Operation that asks something of its release (REC-9)."""
+        target = target_in(change.object)
+        if target is not None and dig(change.object, "spec", "engine") == Engine.HELM:
+            yield target
+
     def keys_of_namespace(self, change: Change) -> Iterator[ObjectRef]:
         """Every instance in a namespace whose labels may have changed."""
         for namespace, name in self.informers.store(APPLICATION_INSTANCE).names(change.ref.name):
@@ -150,36 +162,3 @@ def _read(manifest: Manifest) -> Source:
         return read_application_instance(manifest)
     except ValidationProblems as error:
         return Unreadable.of(manifest, error)
-
-
-def _result(outcome: Outcome) -> ReconcileResult:
-    """What the queue is to make of a pass."""
-    written = tuple((ref, version) for ref, version in outcome.written if version)
-    status = outcome.decision.status
-    again, error = outcome.decision.look_again_after, outcome.error
-    match outcome.again:
-        case Again.NO | Again.AT_ONCE:
-            pass
-        case Again.BACKOFF:
-            error = error or Unavailable(_told(outcome.decision))
-        case Again.SLOW:
-            again = _SLOW_SECONDS if again is None else min(again, _SLOW_SECONDS)
-    return ReconcileResult(
-        written=written,
-        look_again_after=again,
-        error=error if outcome.again is not Again.NO else None,
-        fingerprint=_fingerprint(status) if status is not None and error is None else "",
-    )
-
-
-def _told(decision: Decision) -> str:
-    """What the decision's status says of the failure, for the log line."""
-    conditions = dig(decision.status, "status", "conditions") or ()
-    told = (dig(one, "message") for one in conditions if dig(one, "status") == "True")
-    return next((message for message in told if message), "a write failed; the status says which")
-
-
-def _fingerprint(status: Manifest) -> str:
-    """Identifies what the status says, its times left out (hot-loop detector)."""
-    conditions = dig(status, "status", "conditions") or ()
-    return content_hash([[one["type"], one["status"], one["reason"]] for one in conditions])

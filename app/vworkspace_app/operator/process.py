@@ -8,13 +8,14 @@ import attrs
 
 from vworkspace_app.agent import Agent, AgentSettings
 from vworkspace_app.operator.assembly import Operator, OperatorSettings
-from vworkspace_app.operator.telemetry import NoTelemetry, Telemetry
+from vworkspace_app.operator.operations import Approvals
 from vworkspace_app.runtime.live import Live
 from vworkspace_core.agent import Scope
 from vworkspace_core.agent.credentials import Credentials
+from vworkspace_core.agent.security import PayloadOpener, required_by
 from vworkspace_core.kinds.admission import admit
 from vworkspace_core.kinds.problems import Problem
-from vworkspace_core.known import APPLICATION_INSTANCE
+from vworkspace_core.known import CLUSTER
 from vworkspace_core.manifest import Manifest
 from vworkspace_core.ports import Clock, ControlPlane, JobStore, KubeApi
 from vworkspace_core.runtime.changes import Change, ChangeType
@@ -28,7 +29,8 @@ class PullOperator:
 
     The agent starts when the caches are settled: a job is applied only when the operator can see what comes of
     it. `ready` is set then. `credentials` are the live ones, whose change ends the waiting after failures; `reread`
-    reads them again and tells whether the token changed; `random` gives numbers in [0, 1) for jitter.
+    reads them again and tells whether the token changed; `opener` makes of them what opens payloads. `random` gives
+    numbers in [0, 1) for jitter.
     """
 
     api: KubeApi
@@ -38,21 +40,24 @@ class PullOperator:
     settings: OperatorSettings
     agent_settings: AgentSettings = attrs.field(factory=AgentSettings)
     credentials: Live[Credentials] = attrs.field(factory=lambda: Live(Credentials()))
+    opener: Callable[[Credentials], PayloadOpener | None] = lambda _: None
     reread: Callable[[], Awaitable[bool]] | None = None
     random: Callable[[], float] = random_source.random
     ready: anyio.Event = attrs.field(factory=anyio.Event)
-    telemetry: Telemetry = attrs.field(factory=NoTelemetry)
 
     async def run(self) -> None:
         """Reconcile and pull jobs until cancelled."""
-        operator = Operator(self.api, self.settings, self.clock, random=self.random, observer=self.telemetry.observer)
+        approvals = Approvals(lambda: self.credentials.current.approval_secret, lambda: agent.state.skew)
+        operator = Operator(self.api, self.settings, self.clock, approvals=approvals, random=self.random)
         agent = self._agent(operator)
+        self._keep_secure(operator, agent)
         self.credentials.subscribe(lambda _: agent.hurry())
-        operator.on_instances(lambda change: agent.on_object_changed(_live(change), change.ref))
-        self.telemetry.attach(operator, agent)
+        self.credentials.subscribe(lambda _: operator.approval_secret_changed())
+        operator.on_own_objects(lambda change: agent.on_object_changed(_live(change), change.ref))
         async with anyio.create_task_group() as group:
             group.start_soon(operator.run, name="operator")
             await operator.wait_ready()
+            self._secure(operator, agent)
             group.start_soon(agent.run, name="agent")
             self.ready.set()
 
@@ -66,8 +71,17 @@ class PullOperator:
             random=self.random,
             settings=self.agent_settings,
             reread=self.reread,
-            objects=operator.informers.store(APPLICATION_INSTANCE).objects,
+            objects=operator.own_objects,
         )
+
+    def _keep_secure(self, operator: Operator, agent: Agent) -> None:
+        """Judge payloads by the Cluster object and the keys of the moment (PULL-9)."""
+        operator.on_clusters(lambda _: self._secure(operator, agent))
+        self.credentials.subscribe(lambda _: self._secure(operator, agent))
+
+    def _secure(self, operator: Operator, agent: Agent) -> None:
+        required = required_by(operator.informers.store(CLUSTER).objects(), self.settings.decisions.cluster_id)
+        agent.secure(attrs.evolve(required, opener=self.opener(self.credentials.current)))
 
     def _admit(self, manifest: Manifest) -> tuple[Problem, ...]:
         return admit(manifest, settings=self.settings.decisions.admission)

@@ -5,7 +5,14 @@ from datetime import UTC, datetime
 
 import anyio
 
-__all__ = ["SystemClock"]
+__all__ = ["SystemClock", "machine_seconds"]
+
+
+def machine_seconds() -> float:
+    """Seconds that also pass while the machine is suspended, where the system tells (Linux); never backwards."""
+    if hasattr(time, "CLOCK_BOOTTIME"):
+        return time.clock_gettime(time.CLOCK_BOOTTIME)
+    return time.monotonic()
 
 
 class SystemClock:

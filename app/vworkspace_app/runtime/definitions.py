@@ -3,10 +3,11 @@
 from collections.abc import Callable, Iterable
 
 from vworkspace_app.runtime.informer import InformerRunner
-from vworkspace_core.manifest import Manifest, dig, metadata
+from vworkspace_core.manifest import Kind, Manifest, dig, metadata
 from vworkspace_core.runtime.changes import Change, ChangeType
+from vworkspace_core.runtime.store import ObjectStore
 
-__all__ = ["is_established", "poke_when_served", "slim_definition"]
+__all__ = ["is_established", "is_served", "poke_when_served", "slim_definition"]
 
 
 def slim_definition(manifest: Manifest) -> Manifest:
@@ -45,3 +46,9 @@ def is_established(definition: Manifest) -> bool:
     """Whether the API server says that it serves the definition's kind."""
     conditions = dig(definition, "status", "conditions") or ()
     return any(dig(one, "type") == "Established" and dig(one, "status") == "True" for one in conditions)
+
+
+def is_served(kind: Kind, definitions: ObjectStore) -> bool:
+    """By its definition, not by its informer: that one starts a moment after the definition appears (REC-12)."""
+    definition = definitions.get(None, kind.crd_name)
+    return definition is not None and is_established(definition)

@@ -9,14 +9,25 @@ import attrs
 
 from vworkspace_core.kinds.fields import camel
 
-__all__ = ["ADDRESS", "FILE", "GO_DURATION", "SWITCH", "TEXT", "URL", "Setting", "Shape", "choice", "setting", "whole"]
+__all__ = [
+    "ADDRESS",
+    "FILE",
+    "GO_DURATION",
+    "SWITCH",
+    "TEXT",
+    "URL",
+    "Setting",
+    "Shape",
+    "choice",
+    "setting",
+    "whole",
+]
 
 T = TypeVar("T")
 _KEY: Final = "vworkspace.setting"
 _DURATION: Final = re.compile(r"([0-9]+(\.[0-9]+)?(ms|s|m|h))+")
 _URL: Final = re.compile(r"https?://[^/?#\s]+\S*", re.IGNORECASE)
-_PORT: Final = r"(6553[0-5]|655[0-2]\d|65[0-4]\d\d|6[0-4]\d{3}|[1-5]\d{4}|\d{1,4})"
-_ADDRESS: Final = re.compile(rf"(\[[0-9a-fA-F:.]+\]|[\w.-]*):{_PORT}")
+_ADDRESS: Final = re.compile(r"(\[[0-9a-fA-F:.]+\]|[^\s:\[\]]+):([0-9]{1,5})")
 _SWITCH: Final = {"true": True, "false": False}
 
 
@@ -113,8 +124,9 @@ def _url(text: str) -> str:
 
 
 def _address(text: str) -> str:
-    if text and not _ADDRESS.fullmatch(text):
-        raise ValueError("give HOST:PORT, such as 127.0.0.1:8080, or :8080 for every interface")
+    found = _ADDRESS.fullmatch(text)
+    if text and (found is None or int(found[2]) > 65535):
+        raise ValueError("give HOST:PORT, such as 0.0.0.0:9443")
     return text
 
 
@@ -122,9 +134,9 @@ def _file(text: str) -> Path | None:
     return Path(text) if text else None
 
 
-ADDRESS: Final = Shape("HOST:PORT", _address)
 TEXT: Final = Shape("text", str)
 SWITCH: Final = Shape("true or false", _switch)
 GO_DURATION: Final = Shape("a Go duration", _go_duration)
 URL: Final = Shape("a URL", _url)
+ADDRESS: Final = Shape("HOST:PORT", _address)
 FILE: Final = Shape("a file", _file)

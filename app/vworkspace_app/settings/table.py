@@ -47,10 +47,11 @@ class RunSettings:
     )
     service_account: str = setting(TEXT, "", "Service account that Flux impersonates where an instance names none.")
     allow_http: bool = setting(SWITCH, False, "Admit chart repositories over plain http://.")
-    wait: int = setting(whole(0, 300), 30, "Seconds of a long poll.")
-    listen: str = setting(
-        ADDRESS, "", "Where /metrics, /healthz and /readyz are served, over plain HTTP; nowhere when it is not set."
+    webhook_listen: str = setting(ADDRESS, "", "Where the admission webhooks are served; without it they are not.")
+    webhook_certificates: Path | None = setting(
+        FILE, None, "Folder with tls.crt and tls.key of the webhooks; new ones are noticed."
     )
+    wait: int = setting(whole(0, 300), 30, "Seconds of a long poll.")
     log_level: str = setting(choice(*LEVELS), "info", "What is logged.")
 
 
@@ -61,3 +62,5 @@ def clashes(said: Set[str]) -> Iterator[str]:
     """What is missing beside the settings of these names, which somebody gave a value (a wrong one, maybe)."""
     if "token_file" in said and not {"control_plane_url", "cluster_id"} <= said:
         yield "--token-file needs --control-plane-url and --cluster-id beside it"
+    if len(said & {"webhook_listen", "webhook_certificates"}) == 1:
+        yield "--webhook-listen and --webhook-certificates need each other"

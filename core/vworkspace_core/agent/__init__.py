@@ -7,6 +7,7 @@ from vworkspace_core.agent.outbox import Outbox
 from vworkspace_core.agent.outcome import Outcome, Reason, Verdict, judge
 from vworkspace_core.agent.pace import Pace
 from vworkspace_core.agent.scope import Scope
+from vworkspace_core.agent.security import PayloadOpener, Security
 from vworkspace_core.agent.wire import BadJob, Job, JobKind, parse_job
 
 __all__ = [
@@ -20,8 +21,10 @@ __all__ = [
     "Outbox",
     "Outcome",
     "Pace",
+    "PayloadOpener",
     "Reason",
     "Scope",
+    "Security",
     "Stage",
     "Verdict",
     "has_open_job",

@@ -5,18 +5,20 @@
 A refused job goes from ACKING to ANSWERING at once.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from enum import StrEnum
-from typing import Any
+from typing import Any, TypeAlias
 
 import attrs
 
 from vworkspace_core.agent.applier import Intent
+from vworkspace_core.agent.hostile import flaws
 from vworkspace_core.agent.keys import generation_in
 from vworkspace_core.agent.outcome import Outcome, Reason, Verdict
 from vworkspace_core.agent.scope import Scope, Task, admit
-from vworkspace_core.agent.wire import BadJob, job_id_of, parse_job
+from vworkspace_core.agent.security import Security, decrypted, opened
+from vworkspace_core.agent.wire import BadJob, Job, job_id_of, parse_job, read_job
 from vworkspace_core.manifest import Manifest, ObjectRef
 from vworkspace_core.ports import JobRecord, Tombstone
 
@@ -106,15 +108,40 @@ class JobState:
 
 def accept(raw: Any, arrival: int, scope: Scope) -> JobState | BadJob:
     """A job just offered; BadJob only for one without an id, which nobody can answer."""
+    return _accept(raw, arrival, scope, opened)
+
+
+Opening: TypeAlias = Callable[[Mapping[str, Any], Security, str], Mapping[str, Any] | Verdict]
+
+
+def _accept(raw: Any, arrival: int, scope: Scope, opening: Opening) -> JobState | BadJob:
     job_id = job_id_of(raw)
-    parsed = parse_job(raw)
+    if not isinstance(raw, Mapping) or not job_id or flaws(raw):
+        return _bad(parse_job(raw), job_id, arrival)
+    clear = opening(raw, scope.security, scope.cluster_id)
+    if isinstance(clear, Verdict):
+        # Not even its key is kept: who sent it is not known.
+        return _refused(job_id, arrival, "", clear)
+    # What was decrypted may have flaws of its own.
+    parsed = read_job(clear) if clear is raw else parse_job(clear)
     if isinstance(parsed, BadJob):
-        verdict = Verdict.failed(Reason.INVALID_JOB, str(parsed))
-        return _refused(job_id, arrival, parsed.idempotency_key, verdict) if job_id else parsed
+        return _bad(parsed, job_id, arrival)
     admitted = admit(parsed, scope)
     if isinstance(admitted, Verdict):
         return _refused(job_id, arrival, parsed.idempotency_key, admitted)
     return JobState(job_id, arrival, raw, admitted, parsed.idempotency_key, parsed.expires_at, stage=Stage.RECORDING)
+
+
+def _bad(found: Job | BadJob, job_id: str, arrival: int) -> JobState | BadJob:
+    if isinstance(found, Job):
+        raise AssertionError("a job with flaws was read")
+    verdict = Verdict.failed(Reason.INVALID_JOB, str(found))
+    return _refused(job_id, arrival, found.idempotency_key, verdict) if job_id else found
+
+
+def _known_good(raw: Mapping[str, Any], security: Security, _: str) -> Mapping[str, Any] | Verdict:
+    """A job of our own record was judged when it came, by the keys and rules of that time."""
+    return decrypted(raw, attrs.evolve(security, require_encrypted_secrets=False))
 
 
 def _refused(job_id: str, arrival: int, key: str, verdict: Verdict) -> JobState:
@@ -138,7 +165,7 @@ def record_of(job: JobState) -> JobRecord:
 
 def restore(record: JobRecord, arrival: int, scope: Scope) -> JobState:
     """The job as it stands after a restart: the ack is repeated, everything later is seen in the cluster."""
-    found = accept({**record.raw, "id": record.job_id}, arrival, scope)
+    found = _accept({**record.raw, "id": record.job_id}, arrival, scope, _known_good)
     if isinstance(found, BadJob):  # only a record that somebody else wrote has an id like that
         found = _refused(record.job_id, arrival, "", Verdict.failed(Reason.INVALID_JOB, str(found)))
     intent = record.state.get("intent")

@@ -77,6 +77,8 @@ def _react(state: AgentState, event: m.Event, now: datetime) -> Steps:
     match event:
         case m.ServerTime(at):
             return attrs.evolve(state, skew=at - now), ()
+        case m.SecurityChanged(security):
+            return attrs.evolve(state, scope=attrs.evolve(state.scope, security=security)), ()
         case m.Offered(raw):
             return _offered(state, raw)
         case m.Resumed(record):

@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 import attrs
 
 from vworkspace_core.agent.applier import Seen
+from vworkspace_core.agent.security import Security
 from vworkspace_core.errors import FieldConflict
 from vworkspace_core.manifest import Manifest, ObjectRef
 from vworkspace_core.ports import JobRecord, Tombstone
@@ -40,6 +41,7 @@ __all__ = [
     "Resumed",
     "RotateCredential",
     "Rotated",
+    "SecurityChanged",
     "SendAck",
     "ServerTime",
     "StepFailed",
@@ -69,6 +71,13 @@ class ServerTime:
     """The control plane's clock, as its last answer gave it (PULL-12)."""
 
     at: datetime
+
+
+@attrs.frozen
+class SecurityChanged:
+    """Jobs are judged by this from now on; those that are open have been judged (PULL-9)."""
+
+    security: Security
 
 
 @attrs.frozen
@@ -201,6 +210,7 @@ Event: TypeAlias = (
     Offered
     | Resumed
     | ServerTime
+    | SecurityChanged
     | Recorded
     | RecordRefused
     | Acked

@@ -33,6 +33,8 @@ class Reason(StrEnum):
 
     INVALID_JOB = "InvalidJob"
     PAYLOAD_TOO_LARGE = "PayloadTooLarge"
+    SIGNATURE_INVALID = "JobPayloadSignatureInvalid"
+    DECRYPTION_FAILED = "JobPayloadDecryptionFailed"
     NOT_PERMITTED = "NotPermitted"
     VALIDATION_FAILED = "ValidationFailed"
     FIELD_CONFLICT = "FieldConflict"

@@ -12,6 +12,7 @@ import attrs
 
 from vworkspace_core import known
 from vworkspace_core.agent.outcome import Reason, Verdict
+from vworkspace_core.agent.security import Security
 from vworkspace_core.agent.wire import ApplyRequest, DeleteRequest, Job, RotateRequest
 from vworkspace_core.kinds import labels
 from vworkspace_core.kinds.admission import admit as rules
@@ -32,10 +33,11 @@ Admission = Callable[[Manifest], Iterable[Problem]]
 
 @attrs.frozen
 class Scope:
-    """Whose jobs these are, and by which rules they are judged."""
+    """Whose jobs these are, by which rules they are judged, and what makes their payloads believable."""
 
     cluster_id: str
     admission: Admission = attrs.field(default=rules, repr=False)
+    security: Security = attrs.field(factory=Security)
 
 
 @attrs.frozen

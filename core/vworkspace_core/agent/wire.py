@@ -28,6 +28,7 @@ __all__ = [
     "RotateRequest",
     "job_id_of",
     "parse_job",
+    "read_job",
 ]
 
 E = TypeVar("E", bound=StrEnum)
@@ -121,6 +122,11 @@ def parse_job(raw: Any) -> Job | BadJob:
         return BadJob("", (Problem("", f"a job must be an object, not {type_name(raw)}"),))
     if found := flaws(raw):
         return BadJob(job_id_of(raw), found)
+    return read_job(raw)
+
+
+def read_job(raw: Mapping[str, Any]) -> Job | BadJob:
+    """`parse_job` for what is known to have no `flaws`."""
     return _Reader(raw).job()
 
 

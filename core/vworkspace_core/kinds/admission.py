@@ -20,6 +20,7 @@ from vworkspace_core.kinds.labels import (
     MANAGED_BY_VALUE,
     NAMESPACE_GATE,
     NAMESPACE_GATE_VALUE,
+    bounded_name,
     cluster_id_of,
     is_managed,
     namespace_is_gated,
@@ -37,6 +38,8 @@ __all__ = [
     "check_application_instance",
     "check_gate",
     "check_operation",
+    "same_spec",
+    "stored_problems",
 ]
 
 
@@ -64,13 +67,31 @@ def admit(
     An update that leaves spec as it was is let through: finalizers must come off and status must be written
     whatever the object looks like (RUN-6).
     """
-    if old is not None and _same_spec(manifest, old):
+    if old is not None and same_spec(manifest, old):
         return ()
     problems = validate_strict(manifest)
     return _unique((*problems, *_judge(manifest, old, settings)))
 
 
-def _same_spec(manifest: Manifest, old: Manifest) -> bool:
+def stored_problems(
+    manifest: Manifest, old: Manifest | None = None, settings: AdmissionSettings = _DEFAULTS
+) -> tuple[Problem, ...]:
+    """What is wrong with an object as the API server stores it: unknown fields are gone, or of a newer version.
+
+    The webhook and the reconciler refuse exactly this of a new object; `old` adds what may not change.
+    """
+    cls = class_of(manifest)
+    if cls is None:
+        return ()
+    try:
+        structure(cls, manifest)
+    except ValidationProblems as error:
+        return _unique((*error.problems, *_judge_parts(cls, manifest)))
+    return _unique(tuple(_judge(manifest, old, settings)))
+
+
+def same_spec(manifest: Manifest, old: Manifest) -> bool:
+    """Whether an update leaves the spec as it was."""
     return same_json(dig(manifest, "spec"), dig(old, "spec"))
 
 
@@ -185,5 +206,5 @@ def _gate(meta: ObjectMeta, namespace: Manifest | None, cluster_id: str) -> Iter
         )
     if not is_managed(meta):
         yield Problem(join("metadata.labels", MANAGED_BY), f"must be {MANAGED_BY_VALUE}")
-    if (given := cluster_id_of(meta)) != cluster_id:
+    if (given := cluster_id_of(meta)) != bounded_name(cluster_id):
         yield Problem(join("metadata.labels", CLUSTER_ID), f"must be {cluster_id}, not {given or 'absent'}")

@@ -12,7 +12,7 @@ import binascii
 import hashlib
 import hmac
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from enum import Enum
 from typing import Any, Final
 
@@ -51,11 +51,15 @@ class Flaw(Enum):
 
 @attrs.frozen
 class Claims:
-    """What claims are checked with. `secret` is never shown."""
+    """What claims are checked with. `secret` is never shown.
+
+    `skew` is what the control plane's clock is ahead of ours: its times are compared with its own clock (PULL-12).
+    """
 
     secret: bytes | None = attrs.field(default=None, repr=False)
     cluster_id: str = ""
     required_bindings: frozenset[str] = frozenset()
+    skew: timedelta = timedelta(0)
 
     def flaw_of(self, claim: str | None, operation: Operation, now: datetime) -> Flaw | None:
         """Why `claim` does not approve `operation` at `now`; None when it does."""
@@ -66,7 +70,7 @@ class Claims:
         if len(claim) > LONGEST:
             return Flaw.TOO_LARGE
         payload = _authentic(claim, self.secret)
-        return payload if isinstance(payload, Flaw) else self._judge(payload, operation, now)
+        return payload if isinstance(payload, Flaw) else self._judge(payload, operation, now + self.skew)
 
     def _judge(self, payload: Mapping[str, Any], operation: Operation, now: datetime) -> Flaw | None:
         version, expires = payload.get("v"), _moment(payload.get("exp"))

@@ -13,7 +13,7 @@ from vworkspace_core.kinds.operation import TERMINAL_PHASES, Operation, Operatio
 from vworkspace_core.kinds.reasons import OperationConditionType as Type
 from vworkspace_core.kinds.reasons import OperationReason as Reason
 
-__all__ = ["BETWEEN_SYNCS", "EXCLUDES", "conflicting", "first_ahead", "is_running", "order_of"]
+__all__ = ["BETWEEN_SYNCS", "EXCLUDES", "conflicting", "first_ahead", "is_running", "order_of", "standing_of"]
 
 EXCLUDES: Final = {
     OperationType.UPGRADE: frozenset({OperationType.UPGRADE}),
@@ -47,6 +47,11 @@ def is_running(operation: Operation) -> bool:
         return False
     running = _condition(operation, Type.RUNNING)
     return running is None or running.reason != BETWEEN_SYNCS
+
+
+def standing_of(operation: Operation) -> tuple[bool, bool]:
+    """Whether it runs and whether it wants to: all that another one's turn depends on, beside the order."""
+    return is_running(operation), _contends(operation)
 
 
 def first_ahead(operation: Operation, siblings: Iterable[Operation]) -> Operation | None:

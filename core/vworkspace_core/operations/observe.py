@@ -4,7 +4,7 @@ For what must not be judged by a cache (`needs_live_view`), and for simulations 
 caches reads the same things from them: `lookups` names them.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import attrs
 
@@ -20,7 +20,7 @@ from vworkspace_core.operations.contract import Lookup, Selection
 from vworkspace_core.operations.identity import name_of, target_of, target_ref
 from vworkspace_core.ports import KubeApi
 
-__all__ = ["lookups", "observe_operation_live", "siblings_of"]
+__all__ = ["lookups", "observe_operation_live", "operations_on", "siblings_of"]
 
 
 def lookups(operation: Operation, context: OperationContext, target: Manifest | None) -> Iterator[Lookup]:
@@ -52,16 +52,22 @@ def lookups(operation: Operation, context: OperationContext, target: Manifest | 
         yield from engine.looks_up(operation, found, context.settings)
 
 
-def siblings_of(operation: Operation, manifests: Iterator[Manifest], context: OperationContext) -> Iterator[Operation]:
-    """The other Operations on the same target that this operator acts on; what cannot be read, it does not act on."""
+def operations_on(target: ObjectRef, manifests: Iterable[Manifest], cluster_id: str) -> Iterator[Operation]:
+    """The Operations on `target` that this operator acts on; what cannot be read, it does not act on."""
     for manifest in manifests:
         try:
-            other = read_operation(manifest)
+            found = read_operation(manifest)
         except ValidationProblems:
             continue
-        meta = other.metadata
-        ours = is_managed(meta) and cluster_id_of(meta) == bounded_name(context.settings.cluster_id)
-        if ours and meta.uid != operation.metadata.uid and target_ref(other) == target_ref(operation):
+        ours = is_managed(found.metadata) and cluster_id_of(found.metadata) == bounded_name(cluster_id)
+        if ours and target_ref(found) == target:
+            yield found
+
+
+def siblings_of(operation: Operation, manifests: Iterable[Manifest], context: OperationContext) -> Iterator[Operation]:
+    """The other Operations on the same target that this operator acts on."""
+    for other in operations_on(target_ref(operation), manifests, context.settings.cluster_id):
+        if other.metadata.uid != operation.metadata.uid:
             yield other
 
 
@@ -113,5 +119,5 @@ async def observe_operation_live(api: KubeApi, operation: Operation, context: Op
     for ref in () if engine is None else engine.follows(operation, reading.objects):
         await reading.note(ref)
     page = await api.list(OPERATION, namespace=meta.namespace)
-    siblings = tuple(siblings_of(operation, iter(page.items), context))
+    siblings = tuple(siblings_of(operation, page.items, context))
     return OperationObserved(namespace, reading.objects, frozenset(reading.missing), siblings=siblings)

@@ -22,6 +22,7 @@ from vworkspace_core.operations.conflicts import first_ahead
 from vworkspace_core.operations.context import OperationContext, OperationObserved
 from vworkspace_core.operations.contract import Engine, EngineContext, EngineObject, Refusal
 from vworkspace_core.operations.identity import is_ours, target_of
+from vworkspace_core.operations.request import parameter_problems, unknown_template
 from vworkspace_core.operations.templates import Template
 from vworkspace_core.reconcile.barriers import closed_namespace, wrong_cluster
 
@@ -103,8 +104,7 @@ def _templated(
         return Obstacle(Reason.TEMPLATE_NOT_ALLOWED, f"type {kind} is not admitted in this namespace", accepted=False)
     template, engine = context.templates.find(kind, name), context.engine_of(operation)
     if template is None or engine is None:
-        told = f"spec.engine: there is no template for type {kind} and engine {name}"
-        return Obstacle(Reason.VALIDATION_FAILED, told, accepted=False)
+        return Obstacle(Reason.VALIDATION_FAILED, str(unknown_template(operation)), accepted=False)
     return _Case(operation, observed, context, target, template, engine)
 
 
@@ -118,11 +118,9 @@ def _capability(case: _Case) -> Obstacle | None:
 
 
 def _parameters(case: _Case) -> Obstacle | None:
-    operation = case.operation
-    given = operation.spec.parameters
     problems = [
-        *case.template.problems_of({} if given is None else given),
-        *check_operation(operation, settings=case.context.settings.admission),
+        *parameter_problems(case.operation, case.template),
+        *check_operation(case.operation, settings=case.context.settings.admission),
     ]
     if problems:
         told = "; ".join(map(str, problems))

@@ -9,6 +9,8 @@ Guarantees
     Earliest wins: of several adds the earliest time counts, and the highest priority.
     No starvation: groups (namespaces) of one priority take turns, and once a key of a lower priority has
     waited for `ageing` seconds its priority gets every fourth take.
+    One at a time: of keys with the same `serial_of` one is in hand at most; the others wait for its `done`, and
+    come before it when it is asked for again (OPS-5).
 Assumption
     `now` never goes backwards between calls.
 """
@@ -64,16 +66,21 @@ class _Wanted:
 
 
 class WorkQueue(Generic[K]):
-    """See the module. `group_of` names what takes turns; `ageing` is in seconds."""
+    """See the module. `group_of` names what takes turns; `ageing` is in seconds.
+
+    `serial_of` names what a key is worked on alone for, None for nothing; it is asked when the key's turn comes.
+    """
 
     def __init__(
         self,
         *,
         group_of: Callable[[K], Hashable] = lambda key: None,
+        serial_of: Callable[[K], Hashable | None] = lambda key: None,
         backoff: Backoff = Backoff(),  # noqa: B008 (frozen)
         ageing: float = 30.0,
     ) -> None:
         self._group_of = group_of
+        self._serial_of = serial_of
         self._backoff = backoff
         self._ageing = ageing
         self._lanes: dict[Priority, Lane[K]] = {priority: Lane() for priority in sorted(Priority, reverse=True)}
@@ -81,6 +88,8 @@ class WorkQueue(Generic[K]):
         self._ready: dict[K, Priority] = {}  # those of them that are in a lane
         self._delays: list[tuple[float, int, K]] = []  # a heap; entries overtaken by an earlier add are skipped
         self._running: dict[K, Running] = {}
+        self._serials: dict[K, Hashable] = {}  # what keys in hand are worked on alone for
+        self._parked: dict[Hashable, dict[K, None]] = {}  # pending keys by what is in hand for another
         self._failures: dict[K, int] = {}
         self._sequence = 0
         self._since_aged = 0
@@ -99,6 +108,7 @@ class WorkQueue(Generic[K]):
     def take(self, now: float) -> K | None:
         """The next key to work on, None when none is ready. The caller owes a `done`."""
         self._promote(now)
+        self._park()
         lane = self._choose(now)
         if lane is None:
             return None
@@ -106,12 +116,16 @@ class WorkQueue(Generic[K]):
         waited = now - lane.remove(key, group := self._group_of(key))
         lane.pass_turn(group)
         self._running[key] = Running(self._ready.pop(key), now, waited)
+        if (serial := self._serial_of(key)) is not None:
+            self._serials[key] = serial
+            self._parked[serial] = {}
         del self._pending[key]
         return key
 
     def done(self, key: K, now: float, outcome: Outcome) -> None:
         """Give a taken key back. Raises KeyError for a key that is not in hand."""
         running = self._running.pop(key)
+        self._unpark(key, now)
         asked_meanwhile = self._pending.pop(key, None)
         delay = self._delay(key, outcome)
         if delay is not None and not self._closed:
@@ -122,6 +136,7 @@ class WorkQueue(Generic[K]):
     def next_wakeup(self, now: float) -> float | None:
         """Seconds until `take` can give something, 0 when it can now, None when nothing is waiting."""
         self._promote(now)
+        self._park()
         if self._ready:
             return 0.0
         return self._delays[0][0] - now if self._delays else None
@@ -144,7 +159,8 @@ class WorkQueue(Generic[K]):
         self._promote(now)
         self._closed = True
         self._delays.clear()
-        kept = {**self._ready, **self._running} if drain else {}
+        parked = {key: None for keys in self._parked.values() for key in keys}
+        kept = {**self._ready, **self._running, **parked} if drain else {}
         for key in [key for key in self._pending if key not in kept]:
             self._withdraw(key)
             del self._pending[key]
@@ -198,6 +214,20 @@ class WorkQueue(Generic[K]):
                     return
                 self._place(key, self._pending[key], now)
             heapq.heappop(self._delays)
+
+    def _park(self) -> None:
+        """Put keys whose turn it would be aside while another one of the same serial is in hand."""
+        for lane in self._lanes.values():
+            while lane and (serial := self._serial_of(lane.next_in_turn)) in self._parked:
+                key = lane.next_in_turn
+                self._withdraw(key)
+                self._parked[serial][key] = None
+
+    def _unpark(self, key: K, now: float) -> None:
+        """Let what waited for `key` to be done have its turn."""
+        for other in self._parked.pop(self._serials.pop(key, None), {}):
+            if other in self._pending and other not in self._running:
+                self._place(other, self._pending[other], now)
 
     def _waits(self, key: K, ready_at: float) -> bool:
         """Whether a heap entry still says when its key is due."""

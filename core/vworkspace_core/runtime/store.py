@@ -94,7 +94,11 @@ class ObjectStore:
 
     def indexed(self, index: str, value: str) -> list[dict[str, Any]]:
         """Copies of the objects an index holds under `value`, sorted by name."""
-        return [_decode(self._entries[name].raw) for name in sorted(self._index.find(index, value))]
+        return [_decode(self._entries[name].raw) for name in self.indexed_names(index, value)]
+
+    def indexed_names(self, index: str, value: str) -> list[Name]:
+        """Namespace and name of those objects, sorted."""
+        return sorted(self._index.find(index, value))
 
     def has_seen(self, ref: ObjectRef, version: str) -> bool:
         """Whether a write that the server answered with `version` is in here, or something newer.

@@ -1,10 +1,12 @@
 """Admission webhooks without I/O: who has to be asked about a write, what to ask, what the answer means.
 
-A face that can make requests asks; the server only needs to know the outcome (RUN-6).
+A face that can make requests asks; the server only needs to know the outcome (RUN-6). Conditions of a webhook
+(`matchConditions`) see `object`, `oldObject` and `request`; the `authorizer` of a real server is not there.
 """
 
 from base64 import b64decode
 from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
 from typing import Any, Final
 
 import attrs
@@ -12,10 +14,21 @@ import msgspec
 
 from vworkspace_core.manifest import dig
 from vworkspace_fake.apiserver.calls import Caller, Target
-from vworkspace_fake.apiserver.failure import ApiFailure
+from vworkspace_fake.apiserver.cel.evaluate import Program, build
+from vworkspace_fake.apiserver.cel.parser import parse
+from vworkspace_fake.apiserver.cel.values import CelError
+from vworkspace_fake.apiserver.failure import ApiFailure, forbidden
 from vworkspace_fake.apiserver.store import GroupResource
 
-__all__ = ["CONFIGURATIONS", "AdmissionRequest", "Webhook", "denial", "patch_of", "unreachable", "webhooks_for"]
+__all__ = [
+    "CONFIGURATIONS",
+    "AdmissionRequest",
+    "Webhook",
+    "denial",
+    "patch_of",
+    "unreachable",
+    "webhooks_for",
+]
 
 _GROUP: Final = "admissionregistration.k8s.io"
 CONFIGURATIONS: Final[tuple[GroupResource, GroupResource]] = (
@@ -47,6 +60,10 @@ class AdmissionRequest:
         """Labels of the object before and after: a selector may match either."""
         states = (self.object, self.old_object)
         return tuple(dig(state, "metadata", "labels") or {} for state in states if state is not None)
+
+    def variables(self) -> dict[str, Any]:
+        """What the conditions of a webhook see."""
+        return {"object": self.object, "oldObject": self.old_object, "request": self.review("", "v1")["request"]}
 
     def review(self, uid: str, version: str) -> dict[str, Any]:
         """The AdmissionReview to send, in a version the webhook understands."""
@@ -104,7 +121,7 @@ def webhooks_for(
         _webhook(declared, mutating)
         for mutating, configuration in configurations
         for declared in configuration.get("webhooks") or ()
-        if _concerns(declared, request, namespace_labels)
+        if _concerns(declared, request, namespace_labels) and _conditions_hold(declared, request)
     )
 
 
@@ -113,13 +130,14 @@ def denial(webhook: Webhook, response: Mapping[str, Any]) -> ApiFailure | None:
     if response.get("allowed") is True:
         return None
     status = response.get("status") or {}
-    code = status.get("code")
+    code, details = status.get("code"), status.get("details")
     said = status.get("message") or status.get("reason") or "without explanation"
     message = f'admission webhook "{webhook.name}" denied the request: {said}'
     if said == "without explanation":
         message = f'admission webhook "{webhook.name}" denied the request without explanation'
     reason = status.get("reason") or "Forbidden"
-    return ApiFailure(code if isinstance(code, int) and 400 <= code < 600 else 403, str(reason), message)
+    status_code = code if isinstance(code, int) and 400 <= code < 600 else 403
+    return ApiFailure(status_code, str(reason), message, details=details if isinstance(details, Mapping) else None)
 
 
 def unreachable(webhook: Webhook, why: str) -> ApiFailure | None:
@@ -166,6 +184,37 @@ def _concerns(declared: Manifest, request: AdmissionRequest, namespace_labels: M
         and _selects(declared.get("namespaceSelector") or {}, namespace_labels)
         and any(_selects(declared.get("objectSelector") or {}, labels) for labels in request.labels or ({},))
     )
+
+
+def _conditions_hold(declared: Manifest, request: AdmissionRequest) -> bool:
+    """Whether every `matchCondition` is true. A false one decides; else one that fails counts by failurePolicy.
+
+    Raises ApiFailure where that is Fail.
+    """
+    conditions = declared.get("matchConditions") or ()
+    if not conditions:
+        return True
+    variables = request.variables()
+    failed = ""
+    for one in conditions:
+        try:
+            if _program(one["expression"])(variables) is not True:
+                return False
+        except CelError as error:
+            failed = failed or f"{one['name']}: {error}"
+    if failed and declared.get("failurePolicy") != "Ignore":
+        name = request.name
+        raise forbidden(request.target.resource.group, request.target.resource.plural, name, _unevaluated(failed))
+    return not failed
+
+
+def _unevaluated(why: str) -> str:
+    return f"failed to evaluate match conditions: {why}"
+
+
+@cache
+def _program(expression: str) -> Program:
+    return build(parse(expression))
 
 
 def _rule_matches(rule: Manifest, request: AdmissionRequest) -> bool:

@@ -16,6 +16,8 @@ from typing import Any
 
 import attrs
 
+from vworkspace_fake.apiserver.failure import ApiFailure
+
 __all__ = ["FieldValidation", "Outcome", "Write"]
 
 
@@ -34,7 +36,8 @@ class Write:
     `name` and `namespace` come from the URL (`name` is empty on POST; `namespace` is empty for
     cluster-scoped kinds). `manager` is the field manager, already defaulted from the User-Agent (S-53).
     `now` is RFC 3339 in whole seconds, UTC. `uid` and `generated_name` are what a created object gets;
-    `generated_name` matters only for a body with `generateName` and no name (W-35).
+    `generated_name` matters only for a body with `generateName` and no name (W-35). With `defers` an object that
+    does not keep to its schema is not refused at once: mutating webhooks are asked before it is validated.
     """
 
     manager: str
@@ -46,6 +49,7 @@ class Write:
     field_validation: FieldValidation = FieldValidation.WARN
     uid: str = ""
     generated_name: str = ""
+    defers: bool = False
 
 
 @attrs.frozen
@@ -57,6 +61,7 @@ class Outcome:
     managedFields and times included, and the store writes nothing (S-65). `created` tells 201 from 200.
     `warnings` are the texts for `Warning: 299` headers. `lacks_status` tells that the status in `object` is a
     default, which readers see and no write has stored: the next write stores it, also when it changes nothing.
+    `refusal` is what is wrong with the object, of a write that defers it.
     """
 
     object: Mapping[str, Any]
@@ -64,3 +69,4 @@ class Outcome:
     created: bool = False
     warnings: tuple[str, ...] = ()
     lacks_status: bool = False
+    refusal: ApiFailure | None = None

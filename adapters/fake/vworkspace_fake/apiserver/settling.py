@@ -7,7 +7,7 @@ from vworkspace_core.errors import Cause
 from vworkspace_fake.apiserver.behaviour import Generation
 from vworkspace_fake.apiserver.decoding import storage_form
 from vworkspace_fake.apiserver.definition import Definition
-from vworkspace_fake.apiserver.failure import FailureCause, invalid, stale
+from vworkspace_fake.apiserver.failure import ApiFailure, FailureCause, invalid, stale
 from vworkspace_fake.apiserver.metadata import (
     check_common,
     check_metadata,
@@ -47,11 +47,13 @@ def settle_creation(
     causes += validate(definition.schema, manifest)
     # The kind's own rules may rely on what the schema says.
     causes += [] if causes else behaviour.check(manifest)
-    _refuse(definition, meta.get("name", ""), causes)
+    refusal = _refused(definition, meta.get("name", ""), causes, write)
     stored = storage_form(definition, manifest)
     shown = _with_default_status(definition, stored)
     warnings = (*warnings, *finalizer_warnings(meta, {}))
-    return Outcome(shown, changed=True, created=True, warnings=warnings, lacks_status=shown is not stored)
+    return Outcome(
+        shown, changed=True, created=True, warnings=warnings, lacks_status=shown is not stored, refusal=refusal
+    )
 
 
 def settle_update(
@@ -60,12 +62,12 @@ def settle_update(
     """The new state of an object. Raises 409 for a stale resourceVersion and 422 for what is wrong."""
     _check_version(definition, live, manifest, write)
     manifest = _prepared(definition, live, manifest, write)
-    _refuse(definition, write.name, _causes(definition, live, manifest, write))
+    refusal = _refused(definition, write.name, _causes(definition, live, manifest, write), write)
     stored = storage_form(definition, _with_old_times(live, manifest))
     if equal(stored, live):
         return Outcome(live, changed=False, warnings=warnings)
     more = () if write.subresource else finalizer_warnings(stored["metadata"], live["metadata"])
-    return Outcome(stored, changed=True, warnings=(*warnings, *more))
+    return Outcome(stored, changed=True, warnings=(*warnings, *more), refusal=refusal)
 
 
 def _with_default_status(definition: Definition, stored: Manifest) -> Manifest:
@@ -164,9 +166,14 @@ def _timeless(entry: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in entry.items() if key != "time"}
 
 
-def _refuse(definition: Definition, name: str, causes: list[Cause]) -> None:
-    if causes:
-        raise invalid(definition.kind.group, definition.kind.kind, name, _wire(causes))
+def _refused(definition: Definition, name: str, causes: list[Cause], write: Write) -> ApiFailure | None:
+    """The refusal of an object with these problems: raised, unless the write defers it."""
+    if not causes:
+        return None
+    failure = invalid(definition.kind.group, definition.kind.kind, name, _wire(causes))
+    if not write.defers:
+        raise failure
+    return failure
 
 
 def _wire(causes: Iterable[Cause]) -> list[FailureCause]:

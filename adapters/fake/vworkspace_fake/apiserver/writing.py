@@ -32,7 +32,10 @@ __all__ = ["Prepared", "WriteCall", "Writer"]
 
 @attrs.frozen
 class WriteCall:
-    """A write that puts an object: POST, PUT or PATCH. Without a `patch_type` a PATCH is a server-side apply."""
+    """A write that puts an object: POST, PUT or PATCH. Without a `patch_type` a PATCH is a server-side apply.
+
+    With `defers` what is wrong with the object is told by `Prepared.check`, after mutating webhooks had their say.
+    """
 
     verb: Verb
     target: Target
@@ -40,6 +43,7 @@ class WriteCall:
     options: WriteOptions
     caller: Caller
     patch_type: PatchType | None = None
+    defers: bool = False
 
     @property
     def applies(self) -> bool:
@@ -55,6 +59,11 @@ class Prepared:
     before: Record | None
     outcome: Outcome
     write: Write
+
+    def check(self) -> None:
+        """Refuse an object that does not keep to its schema. Raises ApiFailure."""
+        if self.outcome.refusal is not None:
+            raise self.outcome.refusal
 
     def request(self) -> AdmissionRequest:
         """The write as admission webhooks see it."""
@@ -188,6 +197,7 @@ class Writer:
             field_validation=options.field_validation,
             uid=uid,
             generated_name=name,
+            defers=call.defers,
         )
 
     def _generated(self, body: Any) -> str:

@@ -29,7 +29,10 @@ def system_now() -> datetime:
 
 @attrs.define
 class ControlPlaneServer:
-    """The control plane. `now` is its clock, which its `Date` headers show; `mint` makes token texts."""
+    """The control plane. `now` is its clock, which its `Date` headers show; `mint` makes token texts.
+
+    `seal` makes of a job for a cluster what goes over the wire: signed, encrypted (`sealing`).
+    """
 
     now: Callable[[], datetime] = system_now
     redelivery: timedelta = timedelta(seconds=5)
@@ -38,6 +41,7 @@ class ControlPlaneServer:
     job_lifetime: timedelta = timedelta(hours=1)
     rate_limit: RateLimit | None = None
     mint: Callable[[], str] = attrs.field(default=lambda: secrets.token_urlsafe(32), repr=False)
+    seal: Callable[[Mapping[str, Any], str], Mapping[str, Any]] | None = attrs.field(default=None, repr=False)
     faults: Faults = attrs.field(factory=Faults, init=False)
     tokens: TokenBook = attrs.field(init=False)
     jobs: JobBook = attrs.field(init=False)
@@ -140,7 +144,7 @@ class ControlPlaneServer:
         expires_in: timedelta | None = None,
         **fields: Any,
     ) -> JobEntry:
-        """Offer a well-formed job. `fields` are further wire fields, such as `signature`."""
+        """Offer a well-formed job, sealed where this server seals. `fields` are further wire fields."""
         self._numbers += 1
         created = self.now()
         lifetime = self.job_lifetime if expires_in is None else expires_in
@@ -153,7 +157,7 @@ class ControlPlaneServer:
             "expiresAt": _text(created + lifetime),
             **fields,
         }
-        return self.enqueue_raw(cluster_id, raw)
+        return self.enqueue_raw(cluster_id, raw if self.seal is None else self.seal(raw, cluster_id))
 
     def enqueue_raw(self, cluster_id: str, raw: Any) -> JobEntry:
         """Offer anything at all as a job: what the agent must survive (PULL-7)."""

@@ -1,15 +1,30 @@
 """The registry of engines: adding one is a module and an entry here (OPS-6)."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Final
 
+from vworkspace_core.kinds.meta import ObjectMeta
+from vworkspace_core.kinds.operation import Engine as EngineName
+from vworkspace_core.kinds.operation import Operation, OperationSpec, OperationType, TargetRef
+from vworkspace_core.manifest import Kind
 from vworkspace_core.operations.contract import Engine
 from vworkspace_core.operations.engines import helm, helm_hook_job, job, snapshot, velero, volsync, workflow
 
-__all__ = ["ENGINES"]
+__all__ = ["ENGINES", "engine_kinds"]
 
 ENGINES: Final[Mapping[str, Engine]] = MappingProxyType(
     {module.ENGINE.name: module.ENGINE for module in (velero, workflow, job, helm, volsync, helm_hook_job, snapshot)}
 )
 """Every engine by the name that `spec.engine` gives it."""
+
+
+def engine_kinds(engines: Mapping[str, Engine] = ENGINES) -> tuple[Kind, ...]:
+    """Every kind that some engine makes objects of, for some type of Operation: what has to be watched."""
+    return tuple(dict.fromkeys(kind for engine in engines.values() for kind in _kinds_of(engine)))
+
+
+def _kinds_of(engine: Engine) -> Iterator[Kind]:
+    target = TargetRef("", "", "")
+    for kind in OperationType:
+        yield from engine.kinds(Operation(ObjectMeta(""), OperationSpec(target, kind, EngineName.JOB)))

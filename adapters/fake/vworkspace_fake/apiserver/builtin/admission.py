@@ -10,6 +10,9 @@ from vworkspace_fake.apiserver.builtin.build import built_in
 from vworkspace_fake.apiserver.builtin.openapi import BYTES, INT32, STRING, STRINGS, items, keyed, obj
 from vworkspace_fake.apiserver.builtin.pod_defaults import filled
 from vworkspace_fake.apiserver.builtin.shapes import LABEL_SELECTOR
+from vworkspace_fake.apiserver.cel.evaluate import build
+from vworkspace_fake.apiserver.cel.parser import parse
+from vworkspace_fake.apiserver.cel.syntax import CelSyntaxError
 from vworkspace_fake.apiserver.schema.causes import invalid_value, required
 
 __all__ = ["WEBHOOKS"]
@@ -80,6 +83,12 @@ def _check(manifest: Manifest) -> list[Cause]:
         client = webhook.get("clientConfig") or {}
         if ("url" in client) == ("service" in client):
             found.append(required(f"{where}.clientConfig", "exactly one of url or service is required"))
+        for number, condition in enumerate(webhook.get("matchConditions") or ()):
+            try:
+                build(parse(condition["expression"]))
+            except CelSyntaxError as error:
+                at = f"{where}.matchConditions[{number}].expression"
+                found.append(invalid_value(at, condition["expression"], f"compilation failed: {error}"))
         if webhook.get("sideEffects") not in ("None", "NoneOnDryRun"):
             found.append(required(f"{where}.sideEffects", "must specify one of None, NoneOnDryRun"))
     return found

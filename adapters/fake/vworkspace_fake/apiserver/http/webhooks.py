@@ -32,6 +32,7 @@ _ATTEMPTS = 5
 
 async def perform(server: ApiServer, call: WriteCall, services: Services) -> Reply:
     """A write with the consent of the webhooks it concerns. Raises ApiFailure."""
+    call = attrs.evolve(call, defers=True)
     for _ in range(_ATTEMPTS):
         prepared = server.prepare(call)
         try:
@@ -85,13 +86,20 @@ async def admit_delete(server: ApiServer, call: DeleteCall, services: Services) 
 
 
 async def _consented(server: ApiServer, prepared: Prepared, services: Services) -> tuple[Prepared, tuple[str, ...]]:
-    """The write after every webhook has agreed, with the patches of the mutating ones in it, and their warnings."""
+    """The write after every webhook has agreed, with the patches of the mutating ones in it, and their warnings.
+
+    The object is validated between the two, as a real server does: a default may be what makes it whole.
+    """
     warnings: list[str] = []
-    for webhook in server.webhooks(prepared.request()):
-        response = await _ask(webhook, prepared.request(), services)
-        warnings += response.get("warnings") or ()
-        if webhook.mutating and response.get("patch"):
-            prepared = _mutated(server, prepared, webhook, response)
+    for mutating in (True, False):
+        for webhook in server.webhooks(prepared.request()):
+            if webhook.mutating is not mutating:
+                continue
+            response = await _ask(webhook, prepared.request(), services)
+            warnings += response.get("warnings") or ()
+            if mutating and response.get("patch"):
+                prepared = _mutated(server, prepared, webhook, response)
+        prepared.check()
     return prepared, tuple(warnings)
 
 
@@ -135,10 +143,7 @@ def _post(webhook: Webhook, body: bytes, services: Services) -> Any:
         raise ValueError("the webhook's address names no host")
     connection: http.client.HTTPConnection
     if parts.scheme == "https":
-        context = ssl.create_default_context(cadata=webhook.ca or None)
-        connection = http.client.HTTPSConnection(
-            parts.hostname, parts.port or 443, timeout=webhook.timeout, context=context
-        )
+        connection = _Secure(webhook, parts.hostname, parts.port or 443)
     else:
         connection = http.client.HTTPConnection(parts.hostname, parts.port or 80, timeout=webhook.timeout)
     try:
@@ -150,6 +155,20 @@ def _post(webhook: Webhook, body: bytes, services: Services) -> Any:
     if reply.status != 200:
         raise ValueError(f"the server answered HTTP {reply.status}")
     return json.loads(raw)
+
+
+class _Secure(http.client.HTTPSConnection):
+    """Trusts the webhook's own authority; a service has to show a certificate for its name in the cluster."""
+
+    def __init__(self, webhook: Webhook, host: str, port: int) -> None:
+        self._trust = ssl.create_default_context(cadata=webhook.ca or None)
+        super().__init__(host, port, timeout=webhook.timeout, context=self._trust)
+        self._shown = host if webhook.service is None else "{1}.{0}.svc".format(*webhook.service)
+
+    def connect(self) -> None:
+        """Connect to the address, and greet whoever it is to be."""
+        http.client.HTTPConnection.connect(self)
+        self.sock = self._trust.wrap_socket(self.sock, server_hostname=self._shown)
 
 
 def _address(webhook: Webhook, services: Services) -> str:

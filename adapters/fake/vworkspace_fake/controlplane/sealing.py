@@ -1,0 +1,105 @@
+"""Jobs signed and encrypted as a control plane does it (PULL-9): the one module here that needs joserfc."""
+
+import json
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+import attrs
+import rfc8785
+from joserfc import jwe, jws
+from joserfc.jwk import ECKey, OKPKey
+
+from vworkspace_core.agent.security import signed_content
+
+__all__ = ["KeyPairs", "Sealing", "key_in"]
+
+
+class _Registry(jws.JWSRegistry):
+    """Large payloads, and EdDSA without a word about its younger name."""
+
+    max_payload_length = 16 * 1024 * 1024
+
+    def get_alg(self, name: str) -> Any:
+        return self.algorithms[name]
+
+
+class _Envelopes(jwe.JWERegistry):
+    max_ciphertext_length = 16 * 1024 * 1024
+
+
+class _Key(Protocol):
+    @property
+    def curve_name(self) -> str: ...
+
+
+@attrs.frozen
+class Sealing:
+    """What a control plane does to a job before it is sent: encrypt, then sign. Either key may be absent.
+
+    `signing_key` is a private Ed25519 or P-256 key, `recipient_key` the public key of the cluster.
+    """
+
+    signing_key: ECKey | OKPKey | None = attrs.field(default=None, repr=False)
+    recipient_key: ECKey | OKPKey | None = attrs.field(default=None, repr=False)
+
+    def __call__(self, raw: Mapping[str, Any], cluster_id: str) -> dict[str, Any]:
+        """`raw` (with a payload in the clear) as it goes over the wire to this cluster."""
+        sealed = dict(raw)
+        if self.recipient_key is not None:
+            sealed["encryptedPayload"] = self.encrypt(sealed.pop("payload"))
+        if self.signing_key is not None:
+            sealed["signature"] = self.sign(signed_content(sealed, cluster_id))
+        return sealed
+
+    def encrypt(self, payload: Any) -> str:
+        """A JWE of `payload` for the cluster."""
+        assert self.recipient_key is not None
+        header = {"alg": "ECDH-ES+A256KW", "enc": "A256GCM"}
+        registry = _Envelopes(algorithms=list(header.values()))
+        return jwe.encrypt_compact(header, json.dumps(payload), self.recipient_key, registry=registry)
+
+    def sign(self, content: Mapping[str, Any]) -> str:
+        """A detached JWS over the canonical JSON of `content`."""
+        assert self.signing_key is not None
+        header = {"alg": _algorithm(self.signing_key)}
+        whole = jws.serialize_compact(header, rfc8785.dumps(dict(content)), self.signing_key, registry=_Registry())
+        return jws.detach_content(whole)
+
+
+def _algorithm(key: _Key) -> str:
+    return "EdDSA" if key.curve_name == "Ed25519" else "ES256"
+
+
+@attrs.frozen
+class KeyPairs:
+    """Fresh keys of a control plane and a cluster: `sealing` for the one, texts for the other's credentials Secret."""
+
+    sealing: Sealing
+    signing_public_key: str
+    decryption_key: str = attrs.field(repr=False)
+
+    @classmethod
+    def generate(cls, *, signing: str = "Ed25519", encryption: str = "P-256") -> "KeyPairs":
+        """New keys on these curves."""
+        signer, recipient = _generated(signing), _generated(encryption)
+        public = recipient.import_key(recipient.as_pem(private=False))
+        return cls(
+            Sealing(signer, public),
+            signer.as_pem(private=False).decode(),
+            recipient.as_pem(private=True).decode(),
+        )
+
+
+def _generated(curve: str) -> Any:
+    kind: Any = ECKey if curve.startswith("P-") else OKPKey
+    return kind.generate_key(curve)
+
+
+def key_in(pem: str) -> ECKey | OKPKey:
+    """An elliptic-curve key from PEM. Raises ValueError, which shows nothing of it."""
+    for kind in (ECKey, OKPKey):
+        try:
+            return kind.import_key(pem)
+        except Exception:
+            continue
+    raise ValueError("not an elliptic-curve key in PEM")

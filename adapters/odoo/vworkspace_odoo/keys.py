@@ -1,0 +1,98 @@
+"""Keys of the credentials Secret, PEM or JWK, each bound to the algorithms that it may be used with (PULL-9).
+
+Several keys may stand together (PEM blocks one after the other, or a JWK set), so that a key can be exchanged
+without a moment in which jobs are refused.
+"""
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+import attrs
+from joserfc.errors import InvalidKeyTypeError
+from joserfc.jwk import ECKey, OKPKey
+
+from vworkspace_core.errors import Invalid
+
+__all__ = ["BoundKey", "decryption_keys", "signing_keys"]
+
+_PEM: Final = re.compile(r"-----BEGIN ([A-Z ]+)-----.+?-----END \1-----", re.DOTALL)
+_LONGEST: Final = 65_536
+_MOST: Final = 16
+
+_SIGNATURES: Final = {"Ed25519": frozenset({"EdDSA", "Ed25519"}), "P-256": frozenset({"ES256"})}
+_AGREEMENTS: Final = frozenset({"P-256", "P-384", "P-521", "X25519"})
+
+
+@attrs.frozen
+class BoundKey:
+    """A key, and the values of `alg` that it may be used with: a header never chooses more than among these."""
+
+    key: ECKey | OKPKey = attrs.field(repr=False)
+    algorithms: frozenset[str]
+
+    def may_serve(self, header: Mapping[str, Any]) -> bool:
+        """Whether `alg` is one of this key's, and `kid`, where both sides have one, names this key."""
+        kid, own = header.get("kid"), self.key.kid
+        return header.get("alg") in self.algorithms and (kid is None or own is None or kid == own)
+
+
+def signing_keys(text: str) -> tuple[BoundKey, ...]:
+    """Public keys for signatures: Ed25519 or P-256. Raises Invalid, which shows nothing of `text`."""
+    found = []
+    for key in _keys(text, "signing-public-key"):
+        if key.is_private:
+            raise Invalid("signing-public-key in the credentials is a private key: give the public one")
+        if key.curve_name not in _SIGNATURES:
+            raise Invalid("signing-public-key in the credentials is neither an Ed25519 nor a P-256 key")
+        found.append(BoundKey(key, _SIGNATURES[key.curve_name]))
+    return tuple(found)
+
+
+def decryption_keys(text: str) -> tuple[BoundKey, ...]:
+    """Private keys for payloads: P-256, P-384, P-521 or X25519. Raises Invalid, which shows nothing of `text`."""
+    found = []
+    for key in _keys(text, "decryption-key"):
+        if not key.is_private:
+            raise Invalid("decryption-key in the credentials is a public key: give the private one")
+        if key.curve_name not in _AGREEMENTS:
+            raise Invalid("decryption-key in the credentials is no P-256, P-384, P-521 or X25519 key")
+        found.append(BoundKey(key, frozenset({"ECDH-ES+A256KW"})))
+    return tuple(found)
+
+
+def _keys(text: str, name: str) -> Iterator[ECKey | OKPKey]:
+    if len(text) > _LONGEST:
+        raise Invalid(f"{name} in the credentials is too long for a key")
+    sources = list(_sources(text))
+    if not 0 < len(sources) <= _MOST:
+        raise Invalid(f"{name} in the credentials must be PEM or JWK, one key to {_MOST}")
+    for source in sources:
+        try:
+            yield _imported(source)
+        except Exception:
+            # Whatever a library makes of a broken key; what it says of it may hold the key.
+            raise Invalid(f"{name} in the credentials is no elliptic-curve key that can be read") from None
+
+
+def _sources(text: str) -> Iterator[Any]:
+    """Every key in `text`, still in its own form."""
+    if not text.lstrip().startswith("{"):
+        yield from (match[0].encode() for match in _PEM.finditer(text))
+        return
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        return
+    keys = found.get("keys", [found])
+    yield from keys if isinstance(keys, list) else ()
+
+
+def _imported(source: Any) -> ECKey | OKPKey:
+    if isinstance(source, bytes):
+        try:
+            return ECKey.import_key(source)
+        except InvalidKeyTypeError:
+            return OKPKey.import_key(source)
+    return OKPKey.import_key(source) if source["kty"] == "OKP" else ECKey.import_key(source)

@@ -1,0 +1,167 @@
+"""`PayloadOpener` with joserfc: detached JWS over RFC 8785 JSON, JWE with ECDH-ES+A256KW and A256GCM (PULL-9).
+
+What comes is bounded and looked at before the library gets it: the number of parts, their alphabet and length, and
+a header of which every member is one that we know. A header can therefore bring no key of its own (`jwk`, `jku`,
+`x5u`, `x5c`), no compression (`zip`), no extension (`crit`, `b64`), and no other algorithm than the key's.
+"""
+
+import base64
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+import attrs
+import rfc8785
+from joserfc import jwe, jws
+from joserfc.jwa import JWSAlgModel
+
+from vworkspace_core.errors import Invalid
+from vworkspace_odoo.keys import BoundKey, decryption_keys, signing_keys
+
+__all__ = ["JosePayloads", "canonical", "decrypt_compact", "verify_detached"]
+
+_SEGMENT: Final = re.compile(r"[A-Za-z0-9_-]*")
+_SIGNATURE_LIMITS: Final = (1024, 0, 512)
+_SEALED_LIMITS: Final = (2048, 512, 64, 4 * 1024 * 1024, 64)
+_SIGNATURE_HEADER: Final = frozenset({"alg", "kid", "typ"})
+_SEALED_HEADER: Final = frozenset({"alg", "enc", "epk", "apu", "apv", "kid", "typ", "cty"})
+_JSON_CONTENT: Final = (None, "json", "application/json")
+
+
+class _Signatures(jws.JWSRegistry):
+    """Only algorithms of this module, and none of them worth a warning: the key has chosen already."""
+
+    max_header_length = _SIGNATURE_LIMITS[0]
+    max_signature_length = _SIGNATURE_LIMITS[2]
+
+    def get_alg(self, name: str) -> JWSAlgModel:
+        if name not in (self.allowed or ()):
+            raise ValueError("not allowed")
+        return self.algorithms[name]
+
+
+class _Envelopes(jwe.JWERegistry):
+    max_protected_header_length = _SEALED_LIMITS[0]
+    max_ciphertext_length = _SEALED_LIMITS[3]
+
+
+@attrs.frozen
+class JosePayloads:
+    """Keys as the credentials hold them. A key that is of no use is told by the job that would need it."""
+
+    signing_key: str = attrs.field(default="", repr=False)
+    decryption_key: str = attrs.field(default="", repr=False)
+
+    @property
+    def can_verify(self) -> bool:
+        """Whether a key for signatures was given."""
+        return bool(self.signing_key)
+
+    def verify(self, signature: str, content: Mapping[str, Any]) -> None:
+        """Raise Invalid unless `signature` is a detached JWS over the canonical JSON of `content`."""
+        verify_detached(signature, canonical(content), signing_keys(self.signing_key))
+
+    def decrypt(self, sealed: str) -> Any:
+        """The JSON value in a JWE for us. Raises Invalid."""
+        if not self.decryption_key:
+            raise Invalid("the credentials have no decryption-key")
+        plain = decrypt_compact(sealed, decryption_keys(self.decryption_key))
+        try:
+            return json.loads(plain.decode("utf-8"), object_pairs_hook=_unambiguous)
+        except (ValueError, RecursionError):
+            raise Invalid("what encryptedPayload holds is not JSON") from None
+
+
+def canonical(content: Mapping[str, Any]) -> bytes:
+    """RFC 8785 JSON. Raises Invalid for numbers that it cannot hold."""
+    try:
+        return rfc8785.dumps(dict(content))
+    except (rfc8785.CanonicalizationError, RecursionError, UnicodeError):
+        raise Invalid("the job has a value that canonical JSON (RFC 8785) cannot hold") from None
+
+
+def verify_detached(signature: str, content: bytes, keys: Sequence[BoundKey]) -> None:
+    """Raise Invalid unless `signature` is a detached JWS (RFC 7515, appendix F) over `content` by one of `keys`."""
+    parts = _parts(signature, _SIGNATURE_LIMITS, "the signature")
+    if parts[1]:
+        raise Invalid("the signature is not detached: its second part must be empty")
+    header = _header(parts[0], _SIGNATURE_HEADER, "the signature")
+
+    def good(found: BoundKey) -> bool:
+        registry = _Signatures(algorithms=list(found.algorithms))
+        jws.deserialize_compact(signature, found.key, registry=registry, payload=content)
+        return True
+
+    if _first(keys, header, good, "the signature is not by an algorithm or key of this cluster") is None:
+        raise Invalid("the signature does not match the job, this cluster and its key")
+
+
+def decrypt_compact(sealed: str, keys: Sequence[BoundKey]) -> bytes:
+    """What a JWE in compact form holds. Raises Invalid."""
+    parts = _parts(sealed, _SEALED_LIMITS, "encryptedPayload")
+    if any(len(part) > limit for part, limit in zip(parts, _SEALED_LIMITS, strict=True)):
+        raise Invalid("encryptedPayload has a part that is too long")
+    header = _header(parts[0], _SEALED_HEADER, "encryptedPayload")
+    if header.get("enc") != "A256GCM":
+        raise Invalid("encryptedPayload is not encrypted with A256GCM")
+    if header.get("cty") not in _JSON_CONTENT:
+        raise Invalid("encryptedPayload holds something else than JSON: nesting is not taken")
+
+    def plain(found: BoundKey) -> bytes | None:
+        registry = _Envelopes(algorithms=[*found.algorithms, "A256GCM"])
+        return jwe.decrypt_compact(sealed, found.key, registry=registry).plaintext
+
+    opened: bytes | None = _first(
+        keys, header, plain, "encryptedPayload is not for an algorithm or key of this cluster"
+    )
+    if opened is None:
+        raise Invalid("encryptedPayload cannot be decrypted: it is for another key, or damaged")
+    return opened
+
+
+def _first(
+    keys: Sequence[BoundKey], header: Mapping[str, Any], use: Callable[[BoundKey], Any], none_serves: str
+) -> Any:
+    """What the first key that works gives; None where none does. Raises Invalid where none may serve at all."""
+    serving = [found for found in keys if found.may_serve(header)]
+    if not serving:
+        raise Invalid(none_serves)
+    for found in serving:
+        try:
+            return use(found)
+        except Exception:
+            # Libraries refuse hostile input in many ways; which one it was helps only who sent it.
+            continue
+    return None
+
+
+def _parts(text: str, limits: Sequence[int], what: str) -> list[str]:
+    """The parts of a compact form, as many as there are limits. Raises Invalid."""
+    if len(text) > sum(limits) + len(limits):
+        raise Invalid(f"{what} is too long")
+    parts = text.split(".", len(limits))
+    if len(parts) != len(limits) or not all(map(_SEGMENT.fullmatch, parts)):
+        raise Invalid(f"{what} does not have {len(limits)} base64url parts")
+    return parts
+
+
+def _header(part: str, admitted: frozenset[str], what: str) -> Mapping[str, Any]:
+    """The protected header. Raises Invalid for one with any member that is not admitted."""
+    try:
+        raw = base64.urlsafe_b64decode(part + "=" * (-len(part) % 4))
+        found = json.loads(raw.decode("utf-8"), object_pairs_hook=_unambiguous)
+    except (ValueError, RecursionError):
+        raise Invalid(f"{what} has no header that can be read") from None
+    if not isinstance(found, Mapping) or not admitted.issuperset(found):
+        raise Invalid(f"{what} has a header with members that are not admitted")
+    if not all(isinstance(value, str) for name, value in found.items() if name != "epk"):
+        raise Invalid(f"{what} has a header with members of a wrong type")
+    return found
+
+
+def _unambiguous(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("a name comes twice")
+    return found

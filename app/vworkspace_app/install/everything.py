@@ -1,0 +1,33 @@
+"""The whole installation in the order in which it is to be applied, and what each gated namespace needs."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from vworkspace_app.install.network import network
+from vworkspace_app.install.options import NAME, InstallOptions
+from vworkspace_app.install.rbac import cluster_rbac, namespace_rbac
+from vworkspace_app.install.webhooks import certificate, configurations
+from vworkspace_app.install.workload import namespace_of, workload
+from vworkspace_core import access
+from vworkspace_core.kinds.crd import crd_manifests
+
+__all__ = ["installation", "tenant"]
+
+
+def installation(options: InstallOptions, *, crds: bool = True) -> Iterator[dict[str, Any]]:
+    """Everything but what gated namespaces need; the webhooks come last, when there is something to ask."""
+    if crds:
+        yield from crd_manifests()
+    yield namespace_of(options)
+    yield from cluster_rbac(options)
+    yield from network(options)
+    yield from workload(options)
+    if options.cert_manager:
+        yield from certificate(options)
+    if options.webhooks:
+        yield from configurations(options)
+
+
+def tenant(namespace: str, options: InstallOptions) -> Iterator[dict[str, Any]]:
+    """What lets the operator work in one gated namespace (RES-5)."""
+    yield from namespace_rbac(NAME, namespace, access.TENANT, options)

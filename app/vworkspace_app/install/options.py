@@ -1,0 +1,48 @@
+"""What an installation may choose, and the names and ports that its parts share."""
+
+from typing import Any, Final
+
+import attrs
+
+from vworkspace_app import VERSION
+
+__all__ = ["INSTANCE_LABELS", "NAME", "TLS_FOLDER", "TLS_SECRET", "WEBHOOK_PORT", "InstallOptions", "meta"]
+
+NAME: Final = "vworkspace-operator"
+"""Name of everything there is one of, and of the field manager."""
+
+TLS_SECRET: Final = "vworkspace-operator-webhook-tls"
+TLS_FOLDER: Final = "/var/run/vworkspace/webhook-tls"
+WEBHOOK_PORT: Final = 9443
+
+INSTANCE_LABELS: Final = {"app.kubernetes.io/name": NAME}
+"""What Services, budgets and policies select the pods by; immutable in a Deployment, so without the version."""
+
+
+@attrs.frozen
+class InstallOptions:
+    """Options of `manifests`; the command's help says what each means.
+
+    Webhooks are printed only with `webhook_ca` (PEM) or `cert_manager`: a configuration that the API server cannot
+    trust would refuse every write to our kinds.
+    """
+
+    namespace: str = "vworkspace-system"
+    image: str = f"{NAME}:{VERSION}"
+    velero_namespace: str = ""
+    webhook_ca: bytes = attrs.field(default=b"", repr=False)
+    cert_manager: bool = False
+    service_monitor: bool = False
+    owner_reference_protection: bool = False
+
+    @property
+    def webhooks(self) -> bool:
+        """Whether the webhooks are served and configured."""
+        return bool(self.webhook_ca) or self.cert_manager
+
+
+def meta(name: str, namespace: str | None = None) -> dict[str, Any]:
+    """Metadata with the recommended labels."""
+    labels = {**INSTANCE_LABELS, "app.kubernetes.io/version": VERSION, "app.kubernetes.io/part-of": "vworkspace"}
+    place = {} if namespace is None else {"namespace": namespace}
+    return {"name": name, **place, "labels": labels}

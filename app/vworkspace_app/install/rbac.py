@@ -1,0 +1,53 @@
+"""Roles and bindings, derived from the registry of what the operator does to which kind (RUN-7)."""
+
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
+
+from vworkspace_app.install.options import NAME, InstallOptions, meta
+from vworkspace_core import access
+from vworkspace_core.access import Access
+
+__all__ = ["cluster_rbac", "namespace_rbac", "rules"]
+
+_GROUP: Final = "rbac.authorization.k8s.io"
+_ORDER: Final = ("get", "list", "watch", "create", "update", "patch", "delete")
+
+
+def rules(accesses: Iterable[Access]) -> list[dict[str, Any]]:
+    """Rules that grant exactly these verbs: resources of one group with the same verbs stand together."""
+    together: dict[tuple[str, tuple[str, ...]], list[str]] = {}
+    for (group, resource), verbs in sorted(access.resources(accesses).items()):
+        ordered = tuple(verb for verb in _ORDER if verb in verbs)
+        together.setdefault((group, ordered), []).append(resource)
+    return [
+        {"apiGroups": [group], "resources": resources, "verbs": list(verbs)}
+        for (group, verbs), resources in together.items()
+    ]
+
+
+def cluster_rbac(options: InstallOptions) -> Iterator[dict[str, Any]]:
+    """The ClusterRole and its binding."""
+    granted = rules(access.EVERYWHERE)
+    if options.owner_reference_protection:
+        granted += rules(Access(kind, ("update",), "finalizers") for kind in access.OWNERS)
+    yield {"apiVersion": f"{_GROUP}/v1", "kind": "ClusterRole", "metadata": meta(NAME), "rules": granted}
+    yield _binding("ClusterRoleBinding", "ClusterRole", NAME, options)
+
+
+def namespace_rbac(
+    name: str, namespace: str, accesses: Iterable[Access], options: InstallOptions
+) -> Iterator[dict[str, Any]]:
+    """A Role in a namespace, and its binding to the operator's service account."""
+    role = {"apiVersion": f"{_GROUP}/v1", "kind": "Role", "metadata": meta(name, namespace), "rules": rules(accesses)}
+    yield role
+    yield _binding("RoleBinding", "Role", name, options, namespace)
+
+
+def _binding(kind: str, role: str, name: str, options: InstallOptions, namespace: str | None = None) -> dict[str, Any]:
+    return {
+        "apiVersion": f"{_GROUP}/v1",
+        "kind": kind,
+        "metadata": meta(name, namespace),
+        "roleRef": {"apiGroup": _GROUP, "kind": role, "name": name},
+        "subjects": [{"kind": "ServiceAccount", "name": NAME, "namespace": options.namespace}],
+    }

@@ -1,0 +1,111 @@
+"""The webhook configurations, and the certificate where cert-manager makes it (RUN-6, RUN-7).
+
+Conditions keep the API server from asking about what is never refused: an object that is going, and an update that
+changes neither spec nor labels. So a finalizer can be taken off also while no replica of the operator is up.
+"""
+
+from base64 import b64encode
+from collections.abc import Iterator
+from typing import Any, Final
+
+from vworkspace_app.install.options import NAME, TLS_SECRET, InstallOptions, meta
+from vworkspace_app.webhooks import DEFAULT_PATH, GATED_PATH, UNGATED_PATH
+from vworkspace_core.kinds.labels import MANAGED_BY, MANAGED_BY_VALUE, NAMESPACE_GATE, NAMESPACE_GATE_VALUE
+from vworkspace_core.known import APPLICATION_INSTANCE, OPERATION
+
+__all__ = ["SERVICE", "certificate", "configurations"]
+
+SERVICE: Final = f"{NAME}-webhook"
+
+_GROUP: Final = "admissionregistration.k8s.io/v1"
+_ISSUER: Final = f"{NAME}-selfsigned"
+_LABELS: Final = "(has({0}.metadata.labels) ? {0}.metadata.labels : {{}})"
+_CONDITIONS: Final = (
+    {"name": "stays", "expression": "!has(object.metadata.deletionTimestamp)"},
+    {
+        "name": "says-something-new",
+        "expression": "oldObject == null || !has(object.spec) || !has(oldObject.spec)"
+        f" || object.spec != oldObject.spec || {_LABELS.format('object')} != {_LABELS.format('oldObject')}",
+    },
+)
+
+
+def configurations(options: InstallOptions) -> Iterator[dict[str, Any]]:
+    """The defaulting webhook, and the validating one as two: for gated namespaces, and for all others."""
+    gated = {"key": NAMESPACE_GATE, "operator": "In", "values": [NAMESPACE_GATE_VALUE]}
+    ungated = {**gated, "operator": "NotIn"}
+    yield _configuration(
+        "MutatingWebhookConfiguration",
+        # Without the default the schema refuses the object and says what is missing.
+        [_webhook("default", DEFAULT_PATH, options, failurePolicy="Ignore", reinvocationPolicy="IfNeeded")],
+        options,
+    )
+    yield _configuration(
+        "ValidatingWebhookConfiguration",
+        [
+            _webhook("gated", GATED_PATH, options, namespaceSelector={"matchExpressions": [gated]}),
+            _webhook("ungated", UNGATED_PATH, options, namespaceSelector={"matchExpressions": [ungated]}),
+        ],
+        options,
+    )
+
+
+def _configuration(kind: str, webhooks: list[dict[str, Any]], options: InstallOptions) -> dict[str, Any]:
+    found = meta(NAME)
+    if options.cert_manager:
+        found["annotations"] = {"cert-manager.io/inject-ca-from": f"{options.namespace}/{SERVICE}"}
+    return {"apiVersion": _GROUP, "kind": kind, "metadata": found, "webhooks": webhooks}
+
+
+def _webhook(name: str, path: str, options: InstallOptions, **more: Any) -> dict[str, Any]:
+    rules = [
+        {
+            "apiGroups": [kind.group],
+            "apiVersions": [kind.version],
+            "operations": ["CREATE", "UPDATE"],
+            "resources": [kind.plural],
+            "scope": "Namespaced",
+        }
+        for kind in (APPLICATION_INSTANCE, OPERATION)
+    ]
+    client: dict[str, Any] = {
+        "service": {"name": SERVICE, "namespace": options.namespace, "path": path, "port": 443},
+    }
+    if options.webhook_ca:
+        client["caBundle"] = b64encode(options.webhook_ca).decode()
+    return {
+        "name": f"{name}.{NAME}.vworkspace.io",
+        "admissionReviewVersions": ["v1"],
+        "clientConfig": client,
+        "failurePolicy": "Fail",
+        "matchConditions": [dict(one) for one in _CONDITIONS],
+        "matchPolicy": "Equivalent",
+        "objectSelector": {"matchLabels": {MANAGED_BY: MANAGED_BY_VALUE}},
+        "rules": rules,
+        "sideEffects": "None",
+        "timeoutSeconds": 5,
+        **more,
+    }
+
+
+def certificate(options: InstallOptions) -> Iterator[dict[str, Any]]:
+    """cert-manager's Issuer and Certificate for the webhook's Service."""
+    group = "cert-manager.io/v1"
+    names = [f"{SERVICE}.{options.namespace}.svc", f"{SERVICE}.{options.namespace}.svc.cluster.local"]
+    yield {
+        "apiVersion": group,
+        "kind": "Issuer",
+        "metadata": meta(_ISSUER, options.namespace),
+        "spec": {"selfSigned": {}},
+    }
+    yield {
+        "apiVersion": group,
+        "kind": "Certificate",
+        "metadata": meta(SERVICE, options.namespace),
+        "spec": {
+            "secretName": TLS_SECRET,
+            "dnsNames": names,
+            "issuerRef": {"name": _ISSUER, "kind": "Issuer"},
+            "privateKey": {"algorithm": "ECDSA", "size": 256, "rotationPolicy": "Always"},
+        },
+    }

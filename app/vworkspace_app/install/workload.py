@@ -1,0 +1,100 @@
+"""Namespace, service account, Deployment and disruption budget."""
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from vworkspace_app.install.options import (
+    INSTANCE_LABELS,
+    NAME,
+    TLS_FOLDER,
+    TLS_SECRET,
+    WEBHOOK_PORT,
+    InstallOptions,
+    meta,
+)
+
+__all__ = ["flags", "namespace_of", "workload"]
+
+_USER: Final = 65532
+"""The uid that the image runs as."""
+
+_GRACE_SECONDS: Final = 60
+
+
+def namespace_of(options: InstallOptions) -> dict[str, Any]:
+    """The operator's own namespace, where only pods of the restricted profile may run."""
+    enforced = {f"pod-security.kubernetes.io/{mode}": "restricted" for mode in ("enforce", "audit", "warn")}
+    found = meta(options.namespace)
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {**found, "labels": {**found["labels"], **enforced}}}
+
+
+def workload(options: InstallOptions) -> Iterator[dict[str, Any]]:
+    """What runs, and as whom."""
+    yield {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": meta(NAME, options.namespace)}
+    yield {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": meta(NAME, options.namespace),
+        "spec": {
+            "replicas": 2,
+            "selector": {"matchLabels": INSTANCE_LABELS},
+            "template": {"metadata": {"labels": meta(NAME)["labels"]}, "spec": _pod(options)},
+        },
+    }
+    yield {
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": meta(NAME, options.namespace),
+        "spec": {"maxUnavailable": 1, "selector": {"matchLabels": INSTANCE_LABELS}},
+    }
+
+
+def flags(options: InstallOptions) -> list[str]:
+    """The arguments of the container."""
+    found = ["run", f"--namespace={options.namespace}"]
+    if options.webhooks:
+        found += [f"--webhook-listen=0.0.0.0:{WEBHOOK_PORT}", f"--webhook-certificates={TLS_FOLDER}"]
+    return found
+
+
+def _pod(options: InstallOptions) -> dict[str, Any]:
+    spec: dict[str, Any] = {
+        "serviceAccountName": NAME,
+        "terminationGracePeriodSeconds": _GRACE_SECONDS,
+        "securityContext": {
+            "runAsNonRoot": True,
+            "runAsUser": _USER,
+            "runAsGroup": _USER,
+            "fsGroup": _USER,
+            "seccompProfile": {"type": "RuntimeDefault"},
+        },
+        "affinity": {"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [_apart()]}},
+        "containers": [_container(options)],
+    }
+    if options.webhooks:
+        spec["volumes"] = [{"name": "webhook-tls", "secret": {"secretName": TLS_SECRET}}]
+    return spec
+
+
+def _apart() -> dict[str, Any]:
+    """Replicas on different nodes, where there are several."""
+    term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": INSTANCE_LABELS}}
+    return {"weight": 100, "podAffinityTerm": term}
+
+
+def _container(options: InstallOptions) -> dict[str, Any]:
+    container: dict[str, Any] = {
+        "name": "operator",
+        "image": options.image,
+        "args": flags(options),
+        "resources": {"requests": {"cpu": "50m", "memory": "128Mi"}, "limits": {"memory": "512Mi"}},
+        "securityContext": {
+            "allowPrivilegeEscalation": False,
+            "capabilities": {"drop": ["ALL"]},
+            "readOnlyRootFilesystem": True,
+        },
+    }
+    if options.webhooks:
+        container["ports"] = [{"name": "webhook", "containerPort": WEBHOOK_PORT, "protocol": "TCP"}]
+        container["volumeMounts"] = [{"name": "webhook-tls", "mountPath": TLS_FOLDER, "readOnly": True}]
+    return container

@@ -1,0 +1,197 @@
+"""The Operation controller: from a key to a snapshot, a decision, and what came of it (OPS-1 to OPS-12).
+
+What cannot be taken back is decided on a live view (`needs_live_view`), everything else from the caches. Operations
+on one target are decided one at a time: the queue asks `serial_of`, and the live view shows what was written (OPS-5).
+"""
+
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from typing import TypeAlias
+
+import attrs
+
+from vworkspace_app.documents import parse_yaml
+from vworkspace_app.operator.operation_index import BY_UID, EVERYWHERE, OPEN, OPEN_ON, target_in
+from vworkspace_app.operator.results import result_of
+from vworkspace_app.runtime.definitions import is_served
+from vworkspace_app.runtime.informers import Informers
+from vworkspace_core.errors import Permanent, Unavailable
+from vworkspace_core.interpret import Reconciler, carry_out
+from vworkspace_core.kinds.border import read_operation
+from vworkspace_core.kinds.labels import OPERATION_UID
+from vworkspace_core.kinds.operation import Operation, Phase
+from vworkspace_core.kinds.problems import ValidationProblems
+from vworkspace_core.kinds.reasons import OperationReason as Reason
+from vworkspace_core.known import CUSTOM_RESOURCE_DEFINITION, NAMESPACE, OPERATION
+from vworkspace_core.manifest import Manifest, ObjectRef, dig
+from vworkspace_core.operations import (
+    Claims,
+    OperationContext,
+    OperationObserved,
+    OperationSettings,
+    needs_live_view,
+    reconcile_operation,
+)
+from vworkspace_core.operations.builtin import builtin_templates
+from vworkspace_core.operations.conflicts import standing_of
+from vworkspace_core.operations.identity import target_ref
+from vworkspace_core.operations.observe import lookups, observe_operation_live
+from vworkspace_core.operations.templates import Templates
+from vworkspace_core.operations.unreadable import UnreadableOperation, decide_unreadable_operation
+from vworkspace_core.ports import Clock, EventSink, KubeApi
+from vworkspace_core.reconcile import Decision
+from vworkspace_core.runtime.changes import Change, ChangeType
+from vworkspace_core.runtime.result import ReconcileResult
+
+__all__ = ["Approvals", "OperationController"]
+
+Source: TypeAlias = Operation | UnreadableOperation
+_WAIT_FOR_SECRET = frozenset({Reason.AWAITING_APPROVAL, Reason.MISSING_SECRET})
+
+
+@attrs.frozen
+class Approvals:
+    """Where approval claims are checked with what (OPS-4); asked anew for every decision.
+
+    `secret` gives the approval secret as it is now, None where there is none. `skew` is what the control plane's
+    clock is ahead of ours (PULL-12). `required_bindings` are those that every claim has to carry.
+    """
+
+    secret: Callable[[], bytes | None] = lambda: None
+    skew: Callable[[], timedelta] = lambda: timedelta(0)
+    required_bindings: frozenset[str] = frozenset()
+
+
+@attrs.define
+class OperationController:
+    """Reconciles Operations from the caches of `informers`, writing through `api`."""
+
+    api: KubeApi
+    informers: Informers
+    settings: OperationSettings
+    clock: Clock
+    events: EventSink
+    approvals: Approvals = attrs.field(factory=Approvals)
+    templates: Templates = attrs.field(factory=builtin_templates)
+
+    async def reconcile(self, key: ObjectRef) -> ReconcileResult:
+        """Observe, decide, carry out, once. Raises errors of the port from live reads, Permanent for bad status."""
+        manifest = self.informers.store(OPERATION).get(key.namespace, key.name)
+        if manifest is None:
+            return ReconcileResult()
+        source = _read(manifest)
+        observed = await self._observe(source)
+        reconciler = Reconciler(OPERATION, _read, self._decide)
+        return result_of(await carry_out(reconciler, source, observed, self.api, self.events))
+
+    def serial_of(self, key: ObjectRef) -> ObjectRef | None:
+        """What the key is decided alone for: its target, which cannot change (OPS-5)."""
+        manifest = self.informers.store(OPERATION).get(key.namespace, key.name)
+        return None if manifest is None else target_in(manifest)
+
+    def _context(self) -> OperationContext:
+        approvals = self.approvals
+        claims = Claims(approvals.secret(), self.settings.cluster_id, approvals.required_bindings, approvals.skew())
+        return OperationContext(
+            self.settings, self.clock.now(), claims, templates=self.templates, parse_yaml=parse_yaml
+        )
+
+    def _decide(self, source: Source, observed: OperationObserved) -> Decision:
+        if isinstance(source, UnreadableOperation):
+            return decide_unreadable_operation(source, observed, self._context())
+        return reconcile_operation(source, observed, self._context())
+
+    async def _observe(self, source: Source) -> OperationObserved:
+        operation = source.stub if isinstance(source, UnreadableOperation) else source
+        if isinstance(source, UnreadableOperation) and not source.has_status:
+            raise Permanent(
+                f"the status of this Operation cannot be read, nothing is written over it: {source.problems}"
+            )
+        context = self._context()
+        observed = self._cached(operation, context)
+        if not needs_live_view(operation, observed, context):
+            return observed
+        live = await observe_operation_live(self.api, operation, context)
+        for kind in sorted(live.missing_kinds):
+            if is_served(kind, self.informers.store(CUSTOM_RESOURCE_DEFINITION)):
+                raise Unavailable(f"{kind.crd_name} is installed, but not served yet")
+        return live
+
+    def _cached(self, operation: Operation, context: OperationContext) -> OperationObserved:
+        """What is looked at once the engine object is known: that, the target and the namespace."""
+        target = target_ref(operation)
+        found = {target: self.informers.store(target.kind).get(target.namespace, target.name)}
+        for lookup in lookups(operation, context, found[target]):
+            if isinstance(lookup, ObjectRef) and self.informers.find(lookup.kind, lookup.namespace) is not None:
+                found[lookup] = self.informers.store(lookup.kind, lookup.namespace).get(lookup.namespace, lookup.name)
+        namespace = self.informers.store(NAMESPACE).get(None, operation.metadata.namespace)
+        return OperationObserved(namespace, {ref: live for ref, live in found.items() if live is not None})
+
+    # --- which Operations a change concerns -------------------------------------------------------------------------
+
+    def keys_of_operation(self, change: Change) -> Iterator[ObjectRef]:
+        """The Operation itself, and where it made room on its target, those that wait for their turn there."""
+        yield change.ref
+        target = target_in(change.object)
+        if target is None or not _makes_room(change):
+            return
+        for manifest in self.informers.store(OPERATION).indexed(OPEN_ON, str(target)):
+            ref = ObjectRef(OPERATION, change.ref.namespace, str(dig(manifest, "metadata", "name")))
+            if ref != change.ref and dig(manifest, "status", "phase") != Phase.RUNNING:
+                yield ref
+
+    def keys_of_engine_object(self, change: Change) -> Iterator[ObjectRef]:
+        """The Operation that made the object, wherever it lies, by its uid: names can be cut to fit a label."""
+        for manifest in (change.object, change.old_object or {}):
+            uid = dig(manifest, "metadata", "labels", OPERATION_UID)
+            if isinstance(uid, str) and uid:
+                yield from self._found(BY_UID, uid)
+
+    def keys_of_target(self, change: Change) -> Iterator[ObjectRef]:
+        """Every Operation on the instance that has not ended."""
+        yield from self._found(OPEN_ON, str(change.ref))
+
+    def keys_of_namespace(self, change: Change) -> Iterator[ObjectRef]:
+        """Every Operation in the namespace that has not ended."""
+        yield from self._found(OPEN, change.ref.name)
+
+    def open_keys(self, _change: Change) -> Iterator[ObjectRef]:
+        """Every Operation that has not ended: a kind came or went."""
+        yield from self._found(OPEN, EVERYWHERE)
+
+    def awaiting_approval(self) -> Iterator[ObjectRef]:
+        """Every Operation that waits for its claim, or for the secret to check it with."""
+        for manifest in self.informers.store(OPERATION).indexed(OPEN, EVERYWHERE):
+            conditions = dig(manifest, "status", "conditions") or ()
+            if any(dig(one, "status") == "True" and dig(one, "reason") in _WAIT_FOR_SECRET for one in conditions):
+                meta = manifest["metadata"]
+                yield ObjectRef(OPERATION, meta["namespace"], meta["name"])
+
+    def keys(self) -> Iterator[ObjectRef]:
+        """Every Operation there is."""
+        for namespace, name in self.informers.store(OPERATION).names():
+            yield ObjectRef(OPERATION, namespace, name)
+
+    def _found(self, index: str, value: str) -> Iterator[ObjectRef]:
+        for namespace, name in self.informers.store(OPERATION).indexed_names(index, value):
+            yield ObjectRef(OPERATION, namespace, name)
+
+
+def _read(manifest: Manifest) -> Source:
+    try:
+        return read_operation(manifest)
+    except ValidationProblems as error:
+        return UnreadableOperation.of(manifest, error)
+
+
+def _makes_room(change: Change) -> bool:
+    """Whether an Operation that ran or wanted to does so no longer, or no longer in the same way."""
+    gone = change.type is ChangeType.DELETED
+    before = _standing(change.object if gone else change.old_object)
+    return any(before) and before != _standing(None if gone else change.object)
+
+
+def _standing(manifest: Manifest | None) -> tuple[bool, bool]:
+    """Whether the Operation runs and whether it wants to; neither where it is not there or cannot be read."""
+    found = None if manifest is None else _read(manifest)
+    return standing_of(found) if isinstance(found, Operation) else (False, False)

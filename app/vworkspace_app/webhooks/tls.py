@@ -1,0 +1,81 @@
+"""TLS from files that change under a running server: cert-manager or kubelet replaces them (RUN-6)."""
+
+import ssl
+from pathlib import Path
+from typing import Any
+
+import attrs
+import structlog
+
+from vworkspace_app.problems import CommandError
+from vworkspace_core.ports import Clock
+
+__all__ = ["CertificateFiles"]
+
+_log = structlog.get_logger("webhook")
+
+_RELOAD_SECONDS = 5.0
+
+
+@attrs.define
+class CertificateFiles:
+    """A certificate chain and its key, `tls.crt` and `tls.key` in a folder, as a TLS Secret is mounted."""
+
+    folder: Path
+    _current: ssl.SSLContext = attrs.field(init=False, repr=False)
+    _content: tuple[bytes, bytes] = attrs.field(init=False, repr=False)
+
+    def __attrs_post_init__(self) -> None:
+        """Read both for the first time. Raises CommandError."""
+        try:
+            self._content = self._read()
+            self._current = self._loaded()
+        except (OSError, ssl.SSLError) as error:
+            raise CommandError(f"{self.folder}: holds no usable tls.crt and tls.key: {_why(error)}") from error
+
+    def context(self) -> ssl.SSLContext:
+        """What a server listens with: every handshake gets the newest certificate that could be read."""
+        outer = self._loaded()
+        outer.sni_callback = self._choose
+        return outer
+
+    async def follow(self, clock: Clock) -> None:
+        """Look for new files until cancelled; what cannot be read leaves the old certificate in place."""
+        told = ""
+        while True:
+            await clock.sleep(_RELOAD_SECONDS)
+            try:
+                if self.reload():
+                    _log.info("the certificate was replaced", folder=str(self.folder))
+                told = ""
+            except (OSError, ssl.SSLError) as error:
+                if (why := _why(error)) != told:
+                    _log.warning("the new certificate cannot be used; the old one stays", why=why)
+                told = why
+
+    def reload(self) -> bool:
+        """Read the files again; whether there is a new certificate. Raises OSError, ssl.SSLError."""
+        content = self._read()
+        if content == self._content:
+            return False
+        # A chain and a key that do not belong together, read while they were being replaced, are refused here.
+        self._current = self._loaded()
+        self._content = content
+        return True
+
+    def _choose(self, connection: Any, _name: str | None, _context: ssl.SSLContext) -> None:
+        connection.context = self._current
+
+    def _read(self) -> tuple[bytes, bytes]:
+        return (self.folder / "tls.crt").read_bytes(), (self.folder / "tls.key").read_bytes()
+
+    def _loaded(self) -> ssl.SSLContext:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.set_alpn_protocols(["http/1.1"])
+        context.load_cert_chain(self.folder / "tls.crt", self.folder / "tls.key")
+        return context
+
+
+def _why(error: OSError) -> str:
+    """The problem in words, without the content of a file."""
+    return error.reason if isinstance(error, ssl.SSLError) else f"{error.filename}: {error.strerror}"

@@ -1,0 +1,118 @@
+"""An Operation that cannot be read: it is said in its status, and it can still be deleted (REC-13, OPS-11).
+
+The CRD keeps such objects out; one that was stored under an older schema may be there all the same. Nothing is
+started for it, and what runs goes on until the spec can be read again or somebody deletes the Operation.
+"""
+
+from typing import Any
+
+import attrs
+
+from vworkspace_core.kinds.border import read_meta, structure
+from vworkspace_core.kinds.labels import FINALIZER, is_managed
+from vworkspace_core.kinds.meta import ConditionStatus, ObjectMeta
+from vworkspace_core.kinds.operation import (
+    TERMINAL_PHASES,
+    Engine,
+    Operation,
+    OperationSpec,
+    OperationStatus,
+    OperationType,
+    Phase,
+    TargetRef,
+)
+from vworkspace_core.kinds.problems import ValidationProblems
+from vworkspace_core.kinds.reasons import OperationConditionType as Type
+from vworkspace_core.kinds.reasons import OperationReason as Reason
+from vworkspace_core.kinds.transitions import Wanted
+from vworkspace_core.known import APPLICATION_INSTANCE
+from vworkspace_core.manifest import Manifest, dig
+from vworkspace_core.operations.context import OperationContext, OperationObserved
+from vworkspace_core.operations.ending import decide_deletion, tidy
+from vworkspace_core.operations.report import Report, condition_of, with_report
+from vworkspace_core.reconcile.barriers import claimed_by_another_operator
+from vworkspace_core.reconcile.decision import Decision
+
+__all__ = ["UnreadableOperation", "decide_unreadable_operation"]
+
+
+@attrs.frozen
+class UnreadableOperation:
+    """What can be known of an Operation that makes no sense, and what is wrong with it.
+
+    `names_engine`: type and engine are known all the same, so that what the engine made can be judged.
+    `has_status`: its status is known; without, nothing may be written over it.
+    """
+
+    stub: Operation
+    problems: str
+    names_engine: bool
+    has_status: bool
+
+    @classmethod
+    def of(cls, manifest: Manifest, error: ValidationProblems) -> "UnreadableOperation":
+        """Metadata as it is; type, engine and status too, where they can be read."""
+        spec, status = _spec(manifest), _status(manifest)
+        stub = Operation(read_meta(manifest), spec or _UNKNOWN, status or OperationStatus())
+        told = "; ".join(str(problem) for problem in error.problems)
+        return cls(stub, told, spec is not None, status is not None)
+
+    @property
+    def metadata(self) -> ObjectMeta:
+        """The object's metadata."""
+        return self.stub.metadata
+
+
+_NO_TARGET = TargetRef(APPLICATION_INSTANCE.api_version, APPLICATION_INSTANCE.kind, "")
+_UNKNOWN = OperationSpec(_NO_TARGET, OperationType.RUNBOOK, Engine.WORKFLOW)
+
+
+def _spec(manifest: Manifest) -> OperationSpec | None:
+    """The bare minimum, None where even that is not there."""
+    kind: Any = dig(manifest, "spec", "type")
+    engine: Any = dig(manifest, "spec", "engine")
+    name = dig(manifest, "spec", "targetRef", "name")
+    try:
+        target = attrs.evolve(_NO_TARGET, name=name if isinstance(name, str) else "")
+        return OperationSpec(target, OperationType(kind), Engine(engine))
+    except ValueError:
+        return None
+
+
+def _status(manifest: Manifest) -> OperationStatus | None:
+    try:
+        return structure(OperationStatus, manifest.get("status") or {})
+    except ValidationProblems:
+        return None
+
+
+def decide_unreadable_operation(
+    source: UnreadableOperation, observed: OperationObserved, context: OperationContext
+) -> Decision:
+    """Finalize it when it is being deleted, otherwise say what is wrong (REC-13)."""
+    stub = source.stub
+    if stub.metadata.deletion_timestamp is not None:
+        known = context if source.names_engine else attrs.evolve(context, engines={})
+        return decide_deletion(stub, observed, known) if FINALIZER in stub.metadata.finalizers else Decision()
+    if not is_managed(stub.metadata) or claimed_by_another_operator(stub, context.settings) or not source.has_status:
+        return Decision()
+    if stub.status.phase in TERMINAL_PHASES:
+        return tidy(stub, observed)
+    return with_report(Decision(), stub, _report(stub, source.problems), context)
+
+
+def _report(stub: Operation, problems: str) -> Report:
+    """What stands, and that it cannot be read."""
+    before, running = stub.status, condition_of(stub, Type.RUNNING)
+    wanted = Wanted(Type.RUNNING, ConditionStatus.FALSE, Reason.ENGINE_NOT_STARTED)
+    if running is not None:
+        wanted = Wanted(Type.RUNNING, running.status, running.reason, running.message)
+    return Report(
+        before.phase or Phase.PENDING,
+        running=wanted,
+        accepted=Wanted(Type.ACCEPTED, ConditionStatus.FALSE, Reason.VALIDATION_FAILED, problems),
+        started_at=before.started_at,
+        outputs=before.outputs or {},
+        logs_ref=before.logs_ref,
+        engine_ref=before.engine_ref,
+    )

@@ -1,0 +1,68 @@
+"""What the defaulting webhook fills in: what can only be one thing, and no schema can say (RUN-6).
+
+Defaults that a schema can say are the CRD's. Nothing that is there is changed; the reconciler never needs these
+defaults, because the CRD refuses an object that lacks them.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+from vworkspace_core.kinds.application_instance import DNS_LABEL, ApplicationInstance, Mode
+from vworkspace_core.kinds.border import class_of, read_meta
+from vworkspace_core.kinds.operation import Operation
+from vworkspace_core.known import APPLICATION_INSTANCE
+from vworkspace_core.manifest import Manifest, dig
+from vworkspace_core.webhook.review import AdmissionRequest, Verb
+
+__all__ = ["default_patch"]
+
+_LONGEST_RELEASE: Final = 53
+
+Patch = list[dict[str, Any]]
+
+
+def default_patch(request: AdmissionRequest) -> Patch:
+    """JSON patch operations, all of them `add`, that complete the object; empty when there is nothing to add.
+
+    An ApplicationInstance gets the release of its old self, else one named as the instance, in its namespace; an
+    Operation the type of its target.
+    """
+    new = request.object
+    if new is None or request.subresource or request.verb not in (Verb.CREATE, Verb.UPDATE):
+        return []
+    spec = new.get("spec")
+    if read_meta(new).deletion_timestamp is not None or not isinstance(spec, Mapping):
+        return []
+    cls = class_of(new)
+    if cls is ApplicationInstance and spec.get("mode") in (None, Mode.MANAGED.value):
+        return _filled(spec, "release", _release(request, new))
+    if cls is Operation and isinstance(spec.get("targetRef"), Mapping):
+        target = {"apiVersion": APPLICATION_INSTANCE.api_version, "kind": APPLICATION_INSTANCE.kind}
+        return _filled(spec, "targetRef", {**target, **_before(request, "targetRef", target)})
+    return []
+
+
+def _release(request: AdmissionRequest, new: Manifest) -> dict[str, Any]:
+    name = request.name or read_meta(new).name
+    wanted = {"name": name, "namespace": request.namespace or read_meta(new).namespace}
+    wanted |= _before(request, "release", wanted)
+    fits = len(wanted["name"]) <= _LONGEST_RELEASE and re.fullmatch(DNS_LABEL, wanted["name"])
+    # A name that is no release's is left for the schema to refuse: a shortened one would surprise.
+    return {key: value for key, value in wanted.items() if value and (key != "name" or fits)}
+
+
+def _before(request: AdmissionRequest, part: str, wanted: Mapping[str, Any]) -> dict[str, Any]:
+    """What the old object has of these: immutable fields are not guessed anew."""
+    found = dig(request.old_object, "spec", part)
+    return {key: found[key] for key in wanted if isinstance(dig(found, key), str)}
+
+
+def _filled(spec: Mapping[str, Any], part: str, wanted: Mapping[str, Any]) -> Patch:
+    present = spec.get(part)
+    if present is None:
+        return [{"op": "add", "path": f"/spec/{part}", "value": dict(wanted)}] if wanted else []
+    if not isinstance(present, Mapping):
+        return []
+    missing = {key: value for key, value in wanted.items() if present.get(key) is None}
+    return [{"op": "add", "path": f"/spec/{part}/{key}", "value": value} for key, value in missing.items()]

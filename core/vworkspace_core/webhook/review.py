@@ -1,0 +1,134 @@
+"""AdmissionReview v1, read and answered (RUN-6). JSON in, JSON out; nothing here knows HTTP."""
+
+from base64 import b64encode
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+from typing import Any, Final
+
+import attrs
+
+from vworkspace_core.kinds.problems import Problem
+from vworkspace_core.kinds.secrets import redact
+from vworkspace_core.manifest import Manifest, canonical_json
+
+__all__ = ["AdmissionRequest", "MalformedReview", "Verb", "allowed", "patched", "read_review", "refused"]
+
+_API_VERSION: Final = "admission.k8s.io/v1"
+_KIND: Final = "AdmissionReview"
+_LONGEST_MESSAGE: Final = 4096
+_MOST_CAUSES: Final = 32
+
+
+class Verb(StrEnum):
+    """What the API server was asked to do."""
+
+    CREATE = "CREATE"
+    UPDATE = "UPDATE"
+    DELETE = "DELETE"
+    CONNECT = "CONNECT"
+
+
+class MalformedReview(ValueError):
+    """What was posted is no AdmissionReview v1 request; the message says why."""
+
+
+@attrs.frozen
+class AdmissionRequest:
+    """One write that the API server asks about.
+
+    `object` is None for a DELETE, `old_object` for a CREATE. `name` is empty where the server is still to generate
+    one, `subresource` for the object itself.
+    """
+
+    uid: str
+    verb: Verb
+    namespace: str = ""
+    name: str = ""
+    subresource: str = ""
+    object: Manifest | None = attrs.field(default=None, repr=False)
+    old_object: Manifest | None = attrs.field(default=None, repr=False)
+
+
+def read_review(body: Any) -> AdmissionRequest:
+    """The request of a review. Raises MalformedReview."""
+    if not isinstance(body, Mapping):
+        raise MalformedReview("the body is no JSON object")
+    if (body.get("apiVersion"), body.get("kind")) != (_API_VERSION, _KIND):
+        raise MalformedReview(f"the body is no {_API_VERSION} {_KIND}")
+    request = body.get("request")
+    if not isinstance(request, Mapping):
+        raise MalformedReview("request: is required")
+    uid = request.get("uid")
+    if not isinstance(uid, str) or not uid:
+        raise MalformedReview("request.uid: is required")
+    return AdmissionRequest(
+        uid=uid,
+        verb=_verb(request.get("operation")),
+        namespace=_text(request, "namespace"),
+        name=_text(request, "name"),
+        subresource=_text(request, "subResource"),
+        object=_manifest(request, "object"),
+        old_object=_manifest(request, "oldObject"),
+    )
+
+
+def _verb(value: Any) -> Verb:
+    try:
+        return Verb(value)
+    except ValueError:
+        raise MalformedReview(f"request.operation: must be one of {', '.join(Verb)}") from None
+
+
+def _text(request: Mapping[str, Any], name: str) -> str:
+    value = request.get(name)
+    if value is None:
+        return ""
+    if not isinstance(value, str):
+        raise MalformedReview(f"request.{name}: must be a string")
+    return value
+
+
+def _manifest(request: Mapping[str, Any], name: str) -> Manifest | None:
+    value = request.get(name)
+    if value is not None and not isinstance(value, Mapping):
+        raise MalformedReview(f"request.{name}: must be an object")
+    return value
+
+
+def allowed(request: AdmissionRequest) -> dict[str, Any]:
+    """The answer that lets the write through as it is."""
+    return _answer({"uid": request.uid, "allowed": True})
+
+
+def patched(request: AdmissionRequest, patch: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The answer that lets the write through with a JSON patch (RFC 6902); an empty one changes nothing."""
+    if not patch:
+        return allowed(request)
+    encoded = b64encode(canonical_json(list(patch))).decode()
+    return _answer({"uid": request.uid, "allowed": True, "patchType": "JSONPatch", "patch": encoded})
+
+
+def refused(request: AdmissionRequest, problems: Sequence[Problem]) -> dict[str, Any]:
+    """The answer that names every problem: 422 Invalid, as the API server itself refuses what breaks a schema.
+
+    The message is redacted (RES-7) and cut; the causes are for programs, and there may be fewer of them.
+    """
+    shown = [Problem(problem.path, str(redact(problem.message))) for problem in problems]
+    causes = [
+        {"reason": "FieldValueInvalid", "message": problem.message, "field": problem.path}
+        for problem in shown[:_MOST_CAUSES]
+    ]
+    status = {
+        "apiVersion": "v1",
+        "kind": "Status",
+        "status": "Failure",
+        "code": 422,
+        "reason": "Invalid",
+        "message": "; ".join(map(str, shown))[:_LONGEST_MESSAGE],
+        "details": {"causes": causes},
+    }
+    return _answer({"uid": request.uid, "allowed": False, "status": status})
+
+
+def _answer(response: Mapping[str, Any]) -> dict[str, Any]:
+    return {"apiVersion": _API_VERSION, "kind": _KIND, "response": dict(response)}

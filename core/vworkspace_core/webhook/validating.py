@@ -1,0 +1,96 @@
+"""What the validating webhook refuses: what the reconciler would only say Blocked or Accepted=False to (RUN-6).
+
+Expected flow
+    a subresource, a deletion, an object that is going or is not ours → let through; an update that changes neither
+    spec nor whose the object is → let through; otherwise the gate, the cluster id and the spec.
+Guarantees
+    Pure. The removal of a finalizer and the write of a status always get through (RUN-6). A new object is refused
+    exactly when the reconciler, seeing it in the same namespace, would name one of these rules; what depends on
+    other objects (policy, names, targets, installed kinds) is the reconciler's alone.
+Assumptions
+    The API server has pruned and defaulted the object by its CRD.
+"""
+
+import attrs
+
+from vworkspace_core.kinds.admission import AdmissionSettings, check_gate, same_spec, stored_problems
+from vworkspace_core.kinds.application_instance import ApplicationInstance
+from vworkspace_core.kinds.border import class_of, read_meta, structure
+from vworkspace_core.kinds.labels import NAMESPACE_GATE, NAMESPACE_GATE_VALUE, cluster_id_of, is_managed
+from vworkspace_core.kinds.operation import Operation
+from vworkspace_core.kinds.problems import Problem, ValidationProblems
+from vworkspace_core.known import NAMESPACE
+from vworkspace_core.manifest import Manifest
+from vworkspace_core.operations.builtin import builtin_templates
+from vworkspace_core.operations.request import parameter_problems, unknown_template
+from vworkspace_core.operations.templates import Templates
+from vworkspace_core.reconcile.barriers import claimed_by_another_operator
+from vworkspace_core.webhook.review import AdmissionRequest, Verb
+
+__all__ = ["WebhookSettings", "refusals"]
+
+
+@attrs.frozen
+class WebhookSettings:
+    """Whose webhook it is, and by which rules it judges."""
+
+    cluster_id: str
+    admission: AdmissionSettings = attrs.field(factory=AdmissionSettings)
+    templates: Templates = attrs.field(factory=builtin_templates)
+
+
+def refusals(request: AdmissionRequest, settings: WebhookSettings, *, gated: bool) -> tuple[Problem, ...]:
+    """Every reason to refuse the write; `gated` tells whether its namespace carries the gate's label (RES-5)."""
+    new = request.object
+    if new is None or request.subresource or request.verb not in (Verb.CREATE, Verb.UPDATE):
+        return ()
+    meta = read_meta(new)
+    if meta.deletion_timestamp is not None or not is_managed(meta):
+        return ()
+    old = _predecessor(request)
+    if _belongs_to_another(new, settings):
+        return ()
+    unchanged = old is not None and same_spec(new, old)
+    if unchanged and cluster_id_of(read_meta(old or {})) == cluster_id_of(meta):
+        return ()
+    spec = () if unchanged else _spec_problems(new, old, settings)
+    namespace = _namespace(request.namespace or meta.namespace, gated=gated)
+    return tuple(sorted({*spec, *check_gate(meta, namespace, settings.cluster_id)}))
+
+
+def _predecessor(request: AdmissionRequest) -> Manifest | None:
+    """The object as it was; None also where it was not managed, so that nobody judged it before."""
+    old = request.old_object
+    return old if old is not None and is_managed(read_meta(old)) else None
+
+
+def _belongs_to_another(manifest: Manifest, settings: WebhookSettings) -> bool:
+    cls = class_of(manifest)
+    if cls not in (ApplicationInstance, Operation):
+        return True
+    try:
+        return claimed_by_another_operator(structure(cls, manifest), settings)
+    except ValidationProblems:
+        return False
+
+
+def _spec_problems(new: Manifest, old: Manifest | None, settings: WebhookSettings) -> tuple[Problem, ...]:
+    return (*stored_problems(new, old, settings.admission), *_template_problems(new, settings.templates))
+
+
+def _template_problems(manifest: Manifest, templates: Templates) -> tuple[Problem, ...]:
+    """What the template says to a readable Operation (OPS-2)."""
+    if class_of(manifest) is not Operation:
+        return ()
+    try:
+        operation = structure(Operation, manifest)
+    except ValidationProblems:
+        return ()
+    template = templates.find(operation.spec.type, operation.spec.engine)
+    return (unknown_template(operation),) if template is None else parameter_problems(operation, template)
+
+
+def _namespace(name: str, *, gated: bool) -> Manifest:
+    labels = {NAMESPACE_GATE: NAMESPACE_GATE_VALUE} if gated else {}
+    manifest = NAMESPACE.manifest(name)
+    return {**manifest, "metadata": {**manifest["metadata"], "labels": labels}}
