@@ -1,4 +1,4 @@
-"""Files of the repository that are generated from the code: the CRDs, the pages about conditions and settings.
+"""Files of the repository that are generated from the code: CRDs, and pages about what the code knows best.
 
 `python -m vworkspace_app.generated ROOT` writes them below ROOT; a test compares (RES-4, RES-6).
 """
@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from vworkspace_app.documents import Format, dump
+from vworkspace_app.reference import operations_page
 from vworkspace_app.settings import shown
 from vworkspace_core.kinds.crd import crd_manifests
 from vworkspace_core.kinds.vocabulary import markdown
@@ -18,7 +19,12 @@ __all__ = ["generated_files", "main"]
 def generated_files() -> Mapping[str, str]:
     """Text of every generated file by its path in the repository."""
     crds = {f"manifests/crds/{crd['metadata']['name']}.yaml": dump([crd], Format.YAML) for crd in crd_manifests()}
-    return {**crds, "docs/conditions.md": markdown(), "docs/settings.md": shown.markdown()}
+    return {
+        **crds,
+        "docs/conditions.md": markdown(),
+        "docs/operations.md": operations_page(),
+        "docs/settings.md": shown.markdown(),
+    }
 
 
 def main(root: Path) -> None:

@@ -4,91 +4,62 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any, Final
 
-from vworkspace_core.kinds.application_instance import DNS_LABEL, DNS_SUBDOMAIN, EXACT_SEMVER
+from vworkspace_core.operations.parameter_schemas import (
+    ACCESS_MODES,
+    ARGUMENT,
+    CRON,
+    DURATION,
+    ENV_NAME,
+    IMAGE,
+    LABEL,
+    NAME,
+    QUANTITY,
+    RESOURCE,
+    SECONDS,
+    SEMVER,
+    TEXT,
+    Schema,
+    about,
+    listed,
+    mapped,
+    record,
+)
 from vworkspace_core.operations.templates import Templates
 
 __all__ = ["BUILTIN_TEMPLATES", "builtin_templates"]
 
-Schema = dict[str, Any]
-
-_LABEL: Final[Schema] = {"type": "string", "minLength": 1, "maxLength": 63, "pattern": DNS_LABEL}
-_NAME: Final[Schema] = {"type": "string", "minLength": 1, "maxLength": 253, "pattern": DNS_SUBDOMAIN}
-_RESOURCE: Final[Schema] = {
-    "type": "string",
-    "maxLength": 253,
-    "pattern": r"^(\*|[a-z][-a-z0-9]*(\.[a-z0-9][-a-z0-9.]*)?)$",
-}
-_DURATION: Final[Schema] = {
-    "type": "string",
-    "maxLength": 32,
-    "pattern": "^(?=.)([0-9]{1,5}d)?([0-9]{1,6}h)?([0-9]{1,6}m)?([0-9]{1,6}s)?$",
-}
-_QUANTITY: Final[Schema] = {
-    "type": "string",
-    "maxLength": 32,
-    "pattern": r"^[1-9][0-9]{0,8}(\.[0-9]{1,3})?([KMGTPE]i?|k)?$",
-}
-_SECONDS: Final[Schema] = {"type": "integer", "minimum": 1, "maximum": 31_536_000}
-_SEMVER: Final[Schema] = {"type": "string", "maxLength": 128, "pattern": EXACT_SEMVER}
-_CRON: Final[Schema] = {"type": "string", "maxLength": 100, "pattern": r"^(@[a-z]+|([-0-9*,/A-Z]+ ){4}[-0-9*,/A-Z]+)$"}
-_IMAGE: Final[Schema] = {
-    "type": "string",
-    "minLength": 1,
-    "maxLength": 512,
-    "pattern": r"^[a-z0-9][a-zA-Z0-9._/:@-]*$",
-}
-_TEXT: Final[Schema] = {"type": "string", "maxLength": 32_768}
-_ENV_NAME: Final[Schema] = {"type": "string", "maxLength": 253, "pattern": "^[A-Za-z_][A-Za-z0-9_]*$"}
-# What Argo would take for a template of its own, and what would break a line, is no argument.
-_ARGUMENT: Final[Schema] = {
-    "type": ["string", "number", "boolean"],
-    "maxLength": 4096,
-    "pattern": r"^(?!.*\{\{)[^\x00-\x1f\x7f]*$",
-}
-_ACCESS_MODES: Final[Schema] = {
-    "type": "array",
-    "minItems": 1,
-    "maxItems": 4,
-    "items": {"enum": ["ReadWriteOnce", "ReadOnlyMany", "ReadWriteMany", "ReadWriteOncePod"]},
-}
-
-
-def _list(items: Schema, most: int = 64) -> Schema:
-    return {"type": "array", "items": items, "maxItems": most}
-
-
-def _map(keys: Schema, values: Schema, most: int = 64) -> Schema:
-    return {"type": "object", "propertyNames": keys, "additionalProperties": values, "maxProperties": most}
-
-
-def _record(required: tuple[str, ...] = (), /, **properties: Schema) -> Schema:
-    return {"type": "object", "additionalProperties": False, "required": list(required), "properties": properties}
-
-
-_WORKFLOW: Final = _record(
+_WORKFLOW: Final = record(
     ("workflowTemplate",),
-    workflowTemplate=_NAME,
-    workflowTemplateParameters=_map({"maxLength": 63, "pattern": "^[A-Za-z0-9_][-A-Za-z0-9_]*$"}, _ARGUMENT),
+    workflowTemplate=about("The WorkflowTemplate in the Operation's namespace that is run.", NAME),
+    workflowTemplateParameters=about(
+        "Arguments of the workflow; `targetName` and `targetNamespace` are added, and win.",
+        mapped({"maxLength": 63, "pattern": "^[A-Za-z0-9_][-A-Za-z0-9_]*$"}, ARGUMENT),
+    ),
 )
-_JOB: Final = _record(
+_JOB: Final = record(
     ("image",),
-    image=_IMAGE,
-    command=_list(_TEXT),
-    args=_list(_TEXT),
+    image=about("Image of the one container; limited where the cluster allows only some.", IMAGE),
+    command=about("Its entry point, as a list: no shell is put around it.", listed(TEXT)),
+    args=about("Its arguments.", listed(TEXT)),
     env={
+        "description": "Environment: a map of names to values, or a list of `name` and `value`.",
         "type": ["object", "array"],
-        "propertyNames": _ENV_NAME,
-        "additionalProperties": _TEXT,
-        "items": _record(("name", "value"), name=_ENV_NAME, value=_TEXT),
+        "propertyNames": ENV_NAME,
+        "additionalProperties": TEXT,
+        "items": record(("name", "value"), name=ENV_NAME, value=TEXT),
         "maxProperties": 256,
         "maxItems": 256,
     },
-    serviceAccountName=_NAME,
-    timeoutSeconds=_SECONDS,
-    backoffLimit={"type": "integer", "minimum": 0, "maximum": 100},
+    serviceAccountName=about(
+        "Another service account than `vworkspace-operation-runner`; the cluster has to allow it.", NAME
+    ),
+    timeoutSeconds=about("`activeDeadlineSeconds` of the Job.", SECONDS),
+    backoffLimit=about(
+        "How often a failed pod is replaced; 0 unless given.", {"type": "integer", "minimum": 0, "maximum": 100}
+    ),
 )
 _RETAIN_COUNT: Final[Schema] = {"type": "integer", "minimum": 0, "maximum": 100_000}
-_RETAIN: Final = _record(
+_RETAIN: Final = record(
     (),
     hourly=_RETAIN_COUNT,
     daily=_RETAIN_COUNT,
@@ -98,7 +69,6 @@ _RETAIN: Final = _record(
     within={"type": "string", "maxLength": 32, "pattern": "^([0-9]{1,6}[ymdh])+$"},
     last={"type": "string", "maxLength": 8, "pattern": "^[0-9]+$"},
 )
-_COPY_METHOD: Final[Schema] = {"enum": ["Direct", "Clone", "Snapshot"]}
 
 BUILTIN_TEMPLATES: Final[tuple[Mapping[str, Any], ...]] = (
     {
@@ -106,15 +76,24 @@ BUILTIN_TEMPLATES: Final[tuple[Mapping[str, Any], ...]] = (
         "type": "Backup",
         "engine": "velero",
         "capability": "backup",
-        "parameters": _record(
+        "parameters": record(
             (),
-            retention=_DURATION,
-            storageLocation=_NAME,
-            snapshotClassName=_NAME,
-            includeNamespaces={**_list(_LABEL), "minItems": 1},
-            includedResources=_list(_RESOURCE),
-            excludedResources=_list(_RESOURCE),
-            snapshotVolumes={"type": "boolean"},
+            retention=about(
+                "How long Velero keeps the backup, such as `30d` or `720h`; Velero's own default unless given.",
+                DURATION,
+            ),
+            storageLocation=about("The BackupStorageLocation; Velero's default unless given.", NAME),
+            snapshotClassName=about("The VolumeSnapshotClass whose driver cuts the snapshots.", NAME),
+            includeNamespaces=about(
+                "Namespaces to back up instead of the target's; each has to be gated.", {**listed(LABEL), "minItems": 1}
+            ),
+            includedResources=about("Only these resources; never the operator's own kinds.", listed(RESOURCE)),
+            excludedResources=about(
+                "Not these resources; the operator's own kinds are left out anyway.", listed(RESOURCE)
+            ),
+            snapshotVolumes=about(
+                "Whether volumes are snapshotted; Velero's own default unless given.", {"type": "boolean"}
+            ),
         ),
     },
     {
@@ -123,12 +102,17 @@ BUILTIN_TEMPLATES: Final[tuple[Mapping[str, Any], ...]] = (
         "engine": "velero",
         "capability": "restore",
         "needsApproval": True,
-        "parameters": _record(
+        "parameters": record(
             ("backupName",),
-            backupName=_NAME,
-            namespaceMapping={**_map(_LABEL, _LABEL), "minProperties": 1},
-            restorePVs={"type": "boolean"},
-            existingResourcePolicy={"enum": ["none", "update"]},
+            backupName=about("The Backup to restore from; it has to carry this target's labels.", NAME),
+            namespaceMapping=about(
+                "From the namespaces in the backup to those to restore into; each of the latter has to be gated.",
+                {**mapped(LABEL, LABEL), "minProperties": 1},
+            ),
+            restorePVs=about("Whether volumes are restored from their snapshots.", {"type": "boolean"}),
+            existingResourcePolicy=about(
+                "What happens to objects that exist: left as they are, or updated.", {"enum": ["none", "update"]}
+            ),
         ),
     },
     {
@@ -136,7 +120,14 @@ BUILTIN_TEMPLATES: Final[tuple[Mapping[str, Any], ...]] = (
         "type": "Upgrade",
         "engine": "helm",
         "capability": "upgrade",
-        "parameters": {**_record((), targetVersion=_SEMVER, valuesPatch={"type": "object"}), "minProperties": 1},
+        "parameters": {
+            **record(
+                (),
+                targetVersion=about("The chart version to go to.", SEMVER),
+                valuesPatch=about("Merge patch over the values; no secret material.", {"type": "object"}),
+            ),
+            "minProperties": 1,
+        },
     },
     {
         "name": "migration.helmHookJob",
@@ -144,7 +135,7 @@ BUILTIN_TEMPLATES: Final[tuple[Mapping[str, Any], ...]] = (
         "engine": "helmHookJob",
         "capability": "migration",
         "needsReadyTarget": True,
-        "parameters": _record(("hookName",), hookName=_NAME),
+        "parameters": record(("hookName",), hookName=about("The chart's Job hook that is run once more.", NAME)),
     },
     {
         "name": "migration.workflow",
@@ -175,13 +166,15 @@ BUILTIN_TEMPLATES: Final[tuple[Mapping[str, Any], ...]] = (
         "type": "Backup",
         "engine": "volsync",
         "capability": "backup",
-        "parameters": _record(
+        "parameters": record(
             ("source", "repository"),
-            source=_NAME,
-            repository=_NAME,
-            copyMethod=_COPY_METHOD,
-            schedule=_CRON,
-            retain=_RETAIN,
+            source=about("The PersistentVolumeClaim to back up.", NAME),
+            repository=about("The Secret with restic's repository and password.", NAME),
+            copyMethod=about(
+                "How the claim is read; `Snapshot` unless given.", {"enum": ["Direct", "Clone", "Snapshot"]}
+            ),
+            schedule=about("Cron expression: the Operation then goes on until it is cancelled.", CRON),
+            retain=about("What restic keeps.", _RETAIN),
         ),
     },
     {
@@ -189,11 +182,11 @@ BUILTIN_TEMPLATES: Final[tuple[Mapping[str, Any], ...]] = (
         "type": "Restore",
         "engine": "volsync",
         "capability": "restore",
-        "parameters": _record(
+        "parameters": record(
             ("destination", "repository"),
-            destination=_NAME,
-            repository=_NAME,
-            copyMethod={"enum": ["Direct", "Snapshot"]},
+            destination=about("The PersistentVolumeClaim to restore into.", NAME),
+            repository=about("The Secret with restic's repository and password.", NAME),
+            copyMethod=about("How it is written; `Direct` unless given.", {"enum": ["Direct", "Snapshot"]}),
         ),
     },
     {
@@ -201,19 +194,23 @@ BUILTIN_TEMPLATES: Final[tuple[Mapping[str, Any], ...]] = (
         "type": "Backup",
         "engine": "snapshot",
         "capability": "backup",
-        "parameters": _record(("pvc",), pvc=_NAME, snapshotClassName=_NAME),
+        "parameters": record(
+            ("pvc",),
+            pvc=about("The PersistentVolumeClaim to snapshot.", NAME),
+            snapshotClassName=about("The VolumeSnapshotClass; the cluster's default unless given.", NAME),
+        ),
     },
     {
         "name": "restore.snapshot",
         "type": "Restore",
         "engine": "snapshot",
         "capability": "restore",
-        "parameters": _record(
+        "parameters": record(
             ("snapshotName", "size"),
-            snapshotName=_NAME,
-            size=_QUANTITY,
-            storageClassName=_NAME,
-            accessModes=_ACCESS_MODES,
+            snapshotName=about("The VolumeSnapshot to restore, in the same namespace.", NAME),
+            size=about("Size of the new claim, at least the snapshot's.", QUANTITY),
+            storageClassName=about("Its storage class; the cluster's default unless given.", NAME),
+            accessModes=about("Its access modes; `ReadWriteOnce` unless given.", ACCESS_MODES),
         ),
     },
 )

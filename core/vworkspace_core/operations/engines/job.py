@@ -44,7 +44,7 @@ TABLE: Final = (
         "Failed=True",
         _FAILED,
         "JobFailed",
-        "or the Job's own reason: BackoffLimitExceeded, DeadlineExceeded, …",
+        "with the Job's own reason where it gives one: BackoffLimitExceeded, DeadlineExceeded, …",
         _condition("Failed", "BackoffLimitExceeded", "Job has reached the specified backoff limit"),
     ),
     Row("Suspended=True", _RUNNING, "JobSuspended", "somebody suspended the Job", _condition("Suspended")),

@@ -1,0 +1,89 @@
+"""Pieces of JSON Schema that the built-in templates are made of (OPS-2)."""
+
+from typing import Any, Final, TypeAlias
+
+from vworkspace_core.kinds.application_instance import DNS_LABEL, DNS_SUBDOMAIN, EXACT_SEMVER
+
+__all__ = [
+    "ACCESS_MODES",
+    "ARGUMENT",
+    "CRON",
+    "DURATION",
+    "ENV_NAME",
+    "IMAGE",
+    "LABEL",
+    "NAME",
+    "QUANTITY",
+    "RESOURCE",
+    "SECONDS",
+    "SEMVER",
+    "TEXT",
+    "Schema",
+    "about",
+    "listed",
+    "mapped",
+    "record",
+]
+
+Schema: TypeAlias = dict[str, Any]
+
+LABEL: Final[Schema] = {"type": "string", "minLength": 1, "maxLength": 63, "pattern": DNS_LABEL}
+NAME: Final[Schema] = {"type": "string", "minLength": 1, "maxLength": 253, "pattern": DNS_SUBDOMAIN}
+RESOURCE: Final[Schema] = {
+    "type": "string",
+    "maxLength": 253,
+    "pattern": r"^(\*|[a-z][-a-z0-9]*(\.[a-z0-9][-a-z0-9.]*)?)$",
+}
+DURATION: Final[Schema] = {
+    "type": "string",
+    "maxLength": 32,
+    "pattern": "^(?=.)([0-9]{1,5}d)?([0-9]{1,6}h)?([0-9]{1,6}m)?([0-9]{1,6}s)?$",
+}
+QUANTITY: Final[Schema] = {
+    "type": "string",
+    "maxLength": 32,
+    "pattern": r"^[1-9][0-9]{0,8}(\.[0-9]{1,3})?([KMGTPE]i?|k)?$",
+}
+SECONDS: Final[Schema] = {"type": "integer", "minimum": 1, "maximum": 31_536_000}
+SEMVER: Final[Schema] = {"type": "string", "maxLength": 128, "pattern": EXACT_SEMVER}
+CRON: Final[Schema] = {"type": "string", "maxLength": 100, "pattern": r"^(@[a-z]+|([-0-9*,/A-Z]+ ){4}[-0-9*,/A-Z]+)$"}
+IMAGE: Final[Schema] = {
+    "type": "string",
+    "minLength": 1,
+    "maxLength": 512,
+    "pattern": r"^[a-z0-9][a-zA-Z0-9._/:@-]*$",
+}
+TEXT: Final[Schema] = {"type": "string", "maxLength": 32_768}
+ENV_NAME: Final[Schema] = {"type": "string", "maxLength": 253, "pattern": "^[A-Za-z_][A-Za-z0-9_]*$"}
+# What Argo would take for a template of its own, and what would break a line, is no argument.
+ARGUMENT: Final[Schema] = {
+    "type": ["string", "number", "boolean"],
+    "maxLength": 4096,
+    "pattern": r"^(?!.*\{\{)[^\x00-\x1f\x7f]*$",
+}
+ACCESS_MODES: Final[Schema] = {
+    "type": "array",
+    "minItems": 1,
+    "maxItems": 4,
+    "items": {"enum": ["ReadWriteOnce", "ReadOnlyMany", "ReadWriteMany", "ReadWriteOncePod"]},
+}
+
+
+def listed(items: Schema, most: int = 64) -> Schema:
+    """A list of such items."""
+    return {"type": "array", "items": items, "maxItems": most}
+
+
+def mapped(keys: Schema, values: Schema, most: int = 64) -> Schema:
+    """A map of such keys to such values."""
+    return {"type": "object", "propertyNames": keys, "additionalProperties": values, "maxProperties": most}
+
+
+def record(required: tuple[str, ...] = (), /, **properties: Schema) -> Schema:
+    """An object that knows these properties and no others."""
+    return {"type": "object", "additionalProperties": False, "required": list(required), "properties": properties}
+
+
+def about(text: str, schema: Schema) -> Schema:
+    """The schema with what the parameter means; `docs/operations.md` prints it."""
+    return {**schema, "description": text}
