@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from vworkspace_app.documents import Format, dump
+from vworkspace_app.observability import catalogue
 from vworkspace_app.reference import operations_page
 from vworkspace_app.settings import shown
 from vworkspace_core.kinds.crd import crd_manifests
@@ -24,6 +25,7 @@ def generated_files() -> Mapping[str, str]:
         "docs/conditions.md": markdown(),
         "docs/operations.md": operations_page(),
         "docs/settings.md": shown.markdown(),
+        "docs/metrics.md": catalogue.markdown(),
     }
 
 

@@ -11,6 +11,7 @@ from vworkspace_app.agent import AgentSettings
 from vworkspace_app.credential_watch import CredentialWatch
 from vworkspace_app.credentials import Credentials, CredentialsSource
 from vworkspace_app.operator import OperatorSettings, PullOperator
+from vworkspace_app.operator.telemetry import NoTelemetry, Telemetry
 from vworkspace_app.runtime.clock import SystemClock
 from vworkspace_app.runtime.live import Live
 from vworkspace_core.jobstore import KubeJobStore
@@ -35,6 +36,7 @@ class Process:
     agent_settings: AgentSettings
     source: CredentialsSource
     credentials: Live[Credentials] = attrs.field(converter=_live)
+    telemetry: Telemetry = attrs.field(factory=NoTelemetry)
     ready: anyio.Event = attrs.field(factory=anyio.Event, init=False)
 
     async def run(self) -> None:
@@ -53,6 +55,7 @@ class Process:
                 opener=lambda found: JosePayloads(found.signing_key, found.decryption_key),
                 reread=watch.refresh,
                 ready=self.ready,
+                telemetry=self.telemetry,
             )
             async with anyio.create_task_group() as group:
                 group.start_soon(watch.run, name="credentials")

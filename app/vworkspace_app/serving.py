@@ -9,7 +9,7 @@ from anyio.abc import TaskStatus
 
 from vworkspace_app.problems import USAGE, CommandError, alone
 
-__all__ = ["address", "run_until_signal"]
+__all__ = ["address", "refused", "run_until_signal"]
 
 
 def address(listen: str) -> tuple[str, int]:
@@ -21,38 +21,45 @@ def address(listen: str) -> tuple[str, int]:
     return host, int(port)
 
 
-def run_until_signal(work: Callable[[], Awaitable[None]], *, listen: str = "") -> bool:
+def run_until_signal(
+    work: Callable[[], Awaitable[None]], *, listen: str = "", stopping: Callable[[], None] = lambda: None
+) -> bool:
     """Run `work` until it ends, or until SIGINT or SIGTERM cancels it; tells whether a signal did.
 
-    A second signal ends the process at once. Raises CommandError when the address `listen` cannot be had.
+    `stopping` is called when a signal comes, before anything ends; a second signal ends the process at once. Raises
+    CommandError when the address `listen` cannot be had.
     """
     try:
-        return anyio.run(_with_signals, work)
+        return anyio.run(_with_signals, work, stopping)
     except BaseExceptionGroup as group:
         error = alone(group)
         if listen and isinstance(error, OSError):
-            raise _refused(error, listen) from error
+            raise refused(error, listen) from error
         raise
 
 
-async def _with_signals(work: Callable[[], Awaitable[None]]) -> bool:
+async def _with_signals(work: Callable[[], Awaitable[None]], stopping: Callable[[], None]) -> bool:
     with anyio.CancelScope() as scope:
         async with anyio.create_task_group() as group:
-            await group.start(_watch_signals, scope)
+            await group.start(_watch_signals, scope, stopping)
             await work()
             group.cancel_scope.cancel()
     return scope.cancelled_caught
 
 
-async def _watch_signals(scope: anyio.CancelScope, *, task_status: TaskStatus[None]) -> None:
+async def _watch_signals(
+    scope: anyio.CancelScope, stopping: Callable[[], None], *, task_status: TaskStatus[None]
+) -> None:
     with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
         task_status.started()
         async for _ in signals:
+            stopping()
             scope.cancel()
             return
 
 
-def _refused(error: OSError, listen: str) -> CommandError:
+def refused(error: OSError, listen: str) -> CommandError:
+    """Why the address `listen` cannot be had, and what to do."""
     match error.errno:
         case errno.EADDRINUSE:
             return CommandError(f"{listen} is in use: stop what listens there, or choose another HOST:PORT")

@@ -22,15 +22,25 @@ GOOD: dict[str, list[str]] = {
     "a URL": ["https://a.example.com", "http://b:8069", "https://c.example.com/odoo"],
     "a file": ["/a/b", "c", "d e"],
     "text": ["one", "two", "yes"],
-    "choice": [],
+    "HOST:PORT": ["127.0.0.1:0", "0.0.0.0:8080", "[::1]:65535"],
 }
+
+
+BESIDE = {
+    "control_plane_url": "https://x",
+    "cluster_id": "x",
+    "webhook_listen": "127.0.0.1:1",
+    "webhook_certificates": "c",
+}
+"""What some settings need beside them."""
 
 
 def texts(row: Any) -> list[str]:
     """Three texts that a setting takes."""
     about = row.shape.about
     found = GOOD.get(about) or (GOOD["between"] if about.startswith("between") else re.split(r", | or ", about))
-    return [row.shape.about and text for text in found]
+    assert len(found) > 1, f"say here which texts {row.name} takes"
+    return found
 
 
 def file_of(folder: Path, content: Any) -> Path:
@@ -49,20 +59,19 @@ def problems(**sources: Any) -> list[str]:
 
 @pytest.mark.parametrize("row", SETTINGS, ids=lambda row: row.name)
 def test_a_flag_wins_over_the_environment_over_the_file_over_the_default(row: Any, tmp_path: Path) -> None:
-    beside = {"control_plane_url": "https://x", "cluster_id": "x"}  # what some settings need beside them
     first, second, third = (texts(row) * 2)[:3]
     file = file_of(tmp_path, {row.key: third})
 
     def found(flags: Any, environ: Any, path: Path | None) -> tuple[Any, str]:
-        loaded = load({**beside, **flags}, environ, path)
+        loaded = load({name: text for name, text in BESIDE.items() if name != row.name} | flags, environ, path)
         return getattr(loaded.settings, row.name), loaded.origins[row.name]
 
     assert found({row.name: first}, {row.variable: second}, file) == (row.shape.read(first), row.flag)
-    if row.name not in beside:
-        assert found({row.name: None}, {row.variable: second}, file) == (row.shape.read(second), row.variable)
-        assert found({}, {}, file) == (row.shape.read(third), f"{file}: {row.key}")
-        assert found({}, {CONFIG_VARIABLE: str(file)}, None) == (row.shape.read(third), f"{file}: {row.key}")
-        assert found({}, {row.variable: ""}, None) == (row.default, "default")
+    assert found({row.name: None}, {row.variable: second}, file) == (row.shape.read(second), row.variable)
+    assert found({}, {}, file) == (row.shape.read(third), f"{file}: {row.key}")
+    assert found({}, {CONFIG_VARIABLE: str(file)}, None) == (row.shape.read(third), f"{file}: {row.key}")
+    nobody = load({}, {row.variable: ""})
+    assert (getattr(nobody.settings, row.name), nobody.origins[row.name]) == (row.default, "default")
 
 
 def test_all_problems_are_told_at_once_each_with_its_place(tmp_path: Path) -> None:
@@ -78,6 +87,15 @@ def test_all_problems_are_told_at_once_each_with_its_place(tmp_path: Path) -> No
         f"{file}: timeout 5: not a Go duration such as 5m or 90s",
         "VWORKSPACE_WAIT -1: between 0 and 300",
     ]
+
+
+@pytest.mark.parametrize(
+    "text", ["8080", ":8080", "127.0.0.1", "host:65536", "host:-1", "::1:80", "http://host:80", "a b:80"]
+)
+def test_what_is_no_address_is_refused(text: str) -> None:
+    told = f"--listen {text}: give HOST:PORT, such as 0.0.0.0:9443"
+
+    assert problems(flags={"listen": text}) == [told]
 
 
 def test_settings_that_need_each_other_say_so_and_one_that_is_wrong_is_there_all_the_same() -> None:
@@ -117,7 +135,7 @@ def chosen(draw: st.DrawFn) -> dict[str, str]:
     """Flags, each given or not."""
     rows = draw(st.lists(st.sampled_from(SETTINGS), unique=True))
     flags = {row.name: draw(st.sampled_from(texts(row))) for row in rows}
-    return flags if "token_file" not in flags else {"control_plane_url": "https://x", "cluster_id": "x", **flags}
+    return {**BESIDE, **flags}
 
 
 @given(flags=chosen())

@@ -77,6 +77,8 @@ class Agent:
         self._hurried = anyio.Event()
         self._polling = anyio.CancelScope()
         self._started: datetime | None = None
+        self.on_settled: Callable[[str], None] = lambda outcome: None
+        """Told the outcome of each job that comes to a result; must not raise."""
 
     @property
     def state(self) -> AgentState:
@@ -287,6 +289,7 @@ class Agent:
     def _result(self, effect: m.PostResult) -> Delivery:
         job_id, body = effect.job_id, effect.body
         log.info("a job is settled", job_id=job_id, outcome=body["outcome"], error=body.get("error", ""))
+        self.on_settled(str(body["outcome"]))
 
         def answered(error: OperatorError | None) -> None:
             if error is not None:

@@ -1,12 +1,17 @@
 """`run`: the operator, in a cluster or beside one."""
 
 import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
 
+import anyio
 import structlog
+from starlette.applications import Starlette
 
 from vworkspace_app import VERSION, logs
 from vworkspace_app.agent import AgentSettings
 from vworkspace_app.credentials import Credentials, CredentialsSource
+from vworkspace_app.observability import Board, Metrics, Snapshot, Watching, served, web
 from vworkspace_app.operator import OperatorSettings
 from vworkspace_app.problems import CommandError
 from vworkspace_app.production import Process
@@ -35,18 +40,36 @@ def run_operator(settings: RunSettings) -> None:
     except OperatorError as error:
         raise CommandError(error.message) from error
 
+    clock = SystemClock()
+    board = Board(Snapshot(clock.monotonic()))
+    metrics = Metrics(board, clock.monotonic)
+    watching = Watching(clock, board, metrics)
+
     async def work() -> None:
-        async with LightkubeApi(config) as api:
+        async with LightkubeApi(config, observe=metrics.request) as api, anyio.create_task_group() as group:
+            group.start_soon(watching.run, name="watching")
             source = _source(settings, api)
             credentials = await _started(api, source, config.cluster.server)
             structlog.contextvars.bind_contextvars(cluster_id=credentials.cluster_id)
             decided = _operator_settings(settings, credentials.cluster_id)
-            process = Process(api, decided, AgentSettings(settings.wait), source, credentials)
+            process = Process(api, decided, AgentSettings(settings.wait), source, credentials, watching)
             _log.info("starting", control_plane=credentials.url, namespace=settings.namespace)
             async with webhooks(settings, decided.decisions):
                 await process.run()
 
-    run_until_signal(work, listen=settings.webhook_listen)
+    with _probes(settings.listen, web(board, metrics, clock.monotonic)):
+        run_until_signal(work, listen=settings.webhook_listen, stopping=watching.stop)
+
+
+@contextmanager
+def _probes(listen: str, app: Starlette) -> Iterator[None]:
+    """Serve metrics and probes until everything else has ended."""
+    if not listen:
+        yield
+        return
+    with served(app, listen) as url:
+        _log.info("serving metrics and probes", url=url)
+        yield
 
 
 async def _started(api: KubeApi, source: CredentialsSource, server: str) -> Credentials:

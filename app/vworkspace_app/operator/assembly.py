@@ -5,7 +5,7 @@ the operator can see what comes of it.
 """
 
 import random as random_source
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 
 import anyio
@@ -20,6 +20,7 @@ from vworkspace_app.runtime.definitions import poke_when_served, slim_definition
 from vworkspace_app.runtime.driver import Driver, Reconcile
 from vworkspace_app.runtime.informer import InformerRunner
 from vworkspace_app.runtime.informers import Informers
+from vworkspace_app.runtime.observer import DriverObserver, LoggingObserver
 from vworkspace_app.runtime.resync import resync
 from vworkspace_core.kinds.labels import MANAGED_BY, MANAGED_BY_VALUE, OPERATION_UID
 from vworkspace_core.known import (
@@ -81,7 +82,8 @@ class OperatorSettings:
 class Operator:
     """One operator process: caches, controllers and events on `api`, under `clock`.
 
-    `approvals` says what approval claims are checked with; `random` gives numbers in [0, 1) for jitter.
+    `approvals` says what approval claims are checked with; `random` gives numbers in [0, 1) for jitter; `observer`
+    says who is told of the reconciles of a controller.
     """
 
     def __init__(
@@ -92,6 +94,7 @@ class Operator:
         *,
         approvals: Approvals | None = None,
         random: Callable[[], float] = random_source.random,
+        observer: Callable[[str], DriverObserver] = lambda controller: LoggingObserver(),
     ) -> None:
         self._settings = settings
         self._clock = clock
@@ -107,14 +110,16 @@ class Operator:
             attrs.evolve(approvals or Approvals(), required_bindings=settings.required_bindings),
             settings.templates,
         )
-        self.instance_driver = self._driver(self.instances.reconcile, WorkQueue(group_of=_namespace))
+        self.instance_driver = self._driver(
+            self.instances.reconcile, WorkQueue(group_of=_namespace), observer("applicationinstance")
+        )
         serial = self.operations.serial_of
         self.operation_driver = self._driver(
-            self.operations.reconcile, WorkQueue(group_of=_namespace, serial_of=serial)
+            self.operations.reconcile, WorkQueue(group_of=_namespace, serial_of=serial), observer("operation")
         )
         self._subscribe()
 
-    def _driver(self, reconcile: Reconcile, queue: WorkQueue[ObjectRef]) -> Driver:
+    def _driver(self, reconcile: Reconcile, queue: WorkQueue[ObjectRef], observer: DriverObserver) -> Driver:
         return Driver(
             reconcile,
             clock=self._clock,
@@ -122,6 +127,7 @@ class Operator:
             queue=queue,
             has_seen=self.informers.has_seen,
             refresh=self.informers.refresh,
+            observer=observer,
         )
 
     def on_own_objects(self, handler: Callable[[Change], None]) -> None:
@@ -142,6 +148,11 @@ class Operator:
     def on_clusters(self, handler: Callable[[Change], None]) -> None:
         """Tell `handler` of every change of a Cluster; call before `run`."""
         self._runner(CLUSTER).subscribe(handler)
+
+    @property
+    def drivers(self) -> Mapping[str, Driver]:
+        """The drivers by the name of their controller, as metrics and logs have it."""
+        return {"applicationinstance": self.instance_driver, "operation": self.operation_driver}
 
     async def wait_ready(self) -> None:
         """Wait until every cache is settled."""

@@ -9,6 +9,7 @@ import attrs
 from vworkspace_app.agent import Agent, AgentSettings
 from vworkspace_app.operator.assembly import Operator, OperatorSettings
 from vworkspace_app.operator.operations import Approvals
+from vworkspace_app.operator.telemetry import NoTelemetry, Telemetry
 from vworkspace_app.runtime.live import Live
 from vworkspace_core.agent import Scope
 from vworkspace_core.agent.credentials import Credentials
@@ -44,16 +45,25 @@ class PullOperator:
     reread: Callable[[], Awaitable[bool]] | None = None
     random: Callable[[], float] = random_source.random
     ready: anyio.Event = attrs.field(factory=anyio.Event)
+    telemetry: Telemetry = attrs.field(factory=NoTelemetry)
 
     async def run(self) -> None:
         """Reconcile and pull jobs until cancelled."""
         approvals = Approvals(lambda: self.credentials.current.approval_secret, lambda: agent.state.skew)
-        operator = Operator(self.api, self.settings, self.clock, approvals=approvals, random=self.random)
+        operator = Operator(
+            self.api,
+            self.settings,
+            self.clock,
+            approvals=approvals,
+            random=self.random,
+            observer=self.telemetry.observer,
+        )
         agent = self._agent(operator)
         self._keep_secure(operator, agent)
         self.credentials.subscribe(lambda _: agent.hurry())
         self.credentials.subscribe(lambda _: operator.approval_secret_changed())
         operator.on_own_objects(lambda change: agent.on_object_changed(_live(change), change.ref))
+        self.telemetry.attach(operator, agent)
         async with anyio.create_task_group() as group:
             group.start_soon(operator.run, name="operator")
             await operator.wait_ready()

@@ -9,7 +9,7 @@ from vworkspace_core.manifest import ObjectRef
 from vworkspace_core.runtime.hotloop import HotLoop
 from vworkspace_core.runtime.result import Verdict
 
-__all__ = ["DriverObserver", "LoggingObserver", "Reconciled"]
+__all__ = ["DriverObserver", "LoggingObserver", "Observers", "Reconciled"]
 
 _log = structlog.get_logger("driver")
 
@@ -41,6 +41,23 @@ class DriverObserver(Protocol):
     def hot(self, ref: ObjectRef, finding: HotLoop) -> None:
         """An object's status keeps changing without getting anywhere."""
         ...
+
+
+@attrs.frozen
+class Observers:
+    """Tells several observers."""
+
+    each: tuple[DriverObserver, ...]
+
+    def reconciled(self, done: Reconciled) -> None:
+        """Tell each."""
+        for one in self.each:
+            one.reconciled(done)
+
+    def hot(self, ref: ObjectRef, finding: HotLoop) -> None:
+        """Tell each."""
+        for one in self.each:
+            one.hot(ref, finding)
 
 
 class LoggingObserver:

@@ -134,9 +134,9 @@ def _file(text: str) -> Path | None:
     return Path(text) if text else None
 
 
+ADDRESS: Final = Shape("HOST:PORT", _address)
 TEXT: Final = Shape("text", str)
 SWITCH: Final = Shape("true or false", _switch)
 GO_DURATION: Final = Shape("a Go duration", _go_duration)
 URL: Final = Shape("a URL", _url)
-ADDRESS: Final = Shape("HOST:PORT", _address)
 FILE: Final = Shape("a file", _file)

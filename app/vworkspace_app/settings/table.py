@@ -52,6 +52,9 @@ class RunSettings:
         FILE, None, "Folder with tls.crt and tls.key of the webhooks; new ones are noticed."
     )
     wait: int = setting(whole(0, 300), 30, "Seconds of a long poll.")
+    listen: str = setting(
+        ADDRESS, "", "Where /metrics, /healthz and /readyz are served, over plain HTTP; nowhere when it is not set."
+    )
     log_level: str = setting(choice(*LEVELS), "info", "What is logged.")
 
 

@@ -1,0 +1,169 @@
+"""Every metric of the operator: name, labels, meaning (RUN-5). docs/metrics.md is printed from it.
+
+Names of controller-runtime and client-go are kept to the letter, so that dashboards made for them work. Labels take
+few values each: kinds, controllers, codes, never names of objects.
+"""
+
+from enum import StrEnum
+from typing import Final
+
+import attrs
+
+__all__ = ["CATALOGUE", "Metric", "Type", "markdown"]
+
+
+class Type(StrEnum):
+    """How a metric behaves."""
+
+    COUNTER = "counter"
+    GAUGE = "gauge"
+    HISTOGRAM = "histogram"
+
+
+@attrs.frozen
+class Metric:
+    """One metric. Counters carry their `_total`."""
+
+    name: str
+    type: Type
+    labels: tuple[str, ...]
+    about: str
+    buckets: tuple[float, ...] = ()
+
+
+_RECONCILE_BUCKETS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
+_QUEUE_BUCKETS: Final = (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 60.0, 300.0)
+_C, _G, _H = Type.COUNTER, Type.GAUGE, Type.HISTOGRAM
+_BY_CONTROLLER: Final = ("controller",)
+_BY_QUEUE: Final = ("name", "controller")
+_BY_KIND: Final = ("group", "kind")
+
+RECONCILES = Metric(
+    "controller_runtime_reconcile_total",
+    _C,
+    ("controller", "result"),
+    "Reconciles by result: success, requeue_after, requeue, error.",
+)
+RECONCILE_ERRORS = Metric(
+    "controller_runtime_reconcile_errors_total", _C, _BY_CONTROLLER, "Reconciles that ended in an error."
+)
+TERMINAL_ERRORS = Metric(
+    "controller_runtime_terminal_reconcile_errors_total",
+    _C,
+    _BY_CONTROLLER,
+    "Of those, the ones that are not tried again: another spec or a person must help.",
+)
+PANICS = Metric(
+    "controller_runtime_reconcile_panics_total", _C, _BY_CONTROLLER, "Reconciles that raised what they should not."
+)
+TIMEOUTS = Metric(
+    "controller_runtime_reconcile_timeouts_total", _C, _BY_CONTROLLER, "Reconciles cancelled at their time limit."
+)
+RECONCILE_TIME = Metric(
+    "controller_runtime_reconcile_time_seconds", _H, _BY_CONTROLLER, "Length of a reconcile.", _RECONCILE_BUCKETS
+)
+MAX_WORKERS = Metric(
+    "controller_runtime_max_concurrent_reconciles", _G, _BY_CONTROLLER, "Reconciles that may run at the same time."
+)
+ACTIVE_WORKERS = Metric("controller_runtime_active_workers", _G, _BY_CONTROLLER, "Reconciles that run at the moment.")
+DEPTH = Metric("workqueue_depth", _G, (*_BY_QUEUE, "priority"), "Keys that could be taken now, by priority.")
+ADDS = Metric("workqueue_adds_total", _C, _BY_QUEUE, "Adds to the queue, repeated ones included.")
+RETRIES = Metric("workqueue_retries_total", _C, _BY_QUEUE, "Keys given back for another try.")
+QUEUE_TIME = Metric(
+    "workqueue_queue_duration_seconds", _H, _BY_QUEUE, "How long a key was ready before it was taken.", _QUEUE_BUCKETS
+)
+LONGEST = Metric("workqueue_longest_running_processor_seconds", _G, _BY_QUEUE, "Age of the oldest reconcile under way.")
+REQUESTS = Metric(
+    "rest_client_requests_total", _C, ("code", "method"), "Requests to the API server; code <error> without an answer."
+)
+JOB_LAG = Metric(
+    "vworkspace_operator_pull_job_lag_seconds",
+    _G,
+    (),
+    "Age of the oldest job that was offered and is not answered yet, by the control plane's clock; 0 without any.",
+)
+OPEN_JOBS = Metric("vworkspace_operator_open_jobs", _G, (), "Jobs between offer and closed record.")
+CONNECTIVITY = Metric(
+    "vworkspace_operator_connectivity_state",
+    _G,
+    ("mode",),
+    "1 for what the last poll said of the control plane: unknown, connected, unreachable or rejected.",
+)
+JOBS = Metric("vworkspace_operator_applied_jobs_total", _C, ("outcome",), "Jobs that came to a result, by outcome.")
+OCCUPANCY = Metric(
+    "vworkspace_operator_event_buffer_occupancy",
+    _G,
+    (),
+    "Part of the buffer of events for the control plane that is filled, 0 to 1; at 1 the oldest are dropped.",
+)
+CREDENTIAL_AGE = Metric(
+    "vworkspace_operator_credential_age_seconds",
+    _G,
+    (),
+    "Since when the present token is in its Secret or file; absent where nothing tells.",
+)
+OPERATIONS = Metric(
+    "vworkspace_operator_operation_total",
+    _C,
+    ("type", "engine", "phase"),
+    "Operations that came to a phase while this process watched.",
+)
+NAMESPACES = Metric("vworkspace_operator_managed_namespaces", _G, (), "Namespaces behind the gate.")
+SYNCED = Metric("vworkspace_operator_informer_synced", _G, _BY_KIND, "1 once the cache of a kind is whole.")
+MISSING = Metric("vworkspace_operator_informer_missing", _G, _BY_KIND, "1 while the API server does not serve a kind.")
+LAST_EVENT = Metric(
+    "vworkspace_operator_informer_last_event_age_seconds",
+    _G,
+    _BY_KIND,
+    "Since when the API server said nothing about a kind, bookmarks included.",
+)
+RELISTS = Metric("vworkspace_operator_informer_relists_total", _C, (*_BY_KIND, "cause"), "Lists begun anew, by cause.")
+TROUBLES = Metric(
+    "vworkspace_operator_informer_troubles_total", _C, _BY_KIND, "Lists and watches that failed and were tried again."
+)
+OBJECTS = Metric("vworkspace_operator_informer_objects", _G, _BY_KIND, "Objects in the cache.")
+BYTES = Metric("vworkspace_operator_informer_bytes", _G, _BY_KIND, "Bytes of them.")
+HOT_LOOPS = Metric(
+    "vworkspace_operator_hot_loops_total", _C, _BY_CONTROLLER, "Objects found whose status keeps changing."
+)
+LIVE_READS = Metric(
+    "vworkspace_operator_live_reads_total", _C, _BY_CONTROLLER, "Reconciles whose cache did not show a write in time."
+)
+EVENTS = Metric(
+    "vworkspace_operator_kubernetes_events_total",
+    _C,
+    ("outcome",),
+    "Kubernetes Events: created, repeated (the series of an earlier one grew) or dropped.",
+)
+LOOP_SILENCE = Metric(
+    "vworkspace_operator_event_loop_silence_seconds",
+    _G,
+    (),
+    "Since the event loop's last sign of life, given each second.",
+)
+BUILD = Metric("vworkspace_operator_build_info", _G, ("version", "python"), "1; what runs.")
+
+
+def markdown() -> str:
+    """docs/metrics.md."""
+    rows = "\n".join(
+        f"| `{one.name}` | {one.type} | {', '.join(f'`{label}`' for label in one.labels)} | {one.about} |"
+        for one in CATALOGUE
+    )
+    return _PAGE.format(rows=rows)
+
+
+_PAGE: Final = """# Metrics
+
+Generated from `app/vworkspace_app/observability/catalogue.py` by `make manifests`; do not edit.
+
+`run --listen 0.0.0.0:8080` serves `/metrics`, `/healthz` and `/readyz` over plain HTTP. Names of controller-runtime and
+client-go are kept, so that dashboards made for them work; labels never hold names of objects. Beside these come the
+`process_…` metrics of the Prometheus client.
+
+| metric | type | labels | meaning |
+|---|---|---|---|
+{rows}
+"""
+
+CATALOGUE: Final = tuple(found for found in list(globals().values()) if isinstance(found, Metric))

@@ -1,0 +1,149 @@
+"""The metrics of one process, in a registry of their own: counted as things happen, or read off a snapshot.
+
+Nothing else imports the Prometheus client. Counting is safe from any thread.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Final
+
+from prometheus_client import CollectorRegistry, Counter, Histogram, ProcessCollector
+from prometheus_client.exposition import choose_encoder
+from prometheus_client.metrics_core import Metric as Family
+from prometheus_client.registry import Collector
+
+from vworkspace_app.observability import catalogue as c
+from vworkspace_app.observability.readings import readings
+from vworkspace_app.observability.snapshot import Board
+from vworkspace_app.runtime.observer import Reconciled
+from vworkspace_core.agent.outcome import Outcome
+from vworkspace_core.kinds.operation import Engine, OperationType, Phase
+from vworkspace_core.manifest import ObjectRef
+from vworkspace_core.runtime.hotloop import HotLoop
+from vworkspace_core.runtime.result import Verdict
+
+__all__ = ["ControllerMetrics", "Metrics"]
+
+_METHODS: Final = frozenset(("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"))
+_OTHER: Final = "other"
+_RESULTS: Final = {verdict: verdict.value for verdict in Verdict} | {Verdict.TERMINAL: Verdict.ERROR.value}
+
+
+class Metrics:
+    """The registry and what is counted. `now` is the monotonic clock that the snapshots on `board` are taken by."""
+
+    def __init__(self, board: Board, now: Callable[[], float]) -> None:
+        self.registry = CollectorRegistry(auto_describe=False)
+        ProcessCollector(registry=self.registry)
+        self._requests = self._counter(c.REQUESTS)
+        self._jobs = self._counter(c.JOBS)
+        self._operations = self._counter(c.OPERATIONS)
+        self._reconciles = self._counter(c.RECONCILES)
+        self._errors = self._counter(c.RECONCILE_ERRORS)
+        self._terminal = self._counter(c.TERMINAL_ERRORS)
+        self._panics = self._counter(c.PANICS)
+        self._timeouts = self._counter(c.TIMEOUTS)
+        self._hot_loops = self._counter(c.HOT_LOOPS)
+        self._reconcile_time = self._histogram(c.RECONCILE_TIME)
+        self._queue_time = self._histogram(c.QUEUE_TIME)
+        self.registry.register(_Readings(board, now))
+        for outcome in Outcome:
+            self._jobs.labels(outcome.value)
+
+    def _counter(self, metric: c.Metric) -> Counter:
+        return Counter(metric.name, metric.about, metric.labels, registry=self.registry)
+
+    def _histogram(self, metric: c.Metric) -> Histogram:
+        return Histogram(metric.name, metric.about, metric.labels, buckets=metric.buckets, registry=self.registry)
+
+    def controller(self, name: str) -> "ControllerMetrics":
+        """What the driver of that controller tells. Its series begin at zero."""
+        counters = (self._errors, self._terminal, self._panics, self._timeouts, self._hot_loops)
+        for counter in counters:
+            counter.labels(name)
+        for result in _RESULTS.values():
+            self._reconciles.labels(name, result)
+        return ControllerMetrics(self, name)
+
+    def request(self, method: str, code: str) -> None:
+        """A request to the API server was answered, or failed with code `<error>`."""
+        known = code if code == "<error>" or (code.isdecimal() and len(code) == 3) else _OTHER
+        self._requests.labels(known, method if method in _METHODS else _OTHER).inc()
+
+    def job(self, outcome: str) -> None:
+        """A job came to a result."""
+        self._jobs.labels(_one_of(Outcome, outcome)).inc()
+
+    def operation(self, type_: str, engine: str, phase: str) -> None:
+        """An Operation came to a phase."""
+        self._operations.labels(_one_of(OperationType, type_), _one_of(Engine, engine), _one_of(Phase, phase)).inc()
+
+    def exposition(self, accept: str) -> tuple[bytes, str]:
+        """The metrics and their media type, in the format that the scraper asks for."""
+        encode, media_type = choose_encoder(accept)
+        return encode(_WithoutCreated(self.registry)), media_type
+
+
+class ControllerMetrics:
+    """`DriverObserver` that counts the reconciles of one controller."""
+
+    def __init__(self, metrics: Metrics, name: str) -> None:
+        self._metrics = metrics
+        self._name = name
+
+    def reconciled(self, done: Reconciled) -> None:
+        """Count it."""
+        metrics, name = self._metrics, self._name
+        metrics._reconciles.labels(name, _RESULTS[done.verdict]).inc()
+        metrics._reconcile_time.labels(name).observe(done.seconds)
+        metrics._queue_time.labels(name, name).observe(done.waited)
+        failed = done.verdict in (Verdict.ERROR, Verdict.TERMINAL)
+        for counter, happened in (
+            (metrics._errors, failed),
+            (metrics._terminal, done.verdict is Verdict.TERMINAL),
+            (metrics._panics, done.crashed),
+            (metrics._timeouts, done.timed_out),
+        ):
+            if happened:
+                counter.labels(name).inc()
+
+    def hot(self, ref: ObjectRef, finding: HotLoop) -> None:
+        """Count it; the object's name is for the log."""
+        self._metrics._hot_loops.labels(self._name).inc()
+
+
+class _Readings(Collector):
+    """What stands in the newest snapshot, read when a scraper asks."""
+
+    def __init__(self, board: Board, now: Callable[[], float]) -> None:
+        self._board = board
+        self._now = now
+
+    def collect(self) -> Iterator[Family]:
+        """Every metric that is not counted as it happens."""
+        for metric, samples in readings(self._board.newest, self._now()):
+            yield _family(metric, samples)
+
+
+class _WithoutCreated(Collector):
+    """A registry without the `_created` series, which double every counter and which no dashboard reads."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._registry = registry
+
+    def collect(self) -> Iterator[Family]:
+        """Every family, without them."""
+        for family in self._registry.collect():
+            family.samples = [one for one in family.samples if not one.name.endswith("_created")]
+            yield family
+
+
+def _family(metric: c.Metric, samples: Iterable[tuple[tuple[str, ...], float]]) -> Family:
+    counter = metric.type is c.Type.COUNTER
+    family = Family(metric.name.removesuffix("_total") if counter else metric.name, metric.about, metric.type.value)
+    for values, value in samples:
+        family.add_sample(metric.name, dict(zip(metric.labels, values, strict=True)), value)
+    return family
+
+
+def _one_of(known: Any, text: str) -> str:
+    return text if text in set(known) else _OTHER

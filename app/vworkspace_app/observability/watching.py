@@ -1,0 +1,112 @@
+"""Watching the operator at work: a snapshot each second, and counts as things happen (RUN-5)."""
+
+from collections.abc import Callable
+from typing import Final, NoReturn
+
+import attrs
+
+from vworkspace_app.agent import Agent
+from vworkspace_app.observability.metrics import Metrics
+from vworkspace_app.observability.snapshot import AgentNumbers, Board, Snapshot
+from vworkspace_app.operator.assembly import Operator
+from vworkspace_app.runtime.observer import DriverObserver, LoggingObserver, Observers
+from vworkspace_core.agent.lag import job_lag
+from vworkspace_core.kinds.labels import namespace_is_gated
+from vworkspace_core.known import NAMESPACE, OPERATION
+from vworkspace_core.manifest import dig
+from vworkspace_core.ports import Clock
+from vworkspace_core.runtime.changes import Change, ChangeType
+from vworkspace_core.runtime.vitals import Vitals
+
+__all__ = ["Watching"]
+
+_EVERY: Final = 1.0
+
+
+@attrs.define
+class Watching:
+    """`Telemetry` that puts what it sees on `board` and counts in `metrics`. `age` is that of the credential."""
+
+    clock: Clock
+    board: Board
+    metrics: Metrics
+    age: Callable[[], float | None] = lambda: None
+    _operator: Operator | None = attrs.field(default=None, init=False)
+    _agent: Agent | None = attrs.field(default=None, init=False)
+    _gated: set[str] = attrs.field(factory=set, init=False)
+    _stopping: bool = attrs.field(default=False, init=False)
+
+    def observer(self, controller: str) -> DriverObserver:
+        """Log and count."""
+        return Observers((LoggingObserver(), self.metrics.controller(controller)))
+
+    def attach(self, operator: Operator, agent: Agent) -> None:
+        """Look at these from now on."""
+        self._operator, self._agent = operator, agent
+        agent.on_settled = self.metrics.job
+        for kind, handler in ((NAMESPACE, self._saw_namespace), (OPERATION, self._saw_operation)):
+            runner = operator.informers.find(kind)
+            if runner is not None:
+                runner.subscribe(handler)
+        self.look()
+
+    async def run(self) -> NoReturn:
+        """Look each second until cancelled: the sign of life of the event loop."""
+        while True:
+            self.look()
+            await self.clock.sleep(_EVERY)
+
+    def stop(self) -> None:
+        """The process ends: not ready any more."""
+        self._stopping = True
+        self.look()
+
+    def look(self) -> None:
+        """Put a snapshot of this moment on the board."""
+        operator = self._operator
+        if operator is None:
+            self.board.put(Snapshot(self.clock.monotonic(), Vitals(stopping=self._stopping)))
+            return
+        drivers = operator.drivers
+        vitals = Vitals(
+            started=True,
+            stopping=self._stopping,
+            informers=tuple(runner.vitals() for runner in operator.informers),
+            drivers=tuple(driver.vitals(name) for name, driver in drivers.items()),
+        )
+        self.board.put(
+            Snapshot(
+                self.clock.monotonic(),
+                vitals,
+                operator.informers.stats(),
+                tuple(driver.stats() for driver in drivers.values()),
+                self._agent_numbers(),
+                self.age(),
+                len(self._gated),
+                (("dropped", operator.events.dropped),),
+            )
+        )
+
+    def _agent_numbers(self) -> AgentNumbers | None:
+        agent = self._agent
+        if agent is None:
+            return None
+        outbox, lag = agent.outbox, job_lag(agent.state, self.clock.now())
+        return AgentNumbers(agent.link.state, len(agent.state.jobs), lag, len(outbox.events) / outbox.capacity)
+
+    def _saw_namespace(self, change: Change) -> None:
+        if change.type is not ChangeType.DELETED and namespace_is_gated(change.object):
+            self._gated.add(change.ref.name)
+        else:
+            self._gated.discard(change.ref.name)
+
+    def _saw_operation(self, change: Change) -> None:
+        """Count an Operation that came to another phase; those that were there before us are known already."""
+        if change.initial or change.type is ChangeType.DELETED:
+            return
+        live = change.object
+        phase = dig(live, "status", "phase")
+        if phase and phase != dig(change.old_object or {}, "status", "phase"):
+            self.metrics.operation(
+                *(str(one) for one in (dig(live, "spec", "type"), dig(live, "spec", "engine"), phase))
+            )

@@ -1,0 +1,69 @@
+"""`/metrics`, `/healthz` and `/readyz` (RUN-5).
+
+They are served by a thread with a loop of its own: a blocked event loop is told, not shared.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import anyio
+import uvicorn
+from anyio.abc import TaskStatus
+from anyio.from_thread import start_blocking_portal
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route
+
+from vworkspace_app.observability.metrics import Metrics
+from vworkspace_app.observability.snapshot import Board
+from vworkspace_app.serving import address, refused
+from vworkspace_core.runtime.vitals import Report, healthy, ready
+from vworkspace_fake.serving import bind, serve_until_cancelled, url_of
+
+__all__ = ["served", "web"]
+
+
+def web(board: Board, metrics: Metrics, now: Callable[[], float]) -> Starlette:
+    """The application. It reads what hangs on `board` and never asks the operator itself."""
+
+    def judged(judge: Callable[..., Report]) -> Callable[[Request], PlainTextResponse]:
+        def answer(_: Request) -> PlainTextResponse:
+            newest = board.newest
+            report = judge(newest.vitals, max(0.0, now() - newest.taken_at))
+            return PlainTextResponse(report.text(), 200 if report.ok else 503, headers={"cache-control": "no-store"})
+
+        return answer
+
+    def exposition(request: Request) -> Response:
+        body, media_type = metrics.exposition(request.headers.get("accept", ""))
+        return Response(body, headers={"content-type": media_type})
+
+    return Starlette(
+        routes=[
+            Route("/healthz", judged(healthy)),
+            Route("/readyz", judged(ready)),
+            Route("/metrics", exposition),
+        ]
+    )
+
+
+@contextmanager
+def served(app: Starlette, listen: str) -> Iterator[str]:
+    """The URL at which `app` is served until the block is left. Raises CommandError for an address that is refused."""
+    host, port = address(listen)
+    try:
+        listener = bind(host, port)
+    except OSError as error:
+        raise refused(error, listen) from error
+    config = uvicorn.Config(app, log_config=None, access_log=False, lifespan="off", server_header=False)
+
+    async def run(*, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
+        await serve_until_cancelled(config, listener, ready=task_status.started, ending=lambda: None)
+
+    with start_blocking_portal() as portal:
+        future, _ = portal.start_task(run)
+        try:
+            yield url_of(host, listener)
+        finally:
+            future.cancel()

@@ -1,0 +1,32 @@
+"""Who watches the operator and its agent at work. The operator itself knows no metrics and no probes (RUN-5)."""
+
+from typing import Protocol
+
+from vworkspace_app.agent import Agent
+from vworkspace_app.operator.assembly import Operator
+from vworkspace_app.runtime.observer import DriverObserver, LoggingObserver
+
+__all__ = ["NoTelemetry", "Telemetry"]
+
+
+class Telemetry(Protocol):
+    """Told once who is there, before anything runs."""
+
+    def observer(self, controller: str) -> DriverObserver:
+        """Who is told of the reconciles of a controller."""
+        ...
+
+    def attach(self, operator: Operator, agent: Agent) -> None:
+        """Look at these from now on; subscribe to what is of interest."""
+        ...
+
+
+class NoTelemetry:
+    """Nobody watches; the log is written all the same."""
+
+    def observer(self, controller: str) -> DriverObserver:
+        """The log."""
+        return LoggingObserver()
+
+    def attach(self, operator: Operator, agent: Agent) -> None:
+        """Nothing."""
