@@ -12,16 +12,18 @@ from typing import Any
 import anyio
 import attrs
 import structlog
+from anyio.abc import TaskGroup
 from lightkube.config.kubeconfig import KubeConfig, SingleConfig
 from lightkube.config.models import Cluster, User
 
+from tests.e2e.process import Forgetful, Runs
 from tests.e2e.world import AGENT_TOKEN, CLUSTER, OPERATOR, OWN_NS, QUICK, World
 from vworkspace_app.agent import AgentSettings
 from vworkspace_app.operator import OperatorSettings, PullOperator
 from vworkspace_app.runtime.clock import SystemClock
 from vworkspace_core.jobstore import KubeJobStore
 from vworkspace_core.manifest import Manifest
-from vworkspace_core.ports import Clock
+from vworkspace_core.ports import Clock, ControlPlane, KubeApi
 from vworkspace_core.reconcile import Settings
 from vworkspace_fake.apiserver.calls import ADMIN, Caller
 from vworkspace_fake.apiserver.http.serving import serve as serve_cluster
@@ -29,6 +31,8 @@ from vworkspace_fake.apiserver.inprocess import InProcessKube
 from vworkspace_fake.clock import VirtualClock, virtual_loop
 from vworkspace_fake.controlplane import ControlPlaneServer, InProcessControlPlane
 from vworkspace_fake.controlplane.serve import serve as serve_control_plane
+from vworkspace_fake.downstream import DownstreamBehaviour
+from vworkspace_fake.downstream import run as run_engines
 from vworkspace_fake.flux import FluxBehaviour
 from vworkspace_fake.flux import run as run_flux
 from vworkspace_kube import LightkubeApi
@@ -48,7 +52,7 @@ class Face:
 
     name: str
     is_virtual: bool
-    open: Callable[[World, Settings], Any]
+    open: Callable[[World, OperatorSettings], Any]
 
     def run(
         self,
@@ -57,14 +61,17 @@ class Face:
         behaviour: FluxBehaviour = QUICK,
         decisions: Settings | None = None,
         crds: Sequence[Manifest] | None = None,
+        engines: DownstreamBehaviour | None = None,
+        required_bindings: frozenset[str] = frozenset(),
     ) -> None:
         """Run `story` in a fresh world; what goes wrong in the background ends it too."""
-        settings = decisions or Settings(cluster_id=CLUSTER)
+        decided = decisions or Settings(cluster_id=CLUSTER)
+        settings = OperatorSettings(decided, required_bindings=required_bindings, identity="e2e")
         structlog.configure(logger_factory=structlog.ReturnLoggerFactory())
 
         async def main() -> None:
             clock: Clock = VirtualClock() if self.is_virtual else SystemClock()
-            world = World.create(clock, behaviour, crds=crds)
+            world = World.create(clock, behaviour, crds=crds, engines=engines)
             async with self.open(world, settings):
                 await story(world)
 
@@ -86,28 +93,46 @@ def _alone(error: BaseException) -> BaseException:
 START = datetime(2026, 6, 1, 12, tzinfo=UTC)
 
 
-def _operator(kube: Any, control: Any, clock: Clock, decisions: Settings) -> PullOperator:
-    settings = OperatorSettings(decisions, identity="e2e")
-    store = KubeJobStore(kube, OWN_NS, lock=anyio.Lock())
-    return PullOperator(kube, control, store, clock, settings, AgentSettings(), random=lambda: 0.5)
+async def _start(
+    group: TaskGroup, world: World, kube: KubeApi, control: ControlPlane, settings: OperatorSettings
+) -> None:
+    """The simulated controllers and the operator, until the group ends; returns when the operator is ready."""
+    api: Any = Forgetful(kube, world.lever)
+
+    def make() -> PullOperator:
+        store = KubeJobStore(api, OWN_NS, lock=anyio.Lock())
+        return PullOperator(
+            api,
+            control,
+            store,
+            world.clock,
+            settings,
+            AgentSettings(),
+            credentials=world.lever.credentials,
+            random=lambda: 0.5,
+        )
+
+    group.start_soon(run_flux, world.flux_api, world.clock, world.flux)
+    if world.engines is not None and world.engines_api is not None:
+        group.start_soon(run_engines, world.engines_api, world.clock, world.engines)
+    runs = Runs(group, make)
+    world.lever.begin_anew = runs.begin_anew
+    await runs.start()
 
 
 @asynccontextmanager
-async def _in_process(world: World, decisions: Settings) -> AsyncIterator[None]:
+async def _in_process(world: World, settings: OperatorSettings) -> AsyncIterator[None]:
     """No sockets: the ports on the servers themselves."""
     kube = InProcessKube(world.cluster, caller=Caller(OPERATOR), sleep=world.clock.sleep)
     control = InProcessControlPlane(world.control, AGENT_TOKEN)
-    operator = _operator(kube, control, world.clock, decisions)
     async with anyio.create_task_group() as group:
-        group.start_soon(run_flux, world.flux_api, world.clock, world.flux)
-        group.start_soon(operator.run)
-        await operator.ready.wait()
+        await _start(group, world, kube, control, settings)
         yield
         group.cancel_scope.cancel()
 
 
 @asynccontextmanager
-async def _over_http(world: World, decisions: Settings) -> AsyncIterator[None]:
+async def _over_http(world: World, settings: OperatorSettings) -> AsyncIterator[None]:
     """Both servers on loopback sockets, and the adapters that production uses."""
     async with AsyncExitStack() as stack:
         servers = await stack.enter_async_context(anyio.create_task_group())
@@ -118,14 +143,10 @@ async def _over_http(world: World, decisions: Settings) -> AsyncIterator[None]:
         kube = await stack.enter_async_context(LightkubeApi(_config(await cluster_url.wait())))
         control = HttpControlPlane(await control_url.wait(), lambda: AGENT_TOKEN)
         await stack.enter_async_context(control)
-        operator = _operator(kube, control, world.clock, decisions)
         # Ends before the connections that it uses are closed.
         working = await stack.enter_async_context(anyio.create_task_group())
         stack.callback(working.cancel_scope.cancel)
-        working.start_soon(run_flux, world.flux_api, world.clock, world.flux)
-        working.start_soon(operator.run)
-        with anyio.fail_after(30):
-            await operator.ready.wait()
+        await _start(working, world, kube, control, settings)
         yield
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import attrs
 
+from tests.e2e.process import Lever
 from vworkspace_core.kinds.crd import crd_manifests
 from vworkspace_core.kinds.labels import JOB_STORE
 from vworkspace_core.known import (
@@ -15,9 +16,11 @@ from vworkspace_core.known import (
     HELM_RELEASE,
     NAMESPACE,
     OCI_REPOSITORY,
+    OPERATION,
     SECRET,
 )
 from vworkspace_core.manifest import Kind, Manifest, ObjectRef, dig
+from vworkspace_core.operations.engines import engine_kinds
 from vworkspace_core.ports import Clock, PatchType, WatchEvent, WatchEventType
 from vworkspace_fake.apiserver.audit import AuditEntry
 from vworkspace_fake.apiserver.calls import Caller
@@ -25,6 +28,8 @@ from vworkspace_fake.apiserver.inprocess import InProcessKube, run_sync
 from vworkspace_fake.apiserver.server import ApiServer
 from vworkspace_fake.apiserver.watching import WatchStream
 from vworkspace_fake.controlplane import ControlPlaneServer, JobEntry
+from vworkspace_fake.downstream import DownstreamBehaviour, DownstreamSimulator
+from vworkspace_fake.downstream.crds import downstream_crds
 from vworkspace_fake.flux import Action, FluxBehaviour, FluxSimulator, Outcome, OutcomeKind, ReleaseRule
 from vworkspace_fake.flux.crds import flux_crds
 
@@ -35,6 +40,7 @@ NAME = "nextcloud-myteam"
 AGENT_TOKEN = "agent-token"
 OPERATOR = "system:serviceaccount:vworkspace-system:vworkspace-operator"
 FLUX = "system:serviceaccount:flux-system:flux"
+ENGINES = "system:serviceaccount:engines:engines"
 INSTANCE = ObjectRef(APPLICATION_INSTANCE, NS, NAME)
 RELEASE = ObjectRef(HELM_RELEASE, NS, NAME)
 SOURCE = ObjectRef(OCI_REPOSITORY, NS, NAME)
@@ -52,7 +58,7 @@ QUICK = FluxBehaviour(
 """A Flux that takes tenths of a second, and for which one version does not upgrade."""
 
 _RECORDS = f"/namespaces/{OWN_NS}/secrets"
-RECORDED = (APPLICATION_INSTANCE, OCI_REPOSITORY, HELM_RELEASE, EVENT)
+RECORDED = (APPLICATION_INSTANCE, OCI_REPOSITORY, HELM_RELEASE, OPERATION, *engine_kinds(), EVENT)
 
 
 def instance(version: str = FIRST, **changes: Any) -> dict[str, Any]:
@@ -83,7 +89,7 @@ class History:
     def of(cls, admin: InProcessKube) -> "History":
         """From now on."""
         served = {crd["metadata"]["name"] for crd in run_sync(admin.list(CUSTOM_RESOURCE_DEFINITION)).items}
-        kinds = (kind for kind in RECORDED if kind == EVENT or kind.crd_name in served)
+        kinds = (kind for kind in RECORDED if kind.group in ("", "batch", EVENT.group) or kind.crd_name in served)
         return cls({kind: admin.open_watch(kind) for kind in kinds})
 
     def __len__(self) -> int:
@@ -99,7 +105,7 @@ class History:
 
 @attrs.frozen
 class World:
-    """Both servers and what lives in them. Nothing here is the operator's."""
+    """Both servers and what lives in them. Nothing here is the operator's but the lever that moves it."""
 
     clock: Clock
     cluster: ApiServer
@@ -108,23 +114,38 @@ class World:
     flux: FluxSimulator
     flux_api: InProcessKube
     history: History
+    engines: DownstreamSimulator | None = None
+    engines_api: InProcessKube | None = None
+    lever: Lever = attrs.field(factory=Lever)
 
     @classmethod
-    def create(cls, clock: Clock, behaviour: FluxBehaviour, *, crds: Sequence[Manifest] | None = None) -> "World":
-        """A cluster with these CRDs (ours and Flux's unless told otherwise), and one gated namespace.
+    def create(
+        cls,
+        clock: Clock,
+        behaviour: FluxBehaviour,
+        *,
+        crds: Sequence[Manifest] | None = None,
+        engines: DownstreamBehaviour | None = None,
+    ) -> "World":
+        """A cluster with these CRDs (those of everybody in it, unless told otherwise), and one gated namespace.
 
-        Beside it a control plane that knows one agent.
+        Flux is there, and with `engines` every downstream controller. Beside it a control plane that knows one agent.
         """
         cluster = ApiServer(now=clock.now, collects=True)
         admin = InProcessKube(cluster)
-        install(admin, (*crd_manifests(), *flux_crds()) if crds is None else crds)
+        usual = (*crd_manifests(), *flux_crds(), *(downstream_crds() if engines is not None else ()))
+        install(admin, usual if crds is None else crds)
         for name, found in ((NS, {"managed-by": "vworkspace"}), ("kitchen", {}), (OWN_NS, {})):
             manifest = {**NAMESPACE.manifest(name), "metadata": {"name": name, "labels": found}}
             run_sync(admin.create(manifest, kind=NAMESPACE, field_manager="admin"))
         control = ControlPlaneServer(now=clock.now, redelivery=timedelta(seconds=2))
         control.tokens.add(CLUSTER, AGENT_TOKEN)
         flux_api = InProcessKube(cluster, caller=Caller(FLUX, agent="flux/2"), sleep=clock.sleep)
-        return cls(clock, cluster, control, admin, FluxSimulator(flux_api, behaviour), flux_api, History.of(admin))
+        world = cls(clock, cluster, control, admin, FluxSimulator(flux_api, behaviour), flux_api, History.of(admin))
+        if engines is None:
+            return world
+        api = InProcessKube(cluster, caller=Caller(ENGINES, agent="engines/1"), sleep=clock.sleep)
+        return attrs.evolve(world, engines=DownstreamSimulator(api, engines), engines_api=api)
 
     # --- Odoo's side, and people's ------------------------------------------------------------------------------
 

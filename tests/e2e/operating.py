@@ -1,0 +1,257 @@
+"""Operations as end-to-end stories have them: a target that is Ready, what engines need around it, and requests."""
+
+import json
+from collections.abc import Callable, Mapping
+from datetime import timedelta
+from typing import Any
+
+import attrs
+import pytest
+
+from tests.e2e.faces import FACES, Face, Story
+from tests.e2e.world import CLUSTER, INSTANCE, NAME, NS, QUICK, World
+from tests.property.operation_worlds import template
+from vworkspace_core.agent.credentials import Credentials
+from vworkspace_core.kinds.labels import CANCEL, OPERATION_UID
+from vworkspace_core.known import (
+    CUSTOM_RESOURCE_DEFINITION,
+    NAMESPACE,
+    OPERATION,
+    PERSISTENT_VOLUME_CLAIM,
+    SECRET,
+    VOLUME_SNAPSHOT_CLASS,
+)
+from vworkspace_core.manifest import Kind, Manifest, ObjectRef, dig
+from vworkspace_core.operations.claims import approval_claim
+from vworkspace_core.operations.engines import engine_kinds
+from vworkspace_core.ports import WatchEventType
+from vworkspace_fake.controlplane import JobEntry
+from vworkspace_fake.downstream import (
+    DownstreamBehaviour,
+    JobBehaviour,
+    Outcome,
+    Rule,
+    SnapshotBehaviour,
+    VeleroBehaviour,
+    VolSyncBehaviour,
+    WorkflowBehaviour,
+)
+from vworkspace_fake.flux import ChartHook
+
+__all__ = ["AT_WORK", "ENGINES_QUICK", "FLUX", "PARAMETERS", "Operating", "operations_on_every_face", "rules"]
+
+HOOK = "db-migrate"
+APPROVAL_SECRET = b"only the control plane has this"
+VELERO_NS = "velero"
+LABELS = {
+    "app.vworkspace.io/managed-by": "control-plane",
+    "app.vworkspace.io/cluster-id": CLUSTER,
+    "app.vworkspace.io/application-instance": NAME,
+}
+ENGINES_QUICK = DownstreamBehaviour(
+    retry_seconds=0.1,
+    velero=VeleroBehaviour(backup_seconds=0.2, restore_seconds=0.2, finalize_seconds=0.05),
+    workflow=WorkflowBehaviour(step_seconds=0.1),
+    job=JobBehaviour(pod_seconds=0.2, terminating_seconds=0.1, backoff_seconds=0.1),
+    volsync=VolSyncBehaviour(sync_seconds=0.2, cleanup_seconds=0.05, retry_seconds=0.1),
+    snapshot=SnapshotBehaviour(cut_seconds=0.1, retry_seconds=0.1, bind_seconds=0.1),
+)
+"""Engines that take tenths of a second."""
+
+AT_WORK = Outcome(seconds=3600.0)
+"""An attempt that takes longer than any story."""
+
+_HOOK_JOB = {
+    "apiVersion": "batch/v1",
+    "kind": "Job",
+    "metadata": {"name": HOOK, "annotations": {"helm.sh/hook": "pre-upgrade"}},
+    "spec": {"template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "m", "image": "nextcloud:30"}]}}},
+}
+FLUX = attrs.evolve(QUICK, hooks={"nextcloud": (ChartHook(HOOK, "Job", json.dumps(_HOOK_JOB), ("pre-upgrade",)),)})
+"""A quick Flux whose chart has a hook, which Helm records with the release."""
+
+PARAMETERS: Mapping[str, Mapping[str, Any]] = {
+    "backup.velero": {"retention": "30d"},
+    "restore.velero": {},
+    "upgrade.helm": {"targetVersion": "6.8.0"},
+    "migration.helmHookJob": {"hookName": HOOK},
+    "migration.workflow": {"workflowTemplate": "migrate"},
+    "runCommand.job": {"image": "registry.example/tool:1", "command": ["true"]},
+    "runbook.workflow": {"workflowTemplate": "runbook"},
+    "backup.volsync": {"source": "data", "repository": "restic"},
+    "restore.volsync": {"destination": "data", "repository": "restic"},
+    "backup.snapshot": {"pvc": "data", "snapshotClassName": "csi"},
+    "restore.snapshot": {"size": "1Gi"},
+}
+"""Parameters of every built-in template, but for what an earlier Operation has to give (a name)."""
+
+
+def rules(outcome: Outcome, **chosen: Any) -> DownstreamBehaviour:
+    """Quick engines, one of which does that."""
+    return attrs.evolve(ENGINES_QUICK, rules=(Rule(outcome, **chosen),))
+
+
+@attrs.frozen
+class Operating:
+    """One world, seen by those who care for operations."""
+
+    world: World
+
+    async def prepare(self, *, ready: bool = True) -> None:
+        """What engines need, the approval secret, and the target at its first version."""
+        world = self.world
+        world.create_object({**NAMESPACE.manifest(VELERO_NS)}, NAMESPACE)
+        if world.engines is not None and self.is_served(VOLUME_SNAPSHOT_CLASS):
+            self._storage_class()
+        claim = PERSISTENT_VOLUME_CLAIM.manifest("data", NS)
+        size = {"requests": {"storage": "1Gi"}}
+        world.create_object(
+            {**claim, "spec": {"accessModes": ["ReadWriteOnce"], "resources": size}}, PERSISTENT_VOLUME_CLAIM
+        )
+        world.create_object({**SECRET.manifest("restic", NS), "stringData": {"RESTIC_PASSWORD": "x"}}, SECRET)
+        self.approve_with(APPROVAL_SECRET)
+        if ready:
+            await world.ready()
+
+    def is_served(self, kind: Kind) -> bool:
+        """Whether the API server has that kind."""
+        return self.world.find(ObjectRef(CUSTOM_RESOURCE_DEFINITION, None, kind.crd_name)) is not None
+
+    def _storage_class(self) -> None:
+        manifest = VOLUME_SNAPSHOT_CLASS.manifest("csi")
+        self.world.create_object(
+            {**manifest, "driver": "simulated.csi.example", "deletionPolicy": "Retain"}, VOLUME_SNAPSHOT_CLASS
+        )
+
+    def approve_with(self, secret: bytes | None) -> None:
+        """The approval secret becomes that, while the operator runs."""
+        self.world.lever.credentials.set(Credentials(cluster_id=CLUSTER, approval_secret=secret))
+
+    def claim(self, name: str, **bound: Any) -> str:
+        """A good claim for an hour, as the control plane makes it when a person agrees."""
+        now = self.world.clock.now()
+        until = int((now + timedelta(hours=1)).timestamp())
+        payload = {"at": now.isoformat(), "by": "alice", "exp": until, "op": name, "rid": "1", **bound}
+        return approval_claim(payload, APPROVAL_SECRET)
+
+    def manifest(self, of: str, name: str, parameters: Mapping[str, Any] | None = None, **spec: Any) -> dict[str, Any]:
+        """An Operation of that template; the target is told that it is prepared for its engine."""
+        one = template(of)
+        mark = {f"ops.vworkspace.io/{one.capability}": one.engine}
+        if self.world.find(INSTANCE) is not None:
+            self.world.edit(INSTANCE, {"metadata": {"annotations": mark}})
+        body = {
+            "targetRef": {"apiVersion": INSTANCE.kind.api_version, "kind": INSTANCE.kind.kind, "name": NAME},
+            "type": str(one.type),
+            "engine": one.engine,
+            "parameters": {**PARAMETERS[of], **(parameters or {})},
+            **spec,
+        }
+        return {
+            **OPERATION.manifest(name, NS),
+            "metadata": {"name": name, "namespace": NS, "labels": LABELS},
+            "spec": body,
+        }
+
+    def submit(self, of: str, name: str, parameters: Mapping[str, Any] | None = None, **spec: Any) -> ObjectRef:
+        """Somebody creates it."""
+        self.world.create_object(self.manifest(of, name, parameters, **spec), OPERATION)
+        return ObjectRef(OPERATION, NS, name)
+
+    def ask(self, of: str, name: str, parameters: Mapping[str, Any] | None = None, **more: Any) -> JobEntry:
+        """Odoo asks for it, by an intent; `expires_in` is in seconds."""
+        job: dict[str, Any] = {}
+        if "expires_in" in more:
+            job["expires_at"] = self.world.clock.now() + timedelta(seconds=more.pop("expires_in"))
+        payload = {"intent": "request-operation", "operation": self.manifest(of, name, parameters, **more)}
+        key = f"Operation/{NS}/{name}@1"
+        return self.world.control.enqueue(CLUSTER, kind="intent", payload=payload, idempotency_key=key, **job)
+
+    def cancel(self, ref: ObjectRef) -> None:
+        """Somebody asks for it to stop."""
+        self.world.edit(ref, {"metadata": {"annotations": {CANCEL: "true"}}})
+
+    # --- waiting and looking --------------------------------------------------------------------------------------
+
+    async def reaches(self, ref: ObjectRef, phase: str) -> Manifest:
+        """The Operation, once it is in that phase."""
+        await self.world.until(lambda: self.phase(ref) == phase, f"{ref.name} {phase}; {self.told(ref)}")
+        return self.world.get(ref)
+
+    async def says(self, ref: ObjectRef, kind: str, told: str) -> str:
+        """The message of a condition, once that is `status/reason`."""
+        await self.world.until(lambda: self.condition(ref, kind) == told, f"{ref.name} {kind}={told}")
+        found = dig(self.world.get(ref), "status", "conditions")
+        return next(str(one.get("message", "")) for one in found if one["type"] == kind)
+
+    def phase(self, ref: ObjectRef) -> str:
+        """Where it stands."""
+        return str(dig(self.world.find(ref), "status", "phase"))
+
+    def condition(self, ref: ObjectRef, kind: str) -> str:
+        """`status/reason` of a condition, empty without one."""
+        found = dig(self.world.find(ref), "status", "conditions") or ()
+        return next((f"{one['status']}/{one['reason']}" for one in found if one["type"] == kind), "")
+
+    def told(self, ref: ObjectRef) -> object:
+        """What its status says."""
+        return dig(self.world.find(ref), "status")
+
+    def outputs(self, ref: ObjectRef) -> dict[str, Any]:
+        """What it gave."""
+        return dict(dig(self.world.get(ref), "status", "outputs") or {})
+
+    def engine_ref(self, ref: ObjectRef) -> ObjectRef:
+        """The engine object that its status names."""
+        found = dig(self.world.get(ref), "status", "engineRef")
+        kind = next(one for one in engine_kinds() if one.kind == found["kind"])
+        return ObjectRef(kind, found["namespace"], found["name"])
+
+    def made(self, ref: ObjectRef) -> list[str]:
+        """Names of every engine object ever made for the Operation that has that name now, by its uid."""
+        uid = self.world.get(ref)["metadata"]["uid"]
+        return [
+            event.object["metadata"]["name"]
+            for event in self.world.history.events()
+            if event.type is WatchEventType.ADDED and dig(event.object, "metadata", "labels", OPERATION_UID) == uid
+        ]
+
+    def running_together(self) -> set[frozenset[str]]:
+        """Pairs of names of Operations that were ever Running at the same time."""
+        phases: dict[str, str] = {}
+        pairs: set[frozenset[str]] = set()
+        for event in self.world.history.events(OPERATION):
+            name = event.object["metadata"]["name"]
+            phases[name] = "" if event.type is WatchEventType.DELETED else str(dig(event.object, "status", "phase"))
+            now = [one for one, phase in phases.items() if phase == "Running"]
+            pairs |= {frozenset((one, other)) for one in now for other in now if one != other}
+        return pairs
+
+    def starts(self) -> list[str]:
+        """Names of Operations in the order in which they came to run."""
+        found: dict[str, None] = {}
+        for event in self.world.history.events(OPERATION):
+            if dig(event.object, "status", "phase") == "Running":
+                found.setdefault(event.object["metadata"]["name"], None)
+        return list(found)
+
+
+def operations_on_every_face(
+    engines: DownstreamBehaviour = ENGINES_QUICK, **options: Any
+) -> Callable[[Callable[[Operating], Any]], Callable[[Face], None]]:
+    """A test that runs a story with engines on each face; `options` are those of `Face.run`."""
+
+    def decorate(story: Callable[[Operating], Any]) -> Callable[[Face], None]:
+        async def told(world: World) -> None:
+            await story(Operating(world))
+
+        whole: Story = told
+
+        def test(face: Face) -> None:
+            face.run(whole, **{"behaviour": FLUX, "engines": engines, **options})
+
+        test.__name__ = test.__qualname__ = story.__name__
+        test.__doc__, test.__module__ = story.__doc__, story.__module__
+        return pytest.mark.parametrize("face", FACES, ids=lambda face: face.name)(test)
+
+    return decorate

@@ -1,0 +1,82 @@
+"""The operator's process as a story handles it: begun, cut off in the middle of a call, and begun anew."""
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import anyio
+import attrs
+from anyio.abc import TaskGroup
+
+from vworkspace_app.operator import PullOperator
+from vworkspace_app.runtime.live import Live
+from vworkspace_core.agent.credentials import Credentials
+from vworkspace_core.manifest import Kind, Manifest
+from vworkspace_core.ports import KubeApi
+
+__all__ = ["Forgetful", "Lever", "Runs"]
+
+
+@attrs.define
+class Lever:
+    """What a story does to the operator's process; the face knows how."""
+
+    credentials: Live[Credentials] = attrs.field(factory=lambda: Live(Credentials()))
+    hang_after_create: Kind | None = None
+    """The operator never hears that it created an object of that kind."""
+    hung: bool = False
+    begin_anew: Callable[[], Awaitable[None]] | None = None
+
+    async def restart(self) -> None:
+        """Kill the operator wherever it is, and start another one."""
+        assert self.begin_anew is not None, "the operator is not running yet"
+        self.hang_after_create = None
+        await self.begin_anew()
+
+
+class Forgetful:
+    """A `KubeApi` whose answer to a certain create never comes (`Lever.hang_after_create`)."""
+
+    def __init__(self, api: KubeApi, lever: Lever) -> None:
+        self._api = api
+        self._lever = lever
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._api, name)
+
+    async def create(self, manifest: Manifest, *, kind: Kind, field_manager: str) -> Manifest:
+        answer = await self._api.create(manifest, kind=kind, field_manager=field_manager)
+        if kind == self._lever.hang_after_create:
+            self._lever.hung = True
+            await anyio.sleep_forever()
+        return answer
+
+
+@attrs.define
+class Runs:
+    """One process after the other, each made by `make`, in `group`."""
+
+    group: TaskGroup
+    make: Callable[[], PullOperator]
+    _scope: anyio.CancelScope = attrs.field(factory=anyio.CancelScope)
+    _ended: anyio.Event = attrs.field(factory=anyio.Event)
+
+    async def start(self) -> None:
+        """Begin; returns when it is ready."""
+        operator = self.make()
+        self._scope, self._ended = anyio.CancelScope(), anyio.Event()
+        self.group.start_soon(self._run, operator)
+        with anyio.fail_after(30):
+            await operator.ready.wait()
+
+    async def _run(self, operator: PullOperator) -> None:
+        try:
+            with self._scope:
+                await operator.run()
+        finally:
+            self._ended.set()
+
+    async def begin_anew(self) -> None:
+        """End the one that runs, at once, and begin the next."""
+        self._scope.cancel()
+        await self._ended.wait()
+        await self.start()
