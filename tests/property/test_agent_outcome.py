@@ -80,6 +80,16 @@ def test_a_condition_without_a_generation_of_its_own_has_the_status_s() -> None:
             (condition("Cancelled", "True", "UserCancelled", 1),),
             Verdict(Outcome.FAILED, "Cancelled: UserCancelled"),
         ),
+        ("Pending", (condition("Accepted", "True", "TemplateValidated"),), None),
+        ("Pending", (condition("Blocked", "True", "AwaitingApproval"),), None),
+        (
+            "Pending",
+            (condition("Accepted", "False", "CapabilityMissing", 1, "no engine is named"),),
+            Verdict(Outcome.FAILED, "CapabilityMissing: no engine is named"),
+        ),
+        ("Pending", (condition("Accepted", "False", "CapabilityMissing", 0),), None),
+        ("Running", (condition("Accepted", "False", "ValidationFailed"),), None),
+        ("Succeeded", (condition("Accepted", "False", "ValidationFailed"),), Verdict(Outcome.SUCCEEDED)),
     ],
 )
 def test_the_table_of_an_Operation_PULL_3(phase: str | None, conditions: Any, verdict: Verdict | None) -> None:

@@ -113,6 +113,43 @@ def test_a_failed_upgrade_lapses_and_flux_goes_back_REC_9_OPS_9() -> None:
     assert world.running() == "6.6.0"
 
 
+def test_an_upgrade_to_the_same_version_sets_a_stalled_release_going_again_REC_14() -> None:
+    world = World()
+    world.flux.behaviour = failing("6.7.0")
+    world.edit(INSTANCE, {"spec": {"chart": {"version": "6.7.0"}}})
+    world.work(10)
+    assert world.condition(INSTANCE, "Stalled") is not None
+    world.flux.behaviour = FluxBehaviour()
+    world.work(10)
+    assert world.running() == "6.6.0", "nothing but a request makes Flux try again"
+
+    world.ask(**VERSION)
+    world.work(30)
+
+    assert world.phase() == "Succeeded"
+    assert world.running() == "6.7.0"
+    assert world.condition(INSTANCE, "Ready") == ("True", "HelmReleaseReady")
+    annotations = dig(world.get(HELM), "metadata", "annotations")
+    assert "reconcile.fluxcd.io/resetAt" not in annotations, "given up again once Flux has handled it"
+
+
+def test_a_second_upgrade_to_the_same_version_asks_once_more_and_both_kinds_of_asking_count_REC_14() -> None:
+    world = World()
+    handled = []
+    for ask in (
+        lambda: world.ask(targetVersion="6.6.0"),
+        lambda: world.edit(INSTANCE, {"metadata": {"annotations": {"vworkspace.io/retry": "by-hand"}}}),
+        lambda: world.ask("up-2", targetVersion="6.6.0"),
+    ):
+        ask()
+        world.work(10)
+        handled.append(dig(world.get(HELM), "status", "lastHandledResetAt"))
+
+    assert None not in handled
+    assert len(set(handled)) == len(handled)
+    assert world.versions == ["6.6.0"]
+
+
 def test_after_a_failed_second_upgrade_the_first_one_is_back_in_force_REC_9() -> None:
     world = World()
     world.ask(**VERSION)

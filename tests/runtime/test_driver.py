@@ -119,6 +119,18 @@ def test_a_reconcile_that_raises_is_isolated_counted_and_retried_with_backoff() 
     assert isinstance(recorder.done[0].error, ZeroDivisionError)
 
 
+def test_a_deadline_holds_whatever_the_backoff_has_come_to_OPS_12() -> None:
+    away = Unavailable("away")
+    failing = [ReconcileResult(error=away, look_again_after=after) for after in (1000.0, 1000.0, 1000.0, 0.5)]
+    work = returning(failing)
+
+    drive(work, [ref("a")], seconds=60)
+
+    *backoff, last = work.waits()
+    assert all(wait >= 1.0 for wait in backoff)
+    assert last == pytest.approx(0.5)
+
+
 def test_one_key_that_fails_for_ever_does_not_hold_up_the_others() -> None:
     async def act(key: ObjectRef, times: int) -> None:
         if key.name == "bad":

@@ -4,12 +4,14 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import anyio
+import attrs
 import structlog
 
 from vworkspace_app.agent.connection import Connection
 from vworkspace_app.agent.gate import Gate
 from vworkspace_app.agent.settings import AgentSettings
 from vworkspace_core.agent.conditions import Told, condition_events, heartbeat, told_by
+from vworkspace_core.agent.operation_events import life_events, phase_in
 from vworkspace_core.agent.outbox import BATCH, Outbox
 from vworkspace_core.agent.pace import Pace
 from vworkspace_core.errors import Invalid, OperatorError
@@ -19,6 +21,18 @@ from vworkspace_core.ports import Clock, ControlPlane
 __all__ = ["Telling"]
 
 log = structlog.get_logger("vworkspace.agent")
+
+
+@attrs.frozen
+class _Known:
+    """What was last seen of an object; nothing of one that is new."""
+
+    uid: str
+    conditions: Told | None
+    phase: str | None
+
+
+_NOTHING = _Known("", None, None)
 
 
 class Telling:
@@ -43,7 +57,7 @@ class Telling:
         self._random = random
         self._settings = settings
         self._objects = objects
-        self._told: dict[ObjectRef, tuple[str, Told]] = {}
+        self._told: dict[ObjectRef, _Known] = {}
         self._news = anyio.Event()
         self._hurry = anyio.Event()
         self._ended = anyio.Event()
@@ -61,10 +75,11 @@ class Telling:
             return
         uid = str(metadata(live).get("uid", ""))
         known = self._told.get(ref)
-        before = known[1] if known is not None and known[0] == uid else None
-        self._told[ref] = (uid, told_by(live))
+        before = known if known is not None and known.uid == uid else _NOTHING
+        self._told[ref] = _Known(uid, told_by(live), phase_in(live))
         if not belongs_to_job:
-            self.put(condition_events(before, live, self._clock.now()))
+            now = self._clock.now()
+            self.put((*condition_events(before.conditions, live, now), *life_events(before.phase, live, now)))
 
     def put(self, events: Iterable[Mapping[str, Any]]) -> None:
         """Queue events."""

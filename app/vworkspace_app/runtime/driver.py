@@ -213,6 +213,9 @@ class Driver:
             )
         )
         self._detect(key, now, result.fingerprint)
+        if isinstance(outcome, Failed) and result.look_again_after is not None:
+            # A deadline holds whatever the backoff has come to (OPS-12).
+            self._queue.add(key, now, after=result.look_again_after)
         return outcome
 
     def _detect(self, key: ObjectRef, now: float, fingerprint: str) -> None:

@@ -121,8 +121,11 @@ def _judge_operation(live: Manifest, generation: int) -> Verdict | None:
         case "Cancelled":
             text = f"{now.any_reason('Cancelled')}: {now.any_message('Cancelled')}".strip(": ")
             return Verdict.failed(Reason.CANCELLED, text)
-        case _ if now.status("Stalled") == "True":
-            return Verdict.failed(now.reason("Stalled"), now.message("Stalled"))
+        case "Running":
+            return None
+        case _ if now.status("Accepted") == "False":
+            # It cannot run as it is; should what is missing come after all, that is told by events.
+            return Verdict.failed(now.reason("Accepted"), now.message("Accepted"))
         case _:
             return None
 

@@ -76,7 +76,7 @@ def desired_objects(
     beneath = _config_map(frame, fragment) if fragment and _referenced(instance.spec.values) else None
     spec = _release_spec(frame, chart, kind, version)
     spec |= _values(instance.spec.values, fragment, override, beneath)
-    token = retry_token(instance.metadata) or ""
+    token = _retry_token(instance, chart, override)
     helm_release = frame.wrap(HELM_RELEASE, release.name, {"spec": spec}, _retry(token, live_release))
     source = frame.wrap(kind, release.name, {"spec": _source_spec(chart, version, settings)})
     ordered = (source, beneath, helm_release) if beneath is not None else (source, helm_release)
@@ -237,6 +237,17 @@ def _explicit(values: Values) -> list[dict[str, str]]:
 
 def _value_source(kind: str, name: str, key: str) -> dict[str, str]:
     return {"kind": kind, "name": name, "valuesKey": key}
+
+
+def _retry_token(instance: ApplicationInstance, chart: ChartSource, override: ReleaseOverride | None) -> str:
+    """Who asks for another try: the annotation, an Upgrade that changes nothing by itself, or both (REC-14).
+
+    A function of what is asked for, so that it changes exactly when something new is asked.
+    """
+    asked = [retry_token(instance.metadata) or ""]
+    if override is not None and override.version in (None, chart.version) and not override.values_patch:
+        asked.append(override.uid)
+    return ".".join(filter(None, asked))
 
 
 def _retry(token: str, live_release: Manifest | None) -> dict[str, str]:
