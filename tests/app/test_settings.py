@@ -23,6 +23,10 @@ GOOD: dict[str, list[str]] = {
     "a file": ["/a/b", "c", "d e"],
     "text": ["one", "two", "yes"],
     "HOST:PORT": ["127.0.0.1:0", "0.0.0.0:8080", "[::1]:65535"],
+    "files, by comma": ["a.yaml", "b.yaml, c.yaml", "/d/e.yaml,"],
+    "names, by comma": ["one", "two,three", "registry.example.com/safe/"],
+    "a namespace": ["velero", "backups", "v-1"],
+    "some of cluster, ns, params, uid, by comma": ["uid", "cluster, ns", "params"],
 }
 
 
@@ -96,6 +100,16 @@ def test_what_is_no_address_is_refused(text: str) -> None:
     told = f"--listen {text}: give HOST:PORT, such as 0.0.0.0:9443"
 
     assert problems(flags={"listen": text}) == [told]
+
+
+def test_lists_are_by_comma_and_say_what_they_do_not_take() -> None:
+    settings = load({"templates": "a.yaml, b.yaml", "allowed_images": ""}, {}, None).settings
+
+    assert (settings.templates, settings.allowed_images) == (("a.yaml", "b.yaml"), ())
+    assert problems(flags={"required_claim_bindings": "uid,moon", "velero_namespace": "Velero.io"}) == [
+        "--velero-namespace Velero.io: not the name of a namespace",
+        "--required-claim-bindings uid,moon: use some of cluster, ns, params, uid, by comma",
+    ]
 
 
 def test_settings_that_need_each_other_say_so_and_one_that_is_wrong_is_there_all_the_same() -> None:

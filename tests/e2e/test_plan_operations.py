@@ -332,5 +332,14 @@ def test_the_command_itself_takes_its_options_and_prints_yaml(tmp_path: Path) ->
     assert yaml.safe_load(ended.out)["status"]["engineRef"]["name"] == NAME
 
 
+def test_run_refuses_a_file_that_holds_no_template_before_it_contacts_anything_OPS_2(tmp_path: Path) -> None:
+    file = tmp_path / "templates.yaml"
+    file.write_text("name: 1\n", encoding="utf-8")
+
+    told = one_line(run("run", "--templates", file, "--kubeconfig", tmp_path / "none"), 1)
+
+    assert told.startswith(f"{file}:1: not a template: ")
+
+
 def test_every_kind_an_engine_looks_at_is_known_to_plan() -> None:
     assert {ref.kind for ref in SURROUNDINGS} <= set(ALL_KINDS)

@@ -18,10 +18,13 @@ from vworkspace_app.production import Process
 from vworkspace_app.runtime.clock import SystemClock
 from vworkspace_app.serving import run_until_signal
 from vworkspace_app.settings import RunSettings
+from vworkspace_app.templates import read_templates
 from vworkspace_app.webhooks import webhooks
 from vworkspace_core.errors import OperatorError, Unauthorized, Unavailable
 from vworkspace_core.kinds.admission import AdmissionSettings
 from vworkspace_core.known import CUSTOM_RESOURCE_DEFINITION
+from vworkspace_core.operations import OperationSettings
+from vworkspace_core.operations.templates import Templates
 from vworkspace_core.ports import KubeApi
 from vworkspace_core.reconcile import Settings
 from vworkspace_kube import LightkubeApi, load_config
@@ -33,8 +36,9 @@ _RETRY_SECONDS = 2.0
 
 
 def run_operator(settings: RunSettings) -> None:
-    """Run until a signal. Raises CommandError for a cluster that cannot be named."""
+    """Run until a signal. Raises CommandError for a cluster that cannot be named and templates that cannot be read."""
     logs.configure(level=settings.log_level, operator_version=VERSION)
+    templates = read_templates(settings.templates)
     try:
         config = load_config(settings.kubeconfig)
     except OperatorError as error:
@@ -51,7 +55,7 @@ def run_operator(settings: RunSettings) -> None:
             source = _source(settings, api)
             credentials = await _started(api, source, config.cluster.server)
             structlog.contextvars.bind_contextvars(cluster_id=credentials.cluster_id)
-            decided = _operator_settings(settings, credentials.cluster_id)
+            decided = _operator_settings(settings, credentials.cluster_id, templates)
             process = Process(api, decided, AgentSettings(settings.wait), source, credentials, watching)
             _log.info("starting", control_plane=credentials.url, namespace=settings.namespace)
             async with webhooks(settings, decided.decisions):
@@ -100,7 +104,7 @@ def _source(settings: RunSettings, api: KubeApi) -> CredentialsSource:
     )
 
 
-def _operator_settings(settings: RunSettings, cluster_id: str) -> OperatorSettings:
+def _operator_settings(settings: RunSettings, cluster_id: str, templates: Templates) -> OperatorSettings:
     decisions = Settings(
         cluster_id=cluster_id,
         interval=settings.interval,
@@ -109,6 +113,19 @@ def _operator_settings(settings: RunSettings, cluster_id: str) -> OperatorSettin
         default_service_account=settings.service_account or None,
         admission=AdmissionSettings(allow_http=settings.allow_http),
     )
+    operations = OperationSettings(
+        cluster_id,
+        velero_namespace=settings.velero_namespace,
+        allowed_service_accounts=frozenset(settings.allowed_service_accounts),
+        allowed_images=settings.allowed_images,
+        admission=decisions.admission,
+    )
     return OperatorSettings(
-        decisions, workers=settings.workers, identity=socket.gethostname(), namespace=settings.namespace
+        decisions,
+        operations,
+        templates,
+        required_bindings=frozenset(settings.required_claim_bindings),
+        workers=settings.workers,
+        identity=socket.gethostname(),
+        namespace=settings.namespace,
     )

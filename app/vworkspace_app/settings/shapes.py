@@ -7,25 +7,32 @@ from typing import Any, Final, Generic, TypeVar
 
 import attrs
 
+from vworkspace_core.kinds.application_instance import DNS_LABEL
 from vworkspace_core.kinds.fields import camel
 
 __all__ = [
     "ADDRESS",
     "FILE",
+    "FILES",
     "GO_DURATION",
+    "NAMES",
+    "NAMESPACE",
     "SWITCH",
     "TEXT",
     "URL",
     "Setting",
     "Shape",
+    "as_text",
     "choice",
     "setting",
+    "some_of",
     "whole",
 ]
 
 T = TypeVar("T")
 _KEY: Final = "vworkspace.setting"
 _DURATION: Final = re.compile(r"([0-9]+(\.[0-9]+)?(ms|s|m|h))+")
+_DNS_LABEL: Final = re.compile(DNS_LABEL)
 _URL: Final = re.compile(r"https?://[^/?#\s]+\S*", re.IGNORECASE)
 _ADDRESS: Final = re.compile(r"(\[[0-9a-fA-F:.]+\]|[^\s:\[\]]+):([0-9]{1,5})")
 _SWITCH: Final = {"true": True, "false": False}
@@ -66,13 +73,20 @@ class Setting:
     @property
     def shown_default(self) -> str:
         """The default as a person writes it; empty for none."""
-        return str(self.default).lower() if isinstance(self.default, bool) else str(self.default or "")
+        return as_text(self.default) if self.default is not None else ""
 
     @classmethod
     def of(cls, field: "attrs.Attribute[Any]") -> "Setting":
         """The row that a field of the table declares."""
         shape, about = field.metadata[_KEY]
         return cls(field.name, shape, field.default, about)
+
+
+def as_text(value: Any) -> str:
+    """A value as a person writes it."""
+    if isinstance(value, tuple):
+        return ",".join(value)
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def setting(shape: Shape[T], default: T, about: str) -> T:
@@ -134,9 +148,35 @@ def _file(text: str) -> Path | None:
     return Path(text) if text else None
 
 
+def _words(text: str) -> tuple[str, ...]:
+    return tuple(word.strip() for word in text.split(",") if word.strip())
+
+
+def _name(text: str) -> str:
+    if len(text) > 63 or not _DNS_LABEL.fullmatch(text):
+        raise ValueError("not the name of a namespace")
+    return text
+
+
+def some_of(*words: str) -> Shape[tuple[str, ...]]:
+    """Some of these words, by comma."""
+    about = f"of {', '.join(words)}"
+
+    def read(text: str) -> tuple[str, ...]:
+        found = _words(text)
+        if not set(found) <= set(words):
+            raise ValueError(f"use some {about}, by comma")
+        return found
+
+    return Shape(f"some {about}, by comma", read)
+
+
 ADDRESS: Final = Shape("HOST:PORT", _address)
 TEXT: Final = Shape("text", str)
 SWITCH: Final = Shape("true or false", _switch)
 GO_DURATION: Final = Shape("a Go duration", _go_duration)
 URL: Final = Shape("a URL", _url)
 FILE: Final = Shape("a file", _file)
+FILES: Final = Shape("files, by comma", _words)
+NAMES: Final = Shape("names, by comma", _words)
+NAMESPACE: Final = Shape("a namespace", _name)

@@ -2,7 +2,7 @@
 
 from vworkspace_app.documents import Format, dump
 from vworkspace_app.settings.loading import CONFIG_VARIABLE, Loaded
-from vworkspace_app.settings.shapes import Setting
+from vworkspace_app.settings.shapes import Setting, as_text
 from vworkspace_app.settings.table import SETTINGS
 from vworkspace_core.kinds.secrets import redact
 
@@ -18,7 +18,7 @@ def _line(row: Setting, loaded: Loaded) -> str:
     value, origin = getattr(loaded.settings, row.name), loaded.origins[row.name]
     if value is None:
         return f"# {row.key}: not set\n"
-    shown = value if isinstance(value, bool | int | float) else str(value)
+    shown = value if isinstance(value, bool | int | float) else as_text(value)
     text = dump([redact({row.key: shown})], Format.YAML).rstrip("\n")
     return f"{text}  # {redact(origin)}\n"
 

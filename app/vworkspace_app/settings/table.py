@@ -13,15 +13,21 @@ from vworkspace_app.logs import LEVELS
 from vworkspace_app.settings.shapes import (
     ADDRESS,
     FILE,
+    FILES,
     GO_DURATION,
+    NAMES,
+    NAMESPACE,
     SWITCH,
     TEXT,
     URL,
     Setting,
     choice,
     setting,
+    some_of,
     whole,
 )
+from vworkspace_core.operations.claims import BINDINGS
+from vworkspace_core.operations.settings import RUNNER
 
 __all__ = ["SETTINGS", "RunSettings", "clashes"]
 
@@ -47,6 +53,19 @@ class RunSettings:
     )
     service_account: str = setting(TEXT, "", "Service account that Flux impersonates where an instance names none.")
     allow_http: bool = setting(SWITCH, False, "Admit chart repositories over plain http://.")
+    templates: tuple[str, ...] = setting(
+        FILES, (), "YAML files with templates of Operations, one a document, beside the built-in ones."
+    )
+    velero_namespace: str = setting(NAMESPACE, "velero", "Velero's own namespace, where its objects are made.")
+    allowed_service_accounts: tuple[str, ...] = setting(
+        NAMES, (), f"Service accounts that a Job of an Operation may ask for beside {RUNNER}."
+    )
+    allowed_images: tuple[str, ...] = setting(
+        NAMES, (), "What the image of a Job of an Operation has to begin with; nothing allows every image."
+    )
+    required_claim_bindings: tuple[str, ...] = setting(
+        some_of(*sorted(BINDINGS)), (), "What an approval claim has to be bound to beside its Operation's name."
+    )
     webhook_listen: str = setting(ADDRESS, "", "Where the admission webhooks are served; without it they are not.")
     webhook_certificates: Path | None = setting(
         FILE, None, "Folder with tls.crt and tls.key of the webhooks; new ones are noticed."
