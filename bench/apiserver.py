@@ -149,6 +149,9 @@ def in_a_process(what: str) -> float:
 # --- over HTTP -------------------------------------------------------------------------------------------------------
 
 
+AGENT = "bench/1"
+
+
 class Client:
     """One kept-alive connection."""
 
@@ -159,7 +162,7 @@ class Client:
 
     def send(self, method: str, path: str, body: bytes | None = None, media: str = "application/json") -> bytes:
         """A request that must succeed."""
-        self._connection.request(method, path, body, {"content-type": media})
+        self._connection.request(method, path, body, {"content-type": media, "user-agent": AGENT})
         reply = self._connection.getresponse()
         told = reply.read()
         assert reply.status < 300, told
@@ -167,7 +170,7 @@ class Client:
 
     def stream(self, path: str) -> Iterator[bytes]:
         """Lines of an answer, as they come."""
-        self._connection.request("GET", path)
+        self._connection.request("GET", path, headers={"user-agent": AGENT})
         reply = self._connection.getresponse()
         while row := reply.readline():
             yield row

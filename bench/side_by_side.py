@@ -1,0 +1,317 @@
+"""This operator and a kopf implementation of the same path, on the same cluster, one after the other.
+
+    python -m bench.side_by_side [--instances 500] [--settled 2000]
+
+Each starts on a fresh embedded API server with a quick simulated Flux (`bench.stage`), all over HTTP. What is measured
+is seen from outside: the watch streams of the API server for times, `/proc` for processor time and memory, the audit
+log for writes. The server, Flux, the operator and the observer share the machine, so the rates compare the two
+operators and say little about a cluster of your own.
+"""
+
+import argparse
+import json
+import os
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import attrs
+import msgspec
+
+from bench.apiserver import AGENT, Client
+from bench.machine import describe, line
+from bench.stage import SPACE
+from vworkspace_core.known import APPLICATION_INSTANCE, HELM_RELEASE
+from vworkspace_core.manifest import Kind
+
+ROOT = Path(__file__).resolve().parents[1]
+BIN = Path(sys.executable).parent
+CLUSTER, TOKEN = "cluster-bench", "bench-agent-token-0123456789"
+PATIENCE = 300.0
+NOT_THE_OPERATOR = (AGENT, "flux/")
+TOUCHED = "idle-0"
+
+
+def collection(kind: Kind) -> str:
+    return f"/apis/{kind.api_version}/namespaces/{SPACE}/{kind.plural}"
+
+
+def instance(name: str, version: str) -> bytes:
+    labels = {"app.vworkspace.io/managed-by": "control-plane", "app.vworkspace.io/cluster-id": CLUSTER}
+    spec = {
+        "appRef": {"catalogId": "nextcloud"},
+        "chart": {"sourceType": "oci", "url": "oci://charts.example.com/apps", "name": "nextcloud", "version": version},
+        "release": {"name": name, "namespace": SPACE},
+        "values": {"source": "inline", "inline": {"replicas": 2, "size": "small"}},
+    }
+    manifest = APPLICATION_INSTANCE.manifest(name, SPACE)
+    return json.dumps({**manifest, "metadata": {**manifest["metadata"], "labels": labels}, "spec": spec}).encode()
+
+
+# --- seeing ----------------------------------------------------------------------------------------------------------
+
+
+def is_ready(manifest: dict[str, Any]) -> bool:
+    status = manifest.get("status") or {}
+    return any(one["type"] == "Ready" and one["status"] == "True" for one in status.get("conditions") or ())
+
+
+@attrs.define
+class Observer:
+    """When each object of a kind was first seen Ready, on this process's monotonic clock; `chart` tells versions."""
+
+    url: str
+    kind: Kind
+    ready: dict[str, float] = attrs.field(factory=dict)
+    generations: dict[str, float] = attrs.field(factory=dict)
+    news: threading.Condition = attrs.field(factory=threading.Condition)
+
+    def follow(self) -> None:
+        """Start reading the watch; a thread that ends with the process."""
+        threading.Thread(target=self._read, daemon=True).start()
+
+    def _read(self) -> None:
+        path = f"{collection(self.kind)}?watch=true&timeoutSeconds=3600"
+        try:
+            for row in Client(self.url).stream(path):
+                at = time.perf_counter()
+                self._note(msgspec.json.decode(row)["object"], at)
+        except OSError:
+            return  # the stage is being taken down
+
+    def _note(self, manifest: dict[str, Any], at: float) -> None:
+        name = manifest["metadata"]["name"]
+        with self.news:
+            if is_ready(manifest):
+                self.ready.setdefault(name, at)
+            for one in (manifest.get("status") or {}).get("conditions") or ():
+                if one["type"] == "Ready":
+                    self.generations.setdefault(f"{name}@{one.get('observedGeneration', 0)}", at)
+            self.news.notify_all()
+
+    def wait(self, names: Sequence[str]) -> None:
+        """Until each was seen Ready."""
+        with self.news:
+            done = self.news.wait_for(lambda: all(name in self.ready for name in names), PATIENCE)
+        missing = [name for name in names if name not in self.ready]
+        assert done, f"{len(missing)} of {len(names)} never became Ready, {missing[0]} among them"
+
+
+@attrs.frozen
+class Program:
+    """A started operator."""
+
+    name: str
+    process: "subprocess.Popen[bytes]"
+
+    def processor_seconds(self) -> float:
+        fields = Path(f"/proc/{self.process.pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def peak_megabytes(self) -> float:
+        rows = Path(f"/proc/{self.process.pid}/status").read_text(encoding="ascii").splitlines()
+        return int(next(row for row in rows if row.startswith("VmHWM")).split()[1]) / 1024
+
+    def stop(self) -> None:
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait()
+
+
+# --- starting --------------------------------------------------------------------------------------------------------
+
+
+@attrs.frozen
+class Stage:
+    """A cluster, and a control plane with nothing to do."""
+
+    url: str
+    control_url: str
+    folder: Path
+
+    @property
+    def audit(self) -> Path:
+        return self.folder / "audit"
+
+    def writes(self, *, but: str) -> int:
+        """The operator's writes so far, Events, leases and what is about the object `but` left out."""
+        entries = map(msgspec.json.decode, self.audit.read_bytes().splitlines())
+        return sum(entry["method"] != "GET" and self._counts(entry, but) for entry in entries)
+
+    def _counts(self, entry: dict[str, Any], but: str) -> bool:
+        path = entry["path"].removesuffix("/status")
+        quiet = "/events" in path or "/leases" in path or path.endswith(f"/{but}")
+        return not quiet and not entry["agent"].startswith(NOT_THE_OPERATOR)
+
+
+@contextmanager
+def stage() -> Iterator[Stage]:
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="vworkspace-bench-")))
+        url = _started(stack, [sys.executable, "-m", "bench.stage", str(folder / "audit")])
+        words = ["--cluster-id", CLUSTER, "--token", TOKEN, "--admin-token", "admin-" + TOKEN]
+        control = _started(stack, [str(BIN / "vworkspace-operator"), "control-plane", *words])
+        (folder / "token").write_text(TOKEN, encoding="utf-8")
+        cluster = {"name": "c", "cluster": {"server": url}}
+        context = {"name": "c", "context": {"cluster": "c", "user": "u"}}
+        config = {"apiVersion": "v1", "kind": "Config", "clusters": [cluster], "contexts": [context]}
+        users = [{"name": "u", "user": {}}]
+        text = json.dumps({**config, "users": users, "current-context": "c"})
+        (folder / "kubeconfig").write_text(text, encoding="utf-8")
+        yield Stage(url, control, folder)
+
+
+def _started(stack: ExitStack, command: Sequence[str]) -> str:
+    process = stack.enter_context(subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT))
+    stack.callback(process.kill)
+    assert process.stdout is not None
+    return process.stdout.readline().split()[1]
+
+
+def ours(on: Stage) -> Program:
+    words = ["run", "--kubeconfig", str(on.folder / "kubeconfig"), "--control-plane-url", on.control_url]
+    words += ["--cluster-id", CLUSTER, "--token-file", str(on.folder / "token"), "--log-level", "error"]
+    return _program("ours", [str(BIN / "vworkspace-operator"), *words], on)
+
+
+def kopfs(on: Stage) -> Program:
+    words = ["run", "--quiet", "--standalone", "--all-namespaces", str(ROOT / "bench" / "kopf_operator.py")]
+    return _program("kopf", [str(BIN / "kopf"), *words], on)
+
+
+def _program(name: str, command: Sequence[str], on: Stage) -> Program:
+    log = (on.folder / f"{name}.log").open("ab")
+    environment = {**os.environ, "KUBECONFIG": str(on.folder / "kubeconfig")}
+    return Program(name, subprocess.Popen(command, stdout=log, stderr=log, env=environment, cwd=ROOT))
+
+
+Start: TypeAlias = Callable[[Stage], Program]
+
+
+# --- measuring -------------------------------------------------------------------------------------------------------
+
+
+@attrs.define
+class Measured:
+    """What one operator did."""
+
+    idle: list[float]
+    loaded: list[float]
+    per_second: float
+    processor_per_thousand: float
+    peak: float
+    restart_seconds: float = 0.0
+    restart_writes: int = 0
+    settled_peak: float = 0.0
+
+
+def measure(start: Start, instances: int, settled: int) -> Measured:
+    with stage() as on:
+        seen, releases = Observer(on.url, APPLICATION_INSTANCE), Observer(on.url, HELM_RELEASE)
+        seen.follow()
+        releases.follow()
+        client = Client(on.url)
+        with started(start, on) as program:
+            idle = _one_by_one(client, seen, releases, 30)
+            before = program.processor_seconds()
+            names = [f"load-{at}" for at in range(instances)]
+            rate = _all_at_once(client, seen, names)
+            releases.wait(names)
+            used = program.processor_seconds() - before
+            loaded = _reactions(seen, releases, names)
+            found = Measured(idle, loaded, rate, 1000 * used / instances, program.peak_megabytes())
+            if settled:
+                _all_at_once(client, seen, [f"rest-{at}" for at in range(settled - instances - 30)])
+                time.sleep(3)  # the last Events and statuses
+        if settled:
+            _restart(on, Client(on.url), seen, start, found)
+        return found
+
+
+@contextmanager
+def started(start: Start, on: Stage) -> Iterator[Program]:
+    program = start(on)
+    try:
+        yield program
+    finally:
+        program.stop()
+
+
+def _apply(client: Client, name: str, version: str) -> None:
+    path = f"{collection(APPLICATION_INSTANCE)}/{name}?fieldManager=odoo&force=true"
+    client.send("PATCH", path, instance(name, version), "application/apply-patch+yaml")
+
+
+def _one_by_one(client: Client, seen: Observer, releases: Observer, count: int) -> list[float]:
+    names = [f"idle-{at}" for at in range(count)]
+    for name in names:
+        _apply(client, name, "1.0.0")
+        seen.wait([name])
+        releases.wait([name])
+    return _reactions(seen, releases, names)[5:]
+
+
+def _all_at_once(client: Client, seen: Observer, names: Sequence[str]) -> float:
+    """Instances per second, from the first create to the last Ready."""
+    began = time.perf_counter()
+    for name in names:
+        _apply(client, name, "1.0.0")
+    seen.wait(names)
+    return len(names) / (max(seen.ready[name] for name in names) - began)
+
+
+def _reactions(seen: Observer, releases: Observer, names: Sequence[str]) -> list[float]:
+    """Milliseconds from a HelmRelease seen Ready to its instance seen Ready."""
+    return [1000 * (seen.ready[name] - releases.ready[name]) for name in names]
+
+
+def _restart(on: Stage, client: Client, seen: Observer, start: Start, found: Measured) -> None:
+    """Start again, and ask for a change at once: when it has been seen to, everything else has been read."""
+    before, began = on.writes(but=TOUCHED), time.perf_counter()
+    with started(start, on) as program:
+        _apply(client, TOUCHED, "1.0.1")
+        wanted = f"{TOUCHED}@2"
+        with seen.news:
+            assert seen.news.wait_for(lambda: wanted in seen.generations, PATIENCE), "the restart was never over"
+        found.restart_seconds = seen.generations[wanted] - began
+        time.sleep(3)
+        found.restart_writes = on.writes(but=TOUCHED) - before
+        found.settled_peak = program.peak_megabytes()
+
+
+def quantile(samples: Sequence[float], share: float) -> float:
+    return statistics.quantiles(samples, n=100)[round(share * 100) - 1]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--instances", type=int, default=500)
+    parser.add_argument("--settled", type=int, default=2000)
+    parser.add_argument("--only", choices=["ours", "kopf"])
+    options = parser.parse_args()
+    print(describe())
+    for name, start in (("ours", ours), ("kopf", kopfs)):
+        if options.only not in (None, name):
+            continue
+        found = measure(start, options.instances, options.settled)
+        print(line(f"{name}: instances per second, creation to Ready", [found.per_second], "/s"))
+        print(line(f"{name}: processor seconds per 1,000 instances", [found.processor_per_thousand], "s"))
+        print(line(f"{name}: peak memory with {options.instances} instances", [found.peak], "MB"))
+        print(line(f"{name}: reaction when idle", found.idle, "ms"))
+        print(line(f"{name}: reaction under load", found.loaded, "ms"))
+        print(line(f"{name}: reaction under load, 99th percentile", [quantile(found.loaded, 0.99)], "ms"))
+        if options.settled:
+            print(line(f"{name}: restart with {options.settled} settled, to acting", [found.restart_seconds], "s"))
+            print(line(f"{name}: writes by that restart", [found.restart_writes], "writes"))
+            print(line(f"{name}: peak memory after it", [found.settled_peak], "MB"))
+
+
+if __name__ == "__main__":
+    main()
