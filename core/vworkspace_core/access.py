@@ -41,7 +41,7 @@ EVERYWHERE: Final[tuple[Access, ...]] = (
     Access(known.CONFIG_MAP, _FOLLOWED),
     Access(known.CUSTOM_RESOURCE_DEFINITION, _FOLLOWED),
     Access(known.NAMESPACE, ("get", *_FOLLOWED)),
-    Access(known.EVENT, ("create",)),
+    Access(known.EVENT, ("create", "patch")),
 )
 """In the whole cluster, by a ClusterRole. Nothing here reads a Secret or changes what runs."""
 

@@ -1,7 +1,7 @@
 """Kubernetes Events are written in the background, and no trouble with them is a trouble of the operator (RUN-5)."""
 
 from collections.abc import Awaitable, Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import anyio
@@ -13,6 +13,7 @@ from vworkspace_core.errors import Unavailable
 from vworkspace_core.known import APPLICATION_INSTANCE, EVENT, NAMESPACE
 from vworkspace_core.manifest import Manifest, ObjectRef
 from vworkspace_core.ports import KubernetesEvent
+from vworkspace_core.runtime.event_series import Observed
 from vworkspace_fake.apiserver.inprocess import InProcessKube, run_sync
 from vworkspace_fake.apiserver.server import ApiServer
 from vworkspace_fake.clock import VirtualClock
@@ -101,18 +102,67 @@ def test_an_event_that_cannot_be_written_is_counted_and_the_next_one_is_written(
 
     sink = while_running(api, act)
 
-    assert (sink.dropped, api.notes()) == (1, ["second"])
+    assert (sink.counts[Observed.DROPPED], api.notes()) == (1, ["second"])
 
 
-def test_a_buffer_that_is_full_drops_and_counts() -> None:
+def test_a_flood_about_one_object_is_cut_at_a_burst_and_counted() -> None:
+    api = Troubled()
+
+    async def act(sink: BackgroundEvents) -> None:
+        for number in range(40):
+            await sink.emit(event(f"note {number:02}"))
+        await anyio.sleep(1)
+
+    sink = while_running(api, act)
+
+    assert api.notes() == [f"note {number:02}" for number in range(25)]
+    assert (sink.counts[Observed.NEW], sink.counts[Observed.DROPPED]) == (25, 15)
+
+
+def test_an_event_that_repeats_is_one_object_with_a_series() -> None:
+    api = Troubled()
+
+    async def act(sink: BackgroundEvents) -> None:
+        for _ in range(4):
+            await sink.emit(event("again"))
+            await anyio.sleep(60)
+
+    sink = while_running(api, act)
+
+    (found,) = run_sync(api.list(EVENT)).items
+    seen = datetime.fromisoformat(found["eventTime"])
+    assert found["series"]["count"] == 4
+    assert datetime.fromisoformat(found["series"]["lastObservedTime"]) - seen == timedelta(seconds=180)
+    assert (sink.counts[Observed.NEW], sink.counts[Observed.REPEATED]) == (1, 3)
+
+
+def test_a_repeat_of_an_event_that_the_server_forgot_is_a_new_event() -> None:
+    api = Troubled()
+
+    async def act(sink: BackgroundEvents) -> None:
+        await sink.emit(event("again"))
+        await anyio.sleep(60)
+        (found,) = run_sync(api.list(EVENT)).items
+        run_sync(api.delete(ObjectRef(EVENT, found["metadata"]["namespace"], found["metadata"]["name"])))
+        await sink.emit(event("again"))
+        await anyio.sleep(60)
+
+    while_running(api, act)
+
+    (found,) = run_sync(api.list(EVENT)).items
+    assert "series" not in found
+
+
+def test_what_is_cut_off_in_the_middle_of_its_write_is_written_once() -> None:
     api = Troubled(seconds=0.5)
 
     async def act(sink: BackgroundEvents) -> None:
-        for number in range(1010):
-            await sink.emit(event(f"note {number}"))
-        assert sink.dropped == 10
+        await sink.emit(event("last words"))
+        await anyio.sleep(0.1)
 
     while_running(api, act)
+
+    assert api.notes() == ["last words"]
 
 
 def test_the_event_is_what_kubectl_describe_shows() -> None:
@@ -120,12 +170,12 @@ def test_the_event_is_what_kubectl_describe_shows() -> None:
 
     async def act(sink: BackgroundEvents) -> None:
         await sink.emit(event("x" * 2000))
-        await sink.emit(event("x" * 2000))
+        await sink.emit(event("é" * 2000))
         await anyio.sleep(1)
 
     while_running(api, act)
 
-    first, second = run_sync(api.list(EVENT)).items
+    first, second = sorted(run_sync(api.list(EVENT)).items, key=lambda one: str(one["note"]))
     assert first["regarding"] == {
         "apiVersion": INSTANCE.kind.api_version,
         "kind": "ApplicationInstance",
@@ -134,5 +184,6 @@ def test_the_event_is_what_kubectl_describe_shows() -> None:
         "uid": "u-1",
     }
     assert (first["reportingInstance"], first["action"], first["type"]) == ("operator-0", "Reconcile", "Normal")
-    assert len(first["note"]) == 1024
+    assert first["note"] == "x" * 1021 + "…"
+    assert second["note"] == "é" * 510 + "…"  # the server counts bytes
     assert first["metadata"]["name"] != second["metadata"]["name"]

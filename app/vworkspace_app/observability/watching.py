@@ -83,7 +83,7 @@ class Watching:
                 self._agent_numbers(),
                 self.age(),
                 len(self._gated),
-                (("dropped", operator.events.dropped),),
+                tuple((outcome.value, count) for outcome, count in operator.events.counts.items()),
             )
         )
 

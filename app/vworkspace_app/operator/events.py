@@ -1,55 +1,26 @@
 """Kubernetes Events of the operator, written in the background (RUN-5).
 
-A reconcile never waits for an Event: `emit` puts it into a bounded buffer; what does not fit, or is refused, is
-counted and told in one log line.
+A reconcile never waits for an Event. What is written, and what repeats, is decided by `EventSeries`; what does not fit
+or is refused is counted.
 """
 
-from itertools import count
-from typing import Any
+from collections import Counter
+from contextlib import suppress
 
 import anyio
 import structlog
 
-from vworkspace_core.errors import OperatorError
-from vworkspace_core.kinds.labels import FIELD_MANAGER, bounded_name
+from vworkspace_core.errors import AlreadyExists, NotFound, OperatorError
+from vworkspace_core.kinds.labels import FIELD_MANAGER
 from vworkspace_core.known import EVENT
-from vworkspace_core.manifest import content_hash
-from vworkspace_core.ports import Clock, KubeApi, KubernetesEvent
+from vworkspace_core.ports import Clock, KubeApi, KubernetesEvent, PatchType
+from vworkspace_core.runtime.event_series import CreateEvent, EventSeries, Observed, Write
 
-__all__ = ["BackgroundEvents", "event_manifest"]
+__all__ = ["BackgroundEvents"]
 
 _log = structlog.get_logger("events")
 
-_BUFFER = 1000
-_LONGEST_NOTE = 1024
 _LAST_SECONDS = 2.0
-_CONTROLLER = "vworkspace.io/operator"
-
-
-def event_manifest(event: KubernetesEvent, *, instance: str, serial: int, when: str) -> dict[str, Any]:
-    """The `events.k8s.io/v1` object. `when` is RFC 3339 with microseconds; `serial` keeps equal events apart.
-
-    Events of cluster-scoped objects live in `default`; a note holds 1,024 characters (facts, section 6).
-    """
-    ref = event.regarding
-    unique = content_hash([instance, when, serial, event.reason, event.note])
-    regarding = {"apiVersion": ref.kind.api_version, "kind": ref.kind.kind, "name": ref.name}
-    if ref.namespace:
-        regarding["namespace"] = ref.namespace
-    if event.regarding_uid:
-        regarding["uid"] = event.regarding_uid
-    manifest = EVENT.manifest(f"{bounded_name(ref.name, 220)}.{unique}", ref.namespace or "default")
-    return {
-        **manifest,
-        "eventTime": when,
-        "reportingController": _CONTROLLER,
-        "reportingInstance": instance,
-        "action": event.action,
-        "reason": event.reason,
-        "regarding": regarding,
-        "note": event.note[:_LONGEST_NOTE],
-        "type": event.type,
-    }
 
 
 class BackgroundEvents:
@@ -58,44 +29,68 @@ class BackgroundEvents:
     def __init__(self, api: KubeApi, clock: Clock, *, instance: str) -> None:
         self._api = api
         self._clock = clock
-        self._instance = bounded_name(instance, 128)
-        self._serial = count()
-        self._send, self._receive = anyio.create_memory_object_stream[dict[str, Any]](_BUFFER)
-        self.dropped = 0
+        self._series = EventSeries(instance)
+        self._under_way: Write | None = None
+        self._news = anyio.Event()
+        self.counts: Counter[Observed] = Counter(dict.fromkeys(Observed, 0))
 
     async def emit(self, event: KubernetesEvent) -> None:
         """Take one event; never waits, never raises."""
-        when = self._clock.now().strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-        manifest = event_manifest(event, instance=self._instance, serial=next(self._serial), when=when)
-        try:
-            self._send.send_nowait(manifest)
-        except (anyio.WouldBlock, anyio.BrokenResourceError, anyio.ClosedResourceError):
-            self._drop(manifest, "the buffer is full")
+        found = self._series.observe(event, self._clock.now())
+        if found is Observed.DROPPED:
+            self._drop(event, "too many about this object, or too many that wait")
+            return
+        if found is Observed.REPEATED:
+            self.counts[found] += 1
+        self._news.set()
 
     async def run(self) -> None:
         """Write events until cancelled, then for a moment what is left: the last ones often say the most."""
-        with self._send, self._receive:
-            try:
-                async for manifest in self._receive:
-                    await self._write(manifest)
-            finally:
-                with anyio.move_on_after(_LAST_SECONDS, shield=True):
-                    await self._write_rest()
-
-    async def _write_rest(self) -> None:
-        while self._receive.statistics().current_buffer_used:
-            await self._write(self._receive.receive_nowait())
-
-    async def _write(self, manifest: dict[str, Any]) -> None:
         try:
-            await self._api.create(manifest, kind=EVENT, field_manager=FIELD_MANAGER)
+            while True:
+                await self._write_due()
+                self._news = anyio.Event()
+                wait = self._series.next_look(self._clock.now())
+                with anyio.move_on_after(None if wait is None else wait.total_seconds()):
+                    await self._news.wait()
+        finally:
+            with anyio.move_on_after(_LAST_SECONDS, shield=True):
+                if self._under_way is not None:
+                    await self._write(self._under_way)  # it may have happened; then the server says so
+                await self._write_due()
+
+    async def _write_due(self) -> None:
+        while (write := self._series.take(self._clock.now())) is not None:
+            await self._write(write)
+
+    async def _write(self, write: Write) -> None:
+        self._under_way = write
+        try:
+            await self._send(write)
         except OperatorError as error:
-            self._drop(manifest, error.message)
+            self._failed(write, error.message, gone=isinstance(error, NotFound))
         except Exception as error:
             # A defect; with its traceback it can be mended, and an Event is not worth the process.
             _log.error("writing an event failed unexpectedly", exc_info=error)
-            self._drop(manifest, type(error).__name__)
+            self._failed(write, type(error).__name__)
+        else:
+            self.counts[Observed.NEW] += isinstance(write, CreateEvent)
+            self._series.wrote(write)
+        self._under_way = None
 
-    def _drop(self, manifest: dict[str, Any], why: str) -> None:
-        self.dropped += 1
-        _log.warning("event dropped", reason=manifest["reason"], why=why, dropped=self.dropped)
+    async def _send(self, write: Write) -> None:
+        if isinstance(write, CreateEvent):
+            with suppress(AlreadyExists):  # by an earlier try whose answer was lost: nobody else has its name
+                await self._api.create(write.manifest, kind=EVENT, field_manager=FIELD_MANAGER)
+        else:
+            await self._api.patch(write.ref, write.patch, patch_type=PatchType.MERGE, field_manager=FIELD_MANAGER)
+
+    def _failed(self, write: Write, why: str, *, gone: bool = False) -> None:
+        if self._series.failed(write, self._clock.now(), gone=gone) is Observed.DROPPED:
+            self._drop(write.event, why)
+
+    def _drop(self, event: KubernetesEvent, why: str) -> None:
+        self.counts[Observed.DROPPED] += 1
+        dropped = self.counts[Observed.DROPPED]
+        if dropped & (dropped - 1) == 0:  # the first, the second, the fourth …: a flood of them is no flood of lines
+            _log.warning("event dropped", object=str(event.regarding), reason=event.reason, why=why, dropped=dropped)

@@ -63,7 +63,16 @@ def _check_new(manifest: Manifest) -> list[Cause]:
         found.append(invalid_value("type", "", "has invalid value: " + str(manifest.get("type") or "")))
     if len((manifest.get("note") or "").encode()) > MAX_NOTE:
         found.append(invalid_value("note", "", "can have at most 1024 characters"))
-    return found + _check_place(manifest, "regarding")
+    return [*found, *_check_series(manifest), *_check_place(manifest, "regarding")]
+
+
+def _check_series(manifest: Manifest) -> list[Cause]:
+    """What repeats was seen twice at least."""
+    series = manifest.get("series")
+    if series is None:
+        return []
+    found = [] if (series.get("count") or 0) >= 2 else [invalid_value("series.count", "", "should be at least 2")]
+    return found if series.get("lastObservedTime") else [*found, required("series.lastObservedTime")]
 
 
 def _check_core(manifest: Manifest) -> list[Cause]:
@@ -86,7 +95,7 @@ def _check_new_update(new: Manifest, old: Manifest) -> list[Cause]:
         invalid_value(key, new.get(key), "field is immutable")
         for key in (*fixed, "eventTime")
         if not equal(new.get(key), old.get(key))
-    ]
+    ] + _check_series(new)
 
 
 _SERIES: Final = obj(count=INT32, lastObservedTime=MICRO_TIME)
