@@ -30,7 +30,6 @@ __all__ = [
     "VOLUME_SNAPSHOT_CLASS",
     "VOLUME_SNAPSHOT_CONTENT",
     "WORKFLOW",
-    "known_kind",
 ]
 
 APPLICATION_INSTANCE: Final = Kind("apps.vworkspace.io", "v1alpha1", "ApplicationInstance", "applicationinstances")
@@ -95,8 +94,3 @@ ALL_KINDS: Final = (
     CUSTOM_RESOURCE_DEFINITION,
 )
 """Every kind above."""
-
-
-def known_kind(api_version: str, kind: str) -> Kind | None:
-    """The kind of that apiVersion and name, or None for one that the operator has nothing to do with."""
-    return next((known for known in ALL_KINDS if known.api_version == api_version and known.kind == kind), None)

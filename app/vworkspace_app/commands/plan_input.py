@@ -14,8 +14,9 @@ from vworkspace_core.kinds.border import read_operation
 from vworkspace_core.kinds.labels import CLUSTER_ID, NAMESPACE_GATE, NAMESPACE_GATE_VALUE
 from vworkspace_core.kinds.operation import Operation
 from vworkspace_core.kinds.problems import ValidationProblems
-from vworkspace_core.known import APPLICATION_INSTANCE, NAMESPACE, OPERATION, SECRET, known_kind
+from vworkspace_core.known import ALL_KINDS, APPLICATION_INSTANCE, NAMESPACE, OPERATION, SECRET
 from vworkspace_core.manifest import Kind, Manifest, ObjectRef, content_hash, dig, metadata, ref_of
+from vworkspace_core.operations.engines import engine_kinds
 
 __all__ = ["Given", "chosen", "cluster_of", "note", "told"]
 
@@ -70,7 +71,7 @@ class Given:
         """As stored. What is of no use is noted. `now` is when what has no creation time was created."""
         objects: dict[ObjectRef, Manifest] = {}
         for manifest in documents:
-            kind = known_kind(str(manifest.get("apiVersion")), str(manifest.get("kind")))
+            kind = _kind_of(manifest)
             if kind is None:
                 note(f"{manifest.get('kind')} {dig(manifest, 'metadata', 'name')} is of no kind that decides anything")
             else:
@@ -106,6 +107,11 @@ class Given:
             if ref.kind == SECRET and ref.name == CREDENTIALS_SECRET:
                 return _key(manifest, "approval-secret")
         return None
+
+
+def _kind_of(manifest: Manifest) -> Kind | None:
+    """The kind, if it is one that decisions or some engine look at."""
+    return next((kind for kind in (*ALL_KINDS, *engine_kinds()) if _is(manifest, kind)), None)
 
 
 def _key(secret: Manifest, name: str) -> bytes | None:

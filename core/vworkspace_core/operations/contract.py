@@ -11,7 +11,7 @@ from typing import Any, Final, TypeAlias
 import attrs
 
 from vworkspace_core.kinds.application_instance import ApplicationInstance
-from vworkspace_core.kinds.operation import LogsRef, Operation
+from vworkspace_core.kinds.operation import LogsRef, Operation, OperationType
 from vworkspace_core.kinds.reasons import OperationReason
 from vworkspace_core.manifest import Kind, Manifest, ObjectRef, ref_of
 from vworkspace_core.operations.settings import OperationSettings
@@ -30,8 +30,12 @@ __all__ = [
     "Refusal",
     "Row",
     "Selection",
+    "always",
+    "by_type",
+    "is_backup",
     "no_yaml",
     "phase_row",
+    "row_of",
 ]
 
 Objects: TypeAlias = Mapping[ObjectRef, Manifest]
@@ -75,6 +79,12 @@ def phase_row(
     """The row of a kind that names its phase in `status.phase`; `status` is what else it shows then."""
     shown = {**({"phase": phase} if phase else {}), **(status or {})}
     return Row(phase, progress, reason, meaning, {"status": shown} if shown else {})
+
+
+def row_of(rows: tuple[Row, ...], phase: Any, *, unknown: str) -> Row:
+    """The row of that phase. One that is not known, or no text at all, is taken for the phase `unknown`."""
+    by_phase = {row.phase: row for row in rows}
+    return by_phase.get(phase, by_phase[unknown]) if isinstance(phase, str) else by_phase[unknown]
 
 
 @attrs.frozen
@@ -149,6 +159,21 @@ class EngineContext:
 
 
 Target: TypeAlias = ApplicationInstance
+
+
+def always(*kinds: Kind) -> Callable[[Operation], tuple[Kind, ...]]:
+    """`Engine.kinds` of an engine that makes the same for every type of Operation."""
+    return lambda _operation: kinds
+
+
+def is_backup(operation: Operation) -> bool:
+    """Whether it is a Backup, and not the Restore of an engine that does both."""
+    return operation.spec.type is OperationType.BACKUP
+
+
+def by_type(*, backup: Kind, restore: Kind) -> Callable[[Operation], tuple[Kind, ...]]:
+    """`Engine.kinds` of an engine that makes one kind for backups and another for restores."""
+    return lambda operation: (backup if is_backup(operation) else restore,)
 
 
 def _nothing_wrong(_operation: Operation, _target: Target, _context: EngineContext) -> Refusal | None:

@@ -9,13 +9,29 @@ from vworkspace_core.kinds.operation import Engine as EngineName
 from vworkspace_core.kinds.operation import Operation, OperationSpec, OperationType, TargetRef
 from vworkspace_core.manifest import Kind
 from vworkspace_core.operations.contract import Engine
-from vworkspace_core.operations.engines import helm, helm_hook_job, job, snapshot, velero, volsync, workflow
+from vworkspace_core.operations.engines import (
+    helm,
+    helm_hook_job,
+    job,
+    snapshot,
+    velero,
+    volsync,
+    workflow,
+)
 
 __all__ = ["ENGINES", "engine_kinds"]
 
-ENGINES: Final[Mapping[str, Engine]] = MappingProxyType(
-    {module.ENGINE.name: module.ENGINE for module in (velero, workflow, job, helm, volsync, helm_hook_job, snapshot)}
+_MODULES: Final = (
+    velero,
+    workflow,
+    job,
+    helm,
+    volsync,
+    helm_hook_job,
+    snapshot,
 )
+
+ENGINES: Final[Mapping[str, Engine]] = MappingProxyType({module.ENGINE.name: module.ENGINE for module in _MODULES})
 """Every engine by the name that `spec.engine` gives it."""
 
 

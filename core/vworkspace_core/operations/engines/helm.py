@@ -15,7 +15,6 @@ from vworkspace_core.kinds.reasons import InstanceConditionType as Type
 from vworkspace_core.kinds.reasons import InstanceReason
 from vworkspace_core.kinds.reasons import OperationReason as Reason
 from vworkspace_core.known import HELM_RELEASE
-from vworkspace_core.manifest import Kind
 from vworkspace_core.operations.contract import (
     OPERATION_UID,
     Engine,
@@ -26,6 +25,7 @@ from vworkspace_core.operations.contract import (
     Progress,
     Refusal,
     Row,
+    always,
 )
 from vworkspace_core.operations.identity import parameters, target_of
 from vworkspace_core.reconcile.override import spec_hash
@@ -196,13 +196,9 @@ def _holds(operation: Operation, objects: Objects) -> bool:
     return override is not None and override.uid == operation.metadata.uid
 
 
-def _kinds(_operation: Operation) -> tuple[Kind, ...]:
-    return ()
-
-
 ENGINE: Final = Engine(
     name="helm",
-    kinds=_kinds,
+    kinds=always(),
     desired=_desired,
     observe=_observe,
     tables={"ApplicationInstance": TABLE},

@@ -11,7 +11,7 @@ from vworkspace_core.kinds.application_instance import ApplicationInstance
 from vworkspace_core.kinds.operation import Operation
 from vworkspace_core.kinds.reasons import OperationReason as Reason
 from vworkspace_core.known import JOB, SECRET
-from vworkspace_core.manifest import Kind, Manifest, ObjectRef, dig
+from vworkspace_core.manifest import Manifest, ObjectRef, dig
 from vworkspace_core.operations.contract import (
     Engine,
     EngineContext,
@@ -19,6 +19,7 @@ from vworkspace_core.operations.contract import (
     Lookup,
     Refusal,
     Selection,
+    always,
 )
 from vworkspace_core.operations.engines.job import KEPT_SECONDS, TABLE, observe_job
 from vworkspace_core.operations.engines.releases import UnreadableRelease, hooks_of, revision_of
@@ -125,13 +126,9 @@ def _annotations(template: Manifest) -> dict[str, str]:
     return {key: value for key, value in annotations.items() if not key.startswith(_CONTROLLER_PREFIXES)}
 
 
-def _kinds(_operation: Operation) -> tuple[Kind, ...]:
-    return (JOB,)
-
-
 ENGINE: Final = Engine(
     name="helmHookJob",
-    kinds=_kinds,
+    kinds=always(JOB),
     desired=_desired,
     observe=observe_job,
     tables={"Job": TABLE},

@@ -9,7 +9,7 @@ from vworkspace_core.kinds.operation import LogsRef, Operation
 from vworkspace_core.kinds.problems import Problem
 from vworkspace_core.kinds.reasons import OperationReason as Reason
 from vworkspace_core.known import JOB
-from vworkspace_core.manifest import Kind, Manifest, dig
+from vworkspace_core.manifest import Manifest, dig
 from vworkspace_core.operations.contract import (
     Engine,
     EngineContext,
@@ -19,6 +19,7 @@ from vworkspace_core.operations.contract import (
     Progress,
     Refusal,
     Row,
+    always,
 )
 from vworkspace_core.operations.identity import engine_manifest, own_object, parameters
 from vworkspace_core.operations.settings import RUNNER
@@ -158,13 +159,9 @@ def _needs_seconds(operation: Operation) -> int:
     return given + 60 if isinstance(given, int) else 0
 
 
-def _kinds(_operation: Operation) -> tuple[Kind, ...]:
-    return (JOB,)
-
-
 ENGINE: Final = Engine(
     name="job",
-    kinds=_kinds,
+    kinds=always(JOB),
     desired=_desired,
     observe=observe_job,
     tables={"Job": TABLE},

@@ -8,11 +8,11 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from vworkspace_core.kinds.application_instance import ApplicationInstance
-from vworkspace_core.kinds.operation import Operation, OperationType
+from vworkspace_core.kinds.operation import Operation
 from vworkspace_core.kinds.problems import Problem
 from vworkspace_core.kinds.reasons import OperationReason as Reason
 from vworkspace_core.known import PERSISTENT_VOLUME_CLAIM, VOLUME_SNAPSHOT, VOLUME_SNAPSHOT_CONTENT
-from vworkspace_core.manifest import Kind, Manifest, ObjectRef, dig, metadata
+from vworkspace_core.manifest import Manifest, ObjectRef, dig, metadata
 from vworkspace_core.operations.contract import (
     OBJECT_UID,
     Engine,
@@ -24,7 +24,10 @@ from vworkspace_core.operations.contract import (
     Progress,
     Refusal,
     Row,
+    by_type,
+    is_backup,
     phase_row,
+    row_of,
 )
 from vworkspace_core.operations.identity import engine_manifest, own_object, parameters
 from vworkspace_core.operations.settings import OperationSettings
@@ -90,16 +93,11 @@ CLAIM: Final = (
 )
 
 
-def _is_backup(operation: Operation) -> bool:
-    return operation.spec.type is OperationType.BACKUP
-
-
-def _kinds(operation: Operation) -> tuple[Kind, ...]:
-    return (VOLUME_SNAPSHOT,) if _is_backup(operation) else (PERSISTENT_VOLUME_CLAIM,)
+_KINDS: Final = by_type(backup=VOLUME_SNAPSHOT, restore=PERSISTENT_VOLUME_CLAIM)
 
 
 def _looks_up(operation: Operation, _target: ApplicationInstance, _settings: OperationSettings) -> tuple[Lookup, ...]:
-    return () if _is_backup(operation) else (_snapshot(operation),)
+    return () if is_backup(operation) else (_snapshot(operation),)
 
 
 def _snapshot(operation: Operation) -> ObjectRef:
@@ -107,7 +105,7 @@ def _snapshot(operation: Operation) -> ObjectRef:
 
 
 def _check(operation: Operation, _target: ApplicationInstance, context: EngineContext) -> Refusal | None:
-    if _is_backup(operation) or _snapshot(operation) in context.objects:
+    if is_backup(operation) or _snapshot(operation) in context.objects:
         return None
     if VOLUME_SNAPSHOT in context.missing_kinds:
         return Refusal(Reason.DEPENDENCY_MISSING, f"not installed: {VOLUME_SNAPSHOT.crd_name}", blocks=True)
@@ -116,10 +114,10 @@ def _check(operation: Operation, _target: ApplicationInstance, context: EngineCo
 
 
 def _desired(operation: Operation, target: ApplicationInstance, context: EngineContext) -> tuple[EngineObject, ...]:
-    (kind,) = _kinds(operation)
+    (kind,) = _KINDS(operation)
     manifest = engine_manifest(kind, operation, target, context, holds_data=True)
     given = parameters(operation)
-    manifest["spec"] = _snapshot_spec(given) if _is_backup(operation) else _claim_spec(given)
+    manifest["spec"] = _snapshot_spec(given) if is_backup(operation) else _claim_spec(given)
     return (EngineObject(kind, manifest),)
 
 
@@ -188,13 +186,13 @@ def _snapshot_row(live: Manifest, status: Mapping[str, Any], content: Manifest |
 
 
 def _claim_status(ref: ObjectRef, status: Mapping[str, Any]) -> EngineStatus:
-    row = next((row for row in CLAIM if row.phase == status.get("phase")), CLAIM[-1])
+    row = row_of(CLAIM, status.get("phase"), unknown="")
     return EngineStatus(row.progress, row.reason, row.meaning, {"pvcName": ref.name})
 
 
 ENGINE: Final = Engine(
     name="snapshot",
-    kinds=_kinds,
+    kinds=_KINDS,
     desired=_desired,
     observe=_observe,
     tables={"VolumeSnapshot": SNAPSHOT, "PersistentVolumeClaim": CLAIM},

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from vworkspace_core.kinds.application_instance import ApplicationInstance
 from vworkspace_core.kinds.labels import downstream_labels, namespace_is_gated
-from vworkspace_core.kinds.operation import LogsRef, Operation, OperationType
+from vworkspace_core.kinds.operation import LogsRef, Operation
 from vworkspace_core.kinds.problems import Problem, index, join
 from vworkspace_core.kinds.reasons import OperationReason as Reason
 from vworkspace_core.known import (
@@ -19,7 +19,7 @@ from vworkspace_core.known import (
     VELERO_RESTORE,
     VOLUME_SNAPSHOT_CLASS,
 )
-from vworkspace_core.manifest import Kind, Manifest, ObjectRef, dig, metadata
+from vworkspace_core.manifest import Manifest, ObjectRef, dig, metadata
 from vworkspace_core.operations.contract import (
     Engine,
     EngineContext,
@@ -30,9 +30,12 @@ from vworkspace_core.operations.contract import (
     Progress,
     Refusal,
     Row,
+    by_type,
+    is_backup,
+    row_of,
 )
 from vworkspace_core.operations.durations import go_duration, seconds_of
-from vworkspace_core.operations.engines.velero_phases import BACKUP, OTHER_BACKUP, OTHER_RESTORE, RESTORE
+from vworkspace_core.operations.engines.velero_phases import BACKUP, RESTORE
 from vworkspace_core.operations.identity import engine_manifest, own_object, parameters
 from vworkspace_core.operations.settings import OperationSettings
 
@@ -43,19 +46,14 @@ _OURS: Final = (APPLICATION_INSTANCE.crd_name, OPERATION.crd_name)
 _PATH: Final = "spec.parameters"
 
 
-def _is_backup(operation: Operation) -> bool:
-    return operation.spec.type is OperationType.BACKUP
-
-
-def _kinds(operation: Operation) -> tuple[Kind, ...]:
-    return (VELERO_BACKUP,) if _is_backup(operation) else (VELERO_RESTORE,)
+_KINDS: Final = by_type(backup=VELERO_BACKUP, restore=VELERO_RESTORE)
 
 
 def _looks_up(operation: Operation, target: ApplicationInstance, settings: OperationSettings) -> tuple[Lookup, ...]:
     given = parameters(operation)
     names = {*given.get("includeNamespaces", ()), *given.get("namespaceMapping", {}).values()}
     namespaces = tuple(ObjectRef(NAMESPACE, None, name) for name in sorted(names))
-    if _is_backup(operation):
+    if is_backup(operation):
         return (*namespaces, *_snapshot_class(given))
     return (*namespaces, ObjectRef(VELERO_BACKUP, settings.velero_namespace, given["backupName"]))
 
@@ -66,7 +64,7 @@ def _snapshot_class(given: Mapping[str, Any]) -> tuple[ObjectRef, ...]:
 
 
 def _check(operation: Operation, target: ApplicationInstance, context: EngineContext) -> Refusal | None:
-    problems = _backup_problems if _is_backup(operation) else _restore_problems
+    problems = _backup_problems if is_backup(operation) else _restore_problems
     found = [*_namespace_problems(parameters(operation), context.objects), *problems(operation, target, context)]
     return Refusal(Reason.VALIDATION_FAILED, "; ".join(map(str, found))) if found else None
 
@@ -115,12 +113,12 @@ def _carries_labels(backup: Manifest, target: ApplicationInstance, context: Engi
 
 
 def _desired(operation: Operation, target: ApplicationInstance, context: EngineContext) -> tuple[EngineObject, ...]:
-    (kind,) = _kinds(operation)
+    (kind,) = _KINDS(operation)
     manifest = engine_manifest(
         kind, operation, target, context, namespace=context.settings.velero_namespace, holds_data=True
     )
     given = parameters(operation)
-    if _is_backup(operation):
+    if is_backup(operation):
         manifest["spec"] = _backup_spec(given, target)
         for ref in _snapshot_class(given):
             driver = dig(context.objects.get(ref), "driver")
@@ -163,9 +161,9 @@ def _observe(operation: Operation, objects: Objects) -> EngineStatus:
     if found is None:
         return EngineStatus(_RUNNING, "VeleroObjectMissing")
     ref, live = found
-    table, fallback = (BACKUP, OTHER_BACKUP) if _is_backup(operation) else (RESTORE, OTHER_RESTORE)
+    table = BACKUP if is_backup(operation) else RESTORE
     status = live.get("status") or {}
-    row = next((row for row in table if row.phase == (status.get("phase") or "")), fallback)
+    row = row_of(table, status.get("phase") or "", unknown="InProgress")
     ended = row.progress is not _RUNNING
     partial = row.phase == "PartiallyFailed"
     return EngineStatus(
@@ -205,7 +203,7 @@ def _outputs(ref: ObjectRef, status: Mapping[str, Any], ended: bool) -> dict[str
 
 ENGINE: Final = Engine(
     name="velero",
-    kinds=_kinds,
+    kinds=_KINDS,
     desired=_desired,
     observe=_observe,
     tables={"Backup": BACKUP, "Restore": RESTORE},

@@ -6,7 +6,7 @@ from typing import Any, Final
 from vworkspace_core.kinds.reasons import OperationReason as Reason
 from vworkspace_core.operations.contract import Progress, Row, phase_row
 
-__all__ = ["BACKUP", "OTHER_BACKUP", "OTHER_RESTORE", "RESTORE"]
+__all__ = ["BACKUP", "RESTORE"]
 
 _RUNNING, _SUCCEEDED, _FAILED = Progress.RUNNING, Progress.SUCCEEDED, Progress.FAILED
 _STORAGE_AWAY: Final = {"failureReason": "the object storage is away"}
@@ -61,14 +61,3 @@ RESTORE: Final = _rows(
         _counts("itemsRestored", 5, errors=2, warnings=1),
     ),
 )
-
-
-def _of(rows: tuple[Row, ...], phase: str) -> Row:
-    return next(row for row in rows if row.phase == phase)
-
-
-OTHER_BACKUP: Final = _of(BACKUP, "InProgress")
-"""A phase that is not known counts as in progress."""
-
-OTHER_RESTORE: Final = _of(RESTORE, "InProgress")
-"""The same for restores."""

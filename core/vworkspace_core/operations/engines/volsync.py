@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from vworkspace_core.kinds.application_instance import ApplicationInstance
-from vworkspace_core.kinds.operation import LogsRef, Operation, OperationType
+from vworkspace_core.kinds.operation import LogsRef, Operation
 from vworkspace_core.known import REPLICATION_DESTINATION, REPLICATION_SOURCE
-from vworkspace_core.manifest import Kind, ObjectRef, dig
+from vworkspace_core.manifest import ObjectRef, dig
 from vworkspace_core.operations.conflicts import BETWEEN_SYNCS
 from vworkspace_core.operations.contract import (
     OPERATION_UID,
@@ -22,6 +22,8 @@ from vworkspace_core.operations.contract import (
     Objects,
     Progress,
     Row,
+    by_type,
+    is_backup,
 )
 from vworkspace_core.operations.identity import engine_manifest, own_object, parameters
 
@@ -79,12 +81,7 @@ TABLE: Final = (
 """In this order."""
 
 
-def _is_backup(operation: Operation) -> bool:
-    return operation.spec.type is OperationType.BACKUP
-
-
-def _kinds(operation: Operation) -> tuple[Kind, ...]:
-    return (REPLICATION_SOURCE,) if _is_backup(operation) else (REPLICATION_DESTINATION,)
+_KINDS: Final = by_type(backup=REPLICATION_SOURCE, restore=REPLICATION_DESTINATION)
 
 
 def _is_recurring(operation: Operation) -> bool:
@@ -94,11 +91,11 @@ def _is_recurring(operation: Operation) -> bool:
 def _desired(operation: Operation, target: ApplicationInstance, context: EngineContext) -> tuple[EngineObject, ...]:
     """The destination holds what was restored, so it has no owner that could take it along."""
     given = parameters(operation)
-    (kind,) = _kinds(operation)
-    manifest = engine_manifest(kind, operation, target, context, holds_data=not _is_backup(operation))
+    (kind,) = _KINDS(operation)
+    manifest = engine_manifest(kind, operation, target, context, holds_data=not is_backup(operation))
     trigger = {"schedule": given["schedule"]} if "schedule" in given else {"manual": operation.metadata.uid}
     restic: dict[str, Any] = {"repository": given["repository"]}
-    if _is_backup(operation):
+    if is_backup(operation):
         restic["copyMethod"] = given.get("copyMethod", "Snapshot")
         if "retain" in given:
             restic["retain"] = dict(given["retain"])
@@ -173,7 +170,7 @@ def _outputs(ref: ObjectRef, status: Mapping[str, Any], told: bool) -> dict[str,
 
 ENGINE: Final = Engine(
     name="volsync",
-    kinds=_kinds,
+    kinds=_KINDS,
     desired=_desired,
     observe=_observe,
     tables={"ReplicationSource, ReplicationDestination": TABLE},

@@ -8,7 +8,7 @@ from vworkspace_core.kinds.operation import LogsRef, Operation
 from vworkspace_core.kinds.reasons import OperationReason
 from vworkspace_core.kinds.secrets import redact
 from vworkspace_core.known import WORKFLOW
-from vworkspace_core.manifest import Kind, Manifest, canonical_json, dig
+from vworkspace_core.manifest import Manifest, canonical_json, dig
 from vworkspace_core.operations.contract import (
     Engine,
     EngineContext,
@@ -17,7 +17,9 @@ from vworkspace_core.operations.contract import (
     Objects,
     Progress,
     Row,
+    always,
     phase_row,
+    row_of,
 )
 from vworkspace_core.operations.identity import engine_manifest, own_object, parameters
 from vworkspace_core.operations.settings import RUNNER
@@ -56,8 +58,6 @@ TABLE: Final = (
     ),
     phase_row("Error", _FAILED, "WorkflowError", "Argo itself could not run it", {"message": "no such template"}),
 )
-_OTHER: Final = TABLE[2]
-"""A phase that is not known counts as in progress."""
 
 
 def _desired(operation: Operation, target: ApplicationInstance, context: EngineContext) -> tuple[EngineObject, ...]:
@@ -90,7 +90,7 @@ def _observe(operation: Operation, objects: Objects) -> EngineStatus:
         return EngineStatus(_RUNNING, "WorkflowMissing")
     ref, live = found
     status = live.get("status") or {}
-    row = next((row for row in TABLE if row.phase == (status.get("phase") or "")), _OTHER)
+    row = row_of(TABLE, status.get("phase") or "", unknown="Running")
     suspended = row.progress is _RUNNING and _is_suspended(live)
     return EngineStatus(
         row.progress,
@@ -139,13 +139,9 @@ def _outputs(status: Mapping[str, Any]) -> dict[str, Any]:
     return {"parameters": redact(dict(list(found.items())[:_MOST_OUTPUTS]))} if found else {}
 
 
-def _kinds(_operation: Operation) -> tuple[Kind, ...]:
-    return (WORKFLOW,)
-
-
 ENGINE: Final = Engine(
     name="workflow",
-    kinds=_kinds,
+    kinds=always(WORKFLOW),
     desired=_desired,
     observe=_observe,
     tables={"Workflow": TABLE},
