@@ -3,6 +3,8 @@
 `run` starts exactly this, and so does `demo`: what the demo shows is what runs in a cluster.
 """
 
+from collections.abc import Awaitable, Callable
+
 import anyio
 import attrs
 import structlog
@@ -10,7 +12,7 @@ import structlog
 from vworkspace_app.agent import AgentSettings
 from vworkspace_app.credential_watch import CredentialWatch
 from vworkspace_app.credentials import Credentials, CredentialsSource
-from vworkspace_app.operator import OperatorSettings, PullOperator
+from vworkspace_app.operator import OperatorSettings, PullOperator, at_once
 from vworkspace_app.operator.telemetry import NoTelemetry, Telemetry
 from vworkspace_app.runtime.clock import SystemClock
 from vworkspace_app.runtime.live import Live
@@ -29,7 +31,10 @@ def _live(first: Credentials) -> Live[Credentials]:
 
 @attrs.define
 class Process:
-    """One operator process on `api`. `credentials` is what `source` gave first, and is kept true to it."""
+    """One operator process on `api`. `credentials` is what `source` gave first, and is kept true to it.
+
+    `lead` returns when this process may write; `stop` has it finish what is in hand (RUN-4).
+    """
 
     api: KubeApi
     settings: OperatorSettings
@@ -37,10 +42,12 @@ class Process:
     source: CredentialsSource
     credentials: Live[Credentials] = attrs.field(converter=_live)
     telemetry: Telemetry = attrs.field(factory=NoTelemetry)
+    lead: Callable[[], Awaitable[None]] = at_once
+    stop: anyio.Event = attrs.field(factory=anyio.Event)
     ready: anyio.Event = attrs.field(factory=anyio.Event, init=False)
 
     async def run(self) -> None:
-        """Reconcile and pull jobs until cancelled."""
+        """Reconcile and pull jobs until cancelled, or until `stop` and the end of what is in hand."""
         clock = SystemClock()
         watch = CredentialWatch(self.source, self.credentials, clock)
         async with FollowingControlPlane(lambda: endpoint_of(self.credentials.current)) as control:
@@ -56,10 +63,12 @@ class Process:
                 reread=watch.refresh,
                 ready=self.ready,
                 telemetry=self.telemetry,
+                lead=self.lead,
             )
             async with anyio.create_task_group() as group:
                 group.start_soon(watch.run, name="credentials")
-                await operator.run()
+                await operator.run(self.stop)
+                group.cancel_scope.cancel()
 
     def _job_store(self) -> KubeJobStore:
         def report(message: str) -> None:

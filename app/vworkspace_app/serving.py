@@ -2,14 +2,21 @@
 
 import errno
 import signal
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from typing import Any, TypeVar
 
 import anyio
+import structlog
 from anyio.abc import TaskStatus
 
 from vworkspace_app.problems import USAGE, CommandError, alone
 
-__all__ = ["address", "refused", "run_until_signal"]
+__all__ = ["address", "beside", "refused", "run_until_signal", "run_until_stopped", "unless"]
+
+T = TypeVar("T")
+
+_log = structlog.get_logger("operator")
 
 
 def address(listen: str) -> tuple[str, int]:
@@ -21,16 +28,70 @@ def address(listen: str) -> tuple[str, int]:
     return host, int(port)
 
 
-def run_until_signal(
-    work: Callable[[], Awaitable[None]], *, listen: str = "", stopping: Callable[[], None] = lambda: None
-) -> bool:
+def run_until_signal(work: Callable[[], Awaitable[None]], *, listen: str = "") -> bool:
     """Run `work` until it ends, or until SIGINT or SIGTERM cancels it; tells whether a signal did.
 
-    `stopping` is called when a signal comes, before anything ends; a second signal ends the process at once. Raises
-    CommandError when the address `listen` cannot be had.
+    A second signal ends the process at once. Raises CommandError when the address `listen` cannot be had.
     """
+    with _telling_of_addresses(listen):
+        return anyio.run(_with_signals, work)
+
+
+def run_until_stopped(
+    work: Callable[[anyio.Event], Awaitable[None]],
+    *,
+    grace: float,
+    listen: str = "",
+    stopping: Callable[[], None] = lambda: None,
+) -> None:
+    """Run `work` until it ends. SIGINT and SIGTERM set its event, and cancel it `grace` seconds later (RUN-4).
+
+    `stopping` is called when the signal comes, before anything ends. A second signal ends the process at once. Raises
+    CommandError when something had to be cancelled, and when the address `listen` cannot be had.
+    """
+
+    async def graceful() -> None:
+        stop = anyio.Event()
+        with anyio.CancelScope() as scope:
+            async with anyio.create_task_group() as group:
+                await group.start(_watch_for_stop, stop, scope, grace, stopping)
+                await work(stop)
+                group.cancel_scope.cancel()
+        if scope.cancelled_caught:
+            raise CommandError(f"stopped, with work unfinished after the grace period of {grace:g} s")
+
+    with _telling_of_addresses(listen):
+        anyio.run(graceful)
+
+
+@asynccontextmanager
+async def beside(work: Callable[[], Coroutine[Any, Any, object]]) -> AsyncIterator[None]:
+    """Run `work` while the block runs, and cancel it then."""
+    async with anyio.create_task_group() as group:
+        group.start_soon(work)
+        yield
+        group.cancel_scope.cancel()
+
+
+async def unless(stop: anyio.Event, work: Coroutine[Any, Any, T]) -> T | None:
+    """The result of `work`; None when `stop` comes first, which cancels it."""
+    result: T | None = None
+    async with anyio.create_task_group() as group:
+
+        async def cancel() -> None:
+            await stop.wait()
+            group.cancel_scope.cancel()
+
+        group.start_soon(cancel)
+        result = await work
+        group.cancel_scope.cancel()
+    return result
+
+
+@contextmanager
+def _telling_of_addresses(listen: str) -> Iterator[None]:
     try:
-        return anyio.run(_with_signals, work, stopping)
+        yield
     except BaseExceptionGroup as group:
         error = alone(group)
         if listen and isinstance(error, OSError):
@@ -38,22 +99,39 @@ def run_until_signal(
         raise
 
 
-async def _with_signals(work: Callable[[], Awaitable[None]], stopping: Callable[[], None]) -> bool:
+async def _watch_for_stop(
+    stop: anyio.Event,
+    scope: anyio.CancelScope,
+    grace: float,
+    stopping: Callable[[], None],
+    *,
+    task_status: TaskStatus[None],
+) -> None:
+    with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+        task_status.started()
+        async for number in signals:
+            _log.info("stopping: what is in hand is finished first", signal=signal.Signals(number).name, grace=grace)
+            stopping()
+            stop.set()
+            break
+    # From here on a signal does what it does by default: it ends the process.
+    await anyio.sleep(grace)
+    scope.cancel()
+
+
+async def _with_signals(work: Callable[[], Awaitable[None]]) -> bool:
     with anyio.CancelScope() as scope:
         async with anyio.create_task_group() as group:
-            await group.start(_watch_signals, scope, stopping)
+            await group.start(_watch_signals, scope)
             await work()
             group.cancel_scope.cancel()
     return scope.cancelled_caught
 
 
-async def _watch_signals(
-    scope: anyio.CancelScope, stopping: Callable[[], None], *, task_status: TaskStatus[None]
-) -> None:
+async def _watch_signals(scope: anyio.CancelScope, *, task_status: TaskStatus[None]) -> None:
     with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
         task_status.started()
         async for _ in signals:
-            stopping()
             scope.cancel()
             return
 

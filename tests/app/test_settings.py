@@ -29,6 +29,12 @@ GOOD: dict[str, list[str]] = {
     "some of cluster, ns, params, uid, by comma": ["uid", "cluster, ns", "params"],
 }
 
+GOOD_FOR: dict[str, list[str]] = {
+    "leader_elect_lease_duration": ["20s", "30s", "1m"],
+    "leader_elect_renew_deadline": ["9s", "8s500ms", "8s"],
+    "leader_elect_retry_period": ["1s", "500ms", "3s"],
+}
+"""Where not every text of the shape goes with the defaults of the others."""
 
 BESIDE = {
     "control_plane_url": "https://x",
@@ -42,7 +48,11 @@ BESIDE = {
 def texts(row: Any) -> list[str]:
     """Three texts that a setting takes."""
     about = row.shape.about
-    found = GOOD.get(about) or (GOOD["between"] if about.startswith("between") else re.split(r", | or ", about))
+    found = (
+        GOOD_FOR.get(row.name)
+        or GOOD.get(about)
+        or (GOOD["between"] if about.startswith("between") else re.split(r", | or ", about))
+    )
     assert len(found) > 1, f"say here which texts {row.name} takes"
     return found
 

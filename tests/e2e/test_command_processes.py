@@ -24,6 +24,7 @@ pytestmark = pytest.mark.timeout(600)
 ROOT = Path(__file__).resolve().parents[2]
 TOKEN, ADMIN_TOKEN, WRONG_TOKEN = "agent-s3cr3t-0123456789", "admin-s3cr3t-0123456789", "wrong-s3cr3t-0123456789"
 GATE = {"managed-by": "vworkspace"}
+OWN = "vworkspace-system"
 INSTANCES = f"apis/apps.vworkspace.io/v1alpha1/namespaces/{NS}/applicationinstances/{NAME}"
 
 
@@ -77,6 +78,12 @@ def make_namespace(url: str, name: str, labels: dict[str, str]) -> None:
     call("POST", f"{url}/api/v1/namespaces", body)
 
 
+def make_namespaces(url: str) -> None:
+    """One that is gated, and the operator's own."""
+    make_namespace(url, NS, GATE)
+    make_namespace(url, OWN, {})
+
+
 def ask(url: str, job_id: str, generation: int, **job: Any) -> None:
     key = f"ApplicationInstance/{NS}/{NAME}@{generation}"
     body = {"clusterId": CLUSTER, "id": job_id, "kind": "apply", "payload": instance(FIRST), "idempotencyKey": key}
@@ -93,7 +100,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
     folder = tmp_path_factory.mktemp("servers")
     with cluster(folder) as api, control_plane(folder) as control:
         found = Servers(folder, api.ready(), control.ready())
-        make_namespace(found.cluster_url, NS, GATE)
+        make_namespaces(found.cluster_url)
         yield found
         for process in (api, control):
             ended = process.stop()
@@ -207,7 +214,6 @@ def test_a_job_travels_through_three_processes_and_back_PULL_2(world: Servers, t
 
 
 def test_the_credentials_can_come_from_the_secret_PULL_8(world: Servers, tmp_path: Path) -> None:
-    make_namespace(world.cluster_url, "vworkspace-system", {})
     data = {"control-plane-base-url": world.control_url, "cluster-id": CLUSTER, "token": TOKEN}
     secret = {
         "apiVersion": "v1",
@@ -236,7 +242,7 @@ def test_a_control_plane_that_is_away_is_told_once_and_waited_for(tmp_path: Path
     url = f"http://127.0.0.1:{port}"
     with ExitStack() as stack:
         api = stack.enter_context(cluster(tmp_path))
-        make_namespace(api.ready(), NS, GATE)
+        make_namespaces(api.ready())
         process = stack.enter_context(operator(tmp_path, *connection(tmp_path, Servers(tmp_path, "", url))))
         away = "the control plane is unreachable; trying again with backoff"
         (line,) = process.until(lambda: process.log(away), "the line that says so")
@@ -262,7 +268,7 @@ def test_an_api_server_that_is_away_is_told_once_and_waited_for(tmp_path: Path) 
             assert line["server"] == f"http://127.0.0.1:{port}"
 
             with cluster(tmp_path, "--listen", f"127.0.0.1:{port}") as api:
-                make_namespace(api.ready(), NS, GATE)
+                make_namespaces(api.ready())
                 ask(url, "job-1", 7)
                 assert process.until(lambda: result_of(url, "job-1"), "the result")["outcome"] == "succeeded"
 

@@ -73,6 +73,9 @@ class Agent:
         self._connection.on_lost = self._reconnect.hold
         self._limit = anyio.CapacityLimiter(self._settings.parallel)
         self._tasks: TaskGroup | None = None
+        self._intake = anyio.CancelScope()
+        self._performing = 0
+        self._performed = anyio.Event()
         self._news = anyio.Event()
         self._hurried = anyio.Event()
         self._polling = anyio.CancelScope()
@@ -119,6 +122,26 @@ class Agent:
     def _hurry_poll(self) -> None:
         self._hurried.set()
 
+    async def finish(self) -> None:
+        """Take no more jobs in, finish what is being done, and send what waits while the control plane answers (RUN-4).
+
+        Jobs that wait for their objects stay open in the job store: whoever leads next goes on with them.
+        """
+        self._intake.cancel()
+        if self._tasks is None:
+            return
+        while True:
+            while self._performing:
+                await self._performed.wait()
+            if not self._connection.is_up:
+                log.warning("the control plane is away: what waits for it stays with the job store")
+                return
+            self._telling.release()
+            for lane in (self._statuses, self._urgent, self._telling):
+                await lane.quiet()
+            if not self._performing:
+                return
+
     async def run(self) -> None:
         """Work until cancelled. A process that starts after a crash goes on with the jobs that were open."""
         self._started = self._clock.now()
@@ -131,7 +154,7 @@ class Agent:
                 tasks.start_soon(self._telling.run)
                 tasks.start_soon(self._telling.beat, self._state.scope.cluster_id)
                 tasks.start_soon(self._tick)
-                tasks.start_soon(self._poll)
+                tasks.start_soon(self._take_in)
         finally:
             self._tasks = None
 
@@ -151,6 +174,10 @@ class Agent:
         for record in records:
             log.info("going on with a job", job_id=record.job_id)
             self._feed(m.Resumed(record))
+
+    async def _take_in(self) -> None:
+        with self._intake:
+            await self._poll()
 
     async def _poll(self) -> None:
         pace = Pace()
@@ -252,9 +279,18 @@ class Agent:
     def _start(self, effect: Any) -> None:
         # After the end of `run` nothing is begun any more: the next process goes on from the records.
         if self._tasks is not None:
+            self._performing += 1
             self._tasks.start_soon(self._perform, effect)
 
     async def _perform(self, effect: Any) -> None:
+        try:
+            await self._performed_and_fed(effect)
+        finally:
+            self._performing -= 1
+            self._performed.set()
+            self._performed = anyio.Event()
+
+    async def _performed_and_fed(self, effect: Any) -> None:
         try:
             async with self._limit:
                 answer = await self._performer.perform(effect)

@@ -3,6 +3,7 @@
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 
 import anyio
 import structlog
@@ -10,14 +11,16 @@ from starlette.applications import Starlette
 
 from vworkspace_app import VERSION, logs
 from vworkspace_app.agent import AgentSettings
+from vworkspace_app.candidacy import candidacy
 from vworkspace_app.credentials import Credentials, CredentialsSource
 from vworkspace_app.observability import Board, Metrics, Snapshot, Watching, served, web
 from vworkspace_app.operator import OperatorSettings
 from vworkspace_app.problems import CommandError
 from vworkspace_app.production import Process
 from vworkspace_app.runtime.clock import SystemClock
-from vworkspace_app.serving import run_until_signal
+from vworkspace_app.serving import beside, run_until_stopped, unless
 from vworkspace_app.settings import RunSettings
+from vworkspace_app.settings.shapes import seconds_of
 from vworkspace_app.templates import read_templates
 from vworkspace_app.webhooks import webhooks
 from vworkspace_core.errors import OperatorError, Unauthorized, Unavailable
@@ -48,21 +51,31 @@ def run_operator(settings: RunSettings) -> None:
     board = Board(Snapshot(clock.monotonic()))
     metrics = Metrics(board, clock.monotonic)
     watching = Watching(clock, board, metrics)
+    connect = partial(LightkubeApi, config)
 
-    async def work() -> None:
-        async with LightkubeApi(config, observe=metrics.request) as api, anyio.create_task_group() as group:
-            group.start_soon(watching.run, name="watching")
+    async def work(stop: anyio.Event) -> None:
+        async with (
+            candidacy(settings, connect) as election,
+            connect(observe=metrics.request, before_write=election.before_write) as api,
+            beside(watching.run),
+        ):
             source = _source(settings, api)
-            credentials = await _started(api, source, config.cluster.server)
+            credentials = await unless(stop, _started(api, source, config.cluster.server))
+            if credentials is None:
+                return
             structlog.contextvars.bind_contextvars(cluster_id=credentials.cluster_id)
             decided = _operator_settings(settings, credentials.cluster_id, templates)
-            process = Process(api, decided, AgentSettings(settings.wait), source, credentials, watching)
+            process = Process(
+                api, decided, AgentSettings(settings.wait), source, credentials, watching, election.lead, stop
+            )
             _log.info("starting", control_plane=credentials.url, namespace=settings.namespace)
             async with webhooks(settings, decided.decisions):
                 await process.run()
 
+    grace = seconds_of(settings.grace_period)
     with _probes(settings.listen, web(board, metrics, clock.monotonic)):
-        run_until_signal(work, listen=settings.webhook_listen, stopping=watching.stop)
+        run_until_stopped(work, grace=grace, listen=settings.webhook_listen, stopping=watching.stop)
+    _log.info("stopped")
 
 
 @contextmanager

@@ -5,7 +5,7 @@ the operator can see what comes of it.
 """
 
 import random as random_source
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from functools import partial
 
 import anyio
@@ -48,7 +48,7 @@ from vworkspace_core.runtime.mapping import KeysOf, itself
 from vworkspace_core.runtime.queue import Priority, WorkQueue
 from vworkspace_core.runtime.store import ObjectStore
 
-__all__ = ["Operator", "OperatorSettings"]
+__all__ = ["Operator", "OperatorSettings", "at_once"]
 
 _log = structlog.get_logger("operator")
 
@@ -79,11 +79,16 @@ class OperatorSettings:
         return OperationSettings(self.decisions.cluster_id, admission=self.decisions.admission)
 
 
+async def at_once() -> None:
+    """Leads without an election."""
+
+
 class Operator:
     """One operator process: caches, controllers and events on `api`, under `clock`.
 
     `approvals` says what approval claims are checked with; `random` gives numbers in [0, 1) for jitter; `observer`
-    says who is told of the reconciles of a controller.
+    says who is told of the reconciles of a controller. `lead` returns when this process may write: until then it
+    only keeps its caches warm (RUN-4).
     """
 
     def __init__(
@@ -95,9 +100,11 @@ class Operator:
         approvals: Approvals | None = None,
         random: Callable[[], float] = random_source.random,
         observer: Callable[[str], DriverObserver] = lambda controller: LoggingObserver(),
+        lead: Callable[[], Awaitable[None]] = at_once,
     ) -> None:
         self._settings = settings
         self._clock = clock
+        self._lead = lead
         self.informers = informers = Informers(_informers(api, clock, random))
         self.events = BackgroundEvents(api, clock, instance=settings.identity)
         self.instances = InstanceController(api, informers, settings.decisions, clock, self.events)
@@ -166,12 +173,19 @@ class Operator:
             group.start_soon(self.events.run, name="events")
             await self.wait_ready()
             self._tell_settled()
+            await self._lead()
             for driver, keys in (
                 (self.instance_driver, self.instances.keys),
                 (self.operation_driver, self.operations.keys),
             ):
                 group.start_soon(driver.run, name="driver")
                 group.start_soon(partial(resync, driver, keys, clock=self._clock, every=every), name="resync")
+
+    async def finish(self) -> None:
+        """Reconcile nothing more, and wait for the reconciles in hand."""
+        async with anyio.create_task_group() as group:
+            for driver in self.drivers.values():
+                group.start_soon(driver.finish)
 
     def _tell_settled(self) -> None:
         _log.info("caches are settled", kinds=len(self.informers.stats()))

@@ -7,7 +7,7 @@ import anyio
 import attrs
 
 from vworkspace_app.agent import Agent, AgentSettings
-from vworkspace_app.operator.assembly import Operator, OperatorSettings
+from vworkspace_app.operator.assembly import Operator, OperatorSettings, at_once
 from vworkspace_app.operator.operations import Approvals
 from vworkspace_app.operator.telemetry import NoTelemetry, Telemetry
 from vworkspace_app.runtime.live import Live
@@ -16,8 +16,8 @@ from vworkspace_core.agent.credentials import Credentials
 from vworkspace_core.agent.security import PayloadOpener, required_by
 from vworkspace_core.kinds.admission import admit
 from vworkspace_core.kinds.problems import Problem
-from vworkspace_core.known import CLUSTER
-from vworkspace_core.manifest import Manifest
+from vworkspace_core.known import CLUSTER, OWN_KINDS
+from vworkspace_core.manifest import Manifest, ObjectRef, ref_of
 from vworkspace_core.ports import Clock, ControlPlane, JobStore, KubeApi
 from vworkspace_core.runtime.changes import Change, ChangeType
 
@@ -28,10 +28,10 @@ __all__ = ["PullOperator"]
 class PullOperator:
     """Operator and agent of one cluster, both under `clock`.
 
-    The agent starts when the caches are settled: a job is applied only when the operator can see what comes of
-    it. `ready` is set then. `credentials` are the live ones, whose change ends the waiting after failures; `reread`
-    reads them again and tells whether the token changed; `opener` makes of them what opens payloads. `random` gives
-    numbers in [0, 1) for jitter.
+    The agent starts when the caches are settled and `lead` has returned, which says that this process may write: a
+    job is applied only when the operator can see what comes of it. `ready` is set when the caches are settled.
+    `credentials` are the live ones, whose change ends the waiting after failures; `reread` reads them again and tells
+    whether the token changed; `opener` makes of them what opens payloads. `random` gives numbers in [0, 1) for jitter.
     """
 
     api: KubeApi
@@ -46,9 +46,10 @@ class PullOperator:
     random: Callable[[], float] = random_source.random
     ready: anyio.Event = attrs.field(factory=anyio.Event)
     telemetry: Telemetry = attrs.field(factory=NoTelemetry)
+    lead: Callable[[], Awaitable[None]] = at_once
 
-    async def run(self) -> None:
-        """Reconcile and pull jobs until cancelled."""
+    async def run(self, stop: anyio.Event | None = None) -> None:
+        """Reconcile and pull jobs until cancelled; or until `stop`, and then until what is in hand is done (RUN-4)."""
         approvals = Approvals(lambda: self.credentials.current.approval_secret, lambda: agent.state.skew)
         operator = Operator(
             self.api,
@@ -57,19 +58,39 @@ class PullOperator:
             approvals=approvals,
             random=self.random,
             observer=self.telemetry.observer,
+            lead=self.lead,
         )
         agent = self._agent(operator)
         self._keep_secure(operator, agent)
         self.credentials.subscribe(lambda _: agent.hurry())
         self.credentials.subscribe(lambda _: operator.approval_secret_changed())
-        operator.on_own_objects(lambda change: agent.on_object_changed(_live(change), change.ref))
         self.telemetry.attach(operator, agent)
         async with anyio.create_task_group() as group:
             group.start_soon(operator.run, name="operator")
-            await operator.wait_ready()
-            self._secure(operator, agent)
-            group.start_soon(agent.run, name="agent")
-            self.ready.set()
+            group.start_soon(self._pull, operator, agent, name="agent")
+            await (stop or anyio.Event()).wait()
+            async with anyio.create_task_group() as finishing:
+                finishing.start_soon(operator.finish)
+                finishing.start_soon(agent.finish)
+            group.cancel_scope.cancel()
+
+    async def _pull(self, operator: Operator, agent: Agent) -> None:
+        leading = False
+
+        def tell(change: Change) -> None:
+            if leading:
+                agent.on_object_changed(_live(change), change.ref)
+
+        operator.on_own_objects(tell)
+        await operator.wait_ready()
+        self.ready.set()
+        await self.lead()
+        self._secure(operator, agent)
+        for manifest in operator.own_objects():
+            # What the last leader knew is learnt from how things stand: a standby has told nobody of anything.
+            agent.on_object_changed(manifest, _ref(manifest))
+        leading = True
+        await agent.run()
 
     def _agent(self, operator: Operator) -> Agent:
         return Agent(
@@ -95,6 +116,12 @@ class PullOperator:
 
     def _admit(self, manifest: Manifest) -> tuple[Problem, ...]:
         return admit(manifest, settings=self.settings.decisions.admission)
+
+
+def _ref(manifest: Manifest) -> ObjectRef:
+    """Where one of our own objects lives."""
+    kind = next(known for known in OWN_KINDS if known.kind == manifest["kind"])
+    return ref_of(manifest, kind)
 
 
 def _live(change: Change) -> Manifest | None:

@@ -75,6 +75,7 @@ class Driver:
         self._wake = anyio.Event()
         self._counts: Counter[str] = Counter()
         self._active = False
+        self._ended = anyio.Event()
         self._moved_at = 0.0
 
     def enqueue(self, ref: ObjectRef, *, priority: Priority = Priority.LIVE, after: float = 0.0) -> None:
@@ -104,13 +105,20 @@ class Driver:
                 await slots.acquire()
                 key = await self._next()
                 if key is None:
-                    return
+                    break
                 group.start_soon(self._work, key, slots, name=f"reconcile {key}")
+        self._ended.set()
 
     def shutdown(self, *, drain: bool = False) -> None:
         """Take nothing more on; finish what is in hand, and what is ready too with `drain`."""
         self._queue.shutdown(self._clock.monotonic(), drain=drain)
         self._wake.set()
+
+    async def finish(self) -> None:
+        """Take nothing more on, and wait until what is in hand is done."""
+        self.shutdown()
+        if self._active:
+            await self._ended.wait()
 
     def stats(self) -> DriverStats:
         """The account at this moment."""

@@ -13,7 +13,7 @@ import attrs
 from vworkspace_app.documents import read_values
 from vworkspace_app.problems import USAGE, CommandError
 from vworkspace_app.settings.shapes import Setting
-from vworkspace_app.settings.table import SETTINGS, RunSettings, clashes
+from vworkspace_app.settings.table import SETTINGS, RunSettings, clashes, inconsistencies
 from vworkspace_core.kinds.secrets import redact
 
 __all__ = ["CONFIG_VARIABLE", "Loaded", "load"]
@@ -59,10 +59,11 @@ def load(flags: Mapping[str, Any], environ: Mapping[str, str], file: Path | None
             values[row.name] = row.shape.read(said.text)
         except ValueError as error:
             problems.append(f"{said.origin} {said.text}: {error}")
-    problems += clashes(given)
+    settings = RunSettings(**values)
+    problems += (*clashes(given), *inconsistencies(settings))
     if problems:
         raise CommandError(redact("; ".join(problems)), status=USAGE)
-    return Loaded(RunSettings(**values), origins)
+    return Loaded(settings, origins)
 
 
 def _said(

@@ -24,6 +24,7 @@ __all__ = [
     "Shape",
     "as_text",
     "choice",
+    "seconds_of",
     "setting",
     "some_of",
     "whole",
@@ -35,6 +36,7 @@ _DURATION: Final = re.compile(r"([0-9]+(\.[0-9]+)?(ms|s|m|h))+")
 _DNS_LABEL: Final = re.compile(DNS_LABEL)
 _URL: Final = re.compile(r"https?://[^/?#\s]+\S*", re.IGNORECASE)
 _ADDRESS: Final = re.compile(r"(\[[0-9a-fA-F:.]+\]|[^\s:\[\]]+):([0-9]{1,5})")
+_UNITS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 _SWITCH: Final = {"true": True, "false": False}
 
 
@@ -105,6 +107,12 @@ def whole(least: int, most: int) -> Shape[int]:
         return int(text)
 
     return Shape(about, read)
+
+
+def seconds_of(duration: str) -> float:
+    """A Go duration such as 1m30s in seconds."""
+    parts = re.findall(r"([0-9.]+)(ms|s|m|h)", duration)
+    return sum(float(number) * _UNITS[unit] for number, unit in parts)
 
 
 def choice(*words: str) -> Shape[str]:

@@ -22,14 +22,16 @@ from vworkspace_app.settings.shapes import (
     URL,
     Setting,
     choice,
+    seconds_of,
     setting,
     some_of,
     whole,
 )
 from vworkspace_core.operations.claims import BINDINGS
 from vworkspace_core.operations.settings import RUNNER
+from vworkspace_core.runtime.lease_record import LeasePolicy
 
-__all__ = ["SETTINGS", "RunSettings", "clashes"]
+__all__ = ["SETTINGS", "RunSettings", "clashes", "inconsistencies", "lease_policy"]
 
 
 @attrs.frozen
@@ -74,10 +76,43 @@ class RunSettings:
     listen: str = setting(
         ADDRESS, "", "Where /metrics, /healthz and /readyz are served, over plain HTTP; nowhere when it is not set."
     )
+    leader_elect: bool = setting(
+        SWITCH, False, "Write only while holding a Lease; other replicas stand by with warm caches."
+    )
+    leader_elect_identity: str = setting(
+        TEXT, "", "Name of this replica in the Lease, by default the host's; a random part is added."
+    )
+    leader_elect_resource_name: str = setting(TEXT, "vworkspace-operator", "Name of the Lease.")
+    leader_elect_resource_namespace: str = setting(TEXT, "", "Namespace of the Lease, by default the operator's own.")
+    leader_elect_lease_duration: str = setting(
+        GO_DURATION, "15s", "How long a Lease that does not change is left to its holder; whole seconds."
+    )
+    leader_elect_renew_deadline: str = setting(
+        GO_DURATION, "10s", "How long the leader writes on without renewing; then the process ends with status 1."
+    )
+    leader_elect_retry_period: str = setting(GO_DURATION, "2s", "How often the Lease is renewed, or looked at.")
+    grace_period: str = setting(
+        GO_DURATION, "30s", "How long what is in hand may take after SIGTERM; a second signal ends at once."
+    )
     log_level: str = setting(choice(*LEVELS), "info", "What is logged.")
 
 
 SETTINGS: tuple[Setting, ...] = tuple(Setting.of(field) for field in attrs.fields(RunSettings))
+
+
+def lease_policy(settings: RunSettings) -> LeasePolicy:
+    """The times of the election."""
+    return LeasePolicy(
+        duration=seconds_of(settings.leader_elect_lease_duration),
+        renew_deadline=seconds_of(settings.leader_elect_renew_deadline),
+        retry_period=seconds_of(settings.leader_elect_retry_period),
+    )
+
+
+def inconsistencies(settings: RunSettings) -> Iterator[str]:
+    """What does not fit together, of settings that are each in order."""
+    if problems := lease_policy(settings).problems():
+        yield f"--leader-elect-lease-duration, -renew-deadline and -retry-period: {'; '.join(problems)}"
 
 
 def clashes(said: Set[str]) -> Iterator[str]:
