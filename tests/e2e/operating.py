@@ -1,6 +1,7 @@
 """Operations as end-to-end stories have them: a target that is Ready, what engines need around it, and requests."""
 
 import json
+import os
 from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import Any
@@ -8,7 +9,7 @@ from typing import Any
 import attrs
 import pytest
 
-from tests.e2e.faces import FACES, Face, Story
+from tests.e2e.faces import FACES, IN_PROCESS, Face, Story
 from tests.e2e.world import CLUSTER, INSTANCE, NAME, NS, QUICK, World
 from tests.property.operation_worlds import template
 from vworkspace_core.agent.credentials import Credentials
@@ -38,7 +39,7 @@ from vworkspace_fake.downstream import (
 )
 from vworkspace_fake.flux import ChartHook
 
-__all__ = ["AT_WORK", "ENGINES_QUICK", "FLUX", "PARAMETERS", "Operating", "operations_on_every_face", "rules"]
+__all__ = ["AT_WORK", "ENGINES_QUICK", "FLUX", "PARAMETERS", "Operating", "operations_story", "rules"]
 
 HOOK = "db-migrate"
 APPROVAL_SECRET = b"only the control plane has this"
@@ -171,6 +172,13 @@ class Operating:
         """Somebody asks for it to stop."""
         self.world.edit(ref, {"metadata": {"annotations": {CANCEL: "true"}}})
 
+    def engines_are(self, behaviour: DownstreamBehaviour) -> None:
+        """Engines behave like that from now on, and notice it."""
+        assert self.world.engines is not None
+        self.world.engines.behaviour = behaviour
+        touched = {"metadata": {"annotations": {"touched-at": str(self.world.clock.monotonic())}}}
+        self.world.edit(ObjectRef(PERSISTENT_VOLUME_CLAIM, NS, "data"), touched)
+
     # --- waiting and looking --------------------------------------------------------------------------------------
 
     async def reaches(self, ref: ObjectRef, phase: str) -> Manifest:
@@ -236,10 +244,14 @@ class Operating:
         return list(found)
 
 
-def operations_on_every_face(
-    engines: DownstreamBehaviour = ENGINES_QUICK, **options: Any
+def operations_story(
+    engines: DownstreamBehaviour = ENGINES_QUICK, *, samples: bool = False, **options: Any
 ) -> Callable[[Callable[[Operating], Any]], Callable[[Face], None]]:
-    """A test that runs a story with engines on each face; `options` are those of `Face.run`."""
+    """A test that runs a story with engines on each face; `options` are those of `Face.run`.
+
+    Over HTTP it takes seconds of real time, so that only samples run there unless `make test-long` runs them all.
+    """
+    everywhere = samples or os.environ.get("HYPOTHESIS_PROFILE") == "long"
 
     def decorate(story: Callable[[Operating], Any]) -> Callable[[Face], None]:
         async def told(world: World) -> None:
@@ -252,6 +264,7 @@ def operations_on_every_face(
 
         test.__name__ = test.__qualname__ = story.__name__
         test.__doc__, test.__module__ = story.__doc__, story.__module__
-        return pytest.mark.parametrize("face", FACES, ids=lambda face: face.name)(test)
+        faces = FACES if everywhere else (IN_PROCESS,)
+        return pytest.mark.parametrize("face", faces, ids=lambda face: face.name)(test)
 
     return decorate

@@ -1,13 +1,31 @@
 """Operations from request to end, against every simulated engine, in process and over HTTP (OPS-1 to OPS-12)."""
 
+from datetime import datetime
+
+import attrs
 import pytest
 
-from tests.e2e.operating import Operating, operations_on_every_face
+from tests.e2e.operating import (
+    APPROVAL_SECRET,
+    AT_WORK,
+    ENGINES_QUICK,
+    Operating,
+    operations_story,
+    rules,
+)
+from tests.e2e.world import BROKEN, INSTANCE, LATER, NS, install
+from vworkspace_core.kinds.crd import crd_manifests
+from vworkspace_core.kinds.labels import ALLOWED_TYPES
+from vworkspace_core.known import JOB, NAMESPACE, VELERO_BACKUP
+from vworkspace_core.manifest import Manifest, ObjectRef
+from vworkspace_fake.downstream import Ending, Outcome, WorkflowStep, resume_patch
+from vworkspace_fake.downstream.crds import downstream_crds
+from vworkspace_fake.flux.crds import flux_crds
 
 pytestmark = pytest.mark.timeout(180)
 
 
-@operations_on_every_face()
+@operations_story(samples=True)
 async def test_one_operation_of_every_template_comes_to_its_end_OPS_2(ops: Operating) -> None:
     await ops.prepare()
     done = {}
@@ -48,3 +66,230 @@ async def test_one_operation_of_every_template_comes_to_its_end_OPS_2(ops: Opera
     assert backup["itemsBackedUp"] == backup["totalItems"]
     assert (upgraded["fromVersion"], upgraded["toVersion"]) == ("6.6.0", "6.8.0")
     assert ops.world.running() == ["6.8.0"]
+
+
+@operations_story(rules(Outcome(Ending.STALL), name="first-*"), samples=True)
+async def test_conflicting_operations_run_one_after_the_other_in_the_order_of_creation_OPS_5(ops: Operating) -> None:
+    await ops.prepare()
+    kept = ops.submit("backup.velero", "kept")
+    await ops.reaches(kept, "Succeeded")
+    first = ops.submit("backup.velero", "first")
+    await ops.reaches(first, "Running")
+    ops.submit("restore.velero", "claims", {"backupName": "x"})  # is not in order: holds nobody up
+    names = ("second", "third", "fourth")
+    backup = {"backupName": ops.engine_ref(kept).name}
+    for name in names:
+        ops.submit("restore.velero", name, backup, approvals={"required": True, "claim": ops.claim(name)})
+    refs = [attrs.evolve(first, name=name) for name in names]
+    for ref in refs:
+        told = await ops.says(ref, "Blocked", "True/ConflictingOperation")
+        assert "waits for Operation" in told
+
+    world = ops.world
+    ops.engines_are(ENGINES_QUICK)
+    for ref in (first, *refs):
+        await ops.reaches(ref, "Succeeded")
+
+    order = sorted(names, key=lambda name: created(world.get(attrs.evolve(first, name=name))))
+    assert ops.starts() == ["kept", "first", *order]
+    assert ops.running_together() == set()
+
+
+def created(manifest: Manifest) -> tuple[str, str]:
+    return manifest["metadata"]["creationTimestamp"], manifest["metadata"]["uid"]
+
+
+@operations_story()
+async def test_an_approval_is_waited_for_and_its_secret_counts_at_once_OPS_4(ops: Operating) -> None:
+    await ops.prepare()
+    backup = ops.submit("backup.velero", "kept")
+    await ops.reaches(backup, "Succeeded")
+    ops.approve_with(None)
+    restore = ops.submit("restore.velero", "back", {"backupName": ops.engine_ref(backup).name})
+    await ops.says(restore, "Blocked", "True/AwaitingApproval")
+
+    claim = ops.claim("back", ns=NS)
+    ops.world.edit(restore, {"spec": {"approvals": {"required": True, "claim": claim}}})
+    await ops.says(restore, "Blocked", "True/MissingSecret")
+    ops.approve_with(b"another one")
+    told = await ops.says(restore, "Blocked", "True/AwaitingApproval")
+    assert claim.rpartition(".")[2] not in told
+    assert ops.made(restore) == []
+    ops.approve_with(APPROVAL_SECRET)
+
+    await ops.reaches(restore, "Succeeded")
+    assert len(ops.made(restore)) == 1
+
+
+@operations_story(required_bindings=frozenset({"uid"}))
+async def test_a_binding_that_the_cluster_requires_is_required_OPS_4(ops: Operating) -> None:
+    await ops.prepare()
+    job = ops.submit("runCommand.job", "run", approvals={"required": True, "claim": ops.claim("run")})
+    await ops.says(job, "Blocked", "True/AwaitingApproval")
+
+    bound = ops.claim("run", uid=ops.world.get(job)["metadata"]["uid"])
+    ops.world.edit(job, {"spec": {"approvals": {"claim": bound}}})
+
+    await ops.reaches(job, "Succeeded")
+
+
+@operations_story(rules(AT_WORK))
+async def test_a_cancelled_run_is_stopped_first_and_one_that_waits_creates_nothing_OPS_11(ops: Operating) -> None:
+    await ops.prepare()
+    running = ops.submit("migration.workflow", "running")
+    await ops.says(running, "Running", "True/WorkflowInProgress")
+    waiting = ops.submit("migration.workflow", "waiting")
+    await ops.says(waiting, "Blocked", "True/ConflictingOperation")
+    workflow = ops.engine_ref(running)
+
+    ops.cancel(waiting)
+    await ops.reaches(waiting, "Cancelled")
+    ops.cancel(running)
+    ended = await ops.reaches(running, "Cancelled")
+
+    assert ops.world.find(workflow) is None
+    assert ops.condition(running, "Cancelled") == "True/UserCancelled"
+    assert ended["status"]["finishedAt"] >= ended["status"]["startedAt"]
+    assert ops.made(waiting) == []
+
+
+@operations_story(rules(AT_WORK))
+async def test_a_deadline_fires_and_stops_the_engine_OPS_12(ops: Operating) -> None:
+    await ops.prepare()
+    job = ops.submit("runCommand.job", "slow", timeoutSeconds=2)
+    await ops.says(job, "Running", "True/JobPodActive")
+    engine = ops.engine_ref(job)
+
+    ended = await ops.reaches(job, "Failed")
+
+    assert ops.condition(job, "Failed") == "True/Timeout"
+    passed = moment(ended["status"]["finishedAt"]) - moment(ended["status"]["startedAt"])
+    assert passed.total_seconds() == 2
+    await ops.world.until(lambda: ops.world.find(engine) is None, "the Job stopped")
+
+
+def moment(text: str) -> datetime:
+    return datetime.fromisoformat(text)
+
+
+@operations_story(rules(Outcome(Ending.PARTIAL, items=10, errors=3, warnings=1)))
+async def test_a_backup_in_part_is_a_degraded_success_with_its_counts_OPS_7(ops: Operating) -> None:
+    await ops.prepare()
+
+    backup = ops.submit("backup.velero", "partial")
+
+    await ops.reaches(backup, "Succeeded")
+    assert ops.condition(backup, "Degraded") == "True/PartialFailure"
+    outputs = ops.outputs(backup)
+    assert (outputs["errors"], outputs["warnings"], outputs["totalItems"]) == (3, 1, 10)
+
+
+@operations_story(rules(AT_WORK, name="running-*"))
+async def test_deleting_a_running_one_stops_it_and_a_finished_backup_stays_OPS_7_OPS_11(ops: Operating) -> None:
+    await ops.prepare()
+    finished, running = ops.submit("backup.velero", "finished"), ops.submit("backup.velero", "running")
+    await ops.reaches(finished, "Succeeded")
+    await ops.says(running, "Running", "True/VeleroBackupInProgress")
+    kept, stopped = ops.engine_ref(finished), ops.engine_ref(running)
+
+    for ref in (finished, running):
+        ops.world.delete_object(ref)
+        await ops.world.until(lambda ref=ref: ops.world.find(ref) is None, f"{ref.name} gone")
+
+    assert ops.world.get(kept)["status"]["phase"] == "Completed"
+    assert ops.world.find(stopped) is None
+
+
+@operations_story(rules(AT_WORK), samples=True)
+async def test_a_restart_between_create_and_status_neither_doubles_nor_loses_the_run_OPS_1(ops: Operating) -> None:
+    await ops.prepare()
+    lever = ops.world.lever
+    lever.hang_after_create = JOB
+    run = ops.submit("runCommand.job", "run")
+    await ops.world.until(lambda: lever.hung, "the create whose answer is lost")
+    assert "uid" not in ops.world.get(run)["status"]["engineRef"]
+
+    await lever.restart()
+
+    await ops.says(run, "Running", "True/JobPodActive")
+    assert ops.world.get(run)["status"]["engineRef"]["uid"] == ops.world.get(ops.engine_ref(run))["metadata"]["uid"]
+    assert len(ops.made(run)) == 1
+
+
+@operations_story(crds=(*crd_manifests(), *flux_crds()))
+async def test_an_engine_that_is_installed_later_is_noticed_OPS_3(ops: Operating) -> None:
+    await ops.prepare()
+    backup = ops.submit("backup.velero", "early")
+    told = await ops.says(backup, "Blocked", "True/DependencyMissing")
+    assert VELERO_BACKUP.crd_name in told
+
+    install(ops.world.admin, downstream_crds(["velero"]))
+
+    await ops.reaches(backup, "Succeeded")
+
+
+@operations_story()
+async def test_everything_a_request_can_lack_is_named_and_waited_for_OPS_3(ops: Operating) -> None:
+    await ops.prepare(ready=False)
+    run = ops.submit("runCommand.job", "early")
+    await ops.says(run, "Accepted", "False/TargetNotFound")
+    world = ops.world
+    world.edit(ObjectRef(NAMESPACE, None, NS), {"metadata": {"annotations": {ALLOWED_TYPES: "Backup"}}})
+
+    await world.ready()
+    await ops.says(run, "Accepted", "False/TemplateNotAllowed")
+    world.edit(ObjectRef(NAMESPACE, None, NS), {"metadata": {"annotations": {ALLOWED_TYPES: None}}})
+    await ops.says(run, "Accepted", "False/CapabilityMissing")
+    world.edit(INSTANCE, {"spec": {"chart": {"version": BROKEN}}})
+    await world.until(lambda: world.conditions().get("Ready", "").startswith("False"), "the target not Ready")
+    world.edit(INSTANCE, {"metadata": {"annotations": {"ops.vworkspace.io/runcommand": "job"}}})
+    await ops.says(run, "Blocked", "True/TargetNotReady")
+    assert ops.made(run) == []
+    world.edit(INSTANCE, {"spec": {"chart": {"version": LATER}}})
+
+    await ops.reaches(run, "Succeeded")
+    assert ops.condition(run, "Accepted") == "True/TemplateValidated"
+    assert ops.condition(run, "Blocked") == "False/Unblocked"
+
+
+@operations_story(rules(AT_WORK))
+async def test_an_engine_object_that_somebody_removes_is_a_failure_OPS_8(ops: Operating) -> None:
+    await ops.prepare()
+    run = ops.submit("runCommand.job", "run")
+    await ops.says(run, "Running", "True/JobPodActive")
+
+    ops.world.delete_object(ops.engine_ref(run))
+
+    await ops.reaches(run, "Failed")
+    assert ops.condition(run, "Failed") == "True/ExternalDeletion"
+
+
+@operations_story(rules(AT_WORK, name="again-*"))
+async def test_a_new_operation_of_an_old_name_has_a_run_of_its_own_OPS_1(ops: Operating) -> None:
+    await ops.prepare()
+    old = ops.submit("backup.velero", "again")
+    await ops.says(old, "Running", "True/VeleroBackupInProgress")
+    before = ops.engine_ref(old)
+    ops.world.delete_object(old)
+    await ops.world.until(lambda: ops.world.find(old) is None, "the old one gone")
+
+    new = ops.submit("backup.velero", "again")
+    await ops.says(new, "Running", "True/VeleroBackupQueued")  # Velero still does what it cannot be told to stop
+
+    assert ops.engine_ref(new) != before
+    assert ops.world.find(before) is None
+    assert len(ops.made(new)) == 1
+
+
+@operations_story(rules(Outcome(steps=(WorkflowStep("ask", suspend=True),))))
+async def test_a_suspended_workflow_says_that_it_waits_for_somebody_OPS_8(ops: Operating) -> None:
+    await ops.prepare()
+    book = ops.submit("runbook.workflow", "book")
+    await ops.says(book, "Blocked", "True/AwaitingResume")
+    assert ops.phase(book) == "Running"
+
+    workflow = ops.engine_ref(book)
+    ops.world.edit(workflow, resume_patch(ops.world.get(workflow)))
+
+    await ops.reaches(book, "Succeeded")
+    assert ops.condition(book, "Blocked") == "False/Unblocked"
