@@ -12,6 +12,7 @@ import pytest
 from tests.e2e.faces import FACES, IN_PROCESS, Face, Story
 from tests.e2e.world import CLUSTER, INSTANCE, NAME, NS, QUICK, World
 from tests.property.operation_worlds import template
+from vworkspace_core import known
 from vworkspace_core.agent.credentials import Credentials
 from vworkspace_core.kinds.labels import CANCEL, OPERATION_UID
 from vworkspace_core.known import (
@@ -163,7 +164,7 @@ class Operating:
         """Odoo asks for it, by an intent; `expires_in` is in seconds."""
         job: dict[str, Any] = {}
         if "expires_in" in more:
-            job["expires_at"] = self.world.clock.now() + timedelta(seconds=more.pop("expires_in"))
+            job["expires_in"] = timedelta(seconds=more.pop("expires_in"))
         payload = {"intent": "request-operation", "operation": self.manifest(of, name, parameters, **more)}
         key = f"Operation/{NS}/{name}@1"
         return self.world.control.enqueue(CLUSTER, kind="intent", payload=payload, idempotency_key=key, **job)
@@ -171,6 +172,12 @@ class Operating:
     def cancel(self, ref: ObjectRef) -> None:
         """Somebody asks for it to stop."""
         self.world.edit(ref, {"metadata": {"annotations": {CANCEL: "true"}}})
+
+    def forbid(self, version: str) -> None:
+        """The cluster's policy does not let that version in."""
+        policy = {"forbiddenVersions": [version]}
+        spec = {"clusterId": CLUSTER, "controlPlaneEndpoint": "https://odoo.example.com", "policy": policy}
+        self.world.create_object({**known.CLUSTER.manifest(CLUSTER), "spec": spec}, known.CLUSTER)
 
     def engines_are(self, behaviour: DownstreamBehaviour) -> None:
         """Engines behave like that from now on, and notice it."""
@@ -183,14 +190,20 @@ class Operating:
 
     async def reaches(self, ref: ObjectRef, phase: str) -> Manifest:
         """The Operation, once it is in that phase."""
-        await self.world.until(lambda: self.phase(ref) == phase, f"{ref.name} {phase}; {self.told(ref)}")
+        await self._until(lambda: self.phase(ref) == phase, ref, phase)
         return self.world.get(ref)
 
     async def says(self, ref: ObjectRef, kind: str, told: str) -> str:
         """The message of a condition, once that is `status/reason`."""
-        await self.world.until(lambda: self.condition(ref, kind) == told, f"{ref.name} {kind}={told}")
+        await self._until(lambda: self.condition(ref, kind) == told, ref, f"{kind}={told}")
         found = dig(self.world.get(ref), "status", "conditions")
         return next(str(one.get("message", "")) for one in found if one["type"] == kind)
+
+    async def _until(self, holds: Callable[[], bool], ref: ObjectRef, what: str) -> None:
+        try:
+            await self.world.until(holds, f"{ref.name} {what}")
+        except AssertionError as error:
+            raise AssertionError(f"{error}; its status: {self.told(ref)}") from None
 
     def phase(self, ref: ObjectRef) -> str:
         """Where it stands."""
@@ -245,13 +258,14 @@ class Operating:
 
 
 def operations_story(
-    engines: DownstreamBehaviour = ENGINES_QUICK, *, samples: bool = False, **options: Any
+    engines: DownstreamBehaviour = ENGINES_QUICK, *, samples: bool = False, takes_hours: bool = False, **options: Any
 ) -> Callable[[Callable[[Operating], Any]], Callable[[Face], None]]:
     """A test that runs a story with engines on each face; `options` are those of `Face.run`.
 
-    Over HTTP it takes seconds of real time, so that only samples run there unless `make test-long` runs them all.
+    Over HTTP it takes seconds of real time, so that only samples run there unless `make test-long` runs them all; what
+    `takes_hours` runs under virtual time alone.
     """
-    everywhere = samples or os.environ.get("HYPOTHESIS_PROFILE") == "long"
+    everywhere = samples or (os.environ.get("HYPOTHESIS_PROFILE") == "long" and not takes_hours)
 
     def decorate(story: Callable[[Operating], Any]) -> Callable[[Face], None]:
         async def told(world: World) -> None:
