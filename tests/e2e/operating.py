@@ -199,6 +199,10 @@ class Operating:
         found = dig(self.world.get(ref), "status", "conditions")
         return next(str(one.get("message", "")) for one in found if one["type"] == kind)
 
+    async def gone(self, ref: ObjectRef) -> None:
+        """Wait until it is not there any more."""
+        await self.world.until(lambda: self.world.find(ref) is None, f"{ref} gone; {self.told(ref)}")
+
     async def _until(self, holds: Callable[[], bool], ref: ObjectRef, what: str) -> None:
         try:
             await self.world.until(holds, f"{ref.name} {what}")

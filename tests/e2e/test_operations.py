@@ -194,7 +194,7 @@ async def test_deleting_a_running_one_stops_it_and_a_finished_backup_stays_OPS_7
 
     for ref in (finished, running):
         ops.world.delete_object(ref)
-        await ops.world.until(lambda ref=ref: ops.world.find(ref) is None, f"{ref.name} gone")
+        await ops.gone(ref)
 
     assert ops.world.get(kept)["status"]["phase"] == "Completed"
     assert ops.world.find(stopped) is None
@@ -271,7 +271,7 @@ async def test_a_new_operation_of_an_old_name_has_a_run_of_its_own_OPS_1(ops: Op
     await ops.says(old, "Running", "True/VeleroBackupInProgress")
     before = ops.engine_ref(old)
     ops.world.delete_object(old)
-    await ops.world.until(lambda: ops.world.find(old) is None, "the old one gone")
+    await ops.gone(old)
 
     new = ops.submit("backup.velero", "again")
     await ops.says(new, "Running", "True/VeleroBackupQueued")  # Velero still does what it cannot be told to stop

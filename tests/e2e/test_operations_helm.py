@@ -38,7 +38,7 @@ async def test_an_upgrade_goes_through_the_one_writer_and_survives_its_operation
     held = world.get(RELEASE)["metadata"]["managedFields"]
     assert [entry["manager"] for entry in held if "f:spec" in entry["fieldsV1"]] == [FIELD_MANAGER]
     world.delete_object(upgrade)
-    await world.until(lambda: world.find(upgrade) is None, "the Operation gone")
+    await ops.gone(upgrade)
     await world.clock.sleep(2)
     assert world.running() == [LATER]
     assert override(world) == LATER
