@@ -28,7 +28,7 @@ import msgspec
 
 from bench.apiserver import AGENT, Client
 from bench.machine import describe, line
-from bench.stage import SPACE
+from bench.stage import SPACES
 from vworkspace_core.known import APPLICATION_INSTANCE, HELM_RELEASE
 from vworkspace_core.manifest import Kind
 
@@ -40,8 +40,9 @@ NOT_THE_OPERATOR = (AGENT, "flux/")
 TOUCHED = "idle-0"
 
 
-def collection(kind: Kind) -> str:
-    return f"/apis/{kind.api_version}/namespaces/{SPACE}/{kind.plural}"
+def space_of(name: str) -> str:
+    """Where an instance lives: its number spreads them evenly."""
+    return SPACES[int(name.rpartition("-")[2]) % len(SPACES)]
 
 
 def instance(name: str, version: str) -> bytes:
@@ -49,10 +50,10 @@ def instance(name: str, version: str) -> bytes:
     spec = {
         "appRef": {"catalogId": "nextcloud"},
         "chart": {"sourceType": "oci", "url": "oci://charts.example.com/apps", "name": "nextcloud", "version": version},
-        "release": {"name": name, "namespace": SPACE},
+        "release": {"name": name, "namespace": space_of(name)},
         "values": {"source": "inline", "inline": {"replicas": 2, "size": "small"}},
     }
-    manifest = APPLICATION_INSTANCE.manifest(name, SPACE)
+    manifest = APPLICATION_INSTANCE.manifest(name, space_of(name))
     return json.dumps({**manifest, "metadata": {**manifest["metadata"], "labels": labels}, "spec": spec}).encode()
 
 
@@ -79,7 +80,7 @@ class Observer:
         threading.Thread(target=self._read, daemon=True).start()
 
     def _read(self) -> None:
-        path = f"{collection(self.kind)}?watch=true&timeoutSeconds=3600"
+        path = f"/apis/{self.kind.api_version}/{self.kind.plural}?watch=true&timeoutSeconds=3600"
         try:
             for row in Client(self.url).stream(path):
                 at = time.perf_counter()
@@ -245,7 +246,8 @@ def started(start: Start, on: Stage) -> Iterator[Program]:
 
 
 def _apply(client: Client, name: str, version: str) -> None:
-    path = f"{collection(APPLICATION_INSTANCE)}/{name}?fieldManager=odoo&force=true"
+    kind = APPLICATION_INSTANCE
+    path = f"/apis/{kind.api_version}/namespaces/{space_of(name)}/{kind.plural}/{name}?fieldManager=odoo&force=true"
     client.send("PATCH", path, instance(name, version), "application/apply-patch+yaml")
 
 

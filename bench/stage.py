@@ -14,13 +14,19 @@ from vworkspace_app.commands.cluster import EmbeddedCluster
 from vworkspace_app.commands.cluster_access import audited
 from vworkspace_core.kinds.crd import crd_manifests
 from vworkspace_core.known import NAMESPACE
+from vworkspace_core.manifest import Manifest
 from vworkspace_fake.apiserver.inprocess import InProcessKube, run_sync
 from vworkspace_fake.flux import FluxBehaviour
 
-SPACE = "bench"
+SPACES = tuple(f"bench-{at}" for at in range(20))
+"""Gated namespaces: a cluster has many, and Helm's storage is searched one by one."""
 OWN = "vworkspace-system"
 QUICK = FluxBehaviour(source_fetch_seconds=0.02, install_seconds=0.05, upgrade_seconds=0.05, uninstall_seconds=0.05)
 """A Flux that waits for little, so that the operator is what is measured."""
+
+
+def gated(name: str) -> Manifest:
+    return {**NAMESPACE.manifest(name), "metadata": {"name": name, "labels": {"managed-by": "vworkspace"}}}
 
 
 async def main(audit: Path) -> None:
@@ -28,8 +34,7 @@ async def main(audit: Path) -> None:
     assert cluster.flux is not None
     cluster.flux.behaviour = QUICK
     admin = InProcessKube(cluster.server)
-    gated = {**NAMESPACE.manifest(SPACE), "metadata": {"name": SPACE, "labels": {"managed-by": "vworkspace"}}}
-    for namespace in (gated, NAMESPACE.manifest(OWN)):
+    for namespace in (*map(gated, SPACES), NAMESPACE.manifest(OWN)):
         run_sync(admin.create(namespace, kind=NAMESPACE, field_manager="bench"))
     up, told = anyio.Event(), list[str]()
     with audited(cluster.server.audit, audit):

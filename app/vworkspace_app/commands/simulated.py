@@ -1,10 +1,14 @@
 """The simulated downstream controllers beside an embedded API server: which there are, their CRDs, running them."""
 
 from collections.abc import Iterator, Sequence
+from typing import Any
+
+import anyio.lowlevel
 
 from vworkspace_app.problems import USAGE, CommandError
 from vworkspace_app.runtime.clock import SystemClock
-from vworkspace_core.manifest import Manifest
+from vworkspace_core.manifest import Manifest, ObjectRef
+from vworkspace_core.ports import PatchType
 from vworkspace_fake.apiserver.calls import Caller
 from vworkspace_fake.apiserver.inprocess import InProcessKube
 from vworkspace_fake.apiserver.server import ApiServer
@@ -58,6 +62,22 @@ async def simulate(server: ApiServer, simulator: Simulator) -> None:
     await follow_and_work(_api_for(server, type(simulator)), SystemClock(), simulator)
 
 
+class _TakingTurns(InProcessKube):
+    """Answers in process would keep the event loop from every other client while there is work to do."""
+
+    async def get(self, ref: ObjectRef) -> Manifest:
+        await anyio.lowlevel.checkpoint()
+        return await super().get(ref)
+
+    async def patch(
+        self, ref: ObjectRef, patch: Any, *, patch_type: PatchType, field_manager: str, subresource: str = ""
+    ) -> Manifest:
+        await anyio.lowlevel.checkpoint()
+        return await super().patch(
+            ref, patch, patch_type=patch_type, field_manager=field_manager, subresource=subresource
+        )
+
+
 def _api_for(server: ApiServer, simulator: type) -> InProcessKube:
     """The server as one set of simulated controllers sees it, under a name of its own in the audit log."""
-    return InProcessKube(server, caller=_CALLERS[simulator])
+    return _TakingTurns(server, caller=_CALLERS[simulator])
