@@ -36,7 +36,8 @@ EVERYWHERE: Final[tuple[Access, ...]] = (
     # Informers look at every namespace: an instance in one that is not gated is told so, in status and by an Event.
     Access(known.APPLICATION_INSTANCE, _FOLLOWED),
     Access(known.APPLICATION_INSTANCE, ("patch",), "status"),
-    Access(known.CLUSTER, _FOLLOWED),
+    Access(known.CLUSTER, ("create", *_FOLLOWED)),
+    Access(known.CLUSTER, ("patch",), "status"),
     *(Access(kind, _FOLLOWED) for kind in (*_FLUX, known.HELM_CHART)),
     Access(known.CONFIG_MAP, _FOLLOWED),
     Access(known.CUSTOM_RESOURCE_DEFINITION, _FOLLOWED),

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from vworkspace_core.agent.answers import error_of, parse_http_date, seconds_of
 from vworkspace_core.agent.link import Connectivity, Link
 from vworkspace_core.agent.pace import Pace
+from vworkspace_core.agent.times import Instant
 from vworkspace_core.errors import (
     Forbidden,
     Invalid,
@@ -110,30 +111,18 @@ def test_a_date_without_a_zone_or_sense_is_no_date() -> None:
     assert parse_http_date("Thu, 01 Jan 2026 00:00:00 -0000") is None
 
 
-def said(link: Link, at: datetime, started: datetime = NOW) -> dict[str, tuple[str, str]]:
-    return {str(c.type): (str(c.status), str(c.reason)) for c in link.conditions(at, started)}
-
-
-def test_the_conditions_of_the_connection() -> None:
-    up = Link().succeeded(NOW)
-    down = up.failed(Unavailable("refused"), NOW + timedelta(minutes=1))
-    rejected = up.failed(Unauthorized("no"), NOW + timedelta(minutes=1))
-    later = NOW + timedelta(minutes=6)
-
-    assert said(Link(), NOW) == {"Disconnected": ("False", "RoundTripOK")}
-    assert said(up, NOW) == {
-        "Connected": ("True", "RoundTripOK"),
-        "Authenticated": ("True", "CredentialAccepted"),
-        "Disconnected": ("False", "RoundTripOK"),
-    }
-    assert said(down, NOW)["Connected"] == ("False", "ControlPlaneUnreachable")
-    assert said(down, later)["Disconnected"] == ("True", "NoRecentRoundTrip")
-    assert said(rejected, NOW)["Authenticated"] == ("False", "CredentialRejected")
-    assert said(down.succeeded(later), later)["Disconnected"] == ("False", "RoundTripOK")
+def at(seconds: float) -> Instant:
+    return Instant(NOW + timedelta(seconds=seconds), seconds)
 
 
 def test_a_state_of_the_link_has_one_beginning() -> None:
-    link = Link().failed(Unavailable("a"), NOW).failed(Unavailable("token=hunter2"), NOW + timedelta(hours=1))
+    link = Link().failed(Unavailable("a"), at(0)).failed(Unavailable("token=hunter2"), at(3600))
 
-    assert (link.state, link.since, link.last_ok) == (Connectivity.UNREACHABLE, NOW, None)
+    assert (link.state, link.since, link.last_ok) == (Connectivity.UNREACHABLE, at(0), None)
     assert link.error == "token=***"
+
+
+def test_a_round_trip_of_another_call_does_not_say_that_the_poll_works() -> None:
+    link = Link().succeeded(at(0)).failed(Unavailable("a"), at(60)).seen(at(90))
+
+    assert (link.state, link.since, link.last_ok) == (Connectivity.UNREACHABLE, at(60), at(90))

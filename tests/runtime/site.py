@@ -12,6 +12,9 @@ from tests.property.agent_jobs import CLUSTER_ID, NAME, NAMESPACE, condition, in
 from tests.runtime.virtual import run
 from vworkspace_app.agent import Agent, AgentSettings
 from vworkspace_core.agent import Connectivity, Scope
+from vworkspace_core.agent.times import Instant
+from vworkspace_core.cluster import Posture
+from vworkspace_core.cluster.conditions import wanted_conditions
 from vworkspace_core.kinds import labels
 from vworkspace_core.kinds.crd import crd_manifests
 from vworkspace_core.known import APPLICATION_INSTANCE, CUSTOM_RESOURCE_DEFINITION
@@ -103,6 +106,12 @@ class Site:
     def connectivity(self) -> Connectivity:
         """What the agent thinks of the control plane now."""
         return self.agent.link.state
+
+    def conditions(self) -> dict[str, tuple[str, str]]:
+        """Status and reason by type, as the status of a Cluster would have them now."""
+        now = Instant(self.clock.now(), self.clock.monotonic())
+        posture = Posture(cluster_id=CLUSTER_ID, now=now, agent=self.agent.report())
+        return {str(c.type): (str(c.status), str(c.reason)) for c in wanted_conditions(posture, ())}
 
     def asked(self, call: Call, since: float = 0.0) -> list[float]:
         """When requests of one kind came, in virtual seconds."""

@@ -5,7 +5,6 @@ came of them. Nothing here ends the loop but cancellation.
 """
 
 from collections.abc import Awaitable, Callable, Iterable
-from datetime import datetime
 from typing import Any
 
 import anyio
@@ -25,9 +24,9 @@ from vworkspace_core.agent.pace import SOONEST, Pace
 from vworkspace_core.agent.performer import Performer, Rotate
 from vworkspace_core.agent.scope import Scope
 from vworkspace_core.agent.security import Security
-from vworkspace_core.agent.times import format_time
+from vworkspace_core.agent.times import Instant, format_time
+from vworkspace_core.cluster import AgentReport, Mail
 from vworkspace_core.errors import NotFound, OperatorError, Unavailable
-from vworkspace_core.kinds.transitions import Wanted
 from vworkspace_core.manifest import Manifest, ObjectRef
 from vworkspace_core.ports import Clock, ControlPlane, Fetched, JobStore, KubeApi
 
@@ -79,7 +78,7 @@ class Agent:
         self._news = anyio.Event()
         self._hurried = anyio.Event()
         self._polling = anyio.CancelScope()
-        self._started: datetime | None = None
+        self._started: Instant | None = None
         self.on_settled: Callable[[str], None] = lambda outcome: None
         """Told the outcome of each job that comes to a result; must not raise."""
 
@@ -93,10 +92,18 @@ class Agent:
         """Whether the control plane is there and takes the credential."""
         return self._connection.link
 
-    def conditions(self) -> tuple[Wanted, ...]:
-        """What the Cluster's status says of the agent: Connected, Disconnected, Authenticated, BufferOverflow."""
-        now = self._clock.now()
-        return (*self.link.conditions(now, self._started or now), self.outbox.condition())
+    def on_news(self, handler: Callable[[], None]) -> None:
+        """Have `handler` called whenever the link changes its state, and when events begin or cease to be dropped."""
+        self._connection.on_change = handler
+        self._telling.on_overflow = handler
+
+    def report(self) -> AgentReport:
+        """What the Cluster's status tells of the agent."""
+        mail = Mail(len(self._urgent), len(self._statuses), len(self.outbox), self.outbox.dropped)
+        return AgentReport(self.link, self._started or self._instant(), self.outbox.condition(), mail)
+
+    def _instant(self) -> Instant:
+        return Instant(self._clock.now(), self._clock.monotonic())
 
     @property
     def outbox(self) -> Outbox:
@@ -144,7 +151,7 @@ class Agent:
 
     async def run(self) -> None:
         """Work until cancelled. A process that starts after a crash goes on with the jobs that were open."""
-        self._started = self._clock.now()
+        self._started = self._instant()
         try:
             async with anyio.create_task_group() as tasks:
                 self._tasks = tasks

@@ -6,6 +6,7 @@ from typing import TypeVar
 import structlog
 
 from vworkspace_core.agent.link import Connectivity, Link
+from vworkspace_core.agent.times import Instant
 from vworkspace_core.errors import Invalid, NotFound, OperatorError, Unauthorized, Unavailable
 from vworkspace_core.kinds.secrets import redact
 from vworkspace_core.ports import Clock
@@ -19,9 +20,9 @@ log = structlog.get_logger("vworkspace.agent")
 class Connection:
     """Owner of the Link, which follows the poll alone: lanes that fail for reasons of their own do not make it flap.
 
-    Logs each change once, however many tries it takes. `on_lost` is called when the poll fails after it worked,
-    `on_sign_of_life` when another call works while it does not. `reread` reads the credential again and tells
-    whether it changed; it is asked once per rejection.
+    Logs each change once, however many tries it takes. `on_change` is called at each, `on_lost` when the poll fails
+    after it worked, `on_sign_of_life` when another call works while it does not. `reread` reads the credential again
+    and tells whether it changed; it is asked once per rejection.
     """
 
     def __init__(self, clock: Clock, reread: Callable[[], Awaitable[bool]] | None = None) -> None:
@@ -29,6 +30,7 @@ class Connection:
         self._reread = reread
         self._reread_done = False
         self.link = Link()
+        self.on_change: Callable[[], None] = lambda: None
         self.on_lost: Callable[[], None] = lambda: None
         self.on_sign_of_life: Callable[[], None] = lambda: None
 
@@ -42,11 +44,11 @@ class Connection:
         try:
             answer = await self.call(request)
         except OperatorError as error:
-            now = self._clock.now()
+            now = self._now()
             throttled = isinstance(error, Unavailable) and error.status == 429
             self._see(self.link.succeeded(now) if throttled else self.link.failed(error, now))
             raise
-        self._see(self.link.succeeded(self._clock.now()))
+        self._see(self.link.succeeded(self._now()))
         return answer
 
     async def call(self, request: Callable[[], Awaitable[T]]) -> T:
@@ -78,9 +80,12 @@ class Connection:
 
     def _alive(self) -> None:
         self._reread_done = False
-        self.link = self.link.seen(self._clock.now())
+        self.link = self.link.seen(self._now())
         if self.link.state in (Connectivity.UNREACHABLE, Connectivity.REJECTED):
             self.on_sign_of_life()
+
+    def _now(self) -> Instant:
+        return Instant(self._clock.now(), self._clock.monotonic())
 
     async def _has_new_credential(self) -> bool:
         if self._reread is None or self._reread_done:
@@ -101,10 +106,16 @@ class Connection:
             self.on_lost()
         match link.state:
             case Connectivity.CONNECTED:
-                log.info("connected to the control plane")
+                log.info("connected to the control plane", away_seconds=_lasted(before, self._now()))
             case Connectivity.UNREACHABLE:
                 log.warning("the control plane is unreachable; trying again with backoff", error=link.error)
             case Connectivity.REJECTED:
                 log.error("the control plane rejects the credential; trying again slowly", error=link.error)
             case Connectivity.UNKNOWN:
                 pass
+        self.on_change()
+
+
+def _lasted(link: Link, now: Instant) -> int:
+    """Seconds that the state of `link` has lasted; 0 for the one before the first answer."""
+    return 0 if link.since is None else round(now.since(link.since))

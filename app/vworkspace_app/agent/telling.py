@@ -39,7 +39,7 @@ class Telling:
     """Owner of the outbox and of what was last told of each object.
 
     `objects` gives every owned object as it is now: the snapshot that makes up for events that were dropped. It
-    begins held, like every lane.
+    begins held, like every lane. `on_overflow` is called when events begin and cease to be dropped.
     """
 
     def __init__(
@@ -66,6 +66,7 @@ class Telling:
         self._filling_since = 0.0
         self._snapshot_only = False
         self.gate = Gate(self._wake)
+        self.on_overflow: Callable[[], None] = lambda: None
         self.outbox = Outbox()
 
     def saw(self, ref: ObjectRef, live: Manifest | None, *, belongs_to_job: bool) -> None:
@@ -92,6 +93,7 @@ class Telling:
         self.outbox = self.outbox.put(batch)
         if self.outbox.dropped and not before:
             log.error("the event buffer is full: the oldest events are dropped", capacity=self.outbox.capacity)
+            self.on_overflow()
         self._wake()
 
     def hurry(self) -> None:
@@ -192,6 +194,7 @@ class Telling:
             self._snapshot()
         if lost and not self.outbox.dropped:
             log.warning("the event buffer is drained; a snapshot made up for what was dropped", dropped=lost)
+            self.on_overflow()
 
     def _snapshot(self) -> None:
         """Every condition of every owned object, as it is now."""

@@ -12,6 +12,7 @@ import anyio
 import attrs
 import structlog
 
+from vworkspace_app.operator.clusters import by_spec
 from vworkspace_app.operator.events import BackgroundEvents
 from vworkspace_app.operator.instances import RELEASE_INDEX, InstanceController, release_names
 from vworkspace_app.operator.operation_index import OPERATION_INDEXES
@@ -22,6 +23,7 @@ from vworkspace_app.runtime.informer import InformerRunner
 from vworkspace_app.runtime.informers import Informers
 from vworkspace_app.runtime.observer import DriverObserver, LoggingObserver
 from vworkspace_app.runtime.resync import resync
+from vworkspace_core.agent.credentials import CREDENTIALS_SECRET
 from vworkspace_core.kinds.labels import MANAGED_BY, MANAGED_BY_VALUE, OPERATION_UID
 from vworkspace_core.known import (
     APPLICATION_INSTANCE,
@@ -73,6 +75,11 @@ class OperatorSettings:
     """How often everything is looked at whether or not a watch event told of it (REC-8)."""
     namespace: str = "vworkspace-system"
     """The operator's own namespace: what it keeps for itself lies there."""
+    version: str = ""
+    credentials_secret: str = CREDENTIALS_SECRET
+    """Where the credential is kept, as the Cluster's status names it; empty for a token file."""
+    disconnected_seconds: float = 300.0
+    """Silence of the control plane that counts as disconnected (PULL-5)."""
 
     @operations.default
     def _operations_of_the_cluster(self) -> OperationSettings:
@@ -205,7 +212,7 @@ class Operator:
         self._wake(self.instance_driver, (*FLUX_KINDS, CONFIG_MAP), instances.keys_of_downstream)
         self._wake(self.instance_driver, (OPERATION,), instances.keys_of_operation)
         self._wake(self.instance_driver, (NAMESPACE,), instances.keys_of_namespace)
-        self._wake(self.instance_driver, (CLUSTER,), instances.all_keys)
+        self._wake(self.instance_driver, (CLUSTER,), by_spec(instances.all_keys))
         self._wake(self.operation_driver, (OPERATION,), operations.keys_of_operation)
         self._wake(self.operation_driver, ENGINE_KINDS, operations.keys_of_engine_object)
         self._wake(self.operation_driver, (APPLICATION_INSTANCE,), operations.keys_of_target)

@@ -8,6 +8,7 @@ import attrs
 
 from vworkspace_app.agent import Agent, AgentSettings
 from vworkspace_app.operator.assembly import Operator, OperatorSettings, at_once
+from vworkspace_app.operator.clusters import ClusterController, ClusterSettings
 from vworkspace_app.operator.operations import Approvals
 from vworkspace_app.operator.telemetry import NoTelemetry, Telemetry
 from vworkspace_app.runtime.live import Live
@@ -64,17 +65,18 @@ class PullOperator:
         self._keep_secure(operator, agent)
         self.credentials.subscribe(lambda _: agent.hurry())
         self.credentials.subscribe(lambda _: operator.approval_secret_changed())
+        cluster = self._cluster(operator, agent)
         self.telemetry.attach(operator, agent)
         async with anyio.create_task_group() as group:
             group.start_soon(operator.run, name="operator")
-            group.start_soon(self._pull, operator, agent, name="agent")
+            group.start_soon(self._pull, operator, agent, cluster, name="agent")
             await (stop or anyio.Event()).wait()
             async with anyio.create_task_group() as finishing:
                 finishing.start_soon(operator.finish)
                 finishing.start_soon(agent.finish)
             group.cancel_scope.cancel()
 
-    async def _pull(self, operator: Operator, agent: Agent) -> None:
+    async def _pull(self, operator: Operator, agent: Agent, cluster: ClusterController) -> None:
         leading = False
 
         def tell(change: Change) -> None:
@@ -90,7 +92,9 @@ class PullOperator:
             # What the last leader knew is learnt from how things stand: a standby has told nobody of anything.
             agent.on_object_changed(manifest, _ref(manifest))
         leading = True
-        await agent.run()
+        async with anyio.create_task_group() as group:
+            group.start_soon(agent.run, name="agent")
+            group.start_soon(cluster.run, name="cluster status")
 
     def _agent(self, operator: Operator) -> Agent:
         return Agent(
@@ -103,6 +107,15 @@ class PullOperator:
             settings=self.agent_settings,
             reread=self.reread,
             objects=operator.own_objects,
+        )
+
+    def _cluster(self, operator: Operator, agent: Agent) -> ClusterController:
+        told = self.settings
+        settings = ClusterSettings(
+            told.decisions.cluster_id, told.version, told.credentials_secret, told.disconnected_seconds
+        )
+        return ClusterController(
+            self.api, operator.informers, settings, self.clock, operator.events, agent, self.credentials
         )
 
     def _keep_secure(self, operator: Operator, agent: Agent) -> None:

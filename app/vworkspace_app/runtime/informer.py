@@ -127,6 +127,10 @@ class InformerRunner:
         """Signs of life at this moment."""
         return self._account.vitals(self._state, self._pulse, self._clock.monotonic())
 
+    def trouble(self) -> tuple[str, int]:
+        """What fails at this moment, free of secrets and empty where nothing does, and how often in a row."""
+        return self._account.current, self._state.failures
+
     async def refresh(self, ref: ObjectRef) -> None:
         """Read one object live into the store. Raises what `KubeApi.list` raises.
 

@@ -49,6 +49,11 @@ class InformerAccount:
     handler_failures: int = 0
     told: str = attrs.field(default="", init=False)
 
+    @property
+    def current(self) -> str:
+        """The trouble that is not over yet, free of secrets; empty where there is none."""
+        return str(redact(self.told))
+
     def relisting(self, cause: RelistCause) -> None:
         """A relist begins."""
         self.relists[cause.value] += 1
@@ -98,5 +103,5 @@ class InformerAccount:
             heard_ago=max(0.0, now - max(state.heard_at, pulse.began)),
             moved_ago=max(0.0, now - pulse.moved_at),
             patience=pulse.patience,
-            trouble=str(redact(self.told)),
+            trouble=self.current,
         )

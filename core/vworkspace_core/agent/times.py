@@ -3,10 +3,27 @@
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-__all__ = ["format_time", "parse_time", "shifted"]
+import attrs
+
+__all__ = ["Instant", "format_time", "parse_time", "shifted"]
 
 _FIRST: Final = datetime.min.replace(tzinfo=UTC)
 _LAST: Final = datetime.max.replace(tzinfo=UTC)
+
+
+@attrs.frozen
+class Instant:
+    """One moment on both clocks: `wall` to tell it, `seconds` (monotonic) to measure from it.
+
+    The wall clock may be stepped by a day; how long something lasted must not depend on that.
+    """
+
+    wall: datetime
+    seconds: float
+
+    def since(self, earlier: "Instant") -> float:
+        """Seconds from `earlier` to this."""
+        return self.seconds - earlier.seconds
 
 
 def parse_time(text: str) -> datetime:

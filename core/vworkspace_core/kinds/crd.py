@@ -62,8 +62,13 @@ _COLUMNS: Final[Mapping[type[Any], Sequence[_Column]]] = {
     Cluster: (
         _Column("Cluster", ".spec.clusterId"),
         _Column("Connected", _condition("Connected", "status")),
-        _Column("Version", ".status.operatorVersion"),
+        _Column("Since", _condition("Connected", "lastTransitionTime"), "date"),
+        _Column("Authenticated", _condition("Authenticated", "status")),
+        _Column("Healthy", _condition("ControllersHealthy", "status")),
+        _Column("Dropping", _condition("BufferOverflow", "status")),
         _Column("Heartbeat", ".status.lastHeartbeat", "date"),
+        _Column("Version", ".status.operatorVersion", priority=1),
+        _Column("Message", _condition("Connected", "message"), priority=1),
         _AGE,
     ),
 }

@@ -1,0 +1,86 @@
+"""The conditions of a Cluster as a posture wants them; what nothing is known about is left out, and stays as it was.
+
+Connected turns False once polls have failed for ten seconds and True at the first round trip, so that a single poll
+that a proxy drops is no news. A restart changes nothing: before the first answer, the status stands as the process
+before left it.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from vworkspace_core.agent.link import Connectivity
+from vworkspace_core.agent.times import format_time
+from vworkspace_core.cluster.controllers import controllers_condition
+from vworkspace_core.cluster.posture import Posture
+from vworkspace_core.kinds.meta import Condition, ConditionStatus
+from vworkspace_core.kinds.reasons import ClusterConditionType as Type
+from vworkspace_core.kinds.reasons import ClusterReason as Reason
+from vworkspace_core.kinds.transitions import Wanted
+
+__all__ = ["DAMPING_SECONDS", "wanted_conditions"]
+
+DAMPING_SECONDS: Final = 10.0
+"""How long polls must fail before the status calls the cluster unconnected."""
+
+_TRUE, _FALSE = ConditionStatus.TRUE, ConditionStatus.FALSE
+
+
+def wanted_conditions(posture: Posture, previous: Sequence[Condition]) -> tuple[Wanted, ...]:
+    """What is known now, in the order of the vocabulary."""
+    return (
+        *_connected(posture),
+        *_disconnected(posture, previous),
+        *_authenticated(posture),
+        controllers_condition(posture.watched),
+        posture.agent.overflow,
+    )
+
+
+def _connected(posture: Posture) -> Iterator[Wanted]:
+    link, mail = posture.agent.link, str(posture.agent.mail)
+    match link.state:
+        case Connectivity.CONNECTED:
+            yield Wanted(Type.CONNECTED, _TRUE, Reason.ROUND_TRIP_OK)
+        case Connectivity.REJECTED:
+            # It was reached, and it said no.
+            yield Wanted(Type.CONNECTED, _TRUE, Reason.ROUND_TRIP_OK, _joined("the credential is rejected", mail))
+        case Connectivity.UNREACHABLE if link.since and posture.now.since(link.since) >= DAMPING_SECONDS:
+            told = _joined(f"since {format_time(link.since.wall)}: {link.error}", mail)
+            yield Wanted(Type.CONNECTED, _FALSE, Reason.CONTROL_PLANE_UNREACHABLE, told)
+        case _:
+            pass
+
+
+def _joined(*parts: str) -> str:
+    return "; ".join(filter(None, parts))
+
+
+def _disconnected(posture: Posture, previous: Sequence[Condition]) -> Iterator[Wanted]:
+    link = posture.agent.link
+    silent = posture.now.since(posture.agent.quiet_since) >= posture.window
+    if silent:
+        when = "the operator started" if link.last_ok is None else format_time(link.last_ok.wall)
+        yield Wanted(Type.DISCONNECTED, _TRUE, Reason.NO_RECENT_ROUND_TRIP, f"no round trip since {when}")
+    elif link.last_ok is not None or not _says(previous, Type.DISCONNECTED, _TRUE):
+        yield Wanted(Type.DISCONNECTED, _FALSE, Reason.ROUND_TRIP_OK)
+
+
+def _says(conditions: Sequence[Condition], kind: Type, status: ConditionStatus) -> bool:
+    return any(one.type == kind and one.status is status for one in conditions)
+
+
+def _authenticated(posture: Posture) -> Iterator[Wanted]:
+    link, expires = posture.agent.link, posture.credential_expires
+    match link.state:
+        case Connectivity.CONNECTED:
+            until = f"the credential expires at {format_time(expires)}" if expires else ""
+            yield Wanted(Type.AUTHENTICATED, _TRUE, Reason.CREDENTIAL_ACCEPTED, until)
+        case Connectivity.REJECTED if link.since:
+            over = expires is not None and expires <= posture.now.wall
+            reason = Reason.CREDENTIAL_EXPIRED if over else Reason.CREDENTIAL_REJECTED
+            where = f"the Secret {posture.credentials_secret}" if posture.credentials_secret else "the token file"
+            cure = f"tried again every 5 to 10 minutes, and at once when {where} has a new token"
+            told = f"since {format_time(link.since.wall)}: {link.error}; {cure}"
+            yield Wanted(Type.AUTHENTICATED, _FALSE, reason, told)
+        case _:
+            pass

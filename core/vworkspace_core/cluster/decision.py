@@ -1,0 +1,146 @@
+"""What to write to the Cluster object of this cluster's id, if anything (RES-3, RES-4, REC-6).
+
+A change of a condition or a field is written at once. What only moves along, the time of the last round trip and the
+counts in messages, is written once a minute at most; when neither moves, nothing is written at all.
+"""
+
+from typing import Any, Final
+
+from vworkspace_core.agent.link import Connectivity
+from vworkspace_core.agent.times import format_time
+from vworkspace_core.cluster.conditions import DAMPING_SECONDS, wanted_conditions
+from vworkspace_core.cluster.controllers import installed_engines
+from vworkspace_core.cluster.posture import Posture
+from vworkspace_core.kinds.application_instance import NameRef
+from vworkspace_core.kinds.border import unstructure
+from vworkspace_core.kinds.cluster import Cluster, ClusterStatus
+from vworkspace_core.kinds.labels import bounded_name
+from vworkspace_core.kinds.meta import Condition, ConditionStatus
+from vworkspace_core.kinds.reasons import ClusterConditionType
+from vworkspace_core.kinds.transitions import Transition, merge_conditions, same_but_times, transitions
+from vworkspace_core.known import CLUSTER
+from vworkspace_core.manifest import Manifest, ObjectRef
+from vworkspace_core.ports import KubernetesEvent
+from vworkspace_core.reconcile.decision import Decision
+
+__all__ = ["HEARTBEAT_SECONDS", "MOST_NAMESPACES", "cluster_manifest", "decide"]
+
+HEARTBEAT_SECONDS: Final = 60.0
+"""How often `lastHeartbeat` and counts in messages are written at most."""
+MOST_NAMESPACES: Final = 1000
+"""More names than this would make the object heavy for everyone who watches it."""
+
+_OWN: Final[frozenset[str]] = frozenset(ClusterConditionType)
+_GOOD_WHEN_FALSE: Final = frozenset({ClusterConditionType.DISCONNECTED, ClusterConditionType.BUFFER_OVERFLOW})
+
+
+def decide(source: Cluster, posture: Posture) -> Decision:
+    """The status of `source`; empty for the Cluster of another id."""
+    if source.spec.cluster_id != posture.cluster_id:
+        return Decision()
+    status = _status(source, posture)
+    if _same(source.status, status):
+        return Decision(look_again_after=_next_look(posture, HEARTBEAT_SECONDS))
+    wait = _seconds_to_wait(source.status, status, posture)
+    if wait > 0:
+        return Decision(look_again_after=_next_look(posture, wait))
+    changed = transitions(_own(source.status), status.conditions)
+    return Decision(
+        status=_manifest(source, status),
+        transitions=changed,
+        events=tuple(_event(source, change) for change in changed if _is_news(change)),
+        look_again_after=_next_look(posture, HEARTBEAT_SECONDS),
+    )
+
+
+def cluster_manifest(cluster_id: str, endpoint: str) -> dict[str, Any]:
+    """The Cluster object that the operator makes for itself where there is none."""
+    manifest = CLUSTER.manifest(bounded_name(cluster_id.lower().replace("_", "-").replace(".", "-")))
+    return {**manifest, "spec": {"clusterId": cluster_id, "controlPlaneEndpoint": endpoint}}
+
+
+def _status(source: Cluster, posture: Posture) -> ClusterStatus:
+    previous = _own(source.status)
+    now = format_time(posture.now.wall)
+    wanted = wanted_conditions(posture, previous)
+    known = merge_conditions(previous, wanted, generation=source.metadata.generation, now=now)
+    conditions = {one.type: one for one in (*previous, *known)}
+    heard = posture.agent.link.last_ok
+    return ClusterStatus(
+        observed_generation=source.metadata.generation,
+        conditions=tuple(conditions[kind] for kind in ClusterConditionType if kind in conditions),
+        last_heartbeat=format_time(heard.wall) if heard else source.status.last_heartbeat,
+        credentials_secret_ref=NameRef(posture.credentials_secret) if posture.credentials_secret else None,
+        managed_namespaces=tuple(sorted(posture.namespaces))[:MOST_NAMESPACES],
+        operator_version=posture.operator_version or None,
+        installed_engines=installed_engines(posture.watched),
+    )
+
+
+def _own(status: ClusterStatus) -> tuple[Condition, ...]:
+    return tuple(one for one in status.conditions if one.type in _OWN)
+
+
+def _same(old: ClusterStatus, new: ClusterStatus) -> bool:
+    return old.last_heartbeat == new.last_heartbeat and _same_but_moving(old, new, moving=frozenset())
+
+
+def _same_but_moving(old: ClusterStatus, new: ClusterStatus, moving: frozenset[str]) -> bool:
+    """Whether nothing differs but times, and the messages of the conditions in `moving`."""
+    fields = [_fields(status) for status in (old, new)]
+    return fields[0] == fields[1] and same_but_times(_own(old), new.conditions, but_messages_of=moving)
+
+
+def _fields(status: ClusterStatus) -> tuple[object, ...]:
+    return (
+        status.observed_generation,
+        status.credentials_secret_ref,
+        frozenset(status.managed_namespaces),
+        status.operator_version,
+        frozenset(status.installed_engines),
+    )
+
+
+def _seconds_to_wait(old: ClusterStatus, new: ClusterStatus, posture: Posture) -> float:
+    """How long what only moves along has to wait; 0 for everything else."""
+    if posture.written is None or not _same_but_moving(old, new, moving=_OWN):
+        return 0.0
+    return max(0.0, HEARTBEAT_SECONDS - posture.now.since(posture.written))
+
+
+def _next_look(posture: Posture, seconds: float) -> float:
+    """Not later than `seconds`, nor than what time alone brings about."""
+    link, now = posture.agent.link, posture.now
+    due = [seconds, posture.window - now.since(posture.agent.quiet_since)]
+    if link.state is Connectivity.UNREACHABLE and link.since is not None:
+        due.append(DAMPING_SECONDS - now.since(link.since))
+    return min(left for left in due if left > 0)
+
+
+def _manifest(source: Cluster, status: ClusterStatus) -> Manifest:
+    """The whole apply configuration for `/status`, with the resourceVersion it was decided on (REC-6)."""
+    manifest = CLUSTER.manifest(source.metadata.name)
+    manifest["metadata"]["resourceVersion"] = source.metadata.resource_version
+    return {**manifest, "status": unstructure(status)}
+
+
+def _is_news(change: Transition) -> bool:
+    """A condition that appears in its good state was never bad."""
+    return change.previous is not None or not _is_good(change.condition) or change.condition.type == "Connected"
+
+
+def _is_good(condition: Condition) -> bool:
+    wanted = ConditionStatus.FALSE if condition.type in _GOOD_WHEN_FALSE else ConditionStatus.TRUE
+    return condition.status is wanted
+
+
+def _event(source: Cluster, change: Transition) -> KubernetesEvent:
+    condition = change.condition
+    return KubernetesEvent(
+        regarding=ObjectRef(CLUSTER, None, source.metadata.name),
+        regarding_uid=source.metadata.uid,
+        type="Normal" if _is_good(condition) else "Warning",
+        reason=str(condition.reason),
+        action="Report",
+        note=f"{condition.type} is {condition.status}: {condition.message}".removesuffix(": "),
+    )
