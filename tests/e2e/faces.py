@@ -48,7 +48,10 @@ OPERATOR_TOKEN = "operator-token"
 
 @attrs.frozen
 class Face:
-    """A way to run a story. `decisions` may shorten Flux's interval; time is virtual where `is_virtual`."""
+    """A way to run a story, with virtual time where `is_virtual`.
+
+    `decisions` may shorten Flux's interval, or be all of the operator's settings.
+    """
 
     name: str
     is_virtual: bool
@@ -59,14 +62,16 @@ class Face:
         story: Story,
         *,
         behaviour: FluxBehaviour = QUICK,
-        decisions: Settings | None = None,
+        decisions: Settings | OperatorSettings | None = None,
         crds: Sequence[Manifest] | None = None,
         engines: DownstreamBehaviour | None = None,
         required_bindings: frozenset[str] = frozenset(),
     ) -> None:
         """Run `story` in a fresh world; what goes wrong in the background ends it too."""
         decided = decisions or Settings(cluster_id=CLUSTER)
-        settings = OperatorSettings(decided, required_bindings=required_bindings, identity="e2e")
+        if isinstance(decided, Settings):
+            decided = OperatorSettings(decided, required_bindings=required_bindings, identity="e2e")
+        settings = decided
         structlog.configure(logger_factory=structlog.ReturnLoggerFactory())
 
         async def main() -> None:

@@ -23,6 +23,7 @@ from vworkspace_app.settings import RunSettings
 from vworkspace_app.settings.shapes import seconds_of
 from vworkspace_app.templates import read_templates
 from vworkspace_app.webhooks import webhooks
+from vworkspace_core.agent.credentials import CREDENTIALS_SECRET
 from vworkspace_core.errors import OperatorError, Unauthorized, Unavailable
 from vworkspace_core.kinds.admission import AdmissionSettings
 from vworkspace_core.known import CUSTOM_RESOURCE_DEFINITION
@@ -141,4 +142,7 @@ def _operator_settings(settings: RunSettings, cluster_id: str, templates: Templa
         workers=settings.workers,
         identity=socket.gethostname(),
         namespace=settings.namespace,
+        version=VERSION,
+        credentials_secret="" if settings.token_file else CREDENTIALS_SECRET,
+        disconnected_seconds=settings.disconnected_after,
     )

@@ -13,6 +13,7 @@ import anyio
 import attrs
 from anyio.abc import TaskGroup
 
+from vworkspace_app import VERSION
 from vworkspace_app.agent import AgentSettings
 from vworkspace_app.commands.cluster import EmbeddedCluster
 from vworkspace_app.commands.cluster_access import write_kubeconfig
@@ -82,7 +83,9 @@ async def open_world(behaviour: FluxBehaviour) -> AsyncIterator[World]:
         token_file.write_text(token, encoding="utf-8")
         api = await stack.enter_async_context(LightkubeApi(load_config(kubeconfig)))
         source = CredentialsSource(api, OWN_NAMESPACE, control_urls[0], CLUSTER, token_file)
-        settings = OperatorSettings(Settings(cluster_id=CLUSTER), identity="demo", namespace=OWN_NAMESPACE)
+        settings = OperatorSettings(
+            Settings(cluster_id=CLUSTER), identity="demo", namespace=OWN_NAMESPACE, version=VERSION
+        )
         process = Process(api, settings, AgentSettings(), source, await source.read())
         watcher = await stack.enter_async_context(LightkubeApi(load_config(kubeconfig)))
         spectator = Spectator(watcher, started)

@@ -80,6 +80,8 @@ class OperatorSettings:
     """Where the credential is kept, as the Cluster's status names it; empty for a token file."""
     disconnected_seconds: float = 300.0
     """Silence of the control plane that counts as disconnected (PULL-5)."""
+    unreachable_seconds: float = 10.0
+    """How long polls must fail before the Cluster's status says so; a single one that a proxy drops is no news."""
 
     @operations.default
     def _operations_of_the_cluster(self) -> OperationSettings:

@@ -5,7 +5,6 @@ afterwards stays away until the next start.
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import NoReturn
 
 import attrs
 import structlog
@@ -39,12 +38,13 @@ _BUILT_IN = ("", "batch", CUSTOM_RESOURCE_DEFINITION.group)
 
 @attrs.frozen
 class ClusterSettings:
-    """What the process is told about its own posture. `window` is the silence that counts as disconnected."""
+    """What the process is told about its own posture; `window` and `damping` in seconds, as `Posture` has them."""
 
     cluster_id: str
     operator_version: str = ""
     credentials_secret: str = ""
     window: float = 300.0
+    damping: float = 10.0
 
 
 class ClusterController:
@@ -79,7 +79,7 @@ class ClusterController:
             if runner is not None:
                 runner.subscribe(lambda change: self.look() if self._concerns(change) else None)
 
-    async def run(self) -> NoReturn:
+    async def run(self) -> None:
         """Report until cancelled."""
         self.look()
         await self.driver.run()
@@ -131,6 +131,7 @@ class ClusterController:
             now=self._now(),
             agent=self._agent.report(),
             window=settings.window,
+            damping=settings.damping,
             watched=dict(self._watched()),
             namespaces=tuple(self._namespaces()),
             operator_version=settings.operator_version,

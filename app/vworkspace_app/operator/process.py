@@ -112,7 +112,11 @@ class PullOperator:
     def _cluster(self, operator: Operator, agent: Agent) -> ClusterController:
         told = self.settings
         settings = ClusterSettings(
-            told.decisions.cluster_id, told.version, told.credentials_secret, told.disconnected_seconds
+            told.decisions.cluster_id,
+            told.version,
+            told.credentials_secret,
+            told.disconnected_seconds,
+            told.unreachable_seconds,
         )
         return ClusterController(
             self.api, operator.informers, settings, self.clock, operator.events, agent, self.credentials

@@ -73,6 +73,9 @@ class RunSettings:
         FILE, None, "Folder with tls.crt and tls.key of the webhooks; new ones are noticed."
     )
     wait: int = setting(whole(0, 300), 30, "Seconds of a long poll.")
+    disconnected_after: int = setting(
+        whole(10, 86_400), 300, "Seconds without a round trip after which the Cluster says Disconnected."
+    )
     listen: str = setting(
         ADDRESS, "", "Where /metrics, /healthz and /readyz are served, over plain HTTP; nowhere when it is not set."
     )

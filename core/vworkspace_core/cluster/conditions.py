@@ -1,12 +1,11 @@
 """The conditions of a Cluster as a posture wants them; what nothing is known about is left out, and stays as it was.
 
-Connected turns False once polls have failed for ten seconds and True at the first round trip, so that a single poll
+Connected turns False once polls have failed for a while (ten seconds) and True at the first round trip: a single poll
 that a proxy drops is no news. A restart changes nothing: before the first answer, the status stands as the process
 before left it.
 """
 
 from collections.abc import Iterator, Sequence
-from typing import Final
 
 from vworkspace_core.agent.link import Connectivity
 from vworkspace_core.agent.times import format_time
@@ -17,10 +16,7 @@ from vworkspace_core.kinds.reasons import ClusterConditionType as Type
 from vworkspace_core.kinds.reasons import ClusterReason as Reason
 from vworkspace_core.kinds.transitions import Wanted
 
-__all__ = ["DAMPING_SECONDS", "wanted_conditions"]
-
-DAMPING_SECONDS: Final = 10.0
-"""How long polls must fail before the status calls the cluster unconnected."""
+__all__ = ["wanted_conditions"]
 
 _TRUE, _FALSE = ConditionStatus.TRUE, ConditionStatus.FALSE
 
@@ -44,7 +40,7 @@ def _connected(posture: Posture) -> Iterator[Wanted]:
         case Connectivity.REJECTED:
             # It was reached, and it said no.
             yield Wanted(Type.CONNECTED, _TRUE, Reason.ROUND_TRIP_OK, _joined("the credential is rejected", mail))
-        case Connectivity.UNREACHABLE if link.since and posture.now.since(link.since) >= DAMPING_SECONDS:
+        case Connectivity.UNREACHABLE if link.since and posture.now.since(link.since) >= posture.damping:
             told = _joined(f"since {format_time(link.since.wall)}: {link.error}", mail)
             yield Wanted(Type.CONNECTED, _FALSE, Reason.CONTROL_PLANE_UNREACHABLE, told)
         case _:
@@ -57,11 +53,12 @@ def _joined(*parts: str) -> str:
 
 def _disconnected(posture: Posture, previous: Sequence[Condition]) -> Iterator[Wanted]:
     link = posture.agent.link
-    silent = posture.now.since(posture.agent.quiet_since) >= posture.window
-    if silent:
+    # A poll that is held open is no silence, however long it waits; one that hangs ends in a failure.
+    lost = link.state in (Connectivity.UNREACHABLE, Connectivity.UNKNOWN)
+    if lost and posture.now.since(posture.agent.quiet_since) >= posture.window:
         when = "the operator started" if link.last_ok is None else format_time(link.last_ok.wall)
         yield Wanted(Type.DISCONNECTED, _TRUE, Reason.NO_RECENT_ROUND_TRIP, f"no round trip since {when}")
-    elif link.last_ok is not None or not _says(previous, Type.DISCONNECTED, _TRUE):
+    elif link.state is Connectivity.CONNECTED or link.last_ok or not _says(previous, Type.DISCONNECTED, _TRUE):
         yield Wanted(Type.DISCONNECTED, _FALSE, Reason.ROUND_TRIP_OK)
 
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from vworkspace_core.agent.link import Connectivity
 from vworkspace_core.agent.times import format_time
-from vworkspace_core.cluster.conditions import DAMPING_SECONDS, wanted_conditions
+from vworkspace_core.cluster.conditions import wanted_conditions
 from vworkspace_core.cluster.controllers import installed_engines
 from vworkspace_core.cluster.posture import Posture
 from vworkspace_core.kinds.application_instance import NameRef
@@ -30,6 +30,7 @@ HEARTBEAT_SECONDS: Final = 60.0
 MOST_NAMESPACES: Final = 1000
 """More names than this would make the object heavy for everyone who watches it."""
 
+_SOONEST: Final = 0.1
 _OWN: Final[frozenset[str]] = frozenset(ClusterConditionType)
 _GOOD_WHEN_FALSE: Final = frozenset({ClusterConditionType.DISCONNECTED, ClusterConditionType.BUFFER_OVERFLOW})
 
@@ -113,8 +114,9 @@ def _next_look(posture: Posture, seconds: float) -> float:
     link, now = posture.agent.link, posture.now
     due = [seconds, posture.window - now.since(posture.agent.quiet_since)]
     if link.state is Connectivity.UNREACHABLE and link.since is not None:
-        due.append(DAMPING_SECONDS - now.since(link.since))
-    return min(left for left in due if left > 0)
+        due.append(posture.damping - now.since(link.since))
+    # What is due within a rounding error must not be waited for without time passing.
+    return max(_SOONEST, min(left for left in due if left > 0))
 
 
 def _manifest(source: Cluster, status: ClusterStatus) -> Manifest:

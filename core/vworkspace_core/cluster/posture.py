@@ -16,6 +16,7 @@ from vworkspace_core.reconcile.decision import Snapshot
 __all__ = ["AgentReport", "Mail", "Posture"]
 
 WINDOW_SECONDS: Final = 300.0
+DAMPING_SECONDS: Final = 10.0
 
 
 @attrs.frozen
@@ -53,7 +54,8 @@ class AgentReport:
 class Posture(Snapshot):
     """One look at the operator. Seconds are of the monotonic clock, so that a stepped wall clock changes nothing.
 
-    `window` is the silence, in seconds, after which the cluster counts as disconnected; `written` is when this process
+    `window` is the silence after which the cluster counts as disconnected, `damping` how long polls must fail before
+    it counts as unconnected; `written` is when this process
     last wrote the status, None before it did. `credentials_secret` is empty where the credential comes from a file.
     """
 
@@ -61,6 +63,7 @@ class Posture(Snapshot):
     now: Instant
     agent: AgentReport
     window: float = WINDOW_SECONDS
+    damping: float = DAMPING_SECONDS
     watched: Mapping[Kind, Watched] = attrs.field(factory=dict)
     namespaces: tuple[str, ...] = ()
     operator_version: str = ""

@@ -1,0 +1,293 @@
+"""What `kubectl get clusters` and `describe` tell, in process and over HTTP, also in an outage (RES-3, PULL-5)."""
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import anyio
+import pytest
+from structlog.testing import capture_logs
+
+from tests.e2e.faces import FACES, IN_PROCESS, Face
+from tests.e2e.world import AGENT_TOKEN, CLUSTER, NS, OPERATOR, World, install
+from tests.e2e.world import QUICK as QUICK_FLUX
+from tests.runtime.virtual import run
+from vworkspace_app.operator import OperatorSettings, PullOperator
+from vworkspace_app.runtime.live import Live
+from vworkspace_core import known
+from vworkspace_core.agent.credentials import Credentials
+from vworkspace_core.cluster import cluster_manifest
+from vworkspace_core.kinds.crd import crd_manifests
+from vworkspace_core.known import NAMESPACE
+from vworkspace_core.manifest import ObjectRef, dig
+from vworkspace_core.reconcile import Settings
+from vworkspace_fake.apiserver.calls import Caller
+from vworkspace_fake.apiserver.http.tables.render import table
+from vworkspace_fake.apiserver.inprocess import InProcessKube
+from vworkspace_fake.clock import VirtualClock
+from vworkspace_fake.controlplane import Fault, InProcessControlPlane
+from vworkspace_fake.jobstore import MemoryJobStore
+
+pytestmark = pytest.mark.timeout(120)
+
+OURS = ObjectRef(known.CLUSTER, None, CLUSTER)
+QUICK = OperatorSettings(
+    Settings(cluster_id=CLUSTER), identity="e2e", version="1.2.3", unreachable_seconds=1.0, disconnected_seconds=3.0
+)
+on_each = pytest.mark.parametrize("face", FACES, ids=lambda face: face.name)
+
+
+def said(world: World) -> dict[str, str]:
+    """Status and reason by condition type."""
+    found = dig(world.find(OURS) or {}, "status", "conditions") or ()
+    return {one["type"]: f"{one['status']}/{one['reason']}" for one in found}
+
+
+def told(world: World, kind: str) -> str:
+    conditions = dig(world.get(OURS), "status", "conditions")
+    return next(str(one["message"]) for one in conditions if one["type"] == kind)
+
+
+def notes(world: World) -> list[tuple[str, str]]:
+    """Type and reason of every Kubernetes Event about the Cluster, in order."""
+    page = sorted(world.history.events(known.EVENT), key=lambda event: event.object["eventTime"])
+    return [(e.object["type"], e.object["reason"]) for e in page if e.object["regarding"]["kind"] == "Cluster"]
+
+
+async def reports(world: World) -> None:
+    """Somebody applies the Cluster object, and the operator reports on it."""
+    world.create_object(cluster_manifest(CLUSTER, "https://odoo.example.com"), known.CLUSTER)
+    await world.until(lambda: said(world).get("Connected") == "True/RoundTripOK", "Connected")
+
+
+def row(world: World) -> dict[str, Any]:
+    """The columns of `kubectl get clusters`."""
+    found = table(world.cluster.resource(known.CLUSTER), [world.get(OURS)], {}, "", world.clock.now())
+    names = [column["name"] for column in found["columnDefinitions"]]
+    return dict(zip(names, found["rows"][0]["cells"], strict=True))
+
+
+@on_each
+def test_through_an_outage(face: Face) -> None:
+    async def story(world: World) -> None:
+        await reports(world)
+        status = world.get(OURS)["status"]
+        assert said(world) == {
+            "Connected": "True/RoundTripOK",
+            "Disconnected": "False/RoundTripOK",
+            "Authenticated": "True/CredentialAccepted",
+            "ControllersHealthy": "True/AllControllersReady",
+            "BufferOverflow": "False/BufferDrained",
+        }
+        assert (status["managedNamespaces"], status["operatorVersion"]) == ([NS], "1.2.3")
+        assert status["installedEngines"] == ["helm", "helmHookJob", "job"]
+        assert status["credentialsSecretRef"] == {"name": "vworkspace-agent-credentials"}
+
+        world.control.faults.outage(Fault(status=502))
+        world.control.enqueue(CLUSTER, kind="apply", payload={}, idempotency_key="wakes the poll")
+        await world.until(lambda: said(world)["Connected"] == "False/ControlPlaneUnreachable", "unconnected")
+        assert told(world, "Connected").startswith("since 20")
+        assert "502" in told(world, "Connected")
+        await world.until(lambda: said(world)["Disconnected"] == "True/NoRecentRoundTrip", "Disconnected")
+        assert said(world)["Authenticated"] == "True/CredentialAccepted"
+
+        world.control.faults.outage(None)
+        await world.until(lambda: said(world)["Connected"] == "True/RoundTripOK", "Connected again", seconds=90)
+        await world.until(lambda: said(world)["Disconnected"] == "False/RoundTripOK", "no longer Disconnected")
+        await world.until(lambda: len(notes(world)) >= 5, "an Event for each change")
+        assert notes(world) == [
+            ("Normal", "RoundTripOK"),
+            ("Warning", "ControlPlaneUnreachable"),
+            ("Warning", "NoRecentRoundTrip"),
+            ("Normal", "RoundTripOK"),
+            ("Normal", "RoundTripOK"),
+        ], "once per change, not once per retry"
+
+    face.run(story, decisions=QUICK)
+
+
+def test_a_rejected_credential_is_told_with_its_cure_PULL_7() -> None:
+    async def story(world: World) -> None:
+        await reports(world)
+        world.control.tokens.revoke(AGENT_TOKEN)
+        await world.until(lambda: said(world)["Authenticated"] == "False/CredentialRejected", "the rejection")
+        assert "Secret vworkspace-agent-credentials" in told(world, "Authenticated")
+        assert AGENT_TOKEN not in str(world.get(OURS))
+        assert said(world)["Connected"] == "True/RoundTripOK"
+
+    IN_PROCESS.run(story, decisions=QUICK)
+
+
+def test_an_hour_of_calm_costs_a_write_a_minute_and_no_reconcile_of_instances_REC_6() -> None:
+    async def story(world: World) -> None:
+        await reports(world)
+        await world.ready()
+        await world.clock.sleep(120)
+        world.cluster.audit.clear()
+
+        await world.clock.sleep(3600)
+
+        paths = {entry.path for entry in world.writes()}
+        assert [path.partition("?")[0] for path in paths] == [
+            f"/apis/ops.vworkspace.io/v1alpha1/clusters/{CLUSTER}/status"
+        ]
+        assert 55 <= len(world.writes()) <= 61
+        assert len(notes(world)) == 1
+
+    IN_PROCESS.run(story)
+
+
+def test_namespaces_and_kinds_that_come_and_go_are_told_at_once() -> None:
+    async def story(world: World) -> None:
+        await reports(world)
+
+        world.edit(ObjectRef(NAMESPACE, None, "kitchen"), {"metadata": {"labels": {"managed-by": "vworkspace"}}})
+        await world.until(
+            lambda: world.get(OURS)["status"]["managedNamespaces"] == ["kitchen", NS], "both namespaces", seconds=5
+        )
+        world.delete_object(ObjectRef(known.CUSTOM_RESOURCE_DEFINITION, None, known.HELM_RELEASE.crd_name))
+        await world.until(lambda: said(world)["ControllersHealthy"] == "False/ControllerMissing", "missing", seconds=5)
+        assert "helm" not in world.get(OURS)["status"]["installedEngines"]
+        assert "helm-controller" in told(world, "ControllersHealthy")
+
+    IN_PROCESS.run(story)
+
+
+def test_the_Cluster_of_another_id_and_a_damaged_one_are_left_alone() -> None:
+    async def story(world: World) -> None:
+        other = cluster_manifest("cluster-other", "https://odoo.example.com")
+        world.create_object(other, known.CLUSTER)
+        await reports(world)
+
+        assert "status" not in world.get(ObjectRef(known.CLUSTER, None, "cluster-other"))
+
+    IN_PROCESS.run(story)
+
+
+def test_kubectl_get_tells_at_a_glance() -> None:
+    async def story(world: World) -> None:
+        await reports(world)
+        await world.clock.sleep(300)
+        shown = row(world)
+
+        assert list(shown)[:8] == [
+            "Name",
+            "Cluster",
+            "Connected",
+            "Since",
+            "Authenticated",
+            "Healthy",
+            "Dropping",
+            "Heartbeat",
+        ]
+        assert (shown["Connected"], shown["Healthy"], shown["Dropping"]) == ("True", "True", "False")
+        assert shown["Since"] in ("5m", "5m0s")
+        assert shown["Heartbeat"].endswith("s")
+
+    IN_PROCESS.run(story)
+
+
+def test_log_lines_tell_each_change_of_connectivity_once() -> None:
+    with capture_logs() as lines:
+
+        async def story(world: World) -> None:
+            await reports(world)
+            world.control.faults.outage(Fault(status=502))
+            await world.clock.sleep(900)
+            world.control.faults.outage(None)
+            await world.clock.sleep(120)
+
+        IN_PROCESS.run(story)
+    about = [line for line in lines if "control plane" in line["event"] and "deliveries" not in line["event"]]
+    assert [line["event"] for line in about] == [
+        "connected to the control plane",
+        "the control plane is unreachable; trying again with backoff",
+        "connected to the control plane",
+    ]
+    assert 800 <= about[-1]["away_seconds"] <= 961
+
+
+def operate(story: Callable[[World, Callable[[], PullOperator]], Awaitable[None]], crds: Any = None) -> None:
+    """A story that starts operators itself, with a control plane whose URL they know."""
+
+    async def main() -> None:
+        world = World.create(VirtualClock(), QUICK_FLUX, crds=crds)
+
+        def operator() -> PullOperator:
+            return PullOperator(
+                InProcessKube(world.cluster, caller=Caller(OPERATOR), sleep=world.clock.sleep),
+                InProcessControlPlane(world.control, AGENT_TOKEN),
+                MemoryJobStore(),
+                world.clock,
+                QUICK,
+                credentials=Live(Credentials(url="https://odoo.example.com", cluster_id=CLUSTER)),
+                random=lambda: 0.5,
+            )
+
+        await story(world, operator)
+
+    run(main)
+
+
+def test_where_there_is_no_Cluster_object_the_operator_makes_it_once() -> None:
+    async def story(world: World, operator: Callable[[], PullOperator]) -> None:
+        async with anyio.create_task_group() as group:
+            group.start_soon(operator().run)
+            await world.until(lambda: said(world).get("Connected") == "True/RoundTripOK", "Connected")
+            spec = {"clusterId": CLUSTER, "controlPlaneEndpoint": "https://odoo.example.com"}
+            assert world.get(OURS)["spec"] == spec
+            world.delete_object(OURS)
+            await world.clock.sleep(600)
+            assert world.find(OURS) is None, "whoever took it away meant it"
+            group.cancel_scope.cancel()
+
+    operate(story)
+
+
+def test_a_Cluster_object_under_another_name_is_taken_and_none_is_made() -> None:
+    async def story(world: World, operator: Callable[[], PullOperator]) -> None:
+        mine = {**cluster_manifest(CLUSTER, "https://other.example.com"), "metadata": {"name": "mine"}}
+        world.create_object(mine, known.CLUSTER)
+        async with anyio.create_task_group() as group:
+            group.start_soon(operator().run)
+            ref = ObjectRef(known.CLUSTER, None, "mine")
+            await world.until(lambda: dig(world.get(ref), "status", "lastHeartbeat"), "its status")
+            assert world.find(OURS) is None
+            assert world.get(ref)["spec"]["controlPlaneEndpoint"] == "https://other.example.com"
+            group.cancel_scope.cancel()
+
+    operate(story)
+
+
+def test_a_definition_that_is_installed_later_is_noticed() -> None:
+    async def story(world: World, operator: Callable[[], PullOperator]) -> None:
+        async with anyio.create_task_group() as group:
+            group.start_soon(operator().run)
+            await world.clock.sleep(60)
+            install(world.admin, crd_manifests())
+            await world.until(lambda: said(world).get("Connected") == "True/RoundTripOK", "Connected")
+            assert said(world)["ControllersHealthy"] == "False/ControllerMissing"
+            group.cancel_scope.cancel()
+
+    operate(story, crds=())
+
+
+@pytest.mark.parametrize("away", [False, True])
+def test_a_restart_moves_no_condition(away: bool) -> None:
+    async def story(world: World, operator: Callable[[], PullOperator]) -> None:
+        async with anyio.create_task_group() as first:
+            first.start_soon(operator().run)
+            await world.until(lambda: said(world).get("Connected") == "True/RoundTripOK", "Connected")
+            if away:
+                world.control.faults.outage(Fault(status=502))
+                await world.until(lambda: "True" in said(world)["Disconnected"], "Disconnected", seconds=120)
+            first.cancel_scope.cancel()
+        before, since, events = said(world), world.get(OURS)["status"]["conditions"], len(notes(world))
+        async with anyio.create_task_group() as second:
+            second.start_soon(operator().run)
+            await world.clock.sleep(90)
+            second.cancel_scope.cancel()
+        assert (said(world), len(notes(world))) == (before, events)
+        times = [one["lastTransitionTime"] for one in world.get(OURS)["status"]["conditions"]]
+        assert times == [one["lastTransitionTime"] for one in since]
+
+    operate(story)
