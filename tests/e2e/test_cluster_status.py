@@ -48,9 +48,9 @@ def told(world: World, kind: str) -> str:
 
 
 def notes(world: World) -> list[tuple[str, str]]:
-    """Type and reason of every Kubernetes Event about the Cluster, in order."""
-    page = sorted(world.history.events(known.EVENT), key=lambda event: event.object["eventTime"])
-    return [(e.object["type"], e.object["reason"]) for e in page if e.object["regarding"]["kind"] == "Cluster"]
+    """Type and reason of every Kubernetes Event about the Cluster as it was written; a repeat grows a series."""
+    found = (event.object for event in world.history.events(known.EVENT))
+    return [(event["type"], event["reason"]) for event in found if event["regarding"]["kind"] == "Cluster"]
 
 
 async def reports(world: World) -> None:
