@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 
 from tests.crds.mutations import Write, judged_by_crd, schema_of, writes
+from tests.effort import effort
 from tests.property.strategies import application_instances, clusters, operations
 from tests.property.violations import ADMISSION, CRD, Violation, instance, operation, placeholder, running
 from vworkspace_core.kinds.admission import admit
@@ -55,7 +56,7 @@ def test_valid_objects_and_every_status_pass_the_crd(value: Any) -> None:
     assert judged_by_crd(unstructure(value), unstructure(value)) == []
 
 
-@settings(max_examples=300)
+@settings(max_examples=effort(2))
 @given(writes())
 def test_crd_and_admission_agree_on_any_write(write: Write) -> None:
     by_crd = judged_by_crd(write.manifest, write.old)

@@ -15,6 +15,7 @@ import yaml
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
+from tests.effort import effort
 from tests.property import strategies as generated
 from tests.property.worlds import stored
 from vworkspace_core.errors import Invalid
@@ -53,7 +54,7 @@ from vworkspace_fake.flux.crds import flux_crds
 SHARED = Path(__file__).resolve().parents[2].parent / "shared" / "crds"
 NS = "org-myteam"
 NOW = datetime(2026, 6, 1, 12, tzinfo=UTC)
-ENOUGH = settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+ENOUGH = settings(max_examples=effort(1), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 @attrs.frozen

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from tests.effort import effort
 from tests.property.ssa_world import THING, World
 from vworkspace_core.ports import PatchType
 from vworkspace_fake.apiserver import pipeline
@@ -175,7 +176,7 @@ BODIES = {name: mostly_sound(definition) for name, definition in BUILT_IN.items(
 
 
 @pytest.mark.parametrize("name", BUILT_IN)
-@settings(max_examples=25)
+@settings(max_examples=effort(0.6))
 @given(data=st.data())
 def test_any_body_of_a_built_in_kind_has_an_answer(name: str, data: st.DataObject) -> None:
     first, second = data.draw(BODIES[name], "first"), data.draw(BODIES[name], "second")

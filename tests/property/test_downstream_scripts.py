@@ -4,6 +4,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from tests.effort import effort
 from tests.property.downstream_stories import BEHAVIOURS, STEPS, SUBJECTS, Step, Story
 from tests.property.downstream_world import DownstreamWorld
 from vworkspace_core.manifest import Manifest
@@ -13,7 +14,7 @@ _SLOW = (HealthCheck.too_slow,)
 
 
 @given(BEHAVIOURS, st.lists(STEPS, max_size=14))
-@settings(max_examples=60, deadline=None, suppress_health_check=_SLOW)
+@settings(max_examples=effort(1), deadline=None, suppress_health_check=_SLOW)
 @example(DownstreamBehaviour(), [("create", "b"), ("run", 1), ("delete", "b"), ("crash", None), ("run", 300)])
 @example(DownstreamBehaviour(), [("create", "j"), ("run", 3), ("crash", None), ("run", 1), ("delete", "j")])
 @example(DownstreamBehaviour(), [("create", "v"), ("run", 0), ("delete", "v"), ("create", "v"), ("crash", None)])
@@ -44,7 +45,7 @@ def test_each_ending_of_every_kind_survives_restarts_and_comes_to_rest(ending: E
 
 
 @given(BEHAVIOURS, st.lists(STEPS, max_size=8))
-@settings(max_examples=20, deadline=None, suppress_health_check=_SLOW)
+@settings(max_examples=effort(0.5), deadline=None, suppress_health_check=_SLOW)
 def test_a_story_told_twice_is_the_same_story(behaviour: DownstreamBehaviour, steps: list[Step]) -> None:
     def tell() -> list[Manifest]:
         story = Story(DownstreamWorld())
@@ -58,7 +59,7 @@ def test_a_story_told_twice_is_the_same_story(behaviour: DownstreamBehaviour, st
 
 
 @given(st.sets(st.sampled_from(sorted(CONTROLLERS))))
-@settings(max_examples=16, deadline=None)
+@settings(max_examples=effort(0.4), deadline=None)
 def test_a_controller_that_is_left_out_does_nothing(names: set[str]) -> None:
     world = DownstreamWorld(names=sorted(names))
     other = DownstreamSimulator(world.api, names=sorted(set(CONTROLLERS) - names))

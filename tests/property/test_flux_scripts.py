@@ -6,6 +6,7 @@ from typing import Any, TypeAlias
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from tests.effort import effort
 from tests.property.flux_world import FluxWorld, helm_release, observed_generation, oci_repository
 from vworkspace_core.known import HELM_RELEASE, OCI_REPOSITORY
 from vworkspace_core.manifest import Manifest, dig
@@ -155,7 +156,7 @@ def _check_ready(manifest: Manifest, conditions: dict[str, Any]) -> None:
 
 
 @given(_SPECS, st.lists(_STEPS, max_size=12))
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=effort(1), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @example({}, [("run", 30), ("values", 1), ("run", 1), ("crash", None), ("run", 400)])
 @example({}, [("run", 4), ("rename", "other"), ("crash", None)])
 @example({"maxHistory": 1}, [("run", 4), ("crash", None)])
@@ -191,7 +192,7 @@ def _check_quiet(world: FluxWorld) -> None:
 
 
 @given(st.lists(_STEPS.filter(lambda step: step[0] != "crash"), max_size=8))
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=effort(0.75), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_a_deleted_release_goes_and_leaves_a_workload_only_when_it_was_suspended(steps: list[Step]) -> None:
     story = Story({})
     for step in steps:
@@ -205,7 +206,7 @@ def test_a_deleted_release_goes_and_leaves_a_workload_only_when_it_was_suspended
 
 
 @given(_SPECS, st.lists(_STEPS, max_size=8))
-@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=effort(0.5), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_a_story_told_twice_is_the_same_story(spec: dict[str, Any], steps: list[Step]) -> None:
     def tell() -> list[Manifest]:
         story = Story(spec)

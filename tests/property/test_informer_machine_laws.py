@@ -8,6 +8,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from tests.effort import effort
 from tests.property.watch_world import Rig, server_state, store_state
 from vworkspace_core.errors import (
     Expired,
@@ -148,7 +149,7 @@ def assert_equal_to_the_server(rig: Rig) -> None:
     assert rig.store.bytes == sum(len(rig.store._entries[name].raw) for name in rig.store.names())
 
 
-@settings(max_examples=400)
+@settings(max_examples=effort(5))
 @given(st.lists(st.sampled_from(ORDINARY + FAULTS), max_size=40), JITTERS)
 def test_after_any_faults_the_store_equals_the_server(happenings: list[Do], jitters: list[float]) -> None:
     """Five fault-free minutes are enough: waits end, streams resume or relist, missed deletes are told."""
@@ -162,7 +163,7 @@ def test_after_any_faults_the_store_equals_the_server(happenings: list[Do], jitt
     assert rig.state.phase is Phase.WATCHING
 
 
-@settings(max_examples=200)
+@settings(max_examples=effort(4))
 @given(st.lists(st.sampled_from(ORDINARY + FAULTS + RARE), max_size=30), JITTERS)
 @example([serve(1), write("a"), write("b"), Do("overtake", overtake)], [0.0])
 @example([serve(1), write("a"), write("b"), Do("overtake", overtake), fail(ERRORS[0])], [0.0])
@@ -178,7 +179,7 @@ def test_even_skipped_events_are_noticed_in_the_end(happenings: list[Do], jitter
     assert_equal_to_the_server(rig)
 
 
-@settings(max_examples=400)
+@settings(max_examples=effort(5))
 @given(st.lists(st.sampled_from(ORDINARY + FAULTS + RARE), max_size=60), JITTERS)
 def test_the_server_is_asked_at_a_bounded_rate(happenings: list[Do], jitters: list[float]) -> None:
     """Of any five lists and watches in a row the first and the last are at least 0.8 s apart."""

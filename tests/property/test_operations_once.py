@@ -6,6 +6,7 @@ import hypothesis.strategies as st
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
+from tests.effort import effort
 from tests.property.operation_simulation import Cluster, Died, View
 from vworkspace_core.kinds.operation import TERMINAL_PHASES
 
@@ -69,4 +70,4 @@ class Once(RuleBasedStateMachine):
 
 
 def test_neither_doubled_nor_lost_OPS_1() -> None:
-    run_state_machine_as_test(Once, settings=settings(max_examples=100, stateful_step_count=20, deadline=None))
+    run_state_machine_as_test(Once, settings=settings(max_examples=effort(1.5), stateful_step_count=20, deadline=None))
