@@ -20,6 +20,9 @@ from vworkspace_fake.serving import bind, serve_until_cancelled, url_of
 
 __all__ = ["kubeconfig", "serve"]
 
+_IDLE_SECONDS = 90
+"""How long a real kube-apiserver keeps an idle connection for its client's next request."""
+
 
 async def serve(
     server: ApiServer,
@@ -50,6 +53,7 @@ async def serve(
         log_config=None,
         access_log=False,
         timeout_graceful_shutdown=1,
+        timeout_keep_alive=_IDLE_SECONDS,
         ssl_context_factory=None if tls is None else _shows(tls),
     )
     with _collecting(server, gc_delay):
