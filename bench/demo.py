@@ -51,7 +51,7 @@ def when_settled(seconds: float = 3600.0) -> tuple[int, int]:
     async def story(world: World) -> None:
         await world.ready()
         await world.until(lambda: world.events("ReleaseReady") and world.events("Stable"), "the last Events")
-        world.cluster.audit.clear()
+        world.forget_writes()
         await world.clock.sleep(seconds)
         counts.append((len(world.writes()), len(world.flux_writes())))
 

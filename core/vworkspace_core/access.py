@@ -12,7 +12,7 @@ import attrs
 from vworkspace_core import known
 from vworkspace_core.manifest import Kind
 
-__all__ = ["EVERYWHERE", "OWNERS", "TENANT", "Access", "resources"]
+__all__ = ["EVERYWHERE", "OWN", "OWNERS", "TENANT", "Access", "resources"]
 
 
 @attrs.frozen
@@ -53,6 +53,9 @@ TENANT: Final[tuple[Access, ...]] = (
     Access(known.CONFIG_MAP, ("create", "patch", "delete")),
 )
 """In each gated namespace, by a Role there (RES-5)."""
+
+OWN: Final[tuple[Access, ...]] = (Access(known.SECRET, ("get", "list", "watch", "create", "update", "delete")),)
+"""In the operator's own namespace: the credential, and the records of open jobs (PULL-4, PULL-8)."""
 
 OWNERS: Final[tuple[Kind, ...]] = (known.APPLICATION_INSTANCE,)
 """Kinds whose objects own others with `blockOwnerDeletion`: the admission plugin OwnerReferencesPermissionEnforcement

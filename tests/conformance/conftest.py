@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.conformance.kube_ports import stop_real_server
+from tests.e2e.clusters import stop_real_server
 
 
 @pytest.fixture(scope="session", autouse=True)

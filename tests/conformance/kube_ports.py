@@ -5,12 +5,10 @@ In process and over HTTP on the embedded server, and on a real one where the env
 A new adapter joins the suite with one more entry in `FACES`.
 """
 
-import os
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from datetime import UTC, datetime
-from functools import cache
 from typing import Any, Final
 
 import anyio
@@ -18,7 +16,7 @@ import attrs
 import pytest
 from lightkube.config.kubeconfig import KubeConfig
 
-from tests.conformance.real_server import RealServer, assets_of, started
+from tests.e2e.clusters import is_existing, real_server
 from tests.e2e.embedded import config_of, embedded
 from vworkspace_core.errors import KindMissing, NotFound
 from vworkspace_core.known import CUSTOM_RESOURCE_DEFINITION, NAMESPACE
@@ -28,7 +26,7 @@ from vworkspace_fake.apiserver.inprocess import InProcessKube
 from vworkspace_fake.apiserver.server import ApiServer
 from vworkspace_kube import LightkubeApi, load_config
 
-__all__ = ["FACES", "PROBE", "Examined", "Open", "examine", "real_server", "stop_real_server"]
+__all__ = ["FACES", "PROBE", "Examined", "Open", "examine"]
 
 PROBE: Final = Kind("conformance.vworkspace.test", "v1", "Probe", "probes")
 
@@ -117,24 +115,6 @@ async def _existing() -> AsyncIterator[Examined]:
                 await api.delete(ObjectRef(NAMESPACE, None, examined.namespace))
 
 
-_real: ExitStack = ExitStack()
-
-
-@cache
-def real_server() -> RealServer:
-    """One for the whole run; pytest is skipped where there is none to start, and fails where it does not start."""
-    assets = assets_of(os.environ)
-    if isinstance(assets, str):
-        pytest.skip(assets)
-    return _real.enter_context(started(assets))
-
-
-def stop_real_server() -> None:
-    """Stop what `real_server` started."""
-    _real.close()
-    real_server.cache_clear()
-
-
 @asynccontextmanager
 async def _bare() -> AsyncIterator[Examined]:
     found = real_server()
@@ -147,9 +127,7 @@ async def _bare() -> AsyncIterator[Examined]:
 FACES: list[Any] = [
     pytest.param(_in_process, id="in-process"),
     pytest.param(_over_http, id="http"),
-    pytest.param(_existing, id="existing")
-    if os.environ.get("E2E_CLUSTER") == "existing"
-    else pytest.param(_bare, id="kube-apiserver"),
+    pytest.param(_existing, id="existing") if is_existing() else pytest.param(_bare, id="kube-apiserver"),
 ]
 
 

@@ -24,9 +24,20 @@ from vworkspace_fake.apiserver.http.authority import certificates_for
 from vworkspace_fake.apiserver.http.certificates import Certificates
 from vworkspace_fake.apiserver.http.serving import kubeconfig
 
-__all__ = ["Assets", "CannotStart", "RealServer", "apiserver_command", "assets_of", "etcd_command", "started"]
+__all__ = [
+    "OPERATOR_USER",
+    "Assets",
+    "CannotStart",
+    "RealServer",
+    "apiserver_command",
+    "assets_of",
+    "etcd_command",
+    "started",
+]
 
 LOOPBACK: Final = "127.0.0.1"
+OPERATOR_USER: Final = "system:serviceaccount:vworkspace-system:vworkspace-operator"
+"""As whom the operator calls; it has the rights that roles give it."""
 GRACE: Final = 10.0
 """Seconds that a process gets to end by itself."""
 
@@ -49,6 +60,7 @@ class RealServer:
 
     url: str
     token: str = attrs.field(repr=False)
+    operator_token: str = attrs.field(repr=False)
     authority: bytes
 
     def kubeconfig(self) -> dict[str, Any]:
@@ -112,15 +124,16 @@ def started(assets: Assets, *, patience: float = 60.0) -> Iterator[RealServer]:
     """
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="vworkspace-envtest-")))
-        made, token = certificates_for(("localhost", LOOPBACK), datetime.now(UTC)), secrets.token_urlsafe(16)
-        _write(folder, made, token)
+        made = certificates_for(("localhost", LOOPBACK), datetime.now(UTC))
+        token, operator = secrets.token_urlsafe(16), secrets.token_urlsafe(16)
+        _write(folder, made, token, operator)
         client, peer, port = _free_ports(3)
         etcd = stack.enter_context(_process(etcd_command(assets, folder / "etcd", client, peer), folder))
         _wait(etcd, lambda: _answers(f"http://{LOOPBACK}:{client}/health"), patience)
         server = stack.enter_context(_process(apiserver_command(assets, folder, port, client), folder))
         url, trust = f"https://{LOOPBACK}:{port}", ssl.create_default_context(cadata=made.authority.decode())
         _wait(server, lambda: _answers(f"{url}/readyz", trust, token), patience)
-        yield RealServer(url, token, made.authority)
+        yield RealServer(url, token, operator, made.authority)
 
 
 @attrs.frozen
@@ -173,11 +186,13 @@ def _answers(url: str, trust: ssl.SSLContext | None = None, token: str = "") -> 
         return False
 
 
-def _write(folder: Path, made: Certificates, token: str) -> None:
+def _write(folder: Path, made: Certificates, token: str, operator: str) -> None:
+    groups = ",".join(("system:serviceaccounts", f"system:serviceaccounts:{OPERATOR_USER.split(':')[2]}"))
+    users = f'{token},admin,admin,"system:masters"\n{operator},{OPERATOR_USER},operator,"{groups}"\n'
     for name, content in (
         ("server.crt", made.certificate),
         ("server.key", made.key),
-        ("tokens.csv", f'{token},admin,admin,"system:masters"\n'.encode()),
+        ("tokens.csv", users.encode()),
     ):
         (folder / name).touch(mode=0o600)
         (folder / name).write_bytes(content)

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.conformance.conversing import MISSING, SAMPLE, InProcess, OverHttp, Partner, Turn, definition, hold
-from tests.conformance.kube_ports import real_server
+from tests.e2e.clusters import real_server
 from tests.e2e.served import served, wall_clock
 from vworkspace_core.known import CUSTOM_RESOURCE_DEFINITION, NAMESPACE
 from vworkspace_fake.apiserver.calls import Target

@@ -1,11 +1,12 @@
-"""One world with two faces: API server, control plane and simulated Flux, with the operator between them.
+"""One world with several faces: API server, control plane and simulated Flux, with the operator between them.
 
-`IN_PROCESS` has no sockets and virtual time; `OVER_HTTP` has production adapters, loopback sockets and real
-time. A story gets the same `World` from both and looks at the servers only.
+`IN_PROCESS` has no sockets and virtual time. `ENVIRONMENT` is the cluster that the environment names, with
+production adapters and real time (RUN-8). `OVER_HTTP` is like it, with an API server of this process that a test
+may look into. A story gets the same `World` from all of them.
 """
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, AsyncExitStack, asynccontextmanager, contextmanager
 from datetime import UTC, datetime
 from typing import Any
 
@@ -16,6 +17,7 @@ from anyio.abc import TaskGroup
 from lightkube.config.kubeconfig import KubeConfig, SingleConfig
 from lightkube.config.models import Cluster, User
 
+from tests.e2e.environment import environment_world
 from tests.e2e.process import Forgetful, Runs
 from tests.e2e.world import AGENT_TOKEN, CLUSTER, OPERATOR, OWN_NS, QUICK, World
 from vworkspace_app.agent import AgentSettings
@@ -23,11 +25,10 @@ from vworkspace_app.operator import OperatorSettings, PullOperator
 from vworkspace_app.runtime.clock import SystemClock
 from vworkspace_core.jobstore import KubeJobStore
 from vworkspace_core.manifest import Manifest
-from vworkspace_core.ports import Clock, ControlPlane, KubeApi
+from vworkspace_core.ports import Clock, ControlPlane
 from vworkspace_core.reconcile import Settings
 from vworkspace_fake.apiserver.calls import ADMIN, Caller
 from vworkspace_fake.apiserver.http.serving import serve as serve_cluster
-from vworkspace_fake.apiserver.inprocess import InProcessKube
 from vworkspace_fake.clock import VirtualClock, virtual_loop
 from vworkspace_fake.controlplane import ControlPlaneServer, InProcessControlPlane
 from vworkspace_fake.controlplane.serve import serve as serve_control_plane
@@ -38,12 +39,23 @@ from vworkspace_fake.flux import run as run_flux
 from vworkspace_kube import LightkubeApi
 from vworkspace_odoo import HttpControlPlane
 
-__all__ = ["FACES", "IN_PROCESS", "OVER_HTTP", "Face", "Story"]
+__all__ = ["ENVIRONMENT", "FACES", "IN_PROCESS", "OVER_HTTP", "Face", "Story"]
 
 Story = Callable[[World], Awaitable[None]]
 """What is done to a world and asserted of it."""
 
 OPERATOR_TOKEN = "operator-token"
+
+
+@contextmanager
+def _made_here(
+    clock: Clock,
+    behaviour: FluxBehaviour,
+    *,
+    crds: Sequence[Manifest] | None,
+    engines: DownstreamBehaviour | None,
+) -> Iterator[World]:
+    yield World.create(clock, behaviour, crds=crds, engines=engines)
 
 
 @attrs.frozen
@@ -56,6 +68,7 @@ class Face:
     name: str
     is_virtual: bool
     open: Callable[[World, OperatorSettings], Any]
+    build: Callable[..., AbstractContextManager[World]] = _made_here
 
     def run(
         self,
@@ -76,9 +89,9 @@ class Face:
 
         async def main() -> None:
             clock: Clock = VirtualClock() if self.is_virtual else SystemClock()
-            world = World.create(clock, behaviour, crds=crds, engines=engines)
-            async with self.open(world, settings):
-                await story(world)
+            with self.build(clock, behaviour, crds=crds, engines=engines) as world:
+                async with self.open(world, settings):
+                    await story(world)
 
         try:
             anyio.run(main, backend_options={"loop_factory": virtual_loop(START)} if self.is_virtual else {})
@@ -98,11 +111,9 @@ def _alone(error: BaseException) -> BaseException:
 START = datetime(2026, 6, 1, 12, tzinfo=UTC)
 
 
-async def _start(
-    group: TaskGroup, world: World, kube: KubeApi, control: ControlPlane, settings: OperatorSettings
-) -> None:
+async def _start(group: TaskGroup, world: World, control: ControlPlane, settings: OperatorSettings) -> None:
     """The simulated controllers and the operator, until the group ends; returns when the operator is ready."""
-    api: Any = Forgetful(kube, world.lever)
+    api: Any = Forgetful(world.operator_witness, world.lever)
 
     def make() -> PullOperator:
         store = KubeJobStore(api, OWN_NS, lock=anyio.Lock())
@@ -117,9 +128,9 @@ async def _start(
             random=lambda: 0.5,
         )
 
-    group.start_soon(run_flux, world.flux_api, world.clock, world.flux)
-    if world.engines is not None and world.engines_api is not None:
-        group.start_soon(run_engines, world.engines_api, world.clock, world.engines)
+    group.start_soon(run_flux, world.flux_witness, world.clock, world.flux)
+    if world.engines is not None:
+        group.start_soon(run_engines, world.engines_witness, world.clock, world.engines)
     runs = Runs(group, make)
     world.lever.begin_anew = runs.begin_anew
     await runs.start()
@@ -128,10 +139,9 @@ async def _start(
 @asynccontextmanager
 async def _in_process(world: World, settings: OperatorSettings) -> AsyncIterator[None]:
     """No sockets: the ports on the servers themselves."""
-    kube = InProcessKube(world.cluster, caller=Caller(OPERATOR), sleep=world.clock.sleep)
     control = InProcessControlPlane(world.control, AGENT_TOKEN)
     async with anyio.create_task_group() as group:
-        await _start(group, world, kube, control, settings)
+        await _start(group, world, control, settings)
         yield
         group.cancel_scope.cancel()
 
@@ -146,13 +156,35 @@ async def _over_http(world: World, settings: OperatorSettings) -> AsyncIterator[
         servers.start_soon(_serve_cluster, world, cluster_url)
         servers.start_soon(_serve_control, world.control, control_url)
         kube = await stack.enter_async_context(LightkubeApi(_config(await cluster_url.wait())))
-        control = HttpControlPlane(await control_url.wait(), lambda: AGENT_TOKEN)
-        await stack.enter_async_context(control)
-        # Ends before the connections that it uses are closed.
-        working = await stack.enter_async_context(anyio.create_task_group())
-        stack.callback(working.cancel_scope.cancel)
-        await _start(working, world, kube, control, settings)
+        world.operator_witness.api = kube
+        await stack.enter_async_context(_working(world, settings, await control_url.wait()))
         yield
+
+
+@asynccontextmanager
+async def _in_the_environment(world: World, settings: OperatorSettings) -> AsyncIterator[None]:
+    """The cluster is wherever it is; the operator and the simulated controllers are its clients, each as itself."""
+    reached = world.reached
+    assert reached is not None, "a world of the environment's cluster"
+    async with AsyncExitStack() as stack:
+        servers = await stack.enter_async_context(anyio.create_task_group())
+        stack.callback(servers.cancel_scope.cancel)
+        control_url = _Url()
+        servers.start_soon(_serve_control, world.control, control_url)
+        world.operator_witness.api = await stack.enter_async_context(LightkubeApi(reached.operator))
+        for witness in (world.flux_witness, world.engines_witness):
+            witness.api = await stack.enter_async_context(LightkubeApi(reached.admin))
+        await stack.enter_async_context(_working(world, settings, await control_url.wait()))
+        yield
+
+
+@asynccontextmanager
+async def _working(world: World, settings: OperatorSettings, control_url: str) -> AsyncIterator[None]:
+    """The operator and the simulated controllers at work; they end before the connections that they use close."""
+    async with HttpControlPlane(control_url, lambda: AGENT_TOKEN) as control, anyio.create_task_group() as group:
+        await _start(group, world, control, settings)
+        yield
+        group.cancel_scope.cancel()
 
 
 class _Url:
@@ -189,4 +221,5 @@ def _config(url: str) -> SingleConfig:
 
 IN_PROCESS = Face("in process", True, _in_process)
 OVER_HTTP = Face("over HTTP", False, _over_http)
-FACES = (IN_PROCESS, OVER_HTTP)
+ENVIRONMENT = Face("in a cluster", False, _in_the_environment, environment_world)
+FACES = (IN_PROCESS, ENVIRONMENT)

@@ -71,7 +71,7 @@ def test_flux_that_is_installed_later_is_noticed_REC_12(face: Face) -> None:
         world.create_object(labelled(), APPLICATION_INSTANCE)
         await world.until(lambda: world.conditions().get("Blocked") == "True/MissingDependencies", "Blocked")
 
-        install(world.admin, flux_crds())
+        install(world.hands, flux_crds())
 
         await is_ready(world)
 
@@ -81,7 +81,7 @@ def test_flux_that_is_installed_later_is_noticed_REC_12(face: Face) -> None:
 @pytest.mark.parametrize("face", FACES, ids=lambda face: face.name)
 def test_our_own_definitions_that_are_installed_later_are_noticed_RUN_1(face: Face) -> None:
     async def story(world: World) -> None:
-        install(world.admin, crd_manifests())
+        install(world.hands, crd_manifests())
         await world.ready()
 
     face.run(story, crds=flux_crds())

@@ -9,8 +9,9 @@ from collections.abc import Callable, Iterable
 import attrs
 import pytest
 
-from tests.e2e.faces import IN_PROCESS, OVER_HTTP, Face
+from tests.e2e.faces import ENVIRONMENT, IN_PROCESS, Face
 from tests.e2e.stories import on_every_face
+from tests.e2e.witness import Write
 from tests.e2e.world import (
     BROKEN,
     CLUSTER,
@@ -33,7 +34,6 @@ from vworkspace_core.known import APPLICATION_INSTANCE, HELM_RELEASE, OCI_REPOSI
 from vworkspace_core.manifest import Kind, Manifest, ObjectRef, dig
 from vworkspace_core.ports import WatchEventType
 from vworkspace_core.reconcile import Settings
-from vworkspace_fake.apiserver.audit import AuditEntry
 from vworkspace_fake.controlplane.faults import Call, Fault
 
 pytestmark = pytest.mark.timeout(180)
@@ -144,11 +144,11 @@ async def test_from_creation_to_ready_the_operator_writes_at_most_five_times(wor
     assert all(entry.changed for entry in writes), "a write that changes nothing is one too many"
 
 
-def _is_event(entry: AuditEntry) -> bool:
+def _is_event(entry: Write) -> bool:
     return "/events" in entry.path
 
 
-def _created(entry: AuditEntry) -> bool:
+def _created(entry: Write) -> bool:
     return entry.status == 201
 
 
@@ -156,7 +156,7 @@ def _created(entry: AuditEntry) -> bool:
     ("face", "interval", "seconds", "rounds"),
     [
         pytest.param(IN_PROCESS, "5m", 3600.0, 12, id="an hour of virtual time"),
-        pytest.param(OVER_HTTP, "1s", 0.0, 3, id="over HTTP"),
+        pytest.param(ENVIRONMENT, "1s", 0.0, 3, id="in a cluster"),
     ],
 )
 def test_in_the_steady_state_the_operator_writes_nothing_at_all(
@@ -165,7 +165,7 @@ def test_in_the_steady_state_the_operator_writes_nothing_at_all(
     async def story(world: World) -> None:
         await world.ready()
         await world.until(lambda: world.events("ReleaseReady") and world.events("Stable"), "the last Events")
-        world.cluster.audit.clear()
+        world.forget_writes()
 
         await world.clock.sleep(seconds)
         await world.until(lambda: len(_of(RELEASE, world.flux_writes())) >= rounds, f"{rounds} intervals of Flux")
@@ -176,7 +176,7 @@ def test_in_the_steady_state_the_operator_writes_nothing_at_all(
     face.run(story, decisions=Settings(cluster_id=CLUSTER, interval=interval))
 
 
-def _of(ref: ObjectRef, entries: Iterable[AuditEntry]) -> list[AuditEntry]:
+def _of(ref: ObjectRef, entries: Iterable[Write]) -> list[Write]:
     return [entry for entry in entries if f"/{ref.kind.plural}/{ref.name}" in entry.path]
 
 
@@ -220,7 +220,7 @@ async def test_a_replay_is_a_noop_and_touches_nothing_PULL_3(world: World) -> No
     first = await world.ready()
     await world.until(lambda: world.events("ReleaseReady") and world.events("Stable"), "the last Events")
     before = world.get(INSTANCE)
-    world.cluster.audit.clear()
+    world.forget_writes()
 
     again = await world.result(world.ask(FIRST, 7, job_id="another-id"))
 

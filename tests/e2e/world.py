@@ -1,12 +1,18 @@
 """What an end-to-end test acts on and looks at: both servers, the simulated Flux, and every version of every object."""
 
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
+from functools import partial
 from typing import Any
+from uuid import uuid4
 
 import attrs
 
+from tests.e2e.clusters import Reached
+from tests.e2e.hands import Hands, InProcessHands, InProcessRecord, Record
 from tests.e2e.process import Lever
+from tests.e2e.witness import Witness, Write
 from vworkspace_core.kinds.crd import crd_manifests
 from vworkspace_core.kinds.labels import JOB_STORE
 from vworkspace_core.known import (
@@ -21,26 +27,27 @@ from vworkspace_core.known import (
 )
 from vworkspace_core.manifest import Kind, Manifest, ObjectRef, dig
 from vworkspace_core.operations.engines import engine_kinds
-from vworkspace_core.ports import Clock, PatchType, WatchEvent, WatchEventType
-from vworkspace_fake.apiserver.audit import AuditEntry
+from vworkspace_core.ports import Clock, KubeApi, PatchType, WatchEvent, WatchEventType
 from vworkspace_fake.apiserver.calls import Caller
 from vworkspace_fake.apiserver.inprocess import InProcessKube, run_sync
 from vworkspace_fake.apiserver.server import ApiServer
-from vworkspace_fake.apiserver.watching import WatchStream
 from vworkspace_fake.controlplane import ControlPlaneServer, JobEntry
 from vworkspace_fake.downstream import DownstreamBehaviour, DownstreamSimulator
 from vworkspace_fake.downstream.crds import downstream_crds
 from vworkspace_fake.flux import Action, FluxBehaviour, FluxSimulator, Outcome, OutcomeKind, ReleaseRule
 from vworkspace_fake.flux.crds import flux_crds
 
-CLUSTER = "cluster-prod-1"
-NS = "org-myteam"
+SUFFIX = f"-{uuid4().hex[:6]}" if os.environ.get("E2E_CLUSTER") or os.environ.get("KUBEBUILDER_ASSETS") else ""
+"""Keeps runs apart that may meet in one cluster; a cluster of the run's own needs none."""
+CLUSTER = f"cluster-prod-1{SUFFIX}"
+NS = f"org-myteam{SUFFIX}"
+UNGATED_NS = f"kitchen{SUFFIX}"
 OWN_NS = "vworkspace-system"
 NAME = "nextcloud-myteam"
 AGENT_TOKEN = "agent-token"
 OPERATOR = "system:serviceaccount:vworkspace-system:vworkspace-operator"
-FLUX = "system:serviceaccount:flux-system:flux"
 ENGINES = "system:serviceaccount:engines:engines"
+FLUX = "system:serviceaccount:flux-system:flux"
 INSTANCE = ObjectRef(APPLICATION_INSTANCE, NS, NAME)
 RELEASE = ObjectRef(HELM_RELEASE, NS, NAME)
 SOURCE = ObjectRef(OCI_REPOSITORY, NS, NAME)
@@ -59,6 +66,7 @@ QUICK = FluxBehaviour(
 
 _RECORDS = f"/namespaces/{OWN_NS}/secrets"
 RECORDED = (APPLICATION_INSTANCE, OCI_REPOSITORY, HELM_RELEASE, OPERATION, *engine_kinds(), EVENT)
+NAMESPACES: Mapping[str, Mapping[str, str]] = {NS: {"managed-by": "vworkspace"}, UNGATED_NS: {}, OWN_NS: {}}
 
 
 def instance(version: str = FIRST, **changes: Any) -> dict[str, Any]:
@@ -82,40 +90,38 @@ def instance(version: str = FIRST, **changes: Any) -> dict[str, Any]:
 class History:
     """Every version that objects of some kinds ever had, in the order the server made them."""
 
-    _streams: Mapping[Kind, WatchStream]
+    _record: Record
     _seen: list[tuple[Kind, WatchEvent]] = attrs.field(factory=list)
-
-    @classmethod
-    def of(cls, admin: InProcessKube) -> "History":
-        """From now on."""
-        served = {crd["metadata"]["name"] for crd in run_sync(admin.list(CUSTOM_RESOURCE_DEFINITION)).items}
-        kinds = (kind for kind in RECORDED if kind.group in ("", "batch", EVENT.group) or kind.crd_name in served)
-        return cls({kind: admin.open_watch(kind) for kind in kinds})
 
     def __len__(self) -> int:
         return len(self.events())
 
     def events(self, kind: Kind | None = None, *, since: int = 0) -> list[WatchEvent]:
         """Watch events, of one kind or of all, from position `since` on."""
-        fresh = [(kind, event) for kind, stream in self._streams.items() for event in stream.drain()]
-        fresh = [(kind, event) for kind, event in fresh if event.type is not WatchEventType.BOOKMARK]
+        fresh = [(kind, event) for kind, event in self._record.fresh() if event.type is not WatchEventType.BOOKMARK]
         self._seen += sorted(fresh, key=lambda found: int(found[1].object["metadata"]["resourceVersion"]))
         return [event for found, event in self._seen[since:] if kind in (None, found)]
 
 
 @attrs.frozen
 class World:
-    """Both servers and what lives in them. Nothing here is the operator's but the lever that moves it."""
+    """Both servers and what lives in them. Nothing here is the operator's but the lever that moves it.
+
+    `hands` are an administrator's. `operator_witness` and `flux_witness` see what is written by whom; `embedded` is
+    the API server itself, where it is in this process.
+    """
 
     clock: Clock
-    cluster: ApiServer
+    hands: Hands
     control: ControlPlaneServer
-    admin: InProcessKube
     flux: FluxSimulator
-    flux_api: InProcessKube
     history: History
+    operator_witness: Witness
+    flux_witness: Witness
+    engines_witness: Witness
     engines: DownstreamSimulator | None = None
-    engines_api: InProcessKube | None = None
+    embedded: ApiServer | None = None
+    reached: Reached | None = None
     lever: Lever = attrs.field(factory=Lever)
 
     @classmethod
@@ -127,25 +133,48 @@ class World:
         crds: Sequence[Manifest] | None = None,
         engines: DownstreamBehaviour | None = None,
     ) -> "World":
-        """A cluster with these CRDs (those of everybody in it, unless told otherwise), and one gated namespace.
+        """A cluster in this process with these CRDs (those of everybody in it, unless told otherwise).
 
         Flux is there, and with `engines` every downstream controller. Beside it a control plane that knows one agent.
         """
-        cluster = ApiServer(now=clock.now, collects=True)
-        admin = InProcessKube(cluster)
-        usual = (*crd_manifests(), *flux_crds(), *(downstream_crds() if engines is not None else ()))
-        install(admin, usual if crds is None else crds)
-        for name, found in ((NS, {"managed-by": "vworkspace"}), ("kitchen", {}), (OWN_NS, {})):
+        server = ApiServer(now=clock.now, collects=True)
+        admin = InProcessKube(server)
+        hands = InProcessHands(admin)
+        install(hands, usual_crds(engines is not None) if crds is None else crds)
+        for name, found in NAMESPACES.items():
             manifest = {**NAMESPACE.manifest(name), "metadata": {"name": name, "labels": found}}
             run_sync(admin.create(manifest, kind=NAMESPACE, field_manager="admin"))
+        history = History(InProcessRecord.of(admin, recorded(hands)))
+        operator, flux, others = (
+            Witness(InProcessKube(server, caller=caller, sleep=clock.sleep))
+            for caller in (Caller(OPERATOR), Caller(FLUX, agent="flux/2"), Caller(ENGINES, agent="engines/1"))
+        )
+        return cls.of(clock, hands, history, (operator, flux, others), behaviour, engines, embedded=server)
+
+    @classmethod
+    def of(
+        cls,
+        clock: Clock,
+        hands: Hands,
+        history: History,
+        witnesses: tuple[Witness, Witness, Witness],
+        behaviour: FluxBehaviour,
+        engines: DownstreamBehaviour | None,
+        **more: Any,
+    ) -> "World":
+        """In a cluster that is prepared: `witnesses` are the operator's, Flux's and the engines'."""
         control = ControlPlaneServer(now=clock.now, redelivery=timedelta(seconds=2))
         control.tokens.add(CLUSTER, AGENT_TOKEN)
-        flux_api = InProcessKube(cluster, caller=Caller(FLUX, agent="flux/2"), sleep=clock.sleep)
-        world = cls(clock, cluster, control, admin, FluxSimulator(flux_api, behaviour), flux_api, History.of(admin))
-        if engines is None:
-            return world
-        api = InProcessKube(cluster, caller=Caller(ENGINES, agent="engines/1"), sleep=clock.sleep)
-        return attrs.evolve(world, engines=DownstreamSimulator(api, engines), engines_api=api)
+        operator, flux, others = witnesses
+        simulated = None if engines is None else DownstreamSimulator(others, engines)
+        flux_simulator = FluxSimulator(flux, behaviour)
+        return cls(clock, hands, control, flux_simulator, history, operator, flux, others, simulated, **more)
+
+    @property
+    def cluster(self) -> ApiServer:
+        """The API server itself, for tests that are about this one."""
+        assert self.embedded is not None, "this cluster is not in this process"
+        return self.embedded
 
     # --- Odoo's side, and people's ------------------------------------------------------------------------------
 
@@ -170,15 +199,15 @@ class World:
 
     def create_object(self, manifest: Mapping[str, Any], kind: Kind) -> Manifest:
         """Somebody creates an object."""
-        return run_sync(self.admin.create(manifest, kind=kind, field_manager="kubectl-create"))
+        return self.hands.do(lambda api: api.create(manifest, kind=kind, field_manager="kubectl-create"))
 
     def delete_object(self, ref: ObjectRef) -> None:
         """Somebody deletes an object."""
-        run_sync(self.admin.delete(ref))
+        self.hands.do(lambda api: api.delete(ref))
 
     def edit(self, ref: ObjectRef, patch: Mapping[str, Any], *, manager: str = "kubectl-edit") -> Manifest:
         """A merge patch by somebody."""
-        return run_sync(self.admin.patch(ref, patch, patch_type=PatchType.MERGE, field_manager=manager))
+        return self.hands.do(lambda api: api.patch(ref, patch, patch_type=PatchType.MERGE, field_manager=manager))
 
     # --- waiting -------------------------------------------------------------------------------------------------
 
@@ -205,12 +234,13 @@ class World:
 
     def find(self, ref: ObjectRef) -> Manifest | None:
         """The object as it stands; None when there is none."""
-        page = run_sync(self.admin.list(ref.kind, namespace=ref.namespace, field_selector=f"metadata.name={ref.name}"))
+        named = f"metadata.name={ref.name}"
+        page = self.hands.do(lambda api: api.list(ref.kind, namespace=ref.namespace, field_selector=named))
         return page.items[0] if page.items else None
 
     def get(self, ref: ObjectRef) -> Manifest:
         """The object as it stands."""
-        return run_sync(self.admin.get(ref))
+        return self.hands.do(lambda api: api.get(ref))
 
     def conditions(self) -> dict[str, str]:
         """`status/reason` of the instance's conditions by type, empty for none or of an older generation."""
@@ -218,7 +248,7 @@ class World:
 
     def events(self, reason: str) -> list[Manifest]:
         """Kubernetes Events with that reason."""
-        page = run_sync(self.admin.list(EVENT))
+        page = self.hands.do(lambda api: api.list(EVENT, namespace=NS))
         return [event for event in page.items if event.get("reason") == reason]
 
     def transitions(self, part: str) -> list[Mapping[str, Any]]:
@@ -229,18 +259,23 @@ class World:
         """Chart versions that run, without the digest that Flux appends for OCI sources."""
         return [load.version.partition("+")[0] for load in self.flux.workloads]
 
-    def writes(self) -> list[AuditEntry]:
+    def writes(self) -> list[Write]:
         """What the operator wrote to the API server, refused and empty writes included; its job store apart."""
-        return [entry for entry in self.cluster.audit.writes(user=OPERATOR) if _RECORDS not in entry.path]
+        return [write for write in self.operator_witness.writes if _RECORDS not in write.path]
+
+    def forget_writes(self) -> None:
+        """Count from here."""
+        self.operator_witness.writes.clear()
+        self.flux_witness.writes.clear()
 
     def open_records(self) -> list[str]:
         """Names of the records of open jobs."""
-        page = run_sync(self.admin.list(SECRET, namespace=OWN_NS, label_selector=f"{JOB_STORE}=record"))
+        page = self.hands.do(lambda api: api.list(SECRET, namespace=OWN_NS, label_selector=f"{JOB_STORE}=record"))
         return [secret["metadata"]["name"] for secret in page.items]
 
-    def flux_writes(self) -> list[AuditEntry]:
+    def flux_writes(self) -> list[Write]:
         """What Flux wrote."""
-        return self.cluster.audit.writes(user=FLUX)
+        return list(self.flux_witness.writes)
 
     def statuses(self, *, since: int = 0) -> Iterator[dict[str, str]]:
         """The conditions of every version of the instance, as `conditions` tells them."""
@@ -253,10 +288,26 @@ class World:
         return f"conditions {self.conditions()}, results {results}, flux errors {self.flux.errors}"
 
 
-def install(admin: InProcessKube, crds: Iterable[Manifest]) -> None:
+def usual_crds(engines: bool) -> tuple[Manifest, ...]:
+    """Our kinds and Flux's and, where they are wanted, those of the engines."""
+    return (*crd_manifests(), *flux_crds(), *(downstream_crds() if engines else ()))
+
+
+def install(hands: Hands, crds: Iterable[Manifest]) -> None:
     """Create CRDs."""
     for crd in crds:
-        run_sync(admin.create(crd, kind=CUSTOM_RESOURCE_DEFINITION, field_manager="admin"))
+        hands.do(partial(_install, crd))
+
+
+async def _install(crd: Manifest, api: KubeApi) -> None:
+    await api.create(crd, kind=CUSTOM_RESOURCE_DEFINITION, field_manager="admin")
+
+
+def recorded(hands: Hands) -> list[Kind]:
+    """The kinds whose history is taken down, as far as they are served."""
+    page = hands.do(lambda api: api.list(CUSTOM_RESOURCE_DEFINITION))
+    served = {crd["metadata"]["name"] for crd in page.items}
+    return [kind for kind in RECORDED if kind.group in ("", "batch", EVENT.group) or kind.crd_name in served]
 
 
 def conditions(manifest: Manifest | None) -> dict[str, str]:

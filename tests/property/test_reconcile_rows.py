@@ -310,6 +310,20 @@ def test_row_8_anything_else_is_progress_in_fluxs_words(past: list[dict[str, Any
     assert message_of(decision, "Ready") == "doing what nobody knows"
 
 
+@pytest.mark.parametrize(("action", "reason"), [("install", "Installing"), ("upgrade", "Upgrading")])
+def test_row_8_a_first_install_stays_one_until_flux_has_observed_it(action: str, reason: str) -> None:
+    """Flux records the release while Reconciling, and writes observedGeneration with the last patch of the pass."""
+    conditions = [
+        flux_condition("Reconciling", TRUE, "Progressing", f"Running '{action}' action with timeout of 5m0s"),
+        flux_condition("Ready", TRUE, "InstallSucceeded", "Helm install succeeded"),
+    ]
+    status = attempted(conditions, history=[history()], lastAttemptedReleaseAction=action)
+
+    decision = scene({**status, "observedGeneration": -1}).decide()
+
+    assert conditions_of(decision)["Ready"] == (FALSE, reason)
+
+
 def test_a_message_that_changes_alone_waits_some_seconds() -> None:
     """Five writes from creation to Ready leave no room for Flux's running commentary."""
     first = scene(attempted([flux_condition("Ready", "Unknown", "Progressing", "one")]))

@@ -20,6 +20,7 @@ def installation(options: InstallOptions, *, crds: bool = True) -> Iterator[dict
         yield from crd_manifests()
     yield namespace_of(options)
     yield from cluster_rbac(options)
+    yield from namespace_rbac(f"{NAME}-system", options.namespace, access.OWN, options)
     yield from network(options)
     yield from workload(options)
     if options.cert_manager:

@@ -20,6 +20,7 @@ __all__ = [
     "condition",
     "deployed_as_wanted",
     "failure_is_ours",
+    "is_first_pass",
     "is_observed",
     "is_ours",
     "message_of",
@@ -173,6 +174,14 @@ def was_released(status: Mapping[str, Any]) -> bool:
     if not isinstance(history, list):
         return False
     return any(dig(entry, "status") in ("deployed", "superseded") for entry in history)
+
+
+def is_first_pass(status: Mapping[str, Any]) -> bool:
+    """Whether Flux is still at the pass that installs: it records the release first and observes the generation last.
+
+    A HelmRelease made anew over a release of before upgrades in its first pass, and says so.
+    """
+    return bool(status.get("observedGeneration", -1) == -1 and status.get("lastAttemptedReleaseAction") != "upgrade")
 
 
 def message_of(found: Mapping[str, Any]) -> str:

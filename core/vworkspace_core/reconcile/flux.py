@@ -20,6 +20,7 @@ from vworkspace_core.reconcile.attempt import (
     condition,
     deployed_as_wanted,
     failure_is_ours,
+    is_first_pass,
     is_observed,
     is_ours,
     message_of,
@@ -225,7 +226,7 @@ def _values_missing(report: Report, ready: Mapping[str, Any]) -> Evidence | None
 
 
 def _under_way(report: Report, ready: Mapping[str, Any]) -> Evidence:
-    released = was_released(report.status)
+    released = was_released(report.status) and not is_first_pass(report.status)
     reconciling = report.condition("Reconciling")
     # Only what Flux says of the running attempt: an old Ready or failure would be misread as news.
     told = message_of(reconciling) if reconciling.get("status") == "True" else ""

@@ -1,0 +1,14 @@
+"""The end-to-end suite's real server, where the environment names one, ends with the run."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.e2e.clusters import stop_real_server
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _real_server() -> Iterator[None]:
+    """It starts with the first story that asks for it."""
+    yield
+    stop_real_server()

@@ -1,0 +1,137 @@
+"""A world in the cluster that the environment names: set up before a story, cleaned after it (RUN-8)."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from functools import partial
+from typing import Final
+
+import anyio
+import pytest
+from anyio.from_thread import BlockingPortal, start_blocking_portal
+
+from tests.e2e import world as worlds
+from tests.e2e.clusters import Reached, reached
+from tests.e2e.hands import RemoteHands, RemoteRecord
+from tests.e2e.witness import Witness
+from tests.e2e.world import NAMESPACES, NS, OWN_NS, World
+from vworkspace_app.install import InstallOptions, installation, tenant
+from vworkspace_core import known
+from vworkspace_core.errors import AlreadyExists, KindMissing, NotFound
+from vworkspace_core.kinds.labels import JOB_STORE
+from vworkspace_core.manifest import Kind, Manifest, metadata, ref_of
+from vworkspace_core.ports import Clock, KubeApi, PatchType
+from vworkspace_fake.downstream import DownstreamBehaviour
+from vworkspace_fake.flux import FluxBehaviour
+from vworkspace_kube import LightkubeApi
+
+__all__ = ["environment_world"]
+
+_RBAC: Final = {
+    kind: Kind("rbac.authorization.k8s.io", "v1", kind, plural, namespaced=namespaced)
+    for kind, plural, namespaced in (
+        ("ClusterRole", "clusterroles", False),
+        ("ClusterRoleBinding", "clusterrolebindings", False),
+        ("Role", "roles", True),
+        ("RoleBinding", "rolebindings", True),
+    )
+}
+_LEFT: Final = (*(kind for kind in known.ALL_KINDS if kind.namespaced),)
+"""What a story may leave in its namespace."""
+
+
+@contextmanager
+def environment_world(
+    clock: Clock,
+    behaviour: FluxBehaviour,
+    *,
+    crds: Sequence[Manifest] | None,
+    engines: DownstreamBehaviour | None,
+) -> Iterator[World]:
+    """A world in the environment's cluster. A story that wants definitions of its own needs a cluster of its own."""
+    with reached() as cluster, start_blocking_portal() as portal, _connected(portal, cluster) as hands:
+        if crds is not None and not cluster.is_ours:
+            pytest.skip("needs a cluster whose definitions may come and go")
+        wanted = worlds.usual_crds(engines is not None) if crds is None else crds
+        hands.do(partial(_define, wanted, cluster.is_ours))
+        hands.do(partial(_prepare, cluster))
+        record = RemoteRecord(hands, NS, worlds.recorded(hands))
+        record.start()
+        witnesses = Witness(hands.api), Witness(hands.api), Witness(hands.api)
+        world = World.of(clock, hands, worlds.History(record), witnesses, behaviour, engines, reached=cluster)
+        try:
+            yield world
+        finally:
+            record.stop()
+            hands.do(_clean)
+
+
+@contextmanager
+def _connected(portal: BlockingPortal, cluster: Reached) -> Iterator[RemoteHands]:
+    with portal.wrap_async_context_manager(LightkubeApi(cluster.admin)) as api:
+        yield RemoteHands(portal, api)
+
+
+async def _define(crds: Sequence[Manifest], exactly: bool, api: KubeApi) -> None:
+    """Have these definitions and, in a cluster of our own, no other of those that we know."""
+    wanted = {crd["metadata"]["name"] for crd in crds}
+    for crd in worlds.usual_crds(True) if exactly else ():
+        if crd["metadata"]["name"] not in wanted:
+            with suppress(NotFound):
+                await api.delete(ref_of(crd, known.CUSTOM_RESOURCE_DEFINITION))
+    for crd in crds:
+        with suppress(AlreadyExists):
+            await api.create(crd, kind=known.CUSTOM_RESOURCE_DEFINITION, field_manager="e2e")
+    for crd in crds:
+        await _until_served(crd, api)
+
+
+async def _until_served(crd: Manifest, api: KubeApi) -> None:
+    spec = crd["spec"]
+    version = spec["versions"][0]["name"]
+    names = spec["names"]
+    kind = Kind(spec["group"], version, names["kind"], names["plural"], namespaced=spec["scope"] == "Namespaced")
+    while True:
+        with suppress(KindMissing):
+            await api.list(kind, limit=1)
+            return
+        await anyio.sleep(0.05)
+
+
+async def _prepare(cluster: Reached, api: KubeApi) -> None:
+    """Namespaces, and the operator's rights where it has none but these."""
+    for name, labels in NAMESPACES.items():
+        manifest = {**known.NAMESPACE.manifest(name), "metadata": {"name": name, "labels": dict(labels)}}
+        with suppress(AlreadyExists):
+            await api.create(manifest, kind=known.NAMESPACE, field_manager="e2e")
+    if cluster.restricted:
+        options = InstallOptions(namespace=OWN_NS)
+        for role in _rights((*installation(options), *tenant(NS, options))):
+            await api.apply(role, kind=_RBAC[role["kind"]], field_manager="e2e", force=True)
+
+
+def _rights(manifests: Iterable[Manifest]) -> Iterator[Manifest]:
+    return (manifest for manifest in manifests if manifest["kind"] in _RBAC)
+
+
+async def _clean(api: KubeApi) -> None:
+    """Leave nothing of the story behind: the operator is gone, so finalizers are taken off by hand."""
+    for kind in _LEFT:
+        await _remove(api, kind, NS)
+    await _remove(api, known.SECRET, OWN_NS, JOB_STORE)
+    await _remove(api, known.CLUSTER, None)
+
+
+async def _remove(api: KubeApi, kind: Kind, namespace: str | None, selector: str = "") -> None:
+    try:
+        page = await api.list(kind, namespace=namespace, label_selector=selector)
+    except KindMissing:
+        return
+    for manifest in page.items:
+        if namespace is None and metadata(manifest)["name"] != worlds.CLUSTER:
+            continue
+        ref = ref_of(manifest, kind)
+        with suppress(NotFound):
+            if metadata(manifest).get("finalizers"):
+                free = {"metadata": {"finalizers": None}}
+                await api.patch(ref, free, patch_type=PatchType.MERGE, field_manager="e2e")
+            await api.delete(ref)
