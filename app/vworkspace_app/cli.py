@@ -218,6 +218,9 @@ def manifests(
         ),
     ] = None,
     system_namespace: Annotated[str, Parameter(help="The operator's own namespace.")] = "vworkspace-system",
+    velero_namespace: Annotated[
+        str, Parameter(help="Velero's namespace, where it is installed: grant the operator its Backups and Restores.")
+    ] = "",
     image: Annotated[str, Parameter(help="Image of the operator.")] = f"vworkspace-operator:{VERSION}",
     webhook_ca: Annotated[
         Path | None,
@@ -252,6 +255,7 @@ def manifests(
 
     options = InstallOptions(
         namespace=system_namespace,
+        velero_namespace=velero_namespace,
         image=image,
         webhook_ca=b"" if webhook_ca is None else read_authority(webhook_ca),
         cert_manager=cert_manager,

@@ -11,8 +11,9 @@ import attrs
 
 from vworkspace_core import known
 from vworkspace_core.manifest import Kind
+from vworkspace_core.operations.engines import engine_kinds
 
-__all__ = ["EVERYWHERE", "OWN", "OWNERS", "TENANT", "Access", "resources"]
+__all__ = ["EVERYWHERE", "OWN", "OWNERS", "TENANT", "VELERO", "Access", "resources"]
 
 
 @attrs.frozen
@@ -31,17 +32,21 @@ class Access:
 
 _FOLLOWED: Final = ("list", "watch")
 _FLUX: Final = (known.HELM_RELEASE, known.OCI_REPOSITORY, known.HELM_REPOSITORY)
+_ENGINES: Final = engine_kinds()
+_VELERO: Final = tuple(kind for kind in _ENGINES if kind.group == known.VELERO_BACKUP.group)
+_BESIDE: Final = tuple(kind for kind in _ENGINES if kind not in _VELERO)
 
 EVERYWHERE: Final[tuple[Access, ...]] = (
-    # Informers look at every namespace: an instance in one that is not gated is told so, in status and by an Event.
-    Access(known.APPLICATION_INSTANCE, _FOLLOWED),
-    Access(known.APPLICATION_INSTANCE, ("patch",), "status"),
+    # Informers look at every namespace: what is in one that is not gated is told so, in status and by an Event.
+    *(Access(kind, _FOLLOWED) for kind in (known.APPLICATION_INSTANCE, known.OPERATION)),
     Access(known.CLUSTER, ("create", *_FOLLOWED)),
-    Access(known.CLUSTER, ("patch",), "status"),
-    *(Access(kind, _FOLLOWED) for kind in (*_FLUX, known.HELM_CHART)),
+    *(Access(kind, ("patch",), "status") for kind in known.OWN_KINDS),
+    *(Access(kind, _FOLLOWED) for kind in (*_FLUX, known.HELM_CHART, *_ENGINES)),
     Access(known.CONFIG_MAP, _FOLLOWED),
     Access(known.CUSTOM_RESOURCE_DEFINITION, _FOLLOWED),
     Access(known.NAMESPACE, ("get", *_FOLLOWED)),
+    # Bound to a VolumeSnapshot, and in no namespace: the proof that a snapshot is really there.
+    Access(known.VOLUME_SNAPSHOT_CONTENT, ("get",)),
     Access(known.EVENT, ("create", "patch")),
 )
 """In the whole cluster, by a ClusterRole. Nothing here reads a Secret or changes what runs."""
@@ -49,15 +54,22 @@ EVERYWHERE: Final[tuple[Access, ...]] = (
 TENANT: Final[tuple[Access, ...]] = (
     # Server-side apply of what is not there yet needs create beside patch.
     Access(known.APPLICATION_INSTANCE, ("get", "create", "patch", "delete")),
+    Access(known.OPERATION, ("get", "create", "patch", "delete")),
     *(Access(kind, ("get", "create", "patch", "delete")) for kind in _FLUX),
     Access(known.CONFIG_MAP, ("create", "patch", "delete")),
+    *(Access(kind, ("get", "create", "patch", "delete")) for kind in _BESIDE),
+    # Helm's record of the deployed revision, by name: the chart's hooks are in it (OPS-8).
+    Access(known.SECRET, ("get",)),
 )
 """In each gated namespace, by a Role there (RES-5)."""
+
+VELERO: Final[tuple[Access, ...]] = tuple(Access(kind, ("get", "create", "patch", "delete")) for kind in _VELERO)
+"""In Velero's namespace, which is the only one that Velero looks at (OPS-7)."""
 
 OWN: Final[tuple[Access, ...]] = (Access(known.SECRET, ("get", "list", "watch", "create", "update", "delete")),)
 """In the operator's own namespace: the credential, and the records of open jobs (PULL-4, PULL-8)."""
 
-OWNERS: Final[tuple[Kind, ...]] = (known.APPLICATION_INSTANCE,)
+OWNERS: Final[tuple[Kind, ...]] = (known.APPLICATION_INSTANCE, known.OPERATION)
 """Kinds whose objects own others with `blockOwnerDeletion`: the admission plugin OwnerReferencesPermissionEnforcement
 wants `update` on their finalizers subresource, which the operator never calls itself."""
 

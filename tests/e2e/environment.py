@@ -13,11 +13,11 @@ from tests.e2e import world as worlds
 from tests.e2e.clusters import Reached, reached
 from tests.e2e.hands import RemoteHands, RemoteRecord
 from tests.e2e.witness import Witness
-from tests.e2e.world import NAMESPACES, NS, OWN_NS, World
+from tests.e2e.world import NAMESPACES, NS, OWN_NS, VELERO_NS, World
 from vworkspace_app.install import InstallOptions, installation, tenant
 from vworkspace_core import known
 from vworkspace_core.errors import AlreadyExists, KindMissing, NotFound
-from vworkspace_core.kinds.labels import JOB_STORE
+from vworkspace_core.kinds.labels import CLUSTER_ID, JOB_STORE
 from vworkspace_core.manifest import Kind, Manifest, metadata, ref_of
 from vworkspace_core.ports import Clock, KubeApi, PatchType
 from vworkspace_fake.downstream import DownstreamBehaviour
@@ -104,7 +104,7 @@ async def _prepare(cluster: Reached, api: KubeApi) -> None:
         with suppress(AlreadyExists):
             await api.create(manifest, kind=known.NAMESPACE, field_manager="e2e")
     if cluster.restricted:
-        options = InstallOptions(namespace=OWN_NS)
+        options = InstallOptions(namespace=OWN_NS, velero_namespace=VELERO_NS)
         for role in _rights((*installation(options), *tenant(NS, options))):
             await api.apply(role, kind=_RBAC[role["kind"]], field_manager="e2e", force=True)
 
@@ -117,6 +117,8 @@ async def _clean(api: KubeApi) -> None:
     """Leave nothing of the story behind: the operator is gone, so finalizers are taken off by hand."""
     for kind in _LEFT:
         await _remove(api, kind, NS)
+    for kind in (known.VELERO_BACKUP, known.VELERO_RESTORE):
+        await _remove(api, kind, VELERO_NS, f"{CLUSTER_ID}={worlds.CLUSTER}")
     await _remove(api, known.SECRET, OWN_NS, JOB_STORE)
     await _remove(api, known.CLUSTER, None)
 

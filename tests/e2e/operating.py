@@ -17,7 +17,6 @@ from vworkspace_core.agent.credentials import Credentials
 from vworkspace_core.kinds.labels import CANCEL, OPERATION_UID
 from vworkspace_core.known import (
     CUSTOM_RESOURCE_DEFINITION,
-    NAMESPACE,
     OPERATION,
     PERSISTENT_VOLUME_CLAIM,
     SECRET,
@@ -44,7 +43,6 @@ __all__ = ["AT_WORK", "ENGINES_QUICK", "FLUX", "PARAMETERS", "Operating", "opera
 
 HOOK = "db-migrate"
 APPROVAL_SECRET = b"only the control plane has this"
-VELERO_NS = "velero"
 LABELS = {
     "app.vworkspace.io/managed-by": "control-plane",
     "app.vworkspace.io/cluster-id": CLUSTER,
@@ -102,7 +100,6 @@ class Operating:
     async def prepare(self, *, ready: bool = True) -> None:
         """What engines need, the approval secret, and the target at its first version."""
         world = self.world
-        world.create_object({**NAMESPACE.manifest(VELERO_NS)}, NAMESPACE)
         if world.engines is not None and self.is_served(VOLUME_SNAPSHOT_CLASS):
             self._storage_class()
         claim = PERSISTENT_VOLUME_CLAIM.manifest("data", NS)
@@ -121,7 +118,7 @@ class Operating:
 
     def _storage_class(self) -> None:
         manifest = VOLUME_SNAPSHOT_CLASS.manifest("csi")
-        self.world.create_object(
+        self.world.have(
             {**manifest, "driver": "simulated.csi.example", "deletionPolicy": "Retain"}, VOLUME_SNAPSHOT_CLASS
         )
 

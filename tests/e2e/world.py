@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import timedelta
 from functools import partial
 from typing import Any
@@ -13,6 +14,7 @@ from tests.e2e.clusters import Reached
 from tests.e2e.hands import Hands, InProcessHands, InProcessRecord, Record
 from tests.e2e.process import Lever
 from tests.e2e.witness import Witness, Write
+from vworkspace_core.errors import AlreadyExists
 from vworkspace_core.kinds.crd import crd_manifests
 from vworkspace_core.kinds.labels import JOB_STORE
 from vworkspace_core.known import (
@@ -66,7 +68,13 @@ QUICK = FluxBehaviour(
 
 _RECORDS = f"/namespaces/{OWN_NS}/secrets"
 RECORDED = (APPLICATION_INSTANCE, OCI_REPOSITORY, HELM_RELEASE, OPERATION, *engine_kinds(), EVENT)
-NAMESPACES: Mapping[str, Mapping[str, str]] = {NS: {"managed-by": "vworkspace"}, UNGATED_NS: {}, OWN_NS: {}}
+VELERO_NS = "velero"
+NAMESPACES: Mapping[str, Mapping[str, str]] = {
+    NS: {"managed-by": "vworkspace"},
+    UNGATED_NS: {},
+    OWN_NS: {},
+    VELERO_NS: {},
+}
 
 
 def instance(version: str = FIRST, **changes: Any) -> dict[str, Any]:
@@ -200,6 +208,11 @@ class World:
     def create_object(self, manifest: Mapping[str, Any], kind: Kind) -> Manifest:
         """Somebody creates an object."""
         return self.hands.do(lambda api: api.create(manifest, kind=kind, field_manager="kubectl-create"))
+
+    def have(self, manifest: Mapping[str, Any], kind: Kind) -> None:
+        """Somebody creates an object, unless it is there: what is not this story's alone."""
+        with suppress(AlreadyExists):
+            self.create_object(manifest, kind)
 
     def delete_object(self, ref: ObjectRef) -> None:
         """Somebody deletes an object."""

@@ -23,6 +23,8 @@ def render_manifests(
     if crds_only and namespaces:
         raise CommandError("--crds-only and --namespace print different things: give one of them", status=USAGE)
     named = (("--system-namespace", options.namespace), *(("--namespace", name) for name in namespaces))
+    if options.velero_namespace:
+        named = (*named, ("--velero-namespace", options.velero_namespace))
     for flag, name in named:
         if not _LABEL.fullmatch(name):
             raise CommandError(f"{flag} {name}: not the name of a namespace", status=USAGE)

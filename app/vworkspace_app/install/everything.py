@@ -21,6 +21,8 @@ def installation(options: InstallOptions, *, crds: bool = True) -> Iterator[dict
     yield namespace_of(options)
     yield from cluster_rbac(options)
     yield from namespace_rbac(f"{NAME}-system", options.namespace, access.OWN, options)
+    if options.velero_namespace:
+        yield from namespace_rbac(f"{NAME}-velero", options.velero_namespace, access.VELERO, options)
     yield from network(options)
     yield from workload(options)
     if options.cert_manager:

@@ -23,6 +23,7 @@ INSTANCE_LABELS: Final = {"app.kubernetes.io/name": NAME}
 class InstallOptions:
     """Options of `manifests`; the command's help says what each means.
 
+    Without a `velero_namespace` there is no Role for Velero's kinds: a namespace that does not exist takes none.
     Webhooks are printed only with `webhook_ca` (PEM) or `cert_manager`: a configuration that the API server cannot
     trust would refuse every write to our kinds.
     """

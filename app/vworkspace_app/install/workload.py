@@ -52,6 +52,8 @@ def workload(options: InstallOptions) -> Iterator[dict[str, Any]]:
 def flags(options: InstallOptions) -> list[str]:
     """The arguments of the container."""
     found = ["run", f"--namespace={options.namespace}"]
+    if options.velero_namespace:
+        found.append(f"--velero-namespace={options.velero_namespace}")
     if options.webhooks:
         found += [f"--webhook-listen=0.0.0.0:{WEBHOOK_PORT}", f"--webhook-certificates={TLS_FOLDER}"]
     return found

@@ -122,7 +122,7 @@ class OperationController:
         target = target_ref(operation)
         found = {target: self.informers.store(target.kind).get(target.namespace, target.name)}
         for lookup in lookups(operation, context, found[target]):
-            if isinstance(lookup, ObjectRef) and self.informers.find(lookup.kind, lookup.namespace) is not None:
+            if self.informers.find(lookup.kind, lookup.namespace) is not None:
                 found[lookup] = self.informers.store(lookup.kind, lookup.namespace).get(lookup.namespace, lookup.name)
         namespace = self.informers.store(NAMESPACE).get(None, operation.metadata.namespace)
         return OperationObserved(namespace, {ref: live for ref, live in found.items() if live is not None})

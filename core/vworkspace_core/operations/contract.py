@@ -24,12 +24,10 @@ __all__ = [
     "EngineContext",
     "EngineObject",
     "EngineStatus",
-    "Lookup",
     "Objects",
     "Progress",
     "Refusal",
     "Row",
-    "Selection",
     "always",
     "by_type",
     "is_backup",
@@ -127,18 +125,6 @@ class Refusal:
     blocks: bool = False
 
 
-@attrs.frozen
-class Selection:
-    """Objects of a kind by their labels."""
-
-    kind: Kind
-    namespace: str
-    label_selector: str
-
-
-Lookup: TypeAlias = ObjectRef | Selection
-
-
 def no_yaml(_text: str) -> Any:
     """Stands where no parser is given. Raises ValueError."""
     raise ValueError("no YAML parser is configured")
@@ -180,7 +166,7 @@ def _nothing_wrong(_operation: Operation, _target: Target, _context: EngineConte
     return None
 
 
-def _nothing_to_look_up(_operation: Operation, _target: Target, _settings: OperationSettings) -> tuple[Lookup, ...]:
+def _nothing_to_look_up(_operation: Operation, _target: Target, _settings: OperationSettings) -> tuple[ObjectRef, ...]:
     return ()
 
 
@@ -222,7 +208,7 @@ class Engine:
     tables: Mapping[str, tuple[Row, ...]]
     timeout_seconds: int
     check: Callable[[Operation, Target, EngineContext], Refusal | None] = _nothing_wrong
-    looks_up: Callable[[Operation, Target, OperationSettings], tuple[Lookup, ...]] = _nothing_to_look_up
+    looks_up: Callable[[Operation, Target, OperationSettings], tuple[ObjectRef, ...]] = _nothing_to_look_up
     opening: Callable[[Operation, Target], Mapping[str, Any]] = _no_outputs
     recurring: Callable[[Operation], bool] = _never
     needs_seconds: Callable[[Operation], int] = _no_time

@@ -13,17 +13,16 @@ from vworkspace_core.kinds.border import read_operation
 from vworkspace_core.kinds.labels import bounded_name, cluster_id_of, is_managed
 from vworkspace_core.kinds.operation import TERMINAL_PHASES, Operation
 from vworkspace_core.kinds.problems import ValidationProblems
-from vworkspace_core.known import NAMESPACE, OPERATION
-from vworkspace_core.manifest import Kind, Manifest, ObjectRef, ref_of
+from vworkspace_core.known import NAMESPACE, OPERATION, VELERO_BACKUP
+from vworkspace_core.manifest import Kind, Manifest, ObjectRef
 from vworkspace_core.operations.context import OperationContext, OperationObserved
-from vworkspace_core.operations.contract import Lookup, Selection
 from vworkspace_core.operations.identity import name_of, target_of, target_ref
 from vworkspace_core.ports import KubeApi
 
 __all__ = ["lookups", "observe_operation_live", "operations_on", "siblings_of"]
 
 
-def lookups(operation: Operation, context: OperationContext, target: Manifest | None) -> Iterator[Lookup]:
+def lookups(operation: Operation, context: OperationContext, target: Manifest | None) -> Iterator[ObjectRef]:
     """What a decision about `operation` looks at beside namespace, target and siblings.
 
     Once the run has ended or its object is known, the engine object is all there is to look at.
@@ -39,8 +38,7 @@ def lookups(operation: Operation, context: OperationContext, target: Manifest | 
     if operation.status.phase in TERMINAL_PHASES or (known is not None and known.uid):
         return
     for kind in engine.kinds(operation):
-        for namespace in dict.fromkeys((operation.metadata.namespace, context.settings.velero_namespace)):
-            yield ObjectRef(kind, namespace, name_of(operation))
+        yield ObjectRef(kind, _place_of(kind, operation, context), name_of(operation))
     template = context.templates.find(operation.spec.type, operation.spec.engine)
     found = target_of(operation, {} if target is None else {target_ref(operation): target})
     parameters = operation.spec.parameters
@@ -50,6 +48,11 @@ def lookups(operation: Operation, context: OperationContext, target: Manifest | 
         and not template.problems_of({} if parameters is None else parameters)
     ):
         yield from engine.looks_up(operation, found, context.settings)
+
+
+def _place_of(kind: Kind, operation: Operation, context: OperationContext) -> str:
+    """Velero looks at its own namespace only; everything else is made beside the Operation (OPS-6, OPS-7)."""
+    return context.settings.velero_namespace if kind.group == VELERO_BACKUP.group else operation.metadata.namespace
 
 
 def operations_on(target: ObjectRef, manifests: Iterable[Manifest], cluster_id: str) -> Iterator[Operation]:
@@ -89,21 +92,10 @@ class _Reading:
             pass
         return None
 
-    async def note(self, lookup: Lookup) -> None:
-        """Read what it names, as far as it exists."""
-        if isinstance(lookup, Selection):
-            await self.note_selection(lookup)
-        elif (live := await self.get(lookup)) is not None:
-            self.objects[lookup] = live
-
-    async def note_selection(self, wanted: Selection) -> None:
-        """Read everything that carries the labels."""
-        try:
-            page = await self.api.list(wanted.kind, namespace=wanted.namespace, label_selector=wanted.label_selector)
-        except KindMissing:
-            self.missing.add(wanted.kind)
-            return
-        self.objects |= {ref_of(manifest, wanted.kind): manifest for manifest in page.items}
+    async def note(self, ref: ObjectRef) -> None:
+        """Read the object, as far as it exists."""
+        if (live := await self.get(ref)) is not None:
+            self.objects[ref] = live
 
 
 async def observe_operation_live(api: KubeApi, operation: Operation, context: OperationContext) -> OperationObserved:

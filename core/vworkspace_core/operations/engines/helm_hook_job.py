@@ -10,15 +10,14 @@ from typing import Any, Final
 from vworkspace_core.kinds.application_instance import ApplicationInstance
 from vworkspace_core.kinds.operation import Operation
 from vworkspace_core.kinds.reasons import OperationReason as Reason
-from vworkspace_core.known import JOB, SECRET
+from vworkspace_core.known import HELM_RELEASE, JOB, SECRET
 from vworkspace_core.manifest import Manifest, ObjectRef, dig
 from vworkspace_core.operations.contract import (
     Engine,
     EngineContext,
     EngineObject,
-    Lookup,
+    Objects,
     Refusal,
-    Selection,
     always,
 )
 from vworkspace_core.operations.engines.job import KEPT_SECONDS, TABLE, observe_job
@@ -29,6 +28,7 @@ from vworkspace_core.operations.settings import OperationSettings
 __all__ = ["ENGINE"]
 
 _HOOK: Final = "helm.sh/hook"
+_MARK: Final = ("metadata", "annotations", _HOOK)
 _RELEASE_TYPE: Final = "helm.sh/release.v1"
 _KEPT_FIELDS: Final = ("activeDeadlineSeconds", "backoffLimit", "completions", "completionMode", "parallelism")
 _CONTROLLER_LABELS: Final = frozenset(
@@ -41,12 +41,36 @@ class _NoHook(ValueError):
     """Why there is none."""
 
 
-def _looks_up(operation: Operation, target: ApplicationInstance, _settings: OperationSettings) -> tuple[Lookup, ...]:
-    job = ObjectRef(JOB, operation.metadata.namespace, parameters(operation)["hookName"])
-    if target.spec.release is None:
-        return (job,)
-    selector = f"owner=helm,name={target.spec.release.name},status=deployed"
-    return (job, Selection(SECRET, target.spec.release.namespace, selector))
+def _looks_up(operation: Operation, target: ApplicationInstance, _settings: OperationSettings) -> tuple[ObjectRef, ...]:
+    release = target.spec.release
+    return (_hook_ref(operation),) if release is None else (_hook_ref(operation), _release_ref(operation, release.name))
+
+
+def _hook_ref(operation: Operation) -> ObjectRef:
+    return ObjectRef(JOB, operation.metadata.namespace, parameters(operation)["hookName"])
+
+
+def _release_ref(operation: Operation, name: str) -> ObjectRef:
+    return ObjectRef(HELM_RELEASE, operation.metadata.namespace, name)
+
+
+def _follows(operation: Operation, objects: Objects) -> tuple[ObjectRef, ...]:
+    """Helm's record of the deployed revision, by the name that Flux's history gives it.
+
+    By name, not by label: who may list Secrets may read every one of the namespace.
+    """
+    known = operation.status.engine_ref
+    is_made = known is not None and bool(known.uid)
+    if is_made or dig(objects.get(_hook_ref(operation)), *_MARK) is not None:
+        return ()
+    releases = (live for ref, live in objects.items() if ref.kind == HELM_RELEASE)
+    history = [entry for release in releases for entry in dig(release, "status", "history") or ()]
+    deployed = (entry for entry in history if dig(entry, "status") == "deployed")
+    return tuple(
+        ObjectRef(SECRET, operation.metadata.namespace, f"sh.helm.release.v1.{entry['name']}.v{entry['version']}")
+        for entry in deployed
+        if dig(entry, "name") and dig(entry, "version")
+    )
 
 
 def _check(operation: Operation, target: ApplicationInstance, context: EngineContext) -> Refusal | None:
@@ -61,7 +85,7 @@ def _find(operation: Operation, target: ApplicationInstance, context: EngineCont
     """The spec of the hook's Job. Raises _NoHook."""
     name = parameters(operation)["hookName"]
     live = context.objects.get(ObjectRef(JOB, operation.metadata.namespace, name))
-    if live is not None and dig(live, "metadata", "annotations", _HOOK):
+    if live is not None and dig(live, *_MARK):
         found = dig(live, "spec")
     else:
         found = dig(_recorded(name, target, context), "spec")
@@ -135,4 +159,5 @@ ENGINE: Final = Engine(
     timeout_seconds=3600,
     check=_check,
     looks_up=_looks_up,
+    follows=_follows,
 )

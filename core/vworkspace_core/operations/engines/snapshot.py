@@ -19,7 +19,6 @@ from vworkspace_core.operations.contract import (
     EngineContext,
     EngineObject,
     EngineStatus,
-    Lookup,
     Objects,
     Progress,
     Refusal,
@@ -96,7 +95,9 @@ CLAIM: Final = (
 _KINDS: Final = by_type(backup=VOLUME_SNAPSHOT, restore=PERSISTENT_VOLUME_CLAIM)
 
 
-def _looks_up(operation: Operation, _target: ApplicationInstance, _settings: OperationSettings) -> tuple[Lookup, ...]:
+def _looks_up(
+    operation: Operation, _target: ApplicationInstance, _settings: OperationSettings
+) -> tuple[ObjectRef, ...]:
     return () if is_backup(operation) else (_snapshot(operation),)
 
 

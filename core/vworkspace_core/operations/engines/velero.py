@@ -25,7 +25,6 @@ from vworkspace_core.operations.contract import (
     EngineContext,
     EngineObject,
     EngineStatus,
-    Lookup,
     Objects,
     Progress,
     Refusal,
@@ -49,7 +48,7 @@ _PATH: Final = "spec.parameters"
 _KINDS: Final = by_type(backup=VELERO_BACKUP, restore=VELERO_RESTORE)
 
 
-def _looks_up(operation: Operation, target: ApplicationInstance, settings: OperationSettings) -> tuple[Lookup, ...]:
+def _looks_up(operation: Operation, target: ApplicationInstance, settings: OperationSettings) -> tuple[ObjectRef, ...]:
     given = parameters(operation)
     names = {*given.get("includeNamespaces", ()), *given.get("namespaceMapping", {}).values()}
     namespaces = tuple(ObjectRef(NAMESPACE, None, name) for name in sorted(names))
