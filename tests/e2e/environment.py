@@ -17,7 +17,7 @@ from tests.e2e.world import NAMESPACES, NS, OWN_NS, VELERO_NS, World
 from vworkspace_app.install import InstallOptions, installation, tenant
 from vworkspace_core import known
 from vworkspace_core.errors import AlreadyExists, KindMissing, NotFound
-from vworkspace_core.kinds.labels import CLUSTER_ID, JOB_STORE
+from vworkspace_core.kinds.labels import ALLOWED_TYPES, CLUSTER_ID, JOB_STORE
 from vworkspace_core.manifest import Kind, Manifest, metadata, ref_of
 from vworkspace_core.ports import Clock, KubeApi, PatchType
 from vworkspace_fake.downstream import DownstreamBehaviour
@@ -101,8 +101,12 @@ async def _prepare(cluster: Reached, api: KubeApi) -> None:
     """Namespaces, and the operator's rights where it has none but these."""
     for name, labels in NAMESPACES.items():
         manifest = {**known.NAMESPACE.manifest(name), "metadata": {"name": name, "labels": dict(labels)}}
-        with suppress(AlreadyExists):
+        try:
             await api.create(manifest, kind=known.NAMESPACE, field_manager="e2e")
+        except AlreadyExists:
+            fresh = {"metadata": {"annotations": {ALLOWED_TYPES: None}, "labels": dict(labels)}}
+            ref = ref_of(manifest, known.NAMESPACE)
+            await api.patch(ref, fresh, patch_type=PatchType.MERGE, field_manager="e2e")
     if cluster.restricted:
         options = InstallOptions(namespace=OWN_NS, velero_namespace=VELERO_NS)
         for role in _rights((*installation(options), *tenant(NS, options))):

@@ -223,7 +223,7 @@ async def test_an_engine_that_is_installed_later_is_noticed_OPS_3(ops: Operating
     told = await ops.says(backup, "Blocked", "True/DependencyMissing")
     assert VELERO_BACKUP.crd_name in told
 
-    install(ops.world.admin, downstream_crds(["velero"]))
+    install(ops.world.hands, downstream_crds(["velero"]))
 
     await ops.reaches(backup, "Succeeded")
 
