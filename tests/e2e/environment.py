@@ -1,6 +1,6 @@
 """A world in the cluster that the environment names: set up before a story, cleaned after it (RUN-8)."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Final
@@ -18,7 +18,7 @@ from vworkspace_app.install import InstallOptions, installation, tenant
 from vworkspace_core import known
 from vworkspace_core.errors import AlreadyExists, KindMissing, NotFound
 from vworkspace_core.kinds.labels import ALLOWED_TYPES, CLUSTER_ID, JOB_STORE
-from vworkspace_core.manifest import Kind, Manifest, metadata, ref_of
+from vworkspace_core.manifest import Kind, Manifest, dig, metadata, ref_of
 from vworkspace_core.ports import Clock, KubeApi, PatchType
 from vworkspace_fake.downstream import DownstreamBehaviour
 from vworkspace_fake.flux import FluxBehaviour
@@ -54,7 +54,7 @@ def environment_world(
         wanted = worlds.usual_crds(engines is not None) if crds is None else crds
         hands.do(partial(_define, wanted, cluster.is_ours))
         hands.do(partial(_prepare, cluster))
-        record = RemoteRecord(hands, NS, worlds.recorded(hands))
+        record = RemoteRecord(hands, list(_places(worlds.recorded(hands))))
         record.start()
         witnesses = Witness(hands.api), Witness(hands.api), Witness(hands.api)
         world = World.of(clock, hands, worlds.History(record), witnesses, behaviour, engines, reached=cluster)
@@ -117,6 +117,15 @@ def _rights(manifests: Iterable[Manifest]) -> Iterator[Manifest]:
     return (manifest for manifest in manifests if manifest["kind"] in _RBAC)
 
 
+def _places(kinds: Collection[Kind]) -> Iterator[tuple[Kind, str | None]]:
+    for kind in kinds:
+        yield kind, NS if kind.namespaced else None
+    for kind in (known.VELERO_BACKUP, known.VELERO_RESTORE):
+        if kind in kinds:
+            yield kind, VELERO_NS
+    yield known.EVENT, "default"  # where those of cluster-scoped objects are
+
+
 async def _clean(api: KubeApi) -> None:
     """Leave nothing of the story behind: the operator is gone, so finalizers are taken off by hand."""
     for kind in _LEFT:
@@ -125,6 +134,10 @@ async def _clean(api: KubeApi) -> None:
         await _remove(api, kind, VELERO_NS, f"{CLUSTER_ID}={worlds.CLUSTER}")
     await _remove(api, known.SECRET, OWN_NS, JOB_STORE)
     await _remove(api, known.CLUSTER, None)
+    for event in (await api.list(known.EVENT, namespace="default")).items:
+        if dig(event, "regarding", "name") == worlds.CLUSTER:
+            with suppress(NotFound):
+                await api.delete(ref_of(event, known.EVENT))
 
 
 async def _remove(api: KubeApi, kind: Kind, namespace: str | None, selector: str = "") -> None:

@@ -87,44 +87,47 @@ class InProcessRecord:
 
 @attrs.define
 class RemoteRecord:
-    """Watches over HTTP in one namespace; `fresh` waits until they have seen what a list shows."""
+    """Watches over HTTP in some namespaces; `fresh` waits until they have seen what a list shows.
+
+    `places` are a kind and a namespace each, None for kinds that are in none.
+    """
 
     hands: RemoteHands
-    namespace: str
-    kinds: Sequence[Kind]
+    places: Sequence[tuple[Kind, str | None]]
     _events: list[Seen] = attrs.field(factory=list)
-    _last: dict[tuple[Kind, str], str] = attrs.field(factory=dict)
-    _gone: set[str] = attrs.field(factory=set)
+    _last: dict[tuple[Kind, str | None], dict[str, str]] = attrs.field(factory=dict)
     _watches: list[Future[None]] = attrs.field(factory=list)
 
     def start(self) -> None:
         """Watch from now on."""
-        for kind in self.kinds:
-            page = self.hands.do(partial(self._list, kind))
-            self._watches.append(self.hands.portal.start_task_soon(self._follow, kind, page.resource_version))
+        for kind, namespace in self.places:
+            page = self.hands.do(partial(self._list, kind, namespace))
+            self._last[kind, namespace] = _versions(page)
+            follow = partial(self._follow, kind, namespace, page.resource_version)
+            self._watches.append(self.hands.portal.start_task_soon(follow))
 
     def stop(self) -> None:
         """Watch no longer."""
         for watch in self._watches:
             watch.cancel()
 
-    async def _list(self, kind: Kind, api: KubeApi) -> ListPage:
-        return await api.list(kind, namespace=self.namespace)
+    async def _list(self, kind: Kind, namespace: str | None, api: KubeApi) -> ListPage:
+        return await api.list(kind, namespace=namespace)
 
-    async def _follow(self, kind: Kind, version: str) -> None:
+    async def _follow(self, kind: Kind, namespace: str | None, version: str) -> None:
         while True:
             with suppress(OperatorError):
-                async for event in self.hands.api.watch(kind, namespace=self.namespace, resource_version=version):
+                async for event in self.hands.api.watch(kind, namespace=namespace, resource_version=version):
                     version = event.object["metadata"]["resourceVersion"]
                     if event.type is not WatchEventType.BOOKMARK:
-                        self._take(kind, event)
+                        self._take(kind, self._last[kind, namespace], event)
             await anyio.sleep(0.1)
 
-    def _take(self, kind: Kind, event: WatchEvent) -> None:
+    def _take(self, kind: Kind, known: dict[str, str], event: WatchEvent) -> None:
         meta = event.object["metadata"]
+        known[meta["uid"]] = meta["resourceVersion"]
         if event.type is WatchEventType.DELETED:
-            self._gone.add(meta["uid"])
-        self._last[kind, meta["uid"]] = meta["resourceVersion"]
+            del known[meta["uid"]]
         self._events.append((kind, event))
 
     def fresh(self) -> list[Seen]:
@@ -134,12 +137,11 @@ class RemoteRecord:
         return found
 
     async def _agree(self) -> None:
-        for kind in self.kinds:
-            while not await self._agrees(kind):
+        for (kind, namespace), known in self._last.items():
+            while _versions(await self.hands.api.list(kind, namespace=namespace)) != known:
                 await anyio.sleep(0.02)
 
-    async def _agrees(self, kind: Kind) -> bool:
-        page = await self.hands.api.list(kind, namespace=self.namespace)
-        listed = {item["metadata"]["uid"]: item["metadata"]["resourceVersion"] for item in page.items}
-        known = {uid: version for (of, uid), version in self._last.items() if of == kind and uid not in self._gone}
-        return listed == known
+
+def _versions(page: ListPage) -> dict[str, str]:
+    """resourceVersion by uid."""
+    return {item["metadata"]["uid"]: item["metadata"]["resourceVersion"] for item in page.items}

@@ -122,7 +122,7 @@ def test_an_hour_of_calm_costs_a_write_a_minute_and_no_reconcile_of_instances_RE
         await reports(world)
         await world.ready()
         await world.clock.sleep(120)
-        world.cluster.audit.clear()
+        world.forget_writes()
 
         await world.clock.sleep(3600)
 
@@ -263,7 +263,7 @@ def test_a_definition_that_is_installed_later_is_noticed() -> None:
         async with anyio.create_task_group() as group:
             group.start_soon(operator().run)
             await world.clock.sleep(60)
-            install(world.admin, crd_manifests())
+            install(world.hands, crd_manifests())
             await world.until(lambda: said(world).get("Connected") == "True/RoundTripOK", "Connected")
             assert said(world)["ControllersHealthy"] == "False/ControllerMissing"
             group.cancel_scope.cancel()
