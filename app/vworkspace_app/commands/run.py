@@ -13,6 +13,7 @@ from vworkspace_app import VERSION, logs
 from vworkspace_app.agent import AgentSettings
 from vworkspace_app.candidacy import candidacy
 from vworkspace_app.credentials import Credentials, CredentialsSource
+from vworkspace_app.hiding import Hidden
 from vworkspace_app.observability import Board, Metrics, Snapshot, Watching, served, web
 from vworkspace_app.operator import OperatorSettings
 from vworkspace_app.problems import CommandError
@@ -41,7 +42,7 @@ _RETRY_SECONDS = 2.0
 
 def run_operator(settings: RunSettings) -> None:
     """Run until a signal. Raises CommandError for a cluster that cannot be named and templates that cannot be read."""
-    logs.configure(level=settings.log_level, operator_version=VERSION)
+    log = logs.configure(level=settings.log_level, form=settings.log_format, operator_version=VERSION)
     templates = read_templates(settings.templates)
     try:
         config = load_config(settings.kubeconfig)
@@ -64,11 +65,13 @@ def run_operator(settings: RunSettings) -> None:
             credentials = await unless(stop, _started(api, source, config.cluster.server))
             if credentials is None:
                 return
-            structlog.contextvars.bind_contextvars(cluster_id=credentials.cluster_id)
+            log.always(cluster_id=credentials.cluster_id)
+            _hide(log.hidden, credentials)
             decided = _operator_settings(settings, credentials.cluster_id, templates)
             process = Process(
                 api, decided, AgentSettings(settings.wait), source, credentials, watching, election.lead, stop
             )
+            process.credentials.subscribe(lambda fresh: _hide(log.hidden, fresh))
             _log.info("starting", control_plane=credentials.url, namespace=settings.namespace)
             async with webhooks(settings, decided.decisions):
                 await process.run()
@@ -77,6 +80,11 @@ def run_operator(settings: RunSettings) -> None:
     with _probes(settings.listen, web(board, metrics, clock.monotonic)):
         run_until_stopped(work, grace=grace, listen=settings.webhook_listen, stopping=watching.stop)
     _log.info("stopped")
+
+
+def _hide(hidden: Hidden, found: Credentials) -> None:
+    """Whatever an error may quote, what we hold is shown nowhere."""
+    hidden.add(found.token, found.previous_token, found.private_key, found.approval_secret, found.decryption_key)
 
 
 @contextmanager

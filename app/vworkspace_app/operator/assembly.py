@@ -126,16 +126,18 @@ class Operator:
             attrs.evolve(approvals or Approvals(), required_bindings=settings.required_bindings),
             settings.templates,
         )
+        self._observer = observer
+        self._run_id = f"{int(random() * 2**32):08x}"
         self.instance_driver = self._driver(
-            self.instances.reconcile, WorkQueue(group_of=_namespace), observer("applicationinstance")
+            "applicationinstance", self.instances.reconcile, WorkQueue(group_of=_namespace)
         )
         serial = self.operations.serial_of
         self.operation_driver = self._driver(
-            self.operations.reconcile, WorkQueue(group_of=_namespace, serial_of=serial), observer("operation")
+            "operation", self.operations.reconcile, WorkQueue(group_of=_namespace, serial_of=serial)
         )
         self._subscribe()
 
-    def _driver(self, reconcile: Reconcile, queue: WorkQueue[ObjectRef], observer: DriverObserver) -> Driver:
+    def _driver(self, name: str, reconcile: Reconcile, queue: WorkQueue[ObjectRef]) -> Driver:
         return Driver(
             reconcile,
             clock=self._clock,
@@ -143,7 +145,9 @@ class Operator:
             queue=queue,
             has_seen=self.informers.has_seen,
             refresh=self.informers.refresh,
-            observer=observer,
+            observer=self._observer(name),
+            name=name,
+            run_id=self._run_id,
         )
 
     def on_own_objects(self, handler: Callable[[Change], None]) -> None:

@@ -2,10 +2,12 @@
 
 from collections import Counter
 from collections.abc import Awaitable, Callable
+from itertools import count
 from typing import TypeAlias
 
 import anyio
 import attrs
+import structlog
 
 from vworkspace_app.runtime.observer import DriverObserver, LoggingObserver, Reconciled
 from vworkspace_core.errors import OperatorError, Unavailable
@@ -46,7 +48,8 @@ class Driver:
 
     A reconcile that raises is counted and tried again with backoff; one that takes longer than `time_limit`
     seconds is cancelled. After a write, its key waits up to `patience` seconds for the cache (`has_seen`)
-    to show it; then the objects are read live (`refresh`).
+    to show it; then the objects are read live (`refresh`). Log lines carry `name`, that of the controller, and an id
+    of the reconcile that begins with `run_id`.
     """
 
     def __init__(
@@ -62,6 +65,8 @@ class Driver:
         patience: float = 5.0,
         detector: HotLoopDetector[ObjectRef] | None = None,
         observer: DriverObserver | None = None,
+        name: str = "",
+        run_id: str = "",
     ) -> None:
         self._reconcile = reconcile
         self._clock = clock
@@ -72,6 +77,9 @@ class Driver:
         self._refresh = _believe if refresh is None else refresh
         self._detector = HotLoopDetector() if detector is None else detector
         self._observer = LoggingObserver() if observer is None else observer
+        self._name = name
+        self._run_id = run_id
+        self._serial = count(1)
         self._wake = anyio.Event()
         self._counts: Counter[str] = Counter()
         self._active = False
@@ -161,6 +169,11 @@ class Driver:
                 await self._wake.wait()
 
     async def _work(self, key: ObjectRef, slots: anyio.Semaphore) -> None:
+        # A task of its own, whose context ends with it: every line of this reconcile says what it is about.
+        reconcile_id = f"{self._run_id}-{next(self._serial)}"
+        structlog.contextvars.bind_contextvars(
+            controller=self._name, namespace=key.namespace or "", name=key.name, reconcile_id=reconcile_id
+        )
         outcome: Outcome = Failed()
         try:
             outcome = await self._handle(key)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import attrs
 
-from vworkspace_app.logs import LEVELS
+from vworkspace_app.logs import FORMATS, LEVELS
 from vworkspace_app.settings.shapes import (
     ADDRESS,
     FILE,
@@ -97,6 +97,7 @@ class RunSettings:
     grace_period: str = setting(
         GO_DURATION, "30s", "How long what is in hand may take after SIGTERM; a second signal ends at once."
     )
+    log_format: str = setting(choice(*FORMATS), "auto", "How log lines look; auto is text on a terminal, else JSON.")
     log_level: str = setting(choice(*LEVELS), "info", "What is logged.")
 
 

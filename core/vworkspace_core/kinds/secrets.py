@@ -87,7 +87,7 @@ _RULES: Final = (
 _TEXT_RULES: Final = tuple((re.compile(pattern, re.IGNORECASE | re.DOTALL), text) for pattern, text in _RULES)
 # Nearly all text shows no secret: a look for the words that every rule needs is cheaper than the rules.
 _SIGNS: Final = ("passw", "secret", "token", "key", "://", "authorization", "bearer", "vws1.", "eyj")
-_LOUD_KEY: Final = re.compile(rf"{_WORDS}\Z", re.IGNORECASE)
+_LOUD_KEY: Final = re.compile(rf"(?:{_WORDS}|authorization|cookie)\Z", re.IGNORECASE)
 
 
 def redact(value: Any) -> Any:

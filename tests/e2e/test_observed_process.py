@@ -1,0 +1,201 @@
+"""What a running operator shows of itself (RUN-5): probes, metrics and lines, with marker secrets everywhere."""
+
+import http.client
+import json
+import re
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+from tests.e2e.commands import Running, call
+from tests.e2e.test_command_processes import (
+    ADMIN_TOKEN,
+    TOKEN,
+    Servers,
+    cluster,
+    connection,
+    control_plane,
+    make_namespace,
+    operator,
+    stopped,
+)
+from tests.e2e.world import CLUSTER, FIRST, NAME, NS, instance
+from vworkspace_core.known import APPLICATION_INSTANCE, OPERATION
+from vworkspace_core.manifest import Kind
+
+pytestmark = pytest.mark.timeout(300)
+
+MARK = "m4rk3r"
+APPROVAL, PASSWORD, CLAIM, DATA = (f"{what}-{MARK}-0123456789" for what in ("approval", "password", "claim", "data"))
+PEM = f"-----BEGIN EC PRIVATE KEY-----\nMHc{MARK}CAQ\n-----END EC PRIVATE KEY-----\n"
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
+    """Both servers up, a gated namespace, and Secrets with markers."""
+    folder = tmp_path_factory.mktemp("servers")
+    with cluster(folder) as api, control_plane(folder) as control:
+        found = Servers(folder, api.ready(), control.ready())
+        make_namespace(found.cluster_url, NS, {"managed-by": "vworkspace"})
+        make_namespace(found.cluster_url, "vworkspace-system", {})
+        keys = {"approval-secret": APPROVAL, "token": TOKEN, "decryption-key": PEM}
+        make_secret(found, "vworkspace-system", "vworkspace-agent-credentials", keys)
+        make_secret(found, NS, "values", {"values.yaml": f"password: {DATA}"})
+        yield found
+
+
+def make_secret(servers: Servers, namespace: str, name: str, data: dict[str, str]) -> None:
+    manifest = {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": name, "namespace": namespace},
+        "stringData": data,
+    }
+    call("POST", f"{servers.cluster_url}/api/v1/namespaces/{namespace}/secrets", manifest)
+
+
+def get(url: str) -> tuple[int, str]:
+    parts = urlsplit(url)
+    connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=30)
+    try:
+        connection.request("GET", parts.path)
+        answer = connection.getresponse()
+        return answer.status, answer.read().decode()
+    finally:
+        connection.close()
+
+
+def jobs(run: str) -> dict[str, dict[str, Any]]:
+    """Jobs that bring secrets where they do not belong, and one that is fine."""
+    inline: dict[str, Any] = instance(FIRST)
+    inline["spec"]["values"]["inline"] = {"auth": {"password": PASSWORD}, "note": f"token: {PASSWORD}", "key": PEM}
+    named = instance(FIRST)
+    named["spec"]["values"] = {"source": "secret", "secretRef": {"name": "values", "key": "values.yaml"}}
+    claim = f"vws1.{CLAIM}.{CLAIM}"
+    operation = {
+        "apiVersion": OPERATION.api_version,
+        "kind": OPERATION.kind,
+        "metadata": {"name": f"op-{run}", "namespace": NS},
+        "spec": {
+            "targetRef": {"apiVersion": "apps.vworkspace.io/v1alpha1", "kind": "ApplicationInstance", "name": NAME},
+            "type": "Backup",
+            "engine": "velero",
+            "approvals": {"required": True, "claim": claim},
+            "parameters": {"password": PASSWORD, "header": f"Authorization: Bearer {PASSWORD}"},
+        },
+    }
+    return {
+        "secret-values": {"payload": inline},
+        "values-secret": {"payload": named},
+        "operation": {"payload": operation, "idempotencyKey": f"Operation/{NS}/op-{run}@1"},
+        "wrong": {"payload": {**instance(FIRST), "token": PASSWORD}, "kind": "apply"},
+        "nonsense": {"payload": None, "kind": f"password={PASSWORD}"},
+    }
+
+
+def scraped(process: Running) -> str:
+    """Where metrics and probes are served."""
+    lines = process.until(lambda: lines_of(process, "serving metrics and probes"), "the address")
+    return str(lines[0])
+
+
+def lines_of(process: Running, event: str) -> list[str]:
+    """URLs in the lines of that event, in whichever format."""
+    found = []
+    for line in process.err.splitlines():
+        if event in line and "127.0.0.1" in line:
+            found.append(json.loads(line)["url"] if line.startswith("{") else line.split("url=")[1].split()[0])
+    return found
+
+
+@pytest.mark.parametrize("form", ["json", "text"])
+def test_no_secret_shows_in_any_output_and_probes_and_metrics_tell_the_truth(
+    world: Servers, tmp_path: Path, form: str
+) -> None:
+    options = ("--listen", "127.0.0.1:0", "--log-level", "debug", "--log-format", form)
+    asked = [f"{form}-{name}" for name in jobs(form)]
+    with operator(tmp_path, *connection(tmp_path, world), *options) as process:
+        url = scraped(process)
+        process.until(lambda: get(f"{url}/readyz")[0] == 200, "ready")
+        for number, (name, job) in enumerate(jobs(form).items()):
+            world.ask(f"{form}-{name}", 20 + number, **job)
+        waiting = {f"{form}-operation", f"{form}-values-secret"}
+        for name in asked:
+            if name not in waiting:
+                process.until(lambda name=name: world.result_of(name), f"the result of {name}")  # type: ignore[misc]
+        process.until(lambda: "op-" in json.dumps(objects(world, OPERATION)), "the Operation")
+        told = [text for page in ("healthz", "readyz", "metrics") for text in (get(f"{url}/{page}")[1],)]
+        told += [json.dumps(world.result_of(name)) for name in asked]
+        told += [
+            json.dumps([one.get("status") for one in objects(world, kind)])
+            for kind in (APPLICATION_INSTANCE, OPERATION)
+        ]
+        told += [json.dumps(call("GET", f"{world.cluster_url}/apis/events.k8s.io/v1/events")["items"])]
+        ended = stopped(process)
+
+    told += [ended.out, ended.err]
+    for text in told:
+        assert MARK not in text
+        assert TOKEN not in text
+        assert ADMIN_TOKEN not in text
+    metrics = told[2]
+    failed = re.search(r'vworkspace_operator_applied_jobs_total{outcome="failed"} (.*)', metrics)
+    assert failed is not None
+    assert float(failed[1]) >= 3
+    assert 'vworkspace_operator_connectivity_state{mode="connected"} 1.0' in metrics
+    assert "vworkspace_operator_managed_namespaces 1.0\n" in metrics
+    assert 'rest_client_requests_total{code="200",method="GET"}' in metrics
+    assert 'controller_runtime_reconcile_total{controller="applicationinstance",result="success"}' in metrics
+    assert 'vworkspace_operator_informer_synced{group="helm.toolkit.fluxcd.io",kind="HelmRelease"} 1.0' in metrics
+    assert "[+]cache HelmRelease ok\n" in told[1]
+    if form == "json":
+        lines = [json.loads(line) for line in ended.err.splitlines()]
+        starting = next(number for number, line in enumerate(lines) if line["event"] == "starting")
+        assert {line.get("cluster_id") for line in lines[starting:]} == {CLUSTER}
+        assert all(line["operator_version"] for line in lines)
+
+
+def objects(world: Servers, kind: Kind) -> list[Any]:
+    found: list[Any] = call("GET", f"{world.cluster_url}/apis/{kind.api_version}/{kind.plural}")["items"]
+    return found
+
+
+class Rude(BaseHTTPRequestHandler):
+    """A control plane that quotes in its refusals whatever it was sent."""
+
+    def do_GET(self) -> None:
+        self._quote()
+
+    def do_POST(self) -> None:
+        self._quote()
+
+    def _quote(self) -> None:
+        body = json.dumps({"error": f"who is {self.headers['Authorization'].removeprefix('Bearer ')}?"}).encode()
+        self.send_response(403)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Be quiet."""
+
+
+def test_a_token_that_the_other_side_quotes_is_masked_in_lines(world: Servers, tmp_path: Path) -> None:
+    with ThreadingHTTPServer(("127.0.0.1", 0), Rude) as rude:
+        threading.Thread(target=rude.serve_forever, daemon=True).start()
+        url = f"http://127.0.0.1:{rude.server_port}"
+        options = connection(tmp_path, Servers(world.folder, world.cluster_url, url))
+        with operator(tmp_path, *options) as process:
+            rejected = "the control plane rejects the credential; trying again slowly"
+            (line,) = process.until(lambda: process.log(rejected), "the line that says so")
+            ended = stopped(process)
+        rude.shutdown()
+
+    assert "who is ***?" in line["error"]
+    assert TOKEN not in ended.err
