@@ -16,7 +16,6 @@ from vworkspace_app.settings.loading import CONFIG_VARIABLE
 from vworkspace_app.settings.table import SETTINGS
 
 GOOD: dict[str, list[str]] = {
-    "between": ["7", "9", "12"],
     "a Go duration": ["1m", "2h30m", "90s"],
     "true or false": ["true", "false", "TRUE"],
     "a URL": ["https://a.example.com", "http://b:8069", "https://c.example.com/odoo"],
@@ -48,11 +47,10 @@ BESIDE = {
 def texts(row: Any) -> list[str]:
     """Three texts that a setting takes."""
     about = row.shape.about
-    found = (
-        GOOD_FOR.get(row.name)
-        or GOOD.get(about)
-        or (GOOD["between"] if about.startswith("between") else re.split(r", | or ", about))
-    )
+    found = GOOD_FOR.get(row.name) or GOOD.get(about) or re.split(r", | or ", about)
+    if about.startswith("between"):
+        least, most = (int(bound) for bound in re.findall(r"\d+", about))
+        found = [str(least), str(most), str((least + most) // 2)]
     assert len(found) > 1, f"say here which texts {row.name} takes"
     return found
 
