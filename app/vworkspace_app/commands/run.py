@@ -61,6 +61,7 @@ def run_operator(settings: RunSettings) -> None:
             connect(observe=metrics.request, before_write=election.before_write) as api,
             beside(watching.run),
         ):
+            watching.leases = election.leases
             source = _source(settings, api)
             credentials = await unless(stop, _started(api, source, config.cluster.server))
             if credentials is None:

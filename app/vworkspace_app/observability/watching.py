@@ -25,12 +25,17 @@ _EVERY: Final = 1.0
 
 @attrs.define
 class Watching:
-    """`Telemetry` that puts what it sees on `board` and counts in `metrics`. `age` is that of the credential."""
+    """`Telemetry` that puts what it sees on `board` and counts in `metrics`.
+
+    `age` is that of the credential in seconds, None where nothing tells; `leases` names those that this process stands
+    for, and whether it leads.
+    """
 
     clock: Clock
     board: Board
     metrics: Metrics
     age: Callable[[], float | None] = lambda: None
+    leases: Callable[[], tuple[tuple[str, bool], ...]] = tuple
     _operator: Operator | None = attrs.field(default=None, init=False)
     _agent: Agent | None = attrs.field(default=None, init=False)
     _gated: set[str] = attrs.field(factory=set, init=False)
@@ -84,6 +89,7 @@ class Watching:
                 self.age(),
                 len(self._gated),
                 tuple((outcome.value, count) for outcome, count in operator.events.counts.items()),
+                self.leases(),
             )
         )
 
