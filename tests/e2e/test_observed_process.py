@@ -151,6 +151,9 @@ def test_no_secret_shows_in_any_output_and_probes_and_metrics_tell_the_truth(
     assert float(failed[1]) >= 3
     assert 'vworkspace_operator_connectivity_state{mode="connected"} 1.0' in metrics
     assert "vworkspace_operator_managed_namespaces 1.0\n" in metrics
+    aged = re.search(r"^vworkspace_operator_credential_age_seconds (.*)$", metrics, re.MULTILINE)
+    assert aged is not None
+    assert 0 <= float(aged[1]) < 600
     assert 'rest_client_requests_total{code="200",method="GET"}' in metrics
     assert 'controller_runtime_reconcile_total{controller="applicationinstance",result="success"}' in metrics
     assert 'vworkspace_operator_informer_synced{group="helm.toolkit.fluxcd.io",kind="HelmRelease"} 1.0' in metrics

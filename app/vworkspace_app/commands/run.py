@@ -72,6 +72,7 @@ def run_operator(settings: RunSettings) -> None:
             process = Process(
                 api, decided, AgentSettings(settings.wait), source, credentials, watching, election.lead, stop
             )
+            watching.credential_since = lambda: process.credentials.current.since
             process.credentials.subscribe(lambda fresh: _hide(log.hidden, fresh))
             _log.info("starting", control_plane=credentials.url, namespace=settings.namespace)
             async with webhooks(settings, decided.decisions):
