@@ -56,7 +56,7 @@ TENANT: Final[tuple[Access, ...]] = (
     Access(known.APPLICATION_INSTANCE, ("get", "create", "patch", "delete")),
     Access(known.OPERATION, ("get", "create", "patch", "delete")),
     *(Access(kind, ("get", "create", "patch", "delete")) for kind in _FLUX),
-    Access(known.CONFIG_MAP, ("create", "patch", "delete")),
+    Access(known.CONFIG_MAP, ("get", "create", "patch", "delete")),
     *(Access(kind, ("get", "create", "patch", "delete")) for kind in _BESIDE),
     # Helm's record of the deployed revision, by name: the chart's hooks are in it (OPS-8).
     Access(known.SECRET, ("get",)),
@@ -66,8 +66,11 @@ TENANT: Final[tuple[Access, ...]] = (
 VELERO: Final[tuple[Access, ...]] = tuple(Access(kind, ("get", "create", "patch", "delete")) for kind in _VELERO)
 """In Velero's namespace, which is the only one that Velero looks at (OPS-7)."""
 
-OWN: Final[tuple[Access, ...]] = (Access(known.SECRET, ("get", "list", "watch", "create", "update", "delete")),)
-"""In the operator's own namespace: the credential, and the records of open jobs (PULL-4, PULL-8)."""
+OWN: Final[tuple[Access, ...]] = (
+    Access(known.SECRET, ("get", "list", "watch", "create", "update", "delete")),
+    Access(known.LEASE, ("get", "create", "update")),
+)
+"""In the operator's own namespace: the credential, the records of open jobs, the leader's lease (PULL-4, RUN-4)."""
 
 OWNERS: Final[tuple[Kind, ...]] = (known.APPLICATION_INSTANCE, known.OPERATION)
 """Kinds whose objects own others with `blockOwnerDeletion`: the admission plugin OwnerReferencesPermissionEnforcement

@@ -21,6 +21,7 @@ from lightkube.config.kubeconfig import KubeConfig, SingleConfig
 
 from tests.conformance.real_server import OPERATOR_USER, RealServer, assets_of, started
 from tests.e2e.served import served
+from vworkspace_fake.apiserver.audit import AuditLog
 from vworkspace_fake.apiserver.calls import ADMIN
 from vworkspace_fake.apiserver.http.authority import certificates_for
 from vworkspace_fake.apiserver.http.certificates import Certificates
@@ -31,21 +32,23 @@ from vworkspace_kube import load_config
 
 __all__ = ["Reached", "is_existing", "reached", "real_server", "stop_real_server"]
 
-_ADMIN_TOKEN: Final = "an administrator's"
-_OPERATOR_TOKEN: Final = "the operator's"
+_ADMIN_TOKEN: Final = "administrator-0123456789"
+_OPERATOR_TOKEN: Final = "operator-0123456789"
 
 
 @attrs.frozen
 class Reached:
     """A cluster and how it is reached. `restricted`: the operator has no rights but those it is given by roles.
 
-    `is_ours`: everything in it may be changed, and definitions may come and go.
+    `is_ours`: everything in it may be changed, and definitions may come and go. `audit` is there where the API
+    server is the embedded one.
     """
 
     admin: SingleConfig
     operator: SingleConfig
     restricted: bool
     is_ours: bool
+    audit: AuditLog | None = None
 
 
 def is_existing() -> bool:
@@ -97,7 +100,7 @@ def _embedded() -> Iterator[Reached]:
     tls = _certificates()
     with served(server, tokens=tokens, tls=tls, gc_delay=None) as url:
         admin, operator = (_config(url, token, tls.authority) for token in tokens)
-        yield Reached(admin, operator, restricted=True, is_ours=True)
+        yield Reached(admin, operator, restricted=True, is_ours=True, audit=server.audit)
 
 
 @cache

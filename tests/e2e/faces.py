@@ -39,7 +39,7 @@ from vworkspace_fake.flux import run as run_flux
 from vworkspace_kube import LightkubeApi
 from vworkspace_odoo import HttpControlPlane
 
-__all__ = ["ENVIRONMENT", "FACES", "IN_PROCESS", "OVER_HTTP", "Face", "Story"]
+__all__ = ["ENVIRONMENT", "FACES", "IN_PROCESS", "OVER_HTTP", "Face", "Story", "serving_around", "simulate"]
 
 Story = Callable[[World], Awaitable[None]]
 """What is done to a world and asserted of it."""
@@ -128,12 +128,17 @@ async def _start(group: TaskGroup, world: World, control: ControlPlane, settings
             random=lambda: 0.5,
         )
 
-    group.start_soon(run_flux, world.flux_witness, world.clock, world.flux)
-    if world.engines is not None:
-        group.start_soon(run_engines, world.engines_witness, world.clock, world.engines)
+    simulate(group, world)
     runs = Runs(group, make)
     world.lever.begin_anew = runs.begin_anew
     await runs.start()
+
+
+def simulate(group: TaskGroup, world: World) -> None:
+    """Flux and, where the story wants them, the other downstream controllers, until the group ends."""
+    group.start_soon(run_flux, world.flux_witness, world.clock, world.flux)
+    if world.engines is not None:
+        group.start_soon(run_engines, world.engines_witness, world.clock, world.engines)
 
 
 @asynccontextmanager
@@ -164,6 +169,17 @@ async def _over_http(world: World, settings: OperatorSettings) -> AsyncIterator[
 @asynccontextmanager
 async def _in_the_environment(world: World, settings: OperatorSettings) -> AsyncIterator[None]:
     """The cluster is wherever it is; the operator and the simulated controllers are its clients, each as itself."""
+    async with AsyncExitStack() as stack:
+        control_url = await stack.enter_async_context(serving_around(world))
+        assert world.reached is not None, "a world of the environment's cluster"
+        world.operator_witness.api = await stack.enter_async_context(LightkubeApi(world.reached.operator))
+        await stack.enter_async_context(_working(world, settings, control_url))
+        yield
+
+
+@asynccontextmanager
+async def serving_around(world: World) -> AsyncIterator[str]:
+    """What the operator finds beside the cluster: the control plane, whose URL this is, and connected controllers."""
     reached = world.reached
     assert reached is not None, "a world of the environment's cluster"
     async with AsyncExitStack() as stack:
@@ -171,11 +187,9 @@ async def _in_the_environment(world: World, settings: OperatorSettings) -> Async
         stack.callback(servers.cancel_scope.cancel)
         control_url = _Url()
         servers.start_soon(_serve_control, world.control, control_url)
-        world.operator_witness.api = await stack.enter_async_context(LightkubeApi(reached.operator))
         for witness in (world.flux_witness, world.engines_witness):
             witness.api = await stack.enter_async_context(LightkubeApi(reached.admin))
-        await stack.enter_async_context(_working(world, settings, await control_url.wait()))
-        yield
+        yield await control_url.wait()
 
 
 @asynccontextmanager

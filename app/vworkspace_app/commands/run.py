@@ -75,7 +75,7 @@ def run_operator(settings: RunSettings) -> None:
             watching.credential_since = lambda: process.credentials.current.since
             process.credentials.subscribe(lambda fresh: _hide(log.hidden, fresh))
             _log.info("starting", control_plane=credentials.url, namespace=settings.namespace)
-            async with webhooks(settings, decided.decisions):
+            async with webhooks(settings, decided.decisions, decided.templates):
                 await process.run()
 
     grace = seconds_of(settings.grace_period)

@@ -1,18 +1,23 @@
 """Services, network policy, and the optional ServiceMonitor."""
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Final
 
-from vworkspace_app.install.options import INSTANCE_LABELS, NAME, WEBHOOK_PORT, InstallOptions, meta
+from vworkspace_app.install.options import HEALTH_PORT, INSTANCE_LABELS, NAME, WEBHOOK_PORT, InstallOptions, meta
 from vworkspace_app.install.webhooks import SERVICE
 
 __all__ = ["network"]
 
+_METRICS: Final = f"{NAME}-metrics"
+
 
 def network(options: InstallOptions) -> Iterator[dict[str, Any]]:
     """Where the operator is reached, and what it may reach: it calls out, nothing else calls in."""
+    yield _service(_METRICS, options, {"name": "metrics", "port": HEALTH_PORT, "targetPort": "metrics"})
+    if options.service_monitor:
+        yield _monitor(options)
     if options.webhooks:
-        yield _service(SERVICE, options, {"name": "webhook", "port": 443, "targetPort": "webhook", "protocol": "TCP"})
+        yield _service(SERVICE, options, {"name": "webhook", "port": 443, "targetPort": "webhook"})
     yield {
         "apiVersion": "networking.k8s.io/v1",
         "kind": "NetworkPolicy",
@@ -28,14 +33,33 @@ def network(options: InstallOptions) -> Iterator[dict[str, Any]]:
 
 
 def _ingress(options: InstallOptions) -> list[dict[str, Any]]:
-    ports = [{"port": WEBHOOK_PORT, "protocol": "TCP"}] if options.webhooks else []
-    return [{"ports": ports}] if ports else []
+    """Prometheus and the API server: neither can be told by labels everywhere. Probes of the kubelet always pass."""
+    served = (HEALTH_PORT, WEBHOOK_PORT) if options.webhooks else (HEALTH_PORT,)
+    return [{"ports": [{"port": port, "protocol": "TCP"} for port in served]}]
 
 
 def _service(name: str, options: InstallOptions, port: dict[str, Any]) -> dict[str, Any]:
     return {
         "apiVersion": "v1",
         "kind": "Service",
-        "metadata": meta(name, options.namespace),
-        "spec": {"selector": INSTANCE_LABELS, "ports": [port]},
+        "metadata": _named(name, options),
+        "spec": {"selector": INSTANCE_LABELS, "ports": [{**port, "protocol": "TCP"}]},
+    }
+
+
+def _named(name: str, options: InstallOptions) -> dict[str, Any]:
+    """Metadata with a label of its own, for a ServiceMonitor to select one Service of two by."""
+    found = meta(name, options.namespace)
+    return {**found, "labels": {**found["labels"], "app.kubernetes.io/component": name}}
+
+
+def _monitor(options: InstallOptions) -> dict[str, Any]:
+    return {
+        "apiVersion": "monitoring.coreos.com/v1",
+        "kind": "ServiceMonitor",
+        "metadata": meta(NAME, options.namespace),
+        "spec": {
+            "selector": {"matchLabels": {"app.kubernetes.io/component": _METRICS}},
+            "endpoints": [{"port": "metrics", "path": "/metrics"}],
+        },
     }

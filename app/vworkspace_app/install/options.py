@@ -6,7 +6,16 @@ import attrs
 
 from vworkspace_app import VERSION
 
-__all__ = ["INSTANCE_LABELS", "NAME", "TLS_FOLDER", "TLS_SECRET", "WEBHOOK_PORT", "InstallOptions", "meta"]
+__all__ = [
+    "HEALTH_PORT",
+    "INSTANCE_LABELS",
+    "NAME",
+    "TLS_FOLDER",
+    "TLS_SECRET",
+    "WEBHOOK_PORT",
+    "InstallOptions",
+    "meta",
+]
 
 NAME: Final = "vworkspace-operator"
 """Name of everything there is one of, and of the field manager."""
@@ -14,6 +23,8 @@ NAME: Final = "vworkspace-operator"
 TLS_SECRET: Final = "vworkspace-operator-webhook-tls"
 TLS_FOLDER: Final = "/var/run/vworkspace/webhook-tls"
 WEBHOOK_PORT: Final = 9443
+HEALTH_PORT: Final = 8080
+"""Metrics and probes."""
 
 INSTANCE_LABELS: Final = {"app.kubernetes.io/name": NAME}
 """What Services, budgets and policies select the pods by; immutable in a Deployment, so without the version."""

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from vworkspace_app.install.options import (
+    HEALTH_PORT,
     INSTANCE_LABELS,
     NAME,
     TLS_FOLDER,
@@ -18,7 +19,8 @@ __all__ = ["flags", "namespace_of", "workload"]
 _USER: Final = 65532
 """The uid that the image runs as."""
 
-_GRACE_SECONDS: Final = 60
+_GRACE_SECONDS: Final = 45
+"""More than `--grace-period`, so that the operator ends by itself and hands its Lease over."""
 
 
 def namespace_of(options: InstallOptions) -> dict[str, Any]:
@@ -51,7 +53,7 @@ def workload(options: InstallOptions) -> Iterator[dict[str, Any]]:
 
 def flags(options: InstallOptions) -> list[str]:
     """The arguments of the container."""
-    found = ["run", f"--namespace={options.namespace}"]
+    found = ["run", f"--namespace={options.namespace}", "--leader-elect", f"--listen=0.0.0.0:{HEALTH_PORT}"]
     if options.velero_namespace:
         found.append(f"--velero-namespace={options.velero_namespace}")
     if options.webhooks:
@@ -72,9 +74,10 @@ def _pod(options: InstallOptions) -> dict[str, Any]:
         },
         "affinity": {"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [_apart()]}},
         "containers": [_container(options)],
+        "volumes": [{"name": "tmp", "emptyDir": {"medium": "Memory", "sizeLimit": "16Mi"}}],
     }
     if options.webhooks:
-        spec["volumes"] = [{"name": "webhook-tls", "secret": {"secretName": TLS_SECRET}}]
+        spec["volumes"].append({"name": "webhook-tls", "secret": {"secretName": TLS_SECRET}})
     return spec
 
 
@@ -85,10 +88,16 @@ def _apart() -> dict[str, Any]:
 
 
 def _container(options: InstallOptions) -> dict[str, Any]:
+    ports = [{"name": "metrics", "containerPort": HEALTH_PORT, "protocol": "TCP"}]
+    # TLS libraries take the control plane's client certificate from a file only.
+    mounts: list[dict[str, Any]] = [{"name": "tmp", "mountPath": "/tmp"}]
     container: dict[str, Any] = {
         "name": "operator",
         "image": options.image,
         "args": flags(options),
+        "ports": ports,
+        "livenessProbe": _probe("/healthz", initialDelaySeconds=15, periodSeconds=20, failureThreshold=3),
+        "readinessProbe": _probe("/readyz", periodSeconds=5),
         "resources": {"requests": {"cpu": "50m", "memory": "128Mi"}, "limits": {"memory": "512Mi"}},
         "securityContext": {
             "allowPrivilegeEscalation": False,
@@ -97,6 +106,10 @@ def _container(options: InstallOptions) -> dict[str, Any]:
         },
     }
     if options.webhooks:
-        container["ports"] = [{"name": "webhook", "containerPort": WEBHOOK_PORT, "protocol": "TCP"}]
-        container["volumeMounts"] = [{"name": "webhook-tls", "mountPath": TLS_FOLDER, "readOnly": True}]
-    return container
+        ports.append({"name": "webhook", "containerPort": WEBHOOK_PORT, "protocol": "TCP"})
+        mounts.append({"name": "webhook-tls", "mountPath": TLS_FOLDER, "readOnly": True})
+    return {**container, "volumeMounts": mounts}
+
+
+def _probe(path: str, **more: int) -> dict[str, Any]:
+    return {"httpGet": {"path": path, "port": "metrics"}, "timeoutSeconds": 3, **more}

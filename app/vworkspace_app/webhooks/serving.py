@@ -12,6 +12,7 @@ from vworkspace_app.serving import address
 from vworkspace_app.settings import RunSettings
 from vworkspace_app.webhooks.answers import application
 from vworkspace_app.webhooks.tls import CertificateFiles
+from vworkspace_core.operations.templates import Templates
 from vworkspace_core.ports import Clock
 from vworkspace_core.reconcile import Settings
 from vworkspace_core.webhook.validating import WebhookSettings
@@ -53,8 +54,8 @@ async def serve_webhooks(
 
 
 @asynccontextmanager
-async def webhooks(settings: RunSettings, decisions: Settings) -> AsyncIterator[None]:
-    """The webhooks that `settings` ask for, as long as the block runs, judging as `decisions` do.
+async def webhooks(settings: RunSettings, decisions: Settings, templates: Templates) -> AsyncIterator[None]:
+    """The webhooks that `settings` ask for, as long as the block runs, judging as the reconciler does.
 
     Raises CommandError for certificates that cannot be used.
     """
@@ -63,7 +64,7 @@ async def webhooks(settings: RunSettings, decisions: Settings) -> AsyncIterator[
         return
     host, port = address(settings.webhook_listen)
     files = CertificateFiles(settings.webhook_certificates)
-    judged = WebhookSettings(decisions.cluster_id, decisions.admission)
+    judged = WebhookSettings(decisions.cluster_id, decisions.admission, templates)
     async with anyio.create_task_group() as group:
         group.start_soon(serve_webhooks, judged, files, host, port, SystemClock(), name="webhooks")
         yield

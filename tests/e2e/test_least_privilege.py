@@ -1,0 +1,318 @@
+"""The printed roles hold every verb that the operator uses, and no other (RUN-7).
+
+The command `run`, with leader election and the credential from its Secret, works through everything it can do in a
+cluster with RBAC; then what the API server's audit log saw is compared with what `manifests` prints. Neither side
+is read from the registry that the roles are made from.
+"""
+
+import base64
+import re
+from collections.abc import AsyncIterator, Iterable, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+import attrs
+import pytest
+import yaml
+
+from tests.conformance.real_server import OPERATOR_USER
+from tests.e2e.commands import Running, run
+from tests.e2e.environment import environment_world
+from tests.e2e.faces import Face, serving_around, simulate
+from tests.e2e.operating import APPROVAL_SECRET, AT_WORK, ENGINES_QUICK, FLUX, Operating, rules
+from tests.e2e.world import (
+    AGENT_TOKEN,
+    CLUSTER,
+    EDITED,
+    INSTANCE,
+    LATER,
+    NAME,
+    NS,
+    OWN_NS,
+    UNGATED_NS,
+    VELERO_NS,
+    World,
+)
+from tests.e2e.world import instance as wanted_instance
+from vworkspace_app.operator import OperatorSettings
+from vworkspace_core.known import APPLICATION_INSTANCE, CONFIG_MAP, HELM_REPOSITORY, OPERATION, SECRET
+from vworkspace_core.manifest import ObjectRef
+from vworkspace_fake.apiserver.audit import AuditEntry
+from vworkspace_fake.apiserver.http.serving import kubeconfig
+
+pytestmark = pytest.mark.timeout(300)
+
+LABELS = {"app.vworkspace.io/managed-by": "control-plane", "app.vworkspace.io/cluster-id": CLUSTER}
+EVERYWHERE = "*"
+
+
+@attrs.frozen(order=True)
+class Right:
+    """A verb on a resource, in a namespace or everywhere."""
+
+    where: str
+    group: str
+    resource: str
+    verb: str
+
+    def covers(self, other: "Right") -> bool:
+        """Whether who has this right has the other too."""
+        return self.where in (EVERYWHERE, other.where) and attrs.evolve(self, where=other.where) == other
+
+
+# --- what is granted: from the printed manifests ---------------------------------------------------------------------
+
+
+def printed(*words: str) -> list[dict[str, Any]]:
+    ended = run("manifests", *words)
+    assert ended.status == 0, ended.err
+    return list(yaml.safe_load_all(ended.out))
+
+
+def granted(manifests: Iterable[dict[str, Any]]) -> Iterator[Right]:
+    """Every right that the roles bound to the operator's service account hold."""
+    manifests = list(manifests)
+    bound = {
+        (one["roleRef"]["kind"], one["roleRef"]["name"], one["metadata"].get("namespace"))
+        for one in manifests
+        if one["kind"] in ("RoleBinding", "ClusterRoleBinding")
+        if one["subjects"] == [{"kind": "ServiceAccount", "name": OPERATOR_USER.split(":")[3], "namespace": OWN_NS}]
+    }
+    for role in manifests:
+        meta = role["metadata"]
+        if (role["kind"], meta["name"], meta.get("namespace")) not in bound:
+            continue
+        for rule in role["rules"]:
+            assert set(rule) == {"apiGroups", "resources", "verbs"}
+            for group in rule["apiGroups"]:
+                for resource in rule["resources"]:
+                    for verb in rule["verbs"]:
+                        assert "*" not in (group, resource, verb)
+                        yield Right(meta.get("namespace", EVERYWHERE), group, resource, verb)
+
+
+# --- what is used: from the audit log --------------------------------------------------------------------------------
+
+PATH = re.compile(
+    r"/(?:api|apis/(?P<group>[^/]+))/[^/]+(?:/namespaces/(?P<namespace>[^/]+)(?=/))?"
+    r"/(?P<plural>[^/?]+)(?:/(?P<name>[^/?]+)(?:/(?P<below>[^/?]+))?)?"
+)
+
+
+def used(entries: Iterable[AuditEntry]) -> Iterator[Right]:
+    """Every right that the operator's requests needed; server-side apply of what is not there needs two."""
+    for entry in entries:
+        found = PATH.match(entry.path)
+        if entry.user != OPERATOR_USER or found is None:
+            continue
+        resource = f"{found['plural']}/{found['below']}" if found["below"] else found["plural"]
+        right = Right(found["namespace"] or EVERYWHERE, found["group"] or "", resource, entry.verb.value)
+        yield right
+        if entry.verb.value == "patch" and entry.status == 201:
+            yield attrs.evolve(right, verb="create")
+
+
+def unused(rights: Iterable[Right], needed: Iterable[Right]) -> set[Right]:
+    """Rights without which everything would have gone the same way; a wider right makes a narrower one needless."""
+    rights, needed = set(rights), set(needed)
+    wide = {right for right in rights if right.where == EVERYWHERE}
+    kept = {right for right in wide if any(right.covers(one) for one in needed)}
+    uncovered = [one for one in needed if not any(right.covers(one) for right in wide)]
+    kept |= {right for right in rights - wide if right in uncovered}
+    return rights - kept
+
+
+# --- the run ---------------------------------------------------------------------------------------------------------
+
+
+@asynccontextmanager
+async def the_command(world: World, settings: OperatorSettings) -> AsyncIterator[None]:
+    """`run` as a process of its own, as the Deployment starts it."""
+    assert world.reached is not None
+    if world.reached.audit is None:
+        pytest.skip("this API server has no audit log that a test can read")
+    async with serving_around(world) as control_url, anyio.create_task_group() as group, folder() as place:
+        simulate(group, world)
+        write_credentials(world, control_url)
+        process = Running(Path(place), "run", *flags(world, Path(place)))
+        with process:
+            try:
+                await world.until(lambda: world.control.waiting, "the long poll")
+                yield
+            except BaseException:
+                print(process.err[-6000:])
+                raise
+        group.cancel_scope.cancel()
+
+
+@asynccontextmanager
+async def folder() -> AsyncIterator[str]:
+    async with anyio.TemporaryDirectory(prefix="vworkspace-run-") as path:
+        yield path
+
+
+def write_credentials(world: World, control_url: str) -> None:
+    fields = {
+        "control-plane-base-url": control_url.encode(),
+        "cluster-id": CLUSTER.encode(),
+        "token": AGENT_TOKEN.encode(),
+        "approval-secret": APPROVAL_SECRET,
+    }
+    manifest = SECRET.manifest("vworkspace-agent-credentials", OWN_NS)
+    data = {key: base64.b64encode(value).decode() for key, value in fields.items()}
+    world.create_object({**manifest, "data": data}, SECRET)
+
+
+def flags(world: World, place: Path) -> list[str]:
+    """Those of the Deployment, but for addresses that only a pod can have."""
+    (deployment,) = (one for one in printed("--velero-namespace", VELERO_NS) if one["kind"] == "Deployment")
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+    assert container["args"][0] == "run"
+    assert "--leader-elect" in container["args"]
+    given = [word for word in container["args"][1:] if not word.startswith("--listen=")]
+    assert world.reached is not None
+    config = world.reached.operator
+    assert config.user is not None
+    assert config.user.token is not None
+    authority = base64.b64decode(config.cluster.certificate_auth_data or "")
+    path = place / "kubeconfig"
+    path.write_text(yaml.safe_dump(kubeconfig(config.cluster.server, config.user.token, authority=authority)))
+    quick = [
+        "--leader-elect-lease-duration=3s",
+        "--leader-elect-renew-deadline=2s",
+        "--leader-elect-retry-period=500ms",
+    ]
+    return [*given, *quick, f"--kubeconfig={path}", "--interval=5m", "--log-level=info"]
+
+
+COMMANDED = Face("the command", False, the_command, environment_world)
+
+
+def test_every_verb_is_used_and_none_is_missing_RUN_7() -> None:
+    seen: list[AuditEntry] = []
+
+    async def story(world: World) -> None:
+        ops = Operating(world)
+        await ops.prepare()
+        await instances(world)
+        await every_template(ops)
+        await every_cancellation(ops)
+        await endings(ops)
+        assert world.reached is not None
+        assert world.reached.audit is not None
+        seen.extend(world.reached.audit)
+
+    COMMANDED.run(story, behaviour=FLUX, engines=ENGINES_QUICK)
+
+    rights = {*granted(printed("--velero-namespace", VELERO_NS)), *granted(printed("--namespace", NS))}
+    needed = set(used(seen))
+    missing = {one for one in needed if not any(right.covers(one) for right in rights)}
+    assert (missing, unused(rights, needed)) == (set(), set())
+    refused = {entry.path for entry in seen if entry.user == OPERATOR_USER and entry.status in (401, 403)}
+    assert refused == set()
+
+
+async def instances(world: World) -> None:
+    """Every kind of source and values, one thing in the place of another, and an instance where nothing may be."""
+    manifest = wanted_instance()
+    elsewhere = {"name": NAME, "namespace": UNGATED_NS, "labels": LABELS}
+    ungated = {**manifest["spec"], "release": {"name": NAME, "namespace": UNGATED_NS}}
+    world.create_object({**manifest, "metadata": elsewhere, "spec": ungated}, APPLICATION_INSTANCE)
+    helm = {"sourceType": "helm", "url": "https://charts.example.com", "name": "nextcloud", "version": EDITED}
+    # Values from a Secret: then the integrations become a ConfigMap of ours.
+    world.create_object({**SECRET.manifest("values", NS), "stringData": {"values.yaml": "a: 1\n"}}, SECRET)
+    values = {"source": "secretRef", "secretRef": {"name": "values", "key": "values.yaml"}}
+    shop = {"name": "shop", "namespace": NS, "labels": LABELS}
+    spec = {
+        **manifest["spec"],
+        "release": {"name": "shop", "namespace": NS},
+        "values": values,
+        "integrations": {"ingress": {"enabled": True, "host": "shop.example.com"}},
+    }
+    world.create_object({**manifest, "metadata": shop, "spec": {**spec, "chart": helm}}, APPLICATION_INSTANCE)
+    ref, beneath = attrs.evolve(INSTANCE, name="shop"), ObjectRef(CONFIG_MAP, NS, "shop-integrations")
+    repository = ObjectRef(HELM_REPOSITORY, NS, "shop")
+    await world.until(lambda: world.find(beneath) and world.find(repository), "the ConfigMap and the HelmRepository")
+    await world.until(lambda: _says(world, ref, "Ready", "True"), "the second instance Ready")
+    world.edit(ref, {"spec": {"integrations": None, "chart": {**manifest["spec"]["chart"], "sourceType": "oci"}}})
+    await world.until(lambda: world.find(beneath) is None and world.find(repository) is None, "both pruned")
+    for suspended in (True, False, True, False):  # an Event that repeats grows a series
+        world.edit(ref, {"spec": {"suspend": suspended}})
+        await world.until(lambda: _says(world, ref, "Suspended", str(suspended)), "suspended or not")  # noqa: B023
+    world.delete_object(ref)
+    await world.until(lambda: world.find(ref) is None, "the second instance gone")
+    blocked = ObjectRef(APPLICATION_INSTANCE, UNGATED_NS, NAME)
+    await world.until(lambda: _says(world, blocked, "Blocked", "True"), "Blocked")
+    world.delete_object(blocked)
+
+
+def _says(world: World, ref: ObjectRef, kind: str, status: str) -> bool:
+    found = (world.find(ref) or {}).get("status", {}).get("conditions", ())
+    return any((one["type"], one["status"]) == (kind, status) for one in found)
+
+
+TEMPLATES = (
+    "backup.velero",
+    "upgrade.helm",
+    "migration.helmHookJob",
+    "migration.workflow",
+    "runCommand.job",
+    "backup.volsync",
+    "restore.volsync",
+    "backup.snapshot",
+)
+
+
+async def every_template(ops: Operating) -> None:
+    for of in TEMPLATES:
+        await ops.reaches(ops.submit(of, f"done-{of.replace('.', '-').lower()}"), "Succeeded")
+    backup = {"backupName": ops.engine_ref(_operation(ops, "done-backup-velero")).name}
+    claimed = {"approvals": {"required": True, "claim": ops.claim("done-restore")}}
+    await ops.reaches(ops.submit("restore.velero", "done-restore", backup, **claimed), "Succeeded")
+    snapshot = {"snapshotName": str(ops.outputs(_operation(ops, "done-backup-snapshot"))["volumeSnapshotName"])}
+    await ops.reaches(ops.submit("restore.snapshot", "done-claim", snapshot), "Succeeded")
+
+
+def _operation(ops: Operating, name: str) -> ObjectRef:
+    return ObjectRef(OPERATION, NS, name)
+
+
+async def every_cancellation(ops: Operating) -> None:
+    """What an engine has begun is taken away again, kind by kind."""
+    backup = {"backupName": ops.engine_ref(_operation(ops, "done-backup-velero")).name}
+    snapshot = {"snapshotName": str(ops.outputs(_operation(ops, "done-backup-snapshot"))["volumeSnapshotName"])}
+    ops.engines_are(rules(AT_WORK))
+    claimed = {"approvals": {"required": True, "claim": ops.claim("stop-restore")}}
+    for name, of, parameters, more in (
+        ("stop-backup", "backup.velero", {}, {}),
+        ("stop-restore", "restore.velero", backup, claimed),
+        ("stop-workflow", "runbook.workflow", {}, {}),
+        ("stop-job", "runCommand.job", {}, {}),
+        ("stop-source", "backup.volsync", {}, {}),
+        ("stop-destination", "restore.volsync", {}, {}),
+        ("stop-snapshot", "backup.snapshot", {}, {}),
+        ("stop-claim", "restore.snapshot", snapshot, {}),
+    ):
+        ref = ops.submit(of, name, parameters, **more)
+        await ops.reaches(ref, "Running")
+        made = ops.engine_ref(ref)
+        await ops.world.until(lambda: ops.world.find(made), f"{made}")  # noqa: B023
+        ops.cancel(ref)
+        await ops.reaches(ref, "Cancelled")
+
+
+async def endings(ops: Operating) -> None:
+    """Odoo asks for an Operation, and for things to be gone."""
+    world = ops.world
+    ops.engines_are(ENGINES_QUICK)
+    job = ops.ask("runCommand.job", "asked")
+    assert (await world.result(job))["outcome"] == "succeeded"
+    ref = _operation(ops, "asked")
+    payload = {"apiVersion": ref.kind.api_version, "kind": ref.kind.kind, "namespace": NS, "name": ref.name}
+    gone = world.control.enqueue(CLUSTER, kind="delete", payload=payload, idempotency_key=f"Operation/{NS}/asked@2")
+    assert (await world.result(gone))["outcome"] == "succeeded"
+    await world.ready(LATER, 8)
+    assert (await world.result(world.ask_deletion(9)))["outcome"] == "succeeded"
+    await world.until(lambda: not world.open_records(), "the records closed")
