@@ -85,8 +85,8 @@ class CredentialWatch:
                 found=fresh.cluster_id,
             )
             return True
-        if self.live.set(fresh):
-            _log.info("the credentials changed", changed=_differences(known, fresh))
+        if self.live.set(fresh) and (changed := _differences(known, fresh)):
+            _log.info("the credentials changed", changed=changed)
         return True
 
     def _tell(self, problem: str) -> None:
@@ -117,6 +117,6 @@ def _stamp(file: Path) -> tuple[int, ...] | None:
 
 
 def _differences(before: Credentials, after: Credentials) -> list[str]:
-    """Names of what is different, never values."""
-    names = (field.name for field in attrs.fields(Credentials))
+    """Names of what is different, never values; our own notes about rotations are no news."""
+    names = (field.name for field in attrs.fields(Credentials) if field.name != "kept")
     return [name for name in names if getattr(before, name) != getattr(after, name)]

@@ -4,13 +4,19 @@ What is given by option wins over the Secret; with a token file the Secret need 
 keys where it does.
 """
 
-from datetime import UTC, datetime
 from pathlib import Path
 
 import attrs
 
 from vworkspace_app.problems import CommandError
-from vworkspace_core.agent.credentials import CREDENTIALS_SECRET, CredentialKey, Credentials, credentials_of, secret_ref
+from vworkspace_core.agent.credentials import (
+    CREDENTIALS_SECRET,
+    CredentialKey,
+    Credentials,
+    Kept,
+    credentials_of,
+    secret_ref,
+)
 from vworkspace_core.errors import Forbidden, NotFound, OperatorError, Unavailable
 from vworkspace_core.ports import KubeApi
 
@@ -48,10 +54,8 @@ class CredentialsSource:
         kept = await self._kept()
         if token is None:
             return None if kept is None else self._told(kept)
-        # Expiry and earlier token in the Secret speak of the token there, not of the file's.
-        since = _since(self.token_file) if self.token_file else None
-        own = attrs.evolve(kept or Credentials(), token=token, since=since, expires_at=None, previous_token="")
-        return self._told(own)
+        # What the Secret says of tokens is about the token there, not about the file's.
+        return self._told(attrs.evolve(kept or Credentials(), token=token, kept=Kept()))
 
     def _told(self, kept: Credentials) -> Credentials:
         return attrs.evolve(kept, url=self.url or kept.url, cluster_id=self.cluster_id or kept.cluster_id)
@@ -78,14 +82,6 @@ def _needed(found: Credentials) -> dict[str, str]:
         CredentialKey.CLUSTER_ID.value: found.cluster_id,
         CredentialKey.TOKEN.value: found.token,
     }
-
-
-def _since(file: Path) -> datetime | None:
-    """When the file was written; None where nobody can tell."""
-    try:
-        return datetime.fromtimestamp(file.stat().st_mtime, UTC)
-    except (OSError, ValueError, OverflowError):
-        return None
 
 
 def _token_in(file: Path) -> str:

@@ -79,8 +79,10 @@ class InProcessControlPlane:
         await self._call(Call.EVENTS, lambda: self._server.events(self._token, {"events": list(batch)}))
 
     async def register(self, body: Mapping[str, Any]) -> Mapping[str, Any]:
-        """One-time token for a long-lived one."""
-        return await self._call(Call.REGISTER, lambda: self._server.register(self._token, body))
+        """One-time token for a long-lived one; the one-time token is the bearer."""
+        token = body.get("registrationToken")
+        bearer = token if isinstance(token, str) else None
+        return await self._call(Call.REGISTER, lambda: self._server.register(bearer, body))
 
     async def rotate(self) -> Mapping[str, Any]:
         """A new token."""

@@ -49,6 +49,10 @@ class TokenBook:
         """Refuse `text` from now on."""
         self._tokens.pop(text, None)
 
+    def find(self, text: str) -> Token | None:
+        """The token as it stands, without using it."""
+        return self._tokens.get(text)
+
     def cluster_of(self, text: str | None) -> str:
         """Cluster that `text` speaks for. Raises a 401 Refusal."""
         token = self._tokens.get(text or "")

@@ -1,0 +1,373 @@
+"""Getting and renewing the agent's credential, as a sans-I/O machine: `step(state, event, now)` (PULL-7, PULL-8).
+
+    IDLE ── INTENDING ── ASKING ── KEEPING ── PROVING ── FORGETTING ── IDLE
+                            └─ refused: FORGETTING ─┘
+    REGISTERING ── KEEPING ── PROVING ── IDLE
+
+Order of a rotation. The Secret says that one is under way, which proves that it can be written (INTENDING); the
+control plane is asked (ASKING); the Secret holds the new token beside the old one (KEEPING); only then the new one
+is used (PROVING); when it has worked the old one goes (FORGETTING). After a crash the Secret tells where to go on.
+
+Guarantees. A token is used only when the Secret holds it. The old one is kept until the new one has worked. A
+request is served by one rotation, whatever is repeated. A token put there by hand wins over everything under way.
+
+Assumptions. Every Write and Ask is answered by one of its events, sooner or later. `now` is the control plane's
+clock, since `expires_at` is (PULL-12). The control plane lets a rotation be repeated with the old token for a while,
+and a registration until its credential was used; so both are repeated at once after a lost answer.
+"""
+
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Final, TypeAlias, assert_never
+
+import attrs
+
+from vworkspace_core.agent import rotation_messages as r
+from vworkspace_core.agent.credentials import Kept
+from vworkspace_core.agent.times import format_time, shifted
+
+__all__ = ["CredentialState", "Stage", "next_deadline", "renewal_of", "start", "step"]
+
+UNKNOWN_AGE_MARGIN: Final = timedelta(days=1)
+"""How long before its end a credential of unknown age is renewed."""
+LONGEST_RETRY: Final = 60.0
+SLOW: Final = timedelta(minutes=5)
+"""What lies between two tries of what was refused."""
+
+
+class Stage(StrEnum):
+    """Which answer the machine waits for."""
+
+    IDLE = "idle"
+    INTENDING = "intending"  # the API server: the Secret says that a rotation is under way
+    ASKING = "asking"  # the control plane: a new token
+    REGISTERING = "registering"  # the control plane: a first token
+    KEEPING = "keeping"  # the API server: the Secret holds the new token
+    PROVING = "proving"  # the control plane: any request with the new token
+    FORGETTING = "forgetting"  # the API server: the old token, or the intent, is gone
+
+
+_AT_REST: Final = frozenset({Stage.IDLE, Stage.PROVING})
+
+
+@attrs.frozen
+class CredentialState:
+    """Where the credential stands. `kept` is what the Secret says, `writing` what it is to say next.
+
+    `requests` wait for a rotation; `wished` stands as long as the Cluster object says so; `locked_out` tells that
+    no token of ours is accepted; `turn` numbers what was asked for last; `not_before` is when what failed is tried
+    anew; `jitter` in [0, 1) spreads renewals.
+    """
+
+    kept: Kept = attrs.field(factory=Kept)
+    in_use: str = attrs.field(default="", repr=False)
+    stage: Stage = Stage.IDLE
+    requests: tuple[str, ...] = ()
+    wished: tuple[str, ...] = ()
+    writing: Kept | None = None
+    registration: r.Registrable = attrs.field(factory=r.Registrable)
+    locked_out: bool = False
+    turn: int = 0
+    failures: int = 0
+    retry_at: datetime | None = None
+    not_before: datetime | None = None
+    jitter: float = 0.0
+
+
+Step: TypeAlias = tuple[CredentialState, tuple[r.Effect, ...]]
+
+
+def start(kept: Kept, now: datetime, *, jitter: float = 0.0) -> Step:
+    """A new process, with what the Secret says: a rotation that was under way goes on."""
+    state = CredentialState(kept, kept.token, jitter=jitter)
+    if kept.requested and kept.token:
+        return _ask(attrs.evolve(state, requests=(kept.requested,)))
+    return _onwards(_settled(state), now)
+
+
+def step(state: CredentialState, event: r.Event, now: datetime) -> Step:
+    """The state after `event`, and the effects to perform, in order."""
+    changed, effects = _react(state, event, now)
+    onwards, more = _onwards(changed, now)
+    return onwards, (*effects, *more)
+
+
+def next_deadline(state: CredentialState) -> datetime | None:
+    """When a Tick is due; None while nothing waits for time."""
+    if state.stage is not Stage.IDLE:
+        return state.retry_at
+    if not state.kept.token:
+        return None
+    if state.requests or _unserved(state.wished, state):
+        return state.not_before
+    due = renewal_of(state.kept, state.jitter)
+    return due if due is None or state.not_before is None else max(due, state.not_before)
+
+
+def renewal_of(kept: Kept, jitter: float = 0.0) -> datetime | None:
+    """When a credential is to be renewed: with a quarter of its life left, or up to a third; None for never."""
+    if kept.expires_at is None or not kept.token:
+        return None
+    if kept.issued_at is None or kept.issued_at >= kept.expires_at:
+        return shifted(kept.expires_at, -UNKNOWN_AGE_MARGIN)
+    return kept.expires_at - (kept.expires_at - kept.issued_at) * (0.25 + 0.08 * jitter)
+
+
+def _react(state: CredentialState, event: r.Event, now: datetime) -> Step:
+    match event:
+        case r.Seen(kept):
+            return _found(state, kept)
+        case r.Asked(request):
+            new = () if request in state.requests else (request,)
+            return attrs.evolve(state, requests=(*state.requests, *new), not_before=None), ()
+        case r.Wished(requests):
+            return attrs.evolve(state, wished=requests), ()
+        case r.Registrable():
+            return _registrable(state, event)
+        case r.Answered(turn, answer):
+            return _answered(state, answer, now) if turn == state.turn else (state, ())
+        case r.Worked(token):
+            return _worked(state, token, now)
+        case r.Rejected(token):
+            return _rejected(state) if token == state.in_use and state.stage in _AT_REST else (state, ())
+        case r.Tick():
+            return _redo(state) if state.retry_at is not None and now >= state.retry_at else (state, ())
+        case _:
+            assert_never(event)
+
+
+def _answered(state: CredentialState, answer: r.Answer, now: datetime) -> Step:
+    match answer:
+        case r.Wrote():
+            return _wrote(state)
+        case r.Moved(kept):
+            return _found(state, kept)
+        case r.WriteFailed(message, refused):
+            return _not_written(state, message, refused, now)
+        case r.Issued():
+            return _issued(state, answer, now)
+        case r.AskUnanswered():
+            return _unanswered(state, answer, now)
+        case r.AskRefused(message):
+            return _refused(state, message, now)
+        case _:
+            assert_never(answer)
+
+
+# --- at rest ----------------------------------------------------------------------------------------------------
+
+
+def _settled(state: CredentialState) -> CredentialState:
+    """Nothing is under way: at rest, with an old token to forget or without. What was asked for does not count."""
+    stage = Stage.PROVING if state.kept.previous else Stage.IDLE
+    return attrs.evolve(state, stage=stage, writing=None, failures=0, retry_at=None, turn=state.turn + 1)
+
+
+def _onwards(state: CredentialState, now: datetime) -> Step:
+    """What a machine at rest tells and begins, if anything."""
+    if state.stage in _AT_REST and (state.locked_out or not state.kept.token) and state.registration.token:
+        return _register(state)
+    if state.stage is not Stage.IDLE or not state.kept.token:
+        return state, ()
+    served = tuple(one for one in state.requests if state.kept.has_served(one))
+    done = (r.Done(served),) if served else ()
+    state = attrs.evolve(state, requests=tuple(one for one in state.requests if one not in served))
+    wanted = _wanted(state, now)
+    if state.kept.requested and not wanted:  # an intent of before, which nobody stands behind any more
+        forgetting, effects = _forget(state)
+        return forgetting, (*done, *effects)
+    if not wanted or (state.not_before is not None and now < state.not_before):
+        return state, done
+    begun, effects = _intend(state, wanted)
+    return begun, (*done, *effects)
+
+
+def _wanted(state: CredentialState, now: datetime) -> tuple[str, ...]:
+    """Every request that a rotation now would serve."""
+    due = renewal_of(state.kept, state.jitter)
+    expiry = () if due is None or now < due else (f"expiry/{format_time(state.kept.expires_at or now)}",)
+    return (*state.requests, *_unserved((*state.wished, *expiry), state))
+
+
+def _unserved(requests: Iterable[str], state: CredentialState) -> tuple[str, ...]:
+    return tuple(one for one in requests if not state.kept.has_served(one) and one not in state.requests)
+
+
+def _found(state: CredentialState, kept: Kept) -> Step:
+    """The Secret says `kept`. Another token than ours is somebody's decision, and ends what was under way."""
+    writing = state.writing
+    if state.stage is Stage.KEEPING and writing is not None and kept.token == writing.token:
+        return _wrote(state)  # our own write, whose answer is late or lost
+    same = kept.token == state.kept.token
+    known = attrs.evolve(state, kept=kept)
+    if same and state.stage is Stage.INTENDING and kept.requested:
+        return _wrote(state)
+    if same and state.stage not in _AT_REST:
+        return known, ()
+    if same:
+        return _settled(known), ()
+    settled = _settled(attrs.evolve(known, in_use=kept.token, not_before=None, locked_out=False))
+    return settled, ((r.Use(kept.token),) if kept.token else ())
+
+
+# --- the Secret -------------------------------------------------------------------------------------------------
+
+
+def _intend(state: CredentialState, requests: tuple[str, ...]) -> Step:
+    writing = attrs.evolve(state.kept, requested=requests[0])
+    return _write(attrs.evolve(state, stage=Stage.INTENDING, requests=requests, writing=writing))
+
+
+def _forget(state: CredentialState) -> Step:
+    writing = attrs.evolve(state.kept, previous="", requested="")
+    return _write(attrs.evolve(state, stage=Stage.FORGETTING, writing=writing, failures=0))
+
+
+def _write(state: CredentialState) -> Step:
+    assert state.writing is not None
+    turn = state.turn + 1
+    return attrs.evolve(state, turn=turn, retry_at=None), (r.Write(turn, state.kept.token, state.writing),)
+
+
+def _wrote(state: CredentialState) -> Step:
+    if state.writing is None:
+        return state, ()
+    written = attrs.evolve(state, kept=state.writing, writing=None, failures=0, retry_at=None)
+    match state.stage:
+        case Stage.INTENDING:
+            return _ask(written)
+        case Stage.KEEPING:
+            token = written.kept.token
+            return attrs.evolve(written, stage=Stage.PROVING, in_use=token, locked_out=False), (r.Use(token),)
+        case _:
+            return _settled(written), ()
+
+
+def _not_written(state: CredentialState, message: str, refused: bool, now: datetime) -> Step:
+    if state.writing is None:
+        return state, ()
+    if refused and state.stage is Stage.INTENDING:
+        # Better now than with a new token that cannot be kept.
+        return _given_up(_settled(state), f"the new credential could not be kept: {message}", now)
+    level = "error" if state.stage is Stage.KEEPING else "warning"
+    return _later(state, f"the credentials Secret is not written ({state.stage}): {message}", now, level=level)
+
+
+# --- the control plane ------------------------------------------------------------------------------------------
+
+
+def _ask(state: CredentialState) -> Step:
+    turn = state.turn + 1
+    return attrs.evolve(state, stage=Stage.ASKING, turn=turn, retry_at=None), (r.Rotate(turn),)
+
+
+def _register(state: CredentialState) -> Step:
+    found, turn = state.registration, state.turn + 1
+    asking = attrs.evolve(state, stage=Stage.REGISTERING, writing=None, turn=turn, retry_at=None)
+    return asking, (r.Register(turn, found.token, found.cluster_id),)
+
+
+def _registrable(state: CredentialState, event: r.Registrable) -> Step:
+    news = event != state.registration
+    changed = attrs.evolve(state, registration=event)
+    if not news or state.stage is not Stage.REGISTERING:
+        return changed, ()
+    # What was refused with another token need not be waited out.
+    return _register(changed) if event.token else (_settled(changed), ())
+
+
+def _issued(state: CredentialState, new: r.Issued, now: datetime) -> Step:
+    if state.stage not in (Stage.ASKING, Stage.REGISTERING):
+        return state, ()  # somebody has put another token there meanwhile
+    previous = state.in_use if state.stage is Stage.ASKING else ""
+    served = state.kept.with_served(state.requests)
+    writing = Kept(new.token, previous, new.expires_at, now, "", served)
+    return _write(attrs.evolve(state, stage=Stage.KEEPING, writing=writing, failures=0))
+
+
+def _unanswered(state: CredentialState, event: r.AskUnanswered, now: datetime) -> Step:
+    if state.stage not in (Stage.ASKING, Stage.REGISTERING):
+        return state, ()
+    wait = SLOW.total_seconds() if event.rejected else event.wait
+    later, notes = _later(state, f"no new credential yet: {event.message}", now, wait=wait)
+    if not event.rejected or state.stage is Stage.REGISTERING:
+        return later, notes
+    changed, effects = _rejected(later)
+    if changed.locked_out and changed.registration.token:
+        registering, asked = _register(changed)
+        return registering, (*notes, *effects, *asked)
+    return changed, (*notes, *effects)
+
+
+def _refused(state: CredentialState, message: str, now: datetime) -> Step:
+    match state.stage:
+        case Stage.ASKING:
+            failed, told = _given_up(state, message, now)
+            forgetting, effects = _forget(failed)
+            return forgetting, (*told, *effects)
+        case Stage.REGISTERING:
+            return _later(state, f"the registration is refused: {message}", now, wait=SLOW.total_seconds())
+        case _:
+            return state, ()
+
+
+def _worked(state: CredentialState, token: str, now: datetime) -> Step:
+    if token != state.in_use:
+        return state, ()  # a request that was under way when the token was changed
+    state = attrs.evolve(state, locked_out=False)
+    if state.stage is Stage.REGISTERING and state.kept.token:
+        return _settled(state), ()  # there was no need to
+    if state.stage is not Stage.PROVING:
+        return state, ()
+    if token == state.kept.token:
+        return _forget(state) if state.kept.previous else (_settled(state), ())
+    if state.not_before is None or now >= state.not_before:
+        # The new one was rejected and the old one works: the control plane has forgotten the new one.
+        requests = state.requests or (f"repair/{format_time(now)}",)
+        return _intend(attrs.evolve(state, not_before=shifted(now, SLOW)), requests)
+    return state, ()
+
+
+def _rejected(state: CredentialState) -> Step:
+    """The token in use is not accepted: try the other one, and when both were tried, a registration."""
+    other = _other_token(state)
+    locked_out = state.locked_out or not other or other == state.kept.token
+    changed = attrs.evolve(state, in_use=other or state.in_use, locked_out=locked_out)
+    return changed, ((r.Use(other),) if other else ())
+
+
+def _other_token(state: CredentialState) -> str:
+    """The token that the Secret holds beside the one in use; empty for none."""
+    kept = state.kept
+    return next((found for found in (kept.token, kept.previous) if found and found != state.in_use), "")
+
+
+# --- time -------------------------------------------------------------------------------------------------------
+
+
+def _later(
+    state: CredentialState, message: str, now: datetime, *, wait: float | None = None, level: str = "warning"
+) -> Step:
+    """The same again, later: after `wait` seconds, or with backoff. Told once, however many tries it takes."""
+    seconds = min(LONGEST_RETRY, 2.0 ** min(state.failures, 6)) if wait is None else max(1.0, wait)
+    note = (r.Note(level, f"{message}; tried again"),) if state.failures == 0 else ()
+    again = shifted(now, timedelta(seconds=seconds))
+    return attrs.evolve(state, failures=state.failures + 1, retry_at=again), note
+
+
+def _given_up(state: CredentialState, message: str, now: datetime) -> Step:
+    failed = (r.Failed(state.requests, message),) if state.requests else ()
+    return attrs.evolve(state, requests=(), not_before=shifted(now, SLOW)), failed
+
+
+def _redo(state: CredentialState) -> Step:
+    match state.stage:
+        case Stage.INTENDING | Stage.KEEPING | Stage.FORGETTING:
+            return _write(state)
+        case Stage.ASKING:
+            return _ask(state)
+        case Stage.REGISTERING:
+            return _register(state)
+        case _:
+            return attrs.evolve(state, retry_at=None), ()
