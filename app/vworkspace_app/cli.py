@@ -67,6 +67,46 @@ def run(
 
 
 @app.command
+def register(
+    *,
+    control_plane_url: Annotated[str, Parameter(help="Base URL of the control plane.")],
+    registration_token_file: Annotated[Path, Parameter(help="File with the one-time registration token.")],
+    cluster_id: Annotated[str, Parameter(help="Id of this cluster; default: the one the token is for.")] = "",
+    display_name: Annotated[str, Parameter(help="What the control plane is to call this cluster.")] = "",
+    namespace: Annotated[str, Parameter(help="The operator's own namespace.")] = "vworkspace-system",
+    kubeconfig: Annotated[Path | None, Parameter(help="Kubeconfig; in a cluster its service account.")] = None,
+    ca_file: Annotated[
+        Path | None, Parameter(help="PEM file with the authority to trust at the control plane.")
+    ] = None,
+    print_secret: Annotated[
+        bool, Parameter(name="--print", help="Print the Secret as YAML instead of writing it.", negative="")
+    ] = False,
+) -> None:
+    """Exchange a one-time token for this cluster's credential, and write the Secret `vworkspace-agent-credentials`.
+
+    May be repeated with the same token until the operator has used the credential. Examples:
+
+        vworkspace-operator register --control-plane-url https://odoo.example.com --registration-token-file token
+        vworkspace-operator register --control-plane-url https://odoo.example.com \
+            --registration-token-file token --print | kubectl apply --server-side -f -
+    """
+    from vworkspace_app.commands.register import RegisterOptions, run_register
+
+    run_register(
+        RegisterOptions(
+            control_plane_url=control_plane_url,
+            registration_token_file=registration_token_file,
+            cluster_id=cluster_id,
+            display_name=display_name,
+            namespace=namespace,
+            kubeconfig=kubeconfig,
+            ca_file=ca_file,
+            print_secret=print_secret,
+        )
+    )
+
+
+@app.command
 def demo(
     *,
     keep: Annotated[bool, Parameter(help="Leave both servers up and print a kubeconfig path.", negative="")] = False,

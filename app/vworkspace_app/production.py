@@ -3,21 +3,25 @@
 `run` starts exactly this, and so does `demo`: what the demo shows is what runs in a cluster.
 """
 
+import random
 from collections.abc import Awaitable, Callable
 
 import anyio
 import attrs
 import structlog
 
-from vworkspace_app.agent import AgentSettings
+from vworkspace_app.agent import AgentSettings, CredentialKeeper
 from vworkspace_app.credential_watch import CredentialWatch
 from vworkspace_app.credentials import Credentials, CredentialsSource
+from vworkspace_app.enrolment import enrolment
 from vworkspace_app.operator import OperatorSettings, PullOperator, at_once
 from vworkspace_app.operator.telemetry import NoTelemetry, Telemetry
 from vworkspace_app.runtime.clock import SystemClock
 from vworkspace_app.runtime.live import Live
+from vworkspace_core.agent.rotation_performer import RotationPerformer
+from vworkspace_core.errors import OperatorError
 from vworkspace_core.jobstore import KubeJobStore
-from vworkspace_core.ports import KubeApi
+from vworkspace_core.ports import Clock, ControlPlane, KubeApi
 from vworkspace_odoo import Endpoint, FollowingControlPlane, JosePayloads
 
 __all__ = ["Process", "endpoint_of"]
@@ -50,7 +54,15 @@ class Process:
         """Reconcile and pull jobs until cancelled, or until `stop` and the end of what is in hand."""
         clock = SystemClock()
         watch = CredentialWatch(self.source, self.credentials, clock)
-        async with FollowingControlPlane(lambda: endpoint_of(self.credentials.current)) as control:
+        async with FollowingControlPlane(
+            lambda: endpoint_of(keeper.live.current), lambda *heard: keeper.heard(*heard)
+        ) as control:
+            keeper = self._keeper(control, clock)
+
+            async def reread() -> bool:
+                await watch.refresh()
+                return keeper.has_another()
+
             operator = PullOperator(
                 self.api,
                 control,
@@ -58,17 +70,39 @@ class Process:
                 clock,
                 self.settings,
                 self.agent_settings,
-                credentials=self.credentials,
+                credentials=keeper.live,
+                keeper=None if self.source.token_file else keeper,
                 opener=lambda found: JosePayloads(found.signing_key, found.decryption_key),
-                reread=watch.refresh,
+                reread=reread,
                 ready=self.ready,
                 telemetry=self.telemetry,
                 lead=self.lead,
             )
             async with anyio.create_task_group() as group:
                 group.start_soon(watch.run, name="credentials")
+
+                def look_for_enrolment() -> None:
+                    group.start_soon(self._find_enrolment, keeper)
+
+                keeper.on_locked_out = look_for_enrolment
                 await operator.run(self.stop)
                 group.cancel_scope.cancel()
+
+    def _keeper(self, control: ControlPlane, clock: Clock) -> CredentialKeeper:
+        found, namespace = self.credentials.current, self.source.namespace
+        performer = RotationPerformer(self.api, control, namespace, found.url, found.cluster_id)
+        return CredentialKeeper(performer, self.credentials, clock, jitter=random.random())
+
+    async def _find_enrolment(self, keeper: CredentialKeeper) -> None:
+        """A new registration token brings back a cluster whose credential is lost."""
+        found = self.credentials.current
+        try:
+            way = await enrolment(self.api, self.source.namespace, cluster_id=found.cluster_id, url=found.url)
+        except OperatorError as error:
+            _log.warning("no token is accepted, and no registration token can be looked for", error=error.message)
+            return
+        if way is not None:
+            keeper.registrable(way.registrable)
 
     def _job_store(self) -> KubeJobStore:
         def report(message: str) -> None:

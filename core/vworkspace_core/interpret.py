@@ -6,10 +6,8 @@ Expected flow
     the status always speaks of the world after the writes.
 Guarantees
     The finalizer is on before the first downstream write. The status goes out in one apply with the
-    resourceVersion it was decided on (REC-7). An apply holds the uid and resourceVersion that it was decided on: one
-    that arrives late, from a process that does not lead any more, changes nothing (RUN-4). Events follow a written
-    status only. A decision that may be made from the newest copy of its source only (`only_if_current`) writes
-    nothing downstream from an older one.
+    resourceVersion it was decided on (REC-7). Events follow a written status only. A decision that may be made from
+    the newest copy of its source only (`only_if_current`) writes nothing downstream from an older one.
 Errors
     None of the port's errors leaves `carry_out`: refused writes downstream come back to the decision as `Failure`s,
     and what stops the source's own writes is in `Outcome.error`, for the driver to log and to try again.
@@ -24,7 +22,7 @@ import attrs
 from vworkspace_core.errors import AlreadyExists, Conflict, Invalid, NotFound, OperatorError, Stale, Unavailable
 from vworkspace_core.kinds.labels import FIELD_MANAGER, FINALIZER
 from vworkspace_core.kinds.meta import ObjectMeta
-from vworkspace_core.manifest import Kind, Manifest, ObjectRef, exactly, metadata
+from vworkspace_core.manifest import Kind, Manifest, ObjectRef, metadata
 from vworkspace_core.ports import EventSink, KubeApi, PatchType
 from vworkspace_core.reconcile.decision import (
     Apply,
@@ -212,14 +210,11 @@ async def _patch(work: _Pass[S, V], patch: MergePatch) -> None:
 
 
 async def _apply(work: _Pass[S, V], apply: Apply) -> bool:
-    exact = exactly(apply.manifest, work.observed.objects.get(apply.ref))
     try:
-        answer = await work.api.apply(exact, kind=apply.kind, field_manager=FIELD_MANAGER, force=apply.force)
+        answer = await work.api.apply(apply.manifest, kind=apply.kind, field_manager=FIELD_MANAGER, force=apply.force)
     except Stale:
         raise
     except (Conflict, Invalid) as error:
-        if isinstance(error, Invalid) and any(cause.field == "metadata.uid" for cause in error.causes):
-            raise Stale(error.message) from error  # the server's way to say: another object of that name (S-09)
         # What others hold of the object explains a conflict, and at times why the whole is not valid.
         work.failed(apply.ref, "apply", error, await _as_it_is(work.api, apply.ref), apply.manifest)
         return False

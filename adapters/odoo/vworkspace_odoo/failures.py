@@ -2,6 +2,7 @@
 
 import json
 import os
+import ssl
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Final
@@ -80,7 +81,10 @@ def _cause(error: BaseException) -> str:
     found: BaseException | None = error
     text = str(error) or type(error).__name__
     while found is not None:
-        if isinstance(found, OSError) and found.errno is not None:
+        if isinstance(found, ssl.SSLError):
+            # Its errno counts OpenSSL's errors: 1 would read "Operation not permitted".
+            text = _tls(found)
+        elif isinstance(found, OSError) and found.errno is not None:
             # asyncio puts the address into strerror; name resolution has numbers below zero and its own texts.
             text = os.strerror(found.errno) if found.errno > 0 else str(found.strerror)
         elif isinstance(found, BaseExceptionGroup):
@@ -88,3 +92,9 @@ def _cause(error: BaseException) -> str:
             continue
         found = found.__cause__ or found.__context__
     return str(redact(" ".join(text.split())))[:_LONGEST_EXCERPT]
+
+
+def _tls(error: ssl.SSLError) -> str:
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"the server's certificate is not trusted: {error.verify_message}"
+    return f"TLS failed: {error.reason or 'no reason given'}"

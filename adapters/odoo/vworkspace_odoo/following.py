@@ -8,7 +8,7 @@ from typing import Any
 import anyio
 import attrs
 
-from vworkspace_core.errors import Permanent
+from vworkspace_core.errors import Invalid, NotFound, Permanent, Unauthorized
 from vworkspace_core.ports import Fetched
 from vworkspace_odoo.client import HttpControlPlane
 from vworkspace_odoo.trust import tls_context
@@ -41,11 +41,15 @@ class FollowingControlPlane:
 
     Connections are kept while URL and certificates stay the same; a new token takes effect with the next
     request. Those of an earlier endpoint are closed when the last call on them ends. Besides the errors of the
-    port, certificates of no use raise Permanent.
+    port, certificates of no use raise Permanent. `heard` is told with which token a call was accepted or answered
+    401; registration has a token of its own.
     """
 
-    def __init__(self, endpoint: Callable[[], Endpoint], **options: Any) -> None:
+    def __init__(
+        self, endpoint: Callable[[], Endpoint], heard: Callable[[str, bool], None] | None = None, **options: Any
+    ) -> None:
         self._endpoint = endpoint
+        self._heard = heard or (lambda _token, _accepted: None)
         self._options = options
         self._open: _Open | None = None
 
@@ -92,7 +96,7 @@ class FollowingControlPlane:
 
     async def register(self, body: Mapping[str, Any]) -> Mapping[str, Any]:
         """One-time token for a long-lived one."""
-        async with self._current() as control:
+        async with self._connected() as control:
             return await control.register(body)
 
     async def rotate(self) -> Mapping[str, Any]:
@@ -102,6 +106,20 @@ class FollowingControlPlane:
 
     @asynccontextmanager
     async def _current(self) -> AsyncIterator[HttpControlPlane]:
+        async with self._connected() as control:
+            token = self._endpoint().token
+            try:
+                yield control
+            except Unauthorized:
+                self._heard(token, False)
+                raise
+            except (NotFound, Invalid):
+                self._heard(token, True)
+                raise
+            self._heard(token, True)
+
+    @asynccontextmanager
+    async def _connected(self) -> AsyncIterator[HttpControlPlane]:
         used, retired = self._for(self._endpoint())
         if retired is not None and retired.users == 0:
             await _close(retired)

@@ -4,6 +4,7 @@ The machine decides; this class owns its state, hands effects to whoever perform
 came of them. Nothing here ends the loop but cancellation.
 """
 
+import contextlib
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
@@ -39,7 +40,8 @@ class Agent:
     """One agent of one cluster. Run it on the leader only (PULL-4).
 
     `random` gives numbers in [0, 1) for jitter. `reread` reads the credential again and tells whether it
-    changed; `rotate` gets and keeps a new one; `objects` lists the owned objects as the informers have them.
+    changed; `rotate` gets and keeps a new one; `expires_at` tells when the present one ends; `objects` lists the
+    owned objects as the informers have them.
     """
 
     def __init__(
@@ -285,21 +287,26 @@ class Agent:
 
     def _start(self, effect: Any) -> None:
         # After the end of `run` nothing is begun any more: the next process goes on from the records.
-        if self._tasks is not None:
-            self._performing += 1
-            self._tasks.start_soon(self._perform, effect)
+        if self._tasks is None:
+            return
+        if isinstance(effect, m.RotateCredential):
+            # It waits for the control plane; neither the end of the process nor other effects wait with it.
+            self._tasks.start_soon(self._performed_and_fed, effect, contextlib.nullcontext())
+            return
+        self._performing += 1
+        self._tasks.start_soon(self._perform, effect)
 
     async def _perform(self, effect: Any) -> None:
         try:
-            await self._performed_and_fed(effect)
+            await self._performed_and_fed(effect, self._limit)
         finally:
             self._performing -= 1
             self._performed.set()
             self._performed = anyio.Event()
 
-    async def _performed_and_fed(self, effect: Any) -> None:
+    async def _performed_and_fed(self, effect: Any, limit: contextlib.AbstractAsyncContextManager[Any]) -> None:
         try:
-            async with self._limit:
+            async with limit:
                 answer = await self._performer.perform(effect)
         except Exception as error:
             # A defect must not take the other jobs with it; with its traceback it can be mended.
@@ -314,10 +321,12 @@ class Agent:
             log.info("an object is applied", job_id=answer.job_id, object=str(effect.ref))
         if isinstance(answer, m.DeleteSent):
             log.info("an object is being deleted", job_id=answer.job_id, object=str(effect.ref))
-        if isinstance(answer, m.Rotated):
-            at = format_time(self._clock.now())
-            key = f"credential-rotated/{self._state.scope.cluster_id}/{answer.job_id}"
-            self._telling.put([{"kind": "CredentialRotated", "eventKey": key, "timestamp": at}])
+
+    def tell_rotated(self, request: str) -> None:
+        """A new credential has served `request` (PULL-6)."""
+        key = f"credential-rotated/{self._state.scope.cluster_id}/{request}"
+        at = format_time(self._clock.now())
+        self._telling.put([{"kind": "CredentialRotated", "eventKey": key, "timestamp": at}])
 
     def _ack(self, job_id: str) -> Delivery:
         def answered(error: OperatorError | None) -> None:

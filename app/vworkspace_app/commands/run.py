@@ -1,7 +1,7 @@
 """`run`: the operator, in a cluster or beside one."""
 
 import socket
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 
@@ -18,6 +18,7 @@ from vworkspace_app.observability import Board, Metrics, Snapshot, Watching, ser
 from vworkspace_app.operator import OperatorSettings
 from vworkspace_app.problems import CommandError
 from vworkspace_app.production import Process
+from vworkspace_app.registering import can_enrol, enrol
 from vworkspace_app.runtime.clock import SystemClock
 from vworkspace_app.serving import beside, run_until_stopped, unless
 from vworkspace_app.settings import RunSettings
@@ -61,9 +62,8 @@ def run_operator(settings: RunSettings) -> None:
             connect(observe=metrics.request, before_write=election.before_write) as api,
             beside(watching.run),
         ):
-            watching.leases = election.leases
             source = _source(settings, api)
-            credentials = await unless(stop, _started(api, source, config.cluster.server))
+            credentials = await unless(stop, _started(api, source, config.cluster.server, election.lead))
             if credentials is None:
                 return
             log.always(cluster_id=credentials.cluster_id)
@@ -72,7 +72,6 @@ def run_operator(settings: RunSettings) -> None:
             process = Process(
                 api, decided, AgentSettings(settings.wait), source, credentials, watching, election.lead, stop
             )
-            watching.credential_since = lambda: process.credentials.current.since
             process.credentials.subscribe(lambda fresh: _hide(log.hidden, fresh))
             _log.info("starting", control_plane=credentials.url, namespace=settings.namespace)
             async with webhooks(settings, decided.decisions, decided.templates):
@@ -100,12 +99,14 @@ def _probes(listen: str, app: Starlette) -> Iterator[None]:
         yield
 
 
-async def _started(api: KubeApi, source: CredentialsSource, server: str) -> Credentials:
+async def _started(
+    api: KubeApi, source: CredentialsSource, server: str, lead: Callable[[], Awaitable[None]]
+) -> Credentials:
     """The credential, once the API server answers: a pod may be up before it. One line for each change."""
     clock, told = SystemClock(), ""
     while True:
         try:
-            credentials = await source.read()
+            credentials = await _first(api, source, clock, lead)
             await api.list(CUSTOM_RESOURCE_DEFINITION, limit=1)
         except Unavailable as error:
             if error.message != told:
@@ -120,6 +121,25 @@ async def _started(api: KubeApi, source: CredentialsSource, server: str) -> Cred
             if told:
                 _log.info("the API server answers", server=server)
             return credentials
+
+
+async def _first(
+    api: KubeApi, source: CredentialsSource, clock: SystemClock, lead: Callable[[], Awaitable[None]]
+) -> Credentials:
+    """The credential; where there is none, after a registration with the token that a Cluster object names."""
+    while True:
+        try:
+            return await source.read()
+        except CommandError:
+            if source.token_file is not None or not await can_enrol(api, source):
+                raise
+        # Only the leader registers: two would take the credential from each other. The others wait for the Secret.
+        leading = False
+        with anyio.move_on_after(_RETRY_SECONDS):
+            await lead()
+            leading = True
+        if leading:
+            await enrol(api, source, clock)
 
 
 def _source(settings: RunSettings, api: KubeApi) -> CredentialsSource:

@@ -6,7 +6,8 @@ from collections.abc import Awaitable, Callable
 import anyio
 import attrs
 
-from vworkspace_app.agent import Agent, AgentSettings
+from vworkspace_app.agent import Agent, AgentSettings, CredentialKeeper
+from vworkspace_app.enrolment import rotation_wishes
 from vworkspace_app.operator.assembly import Operator, OperatorSettings, at_once
 from vworkspace_app.operator.clusters import ClusterController, ClusterSettings
 from vworkspace_app.operator.operations import Approvals
@@ -31,8 +32,9 @@ class PullOperator:
 
     The agent starts when the caches are settled and `lead` has returned, which says that this process may write: a
     job is applied only when the operator can see what comes of it. `ready` is set when the caches are settled.
-    `credentials` are the live ones, whose change ends the waiting after failures; `reread` reads them again and tells
-    whether the token changed; `opener` makes of them what opens payloads. `random` gives numbers in [0, 1) for jitter.
+    `credentials` are the live ones, whose change ends the waiting after failures; `keeper` renews them, where they
+    have a place to be kept; `reread` reads them again and tells whether there is another token to speak with;
+    `opener` makes of them what opens payloads. `random` gives numbers in [0, 1) for jitter.
     """
 
     api: KubeApi
@@ -42,6 +44,7 @@ class PullOperator:
     settings: OperatorSettings
     agent_settings: AgentSettings = attrs.field(factory=AgentSettings)
     credentials: Live[Credentials] = attrs.field(factory=lambda: Live(Credentials()))
+    keeper: CredentialKeeper | None = None
     opener: Callable[[Credentials], PayloadOpener | None] = lambda _: None
     reread: Callable[[], Awaitable[bool]] | None = None
     random: Callable[[], float] = random_source.random
@@ -93,6 +96,9 @@ class PullOperator:
             agent.on_object_changed(manifest, _ref(manifest))
         leading = True
         async with anyio.create_task_group() as group:
+            if self.keeper is not None:
+                self._keep(self.keeper, operator, agent)
+                group.start_soon(self.keeper.run, name="credential")
             group.start_soon(agent.run, name="agent")
             group.start_soon(cluster.run, name="cluster status")
 
@@ -106,6 +112,7 @@ class PullOperator:
             random=self.random,
             settings=self.agent_settings,
             reread=self.reread,
+            rotate=None if self.keeper is None else self.keeper.rotate,
             objects=operator.own_objects,
         )
 
@@ -121,6 +128,14 @@ class PullOperator:
         return ClusterController(
             self.api, operator.informers, settings, self.clock, operator.events, agent, self.credentials
         )
+
+    def _keep(self, keeper: CredentialKeeper, operator: Operator, agent: Agent) -> None:
+        """Rotate when the Cluster object asks for it, by the control plane's clock, and tell of it (PULL-8)."""
+        cluster_id, clusters = self.settings.decisions.cluster_id, operator.informers.store(CLUSTER).objects
+        keeper.skew = lambda: agent.state.skew
+        keeper.on_rotated = agent.tell_rotated
+        operator.on_clusters(lambda _: keeper.wish(rotation_wishes(clusters(), cluster_id)))
+        keeper.wish(rotation_wishes(clusters(), cluster_id))
 
     def _keep_secure(self, operator: Operator, agent: Agent) -> None:
         """Judge payloads by the Cluster object and the keys of the moment (PULL-9)."""

@@ -31,7 +31,7 @@ import attrs
 from vworkspace_core.agent.outcome import EXPIRED, SUCCEEDED, Outcome, Reason, Verdict
 from vworkspace_core.agent.scope import ApplyTask, DeleteTask, RotateTask, Scope, Task, gate_closed, may_touch
 from vworkspace_core.kinds import labels
-from vworkspace_core.manifest import Manifest, dig, exactly, metadata
+from vworkspace_core.manifest import Manifest, dig, metadata
 from vworkspace_core.ports import Tombstone
 
 __all__ = ["AwaitGone", "Intent", "Plan", "Remove", "Rotate", "Seen", "Settle", "Turn", "Write", "Written", "plan"]
@@ -186,7 +186,7 @@ def _plan_apply(turn: Turn, task: ApplyTask, live: Manifest | None) -> Plan:
 
 
 def stamped(manifest: Manifest, key: str, generation: int | None, live: Manifest | None) -> dict[str, Any]:
-    """`manifest` with the annotations of its job and the live object's uid and resourceVersion (REC-6, RUN-4).
+    """`manifest` with the annotations of its job and the live object's uid (REC-6).
 
     A job whose key gives no generation keeps the one the object has: leaving it out would remove it, and
     with it the protection against older jobs.
@@ -195,7 +195,9 @@ def stamped(manifest: Manifest, key: str, generation: int | None, live: Manifest
     marks = {labels.IDEMPOTENCY_KEY: key} | ({labels.LAST_APPLIED_GENERATION: str(kept)} if kept is not None else {})
     meta = dict(metadata(manifest))
     meta["annotations"] = {**(meta.get("annotations") or {}), **marks}
-    return exactly({**manifest, "metadata": meta}, live)
+    if live is not None:
+        meta["uid"] = _uid(live)
+    return {**manifest, "metadata": meta}
 
 
 def applied_generation(live: Manifest | None) -> int | None:

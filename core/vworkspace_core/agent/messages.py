@@ -283,9 +283,10 @@ class Delete:
 
 @attrs.frozen
 class RotateCredential:
-    """Rotate the credential; answer Rotated, Refused or StepFailed."""
+    """Rotate the credential, once for `key`; answer Rotated, Refused or StepFailed."""
 
     job_id: str
+    key: str = ""
 
 
 @attrs.frozen

@@ -28,8 +28,8 @@ __all__ = ["ClusterEffect", "Performer", "Rotate"]
 
 ClusterEffect = m.PutRecord | m.Inspect | m.Apply | m.Delete | m.RotateCredential | m.CloseRecord
 
-Rotate = Callable[[], Awaitable[None]]
-"""Gets a new credential, keeps it durably, then uses it (PULL-8). Raises the errors of the ports."""
+Rotate = Callable[[str], Awaitable[None]]
+"""Gets a new credential for a request, once, keeps it durably, then uses it (PULL-8). Raises the ports' errors."""
 
 
 class Performer:
@@ -65,8 +65,8 @@ class Performer:
             case m.Delete(job_id, ref, uid):
                 await self._kube.delete(ref, uid=uid)
                 return m.DeleteSent(job_id)
-            case m.RotateCredential(job_id):
-                return await self._rotated(job_id)
+            case m.RotateCredential(job_id, key):
+                return await self._rotated(job_id, key)
 
     async def _look(self, effect: m.Inspect) -> Seen:
         tombstone = await self._store.tombstone(effect.key)
@@ -86,11 +86,11 @@ class Performer:
         except NotFound:
             return None
 
-    async def _rotated(self, job_id: str) -> m.Event:
+    async def _rotated(self, job_id: str, key: str) -> m.Event:
         if self._rotate is None:
             what = "the credential was given from outside: it has no place where a new one could be kept"
             return m.Refused(job_id, Reason.ROTATION_FAILED, what)
-        await self._rotate()
+        await self._rotate(f"job/{key}")
         return m.Rotated(job_id)
 
 

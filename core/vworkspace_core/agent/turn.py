@@ -88,7 +88,7 @@ def act(job: JobState, *, force: bool = False) -> Step:
     """The effect, whose intent is on record."""
     acting = attrs.evolve(job, latest=None, vanished=False)
     if job.ref is None:
-        return acting, (m.RotateCredential(job.id),)
+        return acting, (m.RotateCredential(job.id, job.key),)
     if isinstance(job.task, DeleteTask):
         return acting, (m.Delete(job.id, job.ref, job.intent.uid if job.intent else ""),)
     return acting, (m.Apply(job.id, job.ref, job.writing or {}, force),)

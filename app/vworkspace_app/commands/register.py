@@ -1,0 +1,80 @@
+"""`register`: exchange a one-time token for the cluster's credential, and keep it."""
+
+import re
+from pathlib import Path
+
+import anyio
+import attrs
+
+from vworkspace_app.documents import Format, dump
+from vworkspace_app.problems import USAGE, CommandError
+from vworkspace_app.registering import Registered, keep, register
+from vworkspace_app.runtime.clock import SystemClock
+from vworkspace_core.agent.credentials import secret_ref
+from vworkspace_core.errors import OperatorError
+from vworkspace_kube import LightkubeApi, load_config
+from vworkspace_odoo import Endpoint, FollowingControlPlane
+
+__all__ = ["RegisterOptions", "run_register"]
+
+_URL = re.compile(r"https?://[^/?#\s]+")
+
+
+@attrs.frozen
+class RegisterOptions:
+    """The options of `register`."""
+
+    control_plane_url: str
+    registration_token_file: Path
+    cluster_id: str
+    display_name: str
+    namespace: str
+    kubeconfig: Path | None
+    ca_file: Path | None
+    print_secret: bool
+
+
+def run_register(options: RegisterOptions) -> None:
+    """Register, then write the Secret or print it. Raises CommandError."""
+    if not _URL.match(options.control_plane_url):
+        raise CommandError(
+            f"--control-plane-url {options.control_plane_url}: not a URL such as https://odoo.example.com", status=USAGE
+        )
+    token = _read("--registration-token-file", options.registration_token_file)
+    ca = _read("--ca-file", options.ca_file) if options.ca_file else ""
+    anyio.run(_run, options, token, ca)
+
+
+async def _run(options: RegisterOptions, token: str, ca: str) -> None:
+    endpoint = Endpoint(options.control_plane_url, "", ca=ca)
+    async with FollowingControlPlane(lambda: endpoint) as control:
+
+        async def ask() -> Registered:
+            names = {"cluster_id": options.cluster_id, "display_name": options.display_name}
+            return await register(control, SystemClock(), token, **names)
+
+        if options.print_secret:
+            new = await ask()
+            print(dump([new.secret(options.namespace, options.control_plane_url, ca)], Format.YAML), end="")
+            return
+        try:
+            config = load_config(options.kubeconfig)
+        except OperatorError as error:
+            raise CommandError(error.message) from error
+        async with LightkubeApi(config) as api:
+            new = await ask()
+            await keep(api, control, options.namespace, options.control_plane_url, new, ca)
+        print(f"{secret_ref(options.namespace)} holds the credential of cluster {new.cluster_id}")
+
+
+def _read(option: str, file: Path) -> str:
+    """What `file` holds, without surrounding white space."""
+    try:
+        text = file.read_text(encoding="utf-8").strip()
+    except UnicodeDecodeError:
+        raise CommandError(f"{option} {file}: cannot be read: it is not UTF-8 text") from None
+    except OSError as error:
+        raise CommandError(f"{option} {file}: cannot be read: {error.strerror or 'it is no file'}") from error
+    if not text:
+        raise CommandError(f"{option} {file}: is empty")
+    return text

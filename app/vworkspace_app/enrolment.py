@@ -1,0 +1,81 @@
+"""A cluster without a credential becomes one with: the one-time token that the Cluster object names (PULL-8, RES-3)."""
+
+import base64
+import binascii
+from collections.abc import Iterable
+from typing import Any
+
+import attrs
+
+from vworkspace_core.agent.rotation_messages import Registrable
+from vworkspace_core.errors import NotFound
+from vworkspace_core.known import CLUSTER, SECRET
+from vworkspace_core.manifest import Manifest, ObjectRef, dig, metadata
+from vworkspace_core.ports import KubeApi
+
+__all__ = ["Enrolment", "enrolment", "rotation_wishes"]
+
+
+@attrs.frozen
+class Enrolment:
+    """Where a cluster can register, and as whom."""
+
+    url: str
+    cluster_id: str
+    token: str = attrs.field(repr=False)
+
+    @property
+    def registrable(self) -> Registrable:
+        """For the credential machine."""
+        return Registrable(self.token, self.cluster_id)
+
+
+async def enrolment(api: KubeApi, namespace: str, *, cluster_id: str = "", url: str = "") -> Enrolment | None:
+    """The first Cluster that names a registration token that is there; None where there is none.
+
+    `cluster_id` and `url` narrow and replace what the object says. Raises what `KubeApi.list` and `get` raise, but
+    for what is not there.
+    """
+    try:
+        page = await api.list(CLUSTER)
+    except NotFound:
+        return None
+    for found in sorted(page.items, key=lambda one: str(metadata(one).get("name"))):
+        own, endpoint = (
+            str(dig(found, "spec", "clusterId") or ""),
+            str(dig(found, "spec", "controlPlaneEndpoint") or ""),
+        )
+        if cluster_id in ("", own) and (token := await _token(api, namespace, found)):
+            return Enrolment(url or endpoint, own, token)
+    return None
+
+
+async def _token(api: KubeApi, namespace: str, cluster: Manifest) -> str:
+    """The registration token; empty where the object names none, or one that is not there."""
+    name, key = (dig(cluster, "spec", "registrationTokenSecretRef", field) for field in ("name", "key"))
+    if not isinstance(name, str) or not isinstance(key, str):
+        return ""
+    try:
+        secret = await api.get(ObjectRef(SECRET, namespace, name))
+    except NotFound:
+        return ""
+    return _decoded(dig(secret, "data", key))
+
+
+def _decoded(text: Any) -> str:
+    try:
+        return base64.b64decode(text, validate=True).decode().strip() if isinstance(text, str) else ""
+    except (binascii.Error, ValueError):
+        return ""
+
+
+def rotation_wishes(clusters: Iterable[Manifest], cluster_id: str) -> tuple[str, ...]:
+    """What the Cluster objects of this cluster ask for: `cluster/<uid>/<generation>` each.
+
+    Once for every generation with `spec.rotateCredentials`: the field is the user's, and is not taken back.
+    """
+    return tuple(
+        f"cluster/{metadata(found).get('uid')}/{metadata(found).get('generation')}"
+        for found in clusters
+        if dig(found, "spec", "clusterId") == cluster_id and dig(found, "spec", "rotateCredentials") is True
+    )

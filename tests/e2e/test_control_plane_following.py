@@ -1,0 +1,194 @@
+"""The connection that follows the credentials: another URL, token, authority or client certificate (PULL-8)."""
+
+import asyncio
+import contextlib
+import json
+import ssl
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import anyio
+import attrs
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.x509.oid import NameOID
+
+from tests.conformance.control_planes import served
+from vworkspace_core.errors import NotFound, OperatorError, Permanent, Unauthorized, Unavailable
+from vworkspace_fake.apiserver.http.authority import certificates_for
+from vworkspace_fake.apiserver.http.certificates import Certificates
+from vworkspace_fake.controlplane import ControlPlaneServer
+from vworkspace_odoo import Endpoint, FollowingControlPlane
+from vworkspace_odoo.trust import tls_context
+
+CLUSTER = "cluster-prod-1"
+MARK = "m4rk-of-a-secret"
+DAY = timedelta(days=1)
+
+
+def run(body: Callable[[], Awaitable[None]]) -> None:
+    async def main() -> None:
+        with anyio.fail_after(30):
+            await body()
+
+    anyio.run(main)
+
+
+def certificates() -> Certificates:
+    return certificates_for(["127.0.0.1", "localhost"], datetime.now(UTC))
+
+
+def client_certificate() -> tuple[str, str]:
+    """A self-signed certificate that a client may show, and its key, as PEM."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "agent")])
+    now = datetime.now(UTC)
+    certificate = (
+        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number(), now, now + DAY)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .sign(key, SHA256())
+    )
+    plain = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    return certificate.public_bytes(Encoding.PEM).decode(), plain.decode()
+
+
+@asynccontextmanager
+async def tls_server(own: Certificates, clients: str | None = None) -> AsyncIterator[str]:
+    """Answers every request with an empty list of jobs; with `clients` only to who shows a certificate of theirs."""
+    context = own.server_context()
+    if clients is not None:
+        context.verify_mode = ssl.CERT_REQUIRED
+        context.load_verify_locations(cadata=clients)
+    body = json.dumps({"jobs": []}).encode()
+    head = f"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n".encode()
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(OSError, asyncio.IncompleteReadError):
+            while True:
+                await reader.readuntil(b"\r\n\r\n")
+                writer.write(head + body)
+        writer.close()
+
+    server = await asyncio.start_server(answer, "127.0.0.1", 0, ssl=context)
+    try:
+        yield f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    finally:
+        server.close()
+
+
+def test_a_changed_token_url_or_authority_counts_with_the_next_call_PULL_8() -> None:
+    heard: list[tuple[str, bool]] = []
+
+    async def body() -> None:
+        first, second = ControlPlaneServer(), ControlPlaneServer()
+        first.tokens.add(CLUSTER, "one")
+        second.tokens.add(CLUSTER, "two")
+        async with served(first) as url, served(second) as other:
+            now = Endpoint(url, "wrong")
+            async with FollowingControlPlane(lambda: now, lambda *found: heard.append(found)) as control:
+                with pytest.raises(Unauthorized):
+                    await control.fetch(CLUSTER, 0)
+                now = Endpoint(url, "one")
+                await control.fetch(CLUSTER, 0)
+                now = Endpoint(other, "two")
+                await control.fetch(CLUSTER, 0)
+                with pytest.raises(NotFound):
+                    await control.ack("unknown")
+                token = second.tokens.offer_registration(CLUSTER)
+                assert (await control.register({"registrationToken": token}))["clusterId"] == CLUSTER
+        assert [len(server.requests) for server in (first, second)] == [2, 3]
+
+    run(body)
+    assert heard == [("wrong", False), ("one", True), ("two", True), ("two", True)], "registration has its own token"
+
+
+def test_a_call_under_way_ends_on_the_connection_it_began_on() -> None:
+    async def body() -> None:
+        server = ControlPlaneServer()
+        server.tokens.add(CLUSTER, "one")
+        async with served(server) as url:
+            now = Endpoint(url, "one")
+            async with FollowingControlPlane(lambda: now) as control, anyio.create_task_group() as group:
+                found: list[Any] = []
+
+                async def poll() -> None:
+                    found.append((await control.fetch(CLUSTER, 20)).jobs)
+
+                group.start_soon(poll)
+                while not server.waiting:
+                    await anyio.sleep(0.01)
+                now = Endpoint(url + "/api/agent", "one")
+                await control.fetch(CLUSTER, 0)
+                server.enqueue(CLUSTER, kind="apply", payload={}, idempotency_key="a")
+        assert [len(jobs) for jobs in found] == [1]
+
+    run(body)
+
+
+def test_mutual_TLS_with_certificates_that_are_exchanged_while_running_PULL_8() -> None:
+    ours, other = certificates(), certificates()
+    (certificate, key), (strange, strange_key) = client_certificate(), client_certificate()
+
+    async def body() -> None:
+        async with tls_server(ours, certificate) as url:
+            good = Endpoint(url, MARK, ca=ours.authority.decode(), certificate=certificate, private_key=key)
+            now = attrs.evolve(good, ca=other.authority.decode())
+            async with FollowingControlPlane(lambda: now, margin=2) as control:
+                with pytest.raises(Unavailable, match="cannot connect: the server's certificate is not trusted: "):
+                    await control.fetch(CLUSTER, 0)
+                now = good
+                assert (await control.fetch(CLUSTER, 0)).jobs == []
+                now = attrs.evolve(good, certificate=strange, private_key=strange_key)
+                with pytest.raises(Unavailable):
+                    await control.fetch(CLUSTER, 0)
+                now = good
+                assert (await control.fetch(CLUSTER, 0)).jobs == []
+                assert MARK not in repr(control) + repr(now)
+
+    run(body)
+
+
+ONE, OTHER = certificates(), certificates()
+OF_NO_USE = {
+    "a certificate without its key": ("", ONE.certificate.decode(), "", "tls.crt without tls.key"),
+    "a key without its certificate": ("", "", ONE.key.decode(), "tls.key without tls.crt"),
+    "an authority that is none": (MARK, "", "", "ca.crt is no PEM"),
+    "a key of another certificate": ("", ONE.certificate.decode(), OTHER.key.decode(), "no PEM certificate with its"),
+    "no PEM": ("", MARK, MARK, "no PEM certificate with its"),
+}
+
+
+@pytest.mark.parametrize("name", OF_NO_USE)
+def test_certificates_of_no_use_are_named_and_not_shown(name: str) -> None:
+    *texts, told = OF_NO_USE[name]
+    with pytest.raises(Permanent, match=told) as caught:
+        tls_context(*texts)
+    assert MARK not in str(caught.value)
+    assert caught.value.__cause__ is None
+
+
+def test_an_endpoint_of_no_use_is_an_error_of_the_port_and_another_one_mends_it() -> None:
+    async def body() -> None:
+        server = ControlPlaneServer()
+        server.tokens.add(CLUSTER, "one")
+        async with served(server) as url:
+            now = Endpoint("odoo.example.com", "one")
+            async with FollowingControlPlane(lambda: now) as control:
+                for bad in (now, Endpoint(url, "one", ca=MARK)):
+                    now = bad
+                    with pytest.raises(OperatorError) as caught:
+                        await control.fetch(CLUSTER, 0)
+                    assert MARK not in str(caught.value)
+                now = Endpoint(url, "one")
+                await control.fetch(CLUSTER, 0)
+
+    run(body)
+
+
+def test_without_certificates_the_client_decides() -> None:
+    assert tls_context("", "", "") is None
