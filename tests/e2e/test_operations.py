@@ -1,5 +1,6 @@
 """Operations from request to end, against every simulated engine, in process and over HTTP (OPS-1 to OPS-12)."""
 
+import copy
 from datetime import datetime
 
 import attrs
@@ -16,13 +17,25 @@ from tests.e2e.operating import (
 from tests.e2e.world import BROKEN, INSTANCE, LATER, NS, install
 from vworkspace_core.kinds.crd import crd_manifests
 from vworkspace_core.kinds.labels import ALLOWED_TYPES
-from vworkspace_core.known import JOB, NAMESPACE, VELERO_BACKUP
+from vworkspace_core.known import JOB, NAMESPACE, OPERATION, VELERO_BACKUP
 from vworkspace_core.manifest import Manifest, ObjectRef
 from vworkspace_fake.downstream import Ending, Outcome, WorkflowStep, resume_patch
 from vworkspace_fake.downstream.crds import downstream_crds
 from vworkspace_fake.flux.crds import flux_crds
 
 pytestmark = pytest.mark.timeout(180)
+
+
+def _lax(crd: Manifest) -> Manifest:
+    """As an older release of ours might have left it: it lets every type in."""
+    found = copy.deepcopy(dict(crd))
+    if found["metadata"]["name"] == OPERATION.crd_name:
+        spec = found["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
+        del spec["properties"]["type"]["enum"]
+    return found
+
+
+_LAX_CRDS = tuple(_lax(crd) for crd in crd_manifests())
 
 
 @operations_story(samples=True)
@@ -293,3 +306,38 @@ async def test_a_suspended_workflow_says_that_it_waits_for_somebody_OPS_8(ops: O
 
     await ops.reaches(book, "Succeeded")
     assert ops.condition(book, "Blocked") == "False/Unblocked"
+
+
+@operations_story(takes_hours=True)
+async def test_what_ttl_removes_after_the_end_changes_nothing_OPS_1(ops: Operating) -> None:
+    await ops.prepare()
+    run = ops.submit("runCommand.job", "run")
+    before = await ops.reaches(run, "Succeeded")
+    job = ops.engine_ref(run)
+
+    await ops.world.clock.sleep(86_400 + 60)
+
+    assert ops.world.find(job) is None
+    assert ops.world.get(run)["status"] == before["status"]
+    assert len(ops.made(run)) == 1
+
+
+@operations_story(crds=(*_LAX_CRDS, *flux_crds(), *downstream_crds()), samples=True)
+async def test_an_operation_that_cannot_be_read_is_told_so_and_can_be_deleted_REC_13(ops: Operating) -> None:
+    await ops.prepare()
+    manifest = ops.manifest("runCommand.job", "odd")
+    ops.world.create_object({**manifest, "spec": {**manifest["spec"], "type": "Miracle"}}, OPERATION)
+    odd = ObjectRef(OPERATION, NS, "odd")
+
+    told = await ops.says(odd, "Accepted", "False/ValidationFailed")
+
+    assert "spec.type" in told
+    ops.world.delete_object(odd)
+    await ops.gone(odd)
+    for name in ("a/b", "..", "x?y=z", "%2e%2e"):  # names that no object can have
+        target = {**manifest["spec"]["targetRef"], "name": name}
+        ops.world.create_object({**manifest, "spec": {**manifest["spec"], "targetRef": target}}, OPERATION)
+        await ops.says(odd, "Accepted", "False/TargetNotFound")
+        ops.world.delete_object(odd)
+        await ops.gone(odd)
+    await ops.reaches(ops.submit("runCommand.job", "good"), "Succeeded")

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 
 import attrs
 
-from vworkspace_core.errors import KindMissing, NotFound
+from vworkspace_core.errors import Invalid, KindMissing, NotFound
 from vworkspace_core.kinds.border import read_operation
 from vworkspace_core.kinds.labels import bounded_name, cluster_id_of, is_managed
 from vworkspace_core.kinds.operation import TERMINAL_PHASES, Operation
@@ -83,12 +83,12 @@ class _Reading:
     missing: set[Kind]
 
     async def get(self, ref: ObjectRef) -> Manifest | None:
-        """The object, None when it does not exist."""
+        """The object, None when it does not exist, as none does whose name no object can have."""
         try:
-            return await self.api.get(ref)
+            return await self.api.get(ref) if ref.name else None
         except KindMissing:
             self.missing.add(ref.kind)
-        except NotFound:
+        except (NotFound, Invalid):
             pass
         return None
 
