@@ -112,17 +112,21 @@ def demo(
     keep: Annotated[bool, Parameter(help="Leave both servers up and print a kubeconfig path.", negative="")] = False,
     plain: Annotated[bool, Parameter(help="Plain lines, also on a terminal.", negative="")] = False,
     payloads: Annotated[bool, Parameter(help="Show what was sent and stored.")] = True,
+    operations: Annotated[
+        bool, Parameter(help="Day-2 operations instead: every engine, and what can go wrong.", negative="")
+    ] = False,
 ) -> int:
     """Watch an intent travel from the control plane through the operator to Flux and back, over real HTTP.
 
     Exit status 0 says that everything shown was also checked. Examples:
 
         vworkspace-operator demo
+        vworkspace-operator demo --operations
         vworkspace-operator demo --keep
     """
     from vworkspace_app.commands.demo import run_demo
 
-    return run_demo(keep=keep, plain=plain, payloads=payloads)
+    return run_demo(keep=keep, plain=plain, payloads=payloads, operations=operations)
 
 
 @app.command

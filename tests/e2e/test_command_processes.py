@@ -18,6 +18,7 @@ import yaml
 
 from tests.e2e.commands import Ended, Running, call, free_port, one_line, run
 from tests.e2e.world import CLUSTER, FIRST, NAME, NS, instance
+from vworkspace_core.operations.engines import ENGINES
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -369,6 +370,19 @@ def test_the_demo_checks_what_it_shows_and_all_of_it_holds(tmp_path: Path) -> No
     assert last.endswith(" checks hold")
     assert ended.out.count("   ok  ") == int(last.split()[1]) >= 20
     assert [f" ms  {number}  " in ended.out for number in range(1, 9)] == [True] * 8
+    assert list(tmp_path.iterdir()) == [], "it tidies up"
+
+
+def test_the_demo_of_operations_checks_what_it_shows_and_all_of_it_holds(tmp_path: Path) -> None:
+    ended = run("demo", "--operations", TMPDIR=str(tmp_path))
+
+    assert (ended.status, ended.err) == (0, "")
+    last = ended.out.splitlines()[-1]
+    assert last.endswith(" checks hold")
+    assert ended.out.count("   ok  ") == int(last.split()[1]) >= 20
+    for engine in ENGINES:
+        assert f" ms  {engine}  " in ended.out, f"nothing is shown of engine {engine}"
+    assert "demo-approval-secret" not in ended.out
     assert list(tmp_path.iterdir()) == [], "it tidies up"
 
 

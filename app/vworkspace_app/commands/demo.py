@@ -4,7 +4,9 @@ import anyio
 import attrs
 
 from vworkspace_app import VERSION, logs
-from vworkspace_app.demo.board import board
+from vworkspace_app.demo.board import board, operations_board
+from vworkspace_app.demo.operations_scene import ENGINES, FLUX
+from vworkspace_app.demo.operations_story import tell_operations
 from vworkspace_app.demo.spectator import TooSlow
 from vworkspace_app.demo.stage import Stage
 from vworkspace_app.demo.story import QUICK, tell
@@ -15,14 +17,14 @@ from vworkspace_app.serving import run_until_signal
 __all__ = ["run_demo"]
 
 
-def run_demo(*, keep: bool, plain: bool, payloads: bool) -> int:
-    """Run the demo; the exit status: 0 when all that was shown is as it should be.
+def run_demo(*, keep: bool, plain: bool, payloads: bool, operations: bool = False) -> int:
+    """Run the demo of the main job, or of operations; the exit status: 0 when all that was shown is as it should be.
 
     Raises CommandError when a signal ends it before everything was shown.
     """
     logs.configure(level="error", operator_version=VERSION)
     stage = Stage(plain=plain, payloads=payloads)
-    play = _Play(stage, keep)
+    play = _Play(stage, keep, operations)
     run_until_signal(play.run)
     if not play.is_told:
         raise CommandError("interrupted", status=INTERRUPTED)
@@ -43,15 +45,18 @@ class _Play:
 
     stage: Stage
     keep: bool
+    operations: bool
     is_told: bool = False
 
     async def run(self) -> None:
-        async with open_world(QUICK) as world:
+        flux, engines = (FLUX, ENGINES) if self.operations else (QUICK, None)
+        draw, story = (operations_board, tell_operations) if self.operations else (board, tell)
+        async with open_world(flux, engines) as world:
             self.stage.say(f"API server     {world.cluster_url}")
             self.stage.say(f"control plane  {world.control_url}")
             try:
-                with self.stage.live(lambda waiting_for: board(world.spectator, world.control, waiting_for)):
-                    await tell(world, self.stage)
+                with self.stage.live(lambda waiting_for: draw(world.spectator, world.control, waiting_for)):
+                    await story(world, self.stage)
             except TooSlow as error:
                 self.stage.verdicts.failures.append(str(error))
             self.is_told = True
@@ -62,6 +67,6 @@ class _Play:
         """Leave everything up until a signal."""
         self.stage.act("Both servers stay up", "Ctrl-C ends them")
         self.stage.say(f"  export KUBECONFIG={world.kubeconfig}")
-        self.stage.say("  kubectl get applicationinstances,helmreleases,ocirepositories,events -A")
+        self.stage.say("  kubectl get applicationinstances,operations,helmreleases,ocirepositories,events -A")
         self.stage.say(f"  curl -H 'Authorization: Bearer {ADMIN_TOKEN}' {world.control_url}/api/admin/jobs")
         await anyio.sleep_forever()

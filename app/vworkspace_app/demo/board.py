@@ -4,15 +4,16 @@ from rich.table import Table
 from rich.text import Text
 
 from vworkspace_app.demo.sightings import condition
-from vworkspace_app.demo.spectator import Spectator
-from vworkspace_core.known import APPLICATION_INSTANCE, HELM_RELEASE, OCI_REPOSITORY
+from vworkspace_app.demo.spectator import Sighting, Spectator
+from vworkspace_core.known import APPLICATION_INSTANCE, HELM_RELEASE, OCI_REPOSITORY, OPERATION
 from vworkspace_core.manifest import Kind, Manifest, dig
 from vworkspace_core.ports import WatchEventType
 from vworkspace_fake.controlplane.server import ControlPlaneServer
 
-__all__ = ["board"]
+__all__ = ["board", "operations_board"]
 
 _COLOURS = {"True": "green", "False": "yellow", "Unknown": "cyan"}
+_PHASES = {"Running": "cyan", "Succeeded": "green", "Failed": "red", "Cancelled": "yellow"}
 
 
 def board(spectator: Spectator, control: ControlPlaneServer, waiting_for: str) -> Table:
@@ -25,6 +26,27 @@ def board(spectator: Spectator, control: ControlPlaneServer, waiting_for: str) -
     open_jobs = ", ".join(job.id for job in control.jobs if job.open) or "none"
     table.add_row("open jobs", "", "", open_jobs)
     return table
+
+
+def operations_board(spectator: Spectator, control: ControlPlaneServer, waiting_for: str) -> Table:
+    """One row an Operation, in the order of their creation, and the open jobs."""
+    table = Table(caption=waiting_for or None, caption_style="dim", title_style="bold", expand=False)
+    for column in ("operation", "type", "engine", "phase", "why"):
+        table.add_column(column)
+    latest = {dig(seen.object, "metadata", "name"): seen for seen in spectator.sightings if seen.kind == OPERATION}
+    for name, seen in latest.items():
+        if seen.type is not WatchEventType.DELETED:
+            spec, phase = seen.object["spec"], str(dig(seen.object, "status", "phase") or "—")
+            table.add_row(name, spec["type"], spec["engine"], Text(phase, style=_PHASES.get(phase, "dim")), _why(seen))
+    open_jobs = ", ".join(job.id for job in control.jobs if job.open) or "none"
+    table.add_row("open jobs", "", "", "", open_jobs)
+    return table
+
+
+def _why(seen: Sighting) -> str:
+    """The reason of the condition that says most."""
+    found = (condition(seen.object, kind) for kind in ("Failed", "Cancelled", "Succeeded", "Blocked", "Running"))
+    return next((str(one["reason"]) for one in found if one.get("status") == "True"), "")
 
 
 def _latest(spectator: Spectator, kind: Kind) -> Manifest | None:

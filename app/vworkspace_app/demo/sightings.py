@@ -4,12 +4,25 @@ from collections.abc import Callable
 from typing import Any
 
 from vworkspace_app.demo.spectator import Sighting
+from vworkspace_core.kinds import labels
 from vworkspace_core.kinds.labels import FIELD_MANAGER
-from vworkspace_core.known import APPLICATION_INSTANCE, EVENT
+from vworkspace_core.known import APPLICATION_INSTANCE, EVENT, OPERATION
 from vworkspace_core.manifest import Kind, Manifest, dig
 from vworkspace_core.ports import WatchEventType
 
-__all__ = ["appeared", "condition", "conditions", "event", "gone", "has_condition", "spec_of"]
+__all__ = [
+    "Wanted",
+    "appeared",
+    "condition",
+    "conditions",
+    "event",
+    "gone",
+    "has_condition",
+    "made_for",
+    "operation_says",
+    "phase_is",
+    "spec_of",
+]
 
 Wanted = Callable[[Sighting], bool]
 
@@ -57,6 +70,35 @@ def has_condition(kind: str, status: str, reason: str) -> Wanted:
         return (found.get("status"), found.get("reason")) == (status, reason)
 
     return wanted
+
+
+def phase_is(name: str, phase: str) -> Wanted:
+    """The Operation is in that phase."""
+
+    def wanted(sighting: Sighting) -> bool:
+        named = sighting.kind == OPERATION and dig(sighting.object, "metadata", "name") == name
+        return named and dig(sighting.object, "status", "phase") == phase
+
+    return wanted
+
+
+def operation_says(name: str, kind: str, told: str) -> Wanted:
+    """The Operation has that condition, `status/reason`."""
+
+    def wanted(sighting: Sighting) -> bool:
+        named = sighting.kind == OPERATION and dig(sighting.object, "metadata", "name") == name
+        return named and conditions(sighting.object).get(kind) == told
+
+    return wanted
+
+
+def made_for(name: str) -> Wanted:
+    """An engine object was created for the Operation of that name."""
+    return lambda sighting: (
+        sighting.type is WatchEventType.ADDED
+        and dig(sighting.object, "metadata", "labels", labels.OPERATION) == name
+        and sighting.kind not in (OPERATION, EVENT)
+    )
 
 
 def event(reason: str) -> Wanted:

@@ -1,7 +1,7 @@
 """Watches the demo's cluster from outside, over HTTP, and remembers when what was seen."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import anyio
 import attrs
@@ -11,7 +11,7 @@ from vworkspace_core.known import APPLICATION_INSTANCE, EVENT, HELM_RELEASE, OCI
 from vworkspace_core.manifest import Kind, Manifest
 from vworkspace_core.ports import KubeApi, WatchEventType
 
-__all__ = ["Sighting", "Spectator", "TooSlow"]
+__all__ = ["WATCHED", "Sighting", "Spectator", "TooSlow"]
 
 WATCHED = (APPLICATION_INSTANCE, OCI_REPOSITORY, HELM_RELEASE, EVENT)
 
@@ -33,8 +33,9 @@ class Sighting:
 class Spectator:
     """Keeps every change of the kinds that matter, in the order they arrived."""
 
-    def __init__(self, api: KubeApi, started: float) -> None:
+    def __init__(self, api: KubeApi, started: float, kinds: Iterable[Kind] = WATCHED) -> None:
         self._api = api
+        self._kinds = tuple(kinds)
         self._started = started
         self._changed = anyio.Event()
         self.sightings: list[Sighting] = []
@@ -46,7 +47,7 @@ class Spectator:
     async def run(self) -> None:
         """Watch until cancelled."""
         async with anyio.create_task_group() as group:
-            for kind in WATCHED:
+            for kind in self._kinds:
                 group.start_soon(self._watch, kind)
 
     async def _watch(self, kind: Kind) -> None:

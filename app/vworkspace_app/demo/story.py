@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
-import anyio
 import attrs
 
+from vworkspace_app.demo.narrator import Narrator
 from vworkspace_app.demo.sightings import (
     appeared,
     condition,
@@ -15,7 +15,7 @@ from vworkspace_app.demo.sightings import (
     has_condition,
     spec_of,
 )
-from vworkspace_app.demo.spectator import Sighting, TooSlow
+from vworkspace_app.demo.spectator import Sighting
 from vworkspace_app.demo.stage import Stage
 from vworkspace_app.demo.world import CLUSTER, NAMESPACE_NAME, World
 from vworkspace_core.kinds.labels import RETRY
@@ -70,13 +70,8 @@ def manifest(version: str) -> dict[str, Any]:
 
 
 @attrs.define
-class Teller:
-    """Tells one story on one stage about one world."""
-
-    world: World
-    stage: Stage
-
-    # --- small things ----------------------------------------------------------------------------------------------
+class Teller(Narrator):
+    """Tells of one instance, from its first intent to its deletion."""
 
     def enqueue(self, version: str, generation: int, job_id: str) -> JobEntry:
         """Odoo's side: offer the intent."""
@@ -88,39 +83,6 @@ class Teller:
             job_id=job_id,
         )
 
-    async def result(self, job: JobEntry, seconds: float = 20.0) -> Mapping[str, Any]:
-        """The job's result, once it is there."""
-        with self.stage.waiting(f"waiting for the result of {job.id}"):
-            await self._until(lambda: job.result is not None, f"a result of {job.id}", seconds)
-        found: Mapping[str, Any] = job.result
-        return found
-
-    async def _until(self, holds: Any, what: str, seconds: float = 20.0) -> None:
-        with anyio.move_on_after(seconds):
-            while not holds():
-                await anyio.sleep(0.002)
-            return
-        raise TooSlow(f"{what}: not within {seconds:g} seconds")
-
-    async def see(self, wanted: Any, what: str, since: int = 0) -> Sighting:
-        """A sighting, with a spinner meanwhile."""
-        with self.stage.waiting(what):
-            return await self.world.spectator.until(wanted, what, since=since)
-
-    @property
-    def now(self) -> float:
-        """Seconds since the demo started."""
-        return self.world.spectator.elapsed()
-
-    @property
-    def mark(self) -> int:
-        """Where in the sightings we are."""
-        return len(self.world.spectator.sightings)
-
-    async def live(self, ref: ObjectRef) -> Manifest:
-        """An object as it stands."""
-        return await self.world.admin.get(ref)
-
     # --- the acts --------------------------------------------------------------------------------------------------
 
     async def eight_steps(self) -> None:
@@ -129,13 +91,13 @@ class Teller:
         stage.act(
             "An intent becomes a running release", f'Odoo asks {CLUSTER} to ensure "{NAME}", chart nextcloud {FIRST}'
         )
-        await self._until(lambda: self.world.control.waiting > 0, "a long poll")
+        await self.until(lambda: self.world.control.waiting > 0, "a long poll")
         stage.step(1, self.now, f"the agent's long poll is open: GET jobs?cluster={CLUSTER}&wait=30")
         asked = self.now
         job = self.enqueue(FIRST, 7, "job-1")
-        await self._until(lambda: job.offers > 0, "the offer")
+        await self.until(lambda: job.offers > 0, "the offer")
         stage.step(2, self.now, "the job comes", {"job": job.raw})
-        await self._until(lambda: job.acked_at is not None, "the ack")
+        await self.until(lambda: job.acked_at is not None, "the ack")
         stage.step(3, self.now, f"acknowledged: POST jobs/{job.id}/ack, before anything is applied")
         created = await self.see(appeared(APPLICATION_INSTANCE, NAME), "the instance")
         stage.step(4, created.at, "server-side apply of the ApplicationInstance", _meta(created.object))
@@ -203,7 +165,7 @@ class Teller:
         stage.step("·", seen.at, "status", {"conditions": conditions(seen.object)})
         stage.check("the new version runs", wanted=[BROKEN], found=self._running())
         wanted = "/Degraded/False/Recovered@"
-        await self._until(lambda: self._transition(wanted) is not None, "the ConditionTransition event")
+        await self.until(lambda: self._transition(wanted) is not None, "the ConditionTransition event")
         told = self._transition(wanted)
         stage.step("·", self.now, "event posted to the control plane", told)
         stage.check("the event is a ConditionTransition", wanted="ConditionTransition", found=(told or {}).get("kind"))

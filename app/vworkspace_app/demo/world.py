@@ -17,16 +17,20 @@ from vworkspace_app import VERSION
 from vworkspace_app.agent import AgentSettings
 from vworkspace_app.commands.cluster import EmbeddedCluster
 from vworkspace_app.commands.cluster_access import write_kubeconfig
+from vworkspace_app.commands.simulated import SIMULATORS
 from vworkspace_app.credentials import CredentialsSource
-from vworkspace_app.demo.spectator import Spectator
+from vworkspace_app.demo.platform import platform
+from vworkspace_app.demo.spectator import WATCHED, Spectator
 from vworkspace_app.operator import OperatorSettings
 from vworkspace_app.production import Process
 from vworkspace_core.kinds.crd import crd_manifests
-from vworkspace_core.known import NAMESPACE
+from vworkspace_core.known import NAMESPACE, OPERATION
+from vworkspace_core.operations.engines import engine_kinds
 from vworkspace_core.reconcile import Settings
 from vworkspace_fake.apiserver.inprocess import InProcessKube, run_sync
 from vworkspace_fake.controlplane.serve import serve as serve_control_plane
 from vworkspace_fake.controlplane.server import ControlPlaneServer
+from vworkspace_fake.downstream import DownstreamBehaviour, DownstreamSimulator
 from vworkspace_fake.flux import FluxBehaviour, FluxSimulator
 from vworkspace_kube import LightkubeApi, load_config
 
@@ -51,6 +55,12 @@ class World:
     admin: InProcessKube
 
     @property
+    def engines(self) -> DownstreamSimulator:
+        """The simulated downstream controllers."""
+        assert self.cluster.downstream is not None
+        return self.cluster.downstream
+
+    @property
     def flux(self) -> FluxSimulator:
         """The simulated Flux, whose behaviour the story changes."""
         assert self.cluster.flux is not None
@@ -58,18 +68,25 @@ class World:
 
 
 @asynccontextmanager
-async def open_world(behaviour: FluxBehaviour) -> AsyncIterator[World]:
-    """Start everything, and stop it at the end. The operator is ready when the world is."""
+async def open_world(behaviour: FluxBehaviour, engines: DownstreamBehaviour | None = None) -> AsyncIterator[World]:
+    """Start everything, and stop it at the end. The operator is ready when the world is.
+
+    With `engines` every downstream controller is simulated, and what they need is there.
+    """
     started = time.monotonic()
     async with AsyncExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="vworkspace-demo-")))
         servers = await _open_group(stack)
-        cluster = EmbeddedCluster.start(crd_manifests(), ("flux",))
+        cluster = EmbeddedCluster.start(crd_manifests(), ("flux",) if engines is None else SIMULATORS)
         assert cluster.flux is not None
         cluster.flux.behaviour = behaviour
         admin = InProcessKube(cluster.server)
         for namespace in (_gated_namespace(), NAMESPACE.manifest(OWN_NAMESPACE)):
             run_sync(admin.create(namespace, kind=NAMESPACE, field_manager="demo"))
+        if engines is not None and cluster.downstream is not None:
+            cluster.downstream.behaviour = engines
+            for kind, manifest in platform(NAMESPACE_NAME, OWN_NAMESPACE):
+                run_sync(admin.create(manifest, kind=kind, field_manager="platform"))
         up, urls = anyio.Event(), list[str]()
         servers.start_soon(cluster.run, "127.0.0.1", 0, up, urls)
         control, token = ControlPlaneServer(), "demo-agent-token"
@@ -88,7 +105,7 @@ async def open_world(behaviour: FluxBehaviour) -> AsyncIterator[World]:
         )
         process = Process(api, settings, AgentSettings(), source, await source.read())
         watcher = await stack.enter_async_context(LightkubeApi(load_config(kubeconfig)))
-        spectator = Spectator(watcher, started)
+        spectator = Spectator(watcher, started, WATCHED if engines is None else (*WATCHED, OPERATION, *engine_kinds()))
         # A group of its own, which ends before the connections that it uses are closed.
         working = await _open_group(stack)
         working.start_soon(spectator.run)

@@ -11,13 +11,14 @@ import attrs
 
 from vworkspace_core.kinds.labels import cancellation_requested
 from vworkspace_core.kinds.operation import EngineRef, Operation, Phase
+from vworkspace_core.kinds.reasons import OperationConditionType as Type
 from vworkspace_core.kinds.reasons import OperationReason as Reason
 from vworkspace_core.manifest import Manifest, ObjectRef, metadata
 from vworkspace_core.operations import life
 from vworkspace_core.operations.context import OperationContext, OperationObserved
 from vworkspace_core.operations.contract import Engine, EngineObject, EngineStatus, Progress
 from vworkspace_core.operations.identity import UNRECORDED, is_ours, own_object, target_of
-from vworkspace_core.operations.report import Report, with_report
+from vworkspace_core.operations.report import Report, condition_of, with_report
 from vworkspace_core.reconcile.decision import Create, Decision, Requeue
 
 __all__ = ["decide_running"]
@@ -137,14 +138,21 @@ class _Run:
 
     def _gone(self, known: EngineRef) -> Decision:
         """The engine object was there and is not any more: by the deadline's doing, ours, or somebody else's."""
-        outputs = self.operation.status.outputs or {}
-        status = EngineStatus(Progress.RUNNING, Reason.ENGINE_STARTED, f"{known.kind} {known.name} is gone", outputs)
+        status = self._last_seen()
         if self.is_over:
             return self._timed_out(status)
         if self.is_cancelled:
             return self._cancelled(status)
         told = attrs.evolve(status, message=f"{known.kind} {known.name} was removed before its end was seen")
         return self._ended(Phase.FAILED, Reason.EXTERNAL_DELETION, told)
+
+    def _last_seen(self) -> EngineStatus:
+        """What the run was doing when it was last looked at: its engine object cannot tell any more."""
+        running = condition_of(self.operation, Type.RUNNING)
+        outputs = self.operation.status.outputs or {}
+        if running is None:
+            return EngineStatus(Progress.RUNNING, Reason.ENGINE_STARTED, "", outputs)
+        return EngineStatus(Progress.RUNNING, running.reason, running.message, outputs)
 
     def _created(self) -> Decision:
         """The intent stands in the status and nothing is there: create it, or end what needs not begin."""

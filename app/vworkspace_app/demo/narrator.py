@@ -1,0 +1,58 @@
+"""What every story is told with: waiting for results and sightings, and the time on the demo's clock."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import anyio
+import attrs
+
+from vworkspace_app.demo.sightings import Wanted
+from vworkspace_app.demo.spectator import Sighting, TooSlow
+from vworkspace_app.demo.stage import Stage
+from vworkspace_app.demo.world import World
+from vworkspace_core.manifest import Manifest, ObjectRef
+from vworkspace_fake.controlplane.jobs import JobEntry
+
+__all__ = ["Narrator"]
+
+
+@attrs.define
+class Narrator:
+    """Tells one story on one stage about one world."""
+
+    world: World
+    stage: Stage
+
+    async def result(self, job: JobEntry, seconds: float = 20.0) -> Mapping[str, Any]:
+        """The job's result, once it is there."""
+        with self.stage.waiting(f"waiting for the result of {job.id}"):
+            await self.until(lambda: job.result is not None, f"a result of {job.id}", seconds)
+        found: Mapping[str, Any] = job.result
+        return found
+
+    async def until(self, holds: Callable[[], object], what: str, seconds: float = 20.0) -> None:
+        """Wait until something holds. Raises TooSlow naming `what`."""
+        with anyio.move_on_after(seconds):
+            while not holds():
+                await anyio.sleep(0.002)
+            return
+        raise TooSlow(f"{what}: not within {seconds:g} seconds")
+
+    async def see(self, wanted: Wanted, what: str, since: int = 0) -> Sighting:
+        """A sighting, with a spinner meanwhile."""
+        with self.stage.waiting(what):
+            return await self.world.spectator.until(wanted, what, since=since)
+
+    @property
+    def now(self) -> float:
+        """Seconds since the demo started."""
+        return self.world.spectator.elapsed()
+
+    @property
+    def mark(self) -> int:
+        """Where in the sightings we are."""
+        return len(self.world.spectator.sightings)
+
+    async def live(self, ref: ObjectRef) -> Manifest:
+        """An object as it stands."""
+        return await self.world.admin.get(ref)

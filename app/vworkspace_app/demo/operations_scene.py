@@ -1,0 +1,103 @@
+"""What the story of operations is about: requests as Odoo sends them, and engines that take fractions of a second."""
+
+import json
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Any
+
+import attrs
+
+from vworkspace_app.demo.platform import APPROVAL_SECRET, CLAIM, REPOSITORY, SNAPSHOT_CLASS
+from vworkspace_app.demo.story import NAME
+from vworkspace_app.demo.story import QUICK as QUICK_FLUX
+from vworkspace_app.demo.world import CLUSTER, NAMESPACE_NAME
+from vworkspace_core.kinds.labels import APPLICATION_INSTANCE as INSTANCE_LABEL
+from vworkspace_core.known import APPLICATION_INSTANCE, OPERATION
+from vworkspace_core.operations.claims import approval_claim
+from vworkspace_fake.downstream import (
+    DownstreamBehaviour,
+    Ending,
+    JobBehaviour,
+    Outcome,
+    Rule,
+    SnapshotBehaviour,
+    VeleroBehaviour,
+    VolSyncBehaviour,
+    WorkflowBehaviour,
+)
+from vworkspace_fake.flux import ChartHook
+
+__all__ = ["CAPABILITIES", "ENGINES", "FLUX", "HOOK", "REQUESTS", "Request", "approval"]
+
+HOOK = "nextcloud-db-migrate"
+_LONG = 0.8
+_HOOK_JOB = {
+    "apiVersion": "batch/v1",
+    "kind": "Job",
+    "metadata": {"name": HOOK},
+    "spec": {"template": {"spec": {"containers": [{"name": "migrate", "image": "nextcloud:30"}]}}},
+}
+FLUX = attrs.evolve(QUICK_FLUX, hooks={"nextcloud": (ChartHook(HOOK, "Job", json.dumps(_HOOK_JOB), ("pre-upgrade",)),)})
+"""The quick Flux, whose chart has a hook that Helm records with the release."""
+
+ENGINES = DownstreamBehaviour(
+    rules=(
+        Rule(Outcome(seconds=_LONG), name="slow-*"),
+        Rule(Outcome(Ending.STALL), name="stuck-*"),
+        Rule(Outcome(Ending.PARTIAL, items=120, errors=3, warnings=2), name="partial-*"),
+    ),
+    velero=VeleroBehaviour(backup_seconds=0.2, restore_seconds=0.2, finalize_seconds=0.05),
+    workflow=WorkflowBehaviour(step_seconds=0.15),
+    job=JobBehaviour(pod_seconds=0.2, terminating_seconds=0.05),
+    volsync=VolSyncBehaviour(sync_seconds=0.2, cleanup_seconds=0.05),
+    snapshot=SnapshotBehaviour(cut_seconds=0.15, bind_seconds=0.1),
+)
+"""Engines that are quick, but for Operations whose names say otherwise."""
+
+CAPABILITIES: Mapping[str, str] = {
+    "backup": "velero",
+    "restore": "velero",
+    "upgrade": "helm",
+    "migration": "helmHookJob",
+    "runcommand": "job",
+    "runbook": "workflow",
+}
+"""Which engine the application is prepared for, by capability: annotations that the catalogue gives the instance."""
+
+
+@attrs.frozen
+class Request:
+    """One Operation as Odoo asks for it: `name`, type, engine, parameters, and whatever else its spec holds."""
+
+    name: str
+    type: str
+    engine: str
+    parameters: Mapping[str, Any] = attrs.field(factory=dict)
+    more: Mapping[str, Any] = attrs.field(factory=dict)
+
+    @property
+    def manifest(self) -> dict[str, Any]:
+        """The Operation."""
+        target = {"apiVersion": APPLICATION_INSTANCE.api_version, "kind": APPLICATION_INSTANCE.kind, "name": NAME}
+        spec = {"targetRef": target, "type": self.type, "engine": self.engine, "parameters": dict(self.parameters)}
+        meta = {"name": self.name, "namespace": NAMESPACE_NAME, "labels": {INSTANCE_LABEL: NAME}}
+        return {**OPERATION.manifest(self.name), "metadata": meta, "spec": {**spec, **self.more}}
+
+
+REQUESTS = (
+    Request("nightly", "Backup", "velero", {"retention": "30d"}),
+    Request("migrate", "Migration", "helmHookJob", {"hookName": HOOK}),
+    Request("rescan", "RunCommand", "job", {"image": "nextcloud:30", "command": ["php", "occ", "files:scan", "--all"]}),
+    Request("checkup", "Runbook", "workflow", {"workflowTemplate": "nextcloud-checkup"}),
+    Request("upgrade", "Upgrade", "helm", {"targetVersion": "6.8.0"}),
+    Request("offsite", "Backup", "volsync", {"source": CLAIM, "repository": REPOSITORY}),
+    Request("before", "Backup", "snapshot", {"pvc": CLAIM, "snapshotClassName": SNAPSHOT_CLASS}),
+)
+"""One for every engine."""
+
+
+def approval(name: str, now: datetime) -> str:
+    """The claim that Odoo makes when a person agrees (OPS-4)."""
+    until = int((now + timedelta(minutes=5)).timestamp())
+    payload = {"at": now.isoformat(), "by": "alice", "exp": until, "op": name, "rid": "4711", "cluster": CLUSTER}
+    return approval_claim({**payload, "ns": NAMESPACE_NAME}, APPROVAL_SECRET)

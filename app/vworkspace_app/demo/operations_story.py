@@ -1,0 +1,231 @@
+"""The story of operations, act by act. Everything that is shown is also checked (OPS-1 to OPS-12, PULL-3)."""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+import attrs
+
+from vworkspace_app.demo.narrator import Narrator
+from vworkspace_app.demo.operations_scene import CAPABILITIES, REQUESTS, Request, approval
+from vworkspace_app.demo.sightings import conditions, gone, made_for, operation_says, phase_is
+from vworkspace_app.demo.stage import Stage
+from vworkspace_app.demo.story import FIRST, NAME, manifest
+from vworkspace_app.demo.world import CLUSTER, NAMESPACE_NAME, World
+from vworkspace_core.kinds.labels import CANCEL, CAPABILITY_PREFIX
+from vworkspace_core.known import OPERATION
+from vworkspace_core.manifest import Manifest, ObjectRef, dig
+from vworkspace_core.ports import PatchType
+from vworkspace_fake.controlplane.jobs import JobEntry
+
+__all__ = ["tell_operations"]
+
+
+@attrs.define
+class OperationsTeller(Narrator):
+    """Tells of one application's operations."""
+
+    generation: int = 0
+    jobs: int = 0
+
+    # --- Odoo's side -----------------------------------------------------------------------------------------------
+
+    def ensure(self, **engines: str) -> JobEntry:
+        """Odoo wants the instance, prepared for these engines beside the usual ones."""
+        self.generation += 1
+        marks = {CAPABILITY_PREFIX + name: engine for name, engine in {**CAPABILITIES, **engines}.items()}
+        wanted = manifest(FIRST)
+        wanted["metadata"]["annotations"] = marks
+        key = f"ApplicationInstance/{NAMESPACE_NAME}/{NAME}@{self.generation}"
+        return self._enqueue("apply", wanted, key)
+
+    def ask(self, request: Request, version: int = 1) -> JobEntry:
+        """Odoo asks for an Operation, or again with more in its spec."""
+        intent = {"intent": "request-operation", "operation": request.manifest}
+        return self._enqueue("intent", intent, f"Operation/{NAMESPACE_NAME}/{request.name}@{version}")
+
+    def _enqueue(self, kind: str, payload: Mapping[str, Any], key: str) -> JobEntry:
+        self.jobs += 1
+        job_id = f"job-{self.jobs}"
+        return self.world.control.enqueue(CLUSTER, kind=kind, payload=payload, idempotency_key=key, job_id=job_id)
+
+    # --- small things ----------------------------------------------------------------------------------------------
+
+    async def succeeded(self, job: JobEntry) -> Mapping[str, Any]:
+        """The job's result, which is to be a success."""
+        result = await self.result(job)
+        self.stage.check(f"{job.id} succeeded", wanted="succeeded", found=result.get("outcome"))
+        return result
+
+    async def failed(self, job: JobEntry, reason: str) -> None:
+        """The job's result, which is to be a failure for that reason."""
+        result = await self.result(job)
+        self.stage.step("·", self.now, "result posted", {"result": dict(result)})
+        told = str(result.get("error")).partition(":")[0]
+        self.stage.check(f"{job.id} failed: {reason}", wanted=("failed", reason), found=(result.get("outcome"), told))
+
+    def engine_objects(self, name: str) -> list[str]:
+        """Every engine object ever seen to be made for the Operation of that name."""
+        wanted = made_for(name)
+        return [dig(seen.object, "metadata", "name") for seen in self.world.spectator.sightings if wanted(seen)]
+
+    def ran_together(self, *names: str) -> bool:
+        """Whether these Operations were ever Running at the same time."""
+        phases: dict[str, object] = {}
+        for seen in self.world.spectator.sightings:
+            if seen.kind == OPERATION:
+                phases[dig(seen.object, "metadata", "name")] = dig(seen.object, "status", "phase")
+                if all(phases.get(name) == "Running" for name in names):
+                    return True
+        return False
+
+    # --- the acts --------------------------------------------------------------------------------------------------
+
+    async def application(self) -> None:
+        """The target of everything that follows."""
+        stage = self.stage
+        stage.act(
+            "An application", f'Odoo asks {CLUSTER} for "{NAME}", chart nextcloud {FIRST}, and what it is good at'
+        )
+        job = self.ensure()
+        stage.step(
+            "·", self.now, "which engine for what", {"annotations": job.raw["payload"]["metadata"]["annotations"]}
+        )
+        await self.succeeded(job)
+
+    async def every_engine(self) -> None:
+        """One Operation per engine, to its end."""
+        self.stage.act("One operation per engine", "each asked for by an intent, each to its end")
+        for request in REQUESTS:
+            capability = request.type.lower()
+            if CAPABILITIES.get(capability) != request.engine:
+                await self.result(self.ensure(**{capability: request.engine}))
+            await self._run(request)
+        await self.result(self.ensure())
+
+    async def _run(self, request: Request) -> None:
+        stage, since = self.stage, self.mark
+        stage.step(request.engine, self.now, f"{request.type} {request.name}", {"parameters": dict(request.parameters)})
+        job = self.ask(request)
+        if request.engine != "helm":
+            made = await self.see(made_for(request.name), f"the object that makes {request.engine} work", since)
+            stage.step("·", made.at, f"made: {made.kind.kind} {_where(made.object)}")
+        ended = await self.see(phase_is(request.name, "Succeeded"), f"{request.name} Succeeded", since)
+        told = {"outputs": dig(ended.object, "status", "outputs"), "conditions": conditions(ended.object)}
+        stage.step("·", ended.at, "Succeeded", told)
+        await self.succeeded(job)
+
+    async def conflict_and_approval(self) -> None:
+        """A restore waits for the backup before it, and for somebody who agrees."""
+        stage, since = self.stage, self.mark
+        stage.act("A conflict, and an approval", "a restore needs somebody's word, and excludes the backup that runs")
+        backup = self.ask(Request("slow-backup", "Backup", "velero"))
+        await self.see(phase_is("slow-backup", "Running"), "the backup running", since)
+        saved = self.engine_objects("nightly")[0]
+        restore = Request("restore", "Restore", "velero", {"backupName": saved})
+        first = self.ask(restore)
+        await self._blocked("restore", "AwaitingApproval", since)
+        claim = approval("restore", datetime.now(UTC))
+        again = self.ask(attrs.evolve(restore, more={"approvals": {"required": True, "claim": claim}}), version=2)
+        stage.step(
+            "·", self.now, "alice agrees in Odoo, which sends it again with her claim", {"claim": claim[:21] + "…"}
+        )
+        await self.failed(first, "Superseded")
+        told = await self._blocked("restore", "ConflictingOperation", since)
+        stage.check("it names what it waits for", wanted=True, found="slow-backup" in told)
+        stage.check("nothing was created for it yet", wanted=[], found=self.engine_objects("restore"))
+        await self.succeeded(backup)
+        await self.succeeded(again)
+        together = self.ran_together("slow-backup", "restore")
+        stage.check("they never ran at the same time", wanted=False, found=together)
+        stage.check("one restore was made", wanted=1, found=len(self.engine_objects("restore")))
+
+    async def _blocked(self, name: str, reason: str, since: int) -> str:
+        """Wait until it is; the message that says why."""
+        seen = await self.see(operation_says(name, "Blocked", f"True/{reason}"), f"Blocked/{reason}", since)
+        found = dig(seen.object, "status", "conditions")
+        message = next(str(one.get("message")) for one in found if one["type"] == "Blocked")
+        self.stage.step("·", seen.at, f"{name} is Blocked/{reason}: {message}")
+        return message
+
+    async def cancellation(self) -> None:
+        """A workflow that does not end is cancelled: its engine object goes first."""
+        stage, since = self.stage, self.mark
+        stage.act("A cancellation", "a runbook hangs, and somebody has seen enough")
+        job = self.ask(Request("stuck-runbook", "Runbook", "workflow", {"workflowTemplate": "nextcloud-checkup"}))
+        made = await self.see(made_for("stuck-runbook"), "the Workflow", since)
+        await self.see(operation_says("stuck-runbook", "Running", "True/WorkflowInProgress"), "it at work", since)
+        patch = {"metadata": {"annotations": {CANCEL: "true"}}}
+        ref = ObjectRef(OPERATION, NAMESPACE_NAME, "stuck-runbook")
+        await self.world.admin.patch(ref, patch, patch_type=PatchType.MERGE, field_manager="kubectl-annotate")
+        stage.step("·", self.now, f"kubectl annotate operation stuck-runbook {CANCEL}=true")
+        name = str(dig(made.object, "metadata", "name"))
+        went = await self.see(gone(made.kind, name), "the Workflow gone", since)
+        ended = await self.see(phase_is("stuck-runbook", "Cancelled"), "Cancelled", since)
+        stage.step("·", went.at, f"Workflow {name} is gone")
+        stage.step("·", ended.at, "Cancelled", {"conditions": conditions(ended.object)})
+        await self.failed(job, "Cancelled")
+
+    async def timeout(self) -> None:
+        """A job that hangs is stopped by its deadline."""
+        stage, since = self.stage, self.mark
+        stage.act("A deadline", "a command hangs; it was given a second")
+        command = {"image": "nextcloud:30", "command": ["sleep", "infinity"]}
+        job = self.ask(Request("stuck-command", "RunCommand", "job", command, {"timeoutSeconds": 1}))
+        made = await self.see(made_for("stuck-command"), "the Job", since)
+        ended = await self.see(phase_is("stuck-command", "Failed"), "Failed", since)
+        stage.step("·", ended.at, "Failed", {"conditions": conditions(ended.object)})
+        status = ended.object["status"]
+        passed = datetime.fromisoformat(status["finishedAt"]) - datetime.fromisoformat(status["startedAt"])
+        stage.check("it ended at its deadline", wanted=1.0, found=passed.total_seconds())
+        name = str(dig(made.object, "metadata", "name"))
+        went = await self.see(gone(made.kind, name), "the Job gone", since)
+        stage.step("·", went.at, f"Job {name} is gone")
+        await self.failed(job, "Timeout")
+
+    async def partial(self) -> None:
+        """A backup in part is a success that says so."""
+        stage, since = self.stage, self.mark
+        stage.act("A backup in part", "Velero could not save everything")
+        job = self.ask(Request("partial-backup", "Backup", "velero"))
+        ended = await self.see(phase_is("partial-backup", "Succeeded"), "Succeeded", since)
+        outputs = dig(ended.object, "status", "outputs")
+        stage.step("·", ended.at, "Succeeded", {"conditions": conditions(ended.object), "outputs": outputs})
+        found = conditions(ended.object).get("Degraded")
+        stage.check("it is Degraded", wanted="True/PartialFailure", found=found)
+        counts = {name: dig(outputs, name) for name in ("totalItems", "errors", "warnings")}
+        stage.check("the counts are told", wanted={"totalItems": 120, "errors": 3, "warnings": 2}, found=counts)
+        await self.succeeded(job)
+
+    async def afterwards(self) -> None:
+        """A finished backup outlives the request for it."""
+        stage, since = self.stage, self.mark
+        stage.act("Afterwards", "the request for the first backup is deleted; the backup is not")
+        ref = ObjectRef(OPERATION, NAMESPACE_NAME, "nightly")
+        backup = next(seen for seen in self.world.spectator.sightings if made_for("nightly")(seen))
+        await self.world.admin.delete(ref)
+        seen = await self.see(gone(OPERATION, "nightly"), "the Operation gone", since)
+        stage.step("·", seen.at, "Operation nightly is gone")
+        meta = backup.object["metadata"]
+        live = await self.live(ObjectRef(backup.kind, meta["namespace"], meta["name"]))
+        stage.check("its Backup is there", wanted="Completed", found=dig(live, "status", "phase"))
+        made = {request.name: len(self.engine_objects(request.name)) for request in REQUESTS}
+        wanted = {request.name: int(request.engine != "helm") for request in REQUESTS}
+        stage.check("every Operation made one engine object (an upgrade makes none)", wanted=wanted, found=made)
+
+
+def _where(found: Manifest) -> str:
+    meta = found["metadata"]
+    return f"{meta['namespace']}/{meta['name']}"
+
+
+async def tell_operations(world: World, stage: Stage) -> None:
+    """All acts in order. Raises TooSlow when something does not happen."""
+    teller = OperationsTeller(world, stage)
+    await teller.application()
+    await teller.every_engine()
+    await teller.conflict_and_approval()
+    await teller.cancellation()
+    await teller.timeout()
+    await teller.partial()
+    await teller.afterwards()

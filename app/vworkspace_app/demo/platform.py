@@ -1,0 +1,30 @@
+"""What a platform team provides for operations: Velero's namespace, a snapshot class, a volume, a restic repository.
+
+And the credentials Secret, with what approval claims are checked with.
+"""
+
+import base64
+from collections.abc import Iterator
+from typing import Any
+
+from vworkspace_core.agent.credentials import CREDENTIALS_SECRET
+from vworkspace_core.known import NAMESPACE, PERSISTENT_VOLUME_CLAIM, SECRET, VOLUME_SNAPSHOT_CLASS
+from vworkspace_core.manifest import Kind
+
+__all__ = ["APPROVAL_SECRET", "CLAIM", "REPOSITORY", "SNAPSHOT_CLASS", "platform"]
+
+APPROVAL_SECRET = b"demo-approval-secret"
+VELERO_NAMESPACE = "velero"
+CLAIM, REPOSITORY, SNAPSHOT_CLASS = "nextcloud-data", "restic-repository", "csi-snapshots"
+
+
+def platform(namespace: str, own_namespace: str) -> Iterator[tuple[Kind, dict[str, Any]]]:
+    """Objects in the order of their creation, for an application in `namespace`."""
+    yield NAMESPACE, NAMESPACE.manifest(VELERO_NAMESPACE)
+    snapshots = {"driver": "simulated.csi.example", "deletionPolicy": "Retain"}
+    yield VOLUME_SNAPSHOT_CLASS, {**VOLUME_SNAPSHOT_CLASS.manifest(SNAPSHOT_CLASS), **snapshots}
+    size = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+    yield PERSISTENT_VOLUME_CLAIM, {**PERSISTENT_VOLUME_CLAIM.manifest(CLAIM, namespace), "spec": size}
+    yield SECRET, {**SECRET.manifest(REPOSITORY, namespace), "stringData": {"RESTIC_PASSWORD": "demo"}}
+    approval = {"approval-secret": base64.b64encode(APPROVAL_SECRET).decode()}
+    yield SECRET, {**SECRET.manifest(CREDENTIALS_SECRET, own_namespace), "data": approval}
