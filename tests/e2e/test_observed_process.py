@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from tests.e2e.commands import Running, call
+from tests.e2e.commands import Running, call, free_port
 from tests.e2e.test_command_processes import (
     ADMIN_TOKEN,
     TOKEN,
@@ -199,3 +199,28 @@ def test_a_token_that_the_other_side_quotes_is_masked_in_lines(world: Servers, t
 
     assert "who is ***?" in line["error"]
     assert TOKEN not in ended.err
+
+
+def test_a_process_that_waits_for_the_api_server_is_healthy_and_not_ready(world: Servers, tmp_path: Path) -> None:
+    away = Servers(tmp_path, "", world.control_url)
+    text = (world.folder / "kubeconfig").read_text(encoding="utf-8")
+    (tmp_path / "kubeconfig").write_text(text.replace(world.cluster_url, f"http://127.0.0.1:{free_port()}"))
+    with operator(tmp_path, *connection(tmp_path, away), "--listen", "127.0.0.1:0") as process:
+        url = scraped(process)
+        process.until(lambda: process.log("the API server is away; trying again"), "the line that says so")
+        healthy, ready = get(f"{url}/healthz"), get(f"{url}/readyz")
+        stopped(process)
+
+    assert healthy == (200, "[+]event loop ok\ncheck passed\n")
+    assert ready[0] == 503
+    assert "[-]started failed: waiting for the API server and the credential\n" in ready[1]
+
+
+def test_an_address_in_use_ends_the_operator_with_one_line(world: Servers, tmp_path: Path) -> None:
+    listen = world.cluster_url.removeprefix("http://")
+    with operator(tmp_path, *connection(tmp_path, world), "--listen", listen) as process:
+        ended = process.end()
+
+    (problem,) = ended.problems
+    assert ended.status == 1
+    assert problem.startswith(f"error: {listen} is in use: stop what listens there")

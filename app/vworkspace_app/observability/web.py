@@ -56,7 +56,9 @@ def served(app: Starlette, listen: str) -> Iterator[str]:
         listener = bind(host, port)
     except OSError as error:
         raise refused(error, listen) from error
-    config = uvicorn.Config(app, log_config=None, access_log=False, lifespan="off", server_header=False)
+    config = uvicorn.Config(
+        app, log_config=None, access_log=False, lifespan="off", server_header=False, timeout_graceful_shutdown=1
+    )
 
     async def run(*, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         await serve_until_cancelled(config, listener, ready=task_status.started, ending=lambda: None)

@@ -174,7 +174,7 @@ class WorkQueue(Generic[K]):
     def stats(self) -> QueueStats:
         """Counts at this moment."""
         ready = {priority: len(lane) for priority, lane in self._lanes.items()}
-        waiting = sum(1 for key in self._pending if key not in self._ready and key not in self._running)
+        waiting = len(self._pending) - len(self._ready) - sum(1 for key in self._running if key in self._pending)
         return QueueStats(ready, waiting, len(self._running), self._adds, self._retries)
 
     def _want(self, key: K, asked: _Wanted, now: float) -> None:
