@@ -448,8 +448,9 @@ def test_a_recurring_backup_excludes_only_while_it_syncs_OPS_5_OPS_10() -> None:
     )
     world.settle(recurring)
     source, _ = world.engine_object(recurring)
-    syncing = {"conditions": [{"type": "Synchronizing", "status": "True", "reason": "SyncInProgress"}]}
-    waiting = {"conditions": [{"type": "Synchronizing", "status": "False", "reason": "WaitingForSchedule"}]}
+    line = {"type": "Synchronizing", "message": "", "lastTransitionTime": "2026-06-01T12:00:00Z"}
+    syncing = {"conditions": [{**line, "status": "True", "reason": "SyncInProgress"}]}
+    waiting = {"conditions": [{**line, "status": "False", "reason": "WaitingForSchedule"}]}
     world.write_status(source, {**syncing, "lastSyncStartTime": "2026-06-01T12:00:00Z"})
     world.settle(recurring)
     world.pass_time(1)

@@ -58,13 +58,6 @@ _SCHEDULE: Final = string(
 )
 
 
-# Without `lastTransitionTime` and `message`, which VolSync's own require: simulations write statuses that lack them.
-_CONDITIONS: Final[Schema] = {
-    **CONDITIONS,
-    "items": {**CONDITIONS["items"], "required": ["reason", "status", "type"]},
-}
-
-
 def volsync_crds() -> tuple[dict[str, Any], ...]:
     """ReplicationSource and ReplicationDestination, with the restic mover."""
     source = {"sourcePVC": STRING, "restic": _restic_source()}
@@ -85,7 +78,7 @@ def _replication(
     trigger = record({"manual": STRING, "schedule": _SCHEDULE})
     state = record(
         {
-            "conditions": _CONDITIONS,
+            "conditions": CONDITIONS,
             "lastManualSync": STRING,
             "lastSyncDuration": STRING,
             "lastSyncStartTime": DATE_TIME,
