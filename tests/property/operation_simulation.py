@@ -25,7 +25,7 @@ from tests.property.worlds import CLUSTER
 from vworkspace_core.interpret import Outcome, Reconciler, carry_out
 from vworkspace_core.kinds.border import read_operation
 from vworkspace_core.kinds.crd import crd_manifests
-from vworkspace_core.kinds.labels import FIELD_MANAGER, OPERATION_UID
+from vworkspace_core.kinds.labels import FIELD_MANAGER, INSTANCE_UID, OPERATION_UID
 from vworkspace_core.kinds.operation import Operation, Phase
 from vworkspace_core.known import (
     APPLICATION_INSTANCE,
@@ -39,6 +39,7 @@ from vworkspace_core.known import (
     VELERO_BACKUP,
     VELERO_RESTORE,
     VOLUME_SNAPSHOT,
+    VOLUME_SNAPSHOT_CONTENT,
     WORKFLOW,
 )
 from vworkspace_core.manifest import Kind, Manifest, ObjectRef, metadata, ref_of
@@ -52,7 +53,7 @@ from vworkspace_core.operations import (
 from vworkspace_core.operations.observe import observe_operation_live
 from vworkspace_core.ports import PatchType
 from vworkspace_core.reconcile import Decision
-from vworkspace_fake.apiserver.calls import Caller
+from vworkspace_fake.apiserver.calls import Caller, Verb
 from vworkspace_fake.apiserver.inprocess import InProcessKube, run_sync
 from vworkspace_fake.apiserver.server import ApiServer
 from vworkspace_fake.downstream.crds import downstream_crds
@@ -140,13 +141,21 @@ class Cluster:
         self._make_target(of, **annotations)
         for ref, manifest in SURROUNDINGS.items():
             if manifest is not HOOK:
-                self.make(ref.kind, manifest)
+                self.make(ref.kind, self._of_this_target(manifest))
 
     def _make_target(self, of: str, **annotations: str) -> None:
         manifest = target_manifest(of, annotations)
         meta = {key: manifest["metadata"][key] for key in ("name", "namespace", "labels", "annotations")}
         self.make(APPLICATION_INSTANCE, {**manifest, "metadata": meta})
         self.write_status(TARGET, manifest["status"])
+
+    def _of_this_target(self, manifest: Manifest) -> Manifest:
+        """With the uid that the server gave the target, in what is to be the target's."""
+        target, labels = self.get(TARGET), metadata(manifest).get("labels") or {}
+        if target is None or INSTANCE_UID not in labels:
+            return manifest
+        meta = {**metadata(manifest), "labels": {**labels, INSTANCE_UID: metadata(target)["uid"]}}
+        return {**manifest, "metadata": meta}
 
     # --- what people, the control plane and downstream controllers do -------------------------------------------
 
@@ -177,6 +186,20 @@ class Cluster:
         sub = "" if ref.kind in _WITHOUT_SUBRESOURCE else "status"
         patch = {"status": dict(status)}
         run_sync(self.admin.patch(ref, patch, patch_type=PatchType.MERGE, field_manager="controller", subresource=sub))
+
+    def bind(self, snapshot: ObjectRef, live: Manifest) -> str:
+        """The snapshotter makes a content and binds it to the snapshot; its name."""
+        name = f"content-{metadata(live)['uid']}"
+        reference = {"name": snapshot.name, "namespace": snapshot.namespace, "uid": metadata(live)["uid"]}
+        volume = {"driver": "csi.example.test", "source": {"volumeHandle": "v-1"}, "deletionPolicy": "Retain"}
+        spec = {**volume, "volumeSnapshotRef": reference}
+        if self.get(ObjectRef(VOLUME_SNAPSHOT_CONTENT, None, name)) is None:
+            self.make(VOLUME_SNAPSHOT_CONTENT, {"metadata": {"name": name}, "spec": spec})
+        return name
+
+    def let_go(self, ref: ObjectRef) -> None:
+        """Whatever protects an object that is being deleted lets go of it."""
+        self.edit(ref, {"metadata": {"finalizers": None}})
 
     def get(self, ref: ObjectRef) -> Manifest | None:
         """The object as it stands, None when there is none."""
@@ -226,6 +249,10 @@ class Cluster:
             if outcome is None or not outcome.writes:
                 return outcome
         raise AssertionError(f"{ref} never settles: {self.get(ref)}")
+
+    def creations(self) -> int:
+        """How many objects the operator ever created, by the server's log of requests."""
+        return len([one for one in self.server.audit.writes(user=OPERATOR) if one.verb is Verb.CREATE and one.changed])
 
     def _remember(self) -> None:
         for watch in self._watches:

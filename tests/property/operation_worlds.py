@@ -66,8 +66,13 @@ def target_manifest(
     return manifest
 
 
+def approval_for(name: str, *, days: int) -> dict[str, Any]:
+    """`spec.approvals` with a good claim for so many days."""
+    return {"required": True, "claim": claim_for(name, exp=int((NOW + timedelta(days=days)).timestamp()))}
+
+
 def claim_for(name: str, **more: Any) -> str:
-    """A good approval for an hour."""
+    """A good approval for an hour, unless `exp` says otherwise."""
     until = int((NOW + timedelta(hours=1)).timestamp())
     return approval_claim(
         {"at": "2026-06-01T11:00:00Z", "by": "alice", "rid": "1", "exp": until, "op": name, **more}, SECRET

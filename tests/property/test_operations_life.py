@@ -12,16 +12,15 @@ from vworkspace_core.known import (
     JOB,
     VELERO_BACKUP,
     VOLUME_SNAPSHOT,
-    VOLUME_SNAPSHOT_CONTENT,
 )
-from vworkspace_core.manifest import Manifest, ObjectRef, metadata
+from vworkspace_core.manifest import ObjectRef, metadata
 
 DONE: dict[str, dict[str, Any]] = {
     "Backup": {"phase": "Completed", "progress": {"itemsBackedUp": 7, "totalItems": 7}},
     "Restore": {"phase": "Completed"},
     "Workflow": {"phase": "Succeeded"},
     "Job": {"conditions": [{"type": "Complete", "status": "True", "reason": "CompletionsReached"}], "succeeded": 1},
-    "VolumeSnapshot": {"readyToUse": True, "boundVolumeSnapshotContentName": "content-1"},
+    "VolumeSnapshot": {"readyToUse": True},
     "PersistentVolumeClaim": {"phase": "Bound"},
 }
 CANCEL = {"metadata": {"annotations": {"ops.vworkspace.io/cancel": "true"}}}
@@ -35,16 +34,8 @@ def finish(world: Cluster, ref: ObjectRef) -> None:
     else:
         status = DONE[found.kind.kind]
     if found.kind == VOLUME_SNAPSHOT:
-        make_content(world, found, live)
+        status = {**status, "boundVolumeSnapshotContentName": world.bind(found, live)}
     world.write_status(found, status)
-
-
-def make_content(world: Cluster, snapshot: ObjectRef, live: Manifest) -> None:
-    """The snapshotter binds it both ways."""
-    reference = {"name": snapshot.name, "namespace": snapshot.namespace, "uid": metadata(live)["uid"]}
-    source = {"volumeHandle": "v-1"}
-    spec = {"deletionPolicy": "Retain", "driver": "csi.example.test", "source": source, "volumeSnapshotRef": reference}
-    world.make(VOLUME_SNAPSHOT_CONTENT, {"metadata": {"name": "content-1"}, "spec": spec})
 
 
 def started(of: str, **more: Any) -> tuple[Cluster, ObjectRef]:
@@ -54,7 +45,7 @@ def started(of: str, **more: Any) -> tuple[Cluster, ObjectRef]:
     return world, ref
 
 
-WITH_OBJECT = [of for of in GOOD if of not in ("upgrade.helm", "migration.helmHookJob", "restore.velero")]
+WITH_OBJECT = [of for of in GOOD if of not in ("upgrade.helm", "migration.helmHookJob")]
 
 
 @pytest.mark.parametrize("of", WITH_OBJECT)
@@ -376,17 +367,18 @@ def test_a_stranger_survives_deletion_cancellation_and_the_deadline_OPS_1() -> N
 def test_a_snapshot_counts_only_when_its_content_points_back_OPS_10() -> None:
     world, ref = started("backup.snapshot", timeoutSeconds=600)
     found, live = world.engine_object(ref)
-    world.write_status(found, DONE["VolumeSnapshot"])
+    content = f"content-{metadata(live)['uid']}"
+    world.write_status(found, {"readyToUse": True, "boundVolumeSnapshotContentName": content})
 
     world.settle(ref)
     assert world.condition(ref, "Running") == ("True", "VolumeSnapshotNotBound")
-    make_content(world, found, live)
+    world.bind(found, live)
     world.settle(ref)
 
     assert world.phase(ref) is Phase.SUCCEEDED
     assert world.operation(ref).status.outputs == {
         "volumeSnapshotName": found.name,
-        "volumeSnapshotContentName": "content-1",
+        "volumeSnapshotContentName": content,
     }
 
 
