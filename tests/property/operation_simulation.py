@@ -4,7 +4,7 @@ The downstream controllers are puppets here: a test writes the statuses itself. 
 operator dead before or after any of its calls.
 """
 
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -51,7 +51,7 @@ from vworkspace_core.operations import (
     reconcile_operation,
 )
 from vworkspace_core.operations.observe import observe_operation_live
-from vworkspace_core.ports import PatchType
+from vworkspace_core.ports import ListPage, PatchType
 from vworkspace_core.reconcile import Decision
 from vworkspace_fake.apiserver.calls import Caller, Verb
 from vworkspace_fake.apiserver.inprocess import InProcessKube, run_sync
@@ -112,6 +112,41 @@ class Dying(InProcessKube):
             self.fatal = -10
             raise Died
         return answer
+
+
+class _Turn:
+    def __await__(self) -> Generator[None, None, None]:
+        yield
+
+
+class Pausing(InProcessKube):
+    """Suspends before every call but a create, so that a test decides whose call is next.
+
+    A create follows at once on the look that confirms its reason; that no other process comes between is the fence's
+    to see to.
+    """
+
+    async def get(self, ref: ObjectRef) -> Manifest:
+        await _Turn()
+        return await super().get(ref)
+
+    async def list(self, kind: Kind, **more: Any) -> ListPage:
+        await _Turn()
+        return await super().list(kind, **more)
+
+    async def patch(self, ref: ObjectRef, patch: Any, **more: Any) -> Manifest:
+        await _Turn()
+        return await super().patch(ref, patch, **more)
+
+    async def apply_status(
+        self, manifest: Manifest, *, kind: Kind, field_manager: str, force: bool = False
+    ) -> Manifest:
+        await _Turn()
+        return await super().apply_status(manifest, kind=kind, field_manager=field_manager, force=force)
+
+    async def delete(self, ref: ObjectRef, **more: Any) -> None:
+        await _Turn()
+        await super().delete(ref, **more)
 
 
 @attrs.frozen
@@ -226,18 +261,20 @@ class Cluster:
 
     def reconcile(self, ref: ObjectRef, view: View | None = None) -> Outcome | None:
         """One pass, on caches that may be behind. Raises Died where the operator was to die."""
+        try:
+            return run_sync(self.pass_over(ref, view, self.api))
+        finally:
+            self.remember()
+
+    async def pass_over(self, ref: ObjectRef, view: View | None, api: InProcessKube) -> Outcome | None:
+        """The same through any API, which may suspend between its calls."""
         view = view or self.view(ref)
         if view is None:
             return None
         source, observed = read_operation(view.manifest), view.observed
         if needs_live_view(source, observed, self.context):
-            observed = run_sync(observe_operation_live(self.api, source, self.context))
-        try:
-            return run_sync(
-                carry_out(Reconciler(OPERATION, read_operation, self._decide), source, observed, self.api, self.events)
-            )
-        finally:
-            self._remember()
+            observed = await observe_operation_live(api, source, self.context)
+        return await carry_out(Reconciler(OPERATION, read_operation, self._decide), source, observed, api, self.events)
 
     def _decide(self, source: Operation, observed: OperationObserved) -> Decision:
         return reconcile_operation(source, observed, self.context)
@@ -254,7 +291,8 @@ class Cluster:
         """How many objects the operator ever created, by the server's log of requests."""
         return len([one for one in self.server.audit.writes(user=OPERATOR) if one.verb is Verb.CREATE and one.changed])
 
-    def _remember(self) -> None:
+    def remember(self) -> None:
+        """Take in what was created since."""
         for watch in self._watches:
             for event in watch.drain():
                 uid = (metadata(event.object).get("labels") or {}).get(OPERATION_UID)
@@ -303,4 +341,4 @@ def moment(text: str | None) -> datetime:
     return datetime.fromisoformat(text)
 
 
-__all__ = ["ENGINE_KINDS", "FIELD_MANAGER", "Cluster", "Died", "Dying", "View", "moment"]
+__all__ = ["ENGINE_KINDS", "FIELD_MANAGER", "Cluster", "Died", "Dying", "Pausing", "View", "moment"]
