@@ -12,6 +12,7 @@ import pytest
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
+from tests.effort import effort
 from tests.property.operation_simulation import Cluster, Pausing, View
 from tests.property.operation_worlds import GOOD, TARGET, target_manifest
 from tests.property.simulation import OPERATOR
@@ -247,7 +248,9 @@ class TwoWorkers(RuleBasedStateMachine):
 
 
 def test_workers_of_one_queue_never_let_two_that_conflict_run_OPS_5() -> None:
-    run_state_machine_as_test(TwoWorkers, settings=settings(max_examples=20, stateful_step_count=30, deadline=None))
+    run_state_machine_as_test(
+        TwoWorkers, settings=settings(max_examples=effort(0.5), stateful_step_count=30, deadline=None)
+    )
 
 
 def test_why_a_target_is_worked_on_by_one_at_a_time_OPS_5() -> None:
