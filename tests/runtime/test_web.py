@@ -71,6 +71,18 @@ def test_probes_say_what_is_wrong_and_metrics_are_scraped() -> None:
         assert here.get("/metrics", "POST")[0] == 405
 
 
+def test_a_process_that_ends_is_not_ready_from_the_signal_on_and_healthy_to_the_end() -> None:
+    clock = SystemClock()
+    board = Board(Snapshot(clock.monotonic()))
+    watching = Watching(clock, board, Metrics(board, clock.monotonic))
+    watching.stop()
+
+    with served(web(board, Metrics(board, clock.monotonic), clock.monotonic), "127.0.0.1:0") as url:
+        status, told = Site(url, board).get("/readyz")
+        assert (status, "[-]shutdown failed: the process is shutting down\n" in told) == (503, True)
+        assert Site(url, board).get("/healthz")[0] == 200
+
+
 def test_an_address_that_is_taken_is_told_before_anything_starts() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         listen = f"127.0.0.1:{taken.getsockname()[1]}"

@@ -49,6 +49,8 @@ def run_operator(settings: RunSettings) -> None:
         config = load_config(settings.kubeconfig)
     except OperatorError as error:
         raise CommandError(error.message) from error
+    if config.user is not None:
+        log.hidden.add(config.user.token, config.user.password)
 
     clock = SystemClock()
     board = Board(Snapshot(clock.monotonic()))
