@@ -1,20 +1,23 @@
-"""The two faces of the embedded control plane, and any other one at a URL, as one subject to examine (PULL-11)."""
+"""The two faces of the embedded control plane as subjects of the suite (PULL-11)."""
 
 import json
-from collections.abc import AsyncIterator, Callable, Mapping
+import uuid
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import timedelta
-from typing import Any, Protocol
+from typing import Any
 
 import anyio
+import attrs
 import httpx2
 
+from vworkspace_app.conformance.over_http import ControlPlaneAt, HttpSubject
+from vworkspace_app.conformance.subject import Offer
 from vworkspace_core.ports import ControlPlane
 from vworkspace_fake.controlplane import ControlPlaneServer, InProcessControlPlane
 from vworkspace_fake.controlplane.http import control_plane_app
 from vworkspace_fake.controlplane.serve import serve
 from vworkspace_fake.controlplane.waiting import LongPolls
-from vworkspace_odoo import HttpControlPlane
 
 ADMIN_TOKEN = "admin-token"
 
@@ -24,75 +27,73 @@ def quick_server() -> ControlPlaneServer:
     return ControlPlaneServer(redelivery=timedelta(seconds=1))
 
 
-class Subject(Protocol):
-    """A control plane: `control` is what an agent with a token sees, `admin` what Odoo's side does."""
+@attrs.frozen
+class Fresh:
+    """A cluster that only one check knows."""
 
-    def control(self, token: str) -> ControlPlane:
-        """The agent's port."""
-        ...
-
-    async def admin(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
-        """One call of the admin API."""
-        ...
-
-
-class OverHttp:
-    """Any server that has the agent API and the admin API at `url`."""
-
-    def __init__(self, url: str, admin_token: str) -> None:
-        self._url = url
-        self._open: list[HttpControlPlane] = []
-        self._client = httpx2.AsyncClient(base_url=url, headers={"Authorization": f"Bearer {admin_token}"})
-
-    def control(self, token: str) -> ControlPlane:
-        control = HttpControlPlane(self._url, lambda: token)
-        self._open.append(control)
-        return control
-
-    async def admin(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
-        answer = await self._client.request(method, f"/api/admin/{path}", json=body)
-        assert answer.status_code == 200, answer.text
-        return answer.json()
-
-    async def aclose(self) -> None:
-        for control in self._open:
-            await control.aclose()
-        await self._client.aclose()
+    cluster_id: str
+    token: str
 
 
 class InProcess:
-    """The in-memory server without sockets; its admin API is the same handlers, called through ASGI."""
+    """The in-memory server without sockets."""
+
+    offers = frozenset(Offer)
 
     def __init__(self) -> None:
         self.server = quick_server()
-        app = control_plane_app(self.server, LongPolls(self.server), admin_token=ADMIN_TOKEN)
-        self._client = httpx2.AsyncClient(
-            transport=httpx2.ASGITransport(app),
-            base_url="http://in-process",
-            headers={"Authorization": f"Bearer {ADMIN_TOKEN}"},
-        )
 
     def control(self, token: str) -> ControlPlane:
         return InProcessControlPlane(self.server, token)
 
-    async def admin(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
+    async def account(self) -> Fresh:
+        made = Fresh(f"cluster-{uuid.uuid4().hex[:8]}", f"token-{uuid.uuid4().hex}")
+        self.server.tokens.add(made.cluster_id, made.token)
+        return made
+
+    async def enqueue(self, cluster_id: str, job: Mapping[str, Any]) -> str:
+        fields = dict(job)
+        key = fields.pop("idempotencyKey")
+        return self.server.enqueue(cluster_id, idempotency_key=key, **fields).id
+
+    async def withdraw(self, job_id: str) -> None:
+        self.server.close_job(job_id)
+
+    async def job(self, job_id: str) -> Mapping[str, Any]:
+        return self.server.jobs.get(job_id).as_json()
+
+    async def events(self, cluster_id: str) -> Sequence[Mapping[str, Any]]:
+        return self.server.events_of(cluster_id)
+
+    async def refuse(self, token: str) -> None:
+        self.server.tokens.revoke(token)
+
+    async def registration(self, cluster_id: str) -> str:
+        return self.server.tokens.offer_registration(cluster_id)
+
+
+class Admin:
+    """The admin API of a server, called through ASGI: what Odoo does."""
+
+    def __init__(self, server: ControlPlaneServer) -> None:
+        app = control_plane_app(server, LongPolls(server), admin_token=ADMIN_TOKEN)
+        self._client = httpx2.AsyncClient(
+            transport=httpx2.ASGITransport(app),
+            base_url="http://in-process/api/admin/",
+            headers={"Authorization": f"Bearer {ADMIN_TOKEN}"},
+        )
+
+    async def __call__(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
         content = None if body is None else json.dumps(body)
-        answer = await self._client.request(method, f"/api/admin/{path}", content=content)
+        answer = await self._client.request(method, path, content=content)
         assert answer.status_code == 200, answer.text
         return answer.json()
 
-    async def aclose(self) -> None:
-        await self._client.aclose()
-
 
 @asynccontextmanager
-async def in_process() -> AsyncIterator[Subject]:
+async def in_process() -> AsyncIterator[InProcess]:
     """The in-process face."""
-    subject = InProcess()
-    try:
-        yield subject
-    finally:
-        await subject.aclose()
+    yield InProcess()
 
 
 @asynccontextmanager
@@ -119,21 +120,7 @@ async def served(server: ControlPlaneServer | None = None) -> AsyncIterator[str]
 
 
 @asynccontextmanager
-async def over_http() -> AsyncIterator[Subject]:
-    """The HTTP face, served here."""
-    async with served() as url, at_url(url, ADMIN_TOKEN) as subject:
+async def over_http() -> AsyncIterator[HttpSubject]:
+    """The HTTP face, served here, with the admin API."""
+    async with served() as url, ControlPlaneAt(url, admin_token=ADMIN_TOKEN)() as subject:
         yield subject
-
-
-@asynccontextmanager
-async def at_url(url: str, admin_token: str) -> AsyncIterator[Subject]:
-    """A control plane that somebody else runs."""
-    subject = OverHttp(url, admin_token)
-    try:
-        yield subject
-    finally:
-        with anyio.CancelScope(shield=True):
-            await subject.aclose()
-
-
-Open = Callable[[], Any]

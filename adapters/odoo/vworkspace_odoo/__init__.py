@@ -1,7 +1,17 @@
 """The control plane over HTTPS, with httpx2 (PULL-1, PULL-7)."""
 
+from vworkspace_odoo.admin import AdminClient
 from vworkspace_odoo.client import MEDIA_TYPE, HttpControlPlane
 from vworkspace_odoo.following import Endpoint, FollowingControlPlane
 from vworkspace_odoo.payloads import JosePayloads
+from vworkspace_odoo.trust import tls_context
 
-__all__ = ["MEDIA_TYPE", "Endpoint", "FollowingControlPlane", "HttpControlPlane", "JosePayloads"]
+__all__ = [
+    "MEDIA_TYPE",
+    "AdminClient",
+    "Endpoint",
+    "FollowingControlPlane",
+    "HttpControlPlane",
+    "JosePayloads",
+    "tls_context",
+]

@@ -1,0 +1,43 @@
+"""Client of the admin API that the embedded control plane has: Odoo's side of it (PULL-11)."""
+
+import ssl
+from collections.abc import Mapping
+from typing import Any
+
+import httpx2
+
+from vworkspace_core.errors import OperatorError, Permanent, Unavailable
+
+__all__ = ["AdminClient"]
+
+
+class AdminClient:
+    """The admin API at `url`. Every call may raise Permanent for a refusal and Unavailable for no answer."""
+
+    def __init__(self, url: str, token: str, *, ssl_context: ssl.SSLContext | None = None) -> None:
+        self._client = httpx2.AsyncClient(
+            base_url=url.rstrip("/") + "/api/admin/",
+            headers={"Authorization": f"Bearer {token}"},
+            verify=True if ssl_context is None else ssl_context,
+        )
+
+    def __repr__(self) -> str:
+        return f"AdminClient({str(self._client.base_url)!r})"
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        await self._client.aclose()
+
+    async def call(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
+        """One call; the JSON of its answer."""
+        try:
+            answer = await self._client.request(method, path, json=body)
+        except httpx2.HTTPError as error:
+            raise Unavailable(f"{method} {self._client.base_url}{path}: {type(error).__name__}") from error
+        if answer.status_code != 200:
+            raise _refused(method, f"{self._client.base_url}{path}", answer)
+        return answer.json()
+
+
+def _refused(method: str, url: str, answer: httpx2.Response) -> OperatorError:
+    return Permanent(f"{method} {url}: {answer.status_code} {answer.text[:200]}", status=answer.status_code)

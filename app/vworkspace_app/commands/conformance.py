@@ -1,0 +1,81 @@
+"""`conformance control-plane`: the suite, run on somebody's control plane."""
+
+import os
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from vworkspace_app.conformance.over_http import ControlPlaneAt
+from vworkspace_app.problems import FAILURE, USAGE, CommandError
+
+__all__ = ["examine_control_plane"]
+
+_SUITE = Path(__file__).parent.parent / "conformance" / "suite.py"
+
+
+def _plugin(examined: ControlPlaneAt) -> Any:
+    """Gives the suite its subject. pytest is imported here, since only this command needs it."""
+    import pytest
+
+    class Plugin:
+        @pytest.fixture
+        def subject(self) -> ControlPlaneAt:
+            return examined
+
+        def pytest_configure(self, config: pytest.Config) -> None:
+            config.addinivalue_line("markers", "needs(*offers): what a check asks for beside the agent API")
+
+        def pytest_report_header(self) -> str:
+            return f"control plane: {examined.url}"
+
+    return Plugin()
+
+
+def examine_control_plane(
+    *,
+    url: str,
+    cluster_id: str,
+    token_file: Path | None,
+    admin_token_file: Path | None,
+    enqueue_command: str,
+    ca_file: Path | None,
+    only: str,
+) -> int:
+    """Run the suite; 0 when nothing failed. Raises CommandError for options that make no sense, or without pytest."""
+    if find_spec("pytest") is None:
+        raise CommandError("the suite runs with pytest: pip install 'vworkspace-operator[operator,conformance]'")
+    if admin_token_file is None and not (cluster_id and token_file):
+        raise CommandError("give --cluster-id and --token-file, or --admin-token-file", status=USAGE)
+    subject = ControlPlaneAt(
+        url,
+        cluster_id,
+        _read(token_file, "--token-file"),
+        _read(admin_token_file, "--admin-token-file"),
+        enqueue_command,
+        _read(ca_file, "--ca-file"),
+    )
+    return _run(subject, only)
+
+
+def _run(subject: ControlPlaneAt, only: str) -> int:
+    import pytest
+
+    # Whatever pytest configuration lies where the command is run is somebody else's.
+    arguments = ["-c", os.devnull, f"--rootdir={_SUITE.parent}", "--import-mode=importlib", "-p", "no:cacheprovider"]
+    arguments += ["-W", "ignore::pytest.PytestAssertRewriteWarning"]  # this process imported the suite's helpers
+    chosen = ["-k", only] if only else []
+    status = pytest.main([*arguments, *chosen, "-v", "-rs", "--tb=short", str(_SUITE)], plugins=[_plugin(subject)])
+    return 0 if status == pytest.ExitCode.OK else FAILURE
+
+
+def _read(path: Path | None, option: str) -> str:
+    if path is None:
+        return ""
+    try:
+        text = path.read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        why = (error.strerror if isinstance(error, OSError) else None) or "it is not UTF-8 text"
+        raise CommandError(f"{option} {path}: cannot be read: {why}") from error
+    if not text:
+        raise CommandError(f"{option} {path}: is empty")
+    return text

@@ -1,0 +1,135 @@
+"""A control plane at a URL, as the subject of the suite, with whatever its owner offers beside the agent API."""
+
+import json
+import subprocess
+import uuid
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+import anyio
+import anyio.to_thread
+import attrs
+
+from vworkspace_app.conformance.subject import Account, Offer
+from vworkspace_core.errors import Permanent
+from vworkspace_core.ports import ControlPlane
+from vworkspace_odoo import AdminClient, HttpControlPlane, tls_context
+
+__all__ = ["ControlPlaneAt", "HttpSubject"]
+
+
+@attrs.frozen
+class _Account:
+    cluster_id: str
+    token: str = attrs.field(repr=False)
+
+
+@attrs.frozen
+class ControlPlaneAt:
+    """Where the control plane is and what of it may be used. Calling it opens the subject for one check.
+
+    `enqueue_command` is a shell command that gets a job as JSON on standard input and prints its id; `ca` is PEM.
+    """
+
+    url: str
+    cluster_id: str = ""
+    token: str = attrs.field(default="", repr=False)
+    admin_token: str = attrs.field(default="", repr=False)
+    enqueue_command: str = ""
+    ca: str = attrs.field(default="", repr=False)
+
+    @asynccontextmanager
+    async def __call__(self) -> AsyncIterator["HttpSubject"]:
+        """Open the subject."""
+        subject = HttpSubject(self)
+        try:
+            yield subject
+        finally:
+            with anyio.CancelScope(shield=True):
+                await subject.aclose()
+
+
+class HttpSubject:
+    """The subject, open."""
+
+    def __init__(self, at: ControlPlaneAt) -> None:
+        self._at = at
+        self._trust = tls_context(at.ca, "", "")
+        self._admin = AdminClient(at.url, at.admin_token, ssl_context=self._trust) if at.admin_token else None
+        self._open: list[HttpControlPlane] = []
+
+    @property
+    def offers(self) -> frozenset[Offer]:
+        """Everything with the admin API, jobs with a command."""
+        if self._admin is not None:
+            return frozenset(Offer)
+        return frozenset({Offer.JOBS} if self._at.enqueue_command else ())
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        for control in self._open:
+            await control.aclose()
+        if self._admin is not None:
+            await self._admin.aclose()
+
+    def control(self, token: str) -> ControlPlane:
+        """The agent API."""
+        control = HttpControlPlane(self._at.url, lambda: token, ssl_context=self._trust)
+        self._open.append(control)
+        return control
+
+    async def account(self) -> Account:
+        """A new cluster with the admin API, else the one that was given."""
+        if self._admin is None:
+            return _Account(self._at.cluster_id, self._at.token)
+        made = _Account(f"conformance-{uuid.uuid4().hex[:8]}", f"token-{uuid.uuid4().hex}")
+        await self._admin.call("POST", "tokens", {"clusterId": made.cluster_id, "token": made.token})
+        return made
+
+    async def enqueue(self, cluster_id: str, job: Mapping[str, Any]) -> str:
+        """Put a job on offer."""
+        wanted = {"clusterId": cluster_id, **job}
+        if self._admin is None:
+            return await self._by_command(wanted)
+        made = await self._admin.call("POST", "jobs", {"id": f"job-{uuid.uuid4().hex}", **wanted})
+        return str(made["id"])
+
+    async def _by_command(self, job: Mapping[str, Any]) -> str:
+        # In a thread: what does not read its standard input to the end is no broken pipe there.
+        done = await anyio.to_thread.run_sync(_shell, self._at.enqueue_command, json.dumps(job).encode())
+        job_id = done.stdout.decode(errors="replace").strip()
+        if done.returncode or not job_id or "\n" in job_id:
+            what = done.stderr.decode(errors="replace").strip()[-300:]
+            raise Permanent(f"--enqueue-command must print the job's id alone; status {done.returncode}: {what}")
+        return job_id
+
+    async def withdraw(self, job_id: str) -> None:
+        """Close a job."""
+        await self._ask("DELETE", f"jobs/{job_id}")
+
+    async def job(self, job_id: str) -> Mapping[str, Any]:
+        """A job with what was reported of it."""
+        found: Mapping[str, Any] = await self._ask("GET", f"jobs/{job_id}")
+        return found
+
+    async def events(self, cluster_id: str) -> Sequence[Mapping[str, Any]]:
+        """Events of a cluster."""
+        found: Sequence[Mapping[str, Any]] = (await self._ask("GET", f"events?cluster={cluster_id}"))["events"]
+        return found
+
+    async def refuse(self, token: str) -> None:
+        """Refuse a token."""
+        await self._ask("DELETE", "tokens", {"token": token})
+
+    async def registration(self, cluster_id: str) -> str:
+        """A one-time token."""
+        return str((await self._ask("POST", "registrations", {"clusterId": cluster_id}))["registrationToken"])
+
+    async def _ask(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
+        assert self._admin is not None, "nobody asks for what is not offered"
+        return await self._admin.call(method, path, body)
+
+
+def _shell(command: str, given: bytes) -> subprocess.CompletedProcess[bytes]:
+    return subprocess.run(command, shell=True, input=given, capture_output=True, check=False)
