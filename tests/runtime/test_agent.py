@@ -328,6 +328,19 @@ def test_heartbeats_come_every_minute_and_one_stands_for_many_after_an_outage() 
     simulate(body)
 
 
+def test_an_idle_hour_costs_long_polls_and_heartbeats_and_nothing_else() -> None:
+    async def body(site: Site) -> None:
+        await anyio.sleep(600)
+        since = site.clock.monotonic()
+        await anyio.sleep(3600)
+        asked = {call: len(site.asked(call, since)) for call in Call if site.asked(call, since)}
+        assert asked.keys() == {Call.FETCH, Call.EVENTS}
+        assert 119 <= asked[Call.FETCH] <= 121, "long polls of half a minute"
+        assert 59 <= asked[Call.EVENTS] <= 61, "heartbeats, one a minute"
+
+    simulate(body)
+
+
 class Defect:
     """Any port that raises what no port may raise, a number of times, then works."""
 
