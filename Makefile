@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: help setup demo test test-long test-pure lint types contracts check manifests docs bench clean
+.PHONY: help setup demo test test-long test-pure lint types contracts check manifests docs bench soak clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/ —/'
@@ -49,6 +49,9 @@ manifests: $(VENV)/.operator  ## write the files that are generated (CRDs, pages
 
 bench: $(VENV)/.operator  ## the numbers, with the machine they were measured on
 	@$(BIN)/python -m bench.run
+
+soak: $(VENV)/.operator  ## ten minutes at 50 changes a second: memory and file descriptors stay flat
+	@$(BIN)/python -m bench.soak $(SOAK_ARGS)
 
 clean:  ## remove what the targets made
 	@rm -rf $(VENV) .venv-pure .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
