@@ -6,7 +6,8 @@ Expected flow
     the status always speaks of the world after the writes.
 Guarantees
     The finalizer is on before the first downstream write. The status goes out in one apply with the
-    resourceVersion it was decided on (REC-7). Events follow a written status only. A decision that may be made from
+    resourceVersion it was decided on (REC-7). An apply to an object that is there holds the uid and resourceVersion
+    that it was decided on: one that arrives late, from a process that does not lead any more, changes nothing (RUN-4). Events follow a written status only. A decision that may be made from
     the newest copy of its source only (`only_if_current`) writes nothing downstream from an older one.
 Errors
     None of the port's errors leaves `carry_out`: refused writes downstream come back to the decision as `Failure`s,
@@ -210,11 +211,14 @@ async def _patch(work: _Pass[S, V], patch: MergePatch) -> None:
 
 
 async def _apply(work: _Pass[S, V], apply: Apply) -> bool:
+    exact = _exactly(apply.manifest, work.observed.objects.get(apply.ref))
     try:
-        answer = await work.api.apply(apply.manifest, kind=apply.kind, field_manager=FIELD_MANAGER, force=apply.force)
+        answer = await work.api.apply(exact, kind=apply.kind, field_manager=FIELD_MANAGER, force=apply.force)
     except Stale:
         raise
     except (Conflict, Invalid) as error:
+        if isinstance(error, Invalid) and any(cause.field == "metadata.uid" for cause in error.causes):
+            raise Stale(error.message) from error  # the server's way to say: another object of that name (S-09)
         # What others hold of the object explains a conflict, and at times why the whole is not valid.
         work.failed(apply.ref, "apply", error, await _as_it_is(work.api, apply.ref), apply.manifest)
         return False
@@ -224,6 +228,15 @@ async def _apply(work: _Pass[S, V], apply: Apply) -> bool:
     work.note(apply.ref, answer)
     work.forget_failure(apply.ref)
     return True
+
+
+def _exactly(manifest: Manifest, live: Manifest | None) -> Manifest:
+    """`manifest` for this very copy of the object, where there is one."""
+    if live is None:
+        return manifest
+    found = metadata(live)
+    pinned = {name: found[name] for name in ("uid", "resourceVersion") if name in found}
+    return {**manifest, "metadata": {**metadata(manifest), **pinned}}
 
 
 async def _create(work: _Pass[S, V], create: Create) -> None:

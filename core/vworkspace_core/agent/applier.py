@@ -186,7 +186,7 @@ def _plan_apply(turn: Turn, task: ApplyTask, live: Manifest | None) -> Plan:
 
 
 def stamped(manifest: Manifest, key: str, generation: int | None, live: Manifest | None) -> dict[str, Any]:
-    """`manifest` with the annotations of its job and the live object's uid (REC-6).
+    """`manifest` with the annotations of its job and the live object's uid and resourceVersion (REC-6, RUN-4).
 
     A job whose key gives no generation keeps the one the object has: leaving it out would remove it, and
     with it the protection against older jobs.
@@ -196,7 +196,7 @@ def stamped(manifest: Manifest, key: str, generation: int | None, live: Manifest
     meta = dict(metadata(manifest))
     meta["annotations"] = {**(meta.get("annotations") or {}), **marks}
     if live is not None:
-        meta["uid"] = _uid(live)
+        meta |= {"uid": _uid(live), "resourceVersion": str(metadata(live).get("resourceVersion", ""))}
     return {**manifest, "metadata": meta}
 
 
