@@ -6,9 +6,10 @@ Expected flow
     the status always speaks of the world after the writes.
 Guarantees
     The finalizer is on before the first downstream write. The status goes out in one apply with the
-    resourceVersion it was decided on (REC-7). An apply to an object that is there holds the uid and resourceVersion
-    that it was decided on: one that arrives late, from a process that does not lead any more, changes nothing (RUN-4). Events follow a written status only. A decision that may be made from
-    the newest copy of its source only (`only_if_current`) writes nothing downstream from an older one.
+    resourceVersion it was decided on (REC-7). An apply holds the uid and resourceVersion that it was decided on: one
+    that arrives late, from a process that does not lead any more, changes nothing (RUN-4). Events follow a written
+    status only. A decision that may be made from the newest copy of its source only (`only_if_current`) writes
+    nothing downstream from an older one.
 Errors
     None of the port's errors leaves `carry_out`: refused writes downstream come back to the decision as `Failure`s,
     and what stops the source's own writes is in `Outcome.error`, for the driver to log and to try again.
@@ -23,7 +24,7 @@ import attrs
 from vworkspace_core.errors import AlreadyExists, Conflict, Invalid, NotFound, OperatorError, Stale, Unavailable
 from vworkspace_core.kinds.labels import FIELD_MANAGER, FINALIZER
 from vworkspace_core.kinds.meta import ObjectMeta
-from vworkspace_core.manifest import Kind, Manifest, ObjectRef, metadata
+from vworkspace_core.manifest import Kind, Manifest, ObjectRef, exactly, metadata
 from vworkspace_core.ports import EventSink, KubeApi, PatchType
 from vworkspace_core.reconcile.decision import (
     Apply,
@@ -211,7 +212,7 @@ async def _patch(work: _Pass[S, V], patch: MergePatch) -> None:
 
 
 async def _apply(work: _Pass[S, V], apply: Apply) -> bool:
-    exact = _exactly(apply.manifest, work.observed.objects.get(apply.ref))
+    exact = exactly(apply.manifest, work.observed.objects.get(apply.ref))
     try:
         answer = await work.api.apply(exact, kind=apply.kind, field_manager=FIELD_MANAGER, force=apply.force)
     except Stale:
@@ -228,15 +229,6 @@ async def _apply(work: _Pass[S, V], apply: Apply) -> bool:
     work.note(apply.ref, answer)
     work.forget_failure(apply.ref)
     return True
-
-
-def _exactly(manifest: Manifest, live: Manifest | None) -> Manifest:
-    """`manifest` for this very copy of the object, where there is one."""
-    if live is None:
-        return manifest
-    found = metadata(live)
-    pinned = {name: found[name] for name in ("uid", "resourceVersion") if name in found}
-    return {**manifest, "metadata": {**metadata(manifest), **pinned}}
 
 
 async def _create(work: _Pass[S, V], create: Create) -> None:

@@ -19,6 +19,7 @@ __all__ = [
     "canonical_json",
     "content_hash",
     "dig",
+    "exactly",
     "metadata",
     "ref_of",
 ]
@@ -28,6 +29,8 @@ Json: TypeAlias = Any
 
 Manifest: TypeAlias = Mapping[str, Any]
 """A whole Kubernetes object as it stands on the wire. Treat it as read-only."""
+
+_NO_VERSION = "1"
 
 _encoder = msgspec.json.Encoder(order="deterministic")
 
@@ -101,6 +104,17 @@ def metadata(manifest: Manifest) -> Mapping[str, Any]:
     """The object's metadata; an empty mapping where it has none."""
     meta = manifest.get("metadata")
     return meta if type(meta) is dict or isinstance(meta, Mapping) else {}
+
+
+def exactly(manifest: Manifest, live: Manifest | None) -> dict[str, Any]:
+    """`manifest` for an apply to this very copy of the object, or to none at all (RUN-4).
+
+    The server refuses it as Stale when the object is another one, has changed, or is there where it was not: an
+    apply with a resourceVersion creates what is absent (S-10), and no object has the first one.
+    """
+    found = metadata(live) if live is not None else {"resourceVersion": _NO_VERSION}
+    pinned = {name: found[name] for name in ("uid", "resourceVersion") if name in found}
+    return {**manifest, "metadata": {**metadata(manifest), **pinned}}
 
 
 def ref_of(manifest: Manifest, kind: Kind) -> ObjectRef:

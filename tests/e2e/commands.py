@@ -123,6 +123,10 @@ class Running:
         """Wait for its own end."""
         return Ended(self._process.wait(PATIENCE), self.out, self.err)
 
+    def send(self, number: signal.Signals) -> None:
+        """Send a signal and go on."""
+        self._process.send_signal(number)
+
     def stop(self, number: signal.Signals = signal.SIGTERM, *, seconds: float = 20.0) -> Ended:
         """Send a signal and wait for the end, which must come within `seconds`."""
         self._process.send_signal(number)

@@ -208,7 +208,14 @@ def test_no_plan_ever_breaks_the_rules(
         assert not (found and found["metadata"].get("deletionTimestamp"))
         assert chosen.manifest["metadata"].get("uid", "") == (found["metadata"]["uid"] if found else "")
         assert tombstone is None or turn.intent is not None, "a key has its effect once"
-        assert set(chosen.manifest["metadata"]) <= {"name", "namespace", "labels", "annotations", "uid", "resourceVersion"}
+        assert set(chosen.manifest["metadata"]) <= {
+            "name",
+            "namespace",
+            "labels",
+            "annotations",
+            "uid",
+            "resourceVersion",
+        }
     if isinstance(chosen, Remove):
         assert found is not None
         assert chosen.uid == found["metadata"]["uid"]

@@ -31,7 +31,7 @@ import attrs
 from vworkspace_core.agent.outcome import EXPIRED, SUCCEEDED, Outcome, Reason, Verdict
 from vworkspace_core.agent.scope import ApplyTask, DeleteTask, RotateTask, Scope, Task, gate_closed, may_touch
 from vworkspace_core.kinds import labels
-from vworkspace_core.manifest import Manifest, dig, metadata
+from vworkspace_core.manifest import Manifest, dig, exactly, metadata
 from vworkspace_core.ports import Tombstone
 
 __all__ = ["AwaitGone", "Intent", "Plan", "Remove", "Rotate", "Seen", "Settle", "Turn", "Write", "Written", "plan"]
@@ -195,9 +195,7 @@ def stamped(manifest: Manifest, key: str, generation: int | None, live: Manifest
     marks = {labels.IDEMPOTENCY_KEY: key} | ({labels.LAST_APPLIED_GENERATION: str(kept)} if kept is not None else {})
     meta = dict(metadata(manifest))
     meta["annotations"] = {**(meta.get("annotations") or {}), **marks}
-    if live is not None:
-        meta |= {"uid": _uid(live), "resourceVersion": str(metadata(live).get("resourceVersion", ""))}
-    return {**manifest, "metadata": meta}
+    return exactly({**manifest, "metadata": meta}, live)
 
 
 def applied_generation(live: Manifest | None) -> int | None:

@@ -1,0 +1,121 @@
+"""A TCP proxy between one replica and the API server: it can fall silent, and it knows when a write has been sent.
+
+It runs in a thread of its own, so that a test can wait for processes meanwhile.
+"""
+
+import asyncio
+import re
+import threading
+from collections.abc import Callable
+from types import TracebackType
+from typing import Self
+
+import attrs
+
+_WRITE = re.compile(rb"^(POST|PUT|PATCH|DELETE) (\S+) HTTP/1\.1\r\n")
+
+
+@attrs.define(eq=False)
+class Middle:
+    """Passes bytes on to `port`. `url` is what the replica is told to connect to."""
+
+    port: int
+    writes: int = 0
+    """Requests passed on that write something other than the Lease."""
+    _at: int = 0
+    _then: Callable[[], None] = lambda: None
+    _silent: bool = False
+    _url: str = ""
+    _open: set[asyncio.StreamWriter] = attrs.field(factory=set)
+    _loop: asyncio.AbstractEventLoop = attrs.field(init=False)
+    _ended: asyncio.Event = attrs.field(init=False)
+    _up: threading.Event = attrs.field(factory=threading.Event)
+    _thread: threading.Thread = attrs.field(init=False)
+
+    def __enter__(self) -> Self:
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+        assert self._up.wait(30)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._loop.call_soon_threadsafe(self._ended.set)
+        self._thread.join(30)
+
+    @property
+    def url(self) -> str:
+        return self._url
+
+    def fall_silent(self) -> None:
+        """From now on nothing passes in either direction, and nobody is told: a partition."""
+        self._silent = True
+
+    def after_write(self, number: int, then: Callable[[], None]) -> None:
+        """Call `then` when the write of that number has been passed on, before its answer is."""
+        self._at, self._then = number, then
+
+    def _run(self) -> None:
+        asyncio.run(self._main())
+
+    async def _main(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._ended = asyncio.Event()
+        server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        self._url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        self._up.set()
+        await self._ended.wait()
+        server.close()
+        for writer in list(self._open):
+            writer.transport.abort()
+        await asyncio.sleep(0.05)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._open.add(writer)
+        try:
+            back, out = await asyncio.open_connection("127.0.0.1", self.port)
+        except OSError:
+            writer.transport.abort()
+            self._open.discard(writer)
+            return
+        self._open.add(out)
+        held = _Held()
+        try:
+            await asyncio.gather(self._pass_out(reader, out, held), self._pass_back(back, writer, held))
+        except (OSError, asyncio.CancelledError):
+            pass  # one side has gone: the other is told by the end of the connection
+        finally:
+            for one in (writer, out):
+                one.transport.abort()
+                self._open.discard(one)
+
+    async def _pass_out(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, held: "_Held") -> None:
+        while chunk := await reader.read(65536):
+            if self._silent:
+                await asyncio.Event().wait()
+            request = _WRITE.match(chunk)
+            if request is not None and b"/leases" not in request[2]:
+                self.writes += 1
+                held.here = self.writes == self._at
+            writer.write(chunk)
+            await writer.drain()
+        raise ConnectionError("the replica has closed the connection")
+
+    async def _pass_back(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, held: "_Held") -> None:
+        while chunk := await reader.read(65536):
+            if self._silent:
+                await asyncio.Event().wait()
+            if held.here:
+                held.here = False
+                self._then()
+            writer.write(chunk)
+            await writer.drain()
+        raise ConnectionError("the server has closed the connection")
+
+
+@attrs.define
+class _Held:
+    """Whether the answer that comes next is the one that is waited for."""
+
+    here: bool = False

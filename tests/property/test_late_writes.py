@@ -1,0 +1,110 @@
+"""RUN-4: a write that arrives after another process has taken over, and has written, changes nothing.
+
+A former leader may have handed a request to its socket just before it was paused or cut off. What the fence cannot
+stop any more, the uid and resourceVersion in the request do.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import attrs
+import pytest
+
+from tests.property.simulation import HELM, INSTANCE, NS, Simulation
+from tests.property.worlds import instance_manifest
+from vworkspace_core.errors import Conflict, Invalid, Stale
+from vworkspace_core.known import HELM_RELEASE, OCI_REPOSITORY
+from vworkspace_core.manifest import Kind, Manifest, ObjectRef
+from vworkspace_fake.apiserver.inprocess import InProcessKube, run_sync
+
+SOURCE = ObjectRef(OCI_REPOSITORY, NS, "nextcloud")
+
+
+class Paused(Exception):
+    """The process does not run on."""
+
+
+@attrs.define
+class OnItsWay:
+    """The API server as a leader sees it whose first apply of a kind is still under way when it is paused."""
+
+    inner: InProcessKube
+    kind: Kind
+    late: Callable[[], Any] | None = None
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.inner, name)
+
+    async def apply(self, manifest: Manifest, *, kind: Kind, **options: Any) -> Manifest:
+        if kind != self.kind:
+            return await self.inner.apply(manifest, kind=kind, **options)
+        self.late = lambda: run_sync(self.inner.apply(manifest, kind=kind, **options))
+        raise Paused
+
+
+def pause_at_the_apply_of(world: Simulation, kind: Kind) -> Callable[[], Any]:
+    """Reconcile as a leader that is paused; what it had sent by then, to be delivered later."""
+    face: Any = OnItsWay(world.api, kind)
+    ours, world.api = world.api, face
+    with pytest.raises(Paused):
+        world.reconcile(INSTANCE)
+    world.api = ours
+    assert face.late is not None
+    late: Callable[[], Any] = face.late
+    return late
+
+
+def to_version(version: str) -> dict[str, Any]:
+    """Another version and other values: the source changes, and the release."""
+    return {"spec": {"chart": {"version": version}, "values": {"inline": {"title": version}}}}
+
+
+@pytest.mark.parametrize("ref", [HELM, SOURCE], ids=lambda ref: ref.kind.kind)
+def test_a_late_upgrade_does_not_undo_what_the_next_leader_wrote(ref: ObjectRef) -> None:
+    world = Simulation()
+    world.submit(instance_manifest())
+    world.settle(INSTANCE)
+    world.edit(INSTANCE, to_version("8.0.0"))
+    late = pause_at_the_apply_of(world, ref.kind)
+    world.edit(INSTANCE, to_version("9.0.0"))
+    world.settle(INSTANCE)
+    before = world.get(ref)
+
+    with pytest.raises(Stale):
+        late()
+
+    assert world.get(ref) == before
+
+
+@pytest.mark.parametrize("ref", [HELM, SOURCE], ids=lambda ref: ref.kind.kind)
+def test_a_late_first_apply_does_not_undo_what_the_next_leader_wrote(ref: ObjectRef) -> None:
+    world = Simulation()
+    world.submit(instance_manifest())
+    late = pause_at_the_apply_of(world, ref.kind)
+    world.edit(INSTANCE, to_version("9.0.0"))
+    world.settle(INSTANCE)
+    before = world.get(ref)
+
+    with pytest.raises(Stale):
+        late()
+
+    assert world.get(ref) == before
+
+
+def test_a_late_apply_does_not_bring_back_what_is_deleted() -> None:
+    world = Simulation()
+    world.submit(instance_manifest())
+    world.settle(INSTANCE)
+    world.edit(INSTANCE, to_version("8.0.0"))
+    late = pause_at_the_apply_of(world, HELM_RELEASE)
+    world.remove(HELM)
+    world.pass_time(1)
+    world.remove(INSTANCE)
+    world.reconcile(INSTANCE)
+    world.pass_time(60)
+    assert world.get(HELM) is None
+
+    with pytest.raises((Stale, Invalid, Conflict)):
+        late()
+
+    assert world.get(HELM) is None
