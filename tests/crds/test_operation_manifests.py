@@ -9,10 +9,10 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.property.operation_worlds import CONTEXT, GOOD, NS, gated, observed, operation
+from tests.property.operation_worlds import CONTEXT, GOOD, HOOK, NS, gated, observed, operation
 from tests.property.strategies import dns_labels, dns_subdomains
 from tests.property.worlds import NOW
-from vworkspace_core.known import CUSTOM_RESOURCE_DEFINITION, NAMESPACE, PERSISTENT_VOLUME_CLAIM
+from vworkspace_core.known import CUSTOM_RESOURCE_DEFINITION, JOB, NAMESPACE, PERSISTENT_VOLUME_CLAIM
 from vworkspace_core.manifest import Kind, Manifest, ObjectRef
 from vworkspace_core.operations.preconditions import Start, start_or_obstacle
 from vworkspace_core.ports import PatchType
@@ -65,11 +65,11 @@ PARAMETERS: dict[str, st.SearchStrategy[dict[str, Any]]] = {
         restorePVs=st.booleans(),
         existingResourcePolicy=st.sampled_from(["none", "update"]),
     ),
-    "migration.helmHookJob": st.just(GOOD["migration.helmHookJob"]),
+    "migration.helmHookJob": st.just(GOOD["migration.helmHookJob"]),  # what differs is the hook: see `hooks`
     "migration.workflow": workflows,
     "runbook.workflow": workflows,
     "runCommand.job": records(
-        {"image": st.just("registry.example/tool:1@sha256:" + "0" * 64)},
+        {"image": st.from_regex(r"\A[a-z0-9][a-zA-Z0-9._/:@-]{0,80}\Z")},
         command=st.lists(texts, max_size=3),
         args=st.lists(texts, max_size=3),
         env=st.dictionaries(st.from_regex(r"\A[A-Za-z_][A-Za-z0-9_]{0,20}\Z"), texts, max_size=3)
@@ -120,9 +120,36 @@ def small() -> InProcessKube:
     return server_with(downstream_crds())
 
 
-def made(of: str, parameters: dict[str, Any], name: str) -> tuple[Kind, Manifest]:
+keys = st.from_regex(r"\A(helm[.]sh/|example[.]com/)?[a-z]([-a-z0-9]{0,10}[a-z0-9])?\Z")
+hooks = st.fixed_dictionaries(
+    {
+        "template": st.builds(
+            lambda labels, annotations, policy, image: {
+                "metadata": {"labels": {**labels, "controller-uid": "1"}, "annotations": annotations},
+                "spec": {"restartPolicy": policy, "containers": [{"name": "migrate", "image": image}]},
+            },
+            st.dictionaries(keys, dns_labels(), max_size=3),
+            st.dictionaries(keys, texts, max_size=3),
+            st.sampled_from(["Never", "OnFailure"]),
+            st.sampled_from(["nextcloud:30", "registry.example/a@sha256:" + "0" * 64]),
+        )
+    },
+    optional={
+        "backoffLimit": st.integers(0, 10),
+        "activeDeadlineSeconds": st.integers(1, 10_000),
+        "parallelism": st.integers(1, 3),
+        "completions": st.integers(1, 3),
+        "ttlSecondsAfterFinished": st.integers(0, 10),
+        "suspend": st.booleans(),
+    },
+)
+"""Specs of Jobs that a chart may have for a hook."""
+
+
+def made(of: str, parameters: dict[str, Any], name: str, hook: dict[str, Any]) -> tuple[Kind, Manifest]:
     """What is created for an Operation of that template."""
-    objects = dict([gated("org-a"), gated("org-b")])
+    ref = ObjectRef(JOB, NS, "db-migrate")
+    objects = dict([gated("org-a"), gated("org-b"), (ref, {**HOOK, "spec": hook})])
     seen = observed(of, objects=objects)
     start = start_or_obstacle(operation(of, name=name, parameters=parameters), seen, CONTEXT)
     assert isinstance(start, Start), start
@@ -153,9 +180,9 @@ def _ref(kind: Kind, meta: Any) -> ObjectRef:
 @given(data=st.data())
 def test_every_manifest_is_accepted(of: str, cluster: Any, data: Any) -> None:
     parameters = data.draw(PARAMETERS[of])
-    name = data.draw(dns_labels())
+    name = data.draw(dns_labels() | dns_subdomains())
 
-    kind, manifest = made(of, parameters, name)
+    kind, manifest = made(of, parameters, name, data.draw(hooks))
 
     accept(cluster(), kind, manifest)
 

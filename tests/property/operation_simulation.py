@@ -18,6 +18,7 @@ from tests.property.operation_worlds import (
     SURROUNDINGS,
     TARGET,
     operation_manifest,
+    target_labels,
     target_manifest,
 )
 from tests.property.simulation import OPERATOR, START, EventLog
@@ -206,6 +207,11 @@ class Cluster:
         meta = {key: manifest["metadata"][key] for key in wanted if key in manifest["metadata"]}
         self.make(OPERATION, {**manifest, "metadata": meta})
         return ObjectRef(OPERATION, NS, name)
+
+    def make_foreign_backup(self, name: str) -> None:
+        """A Backup of another tenant lies in Velero's namespace."""
+        meta = {"name": name, "namespace": "velero", "labels": target_labels(**{INSTANCE_UID: "of-another-tenant"})}
+        self.make(VELERO_BACKUP, {"metadata": meta, "spec": {}})
 
     def edit(self, ref: ObjectRef, patch: Mapping[str, Any]) -> Manifest:
         """A merge patch by somebody."""

@@ -214,6 +214,24 @@ TABLE: list[tuple[str, dict[str, Any], tuple[str, str, str, str]]] = [
 ]
 
 
+NAME = "op-1-0badcafe"
+OUTPUTS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "backup.velero": ({"backupName": NAME}, {"backupName": NAME, "errors": 0, "warnings": 0}),
+    "restore.velero": ({"restoreName": NAME}, {"restoreName": NAME, "errors": 0, "warnings": 0}),
+    "migration.workflow": ({"workflowName": NAME}, {"workflowName": NAME}),
+    "runCommand.job": ({"jobName": NAME}, {"jobName": NAME, "succeededPods": 0, "failedPods": 0}),
+    "migration.helmHookJob": ({"jobName": NAME}, {"jobName": NAME, "succeededPods": 0, "failedPods": 0}),
+    "backup.volsync": ({"replicationName": NAME}, {"replicationName": NAME}),
+    "restore.volsync": ({"replicationName": NAME}, {"replicationName": NAME, "latestImage": "i"}),
+    "backup.snapshot": (
+        {"volumeSnapshotName": NAME},
+        {"volumeSnapshotName": NAME, "volumeSnapshotContentName": "c"},
+    ),
+    "restore.snapshot": ({"pvcName": NAME}, {"pvcName": NAME}),
+}
+"""While it runs, and at its end where the status tells no counts."""
+
+
 @pytest.mark.parametrize(
     ("of", "status", "expected"), TABLE, ids=[f"{i}-{row[0]}-{row[2][3]}" for i, row in enumerate(TABLE)]
 )
@@ -227,7 +245,8 @@ def test_what_each_downstream_phase_means(of: str, status: dict[str, Any], expec
     assert conditions[kind] == (true, reason)
     assert ("finishedAt" in decision.status["status"]) == (phase != "Running")
     assert conditions["Running"][0] == ("True" if phase == "Running" else "False")
-    assert decision.status["status"]["outputs"]
+    counts: dict[str, Any] = {name: status[name] for name in ("errors", "warnings") if name in status}
+    assert decision.status["status"]["outputs"] == {**OUTPUTS[of][phase != "Running"], **counts}
     if phase == "Failed" and "told" in json.dumps(status):
         assert message_of(decision, kind) == "told"
 
