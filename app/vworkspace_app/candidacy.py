@@ -23,12 +23,17 @@ __all__ = ["Candidacy", "candidacy"]
 class Candidacy:
     """What the process needs of the election: when it may begin, and what every write is to pass.
 
-    `elector` is None without one; then everything passes.
+    `elector` is None without one; then everything passes. `lease` is the name of what is stood for.
     """
 
     elector: Elector | None = None
     lead: Callable[[], Awaitable[None]] = at_once
     before_write: Callable[[], None] = lambda: None
+    lease: str = ""
+
+    def leases(self) -> tuple[tuple[str, bool], ...]:
+        """The Lease stood for, and whether it is held (metrics)."""
+        return () if self.elector is None else ((self.lease, self.elector.is_leader),)
 
 
 @asynccontextmanager
@@ -54,5 +59,5 @@ async def candidacy(settings: RunSettings, connect: Callable[..., LightkubeApi])
         )
         async with anyio.create_task_group() as group:
             group.start_soon(elector.run, name="election")
-            yield Candidacy(elector, elector.wait_leading, fence.check)
+            yield Candidacy(elector, elector.wait_leading, fence.check, settings.leader_elect_resource_name)
             await elector.release()

@@ -4,6 +4,7 @@ What is given by option wins over the Secret; with a token file the Secret need 
 keys where it does.
 """
 
+from datetime import UTC, datetime
 from pathlib import Path
 
 import attrs
@@ -55,7 +56,8 @@ class CredentialsSource:
         if token is None:
             return None if kept is None else self._told(kept)
         # What the Secret says of tokens is about the token there, not about the file's.
-        return self._told(attrs.evolve(kept or Credentials(), token=token, kept=Kept()))
+        since = _since(self.token_file) if self.token_file else None
+        return self._told(attrs.evolve(kept or Credentials(), token=token, since=since, kept=Kept()))
 
     def _told(self, kept: Credentials) -> Credentials:
         return attrs.evolve(kept, url=self.url or kept.url, cluster_id=self.cluster_id or kept.cluster_id)
@@ -82,6 +84,14 @@ def _needed(found: Credentials) -> dict[str, str]:
         CredentialKey.CLUSTER_ID.value: found.cluster_id,
         CredentialKey.TOKEN.value: found.token,
     }
+
+
+def _since(file: Path) -> datetime | None:
+    """When the file was written; None where nobody can tell."""
+    try:
+        return datetime.fromtimestamp(file.stat().st_mtime, UTC)
+    except (OSError, ValueError, OverflowError):
+        return None
 
 
 def _token_in(file: Path) -> str:

@@ -117,7 +117,7 @@ def lines_of(process: Running, event: str) -> list[str]:
 def test_no_secret_shows_in_any_output_and_probes_and_metrics_tell_the_truth(
     world: Servers, tmp_path: Path, form: str
 ) -> None:
-    options = ("--listen", "127.0.0.1:0", "--log-level", "debug", "--log-format", form)
+    options = ("--listen", "127.0.0.1:0", "--log-level", "debug", "--log-format", form, "--leader-elect")
     asked = [f"{form}-{name}" for name in jobs(form)]
     with operator(tmp_path, *connection(tmp_path, world), *options) as process:
         url = scraped(process)
@@ -129,6 +129,8 @@ def test_no_secret_shows_in_any_output_and_probes_and_metrics_tell_the_truth(
             if name not in waiting:
                 process.until(lambda name=name: world.result_of(name), f"the result of {name}")  # type: ignore[misc]
         process.until(lambda: "op-" in json.dumps(objects(world, OPERATION)), "the Operation")
+        came = r'vworkspace_operator_operation_total{engine="velero",phase="Pending",type="Backup"} [1-9]'
+        process.until(lambda: re.search(came, get(f"{url}/metrics")[1]), "the Operation in the metrics")
         told = [text for page in ("healthz", "readyz", "metrics") for text in (get(f"{url}/{page}")[1],)]
         told += [json.dumps(world.result_of(name)) for name in asked]
         told += [
@@ -149,9 +151,13 @@ def test_no_secret_shows_in_any_output_and_probes_and_metrics_tell_the_truth(
     assert float(failed[1]) >= 3
     assert 'vworkspace_operator_connectivity_state{mode="connected"} 1.0' in metrics
     assert "vworkspace_operator_managed_namespaces 1.0\n" in metrics
+    aged = re.search(r"^vworkspace_operator_credential_age_seconds (.*)$", metrics, re.MULTILINE)
+    assert aged is not None
+    assert 0 <= float(aged[1]) < 600
     assert 'rest_client_requests_total{code="200",method="GET"}' in metrics
     assert 'controller_runtime_reconcile_total{controller="applicationinstance",result="success"}' in metrics
     assert 'vworkspace_operator_informer_synced{group="helm.toolkit.fluxcd.io",kind="HelmRelease"} 1.0' in metrics
+    assert 'leader_election_master_status{name="vworkspace-operator"} 1.0' in metrics
     assert "[+]cache HelmRelease ok\n" in told[1]
     if form == "json":
         lines = [json.loads(line) for line in ended.err.splitlines()]

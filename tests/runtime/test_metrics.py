@@ -107,6 +107,7 @@ def lived() -> Metrics:
                     77.0,
                     4,
                     (("dropped", 2),),
+                    (("vworkspace-operator", True),),
                 )
             )
             group.cancel_scope.cancel()
@@ -150,6 +151,8 @@ def test_what_a_driver_and_an_informer_did_stands_in_the_metrics(metrics: Metric
     assert found["vworkspace_operator_event_buffer_occupancy"] == 0.25
     assert found["vworkspace_operator_credential_age_seconds"] == 77
     assert found["vworkspace_operator_operation_total{engine=velero,phase=Succeeded,type=Backup}"] == 1
+    assert found["vworkspace_operator_operation_total{engine=velero,phase=Failed,type=Backup}"] == 0
+    assert found["leader_election_master_status{name=vworkspace-operator}"] == 1
     assert found["process_resident_memory_bytes"] > 0
 
 
@@ -191,7 +194,7 @@ def test_whatever_is_told_the_number_of_series_stays_small() -> None:
     assert found["rest_client_requests_total{code=<error>,method=GET}"] == 500
     assert found["vworkspace_operator_applied_jobs_total{outcome=other}"] == 500
     assert found["vworkspace_operator_operation_total{engine=other,phase=other,type=other}"] == 500
-    assert len(found) < 40
+    assert len(found) < 45
 
 
 def test_a_scraper_gets_the_format_it_asks_for() -> None:

@@ -64,6 +64,7 @@ def run_operator(settings: RunSettings) -> None:
             connect(observe=metrics.request, before_write=election.before_write) as api,
             beside(watching.run),
         ):
+            watching.leases = election.leases
             source = _source(settings, api)
             credentials = await unless(stop, _started(api, source, config.cluster.server, election.lead))
             if credentials is None:
@@ -74,6 +75,7 @@ def run_operator(settings: RunSettings) -> None:
             process = Process(
                 api, decided, AgentSettings(settings.wait), source, credentials, watching, election.lead, stop
             )
+            watching.credential_since = lambda: process.credentials.current.since
             process.credentials.subscribe(lambda fresh: _hide(log.hidden, fresh))
             _log.info("starting", control_plane=credentials.url, namespace=settings.namespace)
             async with webhooks(settings, decided.decisions, decided.templates):

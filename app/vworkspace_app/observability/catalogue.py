@@ -141,6 +141,9 @@ LOOP_SILENCE = Metric(
     (),
     "Since the event loop's last sign of life, given each second.",
 )
+LEADER = Metric(
+    "leader_election_master_status", _G, ("name",), "1 while this process leads; absent without --leader-elect."
+)
 BUILD = Metric("vworkspace_operator_build_info", _G, ("version", "python"), "1; what runs.")
 
 
@@ -159,7 +162,7 @@ Generated from `app/vworkspace_app/observability/catalogue.py` by `make manifest
 
 `run --listen 0.0.0.0:8080` serves `/metrics`, `/healthz` and `/readyz` over plain HTTP. Names of controller-runtime and
 client-go are kept, so that dashboards made for them work; labels never hold names of objects. Beside these come the
-`process_…` metrics of the Prometheus client.
+`process_…` metrics of the Prometheus client. [observability/](observability/) has a Grafana dashboard and alert rules.
 
 | metric | type | labels | meaning |
 |---|---|---|---|

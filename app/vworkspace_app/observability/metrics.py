@@ -74,8 +74,11 @@ class Metrics:
         self._jobs.labels(_one_of(Outcome, outcome)).inc()
 
     def operation(self, type_: str, engine: str, phase: str) -> None:
-        """An Operation came to a phase."""
-        self._operations.labels(_one_of(OperationType, type_), _one_of(Engine, engine), _one_of(Phase, phase)).inc()
+        """An Operation came to a phase. The other phases of its type begin at zero, so that the first end shows too."""
+        kind, by = _one_of(OperationType, type_), _one_of(Engine, engine)
+        for one in Phase:
+            self._operations.labels(kind, by, one.value)
+        self._operations.labels(kind, by, _one_of(Phase, phase)).inc()
 
     def exposition(self, accept: str) -> tuple[bytes, str]:
         """The metrics and their media type, in the format that the scraper asks for."""

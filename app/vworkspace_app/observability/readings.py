@@ -29,6 +29,7 @@ def readings(snapshot: Snapshot, now: float) -> Iterator[Reading]:
     yield c.NAMESPACES, [((), float(snapshot.managed_namespaces))]
     yield c.CREDENTIAL_AGE, [((), age)] if (age := snapshot.credential_age) is not None else []
     yield c.EVENTS, [((outcome,), float(count)) for outcome, count in snapshot.events]
+    yield c.LEADER, [((name,), float(leads)) for name, leads in snapshot.leases]
     yield from _agent(snapshot.agent)
     yield from _drivers(list(zip(snapshot.vitals.drivers, snapshot.drivers, strict=True)))
     yield from _informers(snapshot.informers)

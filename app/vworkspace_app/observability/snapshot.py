@@ -32,6 +32,8 @@ class Snapshot:
     credential_age: float | None = None
     managed_namespaces: int = 0
     events: tuple[tuple[str, int], ...] = ()
+    leases: tuple[tuple[str, bool], ...] = ()
+    """Names of the Leases that this process stands for, and whether it leads."""
 
 
 class Board:

@@ -1,6 +1,7 @@
 """Watching the operator at work: a snapshot each second, and counts as things happen (RUN-5)."""
 
 from collections.abc import Callable
+from datetime import datetime
 from typing import Final, NoReturn
 
 import attrs
@@ -25,12 +26,17 @@ _EVERY: Final = 1.0
 
 @attrs.define
 class Watching:
-    """`Telemetry` that puts what it sees on `board` and counts in `metrics`. `age` is that of the credential."""
+    """`Telemetry` that puts what it sees on `board` and counts in `metrics`.
+
+    `credential_since` says when the present credential came, None where nothing tells; `leases` names those that this
+    process stands for, and whether it leads.
+    """
 
     clock: Clock
     board: Board
     metrics: Metrics
-    age: Callable[[], float | None] = lambda: None
+    credential_since: Callable[[], datetime | None] = lambda: None
+    leases: Callable[[], tuple[tuple[str, bool], ...]] = tuple
     _operator: Operator | None = attrs.field(default=None, init=False)
     _agent: Agent | None = attrs.field(default=None, init=False)
     _gated: set[str] = attrs.field(factory=set, init=False)
@@ -81,11 +87,16 @@ class Watching:
                 operator.informers.stats(),
                 tuple(driver.stats() for driver in drivers.values()),
                 self._agent_numbers(),
-                self.age(),
+                self._credential_age(),
                 len(self._gated),
                 tuple((outcome.value, count) for outcome, count in operator.events.counts.items()),
+                self.leases(),
             )
         )
+
+    def _credential_age(self) -> float | None:
+        since = self.credential_since()
+        return None if since is None else max(0.0, (self.clock.now() - since).total_seconds())
 
     def _agent_numbers(self) -> AgentNumbers | None:
         agent = self._agent

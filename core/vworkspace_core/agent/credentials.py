@@ -14,6 +14,7 @@ from typing import Any, Final
 import attrs
 import msgspec
 
+from vworkspace_core.agent.credential_age import token_since
 from vworkspace_core.agent.times import format_time, parse_time
 from vworkspace_core.known import SECRET
 from vworkspace_core.manifest import Manifest, ObjectRef, canonical_json, content_hash, dig, metadata
@@ -100,6 +101,8 @@ class Credentials:
     approval_secret: bytes | None = attrs.field(default=None, repr=False)
     signing_key: str = attrs.field(default="", repr=False)
     decryption_key: str = attrs.field(default="", repr=False)
+    since: datetime | None = attrs.field(default=None, eq=False)
+    """When the token came where it lies; two credentials are no different for it."""
 
     @property
     def expires_at(self) -> datetime | None:
@@ -131,6 +134,7 @@ def credentials_of(secret: Manifest) -> Credentials:
         approval_secret=_bytes(secret, CredentialKey.APPROVAL_SECRET) or None,
         signing_key=text[CredentialKey.SIGNING_KEY],
         decryption_key=text[CredentialKey.DECRYPTION_KEY],
+        since=token_since(secret),
     )
 
 
