@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import attrs
 import pytest
 
 from tests.property.operation_worlds import (
@@ -17,6 +18,8 @@ from vworkspace_core.kinds.border import read_operation
 from vworkspace_core.kinds.problems import ValidationProblems
 from vworkspace_core.known import JOB
 from vworkspace_core.manifest import ObjectRef
+from vworkspace_core.operations import needs_live_view
+from vworkspace_core.operations.observe import lookups
 from vworkspace_core.operations.unreadable import UnreadableOperation, decide_unreadable_operation
 from vworkspace_core.reconcile.decision import Decision, Finalizer
 
@@ -140,3 +143,22 @@ def test_one_that_is_not_managed_or_has_no_finalizer_is_left_alone() -> None:
     with pytest.raises(ValidationProblems) as raised:
         read_operation(free)
     assert decide(UnreadableOperation.of(free, raised.value)) == Decision()
+
+
+def test_what_it_made_is_looked_up_even_where_the_engine_is_unknown() -> None:
+    source = unreadable(status=RUNNING, deleted=True, engine="teleport")
+    context = attrs.evolve(CONTEXT, engines={})
+
+    assert list(lookups(source.stub, context, None)) == [JOB_REF]
+
+
+@pytest.mark.parametrize(("finalizers", "live"), [([], False), (["vworkspace.io/operator"], True)])
+def test_what_is_not_ours_is_not_even_read(finalizers: list[str], live: bool) -> None:
+    manifest = operation_manifest()
+    manifest["metadata"] |= {"labels": {}, "finalizers": finalizers}
+    stranger = read_operation(manifest)
+    manifest["metadata"]["deletionTimestamp"] = "2026-06-01T12:00:00Z"
+    leaving = read_operation(manifest)
+
+    assert not needs_live_view(stranger, observed(), CONTEXT)
+    assert needs_live_view(leaving, observed(), CONTEXT) is live

@@ -11,9 +11,9 @@ import attrs
 from vworkspace_core.errors import Invalid, KindMissing, NotFound
 from vworkspace_core.kinds.border import read_operation
 from vworkspace_core.kinds.labels import bounded_name, cluster_id_of, is_managed
-from vworkspace_core.kinds.operation import TERMINAL_PHASES, Operation
+from vworkspace_core.kinds.operation import TERMINAL_PHASES, EngineRef, Operation
 from vworkspace_core.kinds.problems import ValidationProblems
-from vworkspace_core.known import NAMESPACE, OPERATION, VELERO_BACKUP
+from vworkspace_core.known import NAMESPACE, OPERATION, VELERO_BACKUP, known_kind
 from vworkspace_core.manifest import Kind, Manifest, ObjectRef
 from vworkspace_core.operations.context import OperationContext, OperationObserved
 from vworkspace_core.operations.identity import name_of, target_of, target_ref
@@ -28,16 +28,12 @@ def lookups(operation: Operation, context: OperationContext, target: Manifest | 
     Once the run has ended or its object is known, the engine object is all there is to look at.
     """
     engine, known = context.engine_of(operation), operation.status.engine_ref
-    if engine is None:
+    made = () if engine is None else engine.kinds(operation)
+    if known is not None and (recorded := _recorded_kind(known, made)):
+        yield ObjectRef(recorded, known.namespace, known.name)
+    if engine is None or operation.status.phase in TERMINAL_PHASES or (known is not None and known.uid):
         return
-    if known is not None:
-        kinds = (
-            kind for kind in engine.kinds(operation) if (kind.api_version, kind.kind) == (known.api_version, known.kind)
-        )
-        yield from (ObjectRef(kind, known.namespace, known.name) for kind in kinds)
-    if operation.status.phase in TERMINAL_PHASES or (known is not None and known.uid):
-        return
-    for kind in engine.kinds(operation):
+    for kind in made:
         yield ObjectRef(kind, _place_of(kind, operation, context), name_of(operation))
     template = context.templates.find(operation.spec.type, operation.spec.engine)
     found = target_of(operation, {} if target is None else {target_ref(operation): target})
@@ -48,6 +44,12 @@ def lookups(operation: Operation, context: OperationContext, target: Manifest | 
         and not template.problems_of({} if parameters is None else parameters)
     ):
         yield from engine.looks_up(operation, found, context.settings)
+
+
+def _recorded_kind(known: EngineRef, made: tuple[Kind, ...]) -> Kind | None:
+    """The kind that the status names, also where the engine of the Operation is unknown by now."""
+    found = (kind for kind in made if (kind.api_version, kind.kind) == (known.api_version, known.kind))
+    return next(found, known_kind(known.api_version, known.kind))
 
 
 def _place_of(kind: Kind, operation: Operation, context: OperationContext) -> str:

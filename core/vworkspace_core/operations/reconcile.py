@@ -37,11 +37,12 @@ def needs_live_view(operation: Operation, observed: OperationObserved, context: 
     """Whether the decision on this must not be made from caches, which may be behind.
 
     So it is for everything that cannot be taken back: to start, to create, to stop, and to call an object gone; and
-    for what the engine follows, which no cache holds.
+    for what the engine follows, which no cache holds. What is not ours to act on needs no look at all.
     """
-    if operation.metadata.deletion_timestamp is not None:
-        return True
-    if operation.status.phase in TERMINAL_PHASES:
+    meta = operation.metadata
+    if meta.deletion_timestamp is not None:
+        return FINALIZER in meta.finalizers
+    if operation.status.phase in TERMINAL_PHASES or not is_managed(meta):
         return False
     if operation.status.phase is not Phase.RUNNING or cancellation_requested(operation.metadata):
         return True
