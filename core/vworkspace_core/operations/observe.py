@@ -13,9 +13,10 @@ from vworkspace_core.kinds.border import read_operation
 from vworkspace_core.kinds.labels import bounded_name, cluster_id_of, is_managed
 from vworkspace_core.kinds.operation import TERMINAL_PHASES, EngineRef, Operation
 from vworkspace_core.kinds.problems import ValidationProblems
-from vworkspace_core.known import NAMESPACE, OPERATION, VELERO_BACKUP, known_kind
+from vworkspace_core.known import NAMESPACE, OPERATION, VELERO_BACKUP
 from vworkspace_core.manifest import Kind, Manifest, ObjectRef
 from vworkspace_core.operations.context import OperationContext, OperationObserved
+from vworkspace_core.operations.engines import engine_kinds
 from vworkspace_core.operations.identity import name_of, target_of, target_ref
 from vworkspace_core.ports import KubeApi
 
@@ -29,7 +30,7 @@ def lookups(operation: Operation, context: OperationContext, target: Manifest | 
     """
     engine, known = context.engine_of(operation), operation.status.engine_ref
     made = () if engine is None else engine.kinds(operation)
-    if known is not None and (recorded := _recorded_kind(known, made)):
+    if known is not None and (recorded := _recorded_kind(known, context)):
         yield ObjectRef(recorded, known.namespace, known.name)
     if engine is None or operation.status.phase in TERMINAL_PHASES or (known is not None and known.uid):
         return
@@ -46,10 +47,10 @@ def lookups(operation: Operation, context: OperationContext, target: Manifest | 
         yield from engine.looks_up(operation, found, context.settings)
 
 
-def _recorded_kind(known: EngineRef, made: tuple[Kind, ...]) -> Kind | None:
-    """The kind that the status names, also where the engine of the Operation is unknown by now."""
-    found = (kind for kind in made if (kind.api_version, kind.kind) == (known.api_version, known.kind))
-    return next(found, known_kind(known.api_version, known.kind))
+def _recorded_kind(known: EngineRef, context: OperationContext) -> Kind | None:
+    """The kind that the status names, whichever engine made it: the Operation's own may be unknown by now."""
+    kinds = engine_kinds(context.engines)
+    return next((kind for kind in kinds if (kind.api_version, kind.kind) == (known.api_version, known.kind)), None)
 
 
 def _place_of(kind: Kind, operation: Operation, context: OperationContext) -> str:
