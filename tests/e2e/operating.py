@@ -185,9 +185,9 @@ class Operating:
 
     # --- waiting and looking --------------------------------------------------------------------------------------
 
-    async def reaches(self, ref: ObjectRef, phase: str) -> Manifest:
+    async def reaches(self, ref: ObjectRef, phase: str, *, seconds: float = 60.0) -> Manifest:
         """The Operation, once it is in that phase."""
-        await self._until(lambda: self.phase(ref) == phase, ref, phase)
+        await self._until(lambda: self.phase(ref) == phase, ref, phase, seconds)
         return self.world.get(ref)
 
     async def says(self, ref: ObjectRef, kind: str, told: str) -> str:
@@ -200,9 +200,9 @@ class Operating:
         """Wait until it is not there any more."""
         await self.world.until(lambda: self.world.find(ref) is None, f"{ref} gone; {self.told(ref)}")
 
-    async def _until(self, holds: Callable[[], bool], ref: ObjectRef, what: str) -> None:
+    async def _until(self, holds: Callable[[], bool], ref: ObjectRef, what: str, seconds: float = 60.0) -> None:
         try:
-            await self.world.until(holds, f"{ref.name} {what}")
+            await self.world.until(holds, f"{ref.name} {what}", seconds=seconds)
         except AssertionError as error:
             raise AssertionError(f"{error}; its status: {self.told(ref)}") from None
 

@@ -24,6 +24,8 @@ class Lever:
     hang_after_create: Kind | None = None
     """The operator never hears that it created an object of that kind."""
     hung: bool = False
+    delay: Callable[[], float] | None = None
+    """Seconds that a call takes on its way, and as many on its way back."""
     begin_anew: Callable[[], Awaitable[None]] | None = None
 
     async def restart(self) -> None:
@@ -34,21 +36,37 @@ class Lever:
 
 
 class Forgetful:
-    """A `KubeApi` whose answer to a certain create never comes (`Lever.hang_after_create`)."""
+    """A `KubeApi` whose answers come late (`Lever.delay`), that to a certain create never (`hang_after_create`)."""
 
     def __init__(self, api: KubeApi, lever: Lever) -> None:
         self._api = api
         self._lever = lever
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._api, name)
+        call = getattr(self._api, name)
+        if name == "watch" or self._lever.delay is None:
+            return call
+
+        async def late(*args: Any, **more: Any) -> Any:
+            await self._pause()
+            answer = await call(*args, **more)
+            await self._pause()
+            return answer
+
+        return late
 
     async def create(self, manifest: Manifest, *, kind: Kind, field_manager: str) -> Manifest:
+        await self._pause()
         answer = await self._api.create(manifest, kind=kind, field_manager=field_manager)
         if kind == self._lever.hang_after_create:
             self._lever.hung = True
             await anyio.sleep_forever()
+        await self._pause()
         return answer
+
+    async def _pause(self) -> None:
+        if self._lever.delay is not None:
+            await anyio.sleep(self._lever.delay())
 
 
 @attrs.define

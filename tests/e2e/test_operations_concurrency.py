@@ -1,0 +1,69 @@
+"""Operations on one target, decided by several workers whose calls take their time (OPS-5).
+
+The hazard: what blocks one Operation goes while another one, which did not have to wait for it, is being started.
+"""
+
+import os
+import random
+
+import pytest
+
+from tests.e2e.faces import IN_PROCESS
+from tests.e2e.operating import APPROVAL_SECRET, ENGINES_QUICK, FLUX, Operating
+from tests.e2e.world import INSTANCE, World
+from tests.property.operation_worlds import template
+from vworkspace_core.known import OPERATION
+from vworkspace_core.manifest import ObjectRef
+from vworkspace_core.operations.conflicts import conflicting
+
+pytestmark = pytest.mark.timeout(180)
+
+SEEDS = range(50) if os.environ.get("HYPOTHESIS_PROFILE") == "long" else (2, 5)
+"""Without the serial queue most of them, and these two, end with two at once that exclude each other."""
+
+KINDS = ("backup.velero", "migration.workflow", "upgrade.helm", "restore.velero")
+MARKS = {"backup": "velero", "restore": "velero", "upgrade": "helm", "migration": "workflow"}
+
+
+async def story(ops: Operating, chance: random.Random) -> None:
+    """A dozen of them, some of which wait for an approval that can be checked at some moments and not at others."""
+    world = ops.world
+    await ops.prepare()
+    kept = ops.submit("backup.velero", "kept")
+    await ops.reaches(kept, "Succeeded")
+    world.edit(INSTANCE, {"metadata": {"annotations": {f"ops.vworkspace.io/{k}": v for k, v in MARKS.items()}}})
+    ops.approve_with(None)
+    world.lever.delay = lambda: chance.choice((0.0, 0.02, 0.3))
+    kinds = [chance.choice(KINDS) for _ in range(12)]
+    refs = []
+    for number, of in enumerate(kinds):
+        refs.append(_submit(ops, of, f"op-{number}", ops.engine_ref(kept).name, gated=chance.random() < 0.5))
+        await world.clock.sleep(chance.choice((0.0, 0.2, 1.1)))
+    for _ in range(200):  # it comes and goes, at every moment of somebody else's start
+        ops.approve_with(chance.choice((APPROVAL_SECRET, None)))
+        await world.clock.sleep(chance.choice((0.05, 0.2, 0.7)))
+    ops.approve_with(APPROVAL_SECRET)
+
+    for ref in refs:
+        await ops.reaches(ref, "Succeeded", seconds=600)
+
+    types = {f"op-{number}": template(of).type for number, of in enumerate(kinds)} | {"kept": template(KINDS[0]).type}
+    together = {tuple(sorted(pair)) for pair in ops.running_together()}
+    assert [pair for pair in together if conflicting(types[pair[0]], types[pair[1]])] == []
+    assert all(len(ops.made(ref)) == (of != "upgrade.helm") for ref, of in zip(refs, kinds, strict=True))
+
+
+def _submit(ops: Operating, of: str, name: str, backup: str, *, gated: bool) -> ObjectRef:
+    parameters = {"backupName": backup} if of == "restore.velero" else {}
+    approvals = {"required": True, "claim": ops.claim(name)}
+    more = {"approvals": approvals} if gated or of == "restore.velero" else {}
+    ops.world.create_object(ops.manifest(of, name, parameters, **more), OPERATION)
+    return ObjectRef(OPERATION, INSTANCE.namespace, name)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_whatever_calls_take_no_two_that_exclude_each_other_run_and_all_of_them_end_OPS_5(seed: int) -> None:
+    async def told(world: World) -> None:
+        await story(Operating(world), random.Random(seed))
+
+    IN_PROCESS.run(told, behaviour=FLUX, engines=ENGINES_QUICK)
