@@ -128,20 +128,23 @@ class Operator:
         )
         self._observer = observer
         self._run_id = f"{int(random() * 2**32):08x}"
-        self.instance_driver = self._driver(
+        self.instance_driver = self.driver(
             "applicationinstance", self.instances.reconcile, WorkQueue(group_of=_namespace)
         )
         serial = self.operations.serial_of
-        self.operation_driver = self._driver(
+        self.operation_driver = self.driver(
             "operation", self.operations.reconcile, WorkQueue(group_of=_namespace, serial_of=serial)
         )
         self._subscribe()
 
-    def _driver(self, name: str, reconcile: Reconcile, queue: WorkQueue[ObjectRef]) -> Driver:
+    def driver(
+        self, name: str, reconcile: Reconcile, queue: WorkQueue[ObjectRef] | None = None, *, workers: int | None = None
+    ) -> Driver:
+        """A driver of a controller of that name, which reads what it wrote from the caches; somebody has to run it."""
         return Driver(
             reconcile,
             clock=self._clock,
-            workers=self._settings.workers,
+            workers=self._settings.workers if workers is None else workers,
             queue=queue,
             has_seen=self.informers.has_seen,
             refresh=self.informers.refresh,

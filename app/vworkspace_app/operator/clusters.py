@@ -12,7 +12,7 @@ import structlog
 from vworkspace_app.agent import Agent
 from vworkspace_app.operator.results import result_of
 from vworkspace_app.runtime.definitions import is_served
-from vworkspace_app.runtime.driver import Driver
+from vworkspace_app.runtime.driver import Driver, Reconcile
 from vworkspace_app.runtime.informers import Informers
 from vworkspace_app.runtime.live import Live
 from vworkspace_core.agent.credentials import Credentials
@@ -59,6 +59,7 @@ class ClusterController:
         events: EventSink,
         agent: Agent,
         credentials: Live[Credentials],
+        make_driver: Callable[[Reconcile], Driver],
     ) -> None:
         self._api = api
         self._informers = informers
@@ -69,9 +70,7 @@ class ClusterController:
         self._credentials = credentials
         self._written: dict[str, Instant] = {}
         self._offered = False
-        self.driver = Driver(
-            self.reconcile, clock=clock, workers=1, has_seen=informers.has_seen, refresh=informers.refresh
-        )
+        self.driver = make_driver(self.reconcile)
         agent.on_news(self.look)
         credentials.subscribe(lambda _: self.look())
         for kind in (CLUSTER, CUSTOM_RESOURCE_DEFINITION, NAMESPACE):

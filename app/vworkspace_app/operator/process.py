@@ -2,6 +2,7 @@
 
 import random as random_source
 from collections.abc import Awaitable, Callable
+from functools import partial
 
 import anyio
 import attrs
@@ -126,7 +127,14 @@ class PullOperator:
             told.unreachable_seconds,
         )
         return ClusterController(
-            self.api, operator.informers, settings, self.clock, operator.events, agent, self.credentials
+            self.api,
+            operator.informers,
+            settings,
+            self.clock,
+            operator.events,
+            agent,
+            self.credentials,
+            partial(operator.driver, "cluster", workers=1),
         )
 
     def _keep(self, keeper: CredentialKeeper, operator: Operator, agent: Agent) -> None:
