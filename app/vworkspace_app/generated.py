@@ -1,4 +1,4 @@
-"""Files of the repository that are generated from the code: CRDs, and pages about what the code knows best.
+"""Files of the repository that are generated: CRDs, kustomize bases, and pages about what the code knows best.
 
 `python -m vworkspace_app.generated ROOT` writes them below ROOT; a test compares (RES-4, RES-6).
 """
@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from vworkspace_app.documents import Format, dump
+from vworkspace_app.install.kustomize import bases
 from vworkspace_app.observability import catalogue
 from vworkspace_app.observability.dashboard import dashboard
 from vworkspace_app.reference import operations_page
@@ -23,6 +24,7 @@ def generated_files() -> Mapping[str, str]:
     crds = {f"manifests/crds/{crd['metadata']['name']}.yaml": dump([crd], Format.YAML) for crd in crd_manifests()}
     return {
         **crds,
+        **bases(),
         "docs/conditions.md": markdown(),
         "docs/operations.md": operations_page(),
         "docs/settings.md": shown.markdown(),

@@ -40,8 +40,8 @@ def read_authority(path: Path) -> bytes:
     try:
         pem = path.read_bytes()
         ssl.create_default_context(cadata=pem.decode())
+    except (ssl.SSLError, ValueError) as error:  # an SSLError is an OSError too
+        raise CommandError(f"--webhook-ca {path}: holds no certificate in PEM form") from error
     except OSError as error:
         raise CommandError(f"--webhook-ca {path}: cannot be read: {error.strerror}") from error
-    except (ssl.SSLError, ValueError) as error:
-        raise CommandError(f"--webhook-ca {path}: holds no certificate in PEM form") from error
     return pem

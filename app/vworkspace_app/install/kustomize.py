@@ -1,0 +1,36 @@
+"""The kustomize bases under `deploy/` and `manifests/`, as files (RUN-7)."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from vworkspace_app.documents import Format, dump
+from vworkspace_app.install.everything import installation, tenant
+from vworkspace_app.install.options import InstallOptions
+from vworkspace_core.kinds.crd import crd_manifests
+
+__all__ = ["bases"]
+
+_BASE: Final = {"apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustomization"}
+
+
+def bases() -> Mapping[str, str]:
+    """Text by path in the repository: the CRDs, the operator on top of them, and what each gated namespace needs."""
+    crds = [f"crds/{crd['metadata']['name']}.yaml" for crd in crd_manifests()]
+    options = InstallOptions()
+    return {
+        "manifests/kustomization.yaml": _kustomization(crds),
+        "deploy/kustomization.yaml": _kustomization(["../manifests", "operator.yaml"]),
+        "deploy/operator.yaml": dump(list(installation(options, crds=False)), Format.YAML),
+        "deploy/tenant/kustomization.yaml": _kustomization(["role.yaml"]),
+        "deploy/tenant/role.yaml": dump([_anywhere(one) for one in tenant("", options)], Format.YAML),
+    }
+
+
+def _kustomization(resources: Iterable[str]) -> str:
+    return dump([{**_BASE, "resources": list(resources)}], Format.YAML)
+
+
+def _anywhere(manifest: Mapping[str, Any]) -> dict[str, Any]:
+    """Without a namespace: the overlay of each gated namespace sets it."""
+    meta = {key: value for key, value in manifest["metadata"].items() if key != "namespace"}
+    return {**manifest, "metadata": meta}

@@ -1,0 +1,329 @@
+"""What `manifests` prints can be installed, starts the operator that there is, and grants no more (RUN-7)."""
+
+import ast
+import base64
+import json
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.e2e.commands import Running, one_line, run
+from tests.e2e.served import served, wall_clock, wired
+from tests.e2e.test_least_privilege import Right, granted, printed, unused
+from vworkspace_app.install import InstallOptions, installation, tenant
+from vworkspace_core.access import OWNERS
+from vworkspace_fake.apiserver.http.authority import certificates_for
+from vworkspace_fake.apiserver.server import ApiServer
+
+pytestmark = pytest.mark.timeout(300)
+
+ROOT = Path(__file__).resolve().parents[2]
+SYSTEM = "vworkspace-system"
+EVERYTHING = InstallOptions(velero_namespace="velero", cert_manager=True, service_monitor=True)
+FOREIGN = ("Issuer", "Certificate", "ServiceMonitor")
+needs_kubectl = pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not installed")
+
+
+def only(kind: str, options: InstallOptions = EVERYTHING) -> dict[str, Any]:
+    (found,) = (one for one in installation(options) if one["kind"] == kind)
+    return found
+
+
+def pod(options: InstallOptions = EVERYTHING) -> dict[str, Any]:
+    spec: dict[str, Any] = only("Deployment", options)["spec"]["template"]["spec"]
+    return spec
+
+
+def container(options: InstallOptions = EVERYTHING) -> dict[str, Any]:
+    (found,) = pod(options)["containers"]
+    return dict(found)
+
+
+# --- installing ------------------------------------------------------------------------------------------------------
+
+
+def authority() -> bytes:
+    return certificates_for(("a",), datetime.now(UTC)).authority
+
+
+def test_an_api_server_takes_every_manifest_and_a_second_time_changes_nothing(tmp_path: Path) -> None:
+    (tmp_path / "ca.crt").write_bytes(authority())
+    manifests = printed("--webhook-ca", str(tmp_path / "ca.crt")) + printed("--namespace", "org-myteam")
+    with served(ApiServer(now=wall_clock)) as url, wired(url) as wire:
+        gate = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "org-myteam"}}
+        assert wire.send("POST", "/api/v1/namespaces", gate).status == 201
+        for turn in (201, 200):
+            for manifest in manifests:
+                where = path_of(wire.send("GET", api_of(manifest)).json["resources"], manifest)
+                query = "?fieldManager=kubectl&fieldValidation=Strict"
+                answer = wire.send("PATCH", where + query, manifest, content_type="application/apply-patch+yaml")
+                assert answer.status == turn, answer.raw
+                assert "warning" not in answer.headers
+
+
+def api_of(manifest: dict[str, Any]) -> str:
+    version = manifest["apiVersion"]
+    return f"/apis/{version}" if "/" in version else f"/api/{version}"
+
+
+def path_of(resources: list[dict[str, Any]], manifest: dict[str, Any]) -> str:
+    (found,) = (one for one in resources if one["kind"] == manifest["kind"] and "/" not in one["name"])
+    meta = manifest["metadata"]
+    place = f"/namespaces/{meta['namespace']}" if found["namespaced"] else ""
+    return f"{api_of(manifest)}{place}/{found['name']}/{meta['name']}"
+
+
+@needs_kubectl
+def test_kubectl_applies_what_is_printed(tmp_path: Path) -> None:
+    with Running(tmp_path / "cluster", "cluster", "--kubeconfig-out", tmp_path / "kubeconfig") as server:
+        server.ready()
+        for words in ([], ["--velero-namespace", "velero"], ["--namespace", "org-myteam", "--namespace", "velero"]):
+            for namespace in words[1::2]:
+                kubectl(tmp_path, "create", "namespace", namespace, fails_if_there=False)
+            said = kubectl(tmp_path, "apply", "--server-side", "-f", "-", text=run("manifests", *words).out)
+            assert all(line.endswith("serverside-applied") for line in said.splitlines()), said
+        found = kubectl(tmp_path, "-n", SYSTEM, "get", "deployments,services,pdb,netpol", "-o", "name").splitlines()
+        assert len(found) == 4, found
+
+
+def kubectl(folder: Path, *words: str, text: str = "", fails_if_there: bool = True) -> str:
+    command = ["kubectl", "--kubeconfig", str(folder / "kubeconfig"), "--cache-dir", str(folder / "cache"), *words]
+    done = subprocess.run(command, input=text, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0 or (not fails_if_there and "AlreadyExists" in done.stderr), done.stderr
+    return done.stdout.strip()
+
+
+@needs_kubectl
+def test_the_kustomize_bases_give_the_same_installation(tmp_path: Path) -> None:
+    for folder in ("deploy", "manifests"):
+        shutil.copytree(ROOT / folder, tmp_path / folder)
+    overlay = {"namespace": "org-myteam", "resources": ["../deploy/tenant"]}
+    (tmp_path / "team").mkdir()
+    (tmp_path / "team" / "kustomization.yaml").write_text(yaml.safe_dump(overlay))
+
+    assert keyed(built(tmp_path / "deploy")) == keyed(list(installation(InstallOptions())))
+    assert keyed(built(tmp_path / "team")) == keyed(list(tenant("org-myteam", InstallOptions())))
+
+
+def built(folder: Path) -> list[dict[str, Any]]:
+    done = subprocess.run(["kubectl", "kustomize", folder], capture_output=True, text=True, timeout=60, check=True)
+    return list(yaml.safe_load_all(done.stdout))
+
+
+def keyed(manifests: list[dict[str, Any]]) -> dict[tuple[str, str], dict[str, Any]]:
+    return {(one["kind"], one["metadata"]["name"]): one for one in manifests}
+
+
+# --- the Deployment --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("options", [InstallOptions(), EVERYTHING], ids=["plain", "everything"])
+def test_the_flags_are_flags_that_exist_and_make_sense(options: InstallOptions) -> None:
+    command, *words = container(options)["args"]
+    ended = run(command, *words, "--print-config")
+    assert (ended.status, ended.err) == (0, "")
+    said = yaml.safe_load(ended.out)
+    assert (said["leaderElect"], said["namespace"]) == (True, SYSTEM)
+
+
+def test_the_pods_keep_to_the_restricted_profile() -> None:
+    spec, one = pod(), container()
+    assert spec["securityContext"]["runAsNonRoot"] is True
+    assert spec["securityContext"]["runAsUser"] > 0
+    assert spec["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    assert one["securityContext"] == {
+        "allowPrivilegeEscalation": False,
+        "capabilities": {"drop": ["ALL"]},
+        "readOnlyRootFilesystem": True,
+    }
+    assert {kind for volume in spec["volumes"] for kind in volume if kind != "name"} <= {"emptyDir", "secret"}
+    assert not {"hostNetwork", "hostPID", "hostIPC"} & set(spec)
+    assert only("Namespace")["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] == "restricted"
+
+
+def test_two_replicas_stand_apart_and_survive_a_drain() -> None:
+    deployment, budget = only("Deployment"), only("PodDisruptionBudget")
+    labels = deployment["spec"]["template"]["metadata"]["labels"]
+    assert deployment["spec"]["replicas"] == 2
+    assert budget["spec"]["maxUnavailable"] == 1
+    for selector in (deployment["spec"]["selector"]["matchLabels"], budget["spec"]["selector"]["matchLabels"]):
+        assert selector.items() <= labels.items()
+        assert "app.kubernetes.io/version" not in selector, "a selector cannot change with the version"
+    assert container()["resources"]["requests"].keys() == {"cpu", "memory"}
+
+
+def test_the_pod_outlives_the_operator_s_own_grace_period() -> None:
+    default = yaml.safe_load(run("run", "--print-config").out)["gracePeriod"]
+    assert pod()["terminationGracePeriodSeconds"] > int(default.removesuffix("s"))
+
+
+def test_probes_services_and_policy_agree_on_ports() -> None:
+    ports = {port["name"]: port["containerPort"] for port in container()["ports"]}
+    probes = [container()[name]["httpGet"] for name in ("livenessProbe", "readinessProbe")]
+    assert [(probe["path"], probe["port"]) for probe in probes] == [("/healthz", "metrics"), ("/readyz", "metrics")]
+    assert f"--listen=0.0.0.0:{ports['metrics']}" in container()["args"]
+    assert f"--webhook-listen=0.0.0.0:{ports['webhook']}" in container()["args"]
+    services = [one for one in installation(EVERYTHING) if one["kind"] == "Service"]
+    assert {port["targetPort"] for one in services for port in one["spec"]["ports"]} == set(ports)
+    policy = only("NetworkPolicy")["spec"]
+    assert {port["port"] for rule in policy["ingress"] for port in rule["ports"]} == set(ports.values())
+    monitor = only("ServiceMonitor")["spec"]
+    chosen = [
+        one for one in services if monitor["selector"]["matchLabels"].items() <= one["metadata"]["labels"].items()
+    ]
+    assert [one["spec"]["ports"][0]["name"] for one in chosen] == [monitor["endpoints"][0]["port"]]
+
+
+# --- roles -----------------------------------------------------------------------------------------------------------
+
+
+def test_secrets_are_got_by_name_in_tenant_namespaces_and_are_ours_in_our_own() -> None:
+    everywhere, here = granted(installation(EVERYTHING)), granted(tenant("org-myteam", EVERYTHING))
+    rights = {(right.where, right.verb) for right in (*everywhere, *here) if right.resource == "secrets"}
+
+    assert {verb for where, verb in rights if where == "org-myteam"} == {"get"}
+    assert {where for where, _ in rights} == {"org-myteam", SYSTEM}
+
+
+def test_nothing_can_be_changed_in_a_namespace_without_a_role_but_statuses_and_events() -> None:
+    changing = {"create", "update", "patch", "delete"}
+    wide = {right for right in granted(installation(EVERYTHING)) if right.where == "*" and right.verb in changing}
+
+    assert {right.resource for right in wide if not right.resource.endswith("/status")} == {"events", "clusters"}
+
+
+def test_protection_of_owner_references_is_granted_where_it_is_asked_for() -> None:
+    plain = set(granted(installation(InstallOptions())))
+    protected = set(granted(installation(InstallOptions(owner_reference_protection=True))))
+    assert {(one.resource, one.verb) for one in protected - plain} == {
+        (f"{kind.plural}/finalizers", "update") for kind in OWNERS
+    }
+
+
+def test_a_right_that_nobody_needs_is_found() -> None:
+    wide, narrow = Right("*", "", "pods", "get"), Right("a", "", "pods", "get")
+    other = Right("a", "", "pods", "list")
+    assert unused([wide, narrow, other], [narrow]) == {narrow, other}
+    assert unused([narrow, other], [narrow]) == {other}
+    assert not narrow.covers(wide)
+
+
+# --- webhooks and options --------------------------------------------------------------------------------------------
+
+
+def test_webhooks_come_only_with_somebody_to_trust(tmp_path: Path) -> None:
+    pem = authority()
+    (tmp_path / "ca.crt").write_bytes(pem)
+    without, manager, given = printed(), printed("--cert-manager"), printed("--webhook-ca", str(tmp_path / "ca.crt"))
+    kinds = [{one["kind"] for one in manifests} for manifests in (without, manager, given)]
+    assert not any(kind.endswith("WebhookConfiguration") or kind in FOREIGN for kind in kinds[0])
+    assert {"Issuer", "Certificate"} <= kinds[1]
+    assert not set(FOREIGN) & kinds[2]
+    for manifests in (manager, given):
+        hooks = [hook for one in manifests for hook in one.get("webhooks", ())]
+        assert [(hook["name"].partition(".")[0], hook["failurePolicy"]) for hook in hooks] == [
+            ("default", "Ignore"),
+            ("gated", "Fail"),
+            ("ungated", "Fail"),
+        ]
+    bundles = {hook["clientConfig"]["caBundle"] for one in given for hook in one.get("webhooks", ())}
+    assert bundles == {base64.b64encode(pem).decode()}
+
+
+def test_the_service_monitor_is_printed_when_asked_for() -> None:
+    assert "ServiceMonitor" not in {one["kind"] for one in printed()}
+    assert "ServiceMonitor" in {one["kind"] for one in printed("--service-monitor")}
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["--namespace", "Org"], "--namespace Org: not the name of a namespace"),
+        (["--system-namespace", "a/b"], "--system-namespace a/b: not the name"),
+        (["--velero-namespace", "-"], "--velero-namespace"),
+        (["--crds-only", "--namespace", "a"], "give one of them"),
+    ],
+)
+def test_options_that_make_no_sense_are_told_in_one_line(words: list[str], told: str) -> None:
+    assert told in one_line(run("manifests", *words), 2)
+
+
+def test_an_authority_that_is_none_is_told_in_one_line(tmp_path: Path) -> None:
+    (tmp_path / "key").write_text("-----BEGIN PRIVATE KEY-----\nhunter2\n-----END PRIVATE KEY-----\n")
+    told = one_line(run("manifests", "--webhook-ca", tmp_path / "key"), 1)
+    assert "holds no certificate" in told
+    assert "hunter2" not in told
+    assert "cannot be read" in one_line(run("manifests", "--webhook-ca", tmp_path / "absent"), 1)
+
+
+# --- the image: it is not built here, but what it copies and starts is there -----------------------------------------
+
+
+def instructions() -> list[tuple[str, str]]:
+    text = (ROOT / "Dockerfile").read_text(encoding="utf-8").replace("\\\n", " ")
+    lines = (line.strip() for line in text.splitlines())
+    return [(line.split()[0], line.split(maxsplit=1)[1]) for line in lines if line and not line.startswith("#")]
+
+
+def test_the_image_copies_what_the_package_is_made_of() -> None:
+    copied = {
+        source
+        for name, text in instructions()
+        if name == "COPY" and not text.startswith("--from")
+        for source in text.split()[:-1]
+    }
+    assert all((ROOT / source).exists() for source in copied), copied
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    packages = project["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]
+    needed = {*packages, project["project"]["readme"], *project["project"]["license-files"], "pyproject.toml"}
+    assert {path for path in needed if Path(path).parts[0] not in copied} == set()
+    let_through = {line[1:] for line in (ROOT / ".dockerignore").read_text().splitlines() if line.startswith("!")}
+    assert let_through == copied
+
+
+def test_the_image_starts_the_command_as_the_pods_user_and_needs_no_shell() -> None:
+    stages = [number for number, (name, _) in enumerate(instructions()) if name == "FROM"]
+    last = dict(instructions()[stages[-1] :])
+    assert len(stages) == 2
+    (program,) = json.loads(last["ENTRYPOINT"])
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    assert Path(program).name in project["project"]["scripts"]
+    assert program.startswith(last["COPY"].split()[-1])
+    assert "RUN" not in last
+    assert isinstance(json.loads(last["CMD"]), list)
+    assert last["USER"].split(":")[0] == str(pod()["securityContext"]["runAsUser"])
+    assert {int(port) for port in last["EXPOSE"].split()} == {port["containerPort"] for port in container()["ports"]}
+
+
+def test_the_operator_imports_nothing_that_only_tests_install() -> None:
+    """The image has the extra `operator` and nothing more; `referencing` is jsonschema's own face for references."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    listed = [*project["dependencies"], *project["optional-dependencies"]["operator"]]
+    installed = {re.split(r"[<>=\[ ]", line)[0].lower().replace("-", "_") for line in listed} | {"yaml", "referencing"}
+    ours = {"vworkspace_core", "vworkspace_kube", "vworkspace_odoo", "vworkspace_fake", "vworkspace_app"}
+    known = installed | ours | {"__future__"} | set(sys.stdlib_module_names)
+    found = {
+        (name, str(path.relative_to(ROOT)))
+        for folder in ("core", "adapters", "app")
+        for path in (ROOT / folder).rglob("*.py")
+        for name in imported(path)
+    }
+    assert {(name, path) for name, path in found if name not in known} == set()
+
+
+def imported(path: Path) -> set[str]:
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            names |= {alias.name.partition(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.level == 0:
+            names.add(str(node.module).partition(".")[0])
+    return names
