@@ -12,7 +12,9 @@ from typing import Self
 
 import attrs
 
-_WRITE = re.compile(rb"^(POST|PUT|PATCH|DELETE) (\S+) HTTP/1\.1\r\n")
+_WRITE = re.compile(
+    rb"^(POST|PUT|PATCH|DELETE) \S*/(applicationinstances|helmreleases|ocirepositories)/\S* HTTP/1\.1\r\n"
+)
 
 
 @attrs.define(eq=False)
@@ -21,14 +23,16 @@ class Middle:
 
     port: int
     writes: int = 0
-    """Requests passed on that write something other than the Lease."""
+    """Requests passed on that write what a reconcile writes; Leases, Events and Secrets do not count."""
     _at: int = 0
     _then: Callable[[], None] = lambda: None
     _silent: bool = False
+    _holds: bool = False
     _url: str = ""
     _open: set[asyncio.StreamWriter] = attrs.field(factory=set)
     _loop: asyncio.AbstractEventLoop = attrs.field(init=False)
     _ended: asyncio.Event = attrs.field(init=False)
+    _gone: asyncio.Event = attrs.field(init=False)
     _up: threading.Event = attrs.field(factory=threading.Event)
     _thread: threading.Thread = attrs.field(init=False)
 
@@ -52,16 +56,23 @@ class Middle:
         """From now on nothing passes in either direction, and nobody is told: a partition."""
         self._silent = True
 
-    def after_write(self, number: int, then: Callable[[], None]) -> None:
-        """Call `then` when the write of that number has been passed on, before its answer is."""
-        self._at, self._then = number, then
+    def after_write(self, number: int, then: Callable[[], None], *, hold: bool = False) -> None:
+        """Call `then` when the write of that number from now on has been passed on, before its answer is.
+
+        With `hold` that answer waits for `let_go`.
+        """
+        self._at, self._then, self._holds = self.writes + number, then, hold
+
+    def let_go(self) -> None:
+        """Pass on the answer that is held."""
+        self._loop.call_soon_threadsafe(self._gone.set)
 
     def _run(self) -> None:
         asyncio.run(self._main())
 
     async def _main(self) -> None:
         self._loop = asyncio.get_running_loop()
-        self._ended = asyncio.Event()
+        self._ended, self._gone = asyncio.Event(), asyncio.Event()
         server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
         self._url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
         self._up.set()
@@ -94,8 +105,7 @@ class Middle:
         while chunk := await reader.read(65536):
             if self._silent:
                 await asyncio.Event().wait()
-            request = _WRITE.match(chunk)
-            if request is not None and b"/leases" not in request[2]:
+            if _WRITE.match(chunk):
                 self.writes += 1
                 held.here = self.writes == self._at
             writer.write(chunk)
@@ -109,6 +119,8 @@ class Middle:
             if held.here:
                 held.here = False
                 self._then()
+                if self._holds:
+                    await self._gone.wait()
             writer.write(chunk)
             await writer.drain()
         raise ConnectionError("the server has closed the connection")

@@ -1,166 +1,42 @@
-"""RUN-4: two replicas never write at the same time, shown by the API server's own audit log.
+"""RUN-4: two replicas never write at the same time, shown by the API server's own audit log; and how a replica ends.
 
-Real processes over HTTP. The leader is killed, paused between sending a request and reading its answer, or cut off;
-in each case there is work in hand. Replicas are told apart by their users, and the log is in the order in which the
-server acted.
+Real processes over HTTP. The leader is killed, paused between sending a request and reading its answer, cut off, or
+asked to stop; in each case there is work in hand.
 """
 
 import signal
+import time
+import urllib.error
+import urllib.request
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any
-from urllib.parse import urlsplit
 
-import attrs
-import msgspec
 import pytest
-import yaml
 
-from tests.e2e.commands import Running, call
-from tests.e2e.middle import Middle
-from tests.e2e.world import CLUSTER, NS, instance
-from vworkspace_fake.apiserver.audit import AuditEntry
+from tests.e2e.commands import call, free_port
+from tests.e2e.replicas import (
+    ADMIN,
+    DEADLINE,
+    DURATION,
+    OBJECTS,
+    Replica,
+    Site,
+    is_lease,
+    open_site,
+    pair,
+    replica,
+    taken_at,
+    writes,
+)
 
 pytestmark = pytest.mark.timeout(300)
-
-ROOT = Path(__file__).resolve().parents[2]
-ADMIN, AGENT = "admin-t0ken-0123456789", "agent-t0ken-0123456789"
-USERS = {"replica-a": "token-of-a-0123456789", "replica-b": "token-of-b-0123456789"}
-DURATION, DEADLINE = 4.0, 3.0
-TIMES = (
-    "--leader-elect-lease-duration=4s",
-    "--leader-elect-renew-deadline=3s",
-    "--leader-elect-retry-period=400ms",
-)
-OBJECTS = 12
-INSTANCES = f"apis/apps.vworkspace.io/v1alpha1/namespaces/{NS}/applicationinstances"
-
-_entries = msgspec.json.Decoder(AuditEntry).decode
-
-
-@attrs.frozen
-class Site:
-    """An API server whose log is read, and a control plane."""
-
-    folder: Path
-    url: str
-    control: str
-    log: Path
-
-    def entries(self, since: int = 0) -> list[AuditEntry]:
-        """The audit log from a line on; the line that is being written is left out."""
-        lines = self.log.read_bytes().split(b"\n")[:-1]
-        return [_entries(line) for line in lines[since:]]
-
-    def position(self) -> int:
-        """How long the log is."""
-        return len(self.entries())
-
-    def apply(self, number: int, version: str) -> None:
-        """Somebody asks for an instance."""
-        name = f"app-{number}"
-        manifest = instance(version)
-        labels = {"app.vworkspace.io/managed-by": "control-plane", "app.vworkspace.io/cluster-id": CLUSTER}
-        manifest["metadata"] = {"name": name, "namespace": NS, "labels": labels}
-        manifest["spec"]["release"] = {"name": name, "namespace": NS}
-        where = f"{self.url}/{INSTANCES}"
-        there = call("GET", f"{where}/{name}", token=ADMIN)
-        if there is None:
-            call("POST", where, manifest, token=ADMIN)
-        else:
-            manifest["metadata"]["resourceVersion"] = there["metadata"]["resourceVersion"]
-            manifest["metadata"]["finalizers"] = there["metadata"].get("finalizers", [])
-            call("PUT", f"{where}/{name}", manifest, token=ADMIN)
-
-    def ready(self, version: str) -> list[str]:
-        """Instances that run at a version."""
-        items = call("GET", f"{self.url}/{INSTANCES}", token=ADMIN)["items"]
-        return [
-            one["metadata"]["name"]
-            for one in items
-            if one.get("status", {}).get("observedGeneration") == one["metadata"]["generation"]
-            and one["spec"]["chart"]["version"] == version
-            and {"Ready": "True"}.items()
-            <= {condition["type"]: condition["status"] for condition in one["status"].get("conditions", ())}.items()
-        ]
 
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    folder = tmp_path_factory.mktemp("site")
-    users, log = folder / "users.csv", folder / "audit"
-    users.write_text("".join(f"{token},{user},{user}\n" for user, token in USERS.items()), encoding="utf-8")
-    words = ("--token", ADMIN, "--tokens", users, "--audit-log", log, "--kubeconfig-out", folder / "kubeconfig")
-    crds = ("--crds", ROOT / "manifests" / "crds", "--simulate", "flux")
-    control = ("--cluster-id", CLUSTER, "--token", AGENT, "--admin-token", ADMIN)
-    with (
-        Running(folder / "cluster", "cluster", *words, *crds) as api,
-        Running(folder / "control", "control-plane", *control) as plane,
-    ):
-        found = Site(folder, api.ready(), plane.ready(), log)
-        (folder / "token").write_text(AGENT, encoding="utf-8")
-        for name, labels in ((NS, {"managed-by": "vworkspace"}), ("vworkspace-system", {})):
-            body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}}
-            call("POST", f"{found.url}/api/v1/namespaces", body, token=ADMIN)
+    with open_site(tmp_path_factory.mktemp("site")) as found:
         yield found
-
-
-@attrs.frozen
-class Replica:
-    """A process, the proxy it talks through, and its name in the log."""
-
-    user: str
-    process: Running
-    middle: Middle
-
-
-@contextmanager
-def replica(site: Site, folder: Path, user: str, lease: str) -> Iterator[Replica]:
-    port = urlsplit(site.url).port
-    assert port is not None
-    with Middle(port) as middle:
-        folder.mkdir(parents=True, exist_ok=True)
-        kubeconfig: dict[str, Any] = yaml.safe_load((site.folder / "kubeconfig").read_text(encoding="utf-8"))
-        kubeconfig["clusters"][0]["cluster"]["server"] = middle.url
-        kubeconfig["current-context"] = user
-        path = folder / "kubeconfig"
-        path.write_text(yaml.safe_dump(kubeconfig), encoding="utf-8")
-        words = ("--kubeconfig", path, "--control-plane-url", site.control, "--cluster-id", CLUSTER)
-        elect = ("--leader-elect", "--leader-elect-identity", user, "--leader-elect-resource-name", lease, *TIMES)
-        with Running(folder / "run", "run", *words, "--token-file", site.folder / "token", *elect) as process:
-            yield Replica(user, process, middle)
-
-
-@contextmanager
-def pair(site: Site, folder: Path, lease: str) -> Iterator[tuple[Replica, Replica]]:
-    """`replica-a` leads, `replica-b` stands by with warm caches."""
-    with ExitStack() as stack:
-        leader = stack.enter_context(replica(site, folder / "a", "replica-a", lease))
-        leader.process.until(lambda: leader.process.log("leading"), "the first to lead")
-        standby = stack.enter_context(replica(site, folder / "b", "replica-b", lease))
-        standby.process.until(lambda: standby.process.log("standing by"), "the second to stand by")
-        for one in (leader, standby):
-            one.process.until(lambda one=one: one.process.log("caches are settled"), "warm caches")  # type: ignore[misc]
-        yield leader, standby
-
-
-def is_lease(entry: AuditEntry) -> bool:
-    return "/leases" in entry.path
-
-
-def writes(entries: list[AuditEntry], user: str) -> list[AuditEntry]:
-    """What a replica wrote, refused writes included, the Lease left out."""
-    return [one for one in entries if one.user == user and one.verb.writes and not is_lease(one)]
-
-
-def taken_at(entries: list[AuditEntry], user: str) -> int:
-    """Where in the log a replica took the Lease."""
-    return next(
-        index
-        for index, one in enumerate(entries)
-        if one.user == user and is_lease(one) and one.verb.writes and one.status < 300
-    )
 
 
 def check_turns(site: Site, since: int, former: Replica, next_one: Replica) -> None:
@@ -198,8 +74,7 @@ def test_a_killed_leader_is_followed_by_the_standby(site: Site, tmp_path: Path) 
         last = [one for one in site.entries(since) if one.user == standby.user and one.verb.writes][-1]
         assert is_lease(last), "the Lease is released after everything else"
         assert last.status < 300
-        lease = "apis/coordination.k8s.io/v1/namespaces/vworkspace-system/leases/killed"
-        assert call("GET", f"{site.url}/{lease}", token=ADMIN)["spec"]["holderIdentity"] == ""
+        assert holder(site, "killed") == ""
 
 
 def test_a_paused_leader_writes_nothing_when_it_runs_on_after_the_takeover(site: Site, tmp_path: Path) -> None:
@@ -234,3 +109,77 @@ def test_a_leader_that_is_cut_off_stops_before_the_takeover(site: Site, tmp_path
         standby.process.until(lambda: standby.process.log("leading"), "the takeover")
         wait_all_ready(site, standby, "3.0.0")
         check_turns(site, since, leader, standby)
+
+
+def lone(site: Site, folder: Path, lease: str, *more: str) -> AbstractContextManager[Replica]:
+    return replica(site, folder, "replica-a", lease, *more)
+
+
+def busy(site: Site, leader: Replica, version: str, *, hold: int) -> None:
+    """Wait for the leader, and give it work; SIGTERM comes when a write is under way, whose answer is held."""
+    leader.process.until(lambda: leader.process.log("leading"), "the Lease")
+    leader.process.until(lambda: leader.process.log("connected to the control plane"), "the agent at work")
+    leader.middle.after_write(hold, lambda: leader.process.send(signal.SIGTERM), hold=True)
+    for number in range(OBJECTS):
+        site.apply(number, version)
+
+
+def status_of(url: str) -> int:
+    try:
+        with urllib.request.urlopen(url, timeout=10) as answer:
+            status: int = answer.status
+            return status
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code
+
+
+def holder(site: Site, lease: str) -> str:
+    path = f"apis/coordination.k8s.io/v1/namespaces/vworkspace-system/leases/{lease}"
+    found: str = call("GET", f"{site.url}/{path}", token=ADMIN)["spec"]["holderIdentity"]
+    return found
+
+
+def test_sigterm_finishes_what_is_in_hand_and_nothing_else(site: Site, tmp_path: Path) -> None:
+    listen = f"127.0.0.1:{free_port()}"
+    with lone(site, tmp_path, "stopped", "--listen", listen, "--workers", "1") as leader:
+        busy(site, leader, "4.0.0", hold=5)
+        leader.process.until(lambda: leader.process.log("stopping: what is in hand is finished first"), "the signal")
+        since = site.position()
+        assert status_of(f"http://{listen}/readyz") == 503, "not ready from the signal on"
+        assert status_of(f"http://{listen}/healthz") == 200, "and healthy: it ends by itself"
+        assert holder(site, "stopped").startswith("replica-a"), "the Lease is held while work is in hand"
+
+        leader.middle.let_go()
+        ended = leader.process.end()
+
+    assert (ended.status, ended.problems) == (0, [])
+    after = [one for one in site.entries(since) if one.user == leader.user and one.verb.writes]
+    assert is_lease(after[-1]), "the Lease comes last"
+    assert holder(site, "stopped") == ""
+    touched = {one.path.split("/namespaces/")[1] for one in after if not is_lease(one) and "/events" not in one.path}
+    names = {path.split("/")[2] for path in touched}
+    assert len(names) <= 1, f"one worker had one object in hand, but {names} were written"
+
+
+def test_what_does_not_finish_within_the_grace_period_is_told_and_the_lease_is_left_to_run_out(
+    site: Site, tmp_path: Path
+) -> None:
+    with lone(site, tmp_path, "graceless", "--grace-period", "1s") as leader:
+        busy(site, leader, "5.0.0", hold=5)
+        ended = leader.process.end()
+
+    assert ended.status == 1
+    assert ended.problems == ["error: stopped, with work unfinished after the grace period of 1 s"]
+    assert holder(site, "graceless").startswith("replica-a"), "a write may be on its way: nobody may begin at once"
+
+
+def test_a_second_signal_ends_the_process_at_once(site: Site, tmp_path: Path) -> None:
+    with lone(site, tmp_path, "impatient") as leader:
+        busy(site, leader, "6.0.0", hold=5)
+        leader.process.until(lambda: leader.process.log("stopping: what is in hand is finished first"), "the signal")
+        began = time.monotonic()
+        ended = leader.process.stop(signal.SIGTERM, seconds=10)
+
+    assert time.monotonic() - began < 10
+    assert ended.status == -signal.SIGTERM
