@@ -11,17 +11,20 @@ from typing import Any
 import attrs
 
 from tests.property.agent_jobs import CLUSTER_ID, NAMESPACE, condition
+from tests.property.faulty_kube import Crash, Cut, FaultyKube, calm
 from vworkspace_core.agent import messages as m
 from vworkspace_core.agent.machine import AgentState, next_deadline, step
 from vworkspace_core.agent.performer import Performer
 from vworkspace_core.agent.scope import Scope
 from vworkspace_core.errors import NotFound, OperatorError
+from vworkspace_core.jobstore import KubeJobStore
+from vworkspace_core.jobstore.codec import head_name
 from vworkspace_core.kinds import labels
 from vworkspace_core.kinds.crd import crd_manifests
-from vworkspace_core.known import APPLICATION_INSTANCE, CUSTOM_RESOURCE_DEFINITION
+from vworkspace_core.known import APPLICATION_INSTANCE, CUSTOM_RESOURCE_DEFINITION, SECRET
 from vworkspace_core.known import NAMESPACE as NAMESPACE_KIND
 from vworkspace_core.manifest import Manifest, ObjectRef, dig, ref_of
-from vworkspace_core.ports import PatchType, WatchEventType
+from vworkspace_core.ports import JobRecord, JobStore, PatchType, WatchEventType
 from vworkspace_fake.apiserver.inprocess import InProcessKube, run_sync
 from vworkspace_fake.apiserver.server import ApiServer
 from vworkspace_fake.clock import ManualClock
@@ -29,6 +32,7 @@ from vworkspace_fake.controlplane import ControlPlaneServer, InProcessControlPla
 from vworkspace_fake.jobstore import MemoryJobStore
 
 TOKEN = "token"
+OWN_NAMESPACE = "vworkspace-system"
 
 
 @attrs.frozen
@@ -44,9 +48,12 @@ class Deed:
 
 
 class World:
-    """Everything around one agent. `state` and `pending` are what a crash loses."""
+    """Everything around one agent. `state` and `pending` are what a crash loses.
 
-    def __init__(self) -> None:
+    Records are in memory, or in Secrets on the same API server.
+    """
+
+    def __init__(self, *, in_secrets: bool = False) -> None:
         self.clock = ManualClock()
         self.api = ApiServer(now=self.clock.now)
         self.kube = InProcessKube(self.api)
@@ -54,10 +61,13 @@ class World:
         self.control_server = ControlPlaneServer(now=self.clock.now, mint=lambda: f"t{next(numbers)}")
         self.control_server.tokens.add(CLUSTER_ID, TOKEN)
         self.control = InProcessControlPlane(self.control_server, TOKEN)
+        self.faulty = FaultyKube(self.kube)
         self.store = MemoryJobStore()
-        self.performer = Performer(self.kube, self.store)
+        self.secrets: KubeJobStore | None = None
+        self._in_secrets = in_secrets
         self.deeds: list[Deed] = []
         self.notes: list[m.Note] = []
+        self.offered_again: set[str] = set()
         self._prepare()
         self.start()
 
@@ -66,6 +76,7 @@ class World:
             run_sync(self.kube.create(crd, kind=CUSTOM_RESOURCE_DEFINITION, field_manager="setup"))
         self.namespace(NAMESPACE, {"managed-by": "vworkspace"})
         self.namespace("elsewhere", {})
+        self.namespace(OWN_NAMESPACE, {})
 
     def namespace(self, name: str, found: Mapping[str, str]) -> None:
         """Create a namespace with these labels."""
@@ -77,8 +88,23 @@ class World:
         self.state = AgentState(Scope(CLUSTER_ID))
         self.pending: list[m.Effect] = []
         self.watch = self.kube.open_watch(APPLICATION_INSTANCE)
-        for record in run_sync(self.store.load()):
+        self.secrets = KubeJobStore(self.faulty, OWN_NAMESPACE, room=300) if self._in_secrets else None
+        store: JobStore = self.secrets or self.store
+        self.performer = Performer(self.faulty, store)
+        for record in run_sync(_loaded(store)):
             self.feed(m.Resumed(record))
+
+    def records(self) -> dict[str, JobRecord]:
+        """What is durable of open jobs."""
+        if not self._in_secrets:
+            return self.store.records
+        return {found.job_id: found for found in run_sync(_loaded(KubeJobStore(self.kube, OWN_NAMESPACE)))}
+
+    def has_record(self, job_id: str) -> bool:
+        """Whether the job is on record."""
+        if not self._in_secrets:
+            return job_id in self.store.records
+        return self._live(ObjectRef(SECRET, OWN_NAMESPACE, head_name(job_id))) is not None
 
     def feed(self, event: m.Event) -> None:
         """One step of the machine; its effects join what is pending."""
@@ -102,14 +128,35 @@ class World:
         answer = m.StepFailed(effect.job_id, "unavailable") if fault == "before" else self._act(effect)
         self.feed(m.StepFailed(effect.job_id, "unanswered") if fault else answer)
 
+    def perform_cut(self, at: int, number: int, cut: Cut) -> None:
+        """Perform the pending effect `at` on the cluster or the job store, with `cut` at the call of that number."""
+        effect = self.pending.pop(at)
+        self.faulty.strike_at(number, cut)
+        try:
+            answer = self._act(effect)
+        except Crash:
+            self.faulty.fault = calm
+            self.start()
+        else:
+            self.faulty.fault = calm
+            self.feed(answer)
+
     def _act(self, effect: Any) -> m.Event:
-        before = self._live(effect.ref) if isinstance(effect, m.Delete) else None
-        answer = run_sync(self.performer.perform(effect))
-        if isinstance(answer, m.Applied):
-            self._did("apply", effect.job_id, answer.live)
-        if before is not None and isinstance(answer, m.DeleteSent) and not before["metadata"].get("deletionTimestamp"):
+        touched = isinstance(effect, m.Apply | m.Delete)
+        before = self._live(effect.ref) if touched else None
+        try:
+            return run_sync(self.performer.perform(effect))
+        finally:
+            if touched:
+                self._compare(effect, before, self._live(effect.ref))
+
+    def _compare(self, effect: m.Apply | m.Delete, before: Manifest | None, after: Manifest | None) -> None:
+        """Remember what the effect did, whether or not anybody was told."""
+        if isinstance(effect, m.Apply):
+            if after is not None and _mark(before) != _mark(after):
+                self._did("apply", effect.job_id, after)
+        elif before is not None and not _is_going(before) and (after is None or _is_going(after)):
             self._did("delete", effect.job_id, before)
-        return answer
 
     def _live(self, ref: ObjectRef) -> Manifest | None:
         try:
@@ -161,8 +208,8 @@ class World:
         others = [deed for deed in self.deeds if deed.job_id != job_id and deed.key == job.raw.get("idempotencyKey")]
         there = {live["metadata"]["uid"]: live for live in self.instances()}
         if outcome == "noop" and not error:
-            assert not own, "a crash between apply and result is no replay"
-            assert others or job.raw["kind"] == "delete", "a replay has something it replays"
+            assert not own or job_id in self.offered_again, "a crash between apply and result is no replay"
+            assert own or others or job.raw["kind"] == "delete", "a replay has something it replays"
         if outcome == "succeeded" and job.raw["kind"] == "apply":
             assert own, "success needs an effect"
         if (outcome == "succeeded" and job.raw["kind"] == "delete") or error.startswith("Deleted: "):
@@ -179,6 +226,11 @@ class World:
             self.feed(m.ServerTime(fetched.server_time))
         for raw in fetched.jobs:
             self.feed(m.Offered(raw))
+
+    def offer_again(self, job: JobEntry) -> None:
+        """The control plane was restored from before the ack: it knows neither ack nor result."""
+        job.acked_at = job.closed_at = job.offered_at = job.result = None
+        self.offered_again.add(job.id)
 
     def deliver(self) -> None:
         """Let the informer tell everything it has."""
@@ -281,6 +333,19 @@ class World:
     def result_of(self, job_id: str) -> Any:
         """Result of a job, as the control plane has it."""
         return self.control_server.jobs.get(job_id).result
+
+
+async def _loaded(store: JobStore) -> list[JobRecord]:
+    return list(await store.load())
+
+
+def _mark(live: Manifest | None) -> Any:
+    """What a job's apply changes."""
+    return live and (live["metadata"]["uid"], live["spec"], live["metadata"].get("annotations"))
+
+
+def _is_going(live: Manifest) -> bool:
+    return bool(live["metadata"].get("deletionTimestamp"))
 
 
 def quiet(call: Any) -> bool:

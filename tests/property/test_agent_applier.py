@@ -41,7 +41,7 @@ def live(*, uid: str = "u1", key: str = "", generation: str = "", terminating: b
     if generation:
         annotations[labels.LAST_APPLIED_GENERATION] = generation
     ends = {"deletionTimestamp": "2026-01-01T00:00:00Z"} if terminating else {}
-    return instance(uid=uid, generation=3, labels=OURS, annotations=annotations, **ends, **meta)
+    return instance(uid=uid, generation=3, resourceVersion="9", labels=OURS, annotations=annotations, **ends, **meta)
 
 
 def apply_turn(**fields: Any) -> Turn:
@@ -55,6 +55,9 @@ def delete_turn(**fields: Any) -> Turn:
 
 def seen(found: Any = None, namespace: Any = GATED, **fields: Any) -> Seen:
     return Seen(found, namespace, **fields)
+
+
+WRITTEN = {"name", "namespace", "labels", "annotations", "uid", "resourceVersion"}
 
 
 def stone(uid: str = "u1", generation: int = 5) -> Tombstone:
@@ -137,6 +140,7 @@ def test_the_table_before_the_effect(turn: Turn, found: Seen, chosen: Any) -> No
         (delete_turn(intent=Intent("u1")), seen(live()), Remove("u1", 3)),
         (delete_turn(intent=Intent("u1"), expired=True), seen(live()), Settle(EXPIRED)),
         (apply_turn(intent=Intent("u1")), seen(live(key="other", generation="6")), superseded(6)),
+        (apply_turn(intent=Intent("u1", had=True)), seen(live(key=KEY)), Written(live(key=KEY))),
     ],
 )
 def test_the_table_after_a_crash_or_an_unanswered_write_PULL_4(turn: Turn, found: Seen, chosen: Any) -> None:
@@ -155,6 +159,17 @@ def test_an_object_that_was_deleted_while_we_crashed_is_not_resurrected(found: A
 
     assert isinstance(chosen, Settle)
     assert chosen.verdict.error.startswith("Deleted: ")
+    assert chosen.had_effect, "nor is it by the same job, should it be asked for again"
+
+
+def test_an_effect_that_is_on_record_is_not_had_again_over_a_later_one() -> None:
+    turn = apply_turn(key="hash", generation=None, intent=Intent("u1", had=True))
+
+    chosen = plan(turn, seen(live(key="another-hash")), SCOPE)
+
+    assert isinstance(chosen, Settle)
+    assert chosen.verdict.error.startswith("Superseded: a later request for")
+    assert chosen.had_effect
 
 
 @pytest.mark.parametrize("turn", [apply_turn(), delete_turn(), delete_turn(intent=Intent("u1"))])
@@ -187,7 +202,7 @@ turns = st.builds(
     task=st.sampled_from([ApplyTask(REF, instance()), DeleteTask(REF)]),
     generation=st.none() | st.integers(4, 6),
     expired=st.booleans(),
-    intent=st.none() | st.sampled_from([Intent(""), Intent("u1")]),
+    intent=st.none() | st.sampled_from([Intent(""), Intent("u1"), Intent("u1", had=True)]),
 )
 stones = st.none() | st.builds(stone, st.sampled_from(["u1", "u2"]), st.integers(3, 7))
 
@@ -208,14 +223,9 @@ def test_no_plan_ever_breaks_the_rules(
         assert not (found and found["metadata"].get("deletionTimestamp"))
         assert chosen.manifest["metadata"].get("uid", "") == (found["metadata"]["uid"] if found else "")
         assert tombstone is None or turn.intent is not None, "a key has its effect once"
-        assert set(chosen.manifest["metadata"]) <= {
-            "name",
-            "namespace",
-            "labels",
-            "annotations",
-            "uid",
-            "resourceVersion",
-        }
+        assert turn.intent is None or not turn.intent.had, "and what is on record is not repeated"
+        assert set(chosen.manifest["metadata"]) <= WRITTEN
+        assert ("uid" in chosen.manifest["metadata"]) is ("resourceVersion" in chosen.manifest["metadata"])
     if isinstance(chosen, Remove):
         assert found is not None
         assert chosen.uid == found["metadata"]["uid"]

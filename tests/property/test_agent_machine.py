@@ -6,16 +6,18 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from tests.property.agent_jobs import CLUSTER_ID, NAME, condition, delete_payload, instance, operation
 from tests.property.agent_world import World, object_ref, quiet
+from tests.property.attacking import attack, in_chunks
+from tests.property.faulty_kube import Cut
 from vworkspace_core.agent import messages as m
 from vworkspace_core.agent.jobstate import Stage
 from vworkspace_core.kinds import labels
 from vworkspace_core.manifest import dig
+from vworkspace_fake.apiserver.inprocess import run_sync
 from vworkspace_fake.controlplane import JobEntry
 
 READY = condition("Ready", "True", "HelmReleaseReady")
@@ -111,7 +113,7 @@ def test_the_record_is_written_before_the_ack_and_the_intent_before_the_effect_P
             assert world.store.records["job-1"].state["intent"] == {"uid": ""}
         world.perform(0)
 
-    assert order == ["PutRecord", "SendAck", "Inspect", "PutRecord", "Apply", "PostStatus"]
+    assert order == ["PutRecord", "SendAck", "Inspect", "PutRecord", "Apply", "PutRecord", "PostStatus"]
 
 
 def test_success_is_never_early() -> None:
@@ -376,7 +378,6 @@ def test_a_conflict_with_our_own_name_alone_is_ours_to_take_REC_6() -> None:
     world.settle()
     patch = {"spec": {"appRef": {"catalogId": "by-update"}}}
     from vworkspace_core.ports import PatchType
-    from vworkspace_fake.apiserver.inprocess import run_sync
 
     run_sync(world.kube.patch(object_ref(NAME), patch, patch_type=PatchType.MERGE, field_manager=labels.FIELD_MANAGER))
 
@@ -450,14 +451,11 @@ def test_an_operation_that_has_not_started_in_its_time_is_cancelled_and_one_that
 
 
 def _get(world: World, ref: Any) -> Any:
-    from vworkspace_fake.apiserver.inprocess import run_sync
-
     return run_sync(world.kube.get(ref))
 
 
 def _set_phase(world: World, live: Any, phase: str) -> Any:
     from vworkspace_core.known import OPERATION
-    from vworkspace_fake.apiserver.inprocess import run_sync
 
     manifest = {
         **OPERATION.manifest(live["metadata"]["name"], live["metadata"]["namespace"]),
@@ -502,7 +500,6 @@ def _regate(world: World, value: str | None) -> None:
     from vworkspace_core.known import NAMESPACE as KIND
     from vworkspace_core.manifest import ObjectRef
     from vworkspace_core.ports import PatchType
-    from vworkspace_fake.apiserver.inprocess import run_sync
 
     patch = {"metadata": {"labels": {"managed-by": value}}}
     ref = ObjectRef(KIND, None, "org-myteam")
@@ -582,15 +579,126 @@ def test_a_rotation_without_a_place_for_the_new_credential_fails_and_says_so() -
     assert outcome(job)[1].startswith("RotationFailed: the credential was given from outside")
 
 
+@pytest.mark.parametrize("in_secrets", [False, True])
+def test_what_somebody_deleted_while_the_process_was_down_is_not_created_again_PULL_4(in_secrets: bool) -> None:
+    world = World(in_secrets=in_secrets)
+    job = enqueue(world)
+    drain(world)
+    world.remove(live_of(world))
+    world.start()
+    drain(world)
+    assert outcome(job) == ("failed", f"Deleted: {object_ref(NAME)} was deleted while the job was open")
+
+    world.offer_again(job)
+    world.settle()
+
+    assert outcome(job) == ("noop", "")
+    assert live_of(world) is None
+    assert [deed.verb for deed in world.deeds] == ["apply"]
+
+
+@pytest.mark.parametrize("in_secrets", [False, True])
+def test_after_a_crash_a_job_whose_effect_is_on_record_does_not_have_it_again_over_a_later_one(
+    in_secrets: bool,
+) -> None:
+    world = World(in_secrets=in_secrets)
+    first = enqueue(world, idempotency_key="hash-1", chart="6.6.0")
+    drain(world)
+    second = enqueue(world, idempotency_key="hash-2", chart="6.7.0")
+    world.fetch()
+    while live_of(world)["spec"]["chart"]["version"] == "6.6.0":
+        world.perform(0)
+    world.start()
+    world.settle()
+
+    assert live_of(world)["spec"]["chart"]["version"] == "6.7.0"
+    assert (outcome(first)[0], outcome(second)[0]) == ("failed", "succeeded")
+    assert len(world.deeds) == 2
+
+
+def test_after_a_crash_a_job_in_the_middle_of_its_turn_goes_on_before_others_get_theirs() -> None:
+    world = World()
+    enqueue(world, idempotency_key="hash-1", chart="6.6.0")
+    world.fetch()
+    while live_of(world) is None:
+        world.perform(0)
+    enqueue(world, idempotency_key="hash-2", chart="6.7.0")
+    world.start()
+    world.fetch()
+    # The later job's answers come first; whether the earlier one had its effect can be told only until it has its own.
+    for _ in range(40):
+        if world.pending:
+            world.perform(len(world.pending) - 1)
+    world.settle()
+
+    assert live_of(world)["spec"]["chart"]["version"] == "6.7.0"
+    assert [deed.key for deed in world.deeds] == ["hash-1", "hash-2"]
+
+
+def test_a_twin_that_looks_while_the_first_is_being_closed_does_not_roll_back_PULL_4() -> None:
+    world = World()
+    enqueue(world, idempotency_key="hash-1", chart="6.6.0")
+    drain(world)
+    enqueue(world, idempotency_key="hash-2", chart="6.7.0")
+    world.fetch()
+    while not isinstance(world.pending[0], m.PostResult):
+        world.perform(0)
+    # The first is superseded, its result under way, when its twin comes and looks.
+    twin = enqueue(world, idempotency_key="hash-1", chart="6.6.0")
+    world.fetch()
+    while not isinstance(world.pending[-1], m.Inspect):
+        world.perform(len(world.pending) - 1)
+    looked = run_sync(world.performer.perform(world.pending.pop()))  # type: ignore[arg-type]
+    while world.pending:
+        world.perform(0)
+    world.feed(looked)
+    world.settle()
+
+    assert outcome(twin) == ("noop", "")
+    assert live_of(world)["spec"]["chart"]["version"] == "6.7.0"
+
+
+def test_one_key_on_two_objects_has_one_effect() -> None:
+    world = World()
+    jobs = [enqueue(world, name=name, idempotency_key="hash-1") for name in ("one", "two")]
+    world.settle()
+
+    assert sorted(outcome(job)[0] for job in jobs) == ["noop", "succeeded"]
+    assert len(world.deeds) == 1
+
+
+def test_an_apply_that_arrives_late_does_not_undo_what_came_after_it_PULL_4() -> None:
+    world = World()
+    enqueue(world, 1)
+    world.settle()
+    enqueue(world, 2, chart="6.2.0")
+    world.fetch()
+    while not any(isinstance(effect, m.Apply) for effect in world.pending):
+        world.perform(0)
+    late = next(effect for effect in world.pending if isinstance(effect, m.Apply))
+    # The request is on its way and seems lost; the process starts again, and a newer generation is applied.
+    world.start()
+    enqueue(world, 3, chart="6.3.0")
+    world.settle()
+
+    answer = run_sync(world.performer.perform(late))
+
+    assert isinstance(answer, m.LookAgain)
+    assert live_of(world)["spec"]["chart"]["version"] == "6.3.0"
+
+
 NAMES = ("alpha", "beta")
 
 
 class Chaos(RuleBasedStateMachine):
-    """Faults, crashes, repeats and other people, then peace: safety all the way, convergence at the end."""
+    """Faults, crashes, repeats and other people, then peace: safety all the way, convergence at the end.
 
-    @initialize()
-    def begin(self) -> None:
-        self.world = World()
+    Records are in memory, or in Secrets: then the process also ends between the store's own writes.
+    """
+
+    @initialize(in_secrets=st.booleans())
+    def begin(self, in_secrets: bool) -> None:
+        self.world = World(in_secrets=in_secrets)
 
     @rule(name=st.sampled_from(NAMES), generation=st.integers(1, 6))
     def ask(self, name: str, generation: int) -> None:
@@ -623,6 +731,21 @@ class Chaos(RuleBasedStateMachine):
     def perform(self, data: st.DataObject, fault: str) -> None:
         at = data.draw(st.integers(0, len(self.world.pending) - 1))
         self.world.perform(at, fault=fault)
+
+    @precondition(lambda self: self._on_the_cluster())
+    @rule(data=st.data(), number=st.integers(1, 5), after=st.booleans(), crash=st.booleans())
+    def perform_cut(self, data: st.DataObject, number: int, after: bool, crash: bool) -> None:
+        self.world.perform_cut(data.draw(st.sampled_from(self._on_the_cluster())), number, Cut(after, crash))
+
+    def _on_the_cluster(self) -> list[int]:
+        told = (m.SendAck, m.PostResult, m.PostStatus)
+        return [at for at, effect in enumerate(self.world.pending) if not isinstance(effect, told)]
+
+    @precondition(lambda self: any(job.result for job in self.world.entries()))
+    @rule(which=st.integers(0, 5))
+    def offer_again(self, which: int) -> None:
+        closed = [job for job in self.world.entries() if job.result is not None]
+        self.world.offer_again(closed[which % len(closed)])
 
     @rule()
     def progress(self) -> None:
@@ -666,11 +789,10 @@ class Chaos(RuleBasedStateMachine):
             quiet(lambda: self.world.remove(found[which % len(found)]))
 
     def _unknown_to_its_job(self, live: Any) -> bool:
-        """Created by a write whose answer nobody has: a crash then cannot tell a delete from a write that was lost."""
+        """Created by a write whose answer is not on record: a crash then cannot tell a delete from a lost write."""
         key = dig(live, "metadata", "annotations", labels.IDEMPOTENCY_KEY)
-        records = self.world.store.records.values()
-        waiting = {job.id for job in self.world.state.jobs.values() if job.had_effect}
-        return any(r.raw.get("idempotencyKey") == key and r.state.get("intent") for r in records) and not waiting
+        records = self.world.records().values()
+        return any(r.raw.get("idempotencyKey") == key and r.state.get("intent") == {"uid": ""} for r in records)
 
     @invariant()
     def an_older_generation_never_wins(self) -> None:
@@ -691,7 +813,7 @@ class Chaos(RuleBasedStateMachine):
     def an_acked_job_is_on_record_until_it_has_its_result(self) -> None:
         for job in self.world.entries():
             if job.acked_at is not None and job.result is None:
-                assert job.id in self.world.store.records
+                assert self.world.has_record(job.id)
 
     @invariant()
     def one_job_at_a_time_works_on_an_object(self) -> None:
@@ -704,11 +826,12 @@ class Chaos(RuleBasedStateMachine):
         self.world.settle()
         for job in self.world.entries():
             assert job.result is not None
-        assert not self.world.store.records
+        assert not self.world.records()
         before = [found["metadata"]["resourceVersion"] for found in self.world.instances()]
         self.world.settle()
         assert [found["metadata"]["resourceVersion"] for found in self.world.instances()] == before
 
 
-TestChaos = Chaos.TestCase
-TestChaos.settings = settings(max_examples=40, stateful_step_count=40, deadline=None)
+@in_chunks(25)
+def test_every_fault_of_the_cluster_and_the_store_between_any_two_calls_PULL_4(chunk: int, runs: int) -> None:
+    attack(Chaos, chunk, runs, "tests/property/test_agent_machine.py -k every_fault")

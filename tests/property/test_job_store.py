@@ -345,6 +345,17 @@ def test_a_record_is_readable_with_kubectl() -> None:
     assert (shown["raw"], shown["state"]) == (record().raw, {"intent": {"uid": "u"}})
 
 
+def test_a_tombstone_that_comes_again_after_another_of_its_key_counts_again() -> None:
+    cluster = Cluster()
+    store = cluster.store()
+    for uid in "bab":
+        run_sync(store.close("job-1", tombstone(uid=uid)))
+    for one in (store, cluster.store()):
+        found = run_sync(one.tombstone(f"{KEY}@1"))
+        assert found is not None
+        assert found.object_uid == "b"
+
+
 CUTS = st.none() | st.builds(Cut, after=st.booleans(), crash=st.booleans())
 
 

@@ -443,3 +443,22 @@ def test_a_run_is_a_function_of_its_seed() -> None:
         return found
 
     assert trace() == trace()
+
+
+def test_a_result_that_is_refused_is_tried_on_slowly_and_its_record_kept_PULL_4() -> None:
+    async def body(site: Site) -> None:
+        job = site.enqueue()
+        await anyio.sleep(1)
+        site.server.faults.inject(Fault(Call.RESULT, 413, times=3))
+        await site.report(READY)
+        await anyio.sleep(100)
+        assert job.result is None
+        assert site.store.records
+        await anyio.sleep(500)
+        assert outcome(job) == "succeeded"
+        assert not site.store.records
+        assert len(site.asked(Call.RESULT)) == 4
+
+    lines = quiet(body)
+
+    assert any("a delivery was refused" in line["event"] for line in lines)

@@ -36,7 +36,8 @@ class HttpControlPlane:
     """The control plane at `base_url`. `token` is asked for before each request, so that a new one counts at once.
 
     `margin` is how many seconds beyond a poll's wait an answer may take; a request without a wait may take
-    `timeout` seconds. Use it as an async context manager, or close it.
+    `timeout` seconds. `transport` takes the place of sockets, as in a simulation. Use it as an async context
+    manager, or close it.
     """
 
     def __init__(
@@ -48,6 +49,7 @@ class HttpControlPlane:
         timeout: float = 30.0,
         margin: float = 15.0,
         longest_body: int = LONGEST_BODY,
+        transport: httpx2.AsyncBaseTransport | None = None,
     ) -> None:
         self._base = _agent_url(base_url)
         self._shown = _without_user(self._base)
@@ -59,6 +61,7 @@ class HttpControlPlane:
             verify=True if ssl_context is None else ssl_context,
             headers={"Accept": MEDIA_TYPE, "User-Agent": "vworkspace-operator"},
             follow_redirects=False,
+            transport=transport,
         )
 
     def __repr__(self) -> str:

@@ -345,11 +345,12 @@ class Agent:
 
         def answered(error: OperatorError | None) -> None:
             if error is not None:
-                log.error("a result was refused and is given up", job_id=job_id, error=error.message)
+                log.warning("the control plane has no use for a result any more", job_id=job_id, error=error.message)
             self._statuses.drop(f"status/{job_id}")
             self._feed(m.ResultAccepted(job_id))
 
-        return Delivery(f"result/{job_id}", lambda: self._control.result(job_id, body), answered)
+        # A result that is refused as malformed or too large is tried on, slowly: nobody else has it (PULL-4).
+        return Delivery(f"result/{job_id}", lambda: self._control.result(job_id, body), answered, final=(NotFound,))
 
     def _status(self, job_id: str, body: Any) -> Delivery:
         def answered(error: OperatorError | None) -> None:

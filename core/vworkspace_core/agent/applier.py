@@ -16,6 +16,7 @@
     ------------------------------  --------------------------------  -----------------------------------------
     apply                           carries our key, same uid if any  Written: go on waiting
     apply onto an object            that object is gone               Settle failed/Deleted: nothing is resurrected
+    apply that certainly happened   the object has another key by now Settle failed/Superseded
     delete                          another uid, or absent            Settle succeeded
     delete                          that object, terminating          Written: go on waiting
     otherwise                       as above                          as above
@@ -39,9 +40,13 @@ __all__ = ["AwaitGone", "Intent", "Plan", "Remove", "Rotate", "Seen", "Settle", 
 
 @attrs.frozen
 class Intent:
-    """The effect a job is about to have, as written to its record before: `uid` of the live object, or empty."""
+    """The effect a job is about to have, as written to its record before: `uid` of the live object, or empty.
+
+    `had` is written after it: the effect certainly happened, on the object of that uid.
+    """
 
     uid: str = ""
+    had: bool = False
 
 
 @attrs.frozen
@@ -106,9 +111,10 @@ class Written:
 
 @attrs.frozen
 class Settle:
-    """The job ends here."""
+    """The job ends here. `had_effect` when its effect happened, or may have: it must not happen again."""
 
     verdict: Verdict
+    had_effect: bool = False
 
 
 Plan: TypeAlias = Write | Remove | Rotate | AwaitGone | Written | Settle
@@ -154,9 +160,11 @@ def _resume(turn: Turn, seen: Seen) -> Plan | None:
             return Written(seen.live) if metadata(seen.live).get("deletionTimestamp") else None
         case ApplyTask(ref):
             if aimed and found != aimed:
-                return Settle(Verdict.failed(Reason.DELETED, f"{ref} was deleted while the job was being applied"))
+                return Settle(Verdict.failed(Reason.DELETED, f"{ref} was deleted while the job was open"), True)
             if seen.live is not None and _key_of(seen.live) == turn.key:
                 return Written(seen.live)
+            if turn.intent.had:
+                return Settle(Verdict.failed(Reason.SUPERSEDED, f"a later request for {ref} came first"), True)
             return None
         case RotateTask():
             return None

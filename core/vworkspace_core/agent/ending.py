@@ -12,7 +12,7 @@ __all__ = ["close", "settle", "supersede", "timeout"]
 
 def settle(job: JobState, verdict: Verdict, at: Moment) -> Step:
     """The verdict is final: answer the control plane."""
-    ended = clear(job, stage=Stage.ANSWERING, verdict=verdict, latest=None, writing=None, recheck_at=None)
+    ended = clear(job, stage=Stage.ANSWERING, verdict=verdict, latest=None, writing=None, written=None, recheck_at=None)
     return ended, (m.PostResult(job.id, result_body(verdict, job.applied, at.server_now)),)
 
 

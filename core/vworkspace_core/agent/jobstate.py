@@ -1,6 +1,6 @@
 """One job on its way, as a value, and its durable form (PULL-2, PULL-4).
 
-    RECORDING ── ACKING ── READY ── INSPECTING ── INTENDING ── ACTING ── WAITING ── ANSWERING ── CLOSING
+    RECORDING ── ACKING ── READY ── INSPECTING ── INTENDING ── ACTING ── NOTING ── WAITING ── ANSWERING ── CLOSING
                              └─ AWAITING_GONE ─┘
 A refused job goes from ACKING to ANSWERING at once.
 """
@@ -45,12 +45,13 @@ class Stage(StrEnum):
     AWAITING_GONE = "awaiting-gone"  # the cluster: the terminating object must be gone first
     INTENDING = "intending"  # the job store: the intent is written before the effect
     ACTING = "acting"  # the cluster: the effect itself
+    NOTING = "noting"  # the job store: the apply happened, and on which object
     WAITING = "waiting"  # the reconciler: success or failure of what was applied
     ANSWERING = "answering"  # the control plane: the result is accepted
     CLOSING = "closing"  # the job store: record gone, tombstone kept
 
 
-BUSY = frozenset({Stage.INSPECTING, Stage.INTENDING, Stage.ACTING})
+BUSY = frozenset({Stage.INSPECTING, Stage.INTENDING, Stage.ACTING, Stage.NOTING})
 """Stages in which a job has its turn on the object."""
 
 SETTLED = frozenset({Stage.ANSWERING, Stage.CLOSING})
@@ -67,7 +68,10 @@ class AppliedRef:
 
 @attrs.frozen
 class JobState:
-    """A job between offer and closed record. `retry_at` is when a failed step is tried again."""
+    """A job between offer and closed record. `retry_at` is when a failed step is tried again.
+
+    `closed_meanwhile` are tombstones that came to be while an inspection was under way, which may not have seen them.
+    """
 
     id: str
     arrival: int
@@ -89,6 +93,8 @@ class JobState:
     retry_at: datetime | None = None
     recheck_at: datetime | None = None
     writing: Manifest | None = attrs.field(default=None, repr=False)
+    written: Manifest | None = attrs.field(default=None, repr=False)
+    closed_meanwhile: tuple[Tombstone, ...] = ()
 
     @property
     def ref(self) -> ObjectRef | None:
@@ -157,7 +163,7 @@ def record_of(job: JobState) -> JobRecord:
     """The durable form: the raw job, and how far it is."""
     state: dict[str, Any] = {}
     if job.intent is not None:
-        state["intent"] = {"uid": job.intent.uid}
+        state["intent"] = {"uid": job.intent.uid, **({"had": True} if job.intent.had else {})}
     if job.task is None and job.verdict is not None:
         state["verdict"] = {"outcome": job.verdict.outcome.value, "error": job.verdict.error}
     return JobRecord(job.id, job.raw, state)
@@ -168,15 +174,21 @@ def restore(record: JobRecord, arrival: int, scope: Scope) -> JobState:
     found = _accept({**record.raw, "id": record.job_id}, arrival, scope, _known_good)
     if isinstance(found, BadJob):  # only a record that somebody else wrote has an id like that
         found = _refused(record.job_id, arrival, "", Verdict.failed(Reason.INVALID_JOB, str(found)))
-    intent = record.state.get("intent")
+    intent = _kept_intent(record)
     return attrs.evolve(
         found,
         raw=record.raw,
         stage=Stage.ACKING,
         ack_may_have_arrived=True,
         verdict=_kept_verdict(record) or found.verdict,
-        intent=Intent(str(intent.get("uid", ""))) if isinstance(intent, Mapping) else None,
+        intent=intent,
+        had_effect=intent is not None and intent.had,
     )
+
+
+def _kept_intent(record: JobRecord) -> Intent | None:
+    kept = record.state.get("intent")
+    return Intent(str(kept.get("uid", "")), kept.get("had") is True) if isinstance(kept, Mapping) else None
 
 
 def _kept_verdict(record: JobRecord) -> Verdict | None:

@@ -16,12 +16,14 @@ from vworkspace_core.agent.outcome import SUCCEEDED, Reason, Verdict
 from vworkspace_core.agent.times import shifted
 from vworkspace_core.agent.timing import tick
 from vworkspace_core.agent.transition import Moment, Step, clear, retry
-from vworkspace_core.agent.turn import act, conflicted
+from vworkspace_core.agent.turn import act, conflicted, note
 from vworkspace_core.agent.watching import applied, await_gone_for_good, changed, looked
 
 __all__ = ["advance"]
 
-_ASKING: Final = frozenset({Stage.RECORDING, Stage.INSPECTING, Stage.INTENDING, Stage.ACTING, Stage.CLOSING})
+_ASKING: Final = frozenset(
+    {Stage.RECORDING, Stage.INSPECTING, Stage.INTENDING, Stage.ACTING, Stage.NOTING, Stage.CLOSING}
+)
 """Stages that wait for the cluster or the job store, and ask again when no answer comes."""
 
 _SOON: Final = timedelta(seconds=10)
@@ -46,7 +48,9 @@ def advance(job: JobState, event: m.Event, at: Moment) -> Step:  # noqa: C901 - 
         case m.JobGone(), Stage.ACKING:
             return _acked(job, at) if job.ack_may_have_arrived else _dropped(job)
         case m.Applied(live=live), Stage.ACTING:
-            return applied(job, live, at)
+            return note(job, live, at)
+        case ((m.Recorded() | m.RecordRefused()), Stage.NOTING):
+            return applied(job, job.written or {}, at)
         case m.DeleteSent(), Stage.ACTING:
             return await_gone_for_good(job, at)
         case m.Rotated(), Stage.ACTING:

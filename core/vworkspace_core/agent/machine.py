@@ -24,6 +24,7 @@ from vworkspace_core.agent import messages as m
 from vworkspace_core.agent.applier import Seen
 from vworkspace_core.agent.ending import supersede
 from vworkspace_core.agent.jobstate import BUSY, JobState, Stage, accept, record_of, restore, tombstone_of
+from vworkspace_core.agent.keys import generation_in
 from vworkspace_core.agent.lifecycle import advance
 from vworkspace_core.agent.outcome import Outcome
 from vworkspace_core.agent.scope import DeleteTask, Scope
@@ -91,7 +92,7 @@ def _react(state: AgentState, event: m.Event, now: datetime) -> Steps:
             return _each(state, state.jobs.values(), event, now)
         case m.RecordClosed(job_id):
             job = state.jobs.get(job_id)
-            return (_without(state, job_id), ()) if job and job.stage is Stage.CLOSING else (state, ())
+            return (_closed(state, job), ()) if job and job.stage is Stage.CLOSING else (state, ())
         case _:
             job = state.jobs.get(event.job_id)
             return (state, ()) if job is None else _each(state, (job,), event, now)
@@ -133,11 +134,33 @@ def _plan(state: AgentState, job: JobState, seen: Seen, now: datetime) -> Steps:
 
 
 def _with_open(state: AgentState, job: JobState, seen: Seen) -> Seen:
-    """What the job store will remember of jobs whose records are not closed yet."""
-    known = [found for other in _others(state, job) if (found := tombstone_of(other)) is not None]
-    own = next((found for found in known if found.idempotency_key == job.key), None)
+    """What the job store will remember of jobs whose records are not closed yet, or were not when it was asked."""
+    known = [*_tombstones(_others(state, job)), *_about(job, job.closed_meanwhile)]
+    twins = (other for other in state.jobs.values() if other.key == job.key and other.id != job.id)
+    same_key = (*_tombstones(twins), *job.closed_meanwhile)
+    own = next((found for found in same_key if found.idempotency_key == job.key), None)
     newest = max((*known, *_some(seen.newest)), key=lambda found: found.generation, default=None)
     return attrs.evolve(seen, tombstone=seen.tombstone or own, newest=newest)
+
+
+def _tombstones(jobs: Iterable[JobState]) -> Iterator[Tombstone]:
+    return (found for job in jobs if (found := tombstone_of(job)) is not None)
+
+
+def _about(job: JobState, found: Iterable[Tombstone]) -> Iterator[Tombstone]:
+    """Those of the object that `job` is about."""
+    return (one for one in found if job.ref is not None and generation_in(one.idempotency_key, job.ref) is not None)
+
+
+def _closed(state: AgentState, job: JobState) -> AgentState:
+    """Without the job, whose tombstone those that are looking at this moment may have missed."""
+    left, tombstone = _without(state, job.id), tombstone_of(job)
+    if tombstone is None:
+        return left
+    looking = [other for other in left.jobs.values() if other.stage is Stage.INSPECTING]
+    for other in looking:
+        left = _with(left, attrs.evolve(other, closed_meanwhile=(*other.closed_meanwhile, tombstone)))
+    return left
 
 
 def _taken(state: AgentState, before: JobState, taken: Step, now: datetime) -> Steps:
@@ -170,17 +193,27 @@ def _older(job: JobState, than: JobState) -> bool:
 
 
 def _start_turns(state: AgentState) -> Steps:
-    """Give every ready job its turn, unless another one has the object's."""
-    taken = {job.ref for job in state.jobs.values() if job.stage in BUSY}
+    """Give every ready job its turn, unless another one has the object's.
+
+    After a crash the one that had it goes on first: whether its effect happened can only be told until another's.
+    """
+    busy = [job for job in state.jobs.values() if job.stage in BUSY]
+    taken, keys = {job.ref for job in busy}, {job.key for job in busy}
+    begun = {job.ref: job.id for job in state.jobs.values() if _had_the_turn(job)}
     effects: list[m.Effect] = []
     for job in [job for job in state.jobs.values() if job.stage is Stage.READY]:
-        if job.ref in taken:
+        if job.ref in taken or job.key in keys or begun.get(job.ref, job.id) != job.id:
             continue
         started, asked = start_turn(job)
         state = _with(state, started)
         effects += asked
         taken.add(job.ref)
+        keys.add(job.key)
     return state, tuple(effects)
+
+
+def _had_the_turn(job: JobState) -> bool:
+    return job.stage in (Stage.ACKING, Stage.READY) and job.intent is not None and not job.had_effect
 
 
 def _others(state: AgentState, job: JobState) -> Iterator[JobState]:

@@ -86,7 +86,7 @@ def _cancelled(manifest: Manifest, live: Manifest) -> Manifest:
 
 def _redo(job: JobState, at: Moment) -> Step:
     match job.stage:
-        case Stage.RECORDING | Stage.INTENDING:
+        case Stage.RECORDING | Stage.INTENDING | Stage.NOTING:
             return job, (m.PutRecord(job.id, record_of(job)),)
         case Stage.INSPECTING | Stage.ACTING:
             # After an unanswered write only a look can tell whether it happened.

@@ -28,14 +28,14 @@ from vworkspace_core.agent.transition import Moment, Step, clear, generation, po
 from vworkspace_core.agent.watching import RECHECK, applied, inspect
 from vworkspace_core.errors import FieldConflict
 from vworkspace_core.kinds import labels
-from vworkspace_core.manifest import dig, metadata
+from vworkspace_core.manifest import Manifest, dig, metadata
 
-__all__ = ["act", "conflicted", "inspected", "start_turn"]
+__all__ = ["act", "conflicted", "inspected", "note", "start_turn"]
 
 
 def start_turn(job: JobState) -> Step:
     """Its turn on the object: look at what is there."""
-    return attrs.evolve(job, stage=Stage.INSPECTING, retry_at=None), (inspect(job),)
+    return attrs.evolve(job, stage=Stage.INSPECTING, retry_at=None, closed_meanwhile=()), (inspect(job),)
 
 
 def inspected(job: JobState, seen: Seen, at: Moment) -> Step:
@@ -49,8 +49,9 @@ def inspected(job: JobState, seen: Seen, at: Moment) -> Step:
 
 def _follow(job: JobState, chosen: Plan, seen: Seen, at: Moment) -> Step:
     match chosen:
-        case Settle(verdict):
-            return settle(_with_live(job, seen) if verdict.outcome is Outcome.NOOP else job, verdict, at)
+        case Settle(verdict, had_effect):
+            ended = _with_live(job, seen) if verdict.outcome is Outcome.NOOP else job
+            return settle(attrs.evolve(ended, had_effect=ended.had_effect or had_effect), verdict, at)
         case Write(manifest, uid):
             return _intend(attrs.evolve(job, writing=manifest), uid)
         case Remove(uid, generation):
@@ -92,6 +93,20 @@ def act(job: JobState, *, force: bool = False) -> Step:
     if isinstance(job.task, DeleteTask):
         return acting, (m.Delete(job.id, job.ref, job.intent.uid if job.intent else ""),)
     return acting, (m.Apply(job.id, job.ref, job.writing or {}, force),)
+
+
+def note(job: JobState, live: Manifest, at: Moment) -> Step:
+    """The apply went through. That goes on record before anything else is done about the object.
+
+    A process that starts after a crash could not tell otherwise a write that was lost from one whose object somebody
+    has deleted or changed since, and would have its effect again (PULL-4).
+    """
+    if job.cancel_sent:
+        return applied(job, live, at)
+    uid = str(metadata(live).get("uid", ""))
+    reference, had = ref(job, uid, generation(live)), Intent(uid, had=True)
+    noting = clear(job, stage=Stage.NOTING, intent=had, applied=reference, had_effect=True, written=live)
+    return noting, (m.PutRecord(job.id, record_of(noting)),)
 
 
 def _await_gone(job: JobState, uid: str, at: Moment) -> Step:

@@ -30,7 +30,13 @@ def applied(job: JobState, live: Manifest, at: Moment) -> Step:
         return settle(job, timeout(job), at)
     reference = ref(job, str(metadata(live).get("uid", "")), generation(live))
     waiting = clear(
-        job, stage=Stage.WAITING, applied=reference, had_effect=True, recheck_at=shifted(at.now, RECHECK), writing=None
+        job,
+        stage=Stage.WAITING,
+        applied=reference,
+        had_effect=True,
+        recheck_at=shifted(at.now, RECHECK),
+        writing=None,
+        written=None,
     )
     if job.vanished:  # an informer saw it go while the answer was under way: which was first?
         return waiting, (inspect(waiting),)
@@ -59,7 +65,7 @@ def changed(job: JobState, live: Manifest | None, at: Moment) -> Step:
             return job, (inspect(job),)
         case Stage.WAITING:
             return _consider(job, live, at)
-        case Stage.ACTING:
+        case Stage.ACTING | Stage.NOTING:
             return attrs.evolve(job, latest=live, vanished=job.vanished or live is None), ()
         case Stage.AWAITING_GONE if live is None or not metadata(live).get("deletionTimestamp"):
             return clear(job, stage=Stage.READY), ()

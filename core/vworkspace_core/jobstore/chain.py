@@ -102,7 +102,8 @@ class Chain:
         if last is None or self._is_full(last, batch):
             return await self._begin(batch)
         known = set(last.entries)
-        fresh = [entry for entry in batch if entry not in known]
+        # An earlier try, whose answer was lost, may have written them.
+        fresh = [entry for entry in batch if entry not in known or not self.book.counts(entry)]
         return not fresh or await self._grow(last, fresh)
 
     def _is_full(self, last: Segment, batch: list[Entry]) -> bool:

@@ -155,6 +155,10 @@ class Book:
             if entry.record_uid:
                 self.closed.add(entry.record_uid)
 
+    def counts(self, entry: Entry) -> bool:
+        """Whether this is what is remembered of its key."""
+        return self.by_key.get(entry.tombstone.idempotency_key) == entry.tombstone
+
     def forget(self, entries: Iterable[Entry]) -> None:
         """Forget these, unless their key was remembered anew."""
         objects = set()
