@@ -91,6 +91,16 @@ class Running:
         self._process.wait()
 
     @property
+    def pid(self) -> int:
+        """Process id."""
+        return self._process.pid
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it has not ended yet."""
+        return self._process.poll() is None
+
+    @property
     def out(self) -> str:
         """Standard output so far."""
         return self._out.read_text(encoding="utf-8")

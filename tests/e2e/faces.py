@@ -39,7 +39,19 @@ from vworkspace_fake.flux import run as run_flux
 from vworkspace_kube import LightkubeApi
 from vworkspace_odoo import HttpControlPlane
 
-__all__ = ["ENVIRONMENT", "FACES", "IN_PROCESS", "OVER_HTTP", "Face", "Story", "serving_around", "simulate"]
+__all__ = [
+    "ENVIRONMENT",
+    "FACES",
+    "IN_PROCESS",
+    "OPERATOR_TOKEN",
+    "OVER_HTTP",
+    "Face",
+    "Story",
+    "alone",
+    "serving",
+    "serving_around",
+    "simulate",
+]
 
 Story = Callable[[World], Awaitable[None]]
 """What is done to a world and asserted of it."""
@@ -96,12 +108,12 @@ class Face:
         try:
             anyio.run(main, backend_options={"loop_factory": virtual_loop(START)} if self.is_virtual else {})
         except BaseExceptionGroup as group:
-            raise _alone(group) from None
+            raise alone(group) from None
         finally:
             structlog.reset_defaults()
 
 
-def _alone(error: BaseException) -> BaseException:
+def alone(error: BaseException) -> BaseException:
     """What went wrong, out of the groups that it passed through; a group where it was more than one thing."""
     while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
         error = error.exceptions[0]
@@ -155,14 +167,9 @@ async def _in_process(world: World, settings: OperatorSettings) -> AsyncIterator
 async def _over_http(world: World, settings: OperatorSettings) -> AsyncIterator[None]:
     """Both servers on loopback sockets, and the adapters that production uses."""
     async with AsyncExitStack() as stack:
-        servers = await stack.enter_async_context(anyio.create_task_group())
-        stack.callback(servers.cancel_scope.cancel)
-        cluster_url, control_url = _Url(), _Url()
-        servers.start_soon(_serve_cluster, world, cluster_url)
-        servers.start_soon(_serve_control, world.control, control_url)
-        kube = await stack.enter_async_context(LightkubeApi(_config(await cluster_url.wait())))
-        world.operator_witness.api = kube
-        await stack.enter_async_context(_working(world, settings, await control_url.wait()))
+        cluster_url, control_url = await stack.enter_async_context(serving(world))
+        world.operator_witness.api = await stack.enter_async_context(LightkubeApi(_config(cluster_url)))
+        await stack.enter_async_context(_working(world, settings, control_url))
         yield
 
 
@@ -199,6 +206,19 @@ async def _working(world: World, settings: OperatorSettings, control_url: str) -
         await _start(group, world, control, settings)
         yield
         group.cancel_scope.cancel()
+
+
+@asynccontextmanager
+async def serving(world: World) -> AsyncIterator[tuple[str, str]]:
+    """Both servers on loopback sockets: the URLs of the API server and of the control plane."""
+    cluster_url, control_url = _Url(), _Url()
+    async with anyio.create_task_group() as servers:
+        servers.start_soon(_serve_cluster, world, cluster_url)
+        servers.start_soon(_serve_control, world.control, control_url)
+        try:
+            yield await cluster_url.wait(), await control_url.wait()
+        finally:
+            servers.cancel_scope.cancel()
 
 
 class _Url:
