@@ -26,8 +26,9 @@ demo: $(VENV)/.operator  ## set up and run the main job, end to end, over real H
 test: $(VENV)/.dev  ## set up and run the tests
 	@$(BIN)/python -m pytest --numprocesses auto $(PYTEST_ARGS)
 
-test-long: $(VENV)/.dev  ## many more examples, thousands of lives of an instance, every story over HTTP too
-	@HYPOTHESIS_PROFILE=long RECONCILE_EXAMPLES=2000 $(BIN)/python -m pytest --numprocesses auto tests/property tests/e2e $(PYTEST_ARGS)
+test-long: $(VENV)/.dev  ## many more examples, thousands of lives of an instance and of an agent, SIGKILL at every request
+	@HYPOTHESIS_PROFILE=long RECONCILE_EXAMPLES=2000 CHAOS_EXAMPLES=2000 SIGKILL=all \
+		$(BIN)/python -m pytest --numprocesses auto tests/property tests/runtime tests/e2e $(PYTEST_ARGS)
 
 test-pure:  ## prove that core and in-memory fake stand alone: tests/property with nothing else installed
 	@scripts/test-pure $(PYTHON)
