@@ -231,5 +231,5 @@ class SlowKube:
 
 def _is_guarded(name: str, args: Any, named: Any) -> bool:
     if name == "apply":
-        return "resourceVersion" in args[0]["metadata"]
+        return "uid" in args[0]["metadata"]
     return name in ("update", "delete")
