@@ -126,7 +126,7 @@ class Replica:
         changed, self._token = self._token != self.world.secret, self.world.secret
         return changed
 
-    async def _rotate(self) -> None:
+    async def _rotate(self, request: str) -> None:
         """A new credential, kept durably before it is used."""
         issued = await self.control.rotate()
         self.world.secret = str(issued["token"])
