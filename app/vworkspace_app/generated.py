@@ -9,8 +9,8 @@ from pathlib import Path
 
 from vworkspace_app.documents import Format, dump
 from vworkspace_app.install.kustomize import bases
-from vworkspace_app.observability import catalogue
 from vworkspace_app.observability.dashboard import dashboard
+from vworkspace_app.observability.page import metrics_page
 from vworkspace_app.reference import operations_page
 from vworkspace_app.settings import shown
 from vworkspace_core.kinds.crd import crd_manifests
@@ -28,7 +28,7 @@ def generated_files() -> Mapping[str, str]:
         "docs/conditions.md": markdown(),
         "docs/operations.md": operations_page(),
         "docs/settings.md": shown.markdown(),
-        "docs/metrics.md": catalogue.markdown(),
+        "docs/metrics.md": metrics_page(),
         "docs/observability/grafana-dashboard.json": dashboard(),
     }
 

@@ -22,6 +22,7 @@ __all__ = ["FORMATS", "LEVELS", "Logs", "configure"]
 LEVELS: Final = ("debug", "info", "warning", "error")
 FORMATS: Final = ("auto", "json", "text")
 
+_FIRST: Final = ("timestamp", "level", "event", "controller", "namespace", "name", "reconcile_id")
 _QUIET: Final = ("httpx2", "httpcore2", "httpcore", "uvicorn", "asyncio", "lightkube")
 """Libraries whose chatter is not for our users; the transport's own would even show headers."""
 
@@ -41,7 +42,9 @@ class Logs:
         return {**self._fields, **event}
 
     def _redact(self, _logger: Any, _method: str, event: EventDict) -> EventDict:
-        shown: EventDict = self.hidden.mask(redact({name: _plain(value) for name, value in event.items()}))
+        # What is looked for first stands first.
+        ordered = {**{name: event[name] for name in _FIRST if name in event}, **event}
+        shown: EventDict = self.hidden.mask(redact({name: _plain(value) for name, value in ordered.items()}))
         return shown
 
 

@@ -67,6 +67,7 @@ def test_every_line_is_one_json_object_with_what_all_of_them_say() -> None:
 
     found = said(act)
 
+    assert all(list(one)[:3] == ["timestamp", "level", "event"] for one in found)
     assert [one["event"] for one in found][:2] == ["ours", "theirs 5\nof two lines"]
     assert "UserWarning: old" in found[2]["event"]
     for one in found:

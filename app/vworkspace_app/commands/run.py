@@ -89,7 +89,8 @@ def run_operator(settings: RunSettings) -> None:
 
 def _hide(hidden: Hidden, found: Credentials) -> None:
     """Whatever an error may quote, what we hold is shown nowhere."""
-    hidden.add(found.token, found.previous_token, found.private_key, found.approval_secret, found.decryption_key)
+    hidden.add(found.token, found.kept.token, found.kept.previous)
+    hidden.add(found.private_key, found.approval_secret, found.decryption_key)
 
 
 @contextmanager

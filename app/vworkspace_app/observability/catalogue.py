@@ -1,4 +1,4 @@
-"""Every metric of the operator: name, labels, meaning (RUN-5). docs/metrics.md is printed from it.
+"""Every metric of the operator: name, labels, meaning (RUN-5); docs/metrics.md is printed from it.
 
 Names of controller-runtime and client-go are kept to the letter, so that dashboards made for them work. Labels take
 few values each: kinds, controllers, codes, never names of objects.
@@ -9,7 +9,7 @@ from typing import Final
 
 import attrs
 
-__all__ = ["CATALOGUE", "Metric", "Type", "markdown"]
+__all__ = ["CATALOGUE", "Metric", "Type"]
 
 
 class Type(StrEnum):
@@ -145,28 +145,5 @@ LEADER = Metric(
     "leader_election_master_status", _G, ("name",), "1 while this process leads; absent without --leader-elect."
 )
 BUILD = Metric("vworkspace_operator_build_info", _G, ("version", "python"), "1; what runs.")
-
-
-def markdown() -> str:
-    """docs/metrics.md."""
-    rows = "\n".join(
-        f"| `{one.name}` | {one.type} | {', '.join(f'`{label}`' for label in one.labels)} | {one.about} |"
-        for one in CATALOGUE
-    )
-    return _PAGE.format(rows=rows)
-
-
-_PAGE: Final = """# Metrics
-
-Generated from `app/vworkspace_app/observability/catalogue.py` by `make manifests`; do not edit.
-
-`run --listen 0.0.0.0:8080` serves `/metrics`, `/healthz` and `/readyz` over plain HTTP. Names of controller-runtime and
-client-go are kept, so that dashboards made for them work; labels never hold names of objects. Beside these come the
-`process_…` metrics of the Prometheus client. [observability/](observability/) has a Grafana dashboard and alert rules.
-
-| metric | type | labels | meaning |
-|---|---|---|---|
-{rows}
-"""
 
 CATALOGUE: Final = tuple(found for found in list(globals().values()) if isinstance(found, Metric))
