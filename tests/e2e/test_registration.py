@@ -92,7 +92,7 @@ class Site:
     def operator(self) -> Running:
         self.runs += 1
         folder = self.folder / str(self.runs)
-        return operator(folder, "--kubeconfig", self.kubeconfig, "--listen", "", "--wait", "5")
+        return operator(folder, "--kubeconfig", self.kubeconfig, "--listen", "", "--wait", "5", "--log-level", "debug")
 
     def register(self, token: str, *words: str | Path) -> Ended:
         self.folder.mkdir(exist_ok=True)

@@ -12,18 +12,22 @@ from structlog.testing import capture_logs
 
 from tests.runtime.virtual import run
 from vworkspace_app.agent import CredentialKeeper
+from vworkspace_app.operator import OperatorSettings, PullOperator
 from vworkspace_app.runtime.live import Live
 from vworkspace_core.agent import rotation_messages as r
 from vworkspace_core.agent.credentials import Credentials, Kept, credentials_of, new_secret, secret_ref
 from vworkspace_core.agent.rotation_performer import RotationPerformer
-from vworkspace_core.errors import Permanent
-from vworkspace_core.known import NAMESPACE, SECRET
+from vworkspace_core.errors import Permanent, Unauthorized
+from vworkspace_core.kinds.crd import crd_manifests
+from vworkspace_core.known import CUSTOM_RESOURCE_DEFINITION, NAMESPACE, SECRET
 from vworkspace_core.manifest import Manifest
 from vworkspace_core.ports import PatchType
+from vworkspace_core.reconcile import Settings
 from vworkspace_fake.apiserver.inprocess import InProcessKube
 from vworkspace_fake.apiserver.server import ApiServer
 from vworkspace_fake.clock import VirtualClock
 from vworkspace_fake.controlplane import Call, ControlPlaneServer, Fault, InProcessControlPlane, When
+from vworkspace_fake.jobstore import MemoryJobStore
 
 OWN, CLUSTER, MARK = "vworkspace-system", "prod-1", "t0ken"
 
@@ -209,3 +213,74 @@ def test_what_is_asked_before_it_runs_is_not_forgotten() -> None:
         assert set(site.rotated) == {"job/1", "cluster/a/1"}
 
     with_keeper(body)
+
+
+class Witness(InProcessControlPlane):
+    """Tells the keeper with which token a poll was taken or refused, as the production adapter does."""
+
+    def __init__(
+        self, server: ControlPlaneServer, token: Callable[[], str], heard: Callable[[str, bool], None]
+    ) -> None:
+        super().__init__(server, "")
+        self._current, self._heard = token, heard
+
+    async def fetch(self, cluster_id: str, wait_seconds: int) -> Any:
+        token = self._current()
+        self.use_token(token)
+        await anyio.lowlevel.checkpoint()  # a request that can be cancelled, as over a network
+        try:
+            found = await super().fetch(cluster_id, wait_seconds)
+        except Unauthorized:
+            self._heard(token, False)
+            raise
+        self._heard(token, True)
+        return found
+
+
+def test_two_tokens_that_are_both_rejected_are_tried_in_turn_and_slowly_PULL_7() -> None:
+    """The other token must not make the poll hurry, which would cut off what the rejection has under way."""
+
+    async def body(site: Site) -> None:
+        found = new_secret(OWN, "https://odoo.example.com", CLUSTER, Kept("unknown-new", "unknown-old"))
+        await site.kube.update(
+            {**found, "metadata": {**(await site.secret())["metadata"]}}, kind=SECRET, field_manager="kubectl"
+        )
+        for crd in crd_manifests():
+            await site.kube.create(crd, kind=CUSTOM_RESOURCE_DEFINITION, field_manager="setup")
+        site.begin(found)
+        keeper = site.keeper
+        tried: list[tuple[float, str]] = []
+        rereads: list[float] = []
+
+        def heard(token: str, accepted: bool) -> None:
+            tried.append((site.clock.monotonic(), token))
+            keeper.heard(token, accepted)
+
+        async def reread() -> bool:
+            await anyio.lowlevel.checkpoint()
+            rereads.append(site.clock.monotonic())
+            return keeper.has_another()
+
+        operator = PullOperator(
+            site.kube,
+            Witness(site.server, lambda: keeper.live.current.token, heard),
+            MemoryJobStore(),
+            site.clock,
+            OperatorSettings(Settings(cluster_id=CLUSTER)),
+            credentials=keeper.live,
+            keeper=keeper,
+            reread=reread,
+            random=lambda: 0.5,
+        )
+        async with anyio.create_task_group() as group:
+            group.start_soon(operator.run)
+            await site.clock.sleep(3600)
+            assert len(tried) <= 12, "two at first, then one in every seven and a half minutes"
+            assert {token for _, token in tried} == {"unknown-new", "unknown-old"}
+            assert len(rereads) == 1, "nothing cuts off the look at the Secret"
+            site.server.tokens.add(CLUSTER, "unknown-old")
+            await site.clock.sleep(1200)
+            assert keeper.live.current.token.startswith(MARK), "the old one works again, and gets us a new one"
+            group.cancel_scope.cancel()
+
+    with_keeper(body, poll_seconds=1e9)

@@ -8,7 +8,7 @@ from typing import Any
 import anyio
 import attrs
 
-from vworkspace_core.errors import Invalid, NotFound, Permanent, Unauthorized
+from vworkspace_core.errors import Forbidden, Invalid, NotFound, Permanent
 from vworkspace_core.ports import Fetched
 from vworkspace_odoo.client import HttpControlPlane
 from vworkspace_odoo.trust import tls_context
@@ -42,7 +42,7 @@ class FollowingControlPlane:
     Connections are kept while URL and certificates stay the same; a new token takes effect with the next
     request. Those of an earlier endpoint are closed when the last call on them ends. Besides the errors of the
     port, certificates of no use raise Permanent. `heard` is told with which token a call was accepted or answered
-    401; registration has a token of its own.
+    401 or 403; registration has a token of its own.
     """
 
     def __init__(
@@ -110,7 +110,7 @@ class FollowingControlPlane:
             token = self._endpoint().token
             try:
                 yield control
-            except Unauthorized:
+            except Forbidden:
                 self._heard(token, False)
                 raise
             except (NotFound, Invalid):

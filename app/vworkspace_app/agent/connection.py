@@ -7,7 +7,7 @@ import structlog
 
 from vworkspace_core.agent.link import Connectivity, Link
 from vworkspace_core.agent.times import Instant
-from vworkspace_core.errors import Invalid, NotFound, OperatorError, Unauthorized, Unavailable
+from vworkspace_core.errors import Forbidden, Invalid, NotFound, OperatorError, Unavailable
 from vworkspace_core.kinds.secrets import redact
 from vworkspace_core.ports import Clock
 
@@ -58,7 +58,7 @@ class Connection:
         """
         try:
             return await self._once(request)
-        except Unauthorized:
+        except Forbidden:
             if not await self._has_new_credential():
                 raise
         return await self._once(request)

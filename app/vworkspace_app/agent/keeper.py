@@ -54,6 +54,8 @@ class CredentialKeeper:
         self._waiting: dict[str, list[_Waiter]] = {}
         self._news = anyio.Event()
         self._rejected = ""
+        self.is_falling_back = False
+        """Whether the token changes because the one before was rejected: that is no reason to try sooner (PULL-7)."""
         self._early: list[r.Event] = []
         secret.subscribe(self._saw)
 
@@ -79,10 +81,15 @@ class CredentialKeeper:
         return renewal_of(self._state.kept, self._jitter)
 
     def heard(self, token: str, accepted: bool) -> None:
-        """A request with `token` was accepted, or answered 401."""
-        if not accepted:
-            self._rejected = token
-        self._feed(r.Worked(token) if accepted else r.Rejected(token))
+        """A request with `token` was accepted, or answered 401 or 403."""
+        if accepted:
+            self._feed(r.Worked(token))
+            return
+        self._rejected, self.is_falling_back = token, True
+        try:
+            self._feed(r.Rejected(token))
+        finally:
+            self.is_falling_back = False
 
     def has_another(self) -> bool:
         """Whether the token in use is another than the one rejected last."""

@@ -402,6 +402,17 @@ def test_a_token_that_is_refused_ends_even_a_waiting_poll(examine: Examine) -> N
 
 
 @needs(Offer.ACCOUNTS)
+def test_a_rotation_whose_answer_was_lost_can_be_repeated_with_the_old_token_PULL_8(examine: Examine) -> None:
+    async def body(c: Examined) -> None:
+        lost, kept = (await c.control.rotate())["token"], (await c.control.rotate())["token"]
+
+        assert len({c.token, lost, kept}) == 3
+        await c.subject.control(kept).fetch(c.id, 0)
+
+    examine(body)
+
+
+@needs(Offer.ACCOUNTS)
 def test_rotation_gives_a_new_token_and_keeps_the_old_one_for_a_while_PULL_8(examine: Examine) -> None:
     async def body(c: Examined) -> None:
         fresh = (await c.control.rotate())["token"]
@@ -429,6 +440,19 @@ def test_registration_is_one_time_once_its_credential_was_used_PULL_8(examine: E
         await c.subject.control(again["token"]).fetch(c.id, 0)
         with pytest.raises(Unauthorized):
             await c.subject.control(once).register(ask)
+
+    examine(body)
+
+
+@needs(Offer.REGISTRATION)
+def test_registration_takes_a_display_name_and_may_leave_the_cluster_to_the_server_PULL_1(examine: Examine) -> None:
+    async def body(c: Examined) -> None:
+        once = await c.subject.registration(c.id)
+
+        issued = await c.subject.control(once).register({"registrationToken": once, "displayName": "Production one"})
+
+        assert issued["clusterId"] == c.id
+        await c.subject.control(issued["token"]).fetch(c.id, 0)
 
     examine(body)
 

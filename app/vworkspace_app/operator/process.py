@@ -67,7 +67,7 @@ class PullOperator:
         )
         agent = self._agent(operator)
         self._keep_secure(operator, agent)
-        self.credentials.subscribe(lambda _: agent.hurry())
+        self._hurry_on_news(agent)
         self.credentials.subscribe(lambda _: operator.approval_secret_changed())
         cluster = self._cluster(operator, agent)
         self.telemetry.attach(operator, agent)
@@ -145,6 +145,18 @@ class PullOperator:
         operator.on_clusters(lambda _: keeper.wish(rotation_wishes(clusters(), cluster_id)))
         keeper.wish(rotation_wishes(clusters(), cluster_id))
 
+    def _hurry_on_news(self, agent: Agent) -> None:
+        """Try at once with another token, URL or certificate; other changes end no poll."""
+        last = _connection(self.credentials.current)
+
+        def changed(found: Credentials) -> None:
+            nonlocal last
+            before, last = last, _connection(found)
+            if last != before and not (self.keeper is not None and self.keeper.is_falling_back):
+                agent.hurry()
+
+        self.credentials.subscribe(changed)
+
     def _keep_secure(self, operator: Operator, agent: Agent) -> None:
         """Judge payloads by the Cluster object and the keys of the moment (PULL-9)."""
         operator.on_clusters(lambda _: self._secure(operator, agent))
@@ -156,6 +168,11 @@ class PullOperator:
 
     def _admit(self, manifest: Manifest) -> tuple[Problem, ...]:
         return admit(manifest, settings=self.settings.decisions.admission)
+
+
+def _connection(found: Credentials) -> tuple[str, ...]:
+    """What a request depends on."""
+    return found.url, found.token, found.ca, found.certificate, found.private_key
 
 
 def _ref(manifest: Manifest) -> ObjectRef:

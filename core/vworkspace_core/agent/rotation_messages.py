@@ -123,7 +123,7 @@ class Worked:
 
 @attrs.frozen
 class Rejected:
-    """A request with this token was answered 401."""
+    """A request with this token was answered 401 or 403."""
 
     token: str = attrs.field(repr=False)
 
