@@ -19,6 +19,7 @@ from vworkspace_core.kinds.crd import crd_manifests
 from vworkspace_core.kinds.labels import ALLOWED_TYPES
 from vworkspace_core.known import JOB, NAMESPACE, OPERATION, VELERO_BACKUP
 from vworkspace_core.manifest import Manifest, ObjectRef
+from vworkspace_core.ports import WatchEvent
 from vworkspace_fake.downstream import Ending, Outcome, WorkflowStep, resume_patch
 from vworkspace_fake.downstream.crds import downstream_crds
 from vworkspace_fake.flux.crds import flux_crds
@@ -341,3 +342,30 @@ async def test_an_operation_that_cannot_be_read_is_told_so_and_can_be_deleted_RE
         ops.world.delete_object(odd)
         await ops.gone(odd)
     await ops.reaches(ops.submit("runCommand.job", "good"), "Succeeded")
+
+
+@operations_story(takes_hours=True)
+async def test_a_backup_with_a_schedule_runs_on_and_lets_others_in_between_its_syncs_OPS_10(ops: Operating) -> None:
+    await ops.prepare()
+    world = ops.world
+    backup = ops.submit("backup.volsync", "regular", {"schedule": "*/10 * * * *"})
+    await ops.says(backup, "Running", "True/VolSyncWaitingForSchedule")
+    restore = ops.submit("restore.volsync", "back")
+    await ops.reaches(restore, "Succeeded")
+
+    await world.clock.sleep(7200)
+
+    assert ops.phase(backup) == "Running", "it has no end of its own, and no deadline"
+    assert ops.condition(backup, "Succeeded").startswith("True/")
+    synced = [event.object["status"].get("lastSyncTime") for event in syncs(ops, backup)]
+    assert len(set(synced) - {None}) >= 12
+    source = ops.engine_ref(backup)
+    ops.cancel(backup)
+    await ops.reaches(backup, "Cancelled")
+    assert world.find(source) is None
+    assert len(ops.made(backup)) == 1
+
+
+def syncs(ops: Operating, ref: ObjectRef) -> list[WatchEvent]:
+    """Every version of its ReplicationSource that says something."""
+    return [event for event in ops.world.history.events(ops.engine_ref(ref).kind) if "status" in event.object]
