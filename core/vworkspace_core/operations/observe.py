@@ -108,7 +108,7 @@ async def observe_operation_live(api: KubeApi, operation: Operation, context: Op
     namespace = await reading.get(ObjectRef(NAMESPACE, None, meta.namespace))
     await reading.note(target_ref(operation))
     target = reading.objects.get(target_ref(operation))
-    for lookup in lookups(operation, context, target):
+    for lookup in dict.fromkeys(lookups(operation, context, target)):
         await reading.note(lookup)
     engine = context.engine_of(operation)
     for ref in () if engine is None else engine.follows(operation, reading.objects):
