@@ -168,11 +168,12 @@ async def test_a_cancelled_run_is_stopped_first_and_one_that_waits_creates_nothi
 
 
 @operations_story(rules(AT_WORK))
-async def test_a_deadline_fires_and_stops_the_engine_OPS_12(ops: Operating) -> None:
+async def test_a_deadline_fires_across_a_restart_and_stops_the_engine_OPS_12(ops: Operating) -> None:
     await ops.prepare()
     job = ops.submit("runCommand.job", "slow", timeoutSeconds=2)
     await ops.says(job, "Running", "True/JobPodActive")
     engine = ops.engine_ref(job)
+    await ops.world.lever.restart()
 
     ended = await ops.reaches(job, "Failed")
 

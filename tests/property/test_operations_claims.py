@@ -133,3 +133,14 @@ def test_changing_any_character_of_a_claim_voids_it(place: int, other: str) -> N
     changed = text[:place] + other + text[place + 1 :]
 
     assert (flaw(changed) is None) == (changed == text)
+
+
+@pytest.mark.parametrize(
+    ("ahead", "wanted"), [(0, None), (3599, None), (3600, Flaw.EXPIRED), (-3600, None), (7200, Flaw.EXPIRED)]
+)
+def test_the_expiry_is_judged_by_the_clock_of_the_control_plane_PULL_12(ahead: int, wanted: Flaw | None) -> None:
+    check = Claims(SECRET, CLUSTER, skew=timedelta(seconds=ahead))
+
+    assert flaw(claim(), check) is wanted
+    late = claim(exp=int((NOW - timedelta(seconds=1)).timestamp()))
+    assert (flaw(late, check) is None) == (ahead < -1)

@@ -110,6 +110,12 @@ def test_nothing_is_written_over_a_status_that_cannot_be_read() -> None:
     assert decide(source) == Decision()
 
 
+def test_one_whose_status_cannot_be_read_can_be_deleted() -> None:
+    source = unreadable(status={"phase": "Resting"}, deleted=True)
+
+    assert decide(source).finalizer is Finalizer.REMOVE
+
+
 def test_deleting_a_running_one_stops_its_engine_first_OPS_11() -> None:
     source = unreadable(status=RUNNING, deleted=True)
 

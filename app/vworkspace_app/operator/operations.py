@@ -80,6 +80,8 @@ class OperationController:
         if manifest is None:
             return ReconcileResult()
         source = _read(manifest)
+        if isinstance(source, UnreadableOperation):
+            _refuse_unknown_past(source)
         observed = await self._observe(source)
         reconciler = Reconciler(OPERATION, _read, self._decide)
         return result_of(await carry_out(reconciler, source, observed, self.api, self.events))
@@ -103,10 +105,6 @@ class OperationController:
 
     async def _observe(self, source: Source) -> OperationObserved:
         operation = source.stub if isinstance(source, UnreadableOperation) else source
-        if isinstance(source, UnreadableOperation) and not source.has_status:
-            raise Permanent(
-                f"the status of this Operation cannot be read, nothing is written over it: {source.problems}"
-            )
         context = self._context()
         observed = self._cached(operation, context)
         if not needs_live_view(operation, observed, context):
@@ -182,6 +180,12 @@ def _read(manifest: Manifest) -> Source:
         return read_operation(manifest)
     except ValidationProblems as error:
         return UnreadableOperation.of(manifest, error)
+
+
+def _refuse_unknown_past(source: UnreadableOperation) -> None:
+    """One that may have run already is not begun anew over what its status said; it can only be deleted."""
+    if not source.has_status and source.metadata.deletion_timestamp is None:
+        raise Permanent(f"its status cannot be read, and nothing is written over it: {source.problems}")
 
 
 def _makes_room(change: Change) -> bool:
