@@ -106,7 +106,7 @@ OPERATIONS = Metric(
     "vworkspace_operator_operation_total",
     _C,
     ("type", "engine", "phase"),
-    "Operations that came to a phase while this process watched.",
+    "Operations that came to a phase while this process led.",
 )
 NAMESPACES = Metric("vworkspace_operator_managed_namespaces", _G, (), "Namespaces behind the gate.")
 SYNCED = Metric("vworkspace_operator_informer_synced", _G, _BY_KIND, "1 once the cache of a kind is whole.")

@@ -112,8 +112,12 @@ class Watching:
             self._gated.discard(change.ref.name)
 
     def _saw_operation(self, change: Change) -> None:
-        """Count an Operation that came to another phase; those that were there before us are known already."""
-        if change.initial or change.type is ChangeType.DELETED:
+        """Count an Operation that came to another phase; those that were there before us are known already.
+
+        Only the leader counts: a sum over all replicas is to be the number of Operations.
+        """
+        leads = all(held for _, held in self.leases())
+        if change.initial or change.type is ChangeType.DELETED or not leads:
             return
         live = change.object
         phase = dig(live, "status", "phase")
