@@ -1,0 +1,140 @@
+"""REC-9 under arbitrary histories: upgrades, failures, cancellations, deletions and new intent in any order.
+
+One writer of the release, no flapping, an override that lapses when it has to and outlives its finished Operation.
+"""
+
+from typing import Any
+
+import hypothesis.strategies as st
+from hypothesis import settings
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
+
+from tests.effort import effort
+from tests.property.operation_worlds import NS
+from tests.property.simulation import HELM, INSTANCE
+from tests.property.test_operations_override import World, failing
+from tests.property.worlds import instance_manifest
+from vworkspace_core.kinds.operation import TERMINAL_PHASES, Phase
+from vworkspace_core.known import OCI_REPOSITORY, OPERATION
+from vworkspace_core.manifest import ObjectRef, dig
+from vworkspace_fake.flux import FluxBehaviour
+
+SOURCE = ObjectRef(OCI_REPOSITORY, NS, HELM.name)
+STRIDE = 3
+picks = st.integers(0, 5)
+
+
+class Overrides(RuleBasedStateMachine):
+    """Everything that can happen to the version of one release."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.world = World()
+        self.asked = 0
+        self.intents = 0
+        self.spec_version = "6.6.0"
+        self.wanted = [self.tag()]
+        self.succeeded: dict[str, tuple[int, str]] = {}
+        """Version by uid of what succeeded, with the intent it was under, in the order of success."""
+
+    def tag(self) -> str:
+        return str(dig(self.world.get(SOURCE), "spec", "ref", "tag"))
+
+    def refs(self) -> list[ObjectRef]:
+        return [ObjectRef(OPERATION, NS, one.metadata.name) for one in self.world.operations()]
+
+    @precondition(lambda self: self.asked < 4)
+    @rule(version=st.sampled_from(["6.7.0", "6.8.0"]))
+    def somebody_asks(self, version: str) -> None:
+        self.world.ask(f"up-{self.asked}", targetVersion=version)
+        self.asked += 1
+
+    @rule(number=picks, how=st.sampled_from(["cancel", "delete"]))
+    def somebody_gives_up(self, number: int, how: str) -> None:
+        refs = self.refs()
+        if refs and how == "delete":
+            self.world.remove(refs[number % len(refs)])
+        elif refs:
+            patch = {"metadata": {"annotations": {"ops.vworkspace.io/cancel": "true"}}}
+            self.world.edit(refs[number % len(refs)], patch)
+
+    @precondition(lambda self: self.intents < 3)
+    @rule(version=st.sampled_from(["6.6.0", "6.9.0"]))
+    def intent_changes(self, version: str) -> None:
+        manifest = instance_manifest(chart={**instance_manifest()["spec"]["chart"], "version": version})
+        manifest["metadata"]["annotations"] = {"ops.vworkspace.io/upgrade": "helm"}
+        self.world.submit(manifest)
+        if version != self.spec_version:
+            self.intents += 1
+            self.spec_version = version
+
+    @rule(version=st.sampled_from(["", "6.7.0", "6.8.0"]))
+    def upgrades_begin_to_fail(self, version: str) -> None:
+        self.world.flux.behaviour = failing(version) if version else FluxBehaviour()
+
+    @rule(looks=st.integers(1, 12))
+    def everybody_works(self, looks: int) -> None:
+        for _ in range(looks):
+            for ref in self.refs():
+                self.world.step(ref)
+                self.note()
+            self.world.reconcile(INSTANCE)
+            self.note()
+            self.world.pass_time(STRIDE)
+
+    def note(self) -> None:
+        if self.tag() != self.wanted[-1]:
+            self.wanted.append(self.tag())
+        for one in self.world.operations():
+            if one.status.phase is Phase.SUCCEEDED and one.metadata.uid not in self.succeeded:
+                version = dict(one.spec.parameters or {})["targetVersion"]
+                self.succeeded[one.metadata.uid] = (self.intents, version)
+
+    @invariant()
+    def one_writer(self) -> None:
+        for ref in (HELM, SOURCE):
+            for entry in dig(self.world.get(ref), "metadata", "managedFields") or ():
+                assert "f:spec" not in entry["fieldsV1"] or entry["manager"] == "vworkspace-operator", entry
+
+    @invariant()
+    def no_flapping(self) -> None:
+        """Once there and once back for each that asked, and once for each intent."""
+        assert len(self.wanted) - 1 <= 2 * self.asked + self.intents, self.wanted
+
+    def teardown(self) -> None:
+        """Flux is well again: everything comes to an end, at the version that the history asks for."""
+        self.world.flux.behaviour = FluxBehaviour()
+        for _ in range(60):
+            self.everybody_works(5)
+            if all(one.status.phase in TERMINAL_PHASES for one in self.world.operations()) and self.is_settled():
+                break
+        self.no_flapping()
+        counting = [(uid, version) for uid, (intent, version) in self.succeeded.items() if intent == self.intents]
+        assert all(one.status.phase in TERMINAL_PHASES for one in self.world.operations())
+        assert self.tag() == self.world.running(), self.wanted
+        assert self.tag() in self.versions_asked_for(counting), (self.wanted, counting)
+        override: Any = dig(self.world.get(INSTANCE), "status", "releaseOverride")
+        assert (override is None) <= (self.tag() == self.spec_version)
+        assert override is None or dig(override, "version") == self.tag()
+
+    def versions_asked_for(self, counting: list[tuple[str, str]]) -> set[str]:
+        """That of the last that succeeded under this intent, or the spec's.
+
+        One that failed later gives way to what was before it as far as that Operation still exists.
+        """
+        if not counting:
+            return {self.spec_version}
+        existing = {one.metadata.uid for one in self.world.operations()}
+        gone = any(uid not in existing for uid, _ in counting)
+        return {counting[-1][1]} | ({self.spec_version, *(version for _, version in counting)} if gone else set())
+
+    def is_settled(self) -> bool:
+        return (
+            self.world.condition(INSTANCE, "Reconciling") == ("False", "Stable") and self.tag() == self.world.running()
+        )
+
+
+def test_the_release_is_what_the_history_asks_for_REC_9() -> None:
+    run_state_machine_as_test(
+        Overrides, settings=settings(max_examples=effort(0.15), stateful_step_count=15, deadline=None)
+    )
