@@ -10,6 +10,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from vworkspace_app import cli
 from vworkspace_app.problems import USAGE, CommandError
 from vworkspace_app.settings import RunSettings, load, shown
 from vworkspace_app.settings.loading import CONFIG_VARIABLE
@@ -183,6 +184,28 @@ def test_a_password_in_a_url_is_masked_when_printed_and_when_refused(origin: str
     printed = shown.print_config(load(good["flags"], good["environ"], good["file"]))
     assert yaml.safe_load(printed)["controlPlaneUrl"] == "https://***@odoo.example.com"
     assert "hunter2" not in "".join(problems(**sources("ftp://agent:hunter2@odoo.example.com")))
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("VWORKSPACE_WORKER", "VWORKSPACE_WORKERS"),
+        ("VWORKSPACE_LOGLEVEL", "VWORKSPACE_LOG_LEVEL"),
+        ("VWORKSPACE_CLUSTERID", "VWORKSPACE_CLUSTER_ID"),
+    ],
+)
+def test_a_misspelt_variable_is_refused_and_says_which_was_meant(name: str, meant: str) -> None:
+    assert problems(environ={name: "1"}) == [f"{name}: no such setting", f"did you mean {meant}?"]
+
+
+def test_variables_of_other_commands_and_those_of_kubernetes_are_nobodys_misspelling() -> None:
+    commands = Path(cli.__file__).read_text(encoding="utf-8")
+    others = re.findall(r'env_var="(\w+)"', commands)
+    services = ("VWORKSPACE_OPERATOR", "VWORKSPACE_OPERATOR_METRICS", "VWORKSPACE_OPERATOR_WEBHOOK")
+    made = [f"{name}{end}" for name in services for end in ("_SERVICE_HOST", "_SERVICE_PORT", "_PORT", "_PORT_443_TCP")]
+
+    assert len(others) >= 3
+    assert load({}, dict.fromkeys((*others, *made, "WORKSPACE", "VWORKSPACE_"), "1")).settings == RunSettings()
 
 
 def test_no_variable_can_be_one_that_kubernetes_makes_for_a_service() -> None:

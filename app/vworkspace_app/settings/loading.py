@@ -21,6 +21,9 @@ __all__ = ["CONFIG_VARIABLE", "Loaded", "load"]
 CONFIG_VARIABLE = "VWORKSPACE_CONFIG"
 """Names the settings file where `--config` does not."""
 
+_PREFIX = "VWORKSPACE_"
+_ALL_BUT = 0.9
+
 
 @attrs.frozen
 class Loaded:
@@ -44,7 +47,7 @@ def load(flags: Mapping[str, Any], environ: Mapping[str, str], file: Path | None
     Raises CommandError with every problem, and for a file that cannot be read.
     """
     file = file or (Path(environ[CONFIG_VARIABLE]) if environ.get(CONFIG_VARIABLE) else None)
-    problems: list[str] = []
+    problems = list(_misspelt(environ))
     filed = _filed(file, problems) if file else {}
     values: dict[str, Any] = {}
     origins: dict[str, str] = {}
@@ -91,6 +94,15 @@ def _filed(file: Path, problems: list[str]) -> dict[str, _Said]:
         elif value is not None:
             found[rows[key].name] = _Said(_text(value), origin)
     return found
+
+
+def _misspelt(environ: Mapping[str, str]) -> Iterator[str]:
+    """Variables that are all but one of ours: one that is silently ignored is hard to find."""
+    rows = {row.variable: row for row in SETTINGS}
+    for name in sorted(environ):
+        if name.startswith(_PREFIX) and name not in (*rows, CONFIG_VARIABLE):
+            for close in get_close_matches(name, rows, n=1, cutoff=_ALL_BUT):
+                yield f"{name}: no such setting; did you mean {close}?"
 
 
 def _mapping(file: Path) -> dict[str, Any]:
