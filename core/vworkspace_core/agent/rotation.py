@@ -17,65 +17,28 @@ and a registration until its credential was used; so both are repeated at once a
 """
 
 from collections.abc import Iterable
-from datetime import datetime, timedelta
-from enum import StrEnum
-from typing import Final, TypeAlias, assert_never
+from datetime import datetime
+from typing import assert_never
 
 import attrs
 
 from vworkspace_core.agent import rotation_messages as r
 from vworkspace_core.agent.credentials import Kept
+from vworkspace_core.agent.rotation_state import (
+    AT_REST,
+    SLOW,
+    CredentialState,
+    Stage,
+    Step,
+    given_up,
+    later,
+    other_token,
+    renewal_of,
+    settled,
+)
 from vworkspace_core.agent.times import format_time, shifted
 
 __all__ = ["CredentialState", "Stage", "next_deadline", "renewal_of", "start", "step"]
-
-UNKNOWN_AGE_MARGIN: Final = timedelta(days=1)
-"""How long before its end a credential of unknown age is renewed."""
-LONGEST_RETRY: Final = 60.0
-SLOW: Final = timedelta(minutes=5)
-"""What lies between two tries of what was refused."""
-
-
-class Stage(StrEnum):
-    """Which answer the machine waits for."""
-
-    IDLE = "idle"
-    INTENDING = "intending"  # the API server: the Secret says that a rotation is under way
-    ASKING = "asking"  # the control plane: a new token
-    REGISTERING = "registering"  # the control plane: a first token
-    KEEPING = "keeping"  # the API server: the Secret holds the new token
-    PROVING = "proving"  # the control plane: any request with the new token
-    FORGETTING = "forgetting"  # the API server: the old token, or the intent, is gone
-
-
-_AT_REST: Final = frozenset({Stage.IDLE, Stage.PROVING})
-
-
-@attrs.frozen
-class CredentialState:
-    """Where the credential stands. `kept` is what the Secret says, `writing` what it is to say next.
-
-    `requests` wait for a rotation; `wished` stands as long as the Cluster object says so; `locked_out` tells that
-    no token of ours is accepted; `turn` numbers what was asked for last; `not_before` is when what failed is tried
-    anew; `jitter` in [0, 1) spreads renewals.
-    """
-
-    kept: Kept = attrs.field(factory=Kept)
-    in_use: str = attrs.field(default="", repr=False)
-    stage: Stage = Stage.IDLE
-    requests: tuple[str, ...] = ()
-    wished: tuple[str, ...] = ()
-    writing: Kept | None = None
-    registration: r.Registrable = attrs.field(factory=r.Registrable)
-    locked_out: bool = False
-    turn: int = 0
-    failures: int = 0
-    retry_at: datetime | None = None
-    not_before: datetime | None = None
-    jitter: float = 0.0
-
-
-Step: TypeAlias = tuple[CredentialState, tuple[r.Effect, ...]]
 
 
 def start(kept: Kept, now: datetime, *, jitter: float = 0.0) -> Step:
@@ -83,7 +46,7 @@ def start(kept: Kept, now: datetime, *, jitter: float = 0.0) -> Step:
     state = CredentialState(kept, kept.token, jitter=jitter)
     if kept.requested and kept.token:
         return _ask(attrs.evolve(state, requests=(kept.requested,)))
-    return _onwards(_settled(state), now)
+    return _onwards(settled(state), now)
 
 
 def step(state: CredentialState, event: r.Event, now: datetime) -> Step:
@@ -105,15 +68,6 @@ def next_deadline(state: CredentialState) -> datetime | None:
     return due if due is None or state.not_before is None else max(due, state.not_before)
 
 
-def renewal_of(kept: Kept, jitter: float = 0.0) -> datetime | None:
-    """When a credential is to be renewed: with a quarter of its life left, or up to a third; None for never."""
-    if kept.expires_at is None or not kept.token:
-        return None
-    if kept.issued_at is None or kept.issued_at >= kept.expires_at:
-        return shifted(kept.expires_at, -UNKNOWN_AGE_MARGIN)
-    return kept.expires_at - (kept.expires_at - kept.issued_at) * (0.25 + 0.08 * jitter)
-
-
 def _react(state: CredentialState, event: r.Event, now: datetime) -> Step:
     match event:
         case r.Seen(kept):
@@ -130,7 +84,7 @@ def _react(state: CredentialState, event: r.Event, now: datetime) -> Step:
         case r.Worked(token):
             return _worked(state, token, now)
         case r.Rejected(token):
-            return _rejected(state) if token == state.in_use and state.stage in _AT_REST else (state, ())
+            return _rejected(state) if token == state.in_use and state.stage in AT_REST else (state, ())
         case r.Tick():
             return _redo(state) if state.retry_at is not None and now >= state.retry_at else (state, ())
         case _:
@@ -158,15 +112,9 @@ def _answered(state: CredentialState, answer: r.Answer, now: datetime) -> Step:
 # --- at rest ----------------------------------------------------------------------------------------------------
 
 
-def _settled(state: CredentialState) -> CredentialState:
-    """Nothing is under way: at rest, with an old token to forget or without. What was asked for does not count."""
-    stage = Stage.PROVING if state.kept.previous else Stage.IDLE
-    return attrs.evolve(state, stage=stage, writing=None, failures=0, retry_at=None, turn=state.turn + 1)
-
-
 def _onwards(state: CredentialState, now: datetime) -> Step:
     """What a machine at rest tells and begins, if anything."""
-    if state.stage in _AT_REST and (state.locked_out or not state.kept.token) and state.registration.token:
+    if state.stage in AT_REST and (state.locked_out or not state.kept.token) and state.registration.token:
         return _register(state)
     if state.stage is not Stage.IDLE or not state.kept.token:
         return state, ()
@@ -203,12 +151,12 @@ def _found(state: CredentialState, kept: Kept) -> Step:
     known = attrs.evolve(state, kept=kept)
     if same and state.stage is Stage.INTENDING and kept.requested:
         return _wrote(state)
-    if same and state.stage not in _AT_REST:
+    if same and state.stage not in AT_REST:
         return known, ()
     if same:
-        return _settled(known), ()
-    settled = _settled(attrs.evolve(known, in_use=kept.token, not_before=None, locked_out=False))
-    return settled, ((r.Use(kept.token),) if kept.token else ())
+        return settled(known), ()
+    theirs = settled(attrs.evolve(known, in_use=kept.token, not_before=None, locked_out=False))
+    return theirs, ((r.Use(kept.token),) if kept.token else ())
 
 
 # --- the Secret -------------------------------------------------------------------------------------------------
@@ -241,7 +189,7 @@ def _wrote(state: CredentialState) -> Step:
             token = written.kept.token
             return attrs.evolve(written, stage=Stage.PROVING, in_use=token, locked_out=False), (r.Use(token),)
         case _:
-            return _settled(written), ()
+            return settled(written), ()
 
 
 def _not_written(state: CredentialState, message: str, refused: bool, now: datetime) -> Step:
@@ -249,9 +197,9 @@ def _not_written(state: CredentialState, message: str, refused: bool, now: datet
         return state, ()
     if refused and state.stage is Stage.INTENDING:
         # Better now than with a new token that cannot be kept.
-        return _given_up(_settled(state), f"the new credential could not be kept: {message}", now)
+        return given_up(settled(state), f"the new credential could not be kept: {message}", now)
     level = "error" if state.stage is Stage.KEEPING else "warning"
-    return _later(state, f"the credentials Secret is not written ({state.stage}): {message}", now, level=level)
+    return later(state, f"the credentials Secret is not written ({state.stage}): {message}", now, level=level)
 
 
 # --- the control plane ------------------------------------------------------------------------------------------
@@ -274,7 +222,7 @@ def _registrable(state: CredentialState, event: r.Registrable) -> Step:
     if not news or state.stage is not Stage.REGISTERING:
         return changed, ()
     # What was refused with another token need not be waited out.
-    return _register(changed) if event.token else (_settled(changed), ())
+    return _register(changed) if event.token else (settled(changed), ())
 
 
 def _issued(state: CredentialState, new: r.Issued, now: datetime) -> Step:
@@ -290,10 +238,10 @@ def _unanswered(state: CredentialState, event: r.AskUnanswered, now: datetime) -
     if state.stage not in (Stage.ASKING, Stage.REGISTERING):
         return state, ()
     wait = SLOW.total_seconds() if event.rejected else event.wait
-    later, notes = _later(state, f"no new credential yet: {event.message}", now, wait=wait)
+    waiting, notes = later(state, f"no new credential yet: {event.message}", now, wait=wait)
     if not event.rejected or state.stage is Stage.REGISTERING:
-        return later, notes
-    changed, effects = _rejected(later)
+        return waiting, notes
+    changed, effects = _rejected(waiting)
     if changed.locked_out and changed.registration.token:
         registering, asked = _register(changed)
         return registering, (*notes, *effects, *asked)
@@ -303,11 +251,11 @@ def _unanswered(state: CredentialState, event: r.AskUnanswered, now: datetime) -
 def _refused(state: CredentialState, message: str, now: datetime) -> Step:
     match state.stage:
         case Stage.ASKING:
-            failed, told = _given_up(state, message, now)
+            failed, told = given_up(state, message, now)
             forgetting, effects = _forget(failed)
             return forgetting, (*told, *effects)
         case Stage.REGISTERING:
-            return _later(state, f"the registration is refused: {message}", now, wait=SLOW.total_seconds())
+            return later(state, f"the registration is refused: {message}", now, wait=SLOW.total_seconds())
         case _:
             return state, ()
 
@@ -317,11 +265,11 @@ def _worked(state: CredentialState, token: str, now: datetime) -> Step:
         return state, ()  # a request that was under way when the token was changed
     state = attrs.evolve(state, locked_out=False)
     if state.stage is Stage.REGISTERING and state.kept.token:
-        return _settled(state), ()  # there was no need to
+        return settled(state), ()  # there was no need to
     if state.stage is not Stage.PROVING:
         return state, ()
     if token == state.kept.token:
-        return _forget(state) if state.kept.previous else (_settled(state), ())
+        return _forget(state) if state.kept.previous else (settled(state), ())
     if state.not_before is None or now >= state.not_before:
         # The new one was rejected and the old one works: the control plane has forgotten the new one.
         requests = state.requests or (f"repair/{format_time(now)}",)
@@ -331,34 +279,13 @@ def _worked(state: CredentialState, token: str, now: datetime) -> Step:
 
 def _rejected(state: CredentialState) -> Step:
     """The token in use is not accepted: try the other one, and when both were tried, a registration."""
-    other = _other_token(state)
+    other = other_token(state)
     locked_out = state.locked_out or not other or other == state.kept.token
     changed = attrs.evolve(state, in_use=other or state.in_use, locked_out=locked_out)
     return changed, ((r.Use(other),) if other else ())
 
 
-def _other_token(state: CredentialState) -> str:
-    """The token that the Secret holds beside the one in use; empty for none."""
-    kept = state.kept
-    return next((found for found in (kept.token, kept.previous) if found and found != state.in_use), "")
-
-
 # --- time -------------------------------------------------------------------------------------------------------
-
-
-def _later(
-    state: CredentialState, message: str, now: datetime, *, wait: float | None = None, level: str = "warning"
-) -> Step:
-    """The same again, later: after `wait` seconds, or with backoff. Told once, however many tries it takes."""
-    seconds = min(LONGEST_RETRY, 2.0 ** min(state.failures, 6)) if wait is None else max(1.0, wait)
-    note = (r.Note(level, f"{message}; tried again"),) if state.failures == 0 else ()
-    again = shifted(now, timedelta(seconds=seconds))
-    return attrs.evolve(state, failures=state.failures + 1, retry_at=again), note
-
-
-def _given_up(state: CredentialState, message: str, now: datetime) -> Step:
-    failed = (r.Failed(state.requests, message),) if state.requests else ()
-    return attrs.evolve(state, requests=(), not_before=shifted(now, SLOW)), failed
 
 
 def _redo(state: CredentialState) -> Step:
