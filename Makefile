@@ -45,7 +45,7 @@ contracts: $(VENV)/.dev  ## the hexagon's import contracts
 
 check: lint types contracts test  ## everything that is to be green
 
-manifests: $(VENV)/.operator  ## write the files that are generated (CRDs, pages of docs/)
+manifests: $(VENV)/.operator  ## write the files that are generated (CRDs, kustomize bases, pages of docs/)
 	@$(BIN)/python -m vworkspace_app.generated .
 
 bench: $(VENV)/.operator  ## the numbers, with the machine they were measured on

@@ -1,14 +1,16 @@
-"""The end-to-end suite's real server, where the environment names one, ends with the run."""
+"""The end-to-end suite leaves the cluster that the environment names as it was; servers end with the run."""
 
 from collections.abc import Iterator
 
 import pytest
 
 from tests.e2e.clusters import stop_real_server
+from tests.e2e.environment import leave
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _real_server() -> Iterator[None]:
+def _cluster() -> Iterator[None]:
     """It starts with the first story that asks for it."""
     yield
+    leave()
     stop_real_server()

@@ -10,7 +10,7 @@ import pytest
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
 from tests.e2e import world as worlds
-from tests.e2e.clusters import Reached, reached
+from tests.e2e.clusters import Reached, is_existing, reached
 from tests.e2e.hands import RemoteHands, RemoteRecord
 from tests.e2e.witness import Witness
 from tests.e2e.world import NAMESPACES, NS, OWN_NS, VELERO_NS, World
@@ -18,13 +18,13 @@ from vworkspace_app.install import InstallOptions, installation, tenant
 from vworkspace_core import known
 from vworkspace_core.errors import AlreadyExists, KindMissing, NotFound
 from vworkspace_core.kinds.labels import ALLOWED_TYPES, CLUSTER_ID, JOB_STORE
-from vworkspace_core.manifest import Kind, Manifest, dig, metadata, ref_of
+from vworkspace_core.manifest import Kind, Manifest, ObjectRef, dig, metadata, ref_of
 from vworkspace_core.ports import Clock, KubeApi, PatchType
 from vworkspace_fake.downstream import DownstreamBehaviour
 from vworkspace_fake.flux import FluxBehaviour
-from vworkspace_kube import LightkubeApi
+from vworkspace_kube import LightkubeApi, load_config
 
-__all__ = ["environment_world"]
+__all__ = ["environment_world", "leave"]
 
 _RBAC: Final = {
     kind: Kind("rbac.authorization.k8s.io", "v1", kind, plural, namespaced=namespaced)
@@ -124,6 +124,19 @@ def _places(kinds: Collection[Kind]) -> Iterator[tuple[Kind, str | None]]:
         if kind in kinds:
             yield kind, VELERO_NS
     yield known.EVENT, "default"  # where those of cluster-scoped objects are
+
+
+def leave() -> None:
+    """At the end of a run, take its namespaces out of a cluster that goes on without it."""
+    if worlds.SUFFIX and is_existing():
+        anyio.run(_leave)
+
+
+async def _leave() -> None:
+    async with LightkubeApi(load_config(None)) as api:
+        for name in (NS, worlds.UNGATED_NS):
+            with suppress(NotFound):
+                await api.delete(ObjectRef(known.NAMESPACE, None, name))
 
 
 async def _clean(api: KubeApi) -> None:

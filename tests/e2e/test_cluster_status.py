@@ -78,7 +78,7 @@ def test_through_an_outage(face: Face) -> None:
             "ControllersHealthy": "True/AllControllersReady",
             "BufferOverflow": "False/BufferDrained",
         }
-        assert (status["managedNamespaces"], status["operatorVersion"]) == ([NS], "1.2.3")
+        assert (NS in status["managedNamespaces"], status["operatorVersion"]) == (True, "1.2.3")
         assert {"helm", "helmHookJob", "job"} <= set(status["installedEngines"])
         assert status["credentialsSecretRef"] == {"name": "vworkspace-agent-credentials"}
 
