@@ -7,7 +7,10 @@ from typing import Any
 
 import anyio
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from tests.effort import effort
 from tests.property.agent_jobs import CLUSTER_ID, NAME, condition, instance
 from tests.runtime.site import FAILED, READY, REF, Site, outcome, quiet, recent, simulate
 from vworkspace_core.agent import Connectivity
@@ -195,3 +198,53 @@ def test_an_outage_from_the_start_is_an_outage_like_others() -> None:
     lines = quiet(body, away)
 
     assert [line["event"] for line in lines if "connected" in line["event"]] == ["connected to the control plane"]
+
+
+@settings(max_examples=effort(0.15))
+@given(
+    moving=st.integers(0, 4),
+    settling=st.integers(0, 4),
+    noise=st.sampled_from([0, 1, 250, 1100]),
+    outage=st.floats(60, 2000),
+    fault=st.sampled_from(OUTAGES),
+    seed=st.integers(0, 1000),
+)
+def test_the_order_holds_whatever_waits_and_nothing_is_lost(
+    moving: int, settling: int, noise: int, outage: float, fault: Fault, seed: int
+) -> None:
+    async def body(site: Site) -> None:
+        old = [site.enqueue(name=f"app-{number}") for number in range(moving + settling)]
+        await anyio.sleep(6)
+        site.server.faults.outage(fault)
+        await anyio.sleep(40)
+        for number in range(moving):
+            await site.report(condition("Ready", "False", "Installing"), name=f"app-{number}")
+        for number in range(moving, moving + settling):
+            await site.report(READY, name=f"app-{number}")
+        for number in range(noise):
+            see(site, "noisy", condition("Ready", "True", f"Reason{number}"))
+        new = site.enqueue(name="new")
+        await anyio.sleep(outage)
+        waiting = [event for event in site.agent.outbox.events if event["kind"] == "ConditionTransition"]
+        kept = [event["eventKey"] for event in waiting]
+        site.server.faults.outage(None)
+        since = site.clock.monotonic()
+        await anyio.sleep(130)
+
+        sequence = [call for call in calls(site, since) if call is not Call.FETCH]
+        dropped = noise > 1000
+        wanted = [
+            *([Call.EVENTS] if dropped else []),
+            *([Call.STATUS] if old else []),
+            *([Call.RESULT] if settling else []),
+        ]
+        assert sequence[: len(wanted)] == wanted
+        assert sequence.index(Call.ACK) > max(len(wanted) - 1, 0), "new jobs come last"
+        assert [outcome(job) for job in old] == ["none"] * moving + ["succeeded"] * settling
+        assert new.acked_at is not None
+        told = [event["eventKey"] for event in site.server.events_of(CLUSTER_ID)]
+        assert set(kept) <= set(told)
+        in_order = [key for key in told if key in set(kept)]
+        assert in_order == kept or dropped, "a snapshot may have told the newest of them before"
+
+    simulate(body, seeded(seed))

@@ -145,8 +145,10 @@ class Agent:
             if not self._connection.is_up:
                 log.warning("the control plane is away: what waits for it stays with the job store")
                 return
-            self._telling.release()
-            for lane in (self._statuses, self._urgent, self._telling):
+            lanes = (self._statuses, self._urgent, self._telling)
+            for lane in lanes:
+                lane.release()  # also where catching up was cut short
+            for lane in lanes:
                 await lane.quiet()
             if not self._performing:
                 return

@@ -158,11 +158,12 @@ class Telling:
 
     async def _gather(self) -> None:
         """Wait for something that may be sent, then for more of it, until the oldest has waited a moment."""
-        while not (self._sendable() and self.gate.is_open):
-            await self._wait_for_news()
-        until = self._filling_since + self._settings.batch_seconds
-        while len(self.outbox) < BATCH and (left := until - self._clock.monotonic()) > 0:
-            with anyio.move_on_after(left):
+        while True:
+            left = self._filling_since + self._settings.batch_seconds - self._clock.monotonic()
+            may_send = self._sendable() and self.gate.is_open
+            if may_send and (len(self.outbox) >= BATCH or left <= 0):
+                return
+            with anyio.move_on_after(left if may_send else None):
                 await self._wait_for_news()
 
     async def _wait_for_news(self) -> None:
