@@ -41,7 +41,7 @@ class Reached:
     """A cluster and how it is reached. `restricted`: the operator has no rights but those it is given by roles.
 
     `is_ours`: everything in it may be changed, and definitions may come and go. `audit` is there where the API
-    server is the embedded one.
+    server is the embedded one, which finds in-cluster services by `services`: (namespace, name) to a base URL.
     """
 
     admin: SingleConfig
@@ -49,6 +49,7 @@ class Reached:
     restricted: bool
     is_ours: bool
     audit: AuditLog | None = None
+    services: dict[tuple[str, str], str] = attrs.field(factory=dict)
 
 
 def is_existing() -> bool:
@@ -98,9 +99,10 @@ def _embedded() -> Iterator[Reached]:
     namespace, name = OPERATOR_USER.split(":")[2:]
     tokens = {_ADMIN_TOKEN: ADMIN, _OPERATOR_TOKEN: service_account(namespace, name)}
     tls = _certificates()
-    with served(server, tokens=tokens, tls=tls, gc_delay=None) as url:
+    services: dict[tuple[str, str], str] = {}
+    with served(server, tokens=tokens, tls=tls, gc_delay=None, services=services) as url:
         admin, operator = (_config(url, token, tls.authority) for token in tokens)
-        yield Reached(admin, operator, restricted=True, is_ours=True, audit=server.audit)
+        yield Reached(admin, operator, restricted=True, is_ours=True, audit=server.audit, services=services)
 
 
 @cache

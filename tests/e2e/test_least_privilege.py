@@ -1,14 +1,15 @@
 """The printed roles hold every verb that the operator uses, and no other (RUN-7).
 
-The command `run`, with leader election and the credential from its Secret, works through everything it can do in a
-cluster with RBAC; then what the API server's audit log saw is compared with what `manifests` prints. Neither side
-is read from the registry that the roles are made from.
+The command `run`, with leader election, its own webhooks and the credential from its Secret, works through
+everything it can do in a cluster with RBAC; then what the API server's audit log saw is compared with what
+`manifests` prints. Neither side is read from the registry that the roles are made from.
 """
 
 import base64
 import re
 from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +17,10 @@ import anyio
 import attrs
 import pytest
 import yaml
+from lightkube.config.kubeconfig import SingleConfig
 
 from tests.conformance.real_server import OPERATOR_USER
-from tests.e2e.commands import Running, run
+from tests.e2e.commands import Running, free_port, run
 from tests.e2e.environment import environment_world
 from tests.e2e.faces import Face, serving_around, simulate
 from tests.e2e.operating import APPROVAL_SECRET, AT_WORK, ENGINES_QUICK, FLUX, Operating, rules
@@ -36,10 +38,13 @@ from tests.e2e.world import (
     World,
 )
 from tests.e2e.world import instance as wanted_instance
+from vworkspace_app.install.webhooks import SERVICE
 from vworkspace_app.operator import OperatorSettings
+from vworkspace_core.errors import Invalid
 from vworkspace_core.known import APPLICATION_INSTANCE, CONFIG_MAP, HELM_REPOSITORY, OPERATION, SECRET
-from vworkspace_core.manifest import ObjectRef
+from vworkspace_core.manifest import Kind, ObjectRef
 from vworkspace_fake.apiserver.audit import AuditEntry
+from vworkspace_fake.apiserver.http.authority import certificates_for
 from vworkspace_fake.apiserver.http.serving import kubeconfig
 
 pytestmark = pytest.mark.timeout(300)
@@ -133,10 +138,11 @@ async def the_command(world: World, settings: OperatorSettings) -> AsyncIterator
     assert world.reached is not None
     if world.reached.audit is None:
         pytest.skip("this API server has no audit log that a test can read")
-    async with serving_around(world) as control_url, anyio.create_task_group() as group, folder() as place:
+    async with serving_around(world) as control_url, anyio.create_task_group() as group, folder() as name:
         simulate(group, world)
         write_credentials(world, control_url)
-        process = Running(Path(place), "run", *flags(world, Path(place)))
+        place = Path(name)
+        process = Running(place, "run", *flags(world, place))
         with process:
             try:
                 await world.until(lambda: world.control.waiting, "the long poll")
@@ -166,25 +172,55 @@ def write_credentials(world: World, control_url: str) -> None:
 
 
 def flags(world: World, place: Path) -> list[str]:
-    """Those of the Deployment, but for addresses that only a pod can have."""
-    (deployment,) = (one for one in printed("--velero-namespace", VELERO_NS) if one["kind"] == "Deployment")
+    """Those of the Deployment, but for what only a pod can have: its ports and folders."""
+    reached = world.reached
+    assert reached is not None
+    webhook = f"127.0.0.1:{free_port()}"
+    made = certificates_for((f"{SERVICE}.{OWN_NS}.svc",), datetime.now(UTC))
+    for name, content in (("tls.crt", made.certificate), ("tls.key", made.key), ("ca.crt", made.authority)):
+        (place / name).write_bytes(content)
+    manifests = printed("--velero-namespace", VELERO_NS, "--webhook-ca", str(place / "ca.crt"))
+    (deployment,) = (one for one in manifests if one["kind"] == "Deployment")
     (container,) = deployment["spec"]["template"]["spec"]["containers"]
-    assert container["args"][0] == "run"
-    assert "--leader-elect" in container["args"]
-    given = [word for word in container["args"][1:] if not word.startswith("--listen=")]
-    assert world.reached is not None
-    config = world.reached.operator
+    own = {
+        "--listen": f"127.0.0.1:{free_port()}",
+        "--webhook-listen": webhook,
+        "--webhook-certificates": str(place),
+        "--kubeconfig": str(kubeconfig_of(reached.operator, place)),
+    }
+    reached.services[OWN_NS, SERVICE] = f"https://{webhook}"
+    WEBHOOKS[:] = [one for one in manifests if one["kind"].endswith("WebhookConfiguration")]
+    given = [word for word in container["args"] if word.partition("=")[0] not in own]
+    assert given[0] == "run"
+    assert "--leader-elect" in given
+    return [*given[1:], *(f"{flag}={value}" for flag, value in own.items())]
+
+
+def kubeconfig_of(config: SingleConfig, place: Path) -> Path:
+    """The file with the operator's token."""
     assert config.user is not None
     assert config.user.token is not None
     authority = base64.b64decode(config.cluster.certificate_auth_data or "")
     path = place / "kubeconfig"
     path.write_text(yaml.safe_dump(kubeconfig(config.cluster.server, config.user.token, authority=authority)))
-    quick = [
-        "--leader-elect-lease-duration=3s",
-        "--leader-elect-renew-deadline=2s",
-        "--leader-elect-retry-period=500ms",
-    ]
-    return [*given, *quick, f"--kubeconfig={path}", "--interval=5m", "--log-level=info"]
+    return path
+
+
+WEBHOOKS: list[dict[str, Any]] = []
+"""The printed configurations, which the story puts in force."""
+
+
+def guard(world: World) -> None:
+    """The webhooks are asked from now on, also about what the operator itself writes."""
+    assert [hook["kind"] for hook in WEBHOOKS] == ["MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"]
+    for manifest in WEBHOOKS:
+        plural = f"{manifest['kind'].lower()}s"
+        kind = Kind("admissionregistration.k8s.io", "v1", manifest["kind"], plural, namespaced=False)
+        world.create_object(manifest, kind)
+    elsewhere = {"name": "guarded", "namespace": UNGATED_NS, "labels": LABELS}
+    refused = {**wanted_instance(), "metadata": elsewhere}
+    with pytest.raises(Invalid, match="denied the request"):
+        world.create_object(refused, APPLICATION_INSTANCE)
 
 
 COMMANDED = Face("the command", False, the_command, environment_world)
@@ -197,6 +233,7 @@ def test_every_verb_is_used_and_none_is_missing_RUN_7() -> None:
         ops = Operating(world)
         await ops.prepare()
         await instances(world)
+        guard(world)
         await every_template(ops)
         await every_cancellation(ops)
         await endings(ops)

@@ -60,7 +60,7 @@ class HttpFace:
         services: Services | None = None,
     ) -> None:
         self._server = server
-        self._services = services or {}
+        self._services = {} if services is None else services
         self._tokens = tokens
         self._bookmark_interval = bookmark_interval
 
