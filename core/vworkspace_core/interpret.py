@@ -15,53 +15,20 @@ Errors
     and what stops the source's own writes is in `Outcome.error`, for the driver to log and to try again.
 """
 
-from collections.abc import Callable, Mapping
 from enum import Enum
-from typing import Any, Generic, Protocol, TypeVar
 
 import attrs
 
-from vworkspace_core.errors import AlreadyExists, Conflict, Invalid, NotFound, OperatorError, Stale, Unavailable
-from vworkspace_core.kinds.labels import FIELD_MANAGER, FINALIZER
-from vworkspace_core.kinds.meta import ObjectMeta
-from vworkspace_core.manifest import Kind, Manifest, ObjectRef, exactly, metadata
-from vworkspace_core.ports import EventSink, KubeApi, PatchType
-from vworkspace_core.reconcile.decision import (
-    Apply,
-    Create,
-    Decision,
-    Delete,
-    Failure,
-    Finalizer,
-    MergePatch,
-    Requeue,
-    Snapshot,
-)
+from vworkspace_core.errors import NotFound, OperatorError, Stale, Unavailable
+from vworkspace_core.manifest import ObjectRef
+from vworkspace_core.performing import Pass, Reconciler, S, V, write_downstream, write_status
+from vworkspace_core.ports import EventSink, KubeApi
+from vworkspace_core.reconcile.decision import Decision, Requeue
 
 __all__ = ["Again", "Outcome", "Reconciler", "carry_out"]
 
 _ROUNDS = 4
 """A decision needs two rounds; more mean that somebody else is writing too, and a watch event will follow."""
-
-
-class Source(Protocol):
-    """One of our own kinds, structured."""
-
-    @property
-    def metadata(self) -> ObjectMeta: ...
-
-
-S = TypeVar("S", bound=Source)
-V = TypeVar("V", bound=Snapshot)
-
-
-@attrs.frozen
-class Reconciler(Generic[S, V]):
-    """One kind's pure decision, and how its manifests are read."""
-
-    kind: Kind
-    read: Callable[[Manifest], S]
-    decide: Callable[[S, V], Decision]
 
 
 class Again(Enum):
@@ -88,58 +55,19 @@ class Outcome:
         return len(self.written)
 
 
-@attrs.define
-class _Pass(Generic[S, V]):
-    """One pass over one object: the source and the snapshot as they are after each write."""
-
-    reconciler: Reconciler[S, V]
-    api: KubeApi
-    source: S
-    observed: V
-    written: list[tuple[ObjectRef, str]]
-
-    def note(self, ref: ObjectRef, manifest: Manifest) -> None:
-        """Remember a write and what the server made of it."""
-        self.written.append((ref, str(metadata(manifest).get("resourceVersion", ""))))
-        if ref.kind != self.reconciler.kind:
-            self.see(ref, manifest)
-
-    def see(self, ref: ObjectRef, manifest: Manifest) -> None:
-        """Take an object as it is now into the snapshot."""
-        self.observed = attrs.evolve(self.observed, objects={**self.observed.objects, ref: manifest})
-
-    def failed(
-        self,
-        ref: ObjectRef,
-        verb: str,
-        error: OperatorError,
-        live: Manifest | None = None,
-        wanted: Manifest | None = None,
-    ) -> None:
-        """Remember a refused write, for the decision to say what it means."""
-        failure = Failure(ref, verb, error, live, wanted)
-        earlier = tuple(one for one in self.observed.failures if one.ref != ref)
-        self.observed = attrs.evolve(self.observed, failures=(*earlier, failure))
-
-    def forget_failure(self, ref: ObjectRef) -> None:
-        """A forced second try succeeded."""
-        left = tuple(one for one in self.observed.failures if one.ref != ref)
-        self.observed = attrs.evolve(self.observed, failures=left)
-
-
 async def carry_out(reconciler: Reconciler[S, V], source: S, observed: V, api: KubeApi, events: EventSink) -> Outcome:
     """Decide, write, and decide again until nothing downstream is left to write; then write the status."""
-    work = _Pass(reconciler, api, source, observed, [])
+    work = Pass(reconciler, api, source, observed, [])
     decision = reconciler.decide(work.source, work.observed)
     try:
         for _ in range(_ROUNDS):
             if not decision.writes_downstream:
                 break
-            if await _write_downstream(work, decision):
+            if await write_downstream(work, decision):
                 return await _finished(work, decision, events)
             decision = reconciler.decide(work.source, work.observed)
         if decision.status is not None:
-            await _write_status(work, decision.status)
+            await write_status(work, decision.status)
     except Stale as error:
         # Somebody wrote between our read and our write: the watch has it already, or will in a moment.
         return Outcome(decision, tuple(work.written), Again.AT_ONCE, error)
@@ -151,146 +79,10 @@ async def carry_out(reconciler: Reconciler[S, V], source: S, observed: V, api: K
     return await _finished(work, decision, events)
 
 
-async def _finished(work: _Pass[S, V], decision: Decision, events: EventSink) -> Outcome:
+async def _finished(work: Pass[S, V], decision: Decision, events: EventSink) -> Outcome:
     for event in decision.events:
         await events.emit(event)
     return Outcome(decision, tuple(work.written), _again(decision.requeue))
-
-
-async def _write_downstream(work: _Pass[S, V], decision: Decision) -> bool:
-    """Perform everything but the status. True when there is nothing to decide any more: the source may be gone."""
-    if decision.only_if_current:
-        await _confirm_current(work)
-    if decision.finalizer is Finalizer.ADD:
-        await _finalizer(work, (*work.source.metadata.finalizers, FINALIZER))
-    for patch in decision.patches:
-        await _patch(work, patch)
-    for apply in decision.applies:
-        if not await _apply(work, apply):
-            break  # what follows refers to it
-    for create in decision.creates:
-        await _create(work, create)
-    for delete in decision.deletes:
-        await _delete(work, delete)
-    if decision.finalizer is Finalizer.REMOVE:
-        left = tuple(name for name in work.source.metadata.finalizers if name != FINALIZER)
-        await _finalizer(work, left)
-        return True
-    return False
-
-
-async def _confirm_current(work: _Pass[S, V]) -> None:
-    """Raises Stale when the source has moved on or is another one by now, NotFound when it has gone."""
-    meta = work.source.metadata
-    ref = ObjectRef(work.reconciler.kind, meta.namespace or None, meta.name)
-    live = metadata(await work.api.get(ref))
-    if (live.get("uid"), live.get("resourceVersion")) != (meta.uid, meta.resource_version):
-        raise Stale(f"{ref} was decided on at resourceVersion {meta.resource_version} and has moved on")
-
-
-async def _finalizer(work: _Pass[S, V], finalizers: tuple[str, ...]) -> None:
-    """The whole list as read, guarded by the resourceVersion, never by apply (REC-6)."""
-    meta = work.source.metadata
-    ref = ObjectRef(work.reconciler.kind, meta.namespace or None, meta.name)
-    patch = {"metadata": {"resourceVersion": meta.resource_version, "finalizers": list(finalizers)}}
-    answer = await work.api.patch(ref, patch, patch_type=PatchType.MERGE, field_manager=FIELD_MANAGER)
-    work.note(ref, answer)
-    work.source = work.reconciler.read(answer)
-
-
-async def _patch(work: _Pass[S, V], patch: MergePatch) -> None:
-    try:
-        answer = await work.api.patch(patch.ref, patch.patch, patch_type=PatchType.MERGE, field_manager=FIELD_MANAGER)
-    except NotFound:
-        _gone(work, patch.ref)
-    except Stale:
-        raise
-    except OperatorError as error:
-        work.failed(patch.ref, "patch", error)
-    else:
-        work.note(patch.ref, answer)
-
-
-async def _apply(work: _Pass[S, V], apply: Apply) -> bool:
-    exact = exactly(apply.manifest, work.observed.objects.get(apply.ref))
-    try:
-        answer = await work.api.apply(exact, kind=apply.kind, field_manager=FIELD_MANAGER, force=apply.force)
-    except Stale:
-        raise
-    except (Conflict, Invalid) as error:
-        if isinstance(error, Invalid) and any(cause.field == "metadata.uid" for cause in error.causes):
-            raise Stale(error.message) from error  # the server's way to say: another object of that name (S-09)
-        # What others hold of the object explains a conflict, and at times why the whole is not valid.
-        work.failed(apply.ref, "apply", error, await _as_it_is(work.api, apply.ref), apply.manifest)
-        return False
-    except OperatorError as error:
-        work.failed(apply.ref, "apply", error)
-        return False
-    work.note(apply.ref, answer)
-    work.forget_failure(apply.ref)
-    return True
-
-
-async def _create(work: _Pass[S, V], create: Create) -> None:
-    """POST once. What is there already under that name is looked at, so that the decision can tell whose it is."""
-    try:
-        answer = await work.api.create(create.manifest, kind=create.kind, field_manager=FIELD_MANAGER)
-    except Stale:
-        raise
-    except AlreadyExists as error:
-        live = await _as_it_is(work.api, create.ref)
-        work.failed(create.ref, "create", error, live)
-        if live is not None:
-            work.see(create.ref, live)
-    except OperatorError as error:
-        work.failed(create.ref, "create", error)
-    else:
-        work.note(create.ref, answer)
-        work.forget_failure(create.ref)
-
-
-async def _as_it_is(api: KubeApi, ref: ObjectRef) -> Manifest | None:
-    """The live object, with its managedFields, which caches do not keep: the cure names an entry of it (REC-8)."""
-    try:
-        return await api.get(ref)
-    except OperatorError:
-        # The refusal itself is reported either way; without the object only what explains it is missing.
-        return None
-
-
-async def _delete(work: _Pass[S, V], delete: Delete) -> None:
-    try:
-        await work.api.delete(delete.ref, uid=delete.uid, resource_version=delete.resource_version)
-    except NotFound:
-        _gone(work, delete.ref)
-        return
-    except Stale:
-        raise
-    except OperatorError as error:
-        work.failed(delete.ref, "delete", error)
-        return
-    await _after_delete(work, delete.ref)
-
-
-async def _after_delete(work: _Pass[S, V], ref: ObjectRef) -> None:
-    """A finalizer of Flux usually keeps the object: what is left of it is what the status has to speak of."""
-    try:
-        work.note(ref, await work.api.get(ref))
-    except NotFound:
-        work.written.append((ref, ""))
-        _gone(work, ref)
-
-
-def _gone(work: _Pass[S, V], ref: ObjectRef) -> None:
-    left = {one: manifest for one, manifest in work.observed.objects.items() if one != ref}
-    work.observed = attrs.evolve(work.observed, objects=left)
-
-
-async def _write_status(work: _Pass[S, V], status: Mapping[str, Any]) -> None:
-    kind = work.reconciler.kind
-    answer = await work.api.apply_status(status, kind=kind, field_manager=FIELD_MANAGER)
-    meta = work.source.metadata
-    work.note(ObjectRef(kind, meta.namespace or None, meta.name), answer)
 
 
 def _again(requeue: Requeue) -> Again:
