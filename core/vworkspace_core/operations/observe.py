@@ -6,9 +6,6 @@ caches reads the same things from them: `lookups` names them.
 
 from collections.abc import Iterable, Iterator
 
-import attrs
-
-from vworkspace_core.errors import Invalid, KindMissing, NotFound
 from vworkspace_core.kinds.border import read_operation
 from vworkspace_core.kinds.labels import bounded_name, cluster_id_of, is_managed
 from vworkspace_core.kinds.operation import TERMINAL_PHASES, EngineRef, Operation
@@ -19,6 +16,7 @@ from vworkspace_core.operations.context import OperationContext, OperationObserv
 from vworkspace_core.operations.engines import engine_kinds
 from vworkspace_core.operations.identity import name_of, target_of, target_ref
 from vworkspace_core.ports import KubeApi
+from vworkspace_core.reading import Reading
 
 __all__ = ["lookups", "observe_operation_live", "operations_on", "siblings_of"]
 
@@ -77,34 +75,10 @@ def siblings_of(operation: Operation, manifests: Iterable[Manifest], context: Op
             yield other
 
 
-@attrs.define
-class _Reading:
-    """What was found so far."""
-
-    api: KubeApi
-    objects: dict[ObjectRef, Manifest]
-    missing: set[Kind]
-
-    async def get(self, ref: ObjectRef) -> Manifest | None:
-        """The object, None when it does not exist, as none does whose name no object can have."""
-        try:
-            return await self.api.get(ref) if ref.name else None
-        except KindMissing:
-            self.missing.add(ref.kind)
-        except (NotFound, Invalid):
-            pass
-        return None
-
-    async def note(self, ref: ObjectRef) -> None:
-        """Read the object, as far as it exists."""
-        if (live := await self.get(ref)) is not None:
-            self.objects[ref] = live
-
-
 async def observe_operation_live(api: KubeApi, operation: Operation, context: OperationContext) -> OperationObserved:
     """Everything a decision about `operation` looks at. Raises what `KubeApi.get` and `list` raise."""
     meta = operation.metadata
-    reading = _Reading(api, {}, set())
+    reading = Reading(api)
     namespace = await reading.get(ObjectRef(NAMESPACE, None, meta.namespace))
     await reading.note(target_ref(operation))
     target = reading.objects.get(target_ref(operation))

@@ -1,0 +1,45 @@
+"""What was found of a cluster so far, read live through the `KubeApi` port; a kind that is not installed is noted."""
+
+import attrs
+
+from vworkspace_core.errors import Invalid, KindMissing, NotFound
+from vworkspace_core.manifest import Kind, Manifest, ObjectRef, ref_of
+from vworkspace_core.ports import KubeApi
+
+__all__ = ["Reading"]
+
+
+@attrs.define
+class Reading:
+    """The objects that exist, by where they live, and the kinds that are missing."""
+
+    api: KubeApi
+    objects: dict[ObjectRef, Manifest] = attrs.field(factory=dict)
+    missing: set[Kind] = attrs.field(factory=set)
+
+    async def get(self, ref: ObjectRef) -> Manifest | None:
+        """The object, None when it does not exist, as none does whose name no object can have.
+
+        Raises what else `KubeApi.get` raises.
+        """
+        try:
+            return await self.api.get(ref) if ref.name else None
+        except KindMissing:
+            self.missing.add(ref.kind)
+        except (NotFound, Invalid):
+            pass
+        return None
+
+    async def note(self, ref: ObjectRef) -> None:
+        """Read one object by name. Raises like `get`."""
+        if (live := await self.get(ref)) is not None:
+            self.objects[ref] = live
+
+    async def note_labelled(self, kind: Kind, namespace: str, selector: str) -> None:
+        """Read everything of a kind that carries the labels. Raises what `KubeApi.list` raises."""
+        try:
+            page = await self.api.list(kind, namespace=namespace, label_selector=selector)
+        except KindMissing:
+            self.missing.add(kind)
+            return
+        self.objects |= {ref_of(manifest, kind): manifest for manifest in page.items}
