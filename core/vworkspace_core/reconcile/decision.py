@@ -33,9 +33,6 @@ __all__ = [
     "Snapshot",
 ]
 
-FIELD_MANAGER = "vworkspace-operator"
-"""The one field manager of every write (REC-6)."""
-
 
 @attrs.frozen
 class Policy:
