@@ -40,9 +40,9 @@ from vworkspace_core.interpret import Outcome
 from vworkspace_core.kinds.labels import ABANDON, APPLICATION_INSTANCE, APPLIED_HASH, CLUSTER_ID, MANAGED_BY, RETRY
 from vworkspace_core.known import CONFIG_MAP, HELM_RELEASE, SECRET
 from vworkspace_core.manifest import Manifest, ObjectRef, dig
+from vworkspace_core.moments import timestamp
 from vworkspace_core.ports import Propagation
 from vworkspace_core.reconcile import Policy
-from vworkspace_core.reconcile.status import timestamp
 from vworkspace_fake.apiserver.inprocess import run_sync
 from vworkspace_fake.flux import Action, OutcomeKind, SourceFault
 from vworkspace_fake.flux.crds import flux_crds

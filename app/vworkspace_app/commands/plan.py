@@ -16,6 +16,7 @@ from vworkspace_core.kinds.operation import Operation
 from vworkspace_core.kinds.problems import ValidationProblems
 from vworkspace_core.known import ALL_KINDS, OPERATION
 from vworkspace_core.manifest import Kind, Manifest, ObjectRef
+from vworkspace_core.moments import timestamp
 from vworkspace_core.operations import (
     Claims,
     OperationContext,
@@ -28,7 +29,6 @@ from vworkspace_core.operations.identity import target_ref
 from vworkspace_core.operations.templates import Templates
 from vworkspace_core.reconcile import Context, Decision, Observed, Settings, reconcile
 from vworkspace_core.reconcile.render import as_data
-from vworkspace_core.reconcile.status import timestamp
 
 __all__ = ["PlanRequest", "plan"]
 

@@ -21,6 +21,7 @@ from vworkspace_app.demo.world import CLUSTER, NAMESPACE_NAME, World
 from vworkspace_core.kinds.labels import RETRY
 from vworkspace_core.known import APPLICATION_INSTANCE, HELM_RELEASE, OCI_REPOSITORY
 from vworkspace_core.manifest import Manifest, ObjectRef, dig
+from vworkspace_core.moments import timestamp
 from vworkspace_core.ports import PatchType
 from vworkspace_fake.controlplane.jobs import JobEntry
 from vworkspace_fake.flux import Action, FluxBehaviour, Outcome, OutcomeKind, ReleaseRule
@@ -239,7 +240,7 @@ def _meta(found: Manifest) -> dict[str, Any]:
 
 def _is_before(job: JobEntry, created: Manifest) -> bool:
     """Times on the object are whole seconds: no later than the ack's second would prove nothing wrong."""
-    acked = job.acked_at.strftime("%Y-%m-%dT%H:%M:%SZ") if job.acked_at else "never"
+    acked = timestamp(job.acked_at) if job.acked_at else "never"
     return acked <= str(dig(created, "metadata", "creationTimestamp"))
 
 

@@ -20,12 +20,12 @@ from vworkspace_core.kinds.reasons import OperationConditionType as Type
 from vworkspace_core.kinds.reasons import OperationReason as Reason
 from vworkspace_core.kinds.transitions import Wanted
 from vworkspace_core.manifest import ObjectRef, metadata
+from vworkspace_core.moments import timestamp
 from vworkspace_core.operations.context import OperationContext, OperationObserved
 from vworkspace_core.operations.contract import Engine, EngineObject, EngineStatus, Progress
 from vworkspace_core.operations.identity import UNRECORDED, own_object
 from vworkspace_core.operations.report import Report
 from vworkspace_core.reconcile.decision import Delete, Failure, MergePatch, Requeue
-from vworkspace_core.reconcile.status import timestamp
 
 __all__ = [
     "blocked_report",

@@ -14,11 +14,11 @@ from vworkspace_core.kinds.reasons import OperationReason as Reason
 from vworkspace_core.kinds.transitions import Transition, Wanted, merge_conditions, same_but_times, transitions
 from vworkspace_core.known import OPERATION
 from vworkspace_core.manifest import Manifest, ObjectRef
+from vworkspace_core.moments import timestamp
 from vworkspace_core.operations.context import OperationContext
 from vworkspace_core.ports import KubernetesEvent
 from vworkspace_core.reconcile.conditions import safe
 from vworkspace_core.reconcile.decision import Decision
-from vworkspace_core.reconcile.status import timestamp
 
 __all__ = ["Report", "condition_of", "with_report"]
 

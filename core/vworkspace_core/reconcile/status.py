@@ -5,7 +5,7 @@ until the last one is a minute old, so that its running commentary does not beco
 """
 
 from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 import attrs
@@ -24,10 +24,11 @@ from vworkspace_core.kinds.reasons import InstanceReason as Reason
 from vworkspace_core.kinds.transitions import Transition, Wanted, merge_conditions, same_but_times, transitions
 from vworkspace_core.known import APPLICATION_INSTANCE
 from vworkspace_core.manifest import Manifest, ObjectRef
+from vworkspace_core.moments import timestamp
 from vworkspace_core.ports import KubernetesEvent
 from vworkspace_core.reconcile.decision import Context, Decision
 
-__all__ = ["StatusFields", "endpoints", "own_conditions", "timestamp", "with_status"]
+__all__ = ["StatusFields", "endpoints", "own_conditions", "with_status"]
 
 _OWN = frozenset(Type)
 _BAD_READY = frozenset(
@@ -51,11 +52,6 @@ class StatusFields:
     def kept(cls, status: ApplicationInstanceStatus) -> "StatusFields":
         """As they stand now."""
         return cls(status.helm_release_ref, status.last_applied_chart, tuple(status.endpoints), status.release_override)
-
-
-def timestamp(now: datetime) -> str:
-    """RFC 3339 in UTC and whole seconds, as the API server keeps times."""
-    return now.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def own_conditions(status: ApplicationInstanceStatus) -> tuple[Condition, ...]:

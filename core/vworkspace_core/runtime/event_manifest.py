@@ -7,6 +7,7 @@ from vworkspace_core.kinds.labels import bounded_name
 from vworkspace_core.kinds.secrets import redact
 from vworkspace_core.known import EVENT
 from vworkspace_core.manifest import ObjectRef, content_hash
+from vworkspace_core.moments import microtime
 from vworkspace_core.ports import KubernetesEvent
 
 __all__ = ["LONGEST_NOTE", "event_manifest", "event_ref", "note_of", "series_of"]
@@ -23,7 +24,7 @@ def event_ref(event: KubernetesEvent, instance: str, first: datetime) -> ObjectR
     """Where the Event lies, under a name of its own: beside its object, or in `default` for cluster-scoped ones."""
     ref = event.regarding
     unique = content_hash(
-        [instance, _micro(first), event.regarding_uid, event.type, event.reason, event.action, event.note]
+        [instance, microtime(first), event.regarding_uid, event.type, event.reason, event.action, event.note]
     )
     return ObjectRef(EVENT, ref.namespace or "default", f"{bounded_name(ref.name, 220)}.{unique}")
 
@@ -38,7 +39,7 @@ def event_manifest(event: KubernetesEvent, ref: ObjectRef, *, instance: str, fir
         regarding["uid"] = event.regarding_uid
     return {
         **EVENT.manifest(ref.name, ref.namespace),
-        "eventTime": _micro(first),
+        "eventTime": microtime(first),
         "reportingController": _CONTROLLER,
         "reportingInstance": bounded_name(instance, _LONGEST_WORD),
         "action": event.action,
@@ -51,7 +52,7 @@ def event_manifest(event: KubernetesEvent, ref: ObjectRef, *, instance: str, fir
 
 def series_of(count: int, last: datetime) -> dict[str, Any]:
     """What a repeated Event says beside: how often it was seen, twice at least, and when last."""
-    return {"count": min(count, _MOST), "lastObservedTime": _micro(last)}
+    return {"count": min(count, _MOST), "lastObservedTime": microtime(last)}
 
 
 def note_of(text: str) -> str:
@@ -61,7 +62,3 @@ def note_of(text: str) -> str:
     if len(raw) <= LONGEST_NOTE:
         return raw.decode()
     return raw[: LONGEST_NOTE - len("…".encode())].decode("utf-8", "ignore") + "…"
-
-
-def _micro(when: datetime) -> str:
-    return when.strftime("%Y-%m-%dT%H:%M:%S.%fZ")

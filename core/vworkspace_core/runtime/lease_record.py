@@ -8,6 +8,7 @@ import attrs
 
 from vworkspace_core.known import LEASE
 from vworkspace_core.manifest import Json, Manifest, dig
+from vworkspace_core.moments import microtime
 
 __all__ = ["DEFAULT_LEASE_POLICY", "LeasePolicy", "LeaseTimes", "holder_of", "promised", "released", "taken"]
 
@@ -71,7 +72,7 @@ class LeaseTimes:
     def text(self) -> str:
         """As the API server wants it: RFC 3339 with microseconds."""
         assert self.last is not None, "no write yet"
-        return self.last.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        return microtime(self.last)
 
 
 def holder_of(lease: Manifest | None) -> str:

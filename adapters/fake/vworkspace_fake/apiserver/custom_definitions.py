@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
-from vworkspace_fake.apiserver.deleting import timestamp
+from vworkspace_core.moments import timestamp
 from vworkspace_fake.apiserver.records import Change, ObjectKey, Record
 from vworkspace_fake.apiserver.registry import Registry
 from vworkspace_fake.apiserver.resources import Resource, resources_of_crd

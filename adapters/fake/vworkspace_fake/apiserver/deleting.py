@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import attrs
 
+from vworkspace_core.moments import timestamp
 from vworkspace_fake.apiserver.failure import ApiFailure, FailureCause, bad_request, invalid, stale
 
 __all__ = [
@@ -21,7 +22,6 @@ __all__ = [
     "delete_options",
     "finalizers_for",
     "marked",
-    "timestamp",
 ]
 
 FOREGROUND: Final = "foregroundDeletion"
@@ -125,8 +125,3 @@ def marked(live: Mapping[str, Any], finalizers: Sequence[str], now: datetime) ->
         if meta.get("generation", 0) > 0:
             meta["generation"] += 1
     return {**live, "metadata": meta}
-
-
-def timestamp(now: datetime) -> str:
-    """`now` as the API writes times: UTC, whole seconds."""
-    return now.strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -9,11 +9,11 @@ from typing import Any
 
 import attrs
 
+from vworkspace_core.moments import timestamp
 from vworkspace_core.ports import PatchType
 from vworkspace_fake.apiserver import pipeline
 from vworkspace_fake.apiserver.admission import AdmissionRequest
 from vworkspace_fake.apiserver.calls import Caller, Target, Verb, WriteOptions
-from vworkspace_fake.apiserver.deleting import timestamp
 from vworkspace_fake.apiserver.failure import already_exists, not_found
 from vworkspace_fake.apiserver.identity import Identities
 from vworkspace_fake.apiserver.namespaces import Namespaces, finalized

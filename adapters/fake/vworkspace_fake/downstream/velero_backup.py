@@ -11,6 +11,7 @@ import attrs
 
 from vworkspace_core.known import VELERO_BACKUP
 from vworkspace_core.manifest import Kind, Manifest, ObjectRef, dig, metadata
+from vworkspace_core.moments import timestamp
 from vworkspace_fake.downstream.behaviour import Ending
 from vworkspace_fake.downstream.kinds import BACKUP_STORAGE_LOCATION
 from vworkspace_fake.downstream.turns import (
@@ -25,7 +26,7 @@ from vworkspace_fake.downstream.turns import (
     moment_of,
 )
 from vworkspace_fake.downstream.velero_run import FINAL_PHASES, UNDER_WAY, Flow, Run, advance, has_ended, start
-from vworkspace_fake.flux.durations import go_duration, parse_duration, rfc3339
+from vworkspace_fake.flux.durations import go_duration, parse_duration
 
 __all__ = ["STORAGE_LOCATION", "Stored", "look_at_backup", "selected", "stored_data"]
 
@@ -120,7 +121,7 @@ def _begin(look: Look) -> Turn:
     expires = look.now + timedelta(seconds=ttl or look.behaviour.velero.default_ttl_seconds)
     meta = metadata(look.live or {})
     labels = {**(meta.get("labels") or {}), STORAGE_LOCATION: spec["storageLocation"]}
-    status = {"version": 1, "formatVersion": "1.1.0", "expiration": rfc3339(expires)}
+    status = {"version": 1, "formatVersion": "1.1.0", "expiration": timestamp(expires)}
     manifest = {**(look.live or {}), "metadata": {**meta, "labels": labels}, "spec": spec}
     errors = [*_problems(look, spec), *_scripted_problems(look)]
     if errors:

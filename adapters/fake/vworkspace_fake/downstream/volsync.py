@@ -18,6 +18,7 @@ from vworkspace_core.known import (
     VOLUME_SNAPSHOT,
 )
 from vworkspace_core.manifest import Manifest, ObjectRef, dig
+from vworkspace_core.moments import timestamp
 from vworkspace_fake.downstream.behaviour import Ending, Rule
 from vworkspace_fake.downstream.cron import next_run
 from vworkspace_fake.downstream.turns import (
@@ -32,7 +33,7 @@ from vworkspace_fake.downstream.turns import (
     released,
     with_condition,
 )
-from vworkspace_fake.flux.durations import go_duration, rfc3339
+from vworkspace_fake.flux.durations import go_duration
 
 __all__ = ["VOLSYNC"]
 
@@ -97,7 +98,7 @@ def _wait(look: Look, memory: _Memory) -> Turn:
     following = _following(look) if scheduled else None
     status.pop("nextSyncTime", None)
     if following is not None:
-        status["nextSyncTime"] = rfc3339(following)
+        status["nextSyncTime"] = timestamp(following)
     reason = "WaitingForSchedule" if scheduled else "WaitingForManual"
     message = "Waiting for next scheduled synchronization" if scheduled else "Waiting for manual trigger"
     return _turn(look, status, "False", reason, message, memory, following, regular=True)

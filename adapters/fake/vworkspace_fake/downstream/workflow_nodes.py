@@ -11,8 +11,8 @@ from typing import Any, Final
 import attrs
 
 from vworkspace_core.manifest import Manifest, canonical_json, dig
+from vworkspace_core.moments import timestamp
 from vworkspace_fake.downstream.behaviour import WorkflowStep
-from vworkspace_fake.flux.durations import rfc3339
 
 __all__ = ["StepRecord", "compressed", "node_id", "nodes_of", "resume_patch", "written_nodes"]
 
@@ -76,10 +76,10 @@ def _group(id_: str, name: str, display: str, kind: str, record: StepRecord) -> 
         "displayName": display,
         "type": kind,
         "phase": record.phase,
-        "startedAt": rfc3339(record.started),
+        "startedAt": timestamp(record.started),
     }
     if record.finished is not None:
-        node["finishedAt"] = rfc3339(record.finished)
+        node["finishedAt"] = timestamp(record.finished)
     return node
 
 

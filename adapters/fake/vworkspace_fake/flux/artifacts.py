@@ -4,8 +4,8 @@ from datetime import datetime
 from typing import Any, Final
 
 from vworkspace_core.manifest import Kind, Manifest, ObjectRef, dig
+from vworkspace_core.moments import timestamp
 from vworkspace_fake.flux.behaviour import PullAnswer, PullRequest, SourceFault
-from vworkspace_fake.flux.durations import rfc3339
 from vworkspace_fake.flux.versions import sha256_of
 
 __all__ = ["chart_failure", "has_revision", "index_failure", "new_artifact", "not_found", "oci_failure", "storage_url"]
@@ -27,7 +27,7 @@ def new_artifact(ref: ObjectRef, revision: str, file_name: str, now: datetime) -
     digest = sha256_of(f"{ref.kind.kind}:{revision}")
     return {
         "digest": digest,
-        "lastUpdateTime": rfc3339(now),
+        "lastUpdateTime": timestamp(now),
         "path": f"{_folder(ref)}/{file_name}",
         "revision": revision,
         "size": 1024 + int(digest[-4:], 16),

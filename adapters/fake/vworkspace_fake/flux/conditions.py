@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Any, Final, TypeAlias
 
 from vworkspace_core.manifest import Manifest, dig
-from vworkspace_fake.flux.durations import rfc3339
+from vworkspace_core.moments import timestamp
 
 __all__ = [
     "ARTIFACT_IN_STORAGE",
@@ -108,7 +108,7 @@ def with_condition(
     """`conditions` with `new` set for an object of that generation, sorted as Flux sorts them."""
     old = next((item for item in conditions if item["type"] == new["type"]), None)
     moved = now if old is None or not _same_state(old, new) else None
-    changed = rfc3339(moved) if moved is not None else (old or {})["lastTransitionTime"]
+    changed = timestamp(moved) if moved is not None else (old or {})["lastTransitionTime"]
     if old is None and new.get("lastTransitionTime"):
         changed = new["lastTransitionTime"]
     message = new["message"] if len(new["message"]) <= _MAX_MESSAGE else new["message"][: _MAX_MESSAGE - 3] + "..."

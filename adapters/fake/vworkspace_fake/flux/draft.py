@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from vworkspace_core.manifest import Kind, Manifest, ObjectRef, dig, metadata, ref_of
+from vworkspace_core.moments import timestamp
 from vworkspace_fake.flux.conditions import (
     READY,
     RECONCILING,
@@ -15,7 +16,6 @@ from vworkspace_fake.flux.conditions import (
     with_condition,
     without_condition,
 )
-from vworkspace_fake.flux.durations import rfc3339
 from vworkspace_fake.flux.effects import Patch, Sleep, Step
 
 __all__ = ["FINALIZER", "REQUESTED_AT", "Draft"]
@@ -121,7 +121,7 @@ class Draft:
 
     def timestamp(self) -> str:
         """Now, as it goes into a status."""
-        return rfc3339(self.now)
+        return timestamp(self.now)
 
     def sleep(self, seconds: float) -> Step[None]:
         """Be busy for a while."""

@@ -1,10 +1,9 @@
 """Durations and times as Go's libraries write and read them (`5m0s`, `1m30s`, `2026-01-01T00:00:00Z`)."""
 
 import re
-from datetime import UTC, datetime
 from typing import Final
 
-__all__ = ["go_duration", "parse_duration", "rfc3339"]
+__all__ = ["go_duration", "parse_duration"]
 
 _UNITS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 _PART: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|s|m|h)")
@@ -31,8 +30,3 @@ def go_duration(seconds: float) -> str:
     if hours:
         return f"{hours}h{minutes}m{tail}"
     return f"{minutes}m{tail}" if minutes else tail
-
-
-def rfc3339(moment: datetime) -> str:
-    """`moment` in UTC with whole seconds, as Kubernetes stores times."""
-    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from vworkspace_fake.flux.durations import rfc3339
+from vworkspace_core.moments import timestamp
 from vworkspace_fake.flux.storage import Release
 
 __all__ = [
@@ -36,11 +36,11 @@ def snapshot(release: Release, action: str = "", oci_digest: str = "") -> Snapsh
         "chartName": release.chart_name,
         "chartVersion": release.chart_version,
         "configDigest": release.config_digest,
-        "firstDeployed": rfc3339(release.first_deployed),
-        "lastDeployed": rfc3339(release.last_deployed),
+        "firstDeployed": timestamp(release.first_deployed),
+        "lastDeployed": timestamp(release.last_deployed),
     }
     if release.deleted is not None:
-        entry["deleted"] = rfc3339(release.deleted)
+        entry["deleted"] = timestamp(release.deleted)
     if action:
         entry["action"] = action
     if oci_digest:

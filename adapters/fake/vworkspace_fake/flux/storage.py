@@ -12,8 +12,8 @@ from typing import Any, Final
 import attrs
 
 from vworkspace_core.manifest import Manifest, canonical_json, dig
+from vworkspace_core.moments import timestamp
 from vworkspace_fake.flux.behaviour import ChartHook
-from vworkspace_fake.flux.durations import rfc3339
 
 __all__ = [
     "Release",
@@ -165,9 +165,9 @@ def _document(release: Release) -> dict[str, Any]:
         "namespace": release.namespace,
         "version": release.version,
         "info": {
-            "first_deployed": rfc3339(release.first_deployed),
-            "last_deployed": rfc3339(release.last_deployed),
-            "deleted": rfc3339(release.deleted) if release.deleted else _ZERO_TIME,
+            "first_deployed": timestamp(release.first_deployed),
+            "last_deployed": timestamp(release.last_deployed),
+            "deleted": timestamp(release.deleted) if release.deleted else _ZERO_TIME,
             "description": release.description,
             "status": release.status.value,
         },

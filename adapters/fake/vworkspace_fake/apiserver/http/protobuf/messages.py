@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import attrs
 
+from vworkspace_core.moments import timestamp
 from vworkspace_fake.apiserver.failure import ApiFailure, bad_request, unsupported_media_type
 from vworkspace_fake.apiserver.http.protobuf.wire import fields_of
 
@@ -52,7 +53,7 @@ def _flag(value: Any) -> bool:
 
 def _time(value: Any) -> str | None:
     seconds = dict(fields_of(_raw(value))).get(1)
-    return datetime.fromtimestamp(int(seconds), UTC).strftime("%Y-%m-%dT%H:%M:%SZ") if seconds else None
+    return timestamp(datetime.fromtimestamp(int(seconds), UTC)) if seconds else None
 
 
 def _pair(read: Read) -> Read:
