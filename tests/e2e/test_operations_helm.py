@@ -90,7 +90,7 @@ async def test_a_cancelled_upgrade_is_withdrawn_before_it_counts_as_cancelled_OP
     await ops.reaches(upgrade, "Cancelled")
     assert override(world) is None
     assert world.get(SOURCE)["spec"]["ref"]["tag"] == FIRST
-    assert ops.phase(waiting) == "Cancelled"
+    await ops.reaches(waiting, "Cancelled")
 
 
 @operations_story()
