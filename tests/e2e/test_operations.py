@@ -14,13 +14,13 @@ from tests.e2e.operating import (
     operations_story,
     rules,
 )
-from tests.e2e.world import BROKEN, INSTANCE, LATER, NS, install
+from tests.e2e.world import BROKEN, INSTANCE, LATER, NS, OPERATOR, install
 from vworkspace_core.kinds.crd import crd_manifests
 from vworkspace_core.kinds.labels import ALLOWED_TYPES
 from vworkspace_core.known import JOB, NAMESPACE, OPERATION, VELERO_BACKUP
 from vworkspace_core.manifest import Manifest, ObjectRef
 from vworkspace_core.ports import WatchEvent
-from vworkspace_fake.downstream import Ending, Outcome, WorkflowStep, resume_patch
+from vworkspace_fake.downstream import Ending, Outcome, WorkflowBehaviour, WorkflowStep, resume_patch
 from vworkspace_fake.downstream.crds import downstream_crds
 from vworkspace_fake.flux.crds import flux_crds
 
@@ -381,3 +381,34 @@ async def test_a_backup_with_a_schedule_runs_on_and_lets_others_in_between_its_s
 def syncs(ops: Operating, ref: ObjectRef) -> list[WatchEvent]:
     """Every version of its ReplicationSource that says something."""
     return [event for event in ops.world.history.events(ops.engine_ref(ref).kind) if "status" in event.object]
+
+
+@operations_story(takes_hours=True)
+async def test_a_queue_is_read_little_and_told_truly_OPS_5(ops: Operating) -> None:
+    await ops.prepare()
+    world, count = ops.world, 6
+    ops.engines_are(attrs.evolve(ENGINES_QUICK, workflow=WorkflowBehaviour(step_seconds=10.0)))
+    since = len(world.cluster.audit)
+    refs = [ops.submit("migration.workflow", f"m-{number}") for number in range(count)]
+
+    for ended in range(count):
+        await world.clock.sleep(7)  # in the middle of each one's ten seconds
+        phases = [ops.phase(ref) for ref in refs]
+        assert (phases.count("Succeeded"), phases.count("Running")) == (ended, 1)
+        (running,) = (ref.name for ref in refs if ops.phase(ref) == "Running")
+        assert {waits_for(ops, ref) for ref in refs if ops.phase(ref) == "Pending"} <= {running}
+        await world.clock.sleep(3)
+
+    reads = [one for one in list(world.cluster.audit)[since:] if one.user == OPERATOR and one.verb in _READS]
+    assert len(reads) <= 4 * count * (count + 3), "each that waits looks once for each that begins"
+
+
+_READS = ("get", "list")
+
+
+def waits_for(ops: Operating, ref: ObjectRef) -> str:
+    """The Operation that it says it waits for."""
+    assert ops.condition(ref, "Blocked") == "True/ConflictingOperation"
+    found = ops.world.get(ref)["status"]["conditions"]
+    message = next(one["message"] for one in found if one["type"] == "Blocked")
+    return str(message.removeprefix("waits for Operation ").partition(" ")[0])

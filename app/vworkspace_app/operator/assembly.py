@@ -55,6 +55,8 @@ __all__ = ["Operator", "OperatorSettings", "at_once"]
 _log = structlog.get_logger("operator")
 
 _INSTALL = "vworkspace-operator manifests --crds-only | kubectl apply --server-side -f -"
+_QUEUE_NEWS_SECONDS = 2.0
+"""How long what an Operation says of the one before it may be behind: a long queue is not read anew at each step."""
 FLUX_KINDS = (HELM_RELEASE, OCI_REPOSITORY, HELM_REPOSITORY, HELM_CHART)
 ENGINE_KINDS = engine_kinds()
 
@@ -223,6 +225,7 @@ class Operator:
         self._wake(self.instance_driver, (NAMESPACE,), instances.keys_of_namespace)
         self._wake(self.instance_driver, (CLUSTER,), by_spec(instances.all_keys))
         self._wake(self.operation_driver, (OPERATION,), operations.keys_of_operation)
+        self._wake(self.operation_driver, (OPERATION,), operations.keys_behind, after=_QUEUE_NEWS_SECONDS)
         self._wake(self.operation_driver, ENGINE_KINDS, operations.keys_of_engine_object)
         self._wake(self.operation_driver, (APPLICATION_INSTANCE,), operations.keys_of_target)
         self._wake(self.operation_driver, (NAMESPACE,), operations.keys_of_namespace)
@@ -231,9 +234,9 @@ class Operator:
         self._wake(self.instance_driver, definitions, _when_defined(FLUX_KINDS, instances.all_keys))
         self._wake(self.operation_driver, definitions, _when_defined(ENGINE_KINDS, operations.open_keys))
 
-    def _wake(self, driver: Driver, kinds: Iterable[Kind], keys_of: KeysOf) -> None:
+    def _wake(self, driver: Driver, kinds: Iterable[Kind], keys_of: KeysOf, *, after: float = 0.0) -> None:
         for kind in kinds:
-            self._runner(kind).subscribe(driver.handler(keys_of))
+            self._runner(kind).subscribe(driver.handler(keys_of, after=after))
 
 
 def _namespace(key: ObjectRef) -> str | None:

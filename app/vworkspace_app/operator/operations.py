@@ -33,9 +33,9 @@ from vworkspace_core.operations import (
     reconcile_operation,
 )
 from vworkspace_core.operations.builtin import builtin_templates
-from vworkspace_core.operations.conflicts import standing_of
+from vworkspace_core.operations.conflicts import first_ahead, standing_of
 from vworkspace_core.operations.identity import target_ref
-from vworkspace_core.operations.observe import lookups, observe_operation_live
+from vworkspace_core.operations.observe import lookups, observe_operation_live, operations_on
 from vworkspace_core.operations.templates import Templates
 from vworkspace_core.operations.unreadable import UnreadableOperation, decide_unreadable_operation
 from vworkspace_core.ports import Clock, EventSink, KubeApi
@@ -128,15 +128,25 @@ class OperationController:
     # --- which Operations a change concerns -------------------------------------------------------------------------
 
     def keys_of_operation(self, change: Change) -> Iterator[ObjectRef]:
-        """The Operation itself, and where it made room on its target, those that wait for their turn there."""
+        """The Operation itself, and where it made room on its target, those whose turn that makes it."""
         yield change.ref
+        yield from (ref for ref, is_next in self._waiting_for(change) if is_next)
+
+    def keys_behind(self, change: Change) -> Iterator[ObjectRef]:
+        """Those that go on waiting on its target, for somebody else now: only what they say of it changes."""
+        yield from (ref for ref, is_next in self._waiting_for(change) if not is_next)
+
+    def _waiting_for(self, change: Change) -> Iterator[tuple[ObjectRef, bool]]:
+        """Who waits on the target of an Operation that made room there, each with whether it is its turn."""
         target = target_in(change.object)
         if target is None or not _makes_room(change):
             return
-        for manifest in self.informers.store(OPERATION).indexed(OPEN_ON, str(target)):
-            ref = ObjectRef(OPERATION, change.ref.namespace, str(dig(manifest, "metadata", "name")))
-            if ref != change.ref and dig(manifest, "status", "phase") != Phase.RUNNING:
-                yield ref
+        manifests = self.informers.store(OPERATION).indexed(OPEN_ON, str(target))
+        found = list(operations_on(target, manifests, self.settings.cluster_id))
+        for one in found:
+            ref = ObjectRef(OPERATION, one.metadata.namespace, one.metadata.name)
+            if ref != change.ref and one.status.phase is not Phase.RUNNING:
+                yield ref, first_ahead(one, found) is None
 
     def keys_of_engine_object(self, change: Change) -> Iterator[ObjectRef]:
         """The Operation that made the object, wherever it lies, by its uid: names can be cut to fit a label."""

@@ -91,12 +91,12 @@ class Driver:
         self._queue.add(ref, self._clock.monotonic(), priority=priority, after=after)
         self._wake.set()
 
-    def handler(self, keys_of: KeysOf) -> Callable[[Change], None]:
-        """A subscriber for an informer: enqueues the keys a change concerns."""
+    def handler(self, keys_of: KeysOf, *, after: float = 0.0) -> Callable[[Change], None]:
+        """A subscriber for an informer: enqueues the keys a change concerns, to be looked at in `after` seconds."""
 
         def handle(change: Change) -> None:
             for ref in keys_of(change):
-                self.enqueue(ref, priority=priority_of(change))
+                self.enqueue(ref, priority=priority_of(change), after=after)
 
         return handle
 
