@@ -21,11 +21,11 @@ import attrs
 
 from vworkspace_core.errors import NotFound, OperatorError, Stale, Unavailable
 from vworkspace_core.manifest import ObjectRef
-from vworkspace_core.performing import Pass, Reconciler, S, V, write_downstream, write_status
+from vworkspace_core.performing import Pass, Reconciler, S, V, Wrote, write_downstream, write_status
 from vworkspace_core.ports import EventSink, KubeApi
 from vworkspace_core.reconcile.decision import Decision, Requeue
 
-__all__ = ["Again", "Outcome", "Reconciler", "carry_out"]
+__all__ = ["Again", "Outcome", "Reconciler", "Wrote", "carry_out"]
 
 _ROUNDS = 4
 """A decision needs two rounds; more mean that somebody else is writing too, and a watch event will follow."""
@@ -55,9 +55,19 @@ class Outcome:
         return len(self.written)
 
 
-async def carry_out(reconciler: Reconciler[S, V], source: S, observed: V, api: KubeApi, events: EventSink) -> Outcome:
-    """Decide, write, and decide again until nothing downstream is left to write; then write the status."""
-    work = Pass(reconciler, api, source, observed, [])
+async def carry_out(
+    reconciler: Reconciler[S, V],
+    source: S,
+    observed: V,
+    api: KubeApi,
+    events: EventSink,
+    wrote: Wrote = lambda written: None,
+) -> Outcome:
+    """Decide, write, and decide again until nothing downstream is left to write; then write the status.
+
+    `wrote` is told of each write as it is answered, since a pass may be cancelled after it (RUN-3).
+    """
+    work = Pass(reconciler, api, source, observed, wrote)
     decision = reconciler.decide(work.source, work.observed)
     try:
         for _ in range(_ROUNDS):

@@ -5,7 +5,7 @@ and any other of the port's errors.
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 import attrs
 
@@ -25,7 +25,10 @@ from vworkspace_core.reconcile.decision import (
     Snapshot,
 )
 
-__all__ = ["Pass", "Reconciler", "S", "V", "write_downstream", "write_status"]
+__all__ = ["Pass", "Reconciler", "S", "V", "Wrote", "write_downstream", "write_status"]
+
+Wrote: TypeAlias = Callable[[tuple[ObjectRef, str]], None]
+"""Told of an object and the resourceVersion that the server answered to a write of it."""
 
 
 class Source(Protocol):
@@ -56,11 +59,14 @@ class Pass(Generic[S, V]):
     api: KubeApi
     source: S
     observed: V
-    written: list[tuple[ObjectRef, str]]
+    wrote: Wrote
+    written: list[tuple[ObjectRef, str]] = attrs.field(factory=list)
 
     def note(self, ref: ObjectRef, manifest: Manifest) -> None:
         """Remember a write and what the server made of it."""
-        self.written.append((ref, str(metadata(manifest).get("resourceVersion", ""))))
+        written = (ref, str(metadata(manifest).get("resourceVersion", "")))
+        self.written.append(written)
+        self.wrote(written)
         if ref.kind != self.reconciler.kind:
             self.see(ref, manifest)
 

@@ -324,3 +324,33 @@ async def test_a_file_that_vanished_between_loading_and_asking_is_unauthorized(t
         async with LightkubeApi(loaded) as api:
             with pytest.raises(Unauthorized, match="token file"):
                 await api.get(RELEASE)
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"clusters": [{"name": "main", "cluster": {"server": "https://a", "proxy-url": "http://p"}}]}, "proxy-url"),
+        (
+            {"clusters": [{"name": "main", "cluster": {"server": "https://a", "tls-server-name": "b"}}]},
+            "tls-server-name",
+        ),
+        ({"users": [{"name": "main", "user": {"token": TOKEN, "as": "root", "as-groups": ["g"]}}]}, "as, as-groups"),
+    ],
+    ids=["proxy", "server name", "impersonation"],
+)
+def test_what_would_be_left_out_in_silence_is_refused(tmp_path: Path, changes: dict[str, Any], said: str) -> None:
+    with pytest.raises(Permanent, match=f"main has {said}, which is not supported; remove it") as caught:
+        load_config(written(tmp_path, document(**changes)))
+    assert TOKEN not in str(caught.value)
+
+
+@pytest.mark.anyio
+async def test_proxies_of_the_environment_are_not_for_the_api_server(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"):
+        monkeypatch.setenv(name, "http://127.0.0.1:1")
+    async with wire(reply({"kind": "HelmRelease"})) as peer:
+        clusters = [{"name": "main", "cluster": {"server": peer.url}}]
+        async with LightkubeApi(load_config(written(tmp_path, document(clusters=clusters)))) as api:
+            assert await api.get(RELEASE) == {"kind": "HelmRelease"}

@@ -13,7 +13,9 @@ import pytest
 from tests.property.simulation import HELM, INSTANCE, NS, Simulation
 from tests.property.worlds import instance_manifest
 from vworkspace_core.errors import Conflict, Invalid, Stale
-from vworkspace_core.known import HELM_RELEASE, OCI_REPOSITORY
+from vworkspace_core.interpret import Reconciler, carry_out
+from vworkspace_core.kinds.border import read_application_instance
+from vworkspace_core.known import APPLICATION_INSTANCE, HELM_RELEASE, OCI_REPOSITORY
 from vworkspace_core.manifest import Kind, Manifest, ObjectRef
 from vworkspace_fake.apiserver.inprocess import InProcessKube, run_sync
 
@@ -108,3 +110,17 @@ def test_a_late_apply_does_not_bring_back_what_is_deleted() -> None:
         late()
 
     assert world.get(HELM) is None
+
+
+def test_a_write_is_told_as_soon_as_it_is_answered_so_that_a_pass_that_ends_there_is_guarded_RUN_3() -> None:
+    world = Simulation()
+    world.submit(instance_manifest())
+    source, observed = world.observe(INSTANCE)
+    told: list[ObjectRef] = []
+    face: Any = OnItsWay(world.api, HELM_RELEASE)
+
+    reconciler = Reconciler(APPLICATION_INSTANCE, read_application_instance, world._decide)
+    with pytest.raises(Paused):
+        run_sync(carry_out(reconciler, source, observed, face, world.events, lambda written: told.append(written[0])))
+
+    assert told == [INSTANCE, SOURCE], "the finalizer and the source were written before the release"

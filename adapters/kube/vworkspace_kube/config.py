@@ -2,7 +2,7 @@
 
 Every problem is one `Permanent` that says what to do. Closed gaps: a context without a user (assertion),
 a relative `tokenFile`, `KUBECONFIG` with several paths, exec credentials `v1`, missing pieces of a
-kubeconfig (bare `KeyError`).
+kubeconfig (bare `KeyError`), fields that would be left out in silence (proxy, server name, impersonation).
 """
 
 import os
@@ -19,6 +19,8 @@ from vworkspace_kube.credentials import sendable
 
 __all__ = ["load_config"]
 
+_CLUSTER_FIELDS = frozenset({"proxy-url", "tls-server-name"})
+_USER_FIELDS = frozenset({"as", "as-groups", "as-uid", "as-user-extra"})
 _ADVICE = "give --kubeconfig FILE, set KUBECONFIG, or run inside a cluster with a service account"
 _EXEC_V1 = "client.authentication.k8s.io/v1"
 _EXEC_V1BETA1 = "client.authentication.k8s.io/v1beta1"
@@ -42,6 +44,8 @@ def load_config(
     try:
         source = KubeConfig.from_file(path) if path else KubeConfig.from_service_account(service_account)
         chosen = source.get(context)
+        if path:
+            _refuse_unsupported(Path(path).expanduser(), source, context)
     except ConfigError as error:
         raise Permanent(f"no usable cluster configuration: {error}; {_ADVICE}") from error
     except (KeyError, TypeError, AttributeError, msgspec.ValidationError, yaml.YAMLError) as error:
@@ -50,6 +54,18 @@ def load_config(
         raise Permanent(f"kubeconfig {origin} cannot be read: {error.strerror}; {_ADVICE}") from error
     assert chosen is not None  # `get` returns None only for a default we do not give
     return chosen._replace(user=_usable_user(chosen, origin))
+
+
+def _refuse_unsupported(path: Path, source: KubeConfig, context: str | None) -> None:
+    """What lightkube would leave out in silence: then we would call by another way, or as somebody else."""
+    document = yaml.safe_load(path.read_text(encoding="utf-8"))
+    wanted = context or source.current_context
+    named = {one["name"]: one.get("context") or {} for one in document.get("contexts") or ()}.get(wanted, {})
+    for part, where, fields in (("clusters", "cluster", _CLUSTER_FIELDS), ("users", "user", _USER_FIELDS)):
+        found = {one["name"]: one.get(where) or {} for one in document.get(part) or ()}.get(named.get(where), {})
+        if left_out := sorted(fields & found.keys()):
+            names = ", ".join(left_out)
+            raise Permanent(f"kubeconfig {path}: {where} {named[where]} has {names}, which is not supported; remove it")
 
 
 def _kubeconfig_path(service_account: Path) -> str | None:

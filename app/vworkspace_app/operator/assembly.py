@@ -137,6 +137,8 @@ class Operator:
         self.operation_driver = self.driver(
             "operation", self.operations.reconcile, WorkQueue(group_of=_namespace, serial_of=serial)
         )
+        self.instances.wrote, self.operations.wrote = self.instance_driver.wrote, self.operation_driver.wrote
+        self._leading = False
         self._subscribe()
 
     def driver(
@@ -192,10 +194,14 @@ class Operator:
             await self.wait_ready()
             self._tell_settled()
             await self._lead()
+            # A standby keeps no keys, which would only pile up: whoever begins looks at everything, from warm caches.
+            self._leading = True
             for driver, keys in (
                 (self.instance_driver, self.instances.keys),
                 (self.operation_driver, self.operations.keys),
             ):
+                for key in keys():
+                    driver.enqueue(key, priority=Priority.BACKGROUND)
                 group.start_soon(driver.run, name="driver")
                 group.start_soon(partial(resync, driver, keys, clock=self._clock, every=every), name="resync")
 
@@ -235,8 +241,14 @@ class Operator:
         self._wake(self.operation_driver, definitions, _when_defined(ENGINE_KINDS, operations.open_keys))
 
     def _wake(self, driver: Driver, kinds: Iterable[Kind], keys_of: KeysOf, *, after: float = 0.0) -> None:
+        handle = driver.handler(keys_of, after=after)
+
+        def wake(change: Change) -> None:
+            if self._leading:
+                handle(change)
+
         for kind in kinds:
-            self._runner(kind).subscribe(driver.handler(keys_of, after=after))
+            self._runner(kind).subscribe(wake)
 
 
 def _namespace(key: ObjectRef) -> str | None:

@@ -1,6 +1,7 @@
 """The ApplicationInstance controller: from a key to a snapshot, a decision, and what came of it (REC-1)."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import TypeAlias
 
 import attrs
@@ -34,6 +35,7 @@ from vworkspace_core.reconcile.unreadable import Unreadable, decide_unreadable
 from vworkspace_core.runtime.changes import Change
 from vworkspace_core.runtime.mapping import owners_of_kind
 from vworkspace_core.runtime.result import ReconcileResult
+from vworkspace_core.runtime.writes import Written
 
 __all__ = ["RELEASE_INDEX", "InstanceController", "release_names"]
 
@@ -58,6 +60,8 @@ class InstanceController:
     settings: Settings
     clock: Clock
     events: EventSink
+    wrote: Callable[[ObjectRef, Written], None] = lambda key, written: None
+    """Told of each write for a key as it is answered (RUN-3)."""
 
     async def reconcile(self, key: ObjectRef) -> ReconcileResult:
         """Observe, decide, carry out, once. Raises errors of the port from live reads only."""
@@ -67,7 +71,8 @@ class InstanceController:
         source = _read(manifest)
         observed = await self._observe(source)
         reconciler = Reconciler(APPLICATION_INSTANCE, _read, self._decide)
-        return result_of(await carry_out(reconciler, source, observed, self.api, self.events))
+        wrote = partial(self.wrote, key)
+        return result_of(await carry_out(reconciler, source, observed, self.api, self.events, wrote))
 
     def _decide(self, source: Source, observed: Observed) -> Decision:
         context = Context(attrs.evolve(self.settings, policy=self._policy()), self.clock.now())

@@ -6,6 +6,7 @@ on one target are decided one at a time: the queue asks `serial_of`, and the liv
 
 from collections.abc import Callable, Iterator
 from datetime import timedelta
+from functools import partial
 from typing import TypeAlias
 
 import attrs
@@ -42,6 +43,7 @@ from vworkspace_core.ports import Clock, EventSink, KubeApi
 from vworkspace_core.reconcile import Decision
 from vworkspace_core.runtime.changes import Change, ChangeType
 from vworkspace_core.runtime.result import ReconcileResult
+from vworkspace_core.runtime.writes import Written
 
 __all__ = ["Approvals", "OperationController"]
 
@@ -73,6 +75,8 @@ class OperationController:
     events: EventSink
     approvals: Approvals = attrs.field(factory=Approvals)
     templates: Templates = attrs.field(factory=builtin_templates)
+    wrote: Callable[[ObjectRef, Written], None] = lambda key, written: None
+    """Told of each write for a key as it is answered (RUN-3)."""
 
     async def reconcile(self, key: ObjectRef) -> ReconcileResult:
         """Observe, decide, carry out, once. Raises errors of the port from live reads, Permanent for bad status."""
@@ -84,7 +88,8 @@ class OperationController:
             _refuse_unknown_past(source)
         observed = await self._observe(source)
         reconciler = Reconciler(OPERATION, _read, self._decide)
-        return result_of(await carry_out(reconciler, source, observed, self.api, self.events))
+        wrote = partial(self.wrote, key)
+        return result_of(await carry_out(reconciler, source, observed, self.api, self.events, wrote))
 
     def serial_of(self, key: ObjectRef) -> ObjectRef | None:
         """What the key is decided alone for: its target, which cannot change (OPS-5)."""
