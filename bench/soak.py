@@ -2,7 +2,7 @@
 
     python -m bench.soak [--seconds 600] [--rate 50]
 
-Of 50 changes, 40 touch a HelmRelease (an event and a reconcile without a write), 8 ask for another version (an apply,
+Of 50 changes, 40 touch an instance (an event and a reconcile without a write), 8 ask for another version (an apply,
 an upgrade by the simulated Flux, the statuses), one creates an instance and one deletes the oldest. Memory and file
 descriptors of the operator are read from /proc. Exit status 1 when they are not flat, when the rate was not kept, when
 the operator logged an error or ended, or when not every instance is Ready in the end.
@@ -24,15 +24,13 @@ import msgspec
 from bench.apiserver import Client
 from bench.machine import describe, line
 from bench.side_by_side import PATIENCE, Program, Stage, instance, is_ready, ours, space_of, stage, started
-from vworkspace_core.known import APPLICATION_INSTANCE, HELM_RELEASE
+from vworkspace_core.known import APPLICATION_INSTANCE
 from vworkspace_core.manifest import Kind
 
 __all__ = ["Sample", "complaints", "main", "soak"]
 
 POOL = 60
 """Instances there are at any time."""
-OLDER = 40
-"""Of them those that have existed for long enough to have a HelmRelease."""
 LEAST_RATE = 0.9
 MOST_GROWTH = 0.03
 MOST_MEGABYTES = 3.0
@@ -87,7 +85,7 @@ class Changes:
     def make(self) -> None:
         """The next change."""
         turn, self.made = self.made % 50, self.made + 1
-        name = self.alive[self.made * 7 % OLDER]
+        name = self.alive[self.made * 7 % len(self.alive)]
         if turn == 0:
             self.create()
         elif turn == 25:
@@ -103,7 +101,7 @@ class Changes:
 
     def _touch(self, name: str) -> None:
         body = json.dumps({"metadata": {"annotations": {"example.com/touched": str(self.made)}}}).encode()
-        self.client.send("PATCH", _path(HELM_RELEASE, name), body, "application/merge-patch+json")
+        self.client.send("PATCH", _path(APPLICATION_INSTANCE, name), body, "application/merge-patch+json")
 
     def ready(self) -> bool:
         """Whether all there are, and no others, are Ready at their present generation."""
