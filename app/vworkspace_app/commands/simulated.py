@@ -22,7 +22,7 @@ __all__ = ["SIMULATORS", "chosen_simulators", "missing_crds", "simulate", "simul
 
 _FLUX = "flux"
 SIMULATORS = (_FLUX, *CONTROLLERS)
-_CALLERS = {
+_CALLERS: dict[type, Caller] = {
     FluxSimulator: Caller("system:serviceaccount:flux-system:flux", agent="flux/v2"),
     DownstreamSimulator: Caller("system:serviceaccount:kube-system:downstream", agent="downstream-controllers/v1"),
 }

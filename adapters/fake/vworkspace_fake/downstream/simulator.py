@@ -7,25 +7,23 @@ against any API server.
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Any
 
 import attrs
 
-from vworkspace_core.errors import KindMissing, NotFound, OperatorError
+from vworkspace_core.errors import NotFound, OperatorError
 from vworkspace_core.manifest import Kind, Manifest, ObjectRef, ref_of
 from vworkspace_core.ports import KubeApi
-from vworkspace_fake.apiserver.inprocess import run_sync
 from vworkspace_fake.downstream.behaviour import DownstreamBehaviour
 from vworkspace_fake.downstream.catalogue import CONTROLLERS
 from vworkspace_fake.downstream.performing import perform
 from vworkspace_fake.downstream.turns import Capture, Controller, Erase, Look, Turn, earliest, uid_of
+from vworkspace_fake.polling import Polled
 
 __all__ = ["DownstreamSimulator"]
 
-_MAX_STEPS: Final = 10_000
 
-
-class DownstreamSimulator:
+class DownstreamSimulator(Polled):
     """Every simulated downstream controller in one; owns the work queue, the observed objects and the memories.
 
     `names` are those of `vworkspace_fake.downstream.CONTROLLERS` that take part; all of them unless told.
@@ -35,13 +33,12 @@ class DownstreamSimulator:
     def __init__(
         self, api: KubeApi, behaviour: DownstreamBehaviour | None = None, *, names: Iterable[str] | None = None
     ) -> None:
-        self._api = api
+        super().__init__(api)
         self._behaviour = behaviour or DownstreamBehaviour()
         self.controllers: Sequence[Controller] = tuple(
             item for name in (CONTROLLERS if names is None else names) for item in CONTROLLERS[name]
         )
         self._by_kind = {kind: controller for controller in self.controllers for kind in controller.subjects}
-        self._observed: dict[ObjectRef, Manifest] = {}
         self._memories: dict[ObjectRef, dict[str, Any]] = {}
         self._due: dict[ObjectRef, datetime] = {}
         self._regular: set[ObjectRef] = set()
@@ -91,56 +88,6 @@ class DownstreamSimulator:
         """When something other than a regular interval is due next: an attempt's end, a retry, a removal by TTL."""
         return min((when for ref, when in self._due.items() if ref not in self._regular), default=None)
 
-    def tick(self, now: datetime) -> None:
-        """Observe and do everything that is due at `now`. Only for an API that never suspends."""
-        run_sync(self.advance(now))
-
-    def run_until_quiet(self, now: datetime, *, horizon: float = 86_400.0) -> datetime:
-        """Let time pass until no work is left but regular intervals; the time then.
-
-        Raises TimeoutError when that takes more than `horizon` seconds. Only for an API that never suspends.
-        """
-        limit = now + timedelta(seconds=horizon)
-        self.tick(now)
-        while (following := self.next_work()) is not None:
-            now = max(now, following)
-            if now > limit:
-                raise TimeoutError(f"the simulated controllers were still busy after {horizon} seconds")
-            self.tick(now)
-        return now
-
-    async def advance(self, now: datetime) -> None:
-        """Observe, and do everything that is due at `now`, until nothing more follows from it."""
-        for _ in range(_MAX_STEPS):
-            await self.refresh(now)
-            if not await self.work(now):
-                return
-        raise RuntimeError("the simulated controllers do not come to rest")
-
-    async def refresh(self, now: datetime) -> None:
-        """List everything the controllers watch and take in what changed."""
-        seen: set[ObjectRef] = set()
-        for kind, _ in self.watched:
-            for manifest in await self._list_all(kind):
-                seen.add(ref_of(manifest, kind))
-                self.observe(kind, manifest, now)
-        for ref in self._observed.keys() - seen:
-            self.forget(ref, now)
-
-    async def _list_all(self, kind: Kind, namespace: str | None = None) -> Sequence[Manifest]:
-        """Every object of a kind; none where the kind is not served."""
-        items: list[Manifest] = []
-        token = ""
-        while True:
-            try:
-                page = await self._api.list(kind, namespace=namespace, limit=500, continue_token=token)
-            except KindMissing:
-                return ()
-            items.extend(page.items)
-            token = page.continue_token
-            if not token:
-                return items
-
     def observe(self, kind: Kind, manifest: Manifest, now: datetime) -> None:
         """Take in one object as it is now."""
         ref = ref_of(manifest, kind)
@@ -165,10 +112,6 @@ class DownstreamSimulator:
         if ref in self._memories:
             self._schedule(ref, now)
         self._wake(ref, now)
-
-    def known(self, kind: Kind) -> Sequence[ObjectRef]:
-        """References to the observed objects of a kind."""
-        return tuple(ref for ref in self._observed if ref.kind == kind)
 
     def _wake(self, ref: ObjectRef, now: datetime) -> None:
         for controller in self.controllers:
@@ -238,7 +181,7 @@ class DownstreamSimulator:
         found: list[tuple[Kind, Manifest]] = []
         for kind in kinds:
             for space in spaces:
-                found += [(kind, item) for item in await self._list_all(kind, space)]
+                found += [(kind, item) for item in await self.list_all(kind, space)]
         return tuple(found)
 
     def _remember(self, ref: ObjectRef, memories: Mapping[str, Any]) -> None:

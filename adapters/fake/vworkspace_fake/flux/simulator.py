@@ -12,20 +12,19 @@ from typing import Any, Final, assert_never
 
 import attrs
 
-from vworkspace_core.errors import KindMissing, NotFound, OperatorError
+from vworkspace_core.errors import NotFound, OperatorError
 from vworkspace_core.manifest import Kind, Manifest, ObjectRef, ref_of
 from vworkspace_core.ports import KubeApi
-from vworkspace_fake.apiserver.inprocess import run_sync
 from vworkspace_fake.flux.behaviour import FluxBehaviour
 from vworkspace_fake.flux.effects import Done, Failed, Requeue, Sleep, Step, Terminal, Verdict, Waiting
 from vworkspace_fake.flux.helm_storage import Workload
 from vworkspace_fake.flux.interpreter import Interpreter
 from vworkspace_fake.flux.machines import begin_pass
 from vworkspace_fake.flux.triggers import CONFIG_KINDS, RECONCILED_KINDS, WATCH_LABEL, triggered
+from vworkspace_fake.polling import Polled
 
 __all__ = ["FluxSimulator"]
 
-_MAX_STEPS: Final = 10_000
 _RETRYING: Final = (Requeue, Failed, Waiting)
 
 
@@ -38,16 +37,17 @@ class _Pass:
     again: bool = False
 
 
-class FluxSimulator:
+class FluxSimulator(Polled):
     """source-controller and helm-controller in one; owns the work queue, the observed objects and the passes.
 
     `behaviour` may be replaced at any time. `crash()` forgets passes under way, as a restart does.
     """
 
+    title = "the simulated Flux"
+
     def __init__(self, api: KubeApi, behaviour: FluxBehaviour | None = None) -> None:
-        self._api = api
+        super().__init__(api)
         self._interpreter = Interpreter(api, behaviour or FluxBehaviour())
-        self._observed: dict[ObjectRef, Manifest] = {}
         self._due: dict[ObjectRef, datetime] = {}
         self._passes: dict[ObjectRef, _Pass] = {}
         self._failures: Counter[ObjectRef] = Counter()
@@ -95,60 +95,10 @@ class FluxSimulator:
         """When something is due next, if nothing changes until then."""
         return min((*(item.until for item in self._passes.values()), *self._due.values()), default=None)
 
-    def tick(self, now: datetime) -> None:
-        """Observe and do everything that is due at `now`. Only for an API that never suspends."""
-        run_sync(self.advance(now))
-
     def next_work(self) -> datetime | None:
         """When something other than a regular interval is due next: an action's end, a retry, a wait."""
         waits = (self._due[ref] for ref in self._urgent if ref in self._due)
         return min((*(item.until for item in self._passes.values()), *waits), default=None)
-
-    def run_until_quiet(self, now: datetime, *, horizon: float = 86_400.0) -> datetime:
-        """Let time pass until no work, retry or wait is left but the regular intervals; the time then.
-
-        Raises TimeoutError when that takes more than `horizon` seconds. Only for an API that never suspends.
-        """
-        limit = now + timedelta(seconds=horizon)
-        self.tick(now)
-        while (following := self.next_work()) is not None:
-            now = max(now, following)
-            if now > limit:
-                raise TimeoutError(f"the simulated Flux was still busy after {horizon} seconds")
-            self.tick(now)
-        return now
-
-    async def advance(self, now: datetime) -> None:
-        """Observe, and do everything that is due at `now`, until nothing more follows from it."""
-        for _ in range(_MAX_STEPS):
-            await self.refresh(now)
-            if not await self.work(now):
-                return
-        raise RuntimeError("the simulated Flux does not come to rest")
-
-    async def refresh(self, now: datetime) -> None:
-        """List everything the controllers watch and take in what changed."""
-        seen: set[ObjectRef] = set()
-        for kind in (*RECONCILED_KINDS, *CONFIG_KINDS):
-            for manifest in await self.list_all(kind):
-                seen.add(ref_of(manifest, kind))
-                self.observe(kind, manifest, now)
-        for ref in self._observed.keys() - seen:
-            self.forget(ref, now)
-
-    async def list_all(self, kind: Kind) -> Sequence[Manifest]:
-        """Every object of a kind that the controllers watch; none where the kind is not served."""
-        items: list[Manifest] = []
-        token, selector = "", WATCH_LABEL if kind in CONFIG_KINDS else ""
-        while True:
-            try:
-                page = await self._api.list(kind, label_selector=selector, limit=500, continue_token=token)
-            except KindMissing:
-                return ()
-            items.extend(page.items)
-            token = page.continue_token
-            if not token:
-                return items
 
     def observe(self, kind: Kind, manifest: Manifest, now: datetime) -> None:
         """Take in one object as it is now."""
@@ -168,10 +118,6 @@ class FluxSimulator:
         self._last_errors.pop(ref, None)
         if old is not None:
             self._trigger(triggered(ref.kind, old, None, self._observed), now)
-
-    def known(self, kind: Kind) -> Sequence[ObjectRef]:
-        """References to the observed objects of a kind."""
-        return tuple(ref for ref in self._observed if ref.kind == kind)
 
     def _trigger(self, refs: Iterator[ObjectRef], now: datetime) -> None:
         for ref in refs:
