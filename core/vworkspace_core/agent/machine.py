@@ -197,11 +197,14 @@ def _start_turns(state: AgentState) -> Steps:
 
     After a crash the one that had it goes on first: whether its effect happened can only be told until another's.
     """
+    ready = [job for job in state.jobs.values() if job.stage is Stage.READY]
+    if not ready:
+        return state, ()
     busy = [job for job in state.jobs.values() if job.stage in BUSY]
     taken, keys = {job.ref for job in busy}, {job.key for job in busy}
     begun = {job.ref: job.id for job in state.jobs.values() if _had_the_turn(job)}
     effects: list[m.Effect] = []
-    for job in [job for job in state.jobs.values() if job.stage is Stage.READY]:
+    for job in ready:
         if job.ref in taken or job.key in keys or begun.get(job.ref, job.id) != job.id:
             continue
         started, asked = start_turn(job)

@@ -5,11 +5,13 @@ kinds from `vworkspace_fake.apiserver.builtin`.
 """
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any, Final
 
 import attrs
+import msgspec
 
-from vworkspace_core.manifest import Kind
+from vworkspace_core.manifest import Kind, canonical_json
 from vworkspace_fake.apiserver.behaviour import CUSTOM, Behaviour
 from vworkspace_fake.apiserver.schema.compile import compile_schema
 from vworkspace_fake.apiserver.schema.node import Schema, SchemaError, SchemaProblem
@@ -124,7 +126,7 @@ def _of_version(spec: Mapping[str, Any], version: Mapping[str, Any], served: fro
     kind = Kind(spec["group"], version["name"], names["kind"], names["plural"], spec.get("scope") == "Namespaced")
     return Definition(
         kind=kind,
-        schema=with_type_meta(compile_schema(openapi)),
+        schema=_compiled(canonical_json(openapi)),
         openapi=openapi,
         served_versions=served,
         status_subresource="status" in subresources,
@@ -138,6 +140,12 @@ def _of_version(spec: Mapping[str, Any], version: Mapping[str, Any], served: fro
         storage=bool(version.get("storage")),
         deprecated=bool(version.get("deprecated")),
     )
+
+
+@lru_cache(maxsize=64)
+def _compiled(openapi: bytes) -> Schema:
+    """The schema of this JSON. Worlds of a test or a simulation come by the hundred, all with the same definitions."""
+    return with_type_meta(compile_schema(msgspec.json.decode(openapi)))
 
 
 def _mappings(declared: Sequence[Mapping[str, Any]] | None) -> tuple[Mapping[str, Any], ...]:

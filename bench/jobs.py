@@ -1,0 +1,183 @@
+"""Jobs per second from poll to accepted result, and milliseconds from enqueue to apply, over HTTP (PULL-2).
+
+    python -m bench.jobs [--jobs N] [--runs N]
+
+Two processes on one machine: both embedded servers in one, with a stand-in for the reconciler that makes an instance
+Ready as soon as it is there; in the other the agent with its production adapters (lightkube, HTTP, records in Secrets)
+and an informer. What is measured is the agent's own path, not Helm's: record, ack, look, record, apply, record, watch,
+result, tombstone, record away. Times are taken where the servers are.
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+import anyio
+import structlog
+
+from bench.machine import describe, line
+from tests.e2e.embedded import config_of
+from tests.property.agent_jobs import CLUSTER_ID, NAMESPACE, condition, instance
+from vworkspace_app.agent import Agent
+from vworkspace_app.runtime import InformerRunner, SystemClock
+from vworkspace_core.agent import Scope
+from vworkspace_core.jobstore import KubeJobStore
+from vworkspace_core.kinds.crd import crd_manifests
+from vworkspace_core.kinds.labels import FIELD_MANAGER
+from vworkspace_core.known import APPLICATION_INSTANCE, CUSTOM_RESOURCE_DEFINITION
+from vworkspace_core.known import NAMESPACE as NAMESPACE_KIND
+from vworkspace_core.manifest import Manifest
+from vworkspace_core.ports import WatchEventType
+from vworkspace_core.runtime.changes import Change, ChangeType
+from vworkspace_fake.apiserver.http.serving import serve as serve_cluster
+from vworkspace_fake.apiserver.inprocess import InProcessKube
+from vworkspace_fake.apiserver.server import ApiServer
+from vworkspace_fake.controlplane import ControlPlaneServer, JobEntry
+from vworkspace_fake.controlplane.serve import serve as serve_control
+from vworkspace_kube import LightkubeApi
+from vworkspace_odoo import HttpControlPlane
+
+OWN_NAMESPACE = "vworkspace-system"
+TOKEN = "token"
+
+
+class Servers:
+    """Both servers, a reconciler that finds everything Ready, and a clock beside them."""
+
+    def __init__(self) -> None:
+        self.kube = InProcessKube(ApiServer(now=lambda: datetime.now(UTC), collects=True))
+        self.control = ControlPlaneServer()
+        self.control.tokens.add(CLUSTER_ID, TOKEN)
+        self.applied: dict[str, float] = {}
+        self._number = 0
+
+    async def prepare(self) -> None:
+        for crd in crd_manifests():
+            await self.kube.create(crd, kind=CUSTOM_RESOURCE_DEFINITION, field_manager="bench")
+        for name, found in ((NAMESPACE, {"managed-by": "vworkspace"}), (OWN_NAMESPACE, {})):
+            manifest = {**NAMESPACE_KIND.manifest(name), "metadata": {"name": name, "labels": found}}
+            await self.kube.create(manifest, kind=NAMESPACE_KIND, field_manager="bench")
+
+    async def reconcile(self) -> None:
+        """Note when an instance appeared, and make it Ready."""
+        async for event in self.kube.watch(APPLICATION_INSTANCE, timeout_seconds=10**6):
+            if event.type is WatchEventType.ADDED:
+                self.applied[event.object["metadata"]["name"]] = time.perf_counter()
+                await self.kube.apply_status(
+                    _ready(event.object), kind=APPLICATION_INSTANCE, field_manager=FIELD_MANAGER
+                )
+
+    def ask(self) -> JobEntry:
+        """One more instance."""
+        self._number += 1
+        name = f"app-{self._number}"
+        key = f"ApplicationInstance/{NAMESPACE}/{name}@1"
+        return self.control.enqueue(CLUSTER_ID, kind="apply", payload=instance(name), idempotency_key=key)
+
+    async def latency(self) -> float:
+        """Milliseconds from enqueue to apply while a long poll waits."""
+        while not self.control.waiting:
+            await anyio.sleep(0.001)
+        began = time.perf_counter()
+        job = self.ask()
+        await _until_all_answered([job])
+        return 1000 * (self.applied[job.raw["payload"]["metadata"]["name"]] - began)
+
+    async def throughput(self, jobs: int) -> float:
+        """Jobs per second, from all of them enqueued at once to the last result."""
+        began = time.perf_counter()
+        await _until_all_answered([self.ask() for _ in range(jobs)])
+        return jobs / (time.perf_counter() - began)
+
+
+def _ready(live: Manifest) -> dict[str, Any]:
+    generation = live["metadata"]["generation"]
+    found = {**condition("Ready", "True", "HelmReleaseReady"), "observedGeneration": generation}
+    status = {"observedGeneration": generation, "conditions": [found]}
+    return {**APPLICATION_INSTANCE.manifest(live["metadata"]["name"], NAMESPACE), "status": status}
+
+
+async def _until_all_answered(jobs: list[JobEntry]) -> None:
+    while any(job.result is None for job in jobs):
+        await anyio.sleep(0.002)
+    assert all(job.result["outcome"] == "succeeded" for job in jobs)
+
+
+async def serve(jobs: int, runs: int) -> None:
+    """The servers' process: print where they are, measure, print what was measured."""
+    servers = Servers()
+    await servers.prepare()
+    urls: dict[str, str] = {}
+
+    async def cluster() -> None:
+        await serve_cluster(servers.kube.server, ready=lambda url: urls.update(cluster=url))
+
+    async def control() -> None:
+        await serve_control(
+            servers.control, "127.0.0.1", 0, admin_token="admin", ready=lambda url: urls.update(control=url)
+        )
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(cluster)
+        group.start_soon(control)
+        group.start_soon(servers.reconcile)
+        while len(urls) < 2:
+            await anyio.sleep(0.01)
+        print(json.dumps(urls), flush=True)
+        latencies = [await servers.latency() for _ in range(60)][10:]
+        rates = [await servers.throughput(jobs) for _ in range(runs)]
+        print(json.dumps({"latencies": latencies, "rates": rates}), flush=True)
+        group.cancel_scope.cancel()
+
+
+async def operate(urls: dict[str, str], found: Iterator[str]) -> Any:
+    """The agent's process, until the servers have measured."""
+    clock = SystemClock()
+    async with (
+        LightkubeApi(config_of(urls["cluster"])) as kube,
+        HttpControlPlane(urls["control"], lambda: TOKEN) as odoo,
+    ):
+        informer = InformerRunner(kube, APPLICATION_INSTANCE, clock=clock, random=lambda: 0.5)
+        store = KubeJobStore(kube, OWN_NAMESPACE, lock=anyio.Lock())
+        agent = Agent(control=odoo, kube=kube, store=store, clock=clock, scope=Scope(CLUSTER_ID), random=lambda: 0.5)
+
+        def changed(change: Change) -> None:
+            agent.on_object_changed(None if change.type is ChangeType.DELETED else change.object, change.ref)
+
+        informer.subscribe(changed)
+        async with anyio.create_task_group() as group:
+            group.start_soon(informer.run)
+            await informer.wait_settled()
+            group.start_soon(agent.run)
+            measured = await anyio.to_thread.run_sync(lambda: next(found))
+            group.cancel_scope.cancel()
+    return json.loads(measured)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--jobs", type=int, default=300)
+    parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.serve:
+        anyio.run(serve, options.jobs, options.runs)
+        return
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(40))
+    print(describe())
+    command = [sys.executable, "-m", "bench.jobs", "--serve", f"--jobs={options.jobs}", f"--runs={options.runs}"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        rows = iter(process.stdout)
+        measured = anyio.run(operate, json.loads(next(rows)), rows)
+    print(line(f"{options.jobs} jobs, poll to accepted result", measured["rates"], "jobs/s", "200"))
+    print(line("enqueue to apply with an idle long poll", measured["latencies"], "ms", "below 20"))
+
+
+if __name__ == "__main__":
+    main()
