@@ -24,7 +24,7 @@ def tags(world: World) -> list[str]:
     return list(found)
 
 
-@operations_story(samples=True)
+@operations_story()
 async def test_an_upgrade_goes_through_the_one_writer_and_survives_its_operation_REC_9(ops: Operating) -> None:
     await ops.prepare()
     world = ops.world
