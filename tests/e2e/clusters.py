@@ -23,8 +23,6 @@ from tests.conformance.real_server import OPERATOR_USER, RealServer, assets_of, 
 from tests.e2e.served import served
 from vworkspace_fake.apiserver.audit import AuditLog
 from vworkspace_fake.apiserver.calls import ADMIN
-from vworkspace_fake.apiserver.http.authority import certificates_for
-from vworkspace_fake.apiserver.http.certificates import Certificates
 from vworkspace_fake.apiserver.http.serving import kubeconfig
 from vworkspace_fake.apiserver.rbac import service_account
 from vworkspace_fake.apiserver.server import ApiServer
@@ -40,7 +38,8 @@ _OPERATOR_TOKEN: Final = "operator-0123456789"
 class Reached:
     """A cluster and how it is reached. `restricted`: the operator has no rights but those it is given by roles.
 
-    `is_ours`: everything in it may be changed, and definitions may come and go. `audit` is there where the API
+    `is_ours`: everything in it may be changed, and definitions may come and go; `is_fresh`: nobody used it before,
+    and nobody will. `audit` is there where the API
     server is the embedded one, which finds in-cluster services by `services`: (namespace, name) to a base URL.
     """
 
@@ -48,6 +47,7 @@ class Reached:
     operator: SingleConfig
     restricted: bool
     is_ours: bool
+    is_fresh: bool = False
     audit: AuditLog | None = None
     services: dict[tuple[str, str], str] = attrs.field(factory=dict)
 
@@ -94,23 +94,19 @@ def _bare(server: RealServer) -> Reached:
 
 @contextmanager
 def _embedded() -> Iterator[Reached]:
-    """Tokens, roles, TLS, no help of a garbage collector: as bare as a kube-apiserver without controllers."""
+    """Tokens, roles, no help of a garbage collector: as bare as a kube-apiserver without controllers."""
     server = ApiServer(now=lambda: datetime.now(UTC), rbac=True)
     namespace, name = OPERATOR_USER.split(":")[2:]
     tokens = {_ADMIN_TOKEN: ADMIN, _OPERATOR_TOKEN: service_account(namespace, name)}
-    tls = _certificates()
     services: dict[tuple[str, str], str] = {}
-    with served(server, tokens=tokens, tls=tls, gc_delay=None, services=services) as url:
-        admin, operator = (_config(url, token, tls.authority) for token in tokens)
-        yield Reached(admin, operator, restricted=True, is_ours=True, audit=server.audit, services=services)
+    with served(server, tokens=tokens, gc_delay=None, services=services) as url:
+        admin, operator = (_config(url, token) for token in tokens)
+        yield Reached(
+            admin, operator, restricted=True, is_ours=True, is_fresh=True, audit=server.audit, services=services
+        )
 
 
-@cache
-def _certificates() -> Certificates:
-    return certificates_for(("127.0.0.1",), datetime.now(UTC))
-
-
-def _config(url: str, token: str, authority: bytes) -> SingleConfig:
+def _config(url: str, token: str, authority: bytes | None = None) -> SingleConfig:
     found = KubeConfig.from_dict(kubeconfig(url, token, authority=authority)).get()
     assert found is not None
     return found

@@ -52,7 +52,7 @@ def environment_world(
         if crds is not None and not cluster.is_ours:
             pytest.skip("needs a cluster whose definitions may come and go")
         wanted = worlds.usual_crds(engines is not None) if crds is None else crds
-        hands.do(partial(_define, wanted, cluster.is_ours))
+        hands.do(partial(_define, wanted, cluster.is_ours and not cluster.is_fresh))
         hands.do(partial(_prepare, cluster))
         record = RemoteRecord(hands, list(_places(worlds.recorded(hands))))
         record.start()
@@ -62,7 +62,8 @@ def environment_world(
             yield world
         finally:
             record.stop()
-            hands.do(_clean)
+            if not cluster.is_fresh:
+                hands.do(_clean)
 
 
 @contextmanager

@@ -200,7 +200,8 @@ def kubeconfig_of(config: SingleConfig, place: Path) -> Path:
     """The file with the operator's token."""
     assert config.user is not None
     assert config.user.token is not None
-    authority = base64.b64decode(config.cluster.certificate_auth_data or "")
+    given = config.cluster.certificate_auth_data
+    authority = None if given is None else base64.b64decode(given)
     path = place / "kubeconfig"
     path.write_text(yaml.safe_dump(kubeconfig(config.cluster.server, config.user.token, authority=authority)))
     return path

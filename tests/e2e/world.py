@@ -229,7 +229,7 @@ class World:
         limit = self.clock.monotonic() + seconds
         while not holds():
             assert self.clock.monotonic() < limit, f"{what}: not within {seconds:g} seconds; {self.told()}"
-            await self.clock.sleep(0.02)
+            await self.clock.sleep(0.02 if self.reached is None else 0.05)  # looking over HTTP costs
 
     async def result(self, job: JobEntry) -> Mapping[str, Any]:
         """The job's result."""
