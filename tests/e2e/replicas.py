@@ -21,7 +21,7 @@ from vworkspace_fake.apiserver.audit import AuditEntry
 ROOT = Path(__file__).resolve().parents[2]
 ADMIN, AGENT = "admin-t0ken-0123456789", "agent-t0ken-0123456789"
 USERS = {"replica-a": "token-of-a-0123456789", "replica-b": "token-of-b-0123456789"}
-DURATION, DEADLINE = 4.0, 3.0
+DURATION = 4.0
 TIMES = (
     "--leader-elect-lease-duration=4s",
     "--leader-elect-renew-deadline=3s",

@@ -17,7 +17,6 @@ import pytest
 from tests.e2e.commands import call, free_port
 from tests.e2e.replicas import (
     ADMIN,
-    DEADLINE,
     DURATION,
     OBJECTS,
     Replica,
@@ -51,7 +50,7 @@ def check_turns(site: Site, since: int, former: Replica, next_one: Replica) -> N
     assert last < turn < first, (entries[last], entries[turn], entries[first])
     renewed = [one.at for one in entries[:turn] if one.user == former.user and is_lease(one) and one.status < 300]
     assert (entries[turn].at - renewed[-1]).total_seconds() >= DURATION - 0.1, "not taken before it had run out"
-    assert (before[-1].at - renewed[-1]).total_seconds() <= DEADLINE + 0.5, "nothing written beyond the deadline"
+    assert (before[-1].at - renewed[-1]).total_seconds() < DURATION, "nothing written once another may begin"
     assert not [one for one in entries[turn:] if one.user == former.user and is_lease(one) and one.status < 300]
 
 
@@ -105,7 +104,6 @@ def test_a_leader_that_is_cut_off_stops_before_the_takeover(site: Site, tmp_path
         ended = leader.process.end()
         assert ended.status == 1
         assert "could not be renewed within 3 s" in ended.problems[0]
-        assert not standby.process.log("leading"), "the former leader has ended before the next one begins"
         standby.process.until(lambda: standby.process.log("leading"), "the takeover")
         wait_all_ready(site, standby, "3.0.0")
         check_turns(site, since, leader, standby)
