@@ -4,16 +4,20 @@ Every process gets an environment of its own: no kubeconfig of whoever runs the 
 as errors. Deadlines are generous, since only what hangs may meet them.
 """
 
+import atexit
 import json
 import os
+import select
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Mapping
+from functools import cache
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -40,7 +44,9 @@ class Ended:
 
 
 def run(*words: str | Path, stdin: str = "", home: Path | None = None, **environment: str) -> Ended:
-    """Run the command to its end."""
+    """Run the command to its end: in an interpreter of its own where it gets an environment, else in a warm one."""
+    if home is None and not environment:
+        return warm().run([str(word) for word in words], stdin)
     done = subprocess.run(
         [COMMAND, *map(str, words)],
         input=stdin,
@@ -52,6 +58,45 @@ def run(*words: str | Path, stdin: str = "", home: Path | None = None, **environ
         check=False,
     )
     return Ended(done.returncode, done.stdout, done.stderr)
+
+
+class Warm:
+    """`tests.e2e.warm` as a process that serves this one."""
+
+    def __init__(self) -> None:
+        self._folder = tempfile.TemporaryDirectory(prefix="vworkspace-warm-")
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "tests.e2e.warm"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            cwd=Path(__file__).parents[2],
+            env={**os.environ, "PYTHONWARNINGS": "error"},
+        )
+        atexit.register(self.end)
+
+    def run(self, words: list[str], stdin: str) -> Ended:
+        files = [Path(self._folder.name, name) for name in ("in", "out", "err")]
+        files[0].write_text(stdin, encoding="utf-8")
+        asked = {"words": words, "environment": _environment(None, {}), "files": [str(file) for file in files]}
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(json.dumps(asked) + "\n")
+        self._process.stdin.flush()
+        assert select.select([self._process.stdout], [], [], PATIENCE)[0], f"{words} did not end"
+        status = self._process.stdout.readline()
+        return Ended(int(status), *(file.read_text(encoding="utf-8") for file in files[1:]))
+
+    def end(self) -> None:
+        self._process.kill()
+        self._process.communicate()
+        self._folder.cleanup()
+
+
+@cache
+def warm() -> Warm:
+    """The one of this process."""
+    return Warm()
 
 
 def one_line(ended: Ended, status: int) -> str:
