@@ -10,6 +10,7 @@ from anyio.abc import TaskGroup
 from vworkspace_app.operator import PullOperator
 from vworkspace_app.runtime.live import Live
 from vworkspace_core.agent.credentials import Credentials
+from vworkspace_core.errors import Unavailable
 from vworkspace_core.manifest import Kind, Manifest
 from vworkspace_core.ports import KubeApi
 
@@ -26,6 +27,8 @@ class Lever:
     hung: bool = False
     delay: Callable[[], float] | None = None
     """Seconds that a call takes on its way, and as many on its way back."""
+    breaks: Callable[[], bool] | None = None
+    """Whether a call is lost on its way, or its answer on the way back."""
     begin_anew: Callable[[], Awaitable[None]] | None = None
 
     async def restart(self) -> None:
@@ -36,7 +39,7 @@ class Lever:
 
 
 class Forgetful:
-    """A `KubeApi` whose answers come late (`Lever.delay`), that to a certain create never (`hang_after_create`)."""
+    """A `KubeApi` whose answers come late (`Lever.delay`), or not at all (`breaks`, `hang_after_create`)."""
 
     def __init__(self, api: KubeApi, lever: Lever) -> None:
         self._api = api
@@ -44,7 +47,7 @@ class Forgetful:
 
     def __getattr__(self, name: str) -> Any:
         call = getattr(self._api, name)
-        if name == "watch" or self._lever.delay is None:
+        if name == "watch" or (self._lever.delay is None and self._lever.breaks is None):
             return call
 
         async def late(*args: Any, **more: Any) -> Any:
@@ -67,6 +70,8 @@ class Forgetful:
     async def _pause(self) -> None:
         if self._lever.delay is not None:
             await anyio.sleep(self._lever.delay())
+        if self._lever.breaks is not None and self._lever.breaks():
+            raise Unavailable("the connection broke")
 
 
 @attrs.define

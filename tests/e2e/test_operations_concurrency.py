@@ -1,6 +1,7 @@
-"""Operations on one target, decided by several workers whose calls take their time (OPS-5).
+"""Operations under several workers whose calls take their time, get lost, or end with the process (OPS-1, OPS-5).
 
-The hazard: what blocks one Operation goes while another one, which did not have to wait for it, is being started.
+The hazard of the first: what blocks one Operation goes while another one, which did not have to wait for it, is being
+started.
 """
 
 import os
@@ -65,5 +66,36 @@ def _submit(ops: Operating, of: str, name: str, backup: str, *, gated: bool) -> 
 def test_whatever_calls_take_no_two_that_exclude_each_other_run_and_all_of_them_end_OPS_5(seed: int) -> None:
     async def told(world: World) -> None:
         await story(Operating(world), random.Random(seed))
+
+    IN_PROCESS.run(told, behaviour=FLUX, engines=ENGINES_QUICK)
+
+
+async def broken_story(ops: Operating, chance: random.Random) -> None:
+    """Calls and answers are lost and the operator dies, at any moment of some runs; then all is well again."""
+    world = ops.world
+    await ops.prepare()
+    marks = {"backup": "velero", "runcommand": "job", "runbook": "workflow"}
+    world.edit(INSTANCE, {"metadata": {"annotations": {f"ops.vworkspace.io/{k}": v for k, v in marks.items()}}})
+    world.lever.delay = lambda: chance.choice((0.0, 0.02, 0.2))
+    world.lever.breaks = lambda: chance.random() < 0.05
+    kinds = [chance.choice(("backup.velero", "runCommand.job", "runbook.workflow")) for _ in range(6)]
+    refs = [_submit(ops, of, f"op-{number}", "", gated=False) for number, of in enumerate(kinds)]
+    for _ in range(6):
+        await world.clock.sleep(chance.uniform(0.1, 3.0))
+        world.lever.breaks = None
+        await world.lever.restart()
+        world.lever.breaks = lambda: chance.random() < 0.05
+    world.lever.breaks = None
+
+    for ref in refs:
+        await ops.reaches(ref, "Succeeded", seconds=900)
+
+    assert [len(ops.made(ref)) for ref in refs] == [1] * len(refs)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_whatever_breaks_each_run_is_made_once_and_comes_to_its_end_OPS_1(seed: int) -> None:
+    async def told(world: World) -> None:
+        await broken_story(Operating(world), random.Random(seed))
 
     IN_PROCESS.run(told, behaviour=FLUX, engines=ENGINES_QUICK)
