@@ -214,9 +214,12 @@ class Chaos(RuleBasedStateMachine):
         self.results_are_true()
         self.no_secret_is_told()
         self._the_newest_generation_stands()
+        deeds = list(world.deeds)
+        world.run(world.pass_time(5))  # the reconciler may have something to say yet
         before = [found["metadata"]["resourceVersion"] for found in world.instances()]
         world.run(world.pass_time(400))
         assert [found["metadata"]["resourceVersion"] for found in world.instances()] == before, "and then all is quiet"
+        assert world.deeds == deeds, "the operator has done all it will do"
 
     def _is_settled(self) -> bool:
         world = self.world
