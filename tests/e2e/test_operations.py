@@ -215,6 +215,21 @@ async def test_deleting_a_running_one_stops_it_and_a_finished_backup_stays_OPS_7
     assert ops.world.find(stopped) is None
 
 
+@operations_story(rules(AT_WORK))
+async def test_what_we_began_is_finalized_whatever_has_lost_its_labels_RES_5(ops: Operating) -> None:
+    await ops.prepare()
+    run = ops.submit("runCommand.job", "run")
+    await ops.says(run, "Running", "True/JobPodActive")
+    job = ops.engine_ref(run)
+    ops.world.edit(ObjectRef(NAMESPACE, None, NS), {"metadata": {"labels": {"managed-by": None}}})
+    ops.world.edit(run, {"metadata": {"labels": None}})
+
+    ops.world.delete_object(run)
+
+    await ops.gone(run)
+    await ops.gone(job)
+
+
 @operations_story(rules(AT_WORK), samples=True)
 async def test_a_restart_between_create_and_status_neither_doubles_nor_loses_the_run_OPS_1(ops: Operating) -> None:
     await ops.prepare()
