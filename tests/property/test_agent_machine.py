@@ -667,6 +667,27 @@ def test_one_key_on_two_objects_has_one_effect() -> None:
     assert len(world.deeds) == 1
 
 
+def test_a_delete_tells_the_same_of_its_object_whether_or_not_the_process_ended_meanwhile_PULL_4() -> None:
+    told = []
+    for crashes in (False, True):
+        world = World()
+        enqueue(world, 1)
+        world.settle()
+        world.hold(live_of(world))
+        job = enqueue_delete(world, 2)
+        drain(world)
+        if crashes:
+            world.start()
+            drain(world)
+        world.release(live_of(world))
+        if crashes:
+            world.start()
+        world.settle()
+        told.append((outcome(job), dig(job.result, "appliedRef", "generation")))
+
+    assert told == [(("succeeded", ""), 1)] * 2
+
+
 def test_an_apply_that_arrives_late_does_not_undo_what_came_after_it_PULL_4() -> None:
     world = World()
     enqueue(world, 1)

@@ -42,11 +42,13 @@ __all__ = ["AwaitGone", "Intent", "Plan", "Remove", "Rotate", "Seen", "Settle", 
 class Intent:
     """The effect a job is about to have, as written to its record before: `uid` of the live object, or empty.
 
-    `had` is written after it: the effect certainly happened, on the object of that uid.
+    `had` is written after it: the effect certainly happened, on the object of that uid. `generation` is what the
+    result will tell of the object, also by a process that finds it terminating or gone.
     """
 
     uid: str = ""
     had: bool = False
+    generation: int = 0
 
 
 @attrs.frozen

@@ -163,7 +163,8 @@ def record_of(job: JobState) -> JobRecord:
     """The durable form: the raw job, and how far it is."""
     state: dict[str, Any] = {}
     if job.intent is not None:
-        state["intent"] = {"uid": job.intent.uid, **({"had": True} if job.intent.had else {})}
+        told = {"had": job.intent.had, "generation": job.intent.generation}
+        state["intent"] = {"uid": job.intent.uid, **{name: value for name, value in told.items() if value}}
     if job.task is None and job.verdict is not None:
         state["verdict"] = {"outcome": job.verdict.outcome.value, "error": job.verdict.error}
     return JobRecord(job.id, job.raw, state)
@@ -183,12 +184,23 @@ def restore(record: JobRecord, arrival: int, scope: Scope) -> JobState:
         verdict=_kept_verdict(record) or found.verdict,
         intent=intent,
         had_effect=intent is not None and intent.had,
+        applied=_aimed(found, intent),
     )
+
+
+def _aimed(job: JobState, intent: Intent | None) -> AppliedRef | None:
+    """What the result tells of the object, should nothing more be learnt of it."""
+    if job.ref is None or intent is None or not intent.generation:
+        return None
+    return AppliedRef(job.ref, intent.uid, intent.generation)
 
 
 def _kept_intent(record: JobRecord) -> Intent | None:
     kept = record.state.get("intent")
-    return Intent(str(kept.get("uid", "")), kept.get("had") is True) if isinstance(kept, Mapping) else None
+    if not isinstance(kept, Mapping):
+        return None
+    generation = kept.get("generation")
+    return Intent(str(kept.get("uid", "")), kept.get("had") is True, generation if isinstance(generation, int) else 0)
 
 
 def _kept_verdict(record: JobRecord) -> Verdict | None:

@@ -55,7 +55,7 @@ def _follow(job: JobState, chosen: Plan, seen: Seen, at: Moment) -> Step:
         case Write(manifest, uid):
             return _intend(attrs.evolve(job, writing=manifest), uid)
         case Remove(uid, generation):
-            return _intend(attrs.evolve(job, applied=ref(job, uid, generation)), uid)
+            return _intend(attrs.evolve(job, applied=ref(job, uid, generation)), uid, generation)
         case Rotate():
             return _intend(job, "")
         case AwaitGone(uid):
@@ -76,9 +76,9 @@ def _with_live(job: JobState, seen: Seen) -> JobState:
     return attrs.evolve(job, applied=live, had_effect=seen.tombstone is None) if ours else job
 
 
-def _intend(job: JobState, uid: str) -> Step:
+def _intend(job: JobState, uid: str, generation: int = 0) -> Step:
     """The intent is on record before the effect; one that is there already need not be written again."""
-    intent = Intent(uid)
+    intent = Intent(uid, generation=generation)
     if job.intent == intent:
         return act(attrs.evolve(job, stage=Stage.ACTING))
     intending = attrs.evolve(job, stage=Stage.INTENDING, intent=intent)
@@ -104,7 +104,7 @@ def note(job: JobState, live: Manifest, at: Moment) -> Step:
     if job.cancel_sent:
         return applied(job, live, at)
     uid = str(metadata(live).get("uid", ""))
-    reference, had = ref(job, uid, generation(live)), Intent(uid, had=True)
+    reference, had = ref(job, uid, generation(live)), Intent(uid, True, generation(live))
     noting = clear(job, stage=Stage.NOTING, intent=had, applied=reference, had_effect=True, written=live)
     return noting, (m.PutRecord(job.id, record_of(noting)),)
 

@@ -28,7 +28,9 @@ def applied(job: JobState, live: Manifest, at: Moment) -> Step:
     """The write is there, now or since before a crash: wait for what comes of it."""
     if job.cancel_sent:
         return settle(job, timeout(job), at)
-    reference = ref(job, str(metadata(live).get("uid", "")), generation(live))
+    # Its deletion counts as a generation of an object; a delete tells the one that it was asked to delete.
+    known = job.applied if isinstance(job.task, DeleteTask) else None
+    reference = known or ref(job, str(metadata(live).get("uid", "")), generation(live))
     waiting = clear(
         job,
         stage=Stage.WAITING,
