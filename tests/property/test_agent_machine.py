@@ -182,6 +182,20 @@ def test_A_B_A_does_not_roll_back_PULL_4() -> None:
     assert live_of(world)["spec"]["chart"]["version"] == "6.7.0"
 
 
+def test_A_B_A_is_a_replay_also_while_B_is_still_open_PULL_4() -> None:
+    world = World()
+    enqueue(world, 1)
+    world.settle()
+    newer = enqueue(world, 2, chart="6.7.0")
+    drain(world)
+
+    again = enqueue(world, 1)
+    drain(world)
+
+    assert outcome(again) == ("noop", "")
+    assert newer.result is None
+
+
 def test_an_older_generation_never_overwrites_a_newer_one() -> None:
     world = World()
     enqueue(world, 5, chart="6.7.0")

@@ -128,9 +128,11 @@ def _each(state: AgentState, jobs: Iterable[JobState], event: m.Event, now: date
 def _plan(state: AgentState, job: JobState, seen: Seen, now: datetime) -> Steps:
     at = _moment(state, now)
     newer = next((other for other in _others(state, job) if other.had_effect and _older(job, other)), None)
-    if newer is not None and job.intent is None and newer.key != job.key:
+    known = _with_open(state, job, seen)
+    # A replay is one whatever came after it: A, B, A again ends as it would have after B was closed.
+    if newer is not None and job.intent is None and newer.key != job.key and known.tombstone is None:
         return _taken(state, job, supersede(job, newer, at), now)
-    return _taken(state, job, inspected(job, _with_open(state, job, seen), at), now)
+    return _taken(state, job, inspected(job, known, at), now)
 
 
 def _with_open(state: AgentState, job: JobState, seen: Seen) -> Seen:
