@@ -305,7 +305,8 @@ TEMPLATES = (
 
 async def every_template(ops: Operating) -> None:
     for of in TEMPLATES:
-        await ops.reaches(ops.submit(of, f"done-{of.replace('.', '-').lower()}"), "Succeeded")
+        more = {"snapshotClassName": "csi"} if of == "backup.velero" else {}
+        await ops.reaches(ops.submit(of, f"done-{of.replace('.', '-').lower()}", more), "Succeeded")
     backup = {"backupName": ops.engine_ref(_operation(ops, "done-backup-velero")).name}
     claimed = {"approvals": {"required": True, "claim": ops.claim("done-restore")}}
     await ops.reaches(ops.submit("restore.velero", "done-restore", backup, **claimed), "Succeeded")
