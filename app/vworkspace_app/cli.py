@@ -1,21 +1,28 @@
 """The commands and their options (`design.md`, Command line). Each does its work in `vworkspace_app.commands`.
 
-Imports of the commands are local: `manifests` must not wait for a web server to load.
+Imports of the commands are local, and `run` with its many flags is a module of its own: `manifests` must not wait for
+a web server to load.
 """
 
-import os
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from cyclopts import App, Parameter
 
 from vworkspace_app import VERSION
 from vworkspace_app.documents import Format
-from vworkspace_app.settings import load, shown
-from vworkspace_app.settings.flags import with_flags
-from vworkspace_app.settings.loading import CONFIG_VARIABLE
 
 __all__ = ["app"]
+
+RUN = """Run the operator: reconcile this cluster and pull jobs from the control plane.
+
+Each flag can be given as a variable (`--log-level`: `VWORKSPACE_LOG_LEVEL`) or in the settings file
+(`logLevel`) too. Example, outside a cluster; inside one, `vworkspace-operator run` alone takes the service
+account and the Secret `vworkspace-agent-credentials`:
+
+    vworkspace-operator run --kubeconfig kc --cluster-id prod-1 \\
+        --control-plane-url https://odoo.example.com --token-file token
+"""
 
 app = App(
     name="vworkspace-operator",
@@ -36,34 +43,7 @@ Templates = Annotated[
 ]
 
 
-@app.command
-@with_flags
-def run(
-    *,
-    config: Annotated[
-        Path | None, Parameter(help=f"Settings file (YAML); flags and variables win over it. [env: {CONFIG_VARIABLE}]")
-    ] = None,
-    print_config: Annotated[
-        bool, Parameter(help="Print the settings in force, and where each was said, and end.", negative="")
-    ] = False,
-    **flags: Any,
-) -> None:
-    """Run the operator: reconcile this cluster and pull jobs from the control plane.
-
-    Each flag can be given as a variable (`--log-level`: `VWORKSPACE_LOG_LEVEL`) or in the settings file
-    (`logLevel`) too. Example, outside a cluster; inside one, `vworkspace-operator run` alone takes the service
-    account and the Secret `vworkspace-agent-credentials`:
-
-        vworkspace-operator run --kubeconfig kc --cluster-id prod-1 \
-            --control-plane-url https://odoo.example.com --token-file token
-    """
-    loaded = load(flags, os.environ, config)
-    if print_config:
-        print(shown.print_config(loaded), end="")
-        return
-    from vworkspace_app.commands.run import run_operator
-
-    run_operator(loaded.settings)
+app.command("vworkspace_app.cli_run:run", name="run", help=RUN)
 
 
 @app.command
