@@ -2,6 +2,8 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+# Many tests wait for a server or a process: twice as many workers as cores keep the cores busy.
+WORKERS ?= $(shell $(PYTHON) -c 'import os; print(2 * (os.cpu_count() or 1))')
 
 .PHONY: help setup demo test test-long test-pure lint types contracts check manifests docs bench soak clean
 
@@ -24,11 +26,11 @@ demo: $(VENV)/.operator  ## set up and run the main job, end to end, over real H
 	@$(BIN)/vworkspace-operator demo
 
 test: $(VENV)/.dev  ## set up and run the tests
-	@$(BIN)/python -m pytest --numprocesses auto $(PYTEST_ARGS)
+	@$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist worksteal $(PYTEST_ARGS)
 
 test-long: $(VENV)/.dev  ## many more examples, thousands of lives of an instance and of an agent, SIGKILL at every request
 	@HYPOTHESIS_PROFILE=long RECONCILE_EXAMPLES=2000 CHAOS_EXAMPLES=2000 SIGKILL=all \
-		$(BIN)/python -m pytest --numprocesses auto tests/property tests/runtime tests/e2e $(PYTEST_ARGS)
+		$(BIN)/python -m pytest --numprocesses auto --dist worksteal tests/property tests/runtime tests/e2e $(PYTEST_ARGS)
 
 test-pure:  ## prove that core and in-memory fake stand alone: tests/property with nothing else installed
 	@scripts/test-pure $(PYTHON)

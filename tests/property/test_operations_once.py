@@ -70,4 +70,4 @@ class Once(RuleBasedStateMachine):
 
 
 def test_neither_doubled_nor_lost_OPS_1() -> None:
-    run_state_machine_as_test(Once, settings=settings(max_examples=effort(1.5), stateful_step_count=20, deadline=None))
+    run_state_machine_as_test(Once, settings=settings(max_examples=effort(0.6), stateful_step_count=20, deadline=None))
