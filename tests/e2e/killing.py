@@ -1,9 +1,8 @@
-"""A proxy that ends a process with SIGKILL at the k-th request of its own, before or after the request is forwarded.
+"""A proxy that ends a process with SIGKILL at one request of its own, before or after it is forwarded.
 
 Between the operator and both servers: it counts what belongs to the sequence of PULL-2, every request to the control
 plane, every write to the API server and every read of one object. A few requests pass uncounted, because a clock and
-not the job decides how many there are and between which others they fall, so that request k would be another one in
-every run:
+not the job decides how many there are and between which others they fall:
 
 * lists and watches of informers, the leader's lease, and the status of the Cluster (its heartbeat), which go on whether
   or not there is a job;
@@ -13,6 +12,7 @@ every run:
 
 import asyncio
 import os
+import re
 import signal
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -25,37 +25,44 @@ from tests.e2e.wire import Request, Script, wire
 __all__ = ["Killer", "killing"]
 
 _UNCOUNTED = ("/leases", "/clusters/", "/apis/events.k8s.io/", "/api/agent/events")
+_WAITING = "GET /api/agent/jobs #1"
+_VARIES = re.compile(r"(?<=/vworkspace-job-)[0-9a-f]{40}|(?<=/job-)[0-9]+|(?<=-)[0-9]+(?=/|$)")
+"""Keys, ids of jobs, and the numbers at the end of names."""
 
 
 @attrs.define(eq=False)
 class _Passing:
-    """A request on its way through the proxy; `number` is 0 while nobody counts it."""
+    """A request on its way through the proxy; `label` is empty while nobody counts it."""
 
     is_poll: bool
-    number: int
+    label: str
     upstream: asyncio.StreamWriter | None = None
 
 
 @attrs.define
 class Killer:
-    """Counts requests, and kills at one of them. `kill` ends the process; `trace` is what was counted since `arm`."""
+    """Counts requests, and kills at one of them. `kill` ends the process; `trace` is what was counted since `arm`.
+
+    A request is known by its label: the method, the path without what differs from run to run, and how many like it
+    there have been. So it is found again when two requests that do not wait for each other have changed places.
+    """
 
     kill: Callable[[], None]
     trace: list[str] = attrs.field(factory=list)
     fired: bool = False
-    _at: int = 0
+    _at: str = ""
     _after: bool = False
     _armed: bool = False
     _passing: set[_Passing] = attrs.field(factory=set)
 
-    def arm(self, at: int = 0, *, after: bool = False) -> None:
-        """Count from now on, and kill at request `at`, if it is not 0. The long poll that waits is the first one."""
-        self.trace, self.fired = ["GET /api/agent/jobs (waiting)"], False
+    def arm(self, at: str = "", *, after: bool = False) -> None:
+        """Count from now on, and kill at the request with label `at`, if any. The long poll that waits is the first."""
+        self.trace, self.fired = [_WAITING], False
         self._at, self._after, self._armed = at, after, True
         for found in self._passing:
-            found.number = 1 if found.is_poll else 0
+            found.label = _WAITING if found.is_poll else ""
         assert any(found.is_poll for found in self._passing), "nobody polls"
-        if at == 1 and not after:
+        if at == _WAITING and not after:
             self._strike()
 
     def disarm(self) -> None:
@@ -98,14 +105,16 @@ class Killer:
             writer.write(chunk)
             await writer.drain()
 
-    def _count(self, request: Request) -> int:
+    def _count(self, request: Request) -> str:
         if not self._armed or self.fired or not _counts(request):
-            return 0
-        self.trace.append(f"{request.method} {request.path}")
-        return len(self.trace)
+            return ""
+        plain = f"{request.method} {_VARIES.sub('*', request.path)}"
+        label = f"{plain} #{1 + sum(known.startswith(f'{plain} #') for known in self.trace)}"
+        self.trace.append(label)
+        return label
 
     def _is_due(self, found: _Passing, *, after: bool) -> bool:
-        return self._armed and not self.fired and self._after is after and found.number == self._at != 0
+        return self._armed and not self.fired and self._after is after and found.label == self._at != ""
 
     def _strike(self) -> None:
         self.fired = True
