@@ -80,13 +80,17 @@ class Observer:
         threading.Thread(target=self._read, daemon=True).start()
 
     def _read(self) -> None:
+        """Watch from the beginning, again and again: a stream that ends or is silent for long is opened anew."""
         path = f"/apis/{self.kind.api_version}/{self.kind.plural}?watch=true&timeoutSeconds=3600"
-        try:
-            for row in Client(self.url).stream(path):
-                at = time.perf_counter()
-                self._note(msgspec.json.decode(row)["object"], at)
-        except OSError:
-            return  # the stage is being taken down
+        while True:
+            try:
+                for row in Client(self.url).stream(path):
+                    at = time.perf_counter()
+                    self._note(msgspec.json.decode(row)["object"], at)
+            except ConnectionRefusedError:
+                return  # the stage has been taken down
+            except OSError:
+                pass
 
     def _note(self, manifest: dict[str, Any], at: float) -> None:
         name = manifest["metadata"]["name"]
