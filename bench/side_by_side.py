@@ -67,7 +67,10 @@ def is_ready(manifest: dict[str, Any]) -> bool:
 
 @attrs.define
 class Observer:
-    """When each object of a kind was first seen Ready, on this process's monotonic clock; `chart` tells versions."""
+    """When each object of a kind was first seen Ready, on this process's monotonic clock.
+
+    `generations` is when a Ready of any status was first seen at a generation, as `name@generation`.
+    """
 
     url: str
     kind: Kind

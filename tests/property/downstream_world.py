@@ -1,9 +1,9 @@
 """A cluster with the downstream CRDs and the simulated controllers, under a clock set by hand."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import datetime, timedelta
 from typing import Any
 
+from tests.property.passing_time import go_on, settle
 from vworkspace_core.errors import NotFound
 from vworkspace_core.known import (
     CUSTOM_RESOURCE_DEFINITION,
@@ -198,23 +198,11 @@ class DownstreamWorld:
 
     def settle(self, horizon: float = 86_400.0) -> None:
         """Let time pass until no controller has anything to do but its intervals."""
-        limit = self.clock.now() + timedelta(seconds=horizon)
-        self.simulator.tick(self.clock.now())
-        while (following := self.simulator.next_work()) is not None:
-            assert following <= limit, f"still busy: {self.simulator.errors}"
-            self._go_to(following)
+        settle(self.clock, self.simulator, horizon)
 
     def run(self, seconds: float) -> None:
         """Let `seconds` pass, doing everything that is due on the way."""
-        end = self.clock.now() + timedelta(seconds=seconds)
-        self.simulator.tick(self.clock.now())
-        while (following := self.simulator.next_wake_up()) is not None and following <= end:
-            self._go_to(following)
-        self._go_to(end)
-
-    def _go_to(self, moment: datetime) -> None:
-        self.clock.advance(max(0.0, (moment - self.clock.now()).total_seconds()))
-        self.simulator.tick(self.clock.now())
+        go_on(self.clock, self.simulator, seconds)
 
     def states(self, kind: Kind) -> list[Manifest]:
         """Every state of the objects of a kind since the last call."""

@@ -1,9 +1,9 @@
 """A cluster with the Flux CRDs and the simulated Flux, under a clock set by hand."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import timedelta
 from typing import Any
 
+from tests.property.passing_time import go_on, settle
 from vworkspace_core.errors import NotFound
 from vworkspace_core.known import (
     CUSTOM_RESOURCE_DEFINITION,
@@ -150,23 +150,11 @@ class FluxWorld:
 
     def settle(self, horizon: float = 86_400.0) -> None:
         """Let time pass until Flux has nothing to do but its intervals."""
-        limit = self.clock.now() + timedelta(seconds=horizon)
-        self.flux.tick(self.clock.now())
-        while (following := self.flux.next_work()) is not None:
-            assert following <= limit, f"still busy: {self.flux.errors}"
-            self._go_to(following)
+        settle(self.clock, self.flux, horizon)
 
     def run(self, seconds: float) -> None:
         """Let `seconds` pass, doing everything that is due on the way."""
-        end = self.clock.now() + timedelta(seconds=seconds)
-        self.flux.tick(self.clock.now())
-        while (following := self.flux.next_wake_up()) is not None and following <= end:
-            self._go_to(following)
-        self._go_to(end)
-
-    def _go_to(self, moment: Any) -> None:
-        self.clock.advance(max(0.0, (moment - self.clock.now()).total_seconds()))
-        self.flux.tick(self.clock.now())
+        go_on(self.clock, self.flux, seconds)
 
     def states(self, kind: Kind = HELM_RELEASE) -> list[Manifest]:
         """Every state of the objects of a kind since the last call."""
