@@ -205,10 +205,10 @@ def free_port() -> int:
         return port
 
 
-def call(method: str, url: str, body: Any = None, *, token: str = "") -> Any:
+def call(method: str, url: str, body: Any = None, *, token: str = "", content: str = "application/json") -> Any:
     """One HTTP request as a user would make it with curl; the JSON of the answer, None for 404."""
     data = None if body is None else json.dumps(body).encode()
-    headers = {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {token}"} if token else {})
+    headers = {"Content-Type": content} | ({"Authorization": f"Bearer {token}"} if token else {})
     request = urllib.request.Request(url, data=data, headers=headers, method=method)
     try:
         with urllib.request.urlopen(request, timeout=30) as answer:
@@ -218,3 +218,8 @@ def call(method: str, url: str, body: Any = None, *, token: str = "") -> Any:
             if error.code != 404:
                 raise AssertionError(f"{method} {url}: {error.code} {error.read().decode()}") from error
             return None
+
+
+def merge(url: str, change: dict[str, Any], *, token: str = "") -> None:
+    """A JSON merge patch, as `kubectl patch --type merge` sends it: whoever else writes is no conflict."""
+    call("PATCH", url, change, token=token, content="application/merge-patch+json")

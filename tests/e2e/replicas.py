@@ -58,14 +58,8 @@ class Site:
         labels = {"app.vworkspace.io/managed-by": "control-plane", "app.vworkspace.io/cluster-id": CLUSTER}
         manifest["metadata"] = {"name": name, "namespace": NS, "labels": labels}
         manifest["spec"]["release"] = {"name": name, "namespace": NS}
-        where = f"{self.url}/{INSTANCES}"
-        there = call("GET", f"{where}/{name}", token=ADMIN)
-        if there is None:
-            call("POST", where, manifest, token=ADMIN)
-        else:
-            manifest["metadata"]["resourceVersion"] = there["metadata"]["resourceVersion"]
-            manifest["metadata"]["finalizers"] = there["metadata"].get("finalizers", [])
-            call("PUT", f"{where}/{name}", manifest, token=ADMIN)
+        where = f"{self.url}/{INSTANCES}/{name}?fieldManager=somebody"
+        call("PATCH", where, manifest, token=ADMIN, content="application/apply-patch+yaml")
 
     def ready(self, version: str) -> list[str]:
         """Instances that run at a version."""

@@ -10,7 +10,7 @@ import attrs
 import pytest
 import yaml
 
-from tests.e2e.commands import Ended, Running, call, one_line, run
+from tests.e2e.commands import Ended, Running, call, merge, one_line, run
 from tests.e2e.test_command_processes import (
     ADMIN_TOKEN,
     GATE,
@@ -67,9 +67,8 @@ class Site:
     def edit(self, **data: str) -> None:
         """Somebody edits the Secret by hand."""
         where = f"{self.url}{SECRETS}/vworkspace-agent-credentials"
-        found = call("GET", where)
-        found["data"] |= {key.replace("_", "-"): base64.b64encode(text.encode()).decode() for key, text in data.items()}
-        call("PUT", where, found)
+        told = {key.replace("_", "-"): base64.b64encode(text.encode()).decode() for key, text in data.items()}
+        merge(where, {"data": told})
 
     def put(self, name: str, data: dict[str, str]) -> None:
         """Create a Secret in the operator's namespace."""
@@ -84,10 +83,7 @@ class Site:
 
     def change(self, **spec: Any) -> None:
         """Change fields of the Cluster object."""
-        where = f"{self.url}{CLUSTERS}/this"
-        found = call("GET", where)
-        found["spec"] |= spec
-        call("PUT", where, found)
+        merge(f"{self.url}{CLUSTERS}/this", {"spec": spec})
 
     def operator(self) -> Running:
         self.runs += 1

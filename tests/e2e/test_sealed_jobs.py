@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.commands import call, one_line, run
+from tests.e2e.commands import call, merge, one_line, run
 from tests.e2e.test_command_processes import (
     ADMIN_TOKEN,
     GATE,
@@ -108,9 +108,7 @@ def test_sealed_jobs_are_applied_and_others_are_answered_with_what_is_wrong_PULL
 
 def _exchange_signing_key(url: str, pem: str) -> None:
     where = f"{url}/api/v1/namespaces/{OWN}/secrets/vworkspace-agent-credentials"
-    secret = call("GET", where)
-    secret["data"]["signing-public-key"] = base64.b64encode(pem.encode()).decode()
-    call("PUT", where, secret)
+    merge(where, {"data": {"signing-public-key": base64.b64encode(pem.encode()).decode()}})
 
 
 def test_a_key_file_of_no_use_is_one_line(tmp_path: Path) -> None:
