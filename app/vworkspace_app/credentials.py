@@ -9,6 +9,7 @@ from pathlib import Path
 
 import attrs
 
+from vworkspace_app.files import text_in
 from vworkspace_app.problems import CommandError
 from vworkspace_core.agent.credentials import (
     CREDENTIALS_SECRET,
@@ -19,6 +20,7 @@ from vworkspace_core.agent.credentials import (
     secret_ref,
 )
 from vworkspace_core.errors import Forbidden, NotFound, OperatorError, Unavailable
+from vworkspace_core.kinds.labels import LABEL_RULE, is_label_value
 from vworkspace_core.ports import KubeApi
 
 __all__ = ["CREDENTIALS_SECRET", "Credentials", "CredentialsSource"]
@@ -49,9 +51,10 @@ class CredentialsSource:
     async def look(self) -> Credentials | None:
         """What there is of the credential, however little; None without Secret and token file.
 
-        Raises CommandError for what cannot be read, Unavailable.
+        Raises CommandError for what cannot be read and for a cluster id that no object could be labelled with,
+        Unavailable.
         """
-        token = None if self.token_file is None else _token_in(self.token_file)
+        token = None if self.token_file is None else text_in("--token-file", self.token_file)
         kept = await self._kept()
         if token is None:
             return None if kept is None else self._told(kept)
@@ -60,7 +63,11 @@ class CredentialsSource:
         return self._told(attrs.evolve(kept or Credentials(), token=token, since=since, kept=Kept()))
 
     def _told(self, kept: Credentials) -> Credentials:
-        return attrs.evolve(kept, url=self.url or kept.url, cluster_id=self.cluster_id or kept.cluster_id)
+        cluster_id = self.cluster_id or kept.cluster_id
+        if cluster_id and not is_label_value(cluster_id):
+            key, ref = CredentialKey.CLUSTER_ID.value, secret_ref(self.namespace)
+            raise CommandError(f"{ref}: {key} has to be the value of a label: {LABEL_RULE}")
+        return attrs.evolve(kept, url=self.url or kept.url, cluster_id=cluster_id)
 
     async def _kept(self) -> Credentials | None:
         """What the Secret says; None where there is none."""
@@ -92,19 +99,3 @@ def _since(file: Path) -> datetime | None:
         return datetime.fromtimestamp(file.stat().st_mtime, UTC)
     except (OSError, ValueError, OverflowError):
         return None
-
-
-def _token_in(file: Path) -> str:
-    """The token without surrounding white space."""
-    try:
-        token = file.read_text(encoding="utf-8").strip()
-    except (OSError, UnicodeDecodeError) as error:
-        raise CommandError(f"--token-file {file}: cannot be read: {_why(error)}") from error
-    if not token:
-        raise CommandError(f"--token-file {file}: is empty")
-    return token
-
-
-def _why(error: OSError | UnicodeDecodeError) -> str:
-    """The problem without the file's content, which is a token."""
-    return (error.strerror or "it is no file") if isinstance(error, OSError) else "it is not UTF-8 text"

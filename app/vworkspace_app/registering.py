@@ -18,6 +18,7 @@ from vworkspace_core.agent.credentials import Kept, credentials_of, new_secret, 
 from vworkspace_core.agent.pace import Pace
 from vworkspace_core.agent.rotation_performer import RotationPerformer, issued_by, registration_body
 from vworkspace_core.errors import NotFound, OperatorError, Unavailable
+from vworkspace_core.kinds.labels import LABEL_RULE, is_label_value
 from vworkspace_core.manifest import Manifest
 from vworkspace_core.ports import Clock, ControlPlane, KubeApi
 from vworkspace_odoo import Endpoint, FollowingControlPlane
@@ -96,6 +97,8 @@ async def register(
     found = cluster_id or (given if isinstance(given, str) else "")
     if not found:
         raise CommandError("the control plane did not say for which cluster: give --cluster-id")
+    if not is_label_value(found):
+        raise CommandError(f"the control plane calls this cluster {found!r}, which no label can hold: {LABEL_RULE}")
     return Registered(found, Kept(issued.token, "", issued.expires_at, datetime.now(UTC)))
 
 

@@ -25,6 +25,7 @@ GOOD: dict[str, list[str]] = {
     "HOST:PORT": ["127.0.0.1:0", "0.0.0.0:8080", "[::1]:65535"],
     "files, by comma": ["a.yaml", "b.yaml, c.yaml", "/d/e.yaml,"],
     "names, by comma": ["one", "two,three", "registry.example.com/safe/"],
+    "the value of a label": ["prod-1", "x", "A.b_c"],
     "a namespace": ["velero", "backups", "v-1"],
     "some of cluster, ns, params, uid, by comma": ["uid", "cluster, ns", "params"],
 }
@@ -109,6 +110,22 @@ def test_what_is_no_address_is_refused(text: str) -> None:
     told = f"--listen {text}: give HOST:PORT, such as 0.0.0.0:9443"
 
     assert problems(flags={"listen": text}) == [told]
+
+
+@pytest.mark.parametrize("text", ["", "c" * 63, "prod-1", "Prod_1.eu"])
+def test_a_cluster_id_is_what_a_label_can_hold_RES_5(text: str) -> None:
+    assert load({"cluster_id": text}, {}).settings.cluster_id == text
+
+
+@pytest.mark.parametrize("text", ["c" * 64, "prod 1", "prod/1", "-prod", "prod.", "pröd", "prod\n"])
+def test_a_cluster_id_that_no_label_can_hold_is_refused_where_it_is_said_RES_5(text: str, tmp_path: Path) -> None:
+    rule = "at most 63 letters, digits, -, _ and ., first and last a letter or digit"
+    told = f"{text}: not the value of a label: {rule}"
+    file = file_of(tmp_path, {"clusterId": text})
+
+    assert problems(flags={"cluster_id": text}) == [f"--cluster-id {told}"]
+    assert problems(environ={"VWORKSPACE_CLUSTER_ID": text}) == [f"VWORKSPACE_CLUSTER_ID {told}"]
+    assert problems(file=file) == [f"{file}: clusterId {told}"]
 
 
 def test_lists_are_by_comma_and_say_what_they_do_not_take() -> None:

@@ -46,9 +46,9 @@ class Site:
     def admin(self, method: str, path: str, body: Any = None) -> Any:
         return call(method, f"{self.control}/api/admin/{path}", body, token=ADMIN_TOKEN)
 
-    def offer(self) -> str:
+    def offer(self, cluster_id: str = CLUSTER) -> str:
         """A one-time token."""
-        token: str = self.admin("POST", "registrations", {"clusterId": CLUSTER})["registrationToken"]
+        token: str = self.admin("POST", "registrations", {"clusterId": cluster_id})["registrationToken"]
         self.secrets.add(token)
         return token
 
@@ -191,6 +191,10 @@ def test_what_is_wrong_with_a_registration_is_one_line(site: Site) -> None:
     assert one_line(run(*words), 1) == f"--registration-token-file {file}: cannot be read: No such file or directory"
     bad = ("register", "--control-plane-url", "odoo", "--registration-token-file", file)
     assert "not a URL" in one_line(run(*bad), 2)
+    spaced = one_line(run("register", "--control-plane-url", site.control, *words[3:], "--cluster-id", "prod 1"), 2)
+    assert spaced.startswith("--cluster-id prod 1: not the value of a label: at most 63")
+    named = one_line(site.register(site.offer("prod 1")), 1)
+    assert named.startswith("the control plane calls this cluster 'prod 1', which no label can hold: at most 63")
     gone = one_line(site.register(site.offer(), "--namespace", "nowhere"), 1)
     assert gone.endswith("The token can be used again")
 

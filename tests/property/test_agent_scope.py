@@ -17,10 +17,10 @@ GATED = {"metadata": {"name": NAMESPACE, "labels": {"managed-by": "vworkspace"}}
 REF = ObjectRef(APPLICATION_INSTANCE, NAMESPACE, "nextcloud-myteam")
 
 
-def admitted(**fields: Any) -> Any:
+def admitted(scope: Scope = SCOPE, **fields: Any) -> Any:
     found = parse_job(job(**fields))
     assert isinstance(found, Job), found
-    return admit(found, SCOPE)
+    return admit(found, scope)
 
 
 def error_of(**fields: Any) -> str:
@@ -114,6 +114,17 @@ def test_a_foreign_cluster_id_is_refused() -> None:
         "NotPermitted: payload.metadata.labels: app.vworkspace.io/cluster-id is 'cluster-b', "
         "this cluster is 'cluster-prod-1'"
     )
+
+
+def test_a_cluster_id_too_long_for_a_label_is_bounded_as_everywhere_RES_5() -> None:
+    scope = Scope("c" * 70)
+    label = labels.bounded_name(scope.cluster_id)
+
+    task = admitted(scope, payload=instance(labels={labels.CLUSTER_ID: label}))
+
+    assert isinstance(task, ApplyTask)
+    assert task.manifest["metadata"]["labels"][labels.CLUSTER_ID] == label
+    assert may_touch(task, task.manifest, GATED, scope) is None
 
 
 def test_the_admission_rules_of_the_webhook_hold_with_paths() -> None:

@@ -8,11 +8,13 @@ from typing import Any
 
 import anyio
 import attrs
+import pytest
 from structlog.testing import capture_logs
 
 from tests.runtime.virtual import run
 from vworkspace_app.credential_watch import CredentialWatch
 from vworkspace_app.credentials import Credentials, CredentialsSource
+from vworkspace_app.problems import CommandError
 from vworkspace_app.runtime.live import Live
 from vworkspace_core.agent.credentials import credentials_of, secret_ref
 from vworkspace_core.known import NAMESPACE, SECRET
@@ -151,6 +153,21 @@ def test_another_cluster_id_is_an_error_in_the_log_and_nothing_else() -> None:
         assert site.live.current.token == FIRST["token"]
 
     assert [line["found"] for line in told(body) if line["log_level"] == "error"] == ["prod-2"]
+
+
+def test_a_secret_with_a_cluster_id_that_no_label_can_hold_is_named_with_the_rule_RES_5() -> None:
+    async def body(site: Site) -> None:
+        await site.edit({"cluster-id": f"{MARK}/1", "token": f"{MARK}-other"})
+        await site.clock.sleep(5)
+        assert (site.live.current.cluster_id, site.live.current.token) == ("prod-1", FIRST["token"])
+        with pytest.raises(CommandError, match="cluster-id has to be the value of a label: at most 63 letters"):
+            await site.source.look()
+        told = await CredentialsSource(site.kube, OWN, cluster_id="prod-1").look()
+        assert told is not None
+        assert told.cluster_id == "prod-1", "what is said by option counts"
+
+    (line,) = told(body)
+    assert line["error"].startswith(f"{REF}: cluster-id has to be")
 
 
 def test_a_token_file_is_read_again_when_it_changes_and_the_secret_gives_the_rest(tmp_path: Path) -> None:

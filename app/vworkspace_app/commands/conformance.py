@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from vworkspace_app.conformance.over_http import ControlPlaneAt
+from vworkspace_app.files import text_in
 from vworkspace_app.problems import FAILURE, USAGE, CommandError
 
 __all__ = ["examine_control_plane"]
@@ -49,10 +50,10 @@ def examine_control_plane(
     subject = ControlPlaneAt(
         url,
         cluster_id,
-        _read(token_file, "--token-file"),
-        _read(admin_token_file, "--admin-token-file"),
+        _text("--token-file", token_file),
+        _text("--admin-token-file", admin_token_file),
         enqueue_command,
-        _read(ca_file, "--ca-file"),
+        _text("--ca-file", ca_file),
     )
     return _run(subject, only)
 
@@ -68,14 +69,5 @@ def _run(subject: ControlPlaneAt, only: str) -> int:
     return 0 if status == pytest.ExitCode.OK else FAILURE
 
 
-def _read(path: Path | None, option: str) -> str:
-    if path is None:
-        return ""
-    try:
-        text = path.read_text(encoding="utf-8").strip()
-    except (OSError, UnicodeDecodeError) as error:
-        why = (error.strerror if isinstance(error, OSError) else None) or "it is not UTF-8 text"
-        raise CommandError(f"{option} {path}: cannot be read: {why}") from error
-    if not text:
-        raise CommandError(f"{option} {path}: is empty")
-    return text
+def _text(option: str, file: Path | None) -> str:
+    return text_in(option, file) if file else ""

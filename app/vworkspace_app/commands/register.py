@@ -7,11 +7,13 @@ import anyio
 import attrs
 
 from vworkspace_app.documents import Format, dump
+from vworkspace_app.files import text_in
 from vworkspace_app.problems import USAGE, CommandError
 from vworkspace_app.registering import Registered, keep, register
 from vworkspace_app.runtime.clock import SystemClock
 from vworkspace_core.agent.credentials import secret_ref
 from vworkspace_core.errors import OperatorError
+from vworkspace_core.kinds.labels import LABEL_RULE, is_label_value
 from vworkspace_kube import LightkubeApi, load_config
 from vworkspace_odoo import Endpoint, FollowingControlPlane
 
@@ -40,8 +42,10 @@ def run_register(options: RegisterOptions) -> None:
         raise CommandError(
             f"--control-plane-url {options.control_plane_url}: not a URL such as https://odoo.example.com", status=USAGE
         )
-    token = _read("--registration-token-file", options.registration_token_file)
-    ca = _read("--ca-file", options.ca_file) if options.ca_file else ""
+    if options.cluster_id and not is_label_value(options.cluster_id):
+        raise CommandError(f"--cluster-id {options.cluster_id}: not the value of a label: {LABEL_RULE}", status=USAGE)
+    token = text_in("--registration-token-file", options.registration_token_file)
+    ca = text_in("--ca-file", options.ca_file) if options.ca_file else ""
     anyio.run(_run, options, token, ca)
 
 
@@ -65,16 +69,3 @@ async def _run(options: RegisterOptions, token: str, ca: str) -> None:
             new = await ask()
             await keep(api, control, options.namespace, options.control_plane_url, new, ca)
         print(f"{secret_ref(options.namespace)} holds the credential of cluster {new.cluster_id}")
-
-
-def _read(option: str, file: Path) -> str:
-    """What `file` holds, without surrounding white space."""
-    try:
-        text = file.read_text(encoding="utf-8").strip()
-    except UnicodeDecodeError:
-        raise CommandError(f"{option} {file}: cannot be read: it is not UTF-8 text") from None
-    except OSError as error:
-        raise CommandError(f"{option} {file}: cannot be read: {error.strerror or 'it is no file'}") from error
-    if not text:
-        raise CommandError(f"{option} {file}: is empty")
-    return text

@@ -9,12 +9,14 @@ import attrs
 
 from vworkspace_core.kinds.application_instance import DNS_LABEL
 from vworkspace_core.kinds.fields import camel
+from vworkspace_core.kinds.labels import LABEL_RULE, is_label_value
 
 __all__ = [
     "ADDRESS",
     "FILE",
     "FILES",
     "GO_DURATION",
+    "LABEL",
     "NAMES",
     "NAMESPACE",
     "SWITCH",
@@ -166,6 +168,12 @@ def _name(text: str) -> str:
     return text
 
 
+def _label(text: str) -> str:
+    if text and not is_label_value(text):
+        raise ValueError(f"not the value of a label: {LABEL_RULE}")
+    return text
+
+
 def some_of(*words: str) -> Shape[tuple[str, ...]]:
     """Some of these words, by comma."""
     about = f"of {', '.join(words)}"
@@ -183,6 +191,7 @@ ADDRESS: Final = Shape("HOST:PORT", _address)
 TEXT: Final = Shape("text", str)
 SWITCH: Final = Shape("true or false", _switch)
 GO_DURATION: Final = Shape("a Go duration", _go_duration)
+LABEL: Final = Shape("the value of a label", _label)
 URL: Final = Shape("a URL", _url)
 FILE: Final = Shape("a file", _file)
 FILES: Final = Shape("files, by comma", _words)

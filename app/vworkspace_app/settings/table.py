@@ -15,6 +15,7 @@ from vworkspace_app.settings.shapes import (
     FILE,
     FILES,
     GO_DURATION,
+    LABEL,
     NAMES,
     NAMESPACE,
     SWITCH,
@@ -42,7 +43,7 @@ class RunSettings:
         FILE, None, "Kubeconfig; without it the pod's service account, KUBECONFIG, ~/.kube."
     )
     control_plane_url: str = setting(URL, "", "Base URL of the control plane; else of the credentials Secret.")
-    cluster_id: str = setting(TEXT, "", "Id of this cluster in the control plane; else of the credentials Secret.")
+    cluster_id: str = setting(LABEL, "", "Id of this cluster in the control plane; else of the credentials Secret.")
     token_file: Path | None = setting(FILE, None, "File with the agent's bearer token; else the credentials Secret.")
     namespace: str = setting(
         TEXT, "vworkspace-system", "The operator's own namespace, where the Secret vworkspace-agent-credentials lies."

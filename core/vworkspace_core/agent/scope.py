@@ -39,6 +39,11 @@ class Scope:
     admission: Admission = attrs.field(default=rules, repr=False)
     security: Security = attrs.field(factory=Security)
 
+    @property
+    def cluster_label(self) -> str:
+        """The cluster's id as the label of an object has it (RES-5)."""
+        return labels.bounded_name(self.cluster_id)
+
 
 @attrs.frozen
 class ApplyTask:
@@ -102,7 +107,7 @@ def _admit_manifest(request: ApplyRequest, scope: Scope) -> Task | Verdict:
         return _refused(Reason.VALIDATION_FAILED, request.path, problems)
     given = metadata(implied)
     foreign = dig(given, "labels", labels.CLUSTER_ID)
-    if foreign is not None and foreign != scope.cluster_id:
+    if foreign is not None and foreign != scope.cluster_label:
         return _not_permitted(
             f"{request.path}.metadata.labels: {labels.CLUSTER_ID} is {foreign!r}, this cluster is {scope.cluster_id!r}"
         )
@@ -126,7 +131,7 @@ def _whole(manifest: Manifest, scope: Scope) -> dict[str, Any]:
     meta["labels"] = {
         **(meta.get("labels") or {}),
         labels.MANAGED_BY: labels.MANAGED_BY_VALUE,
-        labels.CLUSTER_ID: scope.cluster_id,
+        labels.CLUSTER_ID: scope.cluster_label,
     }
     given = meta.get("annotations") or {}
     meta["annotations"] = {name: value for name, value in given.items() if name not in _OURS}
@@ -184,7 +189,7 @@ def may_touch(task: Task, live: Manifest | None, namespace: Manifest | None, sco
 def _not_ours(task: ApplyTask | DeleteTask, ref: ObjectRef, live: Manifest, scope: Scope) -> Verdict | None:
     found = metadata(live).get("labels") or {}
     owner = found.get(labels.CLUSTER_ID)
-    if owner is not None and owner != scope.cluster_id:
+    if owner is not None and owner != scope.cluster_label:
         return _not_permitted(f"{ref} belongs to cluster {owner!r}, this cluster is {scope.cluster_id!r}")
     known_to_us = found.get(labels.MANAGED_BY) == labels.MANAGED_BY_VALUE
     finalized = labels.FINALIZER in (metadata(live).get("finalizers") or ())

@@ -4,11 +4,10 @@ import attrs
 
 from vworkspace_core.kinds.application_instance import KeyRef, NameRef
 from vworkspace_core.kinds.fields import schema_field
+from vworkspace_core.kinds.labels import LABEL_VALUE, LONGEST_LABEL
 from vworkspace_core.kinds.meta import Condition, ObjectMeta
 
 __all__ = ["Cluster", "ClusterSpec", "ClusterStatus", "PolicySpec", "SecuritySpec"]
-
-LABEL_VALUE = r"^[a-zA-Z0-9]([-_.a-zA-Z0-9]*[a-zA-Z0-9])?$"
 
 
 @attrs.frozen
@@ -51,7 +50,7 @@ class ClusterSpec:
 
     cluster_id: str = schema_field(
         "Id of this cluster at the control plane; a label value.",
-        schema={"minLength": 1, "maxLength": 63, "pattern": LABEL_VALUE},
+        schema={"minLength": 1, "maxLength": LONGEST_LABEL, "pattern": LABEL_VALUE},
     )
     control_plane_endpoint: str = schema_field(
         "Base URL of the control plane.", schema={"minLength": 1, "maxLength": 2048, "pattern": r"^https?://\S+$"}

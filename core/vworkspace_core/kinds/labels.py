@@ -25,6 +25,8 @@ __all__ = [
     "INSTANCE_UID",
     "JOB_ID",
     "JOB_STORE",
+    "LABEL_RULE",
+    "LABEL_VALUE",
     "LAST_APPLIED_GENERATION",
     "LONGEST_LABEL",
     "MANAGED_BY",
@@ -42,6 +44,7 @@ __all__ = [
     "downstream_labels",
     "engine_object_name",
     "is_abandoned",
+    "is_label_value",
     "is_managed",
     "namespace_is_gated",
     "operation_labels",
@@ -81,10 +84,20 @@ FINALIZER: Final = "vworkspace.io/operator"
 
 LONGEST_LABEL: Final = 63
 """Characters a label value or a DNS label may have."""
+LABEL_VALUE: Final = r"^[a-zA-Z0-9]([-_.a-zA-Z0-9]*[a-zA-Z0-9])?$"
+"""The form of a label value that is not empty."""
+LABEL_RULE: Final = f"at most {LONGEST_LABEL} letters, digits, -, _ and ., first and last a letter or digit"
+"""The same for people."""
 
 _HASH_DIGITS: Final = 10
+_LABEL_VALUE: Final = re.compile(LABEL_VALUE)
 _TRAILING: Final = re.compile(r"[^A-Za-z0-9]+\Z")
 _UID_HEAD: Final = re.compile(r"[0-9a-f]{8}(?=-|\Z)")
+
+
+def is_label_value(text: str) -> bool:
+    """Whether `text`, such as a cluster's id, can be a label's value as it is; one that is empty names nothing."""
+    return len(text) <= LONGEST_LABEL and _LABEL_VALUE.fullmatch(text) is not None
 
 
 def bounded_name(name: str, limit: int = LONGEST_LABEL) -> str:
