@@ -9,6 +9,7 @@ import attrs
 
 from vworkspace_core.agent.rotation_messages import Registrable
 from vworkspace_core.errors import NotFound
+from vworkspace_core.kinds.secrets import redact
 from vworkspace_core.known import CLUSTER, SECRET
 from vworkspace_core.manifest import Manifest, ObjectRef, dig, metadata
 from vworkspace_core.ports import KubeApi
@@ -20,7 +21,7 @@ __all__ = ["Enrolment", "enrolment", "rotation_wishes"]
 class Enrolment:
     """Where a cluster can register, and as whom."""
 
-    url: str
+    url: str = attrs.field(repr=lambda url: repr(redact(url)))
     cluster_id: str
     token: str = attrs.field(repr=False)
 

@@ -4,6 +4,7 @@ Everything is a process of the installed command, reached over loopback as a use
 No token may show in any output.
 """
 
+import json
 import os
 import signal
 import stat
@@ -188,6 +189,25 @@ def test_a_crd_that_is_refused_is_named(tmp_path: Path) -> None:
 
     assert told.startswith("CRD operation.ops.vworkspace.io is refused: ")
     assert "metadata.name" in told
+
+
+def test_what_a_credential_plugin_complains_of_shows_no_secret(tmp_path: Path) -> None:
+    plugin, file = tmp_path / "plugin", tmp_path / "kc"
+    plugin.write_text("#!/bin/sh\necho 'login failed, token=t0ken-of-the-plugin' >&2; exit 1\n", encoding="utf-8")
+    plugin.chmod(0o700)
+    command = {"apiVersion": "client.authentication.k8s.io/v1", "command": str(plugin), "interactiveMode": "Never"}
+    kubeconfig = {
+        "current-context": "main",
+        "contexts": [{"name": "main", "context": {"cluster": "main", "user": "me"}}],
+        "clusters": [{"name": "main", "cluster": {"server": "http://127.0.0.1:1"}}],
+        "users": [{"name": "me", "user": {"exec": command}}],
+    }
+    file.write_text(json.dumps(kubeconfig), encoding="utf-8")
+
+    told = one_line(run("run", "--kubeconfig", file), 1)
+
+    assert "login failed" in told
+    assert "t0ken-of-the-plugin" not in told
 
 
 # --- run, between them ------------------------------------------------------------------------------------------------

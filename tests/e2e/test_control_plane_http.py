@@ -21,7 +21,7 @@ from tests.conformance.control_planes import ADMIN_TOKEN, served
 from vworkspace_core.errors import Forbidden, Invalid, NotFound, OperatorError, Permanent, Unauthorized, Unavailable
 from vworkspace_fake.controlplane import Call, ControlPlaneServer, Fault
 from vworkspace_fake.controlplane.serve import serve
-from vworkspace_odoo import MEDIA_TYPE, HttpControlPlane
+from vworkspace_odoo import MEDIA_TYPE, Endpoint, HttpControlPlane
 
 CLUSTER = "cluster-prod-1"
 TOKEN = "s3cr3t-t0ken"
@@ -336,6 +336,21 @@ def test_the_token_is_shown_nowhere_PULL_8(caplog: pytest.LogCaptureFixture) -> 
 )
 def test_the_base_url_of_PULL_1(base: str, shown: str) -> None:
     assert repr(client(base)) == f"HttpControlPlane({shown!r})"
+
+
+@pytest.mark.anyio
+async def test_a_user_in_the_url_never_takes_the_place_of_the_token_PULL_7() -> None:
+    heads: list[bytes] = []
+
+    async def talk(stream: SocketStream) -> None:
+        heads.append(await stream.receive())
+        await stream.send(b"HTTP/1.1 503 Busy\r\nContent-Length: 0\r\n\r\n")
+
+    async with peer(talk) as url, client(url.replace("://", "://user:pa55word@")) as control:
+        error = await error_of(control.fetch("cluster-1", 0))
+
+    assert b"authorization: bearer " + TOKEN.encode().lower() in heads[0].lower()
+    assert "pa55word" not in f"{error.message} {control!r} {Endpoint(f'https://u:pa55word@{url}', TOKEN)!r}"
 
 
 @pytest.mark.parametrize("base", ["", "odoo.example.com", "ftp://odoo", "https://", "file:///etc/passwd"])

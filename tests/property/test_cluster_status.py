@@ -314,6 +314,12 @@ def test_the_object_that_is_made_has_a_name_that_a_server_takes(cluster_id: str)
     assert set(made["metadata"]["name"]) <= set("abcdefghijklmnopqrstuvwxyz0123456789-")
 
 
+def test_no_password_of_a_url_lands_in_the_object() -> None:
+    made = cluster_manifest(ID, "https://agent:hunter2@odoo.example.com/a@b")
+
+    assert made["spec"]["controlPlaneEndpoint"] == "https://odoo.example.com/a@b"
+
+
 def test_a_wall_clock_that_is_stepped_by_a_day_disconnects_nothing() -> None:
     life = connected()
     for step in (timedelta(days=1), timedelta(days=-2), timedelta(0)):

@@ -196,7 +196,7 @@ def test_no_part_of_a_credential_shows_in_a_repr() -> None:
     secret = {
         "data": encoded({key: f"{MARK}{key}" for key in FIRST | dict.fromkeys(("tls.key", "previous-token"), "")})
     }
-    found = attrs.evolve(credentials_of(secret), url="https://odoo.example.com", cluster_id="prod-1")
+    found = attrs.evolve(credentials_of(secret), url=f"https://agent:{MARK}@odoo.example.com", cluster_id="prod-1")
 
     assert found.token == f"{MARK}token"
     assert MARK not in repr(found) + str(found) + repr(Live(found)) + f"{[found]}"

@@ -28,6 +28,7 @@ from vworkspace_core.errors import (
     Unauthorized,
     Unavailable,
 )
+from vworkspace_core.kinds.secrets import redact
 from vworkspace_core.known import SECRET
 from vworkspace_core.manifest import Json, Kind, dig
 from vworkspace_kube.conflicts import field_conflicts
@@ -210,7 +211,7 @@ def _retry_after(header: str, status: Mapping[str, Any] | None) -> float | None:
 
 def _excerpt(body: bytes) -> str:
     text = body[:_BODY_EXCERPT].decode("utf-8", "replace")
-    return " ".join("".join(char if char.isprintable() else " " for char in text).split())
+    return str(redact(" ".join("".join(char if char.isprintable() else " " for char in text).split())))
 
 
 def _words(error: Exception) -> str:

@@ -5,6 +5,7 @@ from lightkube.core.exceptions import ConfigError
 from lightkube.core.generic_client import GenericAsyncClient
 
 from vworkspace_core.errors import Unauthorized
+from vworkspace_core.kinds.secrets import redact
 from vworkspace_kube.errors import Answer, Asked, error_of, transport_error
 from vworkspace_kube.requests import KubeRequest
 
@@ -27,7 +28,7 @@ async def dispatch(
     except OSError as error:  # sockets speak httpx2; this is an exec plugin that cannot be started
         raise Unauthorized(f"{request.asked}: credential plugin {error.filename}: {error.strerror}") from error
     except ConfigError as error:
-        said = " ".join(str(error).split())  # a plugin's complaint can have many lines
+        said = str(redact(" ".join(str(error).split())))  # a plugin's complaint can have many lines
         raise Unauthorized(f"{request.asked}: {said[:_COMPLAINT]}") from None
     except (ValueError, KeyError, TypeError):  # lightkube takes the plugin's output apart without checks
         raise Unauthorized(f"{request.asked}: the credential plugin's answer holds no token") from None

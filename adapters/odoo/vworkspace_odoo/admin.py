@@ -7,6 +7,7 @@ from typing import Any
 import httpx2
 
 from vworkspace_core.errors import OperatorError, Permanent, Unavailable
+from vworkspace_core.kinds.secrets import redact
 
 __all__ = ["AdminClient"]
 
@@ -22,7 +23,7 @@ class AdminClient:
         )
 
     def __repr__(self) -> str:
-        return f"AdminClient({str(self._client.base_url)!r})"
+        return f"AdminClient({redact(str(self._client.base_url))!r})"
 
     async def aclose(self) -> None:
         """Close the connections."""
@@ -33,11 +34,12 @@ class AdminClient:
         try:
             answer = await self._client.request(method, path, json=body)
         except httpx2.HTTPError as error:
-            raise Unavailable(f"{method} {self._client.base_url}{path}: {type(error).__name__}") from error
+            raise Unavailable(f"{method} {redact(str(self._client.base_url))}{path}: {type(error).__name__}") from error
         if answer.status_code != 200:
             raise _refused(method, f"{self._client.base_url}{path}", answer)
         return answer.json()
 
 
 def _refused(method: str, url: str, answer: httpx2.Response) -> OperatorError:
-    return Permanent(f"{method} {url}: {answer.status_code} {answer.text[:200]}", status=answer.status_code)
+    said = str(redact(f"{method} {url}: {answer.status_code} {answer.text[:200]}"))
+    return Permanent(said, status=answer.status_code)

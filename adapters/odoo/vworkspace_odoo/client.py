@@ -13,6 +13,7 @@ import attrs
 import httpx2
 
 from vworkspace_core.errors import Invalid, NotFound, OperatorError, Permanent, Unauthorized, Unavailable
+from vworkspace_core.kinds.secrets import without_user
 from vworkspace_core.ports import Fetched
 from vworkspace_odoo.decoding import LONGEST_BODY, decode, is_json
 from vworkspace_odoo.failures import refusal, server_time, transport_failure
@@ -52,7 +53,6 @@ class HttpControlPlane:
         transport: httpx2.AsyncBaseTransport | None = None,
     ) -> None:
         self._base = _agent_url(base_url)
-        self._shown = _without_user(self._base)
         self._token = token
         self._timeout = timeout
         self._margin = margin
@@ -65,7 +65,7 @@ class HttpControlPlane:
         )
 
     def __repr__(self) -> str:
-        return f"HttpControlPlane({self._shown!r})"
+        return f"HttpControlPlane({self._base!r})"
 
     async def __aenter__(self) -> "HttpControlPlane":
         return self
@@ -198,22 +198,16 @@ class HttpControlPlane:
             await answer.aclose()
 
     def _where(self, method: str, path: str) -> str:
-        return f"{method} {self._shown}{path}"
+        return f"{method} {self._base}{path}"
 
 
 def _agent_url(base_url: str) -> str:
+    """Where the agent API is. A user in the URL is left out: httpx would send it in place of the token."""
     parts = urlsplit(base_url.strip())
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ValueError(
-            f"the control plane's URL must be like https://odoo.example.com, not {_without_user(base_url)}"
-        )
+        raise ValueError(f"the control plane's URL must be like https://odoo.example.com, not {without_user(base_url)}")
     path = parts.path.rstrip("/").removesuffix("/api/agent") + "/api/agent/"
-    return urlunsplit((parts.scheme, parts.netloc, path, "", ""))
-
-
-def _without_user(url: str) -> str:
-    parts = urlsplit(url)
-    return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
+    return without_user(urlunsplit((parts.scheme, parts.netloc, path, "", "")))
 
 
 def _type(answer: _Answer) -> str:

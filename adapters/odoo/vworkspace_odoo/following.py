@@ -9,6 +9,7 @@ import anyio
 import attrs
 
 from vworkspace_core.errors import Forbidden, Invalid, NotFound, Permanent
+from vworkspace_core.kinds.secrets import redact
 from vworkspace_core.ports import Fetched
 from vworkspace_odoo.client import HttpControlPlane
 from vworkspace_odoo.trust import tls_context
@@ -20,7 +21,7 @@ __all__ = ["Endpoint", "FollowingControlPlane"]
 class Endpoint:
     """Where the control plane is, whom to trust there, and what to show: PEM texts, empty for none."""
 
-    url: str
+    url: str = attrs.field(repr=lambda url: repr(redact(url)))
     token: str = attrs.field(repr=False)
     ca: str = attrs.field(default="", repr=False)
     certificate: str = attrs.field(default="", repr=False)
@@ -54,7 +55,7 @@ class FollowingControlPlane:
         self._open: _Open | None = None
 
     def __repr__(self) -> str:
-        return f"FollowingControlPlane({self._endpoint().url!r})"
+        return f"FollowingControlPlane({redact(self._endpoint().url)!r})"
 
     async def __aenter__(self) -> "FollowingControlPlane":
         return self

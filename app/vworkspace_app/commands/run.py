@@ -28,6 +28,7 @@ from vworkspace_app.webhooks import webhooks
 from vworkspace_core.agent.credentials import CREDENTIALS_SECRET
 from vworkspace_core.errors import OperatorError, Unauthorized, Unavailable
 from vworkspace_core.kinds.admission import AdmissionSettings
+from vworkspace_core.kinds.secrets import without_user
 from vworkspace_core.known import CUSTOM_RESOURCE_DEFINITION
 from vworkspace_core.operations import OperationSettings
 from vworkspace_core.operations.templates import Templates
@@ -119,7 +120,7 @@ async def _started(
             told = error.message
             await clock.sleep(_RETRY_SECONDS)
         except Unauthorized as error:
-            raise CommandError(f"the API server {server} does not know us: {error.message}") from error
+            raise CommandError(f"the API server {without_user(server)} does not know us: {error.message}") from error
         except OperatorError:
             return credentials  # an answer, though no list: the informers say what they may not see
         else:

@@ -16,6 +16,7 @@ import msgspec
 
 from vworkspace_core.agent.credential_age import token_since
 from vworkspace_core.agent.times import format_time, parse_time
+from vworkspace_core.kinds.secrets import redact
 from vworkspace_core.known import SECRET
 from vworkspace_core.manifest import Manifest, ObjectRef, canonical_json, content_hash, dig, metadata
 
@@ -91,7 +92,7 @@ class Credentials:
     two also JWK), empty where there are none.
     """
 
-    url: str = ""
+    url: str = attrs.field(default="", repr=lambda url: repr(redact(url)))
     cluster_id: str = ""
     token: str = attrs.field(default="", repr=False)
     kept: Kept = attrs.field(factory=Kept)

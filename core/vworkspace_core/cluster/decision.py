@@ -17,6 +17,7 @@ from vworkspace_core.kinds.cluster import Cluster, ClusterStatus
 from vworkspace_core.kinds.labels import bounded_name
 from vworkspace_core.kinds.meta import Condition, ConditionStatus
 from vworkspace_core.kinds.reasons import ClusterConditionType
+from vworkspace_core.kinds.secrets import without_user
 from vworkspace_core.kinds.transitions import Transition, merge_conditions, same_but_times, transitions
 from vworkspace_core.known import CLUSTER
 from vworkspace_core.manifest import Manifest, ObjectRef
@@ -55,9 +56,9 @@ def decide(source: Cluster, posture: Posture) -> Decision:
 
 
 def cluster_manifest(cluster_id: str, endpoint: str) -> dict[str, Any]:
-    """The Cluster object that the operator makes for itself where there is none."""
+    """The Cluster object that the operator makes for itself where there is none; no password in `endpoint` shows."""
     manifest = CLUSTER.manifest(bounded_name(cluster_id.lower().replace("_", "-").replace(".", "-")))
-    return {**manifest, "spec": {"clusterId": cluster_id, "controlPlaneEndpoint": endpoint}}
+    return {**manifest, "spec": {"clusterId": cluster_id, "controlPlaneEndpoint": without_user(endpoint)}}
 
 
 def _status(source: Cluster, posture: Posture) -> ClusterStatus:

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from vworkspace_core.kinds.problems import index, join
 
-__all__ = ["PLACEHOLDER", "REDACTED", "find_secret_material", "is_secret_key", "redact"]
+__all__ = ["PLACEHOLDER", "REDACTED", "find_secret_material", "is_secret_key", "redact", "without_user"]
 
 PLACEHOLDER: Final = "<set via externalSecret>"
 """The value that stands where External Secrets will put the real one."""
@@ -84,6 +84,7 @@ _RULES: Final = (
     (_PAIR, rf"\g<key>\g<open>{REDACTED}\g<close>"),
     (rf"(?<!\S)(?P<flag>--?[\w-]*{_WORDS}[ \t]+)(?!-)\S+", rf"\g<flag>{REDACTED}"),
 )
+_USER: Final = re.compile(r"(?<=://)[^/?#\s]*@")
 _TEXT_RULES: Final = tuple((re.compile(pattern, re.IGNORECASE | re.DOTALL), text) for pattern, text in _RULES)
 # Nearly all text shows no secret: a look for the words that every rule needs is cheaper than the rules.
 _SIGNS: Final = ("passw", "secret", "token", "key", "://", "authorization", "bearer", "vws1.", "eyj")
@@ -98,6 +99,11 @@ def redact(value: Any) -> Any:
     placeholder stays.
     """
     return _redact(value, secret=False, depth=0)
+
+
+def without_user(url: str) -> str:
+    """`url` without a user and password. Total: what is no URL stays as it is."""
+    return _USER.sub("", url)
 
 
 def _redact(value: Any, *, secret: bool, depth: int) -> Any:
