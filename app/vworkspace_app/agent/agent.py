@@ -1,35 +1,37 @@
 """The agent: long poll, lanes and machine, put together (PULL-1 to PULL-7).
 
-The machine decides; this class owns its state, hands effects to whoever performs them and brings back what
-came of them. Nothing here ends the loop but cancellation.
+The machine decides; this class owns its state, hands effects to whoever performs them (`performing.py`, `deliveries.py`
+in lanes) and brings back what came of them and what the poll got (`polling.py`). Only cancellation ends the loop.
 """
 
-import contextlib
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
 import anyio
 import structlog
-from anyio.abc import TaskGroup
 
 from vworkspace_app.agent.connection import Connection
+from vworkspace_app.agent.deliveries import ack, result, status, status_key
 from vworkspace_app.agent.lane import Delivery, Lane
+from vworkspace_app.agent.performing import Performing
+from vworkspace_app.agent.polling import Polling
 from vworkspace_app.agent.reconnect import Reconnect
 from vworkspace_app.agent.settings import AgentSettings
 from vworkspace_app.agent.telling import Telling
 from vworkspace_core.agent import messages as m
-from vworkspace_core.agent.link import Connectivity, Link
+from vworkspace_core.agent.conditions import credential_rotated
+from vworkspace_core.agent.link import Link
 from vworkspace_core.agent.machine import AgentState, has_open_job, next_deadline, step
 from vworkspace_core.agent.outbox import Outbox
-from vworkspace_core.agent.pace import SOONEST, Pace
+from vworkspace_core.agent.pace import Pace
 from vworkspace_core.agent.performer import Performer, Rotate
 from vworkspace_core.agent.scope import Scope
 from vworkspace_core.agent.security import Security
-from vworkspace_core.agent.times import Instant, format_time
+from vworkspace_core.agent.times import Instant
 from vworkspace_core.cluster import AgentReport, Mail
-from vworkspace_core.errors import NotFound, OperatorError, Unavailable
+from vworkspace_core.errors import OperatorError
 from vworkspace_core.manifest import Manifest, ObjectRef
-from vworkspace_core.ports import Clock, ControlPlane, Fetched, JobStore, KubeApi
+from vworkspace_core.ports import Clock, ControlPlane, JobStore, KubeApi
 
 __all__ = ["Agent"]
 
@@ -65,21 +67,26 @@ class Agent:
         self._settings = settings or AgentSettings()
         self._state = AgentState(scope, self._settings.grace)
         self._connection = Connection(clock, reread)
-        self._connection.on_sign_of_life = self._hurry_poll
-        self._performer = Performer(kube, store, rotate)
+        self._performing = Performing(Performer(kube, store, rotate), self._settings.parallel, self._feed)
         self._urgent = Lane("acks and results", self._connection, clock, random, width=4)
         self._statuses = Lane("statuses", self._connection, clock, random, width=1)
         self._telling = Telling(control, self._connection, clock, random, self._settings, objects)
+        self._lanes = (self._statuses, self._urgent, self._telling)
         self._reconnect = Reconnect(self._statuses, self._urgent, self._telling, self._settings.head_start_seconds)
+        self._polling = Polling(
+            control,
+            scope.cluster_id,
+            self._connection,
+            self._reconnect,
+            clock=clock,
+            random=random,
+            settings=self._settings,
+            feed=self._feed,
+            offered=self._offered,
+        )
         self._connection.on_lost = self._reconnect.hold
-        self._limit = anyio.CapacityLimiter(self._settings.parallel)
-        self._tasks: TaskGroup | None = None
-        self._intake = anyio.CancelScope()
-        self._performing = 0
-        self._performed = anyio.Event()
+        self._connection.on_sign_of_life = self._polling.wake
         self._news = anyio.Event()
-        self._hurried = anyio.Event()
-        self._polling = anyio.CancelScope()
         self._started: Instant | None = None
         self.on_settled: Callable[[str], None] = lambda outcome: None
         """Told the outcome of each job that comes to a result; must not raise."""
@@ -123,34 +130,28 @@ class Agent:
 
     def hurry(self) -> None:
         """Stop waiting, for failures or for jobs: the credentials changed, and with them perhaps the server."""
-        self._polling.cancel()
-        self._hurry_poll()
-        for lane in (self._urgent, self._statuses, self._telling):
+        self._polling.hurry()
+        for lane in self._lanes:
             lane.hurry()
-
-    def _hurry_poll(self) -> None:
-        self._hurried.set()
 
     async def finish(self) -> None:
         """Take no more jobs in, finish what is being done, and send what waits while the control plane answers (RUN-4).
 
         Jobs that wait for their objects stay open in the job store: whoever leads next goes on with them.
         """
-        self._intake.cancel()
-        if self._tasks is None:
+        self._polling.stop()
+        if self._performing.tasks is None:
             return
         while True:
-            while self._performing:
-                await self._performed.wait()
+            await self._performing.idle()
             if not self._connection.is_up:
                 log.warning("the control plane is away: what waits for it stays with the job store")
                 return
-            lanes = (self._statuses, self._urgent, self._telling)
-            for lane in lanes:
+            for lane in self._lanes:
                 lane.release()  # also where catching up was cut short
-            for lane in lanes:
+            for lane in self._lanes:
                 await lane.quiet()
-            if not self._performing:
+            if self._performing.is_idle:
                 return
 
     async def run(self) -> None:
@@ -158,18 +159,15 @@ class Agent:
         self._started = self._instant()
         try:
             async with anyio.create_task_group() as tasks:
-                self._tasks = tasks
+                self._performing.tasks = tasks
                 await self._resume()
-                tasks.start_soon(self._urgent.run)
-                tasks.start_soon(self._statuses.run)
-                tasks.start_soon(self._telling.run)
+                for lane in self._lanes:
+                    tasks.start_soon(lane.run)
                 tasks.start_soon(self._telling.beat, self._state.scope.cluster_id)
                 tasks.start_soon(self._tick)
-                tasks.start_soon(self._take_in)
+                tasks.start_soon(self._polling.run)
         finally:
-            self._tasks = None
-
-    # --- what comes in --------------------------------------------------------------------------------------
+            self._performing.tasks = None
 
     async def _resume(self) -> None:
         pace = Pace()
@@ -186,51 +184,6 @@ class Agent:
             log.info("going on with a job", job_id=record.job_id)
             self._feed(m.Resumed(record))
 
-    async def _take_in(self) -> None:
-        with self._intake:
-            await self._poll()
-
-    async def _poll(self) -> None:
-        pace = Pace()
-        cluster_id, wait = self._state.scope.cluster_id, self._settings.wait_seconds
-        while True:
-            began, was_up = self._clock.monotonic(), self._connection.is_up
-            # Until the first answer the poll does not wait for jobs: an answer tells at once that all is well.
-            asked = wait if was_up and not pace.failures else 0
-            try:
-                fetched = await self._fetch(cluster_id, asked)
-            except OperatorError as error:
-                pace, delay = pace.failed(error, self._random())
-                await self._after_failure(was_up)
-                await self._wait_out(delay)
-                continue
-            if fetched is None:
-                continue
-            pace = pace.succeeded()
-            if fetched.server_time is not None:
-                self._feed(m.ServerTime(fetched.server_time))
-            if not was_up:
-                await self._reconnect.catch_up()
-            if not self._offered(fetched.jobs):
-                # Nothing new at once: a server that does not hold the poll, or jobs whose acks are under way.
-                await self._clock.sleep(max(0.0, self._settings.idle_seconds - (self._clock.monotonic() - began)))
-
-    async def _fetch(self, cluster_id: str, wait: int) -> Fetched | None:
-        """One poll; None when `hurry` ended it. Jobs lost with it are offered again."""
-        with anyio.CancelScope() as self._polling:
-            return await self._connection.poll(lambda: self._control.fetch(cluster_id, wait))
-        return None
-
-    async def _after_failure(self, was_up: bool) -> None:
-        """What the lanes may do now: a 429 is a round trip too, a rejection is one for all of them."""
-        match self.link.state:
-            case Connectivity.CONNECTED if not was_up:
-                await self._reconnect.catch_up()
-            case Connectivity.UNREACHABLE:
-                self._reconnect.try_one()
-            case _:
-                pass
-
     def _offered(self, jobs: Iterable[Any]) -> bool:
         before = self._state
         for raw in jobs:
@@ -239,13 +192,6 @@ class Agent:
             if job.arrival >= before.arrivals:
                 log.info("a job is taken in", job_id=job.id, object=str(job.ref or ""), key=job.key)
         return self._state.arrivals > before.arrivals
-
-    async def _wait_out(self, seconds: float) -> None:
-        """Sleep, at least the second that lies between any two failures (PULL-7)."""
-        self._hurried = anyio.Event()
-        await self._clock.sleep(min(seconds, SOONEST))
-        with anyio.move_on_after(seconds - SOONEST):
-            await self._hurried.wait()
 
     async def _tick(self) -> None:
         while True:
@@ -258,8 +204,6 @@ class Agent:
                 continue
             with anyio.move_on_after(left):
                 await self._news.wait()
-
-    # --- what goes out --------------------------------------------------------------------------------------
 
     def _feed(self, event: m.Event) -> None:
         before = self._state
@@ -279,87 +223,28 @@ class Agent:
             case m.Note(level, message, job_id):
                 log.log(_LEVELS[level], message, job_id=job_id)
             case m.SendAck(job_id):
-                self._urgent.put(self._ack(job_id))
-            case m.PostResult(job_id):
+                self._urgent.put(ack(self._control, job_id, self._feed))
+            case m.PostResult():
                 self._urgent.put(self._result(effect))
-            case m.PostStatus(job_id, body):
-                self._statuses.put(self._status(job_id, body))
+            case m.PostStatus():
+                self._statuses.put(status(self._control, effect))
             case _:
-                self._start(effect)
-
-    def _start(self, effect: Any) -> None:
-        # After the end of `run` nothing is begun any more: the next process goes on from the records.
-        if self._tasks is None:
-            return
-        if isinstance(effect, m.RotateCredential):
-            # It waits for the control plane; neither the end of the process nor other effects wait with it.
-            self._tasks.start_soon(self._performed_and_fed, effect, contextlib.nullcontext())
-            return
-        self._performing += 1
-        self._tasks.start_soon(self._perform, effect)
-
-    async def _perform(self, effect: Any) -> None:
-        try:
-            await self._performed_and_fed(effect, self._limit)
-        finally:
-            self._performing -= 1
-            self._performed.set()
-            self._performed = anyio.Event()
-
-    async def _performed_and_fed(self, effect: Any, limit: contextlib.AbstractAsyncContextManager[Any]) -> None:
-        try:
-            async with limit:
-                answer = await self._performer.perform(effect)
-        except Exception as error:
-            # A defect must not take the other jobs with it; with its traceback it can be mended.
-            log.exception("an effect failed unexpectedly", effect=type(effect).__name__, job_id=effect.job_id)
-            answer = m.StepFailed(effect.job_id, f"unexpected {type(error).__name__}")
-        self._feed(answer)
-        self._tell(effect, answer)
-
-    def _tell(self, effect: Any, answer: m.Event) -> None:
-        """Say what was done on the cluster."""
-        if isinstance(answer, m.Applied):
-            log.info("an object is applied", job_id=answer.job_id, object=str(effect.ref))
-        if isinstance(answer, m.DeleteSent):
-            log.info("an object is being deleted", job_id=answer.job_id, object=str(effect.ref))
+                self._performing.start(effect)
 
     def tell_rotated(self, request: str) -> None:
         """A new credential has served `request` (PULL-6)."""
-        key = f"credential-rotated/{self._state.scope.cluster_id}/{request}"
-        at = format_time(self._clock.now())
-        self._telling.put([{"kind": "CredentialRotated", "eventKey": key, "timestamp": at}])
-
-    def _ack(self, job_id: str) -> Delivery:
-        def answered(error: OperatorError | None) -> None:
-            self._feed(m.JobGone(job_id) if isinstance(error, NotFound) else m.Acked(job_id))
-
-        def lost(error: OperatorError) -> None:
-            if isinstance(error, Unavailable) and error.may_have_happened:
-                self._feed(m.AckLost(job_id))
-
-        return Delivery(f"ack/{job_id}", lambda: self._control.ack(job_id), answered, lost, final=(NotFound,))
+        self._telling.put([credential_rotated(self._state.scope.cluster_id, request, self._clock.now())])
 
     def _result(self, effect: m.PostResult) -> Delivery:
         job_id, body = effect.job_id, effect.body
         log.info("a job is settled", job_id=job_id, outcome=body["outcome"], error=body.get("error", ""))
         self.on_settled(str(body["outcome"]))
 
-        def answered(error: OperatorError | None) -> None:
-            if error is not None:
-                log.warning("the control plane has no use for a result any more", job_id=job_id, error=error.message)
-            self._statuses.drop(f"status/{job_id}")
+        def accepted() -> None:
+            self._statuses.drop(status_key(job_id))
             self._feed(m.ResultAccepted(job_id))
 
-        # A result that is refused as malformed or too large is tried on, slowly: nobody else has it (PULL-4).
-        return Delivery(f"result/{job_id}", lambda: self._control.result(job_id, body), answered, final=(NotFound,))
-
-    def _status(self, job_id: str, body: Any) -> Delivery:
-        def answered(error: OperatorError | None) -> None:
-            if error is not None:
-                log.debug("a status came too late or was refused", job_id=job_id, error=error.message)
-
-        return Delivery(f"status/{job_id}", lambda: self._control.status(job_id, body), answered)
+        return result(self._control, effect, accepted)
 
 
 _LEVELS = {"info": 20, "warning": 30, "error": 40}

@@ -9,7 +9,7 @@ from vworkspace_core.agent.reports import condition_body
 from vworkspace_core.agent.times import format_time, parse_time
 from vworkspace_core.manifest import Manifest, dig, metadata
 
-__all__ = ["Told", "condition_events", "event_key", "heartbeat", "told_by", "transitions"]
+__all__ = ["Told", "condition_events", "credential_rotated", "event_key", "heartbeat", "told_by", "transitions"]
 
 RECENT: Final = timedelta(minutes=10)
 """How old a change may be to be told at the first sight of an object: the last process may have died before
@@ -84,3 +84,9 @@ def heartbeat(cluster_id: str, now: datetime, **facts: Any) -> dict[str, Any]:
     at = format_time(now)
     event = {"kind": "ClusterHeartbeat", "eventKey": f"heartbeat/{cluster_id}/{at}", "timestamp": at}
     return {**event, "clusterId": cluster_id, **facts}
+
+
+def credential_rotated(cluster_id: str, request: str, now: datetime) -> dict[str, Any]:
+    """The event that a new credential is in use (PULL-6). `request` is what it was asked for with."""
+    key = f"credential-rotated/{cluster_id}/{request}"
+    return {"kind": "CredentialRotated", "eventKey": key, "timestamp": format_time(now)}
