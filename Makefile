@@ -4,6 +4,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 # Many tests wait for a server or a process: twice as many workers as cores keep the cores busy.
 WORKERS ?= $(shell $(PYTHON) -c 'import os; print(2 * (os.cpu_count() or 1))')
+# Whatever the environment says of bytecode, workers and the processes they start need not each compile everything.
+COMPILED := PYTHONDONTWRITEBYTECODE=
 
 .PHONY: help setup demo test test-long test-pure lint types contracts check manifests docs bench soak clean
 
@@ -26,7 +28,7 @@ demo: $(VENV)/.operator  ## set up and run the main job, end to end, over real H
 	@$(BIN)/vworkspace-operator demo
 
 test: $(VENV)/.dev  ## set up and run the tests
-	@$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist worksteal $(PYTEST_ARGS)
+	@$(COMPILED) $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist worksteal $(PYTEST_ARGS)
 
 test-long: $(VENV)/.dev  ## many more examples, thousands of lives of an instance and of an agent, SIGKILL at every request
 	@HYPOTHESIS_PROFILE=long RECONCILE_EXAMPLES=2000 CHAOS_EXAMPLES=2000 SIGKILL=all \
