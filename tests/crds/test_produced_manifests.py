@@ -133,7 +133,7 @@ def contexts() -> st.SearchStrategy[Context]:
 
 def sources(**kind: Any) -> st.SearchStrategy[ApplicationInstance]:
     """Managed instances that are ours, settled or new, with and without a retry token."""
-    found = generated.application_instances(modes=st.just(Mode.MANAGED), **kind)
+    found = generated.application_instances(mode=Mode.MANAGED, **kind)
     tokens = st.sampled_from([{}, {RETRY: "once more"}])
 
     def living(source: ApplicationInstance, annotations: Mapping[str, str]) -> ApplicationInstance:

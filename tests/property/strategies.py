@@ -1,9 +1,11 @@
 """Hypothesis strategies for valid objects of our own kinds, for every test that needs some.
 
-What they draw satisfies the CRDs and the admission rules; tests that want broken objects break these.
+What they draw satisfies the CRDs and the admission rules; tests that want broken objects break these. Each is built
+once: Hypothesis looks through all of a strategy before it first draws from it, which takes longer than most laws.
 """
 
 from collections.abc import Mapping
+from functools import cache
 from typing import Any
 
 import attrs
@@ -53,6 +55,7 @@ CLUSTER_ID = "cluster-prod-1"
 _ALNUM = "abcdefghijklmnopqrstuvwxyz0123456789"
 
 
+@cache
 def dns_labels(max_size: int = 63) -> st.SearchStrategy[str]:
     """Names such as `nextcloud-myteam`."""
     inner = st.text(alphabet=_ALNUM + "-", max_size=max_size - 2)
@@ -63,20 +66,24 @@ def dns_labels(max_size: int = 63) -> st.SearchStrategy[str]:
     )
 
 
+@cache
 def dns_subdomains() -> st.SearchStrategy[str]:
     """Names such as `cloud.example.test`."""
     return st.lists(dns_labels(20), min_size=1, max_size=4).map(".".join)
 
 
+@cache
 def uids() -> st.SearchStrategy[str]:
     return st.uuids(version=4).map(str)
 
 
+@cache
 def times() -> st.SearchStrategy[str]:
     """RFC 3339 in whole seconds, as the API server writes them."""
     return st.datetimes().map(lambda moment: moment.replace(microsecond=0).isoformat() + "Z")
 
 
+@cache
 def versions() -> st.SearchStrategy[str]:
     """Exact semantic versions, pre-releases and build metadata included."""
     numbers = st.integers(0, 999).map(str)
@@ -85,6 +92,7 @@ def versions() -> st.SearchStrategy[str]:
     return st.one_of(st.just("6.6.0"), st.builds(str.__add__, core, suffix))
 
 
+@cache
 def json_values(max_leaves: int = 12) -> st.SearchStrategy[Any]:
     """Any JSON, with text that hurts careless code."""
     texts = st.text(max_size=12) | st.sampled_from(["", "{{ }}", "a.b", "[0]", "null", "é", "\n"])
@@ -96,6 +104,7 @@ def json_values(max_leaves: int = 12) -> st.SearchStrategy[Any]:
     )
 
 
+@cache
 def inline_values() -> st.SearchStrategy[dict[str, Any]]:
     """Chart values without secret material, though with keys that come close and with the placeholder."""
     keys = st.sampled_from(
@@ -113,15 +122,14 @@ def inline_values() -> st.SearchStrategy[dict[str, Any]]:
     return st.dictionaries(keys, st.recursive(leaves, nested, max_leaves=10), max_size=5)
 
 
-def object_metas(
-    *, namespaces: st.SearchStrategy[str] | None = None, cluster_id: str = CLUSTER_ID
-) -> st.SearchStrategy[ObjectMeta]:
+@cache
+def object_metas(*, namespace: str | None = None, cluster_id: str = CLUSTER_ID) -> st.SearchStrategy[ObjectMeta]:
     """Metadata of a live, managed object."""
     own_labels = {labels.MANAGED_BY: labels.MANAGED_BY_VALUE, labels.CLUSTER_ID: cluster_id}
     return st.builds(
         ObjectMeta,
         name=dns_labels(),
-        namespace=dns_labels() if namespaces is None else namespaces,
+        namespace=dns_labels() if namespace is None else st.just(namespace),
         uid=uids(),
         resource_version=st.integers(1, 10**9).map(str),
         generation=st.integers(1, 50),
@@ -140,6 +148,7 @@ def object_metas(
     )
 
 
+@cache
 def owner_references() -> st.SearchStrategy[OwnerReference]:
     return st.builds(
         OwnerReference,
@@ -151,22 +160,27 @@ def owner_references() -> st.SearchStrategy[OwnerReference]:
     )
 
 
+@cache
 def conditions(kind: str) -> st.SearchStrategy[tuple[Condition, ...]]:
     """Conditions of `kind` from the vocabulary, at most one of a type."""
-    one = st.sampled_from(TABLE[kind]).flatmap(
-        lambda entry: st.builds(
-            Condition,
-            type=st.just(str(entry.type)),
-            status=st.just(entry.status),
-            reason=st.sampled_from(entry.reasons).map(str),
-            message=st.text(max_size=20),
-            last_transition_time=times(),
-            observed_generation=st.integers(1, 50),
-        )
+    one = st.one_of(
+        [
+            st.builds(
+                Condition,
+                type=st.just(str(entry.type)),
+                status=st.just(entry.status),
+                reason=st.sampled_from(entry.reasons).map(str),
+                message=st.text(max_size=20),
+                last_transition_time=times(),
+                observed_generation=st.integers(1, 50),
+            )
+            for entry in TABLE[kind]
+        ]
     )
     return st.lists(one, max_size=4, unique_by=lambda condition: condition.type).map(tuple)
 
 
+@cache
 def chart_sources() -> st.SearchStrategy[ChartSource]:
     locations = st.sampled_from(
         [(SourceType.OCI, "oci://registry.example.test/charts"), (SourceType.HELM, "https://charts.example.test")]
@@ -182,6 +196,7 @@ def chart_sources() -> st.SearchStrategy[ChartSource]:
     )
 
 
+@cache
 def values_of_instances() -> st.SearchStrategy[Values]:
     refs = st.builds(KeyRef, name=dns_labels(), key=st.sampled_from(["values.yaml", "values", "a_b"]))
     return st.one_of(
@@ -191,6 +206,7 @@ def values_of_instances() -> st.SearchStrategy[Values]:
     )
 
 
+@cache
 def integrations() -> st.SearchStrategy[Integrations]:
     toggles = st.none() | st.builds(Toggle, st.booleans())
     ingress = st.one_of(
@@ -201,15 +217,19 @@ def integrations() -> st.SearchStrategy[Integrations]:
     return st.builds(Integrations, external_secrets=toggles, cert_manager=toggles, ingress=ingress)
 
 
-def specs(
-    *, modes: st.SearchStrategy[Mode] | None = None, namespace: str = "org-myteam"
-) -> st.SearchStrategy[ApplicationInstanceSpec]:
-    """Valid specs of instances in `namespace`."""
-    return (st.sampled_from(Mode) if modes is None else modes).flatmap(
-        lambda mode: _managed_specs(namespace) if mode is Mode.MANAGED else _placeholder_specs()
-    )
+@cache
+def specs(*, mode: Mode | None = None, namespace: str = "org-myteam") -> st.SearchStrategy[ApplicationInstanceSpec]:
+    """Valid specs of instances in `namespace`, of that mode or of any."""
+    match mode:
+        case None:
+            return st.one_of([specs(mode=one, namespace=namespace) for one in Mode])
+        case Mode.MANAGED:
+            return _managed_specs(namespace)
+        case Mode.PLACEHOLDER:
+            return _placeholder_specs()
 
 
+@cache
 def _managed_specs(namespace: str) -> st.SearchStrategy[ApplicationInstanceSpec]:
     return st.builds(
         ApplicationInstanceSpec,
@@ -225,6 +245,7 @@ def _managed_specs(namespace: str) -> st.SearchStrategy[ApplicationInstanceSpec]
     )
 
 
+@cache
 def _placeholder_specs() -> st.SearchStrategy[ApplicationInstanceSpec]:
     return st.builds(
         ApplicationInstanceSpec,
@@ -235,6 +256,7 @@ def _placeholder_specs() -> st.SearchStrategy[ApplicationInstanceSpec]:
     )
 
 
+@cache
 def instance_statuses() -> st.SearchStrategy[ApplicationInstanceStatus]:
     endpoints = st.builds(
         Endpoint, name=st.sampled_from(["ingress", "web"]), url=dns_subdomains().map("https://{}".format)
@@ -252,6 +274,7 @@ def instance_statuses() -> st.SearchStrategy[ApplicationInstanceStatus]:
     )
 
 
+@cache
 def release_overrides() -> st.SearchStrategy[ReleaseOverride]:
     return st.builds(
         ReleaseOverride,
@@ -263,21 +286,23 @@ def release_overrides() -> st.SearchStrategy[ReleaseOverride]:
     )
 
 
+@cache
 def application_instances(
-    *, modes: st.SearchStrategy[Mode] | None = None, namespace: str = "org-myteam", fresh: bool = False
+    *, mode: Mode | None = None, namespace: str = "org-myteam", fresh: bool = False
 ) -> st.SearchStrategy[ApplicationInstance]:
     """Valid instances in `namespace`; `fresh` ones were just created: no status, no finalizer, not deleted."""
-    metas = object_metas(namespaces=st.just(namespace))
+    metas = object_metas(namespace=namespace)
     if fresh:
         metas = metas.map(lambda meta: attrs.evolve(meta, finalizers=(), deletion_timestamp=None, generation=1))
     return st.builds(
         ApplicationInstance,
         metadata=metas,
-        spec=specs(modes=modes, namespace=namespace),
+        spec=specs(mode=mode, namespace=namespace),
         status=st.just(ApplicationInstanceStatus()) if fresh else instance_statuses(),
     )
 
 
+@cache
 def operation_specs() -> st.SearchStrategy[OperationSpec]:
     approvals = st.builds(
         Approvals,
@@ -297,6 +322,7 @@ def operation_specs() -> st.SearchStrategy[OperationSpec]:
     )
 
 
+@cache
 def operation_statuses() -> st.SearchStrategy[OperationStatus]:
     return st.builds(
         OperationStatus,
@@ -313,16 +339,18 @@ def operation_statuses() -> st.SearchStrategy[OperationStatus]:
     )
 
 
+@cache
 def operations(*, namespace: str = "org-myteam", fresh: bool = False) -> st.SearchStrategy[Operation]:
     """Valid Operations in `namespace`; `fresh` ones have no status."""
     return st.builds(
         Operation,
-        metadata=object_metas(namespaces=st.just(namespace)),
+        metadata=object_metas(namespace=namespace),
         spec=operation_specs(),
         status=st.just(OperationStatus()) if fresh else operation_statuses(),
     )
 
 
+@cache
 def clusters() -> st.SearchStrategy[Cluster]:
     """Valid Cluster objects."""
     names = st.lists(dns_labels(20), max_size=3, unique=True).map(tuple)
@@ -347,7 +375,7 @@ def clusters() -> st.SearchStrategy[Cluster]:
             tuple
         ),
     )
-    return st.builds(Cluster, metadata=object_metas(namespaces=st.just("")), spec=spec, status=status)
+    return st.builds(Cluster, metadata=object_metas(namespace=""), spec=spec, status=status)
 
 
 def gated_namespace(name: str = "org-myteam", **annotations: str) -> Mapping[str, Any]:
