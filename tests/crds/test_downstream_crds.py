@@ -2,12 +2,11 @@
 
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
+from tests.projects_crds import FOLDER, projects_crds
 from vworkspace_fake.apiserver import pipeline
 from vworkspace_fake.apiserver.cel.compile import compile_rule
 from vworkspace_fake.apiserver.cel.syntax import CelSyntaxError
@@ -16,19 +15,15 @@ from vworkspace_fake.apiserver.definition import Definition, definitions_of_crd
 from vworkspace_fake.apiserver.failure import ApiFailure
 from vworkspace_fake.apiserver.requests import FieldValidation, Write
 
-CRDS = Path(__file__).resolve().parents[2].parent / "shared" / "crds"
-FILES = sorted(CRDS.glob("*.yaml"))
+FILES = sorted(FOLDER.glob("*.yaml"))
 
-pytestmark = pytest.mark.skipif(not FILES, reason=f"no CRD files at {CRDS}: they belong to other projects")
-
-LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+pytestmark = pytest.mark.skipif(not FILES, reason=f"no CRD files at {FOLDER}: they belong to other projects")
 
 
 @pytest.fixture(scope="module")
 def documents() -> dict[str, Any]:
     """Every CRD by its name."""
-    loaded = (document for path in FILES for document in yaml.load_all(path.read_text(), LOADER))
-    return {document["metadata"]["name"]: document for document in loaded if document}
+    return projects_crds()
 
 
 @pytest.fixture(scope="module")

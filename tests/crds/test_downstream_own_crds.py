@@ -1,11 +1,11 @@
 """Our CRDs of the downstream kinds against the projects' own: the same wherever ours speak (RUN-9)."""
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.projects_crds import projects_crds
 from tests.property.downstream_world import (
     DownstreamWorld,
     backup,
@@ -36,20 +36,13 @@ from vworkspace_fake.downstream import (
 )
 from vworkspace_fake.downstream.crds import downstream_crds
 
-SHARED = Path(__file__).resolve().parents[2].parent / "shared" / "crds"
 _PROSE = ("description", "title", "example", "externalDocs")
 
 
 @pytest.fixture(scope="module")
 def real() -> dict[str, Any]:
     """The projects' CRDs by name, as far as they are at hand; skips where none are."""
-    yaml = pytest.importorskip("yaml", reason="reading CRDs needs PyYAML")
-    files = sorted(SHARED.glob("*.yaml"))
-    if not files:
-        pytest.skip(f"the projects' own CRDs are not at hand in {SHARED}")
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    documents = (yaml.load(file.read_text(), loader) for file in files)
-    return {document["metadata"]["name"]: document for document in documents}
+    return projects_crds()
 
 
 def _version(crd: Any) -> Any:

@@ -1,14 +1,13 @@
 """Every manifest of every engine, for any parameters, is accepted by the real CRDs (OPS-6, REC-4)."""
 
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.projects_crds import projects_crds
 from tests.property.operation_worlds import CONTEXT, GOOD, HOOK, NS, gated, observed, operation
 from tests.property.strategies import dns_labels, dns_subdomains
 from tests.property.worlds import NOW
@@ -20,7 +19,6 @@ from vworkspace_fake.apiserver.inprocess import InProcessKube, run_sync
 from vworkspace_fake.apiserver.server import ApiServer
 from vworkspace_fake.downstream.crds import downstream_crds
 
-SHARED = Path(__file__).resolve().parents[2].parent / "shared" / "crds"
 FILES = (
     "velero.io_backups",
     "velero.io_restores",
@@ -109,10 +107,7 @@ def server_with(definitions: Any) -> InProcessKube:
 
 @cache
 def real() -> InProcessKube:
-    if not SHARED.is_dir():
-        pytest.skip(f"the real CRDs are not here: {SHARED} does not exist")
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    return server_with(yaml.load((SHARED / f"{name}.yaml").read_text(), loader) for name in FILES)
+    return server_with(crd for name in FILES for crd in projects_crds(f"{name}.yaml").values())
 
 
 @cache

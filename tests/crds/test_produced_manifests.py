@@ -6,16 +6,16 @@ CRDs, where they are at hand beside the repository, and against the ones that th
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from pathlib import Path
+from functools import cache
 from typing import Any
 
 import attrs
 import pytest
-import yaml
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
 from tests.effort import effort
+from tests.projects_crds import projects_crds
 from tests.property import strategies as generated
 from tests.property.worlds import stored
 from vworkspace_core.errors import Invalid
@@ -51,7 +51,6 @@ from vworkspace_fake.apiserver.inprocess import InProcessKube, run_sync
 from vworkspace_fake.apiserver.server import ApiServer
 from vworkspace_fake.flux.crds import flux_crds
 
-SHARED = Path(__file__).resolve().parents[2].parent / "shared" / "crds"
 NS = "org-myteam"
 NOW = datetime(2026, 6, 1, 12, tzinfo=UTC)
 ENOUGH = settings(max_examples=effort(1), deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -105,12 +104,10 @@ def judge(request: pytest.FixtureRequest) -> Iterator[Judge]:
     if request.param != "Flux's own CRDs":
         yield Judge.with_crds(flux_crds())
         return
-    files = sorted(SHARED.glob("*.toolkit.fluxcd.io_*.yaml"))
-    if not files:
-        pytest.skip(f"Flux's own CRDs are not at hand in {SHARED}")
-    yield Judge.with_crds([yaml.load(file.read_text(encoding="utf-8"), yaml.SafeLoader) for file in files])
+    yield Judge.with_crds([*projects_crds("*.toolkit.fluxcd.io_*.yaml").values()])
 
 
+@cache
 def go_durations() -> st.SearchStrategy[str]:
     """What `--interval` and `--timeout` admit."""
     number = st.from_regex(r"[0-9]{1,4}(\.[0-9]{1,3})?", fullmatch=True)
@@ -118,6 +115,7 @@ def go_durations() -> st.SearchStrategy[str]:
     return st.lists(part, min_size=1, max_size=3).map("".join)
 
 
+@cache
 def contexts() -> st.SearchStrategy[Context]:
     """Any settings that `run` admits."""
     decided = st.builds(
@@ -131,6 +129,7 @@ def contexts() -> st.SearchStrategy[Context]:
     return decided.map(lambda chosen: Context(chosen, NOW))
 
 
+@cache
 def sources(**kind: Any) -> st.SearchStrategy[ApplicationInstance]:
     """Managed instances that are ours, settled or new, with and without a retry token."""
     found = generated.application_instances(mode=Mode.MANAGED, **kind)
@@ -156,6 +155,7 @@ class Situation:
     observed: Observed
 
 
+@cache
 def situations() -> st.SearchStrategy[Situation]:
     """Any, with overrides in force as well as ones that newer intent has overtaken."""
 

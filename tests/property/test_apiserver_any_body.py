@@ -2,8 +2,10 @@
 
 from collections.abc import Callable
 from contextlib import suppress
+from functools import cache
 from typing import Any
 
+import attrs
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -35,8 +37,27 @@ JSON = st.recursive(
 
 
 def like(schema: Schema, depth: int = 4) -> st.SearchStrategy[Any]:
-    """Values that mostly fit `schema`, and sometimes are anything."""
-    return st.one_of(_fitting(schema, depth), _fitting(schema, depth), JSON) if depth else JSON
+    """Values that mostly fit `schema`, and sometimes are anything. Built once for each node of a schema."""
+    return _like(_Node(schema), depth) if depth else JSON
+
+
+@attrs.frozen(eq=False)
+class _Node:
+    """A schema, known by its place in memory: it is too large to be compared."""
+
+    schema: Schema
+
+    def __hash__(self) -> int:
+        return id(self.schema)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Node) and other.schema is self.schema
+
+
+@cache
+def _like(node: _Node, depth: int) -> st.SearchStrategy[Any]:
+    fitting = _fitting(node.schema, depth)
+    return st.one_of(fitting, fitting, JSON)
 
 
 def _fitting(schema: Schema, depth: int) -> st.SearchStrategy[Any]:

@@ -1,29 +1,23 @@
 """Our CRDs of the Flux kinds against Flux's own: the same wherever ours speak (RUN-9)."""
 
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.projects_crds import FOLDER, projects_crds
 from tests.property.flux_world import FluxWorld, helm_release, helm_repository, oci_repository
 from vworkspace_core.errors import Invalid
 from vworkspace_core.known import HELM_RELEASE, HELM_REPOSITORY, OCI_REPOSITORY
 from vworkspace_fake.flux import FluxBehaviour, Outcome, OutcomeKind, ReleaseRule
 from vworkspace_fake.flux.crds import flux_crds
 
-SHARED = Path(__file__).resolve().parents[2].parent / "shared" / "crds"
 _PROSE = ("description", "title", "example")
 
 
 def real_crds() -> dict[str, Any]:
     """Flux's CRDs by name, as far as they are at hand; skips where none are."""
-    yaml = pytest.importorskip("yaml", reason="reading Flux's CRDs needs PyYAML")
-    files = sorted(SHARED.glob("*.toolkit.fluxcd.io_*.yaml"))
-    if not files:
-        pytest.skip(f"Flux's own CRDs are not at hand in {SHARED}")
-    documents = (yaml.safe_load(file.read_text()) for file in files)
-    return {document["metadata"]["name"]: document for document in documents}
+    return projects_crds("*.toolkit.fluxcd.io_*.yaml")
 
 
 def _schema(crd: Any) -> Any:
@@ -147,7 +141,7 @@ def test_our_crds_refuse_what_flux_s_refuse_REC_4(spec: dict[str, Any]) -> None:
     given = helm_release()["spec"] | spec
     manifest = {**helm_release(), "spec": {key: value for key, value in given.items() if value is not None}}
     crd_sets: list[Any] = [flux_crds()]
-    if SHARED.exists():
+    if FOLDER.exists():
         crd_sets.append(list(real_crds().values()))
     for crds in crd_sets:
         with pytest.raises(Invalid):
