@@ -6,7 +6,7 @@ import pytest
 
 from tests.e2e.clusters import stop_real_server
 
-pytest.register_assert_rewrite("vworkspace_app.conformance.suite")
+pytest.register_assert_rewrite("vworkspace_app.conformance.checks")
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -5,7 +5,11 @@ from typing import Any
 import pytest
 
 from tests.conformance.control_planes import in_process, over_http
-from vworkspace_app.conformance.suite import *  # noqa: F403 - the checks and their fixture
+from vworkspace_app.conformance.checks.credentials import *  # noqa: F403
+from vworkspace_app.conformance.checks.events import *  # noqa: F403
+from vworkspace_app.conformance.checks.jobs import *  # noqa: F403
+from vworkspace_app.conformance.checks.polls import *  # noqa: F403
+from vworkspace_app.conformance.examined import examine  # noqa: F401 - the fixture of the checks
 
 
 @pytest.fixture(params=[pytest.param(in_process, id="in-process"), pytest.param(over_http, id="http")])

@@ -11,7 +11,7 @@ from vworkspace_app.problems import FAILURE, USAGE, CommandError
 
 __all__ = ["examine_control_plane"]
 
-_SUITE = Path(__file__).parent.parent / "conformance" / "suite.py"
+_CHECKS = Path(__file__).parent.parent / "conformance" / "checks"
 
 
 def _plugin(examined: ControlPlaneAt) -> Any:
@@ -61,11 +61,14 @@ def examine_control_plane(
 def _run(subject: ControlPlaneAt, only: str) -> int:
     import pytest
 
+    from vworkspace_app.conformance import examined
+
     # Whatever pytest configuration lies where the command is run is somebody else's.
-    arguments = ["-c", os.devnull, f"--rootdir={_SUITE.parent}", "--import-mode=importlib", "-p", "no:cacheprovider"]
+    arguments = ["-c", os.devnull, f"--rootdir={_CHECKS}", "--import-mode=importlib", "-p", "no:cacheprovider"]
     arguments += ["-W", "ignore::pytest.PytestAssertRewriteWarning"]  # this process imported the suite's helpers
     chosen = ["-k", only] if only else []
-    status = pytest.main([*arguments, *chosen, "-v", "-rs", "--tb=short", str(_SUITE)], plugins=[_plugin(subject)])
+    arguments += [*chosen, "-v", "-rs", "--tb=short", *map(str, sorted(_CHECKS.glob("[a-z]*.py")))]
+    status = pytest.main(arguments, plugins=[examined, _plugin(subject)])
     return 0 if status == pytest.ExitCode.OK else FAILURE
 
 
