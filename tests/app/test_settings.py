@@ -216,8 +216,8 @@ def test_a_misspelt_variable_is_refused_and_says_which_was_meant(name: str, mean
 
 
 def test_variables_of_other_commands_and_those_of_kubernetes_are_nobodys_misspelling() -> None:
-    commands = Path(cli.__file__).read_text(encoding="utf-8")
-    others = re.findall(r'env_var="(\w+)"', commands)
+    commands = [path.read_text(encoding="utf-8") for path in Path(cli.__file__).parent.glob("*.py")]
+    others = re.findall(r'env_var="(\w+)"', "".join(commands))
     services = ("VWORKSPACE_OPERATOR", "VWORKSPACE_OPERATOR_METRICS", "VWORKSPACE_OPERATOR_WEBHOOK")
     made = [f"{name}{end}" for name in services for end in ("_SERVICE_HOST", "_SERVICE_PORT", "_PORT", "_PORT_443_TCP")]
 

@@ -1,0 +1,109 @@
+"""The commands that bring the operator into a cluster: `manifests`, `register`."""
+
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from vworkspace_app import VERSION
+from vworkspace_app.documents import Format
+
+__all__ = ["manifests", "register"]
+
+
+def manifests(
+    *,
+    crds_only: Annotated[bool, Parameter(help="Only the CustomResourceDefinitions.", negative="")] = False,
+    namespace: Annotated[
+        list[str] | None,
+        Parameter(
+            help="Only the Role and RoleBinding that the operator needs in this gated namespace; repeatable.",
+            negative="",
+            consume_multiple=False,
+        ),
+    ] = None,
+    system_namespace: Annotated[str, Parameter(help="The operator's own namespace.")] = "vworkspace-system",
+    velero_namespace: Annotated[
+        str, Parameter(help="Velero's namespace, where it is installed: grant the operator its Backups and Restores.")
+    ] = "",
+    image: Annotated[str, Parameter(help="Image of the operator.")] = f"vworkspace-operator:{VERSION}",
+    webhook_ca: Annotated[
+        Path | None,
+        Parameter(
+            help="Configure the admission webhooks; their certificate, in the Secret vworkspace-operator-webhook-tls, "
+            "is signed by the authority in this PEM file."
+        ),
+    ] = None,
+    cert_manager: Annotated[
+        bool, Parameter(help="Configure the admission webhooks, with a certificate by cert-manager.", negative="")
+    ] = False,
+    service_monitor: Annotated[bool, Parameter(help="Add a ServiceMonitor for Prometheus.", negative="")] = False,
+    owner_reference_protection: Annotated[
+        bool,
+        Parameter(
+            help="The cluster runs the admission plugin OwnerReferencesPermissionEnforcement: grant what it asks for.",
+            negative="",
+        ),
+    ] = False,
+    output: Annotated[Format, Parameter(name=("--output", "-o"), help="yaml or json.")] = Format.YAML,
+) -> None:
+    """Print what is to be installed, as YAML for `kubectl apply -f -`.
+
+    Without `--webhook-ca` or `--cert-manager` no admission webhooks: the reconciler applies the same rules. Examples:
+
+        vworkspace-operator manifests --image registry.example.com/operator:1 | kubectl apply --server-side -f -
+        vworkspace-operator manifests --namespace org-myteam | kubectl apply --server-side -f -
+        vworkspace-operator manifests --crds-only | kubectl apply --server-side -f -
+    """
+    from vworkspace_app.commands.manifests import read_authority, render_manifests
+    from vworkspace_app.install import InstallOptions
+
+    options = InstallOptions(
+        namespace=system_namespace,
+        velero_namespace=velero_namespace,
+        image=image,
+        webhook_ca=b"" if webhook_ca is None else read_authority(webhook_ca),
+        cert_manager=cert_manager,
+        service_monitor=service_monitor,
+        owner_reference_protection=owner_reference_protection,
+    )
+    print(render_manifests(options, output, crds_only=crds_only, namespaces=namespace or ()), end="")
+
+
+def register(
+    *,
+    control_plane_url: Annotated[str, Parameter(help="Base URL of the control plane.")],
+    registration_token_file: Annotated[Path, Parameter(help="File with the one-time registration token.")],
+    cluster_id: Annotated[str, Parameter(help="Id of this cluster; default: the one the token is for.")] = "",
+    display_name: Annotated[str, Parameter(help="What the control plane is to call this cluster.")] = "",
+    namespace: Annotated[str, Parameter(help="The operator's own namespace.")] = "vworkspace-system",
+    kubeconfig: Annotated[Path | None, Parameter(help="Kubeconfig; in a cluster its service account.")] = None,
+    ca_file: Annotated[
+        Path | None, Parameter(help="PEM file with the authority to trust at the control plane.")
+    ] = None,
+    print_secret: Annotated[
+        bool, Parameter(name="--print", help="Print the Secret as YAML instead of writing it.", negative="")
+    ] = False,
+) -> None:
+    """Exchange a one-time token for this cluster's credential, and write the Secret `vworkspace-agent-credentials`.
+
+    May be repeated with the same token until the operator has used the credential. Examples:
+
+        vworkspace-operator register --control-plane-url https://odoo.example.com --registration-token-file token
+        vworkspace-operator register --control-plane-url https://odoo.example.com \
+            --registration-token-file token --print | kubectl apply --server-side -f -
+    """
+    from vworkspace_app.commands.register import RegisterOptions, run_register
+
+    run_register(
+        RegisterOptions(
+            control_plane_url=control_plane_url,
+            registration_token_file=registration_token_file,
+            cluster_id=cluster_id,
+            display_name=display_name,
+            namespace=namespace,
+            kubeconfig=kubeconfig,
+            ca_file=ca_file,
+            print_secret=print_secret,
+        )
+    )

@@ -1,0 +1,36 @@
+"""The command line: every command by its name.
+
+`run` with its many flags is loaded where it is asked for only: `manifests` must not wait for a web server to load. For
+the same reason a command imports its work when it is called.
+"""
+
+from cyclopts import App
+
+from vworkspace_app import VERSION
+from vworkspace_app.cli.conformance import conformance
+from vworkspace_app.cli.installing import manifests, register
+from vworkspace_app.cli.servers import cluster, control_plane
+from vworkspace_app.cli.trying import demo, plan
+
+__all__ = ["app"]
+
+RUN = """Run the operator: reconcile this cluster and pull jobs from the control plane.
+
+Each flag can be given as a variable (`--log-level`: `VWORKSPACE_LOG_LEVEL`) or in the settings file
+(`logLevel`) too. Example, outside a cluster; inside one, `vworkspace-operator run` alone takes the service
+account and the Secret `vworkspace-agent-credentials`:
+
+    vworkspace-operator run --kubeconfig kc --cluster-id prod-1 \\
+        --control-plane-url https://odoo.example.com --token-file token
+"""
+
+app = App(
+    name="vworkspace-operator",
+    help="Odoo's intent becomes running Flux releases: the operator, its embedded servers, and its offline tools.",
+    version=VERSION,
+    help_format="markdown",
+)
+
+app.command("vworkspace_app.cli.run:run", name="run", help=RUN)
+for command in (register, demo, plan, cluster, control_plane, manifests, conformance):
+    app.command(command)
