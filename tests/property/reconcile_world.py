@@ -255,7 +255,10 @@ class Turmoil(Simulation):
         return changed <= attempt.at + timedelta(seconds=2)
 
     def asked(self, stage: PullStage | None) -> str:
-        """Digest of what an attempt of that stage would be made for; whether it is suspended is no part of that."""
+        """Digest of what an attempt of that stage would be made for; whether it is suspended is no part of that.
+
+        Nor are credentials, once the chart is there: the same artifact fetched with others is the same attempt.
+        """
         release = dig(self.look(HELM), "spec") or {}
         fields = ("url", "ref", "secretRef")
         oci, repository = ({field: dig(self.look(ref), "spec", field) for field in fields} for ref in (OCI, REPOSITORY))
@@ -263,7 +266,7 @@ class Turmoil(Simulation):
             PullStage.OCI: (oci,),
             PullStage.INDEX: (repository,),
             PullStage.CHART: (repository, dig(release, "chart") or {}),
-            None: (release, oci) if "chartRef" in release else (release,),
+            None: (release, {**oci, "secretRef": None}) if "chartRef" in release else (release,),
         }[stage]
         body = [{key: value for key, value in part.items() if key != "suspend"} for part in parts]
         return hashlib.sha256(canonical_json(body)).hexdigest()
@@ -311,6 +314,11 @@ class Turmoil(Simulation):
                 for command in told.partition("To hand it back: ")[2].split(" && "):
                     done |= self.kubectl_patch(command)
         return done
+
+    def patch_status(self, ref: ObjectRef, status: Mapping[str, Any]) -> None:
+        """Flux, or somebody, writes these fields of a status."""
+        merge = {"status": dict(status)}
+        run_sync(self.admin.patch(ref, merge, patch_type=PatchType.MERGE, field_manager="flux", subresource="status"))
 
     def kubectl_patch(self, command: str) -> bool:
         """Run one `kubectl patch` as it stands in a message; False when its guard no longer holds."""

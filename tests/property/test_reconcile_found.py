@@ -1,39 +1,11 @@
 """What `test_reconcile_machine` found, each as a plain story with a sentence on what was wrong."""
 
-from typing import Any
-
 from tests.property.reconcile_oracle import claims_ready, conditions_of
-from tests.property.reconcile_world import CHART, FRAGMENT, OCI, REPOSITORY, LiveSourceRule, Turmoil, intent
+from tests.property.reconcile_stories import broken, copy_of, status_of, world_with
+from tests.property.reconcile_world import CHART, FRAGMENT, OCI, REPOSITORY, Turmoil, intent
 from tests.property.simulation import HELM, INSTANCE, NS
-from vworkspace_core.manifest import Manifest, dig
+from vworkspace_core.manifest import dig
 from vworkspace_fake.flux import SourceFault
-
-
-def world_with(seconds: float = 20, *, collects: bool = True, **spec: Any) -> Turmoil:
-    """A cluster in which that instance has been for a while."""
-    world = Turmoil(collects=collects)
-    world.submit(intent(**spec))
-    world.run(seconds)
-    return world
-
-
-def status_of(world: Turmoil, kind: str) -> tuple[str, str, int]:
-    """Status, reason and observedGeneration of a condition of the instance."""
-    found = conditions_of(world.look(INSTANCE))[kind]
-    return found["status"], found["reason"], found["observedGeneration"]
-
-
-def broken(world: Turmoil, fault: SourceFault, version: str | None = None) -> None:
-    """From now on registries and repositories fail, for one version or for all."""
-    world.source_rules.append(LiveSourceRule(world, fault, None, version))
-    world.script()
-
-
-def copy_of(world: Turmoil) -> Manifest:
-    found = world.look(INSTANCE)
-    assert found is not None
-    return found
-
 
 # --- old copies of the source ---------------------------------------------------------------------------------------
 

@@ -29,7 +29,8 @@ from tests.property.worlds import (
 from vworkspace_core.manifest import dig
 from vworkspace_core.reconcile import Observed
 
-UPGRADE_FAILED = "Helm upgrade failed for release org-myteam/nextcloud with chart nextcloud@6.6.0: boom"
+CHART = f"nextcloud@6.6.0+{DIGEST[7:19]}"
+UPGRADE_FAILED = f"Helm upgrade failed for release org-myteam/nextcloud with chart {CHART}: boom"
 TRUE, FALSE = "True", "False"
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import attrs
 
 from vworkspace_core.manifest import Manifest, dig
+from vworkspace_core.reconcile.retry import COUNTED_FAILURES, is_handled
 
 __all__ = [
     "Patience",
@@ -27,7 +28,6 @@ __all__ = [
     "was_released",
 ]
 
-_COUNTED_FAILURES = ("failures", "installFailures", "upgradeFailures")
 _CHART_IN_MESSAGE = re.compile(r"\bwith chart \S+?@([0-9A-Za-z.+_-]*[0-9A-Za-z])")
 _NONE: Mapping[str, Any] = {}
 
@@ -88,7 +88,7 @@ def is_ours(report: Report) -> bool:
     status = report.status
     if status.get("lastAttemptedGeneration") != report.generation:
         return False
-    if report.request.retry_token and status.get("lastHandledResetAt") != report.request.retry_token:
+    if not is_handled(status, report.request.retry_token):
         return False
     if not _same_version(status.get("lastAttemptedRevision"), report.request.version):
         return False
@@ -124,27 +124,27 @@ def _artifact_digest(source: Manifest | None) -> str | None:
     return revision.partition("@")[2] or None if isinstance(revision, str) else None
 
 
-def failure_is_ours(report: Report, released: Mapping[str, Any], reconciling: Mapping[str, Any]) -> bool:
+def failure_is_ours(report: Report, released: Mapping[str, Any]) -> bool:
     """Whether Released=False is about this attempt, not the one before.
 
-    Flux records the new attempt before it runs it, and leaves the old Released=False in place meanwhile. The
-    message names the chart version it speaks of; where it does not, a counted failure (the counts start anew
-    with a new request) or the retry reason tells.
+    Flux records the new attempt before it runs it, and leaves the old Released=False in place until the action ends:
+    for good when it never does. The condition's generation is no proof, for a failure that is written after the spec
+    moved on takes the new one. The counts of failures are: they start anew in the write that records the attempt.
+    The message names the very chart of the attempt it speaks of.
     """
-    observed = released.get("observedGeneration")
-    if observed is not None and observed != report.generation:
+    if released.get("observedGeneration", report.generation) != report.generation:
+        return False
+    if not any(report.status.get(field) for field in COUNTED_FAILURES):
         return False
     named = _CHART_IN_MESSAGE.search(message_of(released))
-    if named is not None:
-        return _same_version(named.group(1), report.request.version)
-    counted = any(report.status.get(field) for field in _COUNTED_FAILURES)
-    return counted or reconciling.get("reason") != "Progressing"
+    return named is None or named.group(1) == report.status.get("lastAttemptedRevision")
 
 
 def deployed_as_wanted(report: Report) -> bool:
-    """Whether the newest release in Helm's history is the one we asked for, and is deployed."""
+    """Whether the newest release in Helm's history is the one that was attempted for us, and is deployed."""
     newest = dig(report.status, "history", 0)
-    if dig(newest, "status") != "deployed" or not _same_version(dig(newest, "chartVersion"), report.request.version):
+    # Build metadata too: without it, 1.0.0 would be there while the upgrade from 1.0.0+a to it still runs.
+    if dig(newest, "status") != "deployed" or dig(newest, "chartVersion") != report.status.get("lastAttemptedRevision"):
         return False
     # The same version with other values is another release: Flux keeps a digest of both.
     attempted = report.status.get("lastAttemptedConfigDigest")

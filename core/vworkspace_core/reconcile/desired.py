@@ -18,7 +18,7 @@ from vworkspace_core.kinds.application_instance import (
     Values,
     ValuesSource,
 )
-from vworkspace_core.kinds.labels import downstream_labels, retry_token
+from vworkspace_core.kinds.labels import downstream_labels
 from vworkspace_core.known import (
     APPLICATION_INSTANCE,
     CONFIG_MAP,
@@ -27,9 +27,10 @@ from vworkspace_core.known import (
     HELM_REPOSITORY,
     OCI_REPOSITORY,
 )
-from vworkspace_core.manifest import Kind, Manifest, ObjectRef, canonical_json, dig
+from vworkspace_core.manifest import Kind, Manifest, ObjectRef, canonical_json
 from vworkspace_core.reconcile.decision import Apply, Settings
 from vworkspace_core.reconcile.drift import stamp
+from vworkspace_core.reconcile.retry import retry_annotations, token_of
 from vworkspace_core.reconcile.values import integration_values, merge_patch, overlay
 
 __all__ = ["DOWNSTREAM_KINDS", "Desired", "desired_objects", "helm_chart_of", "source_kind", "watched_refs"]
@@ -37,8 +38,6 @@ __all__ = ["DOWNSTREAM_KINDS", "Desired", "desired_objects", "helm_chart_of", "s
 DOWNSTREAM_KINDS = (HELM_RELEASE, OCI_REPOSITORY, HELM_REPOSITORY, CONFIG_MAP)
 """Every kind an instance may own, in the order of deletion: the release goes before what it reads."""
 
-_REQUESTED_AT = "reconcile.fluxcd.io/requestedAt"
-_RESET_AT = "reconcile.fluxcd.io/resetAt"
 _WATCH = "reconcile.fluxcd.io/watch"
 _VALUES_KEY = "values.yaml"
 _CHART_LAYER = {"mediaType": "application/vnd.cncf.helm.chart.content.v1.tar+gzip", "operation": "copy"}
@@ -76,8 +75,8 @@ def desired_objects(
     beneath = _config_map(frame, fragment) if fragment and _referenced(instance.spec.values) else None
     spec = _release_spec(frame, chart, kind, version)
     spec |= _values(instance.spec.values, fragment, override, beneath)
-    token = _retry_token(instance, chart, override)
-    helm_release = frame.wrap(HELM_RELEASE, release.name, {"spec": spec}, _retry(token, live_release))
+    token = token_of(instance, chart, override)
+    helm_release = frame.wrap(HELM_RELEASE, release.name, {"spec": spec}, retry_annotations(token, live_release))
     source = frame.wrap(kind, release.name, {"spec": _source_spec(chart, version, settings)})
     ordered = (source, beneath, helm_release) if beneath is not None else (source, helm_release)
     return Desired(
@@ -237,24 +236,3 @@ def _explicit(values: Values) -> list[dict[str, str]]:
 
 def _value_source(kind: str, name: str, key: str) -> dict[str, str]:
     return {"kind": kind, "name": name, "valuesKey": key}
-
-
-def _retry_token(instance: ApplicationInstance, chart: ChartSource, override: ReleaseOverride | None) -> str:
-    """Who asks for another try: the annotation, an Upgrade that changes nothing by itself, or both (REC-14).
-
-    A function of what is asked for, so that it changes exactly when something new is asked.
-    """
-    asked = [retry_token(instance.metadata) or ""]
-    if override is not None and override.version in (None, chart.version) and not override.values_patch:
-        asked.append(override.uid)
-    return ".".join(filter(None, asked))
-
-
-def _retry(token: str, live_release: Manifest | None) -> dict[str, str]:
-    """Flux's own way of asking for another try (REC-14), until it says that it has handled the token.
-
-    Afterwards the annotations are given up again, so that `flux reconcile` by hand meets no conflict.
-    """
-    if not token or dig(live_release, "status", "lastHandledResetAt") == token:
-        return {}
-    return {_REQUESTED_AT: token, _RESET_AT: token}

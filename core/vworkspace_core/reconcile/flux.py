@@ -138,7 +138,7 @@ def _failed(report: Report, ready: Mapping[str, Any]) -> Evidence | None:
     if released.get("status") != "False" or ready.get("status") != "False":
         return None
     reconciling = report.condition("Reconciling")
-    if not failure_is_ours(report, released, reconciling):
+    if not failure_is_ours(report, released):
         return None
     return Evidence(
         ReleaseState.FAILED,
@@ -162,9 +162,14 @@ def _settled(report: Report, ready: Mapping[str, Any]) -> Evidence | None:
 
 
 def _stuck(report: Report, ready: Mapping[str, Any]) -> Evidence | None:
-    """Ready=Unknown for ever after a success is a known defect of helm-controller (#1409)."""
+    """Ready=Unknown for ever after a success is a known defect of helm-controller (#1409).
+
+    It is the same while an upgrade hangs, but for the generation: that is observed when a pass has ended.
+    """
     released = report.condition("Released")
     if ready.get("status") != "Unknown" or released.get("status", "True") != "True":
+        return None
+    if report.status.get("observedGeneration") != report.generation:
         return None
     if released.get("observedGeneration", report.generation) != report.generation:
         return None
@@ -228,8 +233,10 @@ def _values_missing(report: Report, ready: Mapping[str, Any]) -> Evidence | None
 def _under_way(report: Report, ready: Mapping[str, Any]) -> Evidence:
     released = was_released(report.status) and not is_first_pass(report.status)
     reconciling = report.condition("Reconciling")
-    # Only what Flux says of the running attempt: an old Ready or failure would be misread as news.
-    told = message_of(reconciling) if reconciling.get("status") == "True" else ""
+    # Only what Flux says of the running attempt: an old Ready or failure would be misread as news. Between two tries
+    # it repeats the failure of the last.
+    running = reconciling.get("status") == "True" and reconciling.get("reason") != "ProgressingWithRetry"
+    told = message_of(reconciling) if running else ""
     if not told and ready.get("status") == "Unknown":
         told = message_of(ready)
     state = ReleaseState.UPGRADING if released else ReleaseState.INSTALLING

@@ -58,9 +58,12 @@ class Script:
 
     def _outcome(self, action: Action, target: Target) -> Outcome:
         for rule in self.behaviour.release_rules:
-            if rule.matches(action, target) and _unused(self._release_uses[rule, target], rule.outcome.times):
+            if not rule.matches(action, target):
+                continue
+            outcome = rule.outcome  # asked once: a rule may count how often
+            if _unused(self._release_uses[rule, target], outcome.times):
                 self._release_uses[rule, target] += 1
-                return rule.outcome
+                return outcome
         return Outcome()
 
     def pull(self, request: PullRequest) -> PullAnswer:
@@ -76,10 +79,12 @@ class Script:
 
     def _source_outcome(self, request: PullRequest) -> SourceOutcome:
         for rule in self.behaviour.source_rules:
-            used = self._source_uses[rule, request.namespace, request.source]
-            if rule.matches(request) and _unused(used, rule.outcome.times):
+            if not rule.matches(request):
+                continue
+            outcome = rule.outcome
+            if _unused(self._source_uses[rule, request.namespace, request.source], outcome.times):
                 self._source_uses[rule, request.namespace, request.source] += 1
-                return rule.outcome
+                return outcome
         return SourceOutcome()
 
     def _resolve(self, request: PullRequest) -> str | None:
