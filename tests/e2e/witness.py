@@ -14,7 +14,10 @@ __all__ = ["Witness", "Write"]
 
 @attrs.frozen
 class Write:
-    """One write. `status` is 0 where the client does not learn it; `changed` tells whether it left a new version."""
+    """One write. `status` is 0 where the client does not learn it; `changed` tells whether it left a new version.
+
+    Both are guessed until the answer is there.
+    """
 
     method: str
     path: str
@@ -43,17 +46,23 @@ class Witness:
         return manifest
 
     async def _wrote(self, method: str, path: str, act: Awaitable[Manifest]) -> Manifest:
-        # The watch may tell of the write before its answer is there.
+        # The watch may tell of the write before its answer is there; who has seen it, and forgets what was written
+        # until then, has forgotten this one too.
         before = {uid: frozenset(versions) for uid, versions in self._versions.items()}
+        begun = Write(method, path, 0, True)
+        self.writes.append(begun)
         try:
             answer = await act
         except OperatorError:
-            self.writes.append(Write(method, path, 0, False))
+            self._ended(begun, Write(method, path, 0, False))
             raise
         known = before.get(str(metadata(answer).get("uid")))
         changed = known is None or str(metadata(answer).get("resourceVersion")) not in known
-        self.writes.append(Write(method, path, 201 if known is None else 200, changed))
+        self._ended(begun, Write(method, path, 201 if known is None else 200, changed))
         return self._saw(answer)
+
+    def _ended(self, begun: Write, ended: Write) -> None:
+        self.writes[:] = [ended if one is begun else one for one in self.writes]
 
     async def get(self, ref: ObjectRef) -> Manifest:
         """Read one object."""
