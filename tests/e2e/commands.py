@@ -1,7 +1,8 @@
-"""The installed command as a process: run to its end, or started, watched and stopped.
+"""The command as a process: run to its end, or started, watched and stopped.
 
-Every process gets an environment of its own: no kubeconfig of whoever runs the tests, and Python's warnings
-as errors. Deadlines are generous, since only what hangs may meet them.
+Where a test does not ask for a `cold` start, of the installed command in an interpreter of its own, it is forked from
+one that has loaded it (`warm.py`). Every process gets an environment of its own: no kubeconfig of whoever runs the
+tests, and Python's warnings as errors. Deadlines are generous, since only what hangs may meet them.
 """
 
 import atexit
@@ -16,11 +17,11 @@ import tempfile
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 import attrs
 
@@ -43,60 +44,117 @@ class Ended:
         return [line for line in self.err.splitlines() if line.startswith("error: ")]
 
 
-def run(*words: str | Path, stdin: str = "", home: Path | None = None, **environment: str) -> Ended:
-    """Run the command to its end: in an interpreter of its own where it gets an environment, else in a warm one."""
-    if home is None and not environment:
-        return warm().run([str(word) for word in words], stdin)
-    done = subprocess.run(
-        [COMMAND, *map(str, words)],
-        input=stdin,
-        capture_output=True,
-        text=True,
-        encoding="utf-8",
-        timeout=PATIENCE,
-        env=_environment(home, environment),
-        check=False,
-    )
-    return Ended(done.returncode, done.stdout, done.stderr)
+def run(*words: str | Path, stdin: str = "", home: Path | None = None, cold: bool = False, **environment: str) -> Ended:
+    """Run the command to its end."""
+    with tempfile.TemporaryDirectory(prefix="vworkspace-run-") as folder:
+        given = Path(folder, "in")
+        given.write_text(stdin, encoding="utf-8")
+        files = (given, Path(folder, "out"), Path(folder, "err"))
+        process = start(words, clean_environment(home, environment), files, cold=cold)
+        try:
+            status = process.wait(PATIENCE)
+        finally:
+            if process.poll() is None:
+                process.kill()
+                process.wait()
+        return Ended(status, *(file.read_text(encoding="utf-8") for file in files[1:]))
+
+
+class Process(Protocol):
+    """What is asked of a process here, as `subprocess.Popen` has it."""
+
+    @property
+    def pid(self) -> int: ...
+
+    def poll(self) -> int | None: ...
+
+    def wait(self, timeout: float | None = None) -> int: ...
+
+    def send_signal(self, number: int) -> None: ...
+
+    def kill(self) -> None: ...
+
+
+def start(words: Sequence[str | Path], environment: dict[str, str], files: Sequence[Path], *, cold: bool) -> Process:
+    """The command with standard input, output and error; unless `cold`, without waiting for its imports.
+
+    An environment that says something to Python itself takes an interpreter of its own.
+    """
+    said = {name for name in environment if name.startswith("PYTHON")} - {"PYTHONWARNINGS"}
+    if not cold and not said:
+        return Forked([str(word) for word in words], environment, files)
+    with files[0].open("rb") as given, files[1].open("wb") as out, files[2].open("wb") as err:
+        return subprocess.Popen([COMMAND, *map(str, words)], stdin=given, stdout=out, stderr=err, env=environment)
 
 
 class Warm:
     """`tests.e2e.warm` as a process that serves this one."""
 
     def __init__(self) -> None:
-        self._folder = tempfile.TemporaryDirectory(prefix="vworkspace-warm-")
         self._process = subprocess.Popen(
             [sys.executable, "-m", "tests.e2e.warm"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
             cwd=Path(__file__).parents[2],
-            env={**os.environ, "PYTHONWARNINGS": "error"},
+            env=clean_environment(None, {}),
         )
         atexit.register(self.end)
 
-    def run(self, words: list[str], stdin: str) -> Ended:
-        files = [Path(self._folder.name, name) for name in ("in", "out", "err")]
-        files[0].write_text(stdin, encoding="utf-8")
-        asked = {"words": words, "environment": _environment(None, {}), "files": [str(file) for file in files]}
+    def ask(self, question: dict[str, Any]) -> Any:
+        """The answer. AssertionError without one."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        self._process.stdin.write(json.dumps(asked) + "\n")
+        self._process.stdin.write(json.dumps(question) + "\n")
         self._process.stdin.flush()
-        assert select.select([self._process.stdout], [], [], PATIENCE)[0], f"{words} did not end"
-        status = self._process.stdout.readline()
-        return Ended(int(status), *(file.read_text(encoding="utf-8") for file in files[1:]))
+        assert select.select([self._process.stdout], [], [], PATIENCE)[0], f"no answer to {question}"
+        return json.loads(self._process.stdout.readline())
 
     def end(self) -> None:
+        """End it."""
         self._process.kill()
         self._process.communicate()
-        self._folder.cleanup()
 
 
 @cache
 def warm() -> Warm:
     """The one of this process."""
     return Warm()
+
+
+class Forked:
+    """A process that `tests.e2e.warm` started."""
+
+    def __init__(self, words: list[str], environment: dict[str, str], files: Sequence[Path]) -> None:
+        for file in files[1:]:
+            file.write_bytes(b"")
+        asked = {"words": words, "environment": environment, "files": [str(file.resolve()) for file in files]}
+        self.pid: int = warm().ask(asked)
+        self._status: int | None = None
+
+    def poll(self) -> int | None:
+        """Its exit status, None while it runs."""
+        if self._status is None:
+            self._status = warm().ask({"pid": self.pid})
+        return self._status
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Its exit status, once it has ended. `subprocess.TimeoutExpired` after `timeout` seconds."""
+        limit = time.monotonic() + (PATIENCE if timeout is None else timeout)
+        while (status := self.poll()) is None:
+            if time.monotonic() > limit:
+                raise subprocess.TimeoutExpired(str(self.pid), limit)
+            time.sleep(0.01)
+        return status
+
+    def send_signal(self, number: int) -> None:
+        """Send a signal, if it still runs."""
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        """Send SIGKILL."""
+        self.send_signal(signal.SIGKILL)
 
 
 def one_line(ended: Ended, status: int) -> str:
@@ -110,20 +168,12 @@ def one_line(ended: Ended, status: int) -> str:
 class Running:
     """A command that runs until it is stopped; its output goes to files, so that it never waits for a reader."""
 
-    def __init__(self, folder: Path, *words: str | Path, stdout: int | None = None, **environment: str) -> None:
-        """Start it with its files in `folder`. `stdout` is a descriptor that it gets instead; it is closed here."""
+    def __init__(self, folder: Path, *words: str | Path, cold: bool = False, **environment: str) -> None:
+        """Start it with its files in `folder`."""
         folder.mkdir(parents=True, exist_ok=True)
         self._out, self._err = folder / "out", folder / "err"
-        with self._out.open("wb") as out, self._err.open("wb") as err:
-            self._process = subprocess.Popen(
-                [COMMAND, *map(str, words)],
-                stdin=subprocess.DEVNULL,
-                stdout=out if stdout is None else stdout,
-                stderr=err,
-                env=_environment(folder, environment),
-            )
-        if stdout is not None:
-            os.close(stdout)
+        files = (Path(os.devnull), self._out, self._err)
+        self._process = start(words, clean_environment(folder, environment), files, cold=cold)
 
     def __enter__(self) -> Self:
         return self
@@ -164,9 +214,9 @@ class Running:
         """What `found` finds, as soon as it finds something. AssertionError when the process ends before."""
         limit = time.monotonic() + PATIENCE
         while not (result := found()):
-            assert self._process.poll() is None, f"{what}: ended with {self._process.returncode}\n{self.out}{self.err}"
+            assert self._process.poll() is None, f"{what}: ended with {self._process.poll()}\n{self.out}{self.err}"
             assert time.monotonic() < limit, f"{what}: not within {PATIENCE:g} s\n{self.out}{self.err}"
-            time.sleep(0.05)
+            time.sleep(0.02)
         return result
 
     def ready(self) -> str:
@@ -192,7 +242,8 @@ class Running:
         return Ended(status, self.out, self.err)
 
 
-def _environment(home: Path | None, more: Mapping[str, str]) -> dict[str, str]:
+def clean_environment(home: Path | None, more: Mapping[str, str]) -> dict[str, str]:
+    """What a process gets to know of this one's environment, and what is given to it."""
     kept = {name: value for name, value in os.environ.items() if name in ("PATH", "LANG", "LC_ALL", "TMPDIR")}
     return {**kept, "HOME": str(home or "/nonexistent"), "PYTHONWARNINGS": "error", **more}
 

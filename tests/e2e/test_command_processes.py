@@ -8,6 +8,7 @@ import json
 import os
 import signal
 import stat
+import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -17,7 +18,7 @@ import attrs
 import pytest
 import yaml
 
-from tests.e2e.commands import Ended, Running, call, free_port, one_line, run
+from tests.e2e.commands import COMMAND, PATIENCE, Ended, Running, call, clean_environment, free_port, one_line, run
 from tests.e2e.world import CLUSTER, FIRST, NAME, NS, instance
 from vworkspace_core.operations.engines import ENGINES
 
@@ -435,7 +436,16 @@ def test_a_demo_that_is_interrupted_does_not_claim_success(number: signal.Signal
 def test_a_reader_that_goes_away_ends_the_demo_quietly(tmp_path: Path) -> None:
     reader, writer = os.pipe()
     os.close(reader)
-    with Running(tmp_path, "demo", stdout=writer) as process:
-        ended = process.end()
+    try:
+        ended = subprocess.run(
+            [COMMAND, "demo"],
+            stdout=writer,
+            stderr=subprocess.PIPE,
+            env=clean_environment(tmp_path, {}),
+            timeout=PATIENCE,
+            check=False,
+        )
+    finally:
+        os.close(writer)
 
-    assert (ended.status, ended.err) == (1, "")
+    assert (ended.returncode, ended.stderr) == (1, b"")

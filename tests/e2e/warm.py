@@ -1,55 +1,65 @@
-"""The command, loaded once and forked for each use: tests of the command line otherwise wait for imports, mostly.
+"""The command, loaded once and forked for each use: processes otherwise spend their time on imports, mostly.
 
     python -m tests.e2e.warm
 
-reads one JSON object a line, `{"words": […], "environment": {…}, "files": [stdin, stdout, stderr]}`, runs the command
-in a process of its own with these files, and answers with its exit status.
+reads one JSON object a line and answers each with one line. `{"words": […], "environment": {…}, "files": [stdin,
+stdout, stderr]}` starts the command in a process of its own with these files: the answer is its pid. `{"pid": …}` asks
+how that process ended: the answer is its exit status, minus the signal that killed it, or null while it runs. Until
+then the pid is nobody else's.
 """
 
+import gc
+import importlib.util
 import json
 import os
 import sys
-import traceback
-from typing import Any, NoReturn
+import tempfile
+from typing import Any
 
-import vworkspace_app.commands.cluster
-import vworkspace_app.commands.manifests
-import vworkspace_app.commands.plan  # noqa: F401 - loaded, so that no fork has to
 from vworkspace_app.__main__ import main as command
 
+LATER = ("anyio._backends._asyncio", "uvicorn.lifespan.on", "uvicorn.loops.asyncio", "uvicorn.protocols.http.h11_impl")
+"""What servers and the operator load once they run."""
 MODES = (os.O_RDONLY, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
 
 
 def main() -> None:
     for line in sys.stdin:
         asked = json.loads(line)
-        child = os.fork()
-        if child == 0:
-            become(asked)
-        _, status = os.waitpid(child, 0)
-        print(os.waitstatus_to_exitcode(status), flush=True)
+        if "pid" in asked:
+            answer = ended(asked["pid"])
+        else:
+            load(asked["words"])
+            answer = os.fork()
+            if answer == 0:
+                take(asked)
+                break
+        print(json.dumps(answer), flush=True)
+    else:
+        return
+    command()
 
 
-def become(asked: Any) -> NoReturn:
-    """Be the command, to its end."""
-    status = 1
-    try:
-        take(asked)
-        command()
-    except SystemExit as end:
-        status = end.code if isinstance(end.code, int) else 0 if end.code is None else 1
-    except BaseException:
-        traceback.print_exc()
-    finally:
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(status)
+def ended(pid: int) -> int | None:
+    """How the process ended; None while it runs."""
+    found, status = os.waitpid(pid, os.WNOHANG)
+    return os.waitstatus_to_exitcode(status) if found else None
+
+
+def load(words: list[str]) -> None:
+    """What the command will import, so that no fork has to."""
+    name = f"vworkspace_app.commands.{words[0].replace('-', '_')}" if words else ""
+    if name not in sys.modules and words and importlib.util.find_spec(name):
+        for module in (name, *LATER):
+            importlib.import_module(module)
+        gc.freeze()
 
 
 def take(asked: Any) -> None:
     """Environment, words and files, as a new process would have them."""
     os.environ.clear()
     os.environ.update(asked["environment"])
+    tempfile.tempdir = None
     sys.argv = ["vworkspace-operator", *asked["words"]]
     for number, (path, mode) in enumerate(zip(asked["files"], MODES, strict=True)):
         opened = os.open(path, mode, 0o600)
