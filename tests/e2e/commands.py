@@ -216,7 +216,7 @@ class Running:
         while not (result := found()):
             assert self._process.poll() is None, f"{what}: ended with {self._process.poll()}\n{self.out}{self.err}"
             assert time.monotonic() < limit, f"{what}: not within {PATIENCE:g} s\n{self.out}{self.err}"
-            time.sleep(0.02)
+            time.sleep(0.05)
         return result
 
     def ready(self) -> str:

@@ -31,24 +31,23 @@ OWN = "vworkspace-system"
 INSTANCES = f"apis/apps.vworkspace.io/v1alpha1/namespaces/{NS}/applicationinstances/{NAME}"
 
 
-def cluster(folder: Path, *words: str | Path) -> Running:
+def cluster(folder: Path, *words: str | Path, cold: bool = False) -> Running:
     """The embedded API server with our CRDs and a simulated Flux; its kubeconfig is `folder/kubeconfig`."""
     crds = ROOT / "manifests" / "crds"
     kubeconfig = folder / "kubeconfig"
-    return Running(
-        folder / "cluster", "cluster", "--kubeconfig-out", kubeconfig, "--crds", crds, "--simulate", "flux", *words
-    )
+    words = ("--kubeconfig-out", kubeconfig, "--crds", crds, "--simulate", "flux", *words)
+    return Running(folder / "cluster", "cluster", *words, cold=cold)
 
 
-def control_plane(folder: Path, *words: str) -> Running:
+def control_plane(folder: Path, *words: str, cold: bool = False) -> Running:
     """The embedded control plane."""
     tokens = ("--token", TOKEN, "--admin-token", ADMIN_TOKEN)
-    return Running(folder / "control", "control-plane", "--cluster-id", CLUSTER, *tokens, *words)
+    return Running(folder / "control", "control-plane", "--cluster-id", CLUSTER, *tokens, *words, cold=cold)
 
 
-def operator(folder: Path, *words: str | Path) -> Running:
+def operator(folder: Path, *words: str | Path, cold: bool = False) -> Running:
     """The operator."""
-    return Running(folder / "operator", "run", *words)
+    return Running(folder / "operator", "run", *words, cold=cold)
 
 
 @attrs.frozen
@@ -101,7 +100,7 @@ def result_of(url: str, job_id: str) -> Any:
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
     """Both servers up, with a gated namespace; they end cleanly when all is done."""
     folder = tmp_path_factory.mktemp("servers")
-    with cluster(folder) as api, control_plane(folder) as control:
+    with cluster(folder, cold=True) as api, control_plane(folder, cold=True) as control:
         found = Servers(folder, api.ready(), control.ready())
         make_namespaces(found.cluster_url)
         yield found
@@ -215,7 +214,7 @@ def test_what_a_credential_plugin_complains_of_shows_no_secret(tmp_path: Path) -
 
 
 def test_a_job_travels_through_three_processes_and_back_PULL_2(world: Servers, tmp_path: Path) -> None:
-    with operator(tmp_path, *connection(tmp_path, world)) as process:
+    with operator(tmp_path, *connection(tmp_path, world), cold=True) as process:
         world.ask("job-1", 7)
         result = process.until(lambda: world.result_of("job-1"), "the result")
 
@@ -383,7 +382,7 @@ def test_without_the_credentials_secret_one_line_says_what_to_do(tmp_path: Path)
 
 
 def test_the_demo_checks_what_it_shows_and_all_of_it_holds(tmp_path: Path) -> None:
-    ended = run("demo", TMPDIR=str(tmp_path))
+    ended = run("demo", cold=True, TMPDIR=str(tmp_path))
 
     assert (ended.status, ended.err) == (0, "")
     last = ended.out.splitlines()[-1]

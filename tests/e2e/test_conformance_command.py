@@ -30,8 +30,8 @@ class Place:
     url: str
     folder: Path
 
-    def examine(self, *words: str | Path) -> Ended:
-        return run("conformance", "control-plane", "--url", self.url, *words, home=self.folder)
+    def examine(self, *words: str | Path, cold: bool = False) -> Ended:
+        return run("conformance", "control-plane", "--url", self.url, *words, home=self.folder, cold=cold)
 
     @property
     def account(self) -> tuple[str | Path, ...]:
@@ -96,7 +96,7 @@ def test_a_control_plane_that_breaks_a_promise_fails(place: Place) -> None:
 
 
 def test_what_is_missing_is_said_in_one_line(place: Place) -> None:
-    assert "give --cluster-id and --token-file, or --admin-token-file" in one_line(place.examine(), 2)
+    assert "give --cluster-id and --token-file, or --admin-token-file" in one_line(place.examine(cold=True), 2)
     nowhere = place.examine("--admin-token-file", place.folder / "nowhere")
     assert "--admin-token-file" in one_line(nowhere, 1)
 

@@ -88,7 +88,7 @@ def test_kubectl_applies_what_is_printed(tmp_path: Path) -> None:
         for words in ([], ["--velero-namespace", "velero"], ["--namespace", "org-myteam", "--namespace", "velero"]):
             for namespace in words[1::2]:
                 kubectl(tmp_path, "create", "namespace", namespace, fails_if_there=False)
-            said = kubectl(tmp_path, "apply", "--server-side", "-f", "-", text=run("manifests", *words).out)
+            said = kubectl(tmp_path, "apply", "--server-side", "-f", "-", text=run("manifests", *words, cold=True).out)
             assert all(line.endswith("serverside-applied") for line in said.splitlines()), said
         found = kubectl(tmp_path, "-n", SYSTEM, "get", "deployments,services,pdb,netpol", "-o", "name").splitlines()
         assert len(found) == 4, found

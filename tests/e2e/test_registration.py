@@ -190,7 +190,7 @@ def test_what_is_wrong_with_a_registration_is_one_line(site: Site) -> None:
     words = ("register", "--control-plane-url", site.control, "--registration-token-file", file)
     assert one_line(run(*words), 1) == f"--registration-token-file {file}: cannot be read: No such file or directory"
     bad = ("register", "--control-plane-url", "odoo", "--registration-token-file", file)
-    assert "not a URL" in one_line(run(*bad), 2)
+    assert "not a URL" in one_line(run(*bad, cold=True), 2)
     spaced = one_line(run("register", "--control-plane-url", site.control, *words[3:], "--cluster-id", "prod 1"), 2)
     assert spaced.startswith("--cluster-id prod 1: not the value of a label: at most 63")
     named = one_line(site.register(site.offer("prod 1")), 1)
