@@ -1,0 +1,56 @@
+"""The vWorkspace control plane (PULL-1)."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any, Protocol
+
+import attrs
+
+__all__ = ["ControlPlane", "Fetched"]
+
+
+@attrs.frozen
+class Fetched:
+    """What a long poll brought. Jobs are raw mappings: the core judges them, so that a bad one is answered.
+
+    `server_time` is the control plane's `Date` header (PULL-12), None when it sent none.
+    """
+
+    jobs: Sequence[Any]
+    server_time: datetime | None = None
+
+
+class ControlPlane(Protocol):
+    """The vWorkspace control plane, seen from the agent (PULL-1).
+
+    Every call may raise Unauthorized, Forbidden, Unavailable (network, 429 with retry_after, 5xx, a body
+    that is not the expected JSON), NotFound and Permanent.
+    """
+
+    async def fetch(self, cluster_id: str, wait_seconds: int) -> Fetched:
+        """Long poll for jobs; an empty list after `wait_seconds`."""
+        ...
+
+    async def ack(self, job_id: str) -> None:
+        """Take the job; must come before applying. Raises NotFound when the server has closed it."""
+        ...
+
+    async def status(self, job_id: str, body: Mapping[str, Any]) -> None:
+        """Progress of an open job."""
+        ...
+
+    async def result(self, job_id: str, body: Mapping[str, Any]) -> None:
+        """Terminal result. A 409 (accepted before) is success here, not an error (PULL-4)."""
+        ...
+
+    async def events(self, batch: Sequence[Mapping[str, Any]]) -> None:
+        """A batch of what belongs to no open job. Raises Invalid for a batch refused as malformed."""
+        ...
+
+    async def register(self, body: Mapping[str, Any]) -> Mapping[str, Any]:
+        """One-time token for a long-lived credential."""
+        ...
+
+    async def rotate(self) -> Mapping[str, Any]:
+        """A new credential; the old one stays valid for a grace period."""
+        ...

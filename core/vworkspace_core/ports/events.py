@@ -1,0 +1,29 @@
+"""Kubernetes Events (RUN-5)."""
+
+from typing import Protocol
+
+import attrs
+
+from vworkspace_core.manifest import ObjectRef
+
+__all__ = ["EventSink", "KubernetesEvent"]
+
+
+@attrs.frozen
+class KubernetesEvent:
+    """A Kubernetes Event to be: who it is about, what happened, and what we were doing (RUN-5)."""
+
+    regarding: ObjectRef
+    regarding_uid: str
+    type: str
+    reason: str
+    action: str
+    note: str
+
+
+class EventSink(Protocol):
+    """Takes Kubernetes Events. Never raises: an event that cannot be written is counted and dropped."""
+
+    async def emit(self, event: KubernetesEvent) -> None:
+        """Publish one event."""
+        ...

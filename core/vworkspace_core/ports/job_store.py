@@ -1,0 +1,59 @@
+"""Where open jobs and tombstones live (PULL-4)."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+import attrs
+
+__all__ = ["JobRecord", "JobStore", "Tombstone"]
+
+
+@attrs.frozen
+class JobRecord:
+    """An open job as it must survive a crash between ack and result (PULL-4)."""
+
+    job_id: str
+    raw: Mapping[str, Any]
+    state: Mapping[str, Any] = attrs.field(factory=dict)
+
+
+@attrs.frozen
+class Tombstone:
+    """What remains of a closed job: proof that its idempotencyKey had its effect (PULL-3, PULL-4)."""
+
+    idempotency_key: str
+    outcome: str
+    object_uid: str = ""
+    generation: int = 0
+    closed_at: str = ""
+
+
+class JobStore(Protocol):
+    """Where open jobs and tombstones live. Raises Unavailable; `put` raises Invalid when a record is too large.
+
+    A record is written before its ack and deleted after its result was accepted; tombstones outlive it.
+    """
+
+    async def load(self) -> Sequence[JobRecord]:
+        """Every open job."""
+        ...
+
+    async def put(self, record: JobRecord) -> None:
+        """Write or replace the record of one job."""
+        ...
+
+    async def close(self, job_id: str, tombstone: Tombstone | None) -> None:
+        """Remove the record and, when given, remember the tombstone. Idempotent."""
+        ...
+
+    async def tombstone(self, idempotency_key: str) -> Tombstone | None:
+        """The tombstone of a key, if its effect happened."""
+        ...
+
+    async def newest(self, object_key: str) -> Tombstone | None:
+        """The tombstone of the highest generation whose key is `<object_key>@<generation>`, if there is one.
+
+        `object_key` is `<kind>/<namespace>/<name>`; without it, a late apply would resurrect what a newer
+        delete removed, since a deleted object carries no generation any more.
+        """
+        ...
