@@ -14,7 +14,7 @@ from vworkspace_app.observability.page import metrics_page
 from vworkspace_app.reference import operations_page
 from vworkspace_app.settings import shown
 from vworkspace_core.kinds.crd import crd_manifests
-from vworkspace_core.kinds.vocabulary import markdown
+from vworkspace_core.kinds.vocabulary_page import markdown
 
 __all__ = ["generated_files", "main"]
 

@@ -23,18 +23,18 @@ from vworkspace_core.kinds.application_instance import (
     ApplicationInstance,
     IngressIntegration,
     Integrations,
-    KeyRef,
     Mode,
     ReleaseOverride,
-    SourceType,
     Toggle,
     Values,
     ValuesSource,
 )
 from vworkspace_core.kinds.border import read_application_instance, unstructure
+from vworkspace_core.kinds.chart import SourceType
 from vworkspace_core.kinds.crd import crd_manifests
 from vworkspace_core.kinds.labels import FIELD_MANAGER, FINALIZER, RETRY
 from vworkspace_core.kinds.meta import ObjectMeta
+from vworkspace_core.kinds.refs import KeyRef
 from vworkspace_core.known import (
     APPLICATION_INSTANCE,
     CONFIG_MAP,

@@ -16,23 +16,18 @@ from vworkspace_core.kinds.application_instance import (
     ApplicationInstance,
     ApplicationInstanceSpec,
     ApplicationInstanceStatus,
-    AppliedChart,
     AppRef,
-    ChartSource,
     Endpoint,
     IngressIntegration,
     Integrations,
-    KeyRef,
     Mode,
-    NameRef,
-    ObjectName,
     Release,
     ReleaseOverride,
-    SourceType,
     Toggle,
     Values,
     ValuesSource,
 )
+from vworkspace_core.kinds.chart import AppliedChart, ChartSource, SourceType
 from vworkspace_core.kinds.cluster import Cluster, ClusterSpec, ClusterStatus, PolicySpec, SecuritySpec
 from vworkspace_core.kinds.meta import Condition, ObjectMeta, OwnerReference
 from vworkspace_core.kinds.operation import (
@@ -47,6 +42,7 @@ from vworkspace_core.kinds.operation import (
     Phase,
     TargetRef,
 )
+from vworkspace_core.kinds.refs import KeyRef, NameRef, ObjectName
 from vworkspace_core.kinds.secrets import PLACEHOLDER, is_secret_key
 from vworkspace_core.kinds.vocabulary import TABLE
 

@@ -26,11 +26,12 @@ from vworkspace_core.kinds.admission import (
     check_gate,
     check_operation,
 )
-from vworkspace_core.kinds.application_instance import EXACT_SEMVER, ApplicationInstance
+from vworkspace_core.kinds.application_instance import ApplicationInstance
 from vworkspace_core.kinds.border import read_application_instance, read_operation, unstructure
 from vworkspace_core.kinds.equality import same_json
 from vworkspace_core.kinds.meta import ObjectMeta
 from vworkspace_core.kinds.operation import Operation
+from vworkspace_core.kinds.patterns import EXACT_SEMVER
 
 
 @given(application_instances() | operations() | clusters())

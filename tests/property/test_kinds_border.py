@@ -13,7 +13,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.property.strategies import application_instances, clusters, json_values, operations
-from vworkspace_core.kinds.application_instance import ApplicationInstance, Mode, NameRef
+from vworkspace_core.kinds.application_instance import ApplicationInstance, Mode
 from vworkspace_core.kinds.border import (
     CLASSES,
     Problem,
@@ -30,6 +30,7 @@ from vworkspace_core.kinds.border import (
 )
 from vworkspace_core.kinds.meta import ObjectMeta
 from vworkspace_core.kinds.problems import join
+from vworkspace_core.kinds.refs import NameRef
 
 OBJECTS = application_instances() | operations() | clusters()
 

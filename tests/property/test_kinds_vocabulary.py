@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vworkspace_core.kinds import vocabulary
-from vworkspace_core.kinds.vocabulary import TABLE, Entry, entries, is_admitted, markdown, owned_types
+from vworkspace_core.kinds.vocabulary import TABLE, Entry, entries, is_admitted, owned_types
+from vworkspace_core.kinds.vocabulary_page import markdown
 
 ROWS = [(kind, entry) for kind, rows in TABLE.items() for entry in rows]
 ENUMS: dict[str, tuple[type[StrEnum], type[StrEnum]]] = {

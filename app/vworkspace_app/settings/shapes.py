@@ -7,9 +7,9 @@ from typing import Any, Final, Generic, TypeVar
 
 import attrs
 
-from vworkspace_core.kinds.application_instance import DNS_LABEL
 from vworkspace_core.kinds.fields import camel
 from vworkspace_core.kinds.labels import LABEL_RULE, is_label_value
+from vworkspace_core.kinds.patterns import DNS_LABEL
 
 __all__ = [
     "ADDRESS",

@@ -11,12 +11,12 @@ from vworkspace_core.agent.times import format_time
 from vworkspace_core.cluster.conditions import wanted_conditions
 from vworkspace_core.cluster.controllers import installed_engines
 from vworkspace_core.cluster.posture import Posture
-from vworkspace_core.kinds.application_instance import NameRef
 from vworkspace_core.kinds.border import unstructure
 from vworkspace_core.kinds.cluster import Cluster, ClusterStatus
 from vworkspace_core.kinds.labels import bounded_name
 from vworkspace_core.kinds.meta import Condition, ConditionStatus
 from vworkspace_core.kinds.reasons import ClusterConditionType
+from vworkspace_core.kinds.refs import NameRef
 from vworkspace_core.kinds.secrets import without_user
 from vworkspace_core.kinds.transitions import Transition, merge_conditions, same_but_times, transitions
 from vworkspace_core.known import CLUSTER

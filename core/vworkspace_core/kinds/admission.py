@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import attrs
 
-from vworkspace_core.kinds.application_instance import DNS_SUBDOMAIN, ApplicationInstance
+from vworkspace_core.kinds.application_instance import ApplicationInstance
 from vworkspace_core.kinds.border import class_of, structure, validate_strict
 from vworkspace_core.kinds.checks import check, check_parts, violations
 from vworkspace_core.kinds.cluster import Cluster
@@ -27,6 +27,7 @@ from vworkspace_core.kinds.labels import (
 )
 from vworkspace_core.kinds.meta import ObjectMeta
 from vworkspace_core.kinds.operation import Engine, Operation
+from vworkspace_core.kinds.patterns import DNS_SUBDOMAIN
 from vworkspace_core.kinds.problems import Problem, ValidationProblems, join
 from vworkspace_core.kinds.secrets import PLACEHOLDER, find_secret_material
 from vworkspace_core.manifest import Manifest, canonical_json, dig

@@ -6,8 +6,11 @@ from typing import Any, ClassVar
 
 import attrs
 
+from vworkspace_core.kinds.chart import AppliedChart, ChartSource, SourceType
 from vworkspace_core.kinds.fields import CelRule, immutable, schema_field
 from vworkspace_core.kinds.meta import Condition, ObjectMeta
+from vworkspace_core.kinds.patterns import DNS_LABEL, DNS_SUBDOMAIN
+from vworkspace_core.kinds.refs import KeyRef, ObjectName
 
 __all__ = [
     "AppRef",
@@ -19,9 +22,7 @@ __all__ = [
     "Endpoint",
     "IngressIntegration",
     "Integrations",
-    "KeyRef",
     "Mode",
-    "NameRef",
     "ObjectName",
     "Release",
     "ReleaseOverride",
@@ -31,30 +32,12 @@ __all__ = [
     "ValuesSource",
 ]
 
-DNS_LABEL = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"
-DNS_SUBDOMAIN = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"
-CHART_NAME = r"^[-._a-zA-Z0-9]+(/[-._a-zA-Z0-9]+)*$"
-# No user information before the host: a password there would end up in status and in Flux's messages (RES-7).
-CHART_URL = r"^(oci|https?)://[^\s@/]+(/\S*)?$"
-EXACT_SEMVER = (
-    r"^v?(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)"
-    r"(-(0|[1-9]\d*|\d*[a-zA-Z-][0-9a-zA-Z-]*)(\.(0|[1-9]\d*|\d*[a-zA-Z-][0-9a-zA-Z-]*))*)?"
-    r"(\+[0-9a-zA-Z-]+(\.[0-9a-zA-Z-]+)*)?$"
-)
-
 
 class Mode(StrEnum):
     """Whether the instance owns a release."""
 
     MANAGED = "managed"
     PLACEHOLDER = "placeholder"
-
-
-class SourceType(StrEnum):
-    """Where the chart comes from."""
-
-    OCI = "oci"
-    HELM = "helm"
 
 
 class ValuesSource(StrEnum):
@@ -70,59 +53,6 @@ class AppRef:
     """The catalogue entry the instance was made from; recorded, never looked up."""
 
     catalog_id: str = schema_field("Catalogue identifier.", schema={"minLength": 1, "maxLength": 253})
-
-
-@attrs.frozen
-class NameRef:
-    """A Secret in the same namespace, by name."""
-
-    name: str = schema_field("Name of the Secret.", schema={"minLength": 1, "maxLength": 253, "pattern": DNS_SUBDOMAIN})
-
-
-@attrs.frozen
-class KeyRef:
-    """One key of a Secret or ConfigMap in the same namespace."""
-
-    name: str = schema_field("Name of the object.", schema={"minLength": 1, "maxLength": 253, "pattern": DNS_SUBDOMAIN})
-    key: str = schema_field(
-        "Key within it.", schema={"minLength": 1, "maxLength": 253, "pattern": r"^[-._a-zA-Z0-9]+$"}
-    )
-
-
-@attrs.frozen
-class ChartSource:
-    """An exact chart version in a registry or repository."""
-
-    CEL_RULES: ClassVar[tuple[CelRule, ...]] = (
-        CelRule(
-            "self.sourceType != 'oci' || self.url.startsWith('oci://')",
-            "must start with oci:// when sourceType is oci",
-            holds=lambda new, _: new.source_type is not SourceType.OCI or new.url.startswith("oci://"),
-            field_path=".url",
-        ),
-        CelRule(
-            "self.sourceType != 'helm' || self.url.startsWith('https://') || self.url.startsWith('http://')",
-            "must start with https:// when sourceType is helm",
-            holds=lambda new, _: new.source_type is not SourceType.HELM or new.url.startswith(("https://", "http://")),
-            field_path=".url",
-        ),
-    )
-
-    source_type: SourceType = schema_field("oci or helm.")
-    url: str = schema_field(
-        "Registry or repository: oci://… or https://…, without user information.",
-        schema={"maxLength": 2048, "pattern": CHART_URL},
-    )
-    name: str = schema_field("Name of the chart.", schema={"maxLength": 253, "pattern": CHART_NAME})
-    version: str = schema_field(
-        "One exact semantic version: no range, no latest.", schema={"maxLength": 128, "pattern": EXACT_SEMVER}
-    )
-    secret_ref: NameRef | None = schema_field(
-        "Registry credentials, passed to the source object, never read.", default=None
-    )
-    cert_secret_ref: NameRef | None = schema_field(
-        "Registry CA or client certificate, passed to the source object, never read.", default=None
-    )
 
 
 @attrs.frozen
@@ -255,24 +185,6 @@ class ApplicationInstanceSpec:
     values: Values | None = schema_field("Values.", default=None)
     suspend: bool = schema_field("Pauses reconciliation of the release.", default=False, publish_default=True)
     integrations: Integrations | None = schema_field("Integrations.", default=None)
-
-
-@attrs.frozen
-class ObjectName:
-    """A namespaced object by name."""
-
-    name: str = schema_field("Name.")
-    namespace: str = schema_field("Namespace.")
-
-
-@attrs.frozen
-class AppliedChart:
-    """The chart of the last apply."""
-
-    source_type: SourceType = schema_field("oci or helm.")
-    url: str = schema_field("Registry or repository.")
-    name: str = schema_field("Chart name.")
-    version: str = schema_field("Exact version.")
 
 
 @attrs.frozen

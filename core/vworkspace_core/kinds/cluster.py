@@ -2,10 +2,11 @@
 
 import attrs
 
-from vworkspace_core.kinds.application_instance import KeyRef, NameRef
 from vworkspace_core.kinds.fields import schema_field
-from vworkspace_core.kinds.labels import LABEL_VALUE, LONGEST_LABEL
+from vworkspace_core.kinds.labels import LONGEST_LABEL
 from vworkspace_core.kinds.meta import Condition, ObjectMeta
+from vworkspace_core.kinds.patterns import LABEL_VALUE
+from vworkspace_core.kinds.refs import KeyRef, NameRef
 
 __all__ = ["Cluster", "ClusterSpec", "ClusterStatus", "PolicySpec", "SecuritySpec"]
 

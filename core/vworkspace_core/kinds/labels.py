@@ -8,6 +8,7 @@ from typing import Final
 
 from vworkspace_core.kinds.application_instance import ApplicationInstance
 from vworkspace_core.kinds.meta import ObjectMeta
+from vworkspace_core.kinds.patterns import LABEL_VALUE
 from vworkspace_core.manifest import Manifest, dig
 
 __all__ = [
@@ -26,7 +27,6 @@ __all__ = [
     "JOB_ID",
     "JOB_STORE",
     "LABEL_RULE",
-    "LABEL_VALUE",
     "LAST_APPLIED_GENERATION",
     "LONGEST_LABEL",
     "MANAGED_BY",
@@ -84,8 +84,6 @@ FINALIZER: Final = "vworkspace.io/operator"
 
 LONGEST_LABEL: Final = 63
 """Characters a label value or a DNS label may have."""
-LABEL_VALUE: Final = r"^[a-zA-Z0-9]([-_.a-zA-Z0-9]*[a-zA-Z0-9])?$"
-"""The form of a label value that is not empty."""
 LABEL_RULE: Final = f"at most {LONGEST_LABEL} letters, digits, -, _ and ., first and last a letter or digit"
 """The same for people."""
 

@@ -1,11 +1,11 @@
 """The closed vocabulary of conditions: kind, type, status, reasons (RES-4), as data.
 
 `TABLE` is the single source: decisions take their names from `reasons`, `is_admitted` judges a
-condition by the table, and `docs/conditions.md` is `markdown()`.
+condition by the table, and `vocabulary_page.py` prints it as `docs/conditions.md`.
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Final
 
@@ -32,7 +32,6 @@ __all__ = [
     "OperationReason",
     "entries",
     "is_admitted",
-    "markdown",
     "owned_types",
 ]
 
@@ -245,20 +244,3 @@ def is_admitted(kind: str, condition_type: str, status: str, reason: str) -> boo
         for entry in entries(kind, condition_type)
         if entry.status == status
     )
-
-
-def markdown() -> str:
-    """The vocabulary as the page `docs/conditions.md`."""
-    return "\n".join(_page()) + "\n"
-
-
-def _page() -> Iterator[str]:
-    yield "# Conditions"
-    yield ""
-    yield "Generated from `vworkspace_core.kinds.vocabulary`; change the table there."
-    for kind, rows in TABLE.items():
-        yield from ("", f"## {kind}", "", "| type | status | reasons | meaning |", "|---|---|---|---|")
-        for entry in rows:
-            reasons = [f"`{reason}`" for reason in entry.reasons]
-            passed_on = [f"those of {entry.foreign}"] if entry.foreign else []
-            yield f"| {entry.type} | {entry.status} | {', '.join(reasons + passed_on)} | {entry.meaning} |"

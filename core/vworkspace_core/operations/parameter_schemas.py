@@ -2,7 +2,7 @@
 
 from typing import Any, Final, TypeAlias
 
-from vworkspace_core.kinds.application_instance import DNS_LABEL, DNS_SUBDOMAIN, EXACT_SEMVER
+from vworkspace_core.kinds.patterns import DNS_LABEL, DNS_SUBDOMAIN, EXACT_SEMVER
 
 __all__ = [
     "ACCESS_MODES",

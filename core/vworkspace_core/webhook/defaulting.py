@@ -8,9 +8,10 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from vworkspace_core.kinds.application_instance import DNS_LABEL, ApplicationInstance, Mode
+from vworkspace_core.kinds.application_instance import ApplicationInstance, Mode
 from vworkspace_core.kinds.border import class_of, read_meta
 from vworkspace_core.kinds.operation import Operation
+from vworkspace_core.kinds.patterns import DNS_LABEL
 from vworkspace_core.known import APPLICATION_INSTANCE
 from vworkspace_core.manifest import Manifest, dig
 from vworkspace_core.webhook.review import AdmissionRequest, Verb

@@ -1,0 +1,65 @@
+"""Where an application's chart comes from, and which one was applied (RES-1)."""
+
+from enum import StrEnum
+from typing import ClassVar
+
+import attrs
+
+from vworkspace_core.kinds.fields import CelRule, schema_field
+from vworkspace_core.kinds.patterns import CHART_NAME, CHART_URL, EXACT_SEMVER
+from vworkspace_core.kinds.refs import NameRef
+
+__all__ = ["AppliedChart", "ChartSource", "SourceType"]
+
+
+class SourceType(StrEnum):
+    """Where the chart comes from."""
+
+    OCI = "oci"
+    HELM = "helm"
+
+
+@attrs.frozen
+class ChartSource:
+    """An exact chart version in a registry or repository."""
+
+    CEL_RULES: ClassVar[tuple[CelRule, ...]] = (
+        CelRule(
+            "self.sourceType != 'oci' || self.url.startsWith('oci://')",
+            "must start with oci:// when sourceType is oci",
+            holds=lambda new, _: new.source_type is not SourceType.OCI or new.url.startswith("oci://"),
+            field_path=".url",
+        ),
+        CelRule(
+            "self.sourceType != 'helm' || self.url.startsWith('https://') || self.url.startsWith('http://')",
+            "must start with https:// when sourceType is helm",
+            holds=lambda new, _: new.source_type is not SourceType.HELM or new.url.startswith(("https://", "http://")),
+            field_path=".url",
+        ),
+    )
+
+    source_type: SourceType = schema_field("oci or helm.")
+    url: str = schema_field(
+        "Registry or repository: oci://… or https://…, without user information.",
+        schema={"maxLength": 2048, "pattern": CHART_URL},
+    )
+    name: str = schema_field("Name of the chart.", schema={"maxLength": 253, "pattern": CHART_NAME})
+    version: str = schema_field(
+        "One exact semantic version: no range, no latest.", schema={"maxLength": 128, "pattern": EXACT_SEMVER}
+    )
+    secret_ref: NameRef | None = schema_field(
+        "Registry credentials, passed to the source object, never read.", default=None
+    )
+    cert_secret_ref: NameRef | None = schema_field(
+        "Registry CA or client certificate, passed to the source object, never read.", default=None
+    )
+
+
+@attrs.frozen
+class AppliedChart:
+    """The chart of the last apply."""
+
+    source_type: SourceType = schema_field("oci or helm.")
+    url: str = schema_field("Registry or repository.")
+    name: str = schema_field("Chart name.")
+    version: str = schema_field("Exact version.")

@@ -1,0 +1,33 @@
+"""How a manifest names another object."""
+
+import attrs
+
+from vworkspace_core.kinds.fields import schema_field
+from vworkspace_core.kinds.patterns import DNS_SUBDOMAIN
+
+__all__ = ["KeyRef", "NameRef", "ObjectName"]
+
+
+@attrs.frozen
+class NameRef:
+    """A Secret in the same namespace, by name."""
+
+    name: str = schema_field("Name of the Secret.", schema={"minLength": 1, "maxLength": 253, "pattern": DNS_SUBDOMAIN})
+
+
+@attrs.frozen
+class KeyRef:
+    """One key of a Secret or ConfigMap in the same namespace."""
+
+    name: str = schema_field("Name of the object.", schema={"minLength": 1, "maxLength": 253, "pattern": DNS_SUBDOMAIN})
+    key: str = schema_field(
+        "Key within it.", schema={"minLength": 1, "maxLength": 253, "pattern": r"^[-._a-zA-Z0-9]+$"}
+    )
+
+
+@attrs.frozen
+class ObjectName:
+    """A namespaced object by name."""
+
+    name: str = schema_field("Name.")
+    namespace: str = schema_field("Namespace.")
