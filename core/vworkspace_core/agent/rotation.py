@@ -24,19 +24,10 @@ import attrs
 
 from vworkspace_core.agent import rotation_messages as r
 from vworkspace_core.agent.credentials import Kept
-from vworkspace_core.agent.rotation_state import (
-    AT_REST,
-    SLOW,
-    CredentialState,
-    Stage,
-    Step,
-    given_up,
-    later,
-    other_token,
-    renewal_of,
-    settled,
-)
-from vworkspace_core.agent.times import format_time, shifted
+from vworkspace_core.agent.rotation_answers import answered, found, registrable, rejected, worked
+from vworkspace_core.agent.rotation_begin import ask, forget, intend, register, write
+from vworkspace_core.agent.rotation_state import AT_REST, CredentialState, Stage, Step, renewal_of, settled
+from vworkspace_core.agent.times import format_time
 
 __all__ = ["CredentialState", "Stage", "next_deadline", "renewal_of", "start", "step"]
 
@@ -45,7 +36,7 @@ def start(kept: Kept, now: datetime, *, jitter: float = 0.0) -> Step:
     """A new process, with what the Secret says: a rotation that was under way goes on."""
     state = CredentialState(kept, kept.token, jitter=jitter)
     if kept.requested and kept.token:
-        return _ask(attrs.evolve(state, requests=(kept.requested,)))
+        return ask(attrs.evolve(state, requests=(kept.requested,)))
     return _onwards(settled(state), now)
 
 
@@ -71,51 +62,30 @@ def next_deadline(state: CredentialState) -> datetime | None:
 def _react(state: CredentialState, event: r.Event, now: datetime) -> Step:
     match event:
         case r.Seen(kept):
-            return _found(state, kept)
+            return found(state, kept)
         case r.Asked(request):
             new = () if request in state.requests else (request,)
             return attrs.evolve(state, requests=(*state.requests, *new), not_before=None), ()
         case r.Wished(requests):
             return attrs.evolve(state, wished=requests), ()
         case r.Registrable():
-            return _registrable(state, event)
+            return registrable(state, event)
         case r.Answered(turn, answer):
-            return _answered(state, answer, now) if turn == state.turn else (state, ())
+            return answered(state, answer, now) if turn == state.turn else (state, ())
         case r.Worked(token):
-            return _worked(state, token, now)
+            return worked(state, token, now)
         case r.Rejected(token):
-            return _rejected(state) if token == state.in_use and state.stage in AT_REST else (state, ())
+            return rejected(state) if token == state.in_use and state.stage in AT_REST else (state, ())
         case r.Tick():
             return _redo(state) if state.retry_at is not None and now >= state.retry_at else (state, ())
         case _:
             assert_never(event)
 
 
-def _answered(state: CredentialState, answer: r.Answer, now: datetime) -> Step:
-    match answer:
-        case r.Wrote():
-            return _wrote(state)
-        case r.Moved(kept):
-            return _found(state, kept)
-        case r.WriteFailed(message, refused):
-            return _not_written(state, message, refused, now)
-        case r.Issued():
-            return _issued(state, answer, now)
-        case r.AskUnanswered():
-            return _unanswered(state, answer, now)
-        case r.AskRefused(message):
-            return _refused(state, message, now)
-        case _:
-            assert_never(answer)
-
-
-# --- at rest ----------------------------------------------------------------------------------------------------
-
-
 def _onwards(state: CredentialState, now: datetime) -> Step:
     """What a machine at rest tells and begins, if anything."""
     if state.stage in AT_REST and (state.locked_out or not state.kept.token) and state.registration.token:
-        return _register(state)
+        return register(state)
     if state.stage is not Stage.IDLE or not state.kept.token:
         return state, ()
     served = tuple(one for one in state.requests if state.kept.has_served(one))
@@ -123,11 +93,11 @@ def _onwards(state: CredentialState, now: datetime) -> Step:
     state = attrs.evolve(state, requests=tuple(one for one in state.requests if one not in served))
     wanted = _wanted(state, now)
     if state.kept.requested and not wanted:  # an intent of before, which nobody stands behind any more
-        forgetting, effects = _forget(state)
+        forgetting, effects = forget(state)
         return forgetting, (*done, *effects)
     if not wanted or (state.not_before is not None and now < state.not_before):
         return state, done
-    begun, effects = _intend(state, wanted)
+    begun, effects = intend(state, wanted)
     return begun, (*done, *effects)
 
 
@@ -142,159 +112,13 @@ def _unserved(requests: Iterable[str], state: CredentialState) -> tuple[str, ...
     return tuple(one for one in requests if not state.kept.has_served(one) and one not in state.requests)
 
 
-def _found(state: CredentialState, kept: Kept) -> Step:
-    """The Secret says `kept`. Another token than ours is somebody's decision, and ends what was under way."""
-    writing = state.writing
-    if state.stage is Stage.KEEPING and writing is not None and kept.token == writing.token:
-        return _wrote(state)  # our own write, whose answer is late or lost
-    same = kept.token == state.kept.token
-    known = attrs.evolve(state, kept=kept)
-    if same and state.stage is Stage.INTENDING and kept.requested:
-        return _wrote(state)
-    if same and state.stage not in AT_REST:
-        return known, ()
-    if same:
-        return settled(known), ()
-    theirs = settled(attrs.evolve(known, in_use=kept.token, not_before=None, locked_out=False))
-    return theirs, ((r.Use(kept.token),) if kept.token else ())
-
-
-# --- the Secret -------------------------------------------------------------------------------------------------
-
-
-def _intend(state: CredentialState, requests: tuple[str, ...]) -> Step:
-    writing = attrs.evolve(state.kept, requested=requests[0])
-    return _write(attrs.evolve(state, stage=Stage.INTENDING, requests=requests, writing=writing))
-
-
-def _forget(state: CredentialState) -> Step:
-    writing = attrs.evolve(state.kept, previous="", requested="")
-    return _write(attrs.evolve(state, stage=Stage.FORGETTING, writing=writing, failures=0))
-
-
-def _write(state: CredentialState) -> Step:
-    assert state.writing is not None
-    turn = state.turn + 1
-    return attrs.evolve(state, turn=turn, retry_at=None), (r.Write(turn, state.kept.token, state.writing),)
-
-
-def _wrote(state: CredentialState) -> Step:
-    if state.writing is None:
-        return state, ()
-    written = attrs.evolve(state, kept=state.writing, writing=None, failures=0, retry_at=None)
-    match state.stage:
-        case Stage.INTENDING:
-            return _ask(written)
-        case Stage.KEEPING:
-            token = written.kept.token
-            return attrs.evolve(written, stage=Stage.PROVING, in_use=token, locked_out=False), (r.Use(token),)
-        case _:
-            return settled(written), ()
-
-
-def _not_written(state: CredentialState, message: str, refused: bool, now: datetime) -> Step:
-    if state.writing is None:
-        return state, ()
-    if refused and state.stage is Stage.INTENDING:
-        # Better now than with a new token that cannot be kept.
-        return given_up(settled(state), f"the new credential could not be kept: {message}", now)
-    level = "error" if state.stage is Stage.KEEPING else "warning"
-    return later(state, f"the credentials Secret is not written ({state.stage}): {message}", now, level=level)
-
-
-# --- the control plane ------------------------------------------------------------------------------------------
-
-
-def _ask(state: CredentialState) -> Step:
-    turn = state.turn + 1
-    return attrs.evolve(state, stage=Stage.ASKING, turn=turn, retry_at=None), (r.Rotate(turn),)
-
-
-def _register(state: CredentialState) -> Step:
-    found, turn = state.registration, state.turn + 1
-    asking = attrs.evolve(state, stage=Stage.REGISTERING, writing=None, turn=turn, retry_at=None)
-    return asking, (r.Register(turn, found.token, found.cluster_id),)
-
-
-def _registrable(state: CredentialState, event: r.Registrable) -> Step:
-    news = event != state.registration
-    changed = attrs.evolve(state, registration=event)
-    if not news or state.stage is not Stage.REGISTERING:
-        return changed, ()
-    # What was refused with another token need not be waited out.
-    return _register(changed) if event.token else (settled(changed), ())
-
-
-def _issued(state: CredentialState, new: r.Issued, now: datetime) -> Step:
-    if state.stage not in (Stage.ASKING, Stage.REGISTERING):
-        return state, ()  # somebody has put another token there meanwhile
-    previous = state.in_use if state.stage is Stage.ASKING else ""
-    served = state.kept.with_served(state.requests)
-    writing = Kept(new.token, previous, new.expires_at, now, "", served)
-    return _write(attrs.evolve(state, stage=Stage.KEEPING, writing=writing, failures=0))
-
-
-def _unanswered(state: CredentialState, event: r.AskUnanswered, now: datetime) -> Step:
-    if state.stage not in (Stage.ASKING, Stage.REGISTERING):
-        return state, ()
-    wait = SLOW.total_seconds() if event.rejected else event.wait
-    waiting, notes = later(state, f"no new credential yet: {event.message}", now, wait=wait)
-    if not event.rejected or state.stage is Stage.REGISTERING:
-        return waiting, notes
-    changed, effects = _rejected(waiting)
-    if changed.locked_out and changed.registration.token:
-        registering, asked = _register(changed)
-        return registering, (*notes, *effects, *asked)
-    return changed, (*notes, *effects)
-
-
-def _refused(state: CredentialState, message: str, now: datetime) -> Step:
-    match state.stage:
-        case Stage.ASKING:
-            failed, told = given_up(state, message, now)
-            forgetting, effects = _forget(failed)
-            return forgetting, (*told, *effects)
-        case Stage.REGISTERING:
-            return later(state, f"the registration is refused: {message}", now, wait=SLOW.total_seconds())
-        case _:
-            return state, ()
-
-
-def _worked(state: CredentialState, token: str, now: datetime) -> Step:
-    if token != state.in_use:
-        return state, ()  # a request that was under way when the token was changed
-    state = attrs.evolve(state, locked_out=False)
-    if state.stage is Stage.REGISTERING and state.kept.token:
-        return settled(state), ()  # there was no need to
-    if state.stage is not Stage.PROVING:
-        return state, ()
-    if token == state.kept.token:
-        return _forget(state) if state.kept.previous else (settled(state), ())
-    if state.not_before is None or now >= state.not_before:
-        # The new one was rejected and the old one works: the control plane has forgotten the new one.
-        requests = state.requests or (f"repair/{format_time(now)}",)
-        return _intend(attrs.evolve(state, not_before=shifted(now, SLOW)), requests)
-    return state, ()
-
-
-def _rejected(state: CredentialState) -> Step:
-    """The token in use is not accepted: try the other one, and when both were tried, a registration."""
-    other = other_token(state)
-    locked_out = state.locked_out or not other or other == state.kept.token
-    changed = attrs.evolve(state, in_use=other or state.in_use, locked_out=locked_out)
-    return changed, ((r.Use(other),) if other else ())
-
-
-# --- time -------------------------------------------------------------------------------------------------------
-
-
 def _redo(state: CredentialState) -> Step:
     match state.stage:
         case Stage.INTENDING | Stage.KEEPING | Stage.FORGETTING:
-            return _write(state)
+            return write(state)
         case Stage.ASKING:
-            return _ask(state)
+            return ask(state)
         case Stage.REGISTERING:
-            return _register(state)
+            return register(state)
         case _:
             return attrs.evolve(state, retry_at=None), ()
