@@ -16,7 +16,8 @@ from tests.property.faulty_kube import Crash, Cut, FaultyKube, calm
 from vworkspace_core.agent.outcome import Outcome
 from vworkspace_core.errors import OperatorError, Permanent, Unavailable
 from vworkspace_core.jobstore import KubeJobStore
-from vworkspace_core.jobstore.codec import SECRET_TYPE, head_name
+from vworkspace_core.jobstore.codec import head_name
+from vworkspace_core.jobstore.secrets import SECRET_TYPE
 from vworkspace_core.jobstore.tombstones import segment_name
 from vworkspace_core.kinds import labels
 from vworkspace_core.known import NAMESPACE, SECRET

@@ -8,7 +8,8 @@ from typing import Any, Final
 import attrs
 
 from vworkspace_core.errors import AlreadyExists, NotFound, OperatorError, Permanent, Stale, Unavailable
-from vworkspace_core.jobstore.codec import Damaged, Whose, role_of
+from vworkspace_core.jobstore.codec import Damaged, Whose
+from vworkspace_core.jobstore.secrets import role_of
 from vworkspace_core.jobstore.tombstones import (
     SEGMENT_BYTES,
     Book,

@@ -9,7 +9,6 @@ at any point leaves either a whole record or one that was never acked. Nothing h
 Secret that cannot be read is a value too.
 """
 
-import base64
 import hashlib
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, TypeAlias
@@ -19,16 +18,15 @@ import msgspec
 
 from vworkspace_core.agent.outcome import Reason, Verdict
 from vworkspace_core.errors import Invalid
+from vworkspace_core.jobstore.secrets import FORMAT, first_line, later_format, role_of, secret_manifest, value_of
 from vworkspace_core.kinds import labels
 from vworkspace_core.known import SECRET
 from vworkspace_core.manifest import Manifest, canonical_json, dig, metadata
 from vworkspace_core.ports import JobRecord
 
 __all__ = [
-    "FORMAT",
     "LONGEST",
     "ONE_SECRET",
-    "SECRET_TYPE",
     "Damaged",
     "Head",
     "Part",
@@ -37,24 +35,17 @@ __all__ = [
     "damaged_record",
     "head_manifest",
     "head_name",
-    "later_format",
     "part_manifests",
     "payload_of",
     "read_record",
     "record_of",
-    "role_of",
-    "secret_manifest",
-    "value_of",
 ]
 
-SECRET_TYPE: Final = "vworkspace.io/job"
 ONE_SECRET: Final = 1_000_000
 """Bytes of one value: a Secret holds 1,048,576 in all."""
 LONGEST: Final = 4 * ONE_SECRET
 """Bytes a record may have by default: more than an API server takes as one object, so more than can be applied."""
 
-FORMAT: Final = 1
-"""Format of what is written; a record or segment of a later one is left alone."""
 _RECORD: Final = "record"
 _PART: Final = "part"
 
@@ -161,29 +152,6 @@ def part_manifests(namespace: str, head: Head, payload: Payload) -> list[dict[st
     return made
 
 
-def secret_manifest(namespace: str, name: str, role: str, value: bytes) -> dict[str, Any]:
-    """A Secret of the store with one value, under the name of its role."""
-    made = SECRET.manifest(name, namespace)
-    made["metadata"]["labels"] = {labels.JOB_STORE: role}
-    return {**made, "type": SECRET_TYPE, "data": {role: base64.b64encode(value).decode()}}
-
-
-def role_of(secret: Manifest) -> str:
-    """What the Secret is for; empty for one that is none of the store's."""
-    if secret.get("type") != SECRET_TYPE:
-        return ""
-    found = dig(secret, "metadata", "labels", labels.JOB_STORE)
-    return found if isinstance(found, str) else ""
-
-
-def value_of(secret: Manifest, role: str) -> bytes:
-    """The one value of a Secret of the store. Raises ValueError."""
-    text = dig(secret, "data", role)
-    if not isinstance(text, str):
-        raise ValueError(f"it has no data.{role}")
-    return base64.b64decode(text, validate=True)
-
-
 def read_record(secret: Manifest) -> Found:
     """What a Secret of a record holds."""
     name = str(metadata(secret).get("name", ""))
@@ -212,17 +180,7 @@ def _read_head(secret: Manifest, name: str) -> Found:
             raise ValueError(f"its annotation {labels.JOB_ID} does not fit its name")
         return _head(value, name, known_id, *where)
     except (ValueError, TypeError) as error:
-        return Damaged(name, _first_line(error), known_id, *where)
-
-
-def later_format(value: Any) -> str | None:
-    """What to say of a value that a later version wrote; None for one of this version. Raises ValueError."""
-    found = dig(value, "v")
-    if isinstance(found, int) and found > FORMAT:
-        return f"it has format {found}, this version reads {FORMAT}"
-    if found != FORMAT:
-        raise ValueError("it does not say in which format it is")
-    return None
+        return Damaged(name, first_line(error), known_id, *where)
 
 
 def _head(value: Any, name: str, job_id: str, uid: str, version: str) -> Head:
@@ -260,7 +218,3 @@ def damaged_record(found: Damaged) -> JobRecord:
     verdict = Verdict.failed(Reason.RECORD_DAMAGED, why)
     state = {"verdict": {"outcome": verdict.outcome.value, "error": verdict.error}}
     return JobRecord(found.job_id, {"id": found.job_id}, state)
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0][:200]

@@ -13,6 +13,7 @@ from typing import Any
 from vworkspace_core.errors import AlreadyExists, NotFound, OperatorError, Permanent, Stale, Unavailable
 from vworkspace_core.jobstore import codec
 from vworkspace_core.jobstore.chain import Chain
+from vworkspace_core.jobstore.secrets import role_of
 from vworkspace_core.jobstore.tombstones import KEEP, REMEMBERED, SEGMENT, Entry, read_segment
 from vworkspace_core.kinds.labels import FIELD_MANAGER, JOB_STORE
 from vworkspace_core.known import SECRET
@@ -59,8 +60,8 @@ class KubeJobStore:
         self._heads.clear()
         self._is_loaded = False
         secrets = await self._all()
-        self._chain.take(read_segment(secret) for secret in secrets if codec.role_of(secret) == "tombstones")
-        found = [codec.read_record(secret) for secret in secrets if codec.role_of(secret) != "tombstones"]
+        self._chain.take(read_segment(secret) for secret in secrets if role_of(secret) == "tombstones")
+        found = [codec.read_record(secret) for secret in secrets if role_of(secret) != "tombstones"]
         parts = {part.name: part.content for part in found if isinstance(part, codec.Part)}
         heads = sorted((head for head in found if isinstance(head, codec.Head)), key=lambda head: head.order)
         self._order = max((head.order for head in heads), default=0)

@@ -16,7 +16,8 @@ import attrs
 import msgspec
 
 from vworkspace_core.agent.times import parse_time
-from vworkspace_core.jobstore.codec import FORMAT, Damaged, Whose, later_format, secret_manifest, value_of
+from vworkspace_core.jobstore.codec import Damaged, Whose
+from vworkspace_core.jobstore.secrets import FORMAT, first_line, later_format, secret_manifest, value_of
 from vworkspace_core.manifest import Manifest, canonical_json, metadata
 from vworkspace_core.ports import Tombstone
 
@@ -110,7 +111,7 @@ def read_segment(secret: Manifest) -> Found:
         created = parse_time(str(meta.get("creationTimestamp")))
         return Segment(int(number), str(meta.get("resourceVersion", "")), created, entries)
     except (ValueError, TypeError, KeyError) as error:
-        return Damaged(name, (str(error).splitlines() or [type(error).__name__])[0][:200])
+        return Damaged(name, first_line(error))
 
 
 def _entry(row: Any) -> Entry:

@@ -14,9 +14,7 @@ Assumptions
     Identities are unique to a process. Nobody else edits or deletes the lease.
 """
 
-from datetime import datetime
-from enum import StrEnum
-from typing import TypeAlias, assert_never
+from typing import assert_never
 
 import attrs
 
@@ -41,59 +39,19 @@ from vworkspace_core.runtime.lease_events import (
     Woken,
     Written,
 )
-from vworkspace_core.runtime.lease_record import (
-    DEFAULT_LEASE_POLICY,
-    LeasePolicy,
-    LeaseTimes,
-    holder_of,
-    promised,
-    released,
-    taken,
+from vworkspace_core.runtime.lease_record import LeasePolicy, holder_of, promised, released, taken
+from vworkspace_core.runtime.lease_state import (
+    LeaseMoment,
+    LeaseState,
+    Role,
+    Stepped,
+    pause,
+    timeout,
+    until_renewal,
+    until_retry,
 )
 
 __all__ = ["LeaseMoment", "LeaseState", "Role", "step"]
-
-
-class Role(StrEnum):
-    """What a candidate is."""
-
-    STANDBY = "standby"
-    LEADER = "leader"
-    RELEASING = "releasing"
-    """The right to write is given up; the lease is about to be."""
-    ENDED = "ended"
-    """Released, lost, or never held."""
-
-
-@attrs.frozen
-class LeaseState:
-    """Where a candidate stands. All times are of the local monotonic clock, in seconds."""
-
-    namespace: str
-    name: str
-    identity: str
-    role: Role = Role.STANDBY
-    lease: Manifest | None = None
-    """As last read or written."""
-    changed_at: float = float("-inf")
-    """When the lease was first seen as it is."""
-    asked_at: float = float("-inf")
-    """When the last request was sent."""
-    held_until: float = float("-inf")
-    times: LeaseTimes = attrs.field(factory=LeaseTimes)
-
-
-@attrs.frozen
-class LeaseMoment:
-    """When a step happens: `now` is monotonic, `wall` only for people to read, `jitter` a number in [0, 1)."""
-
-    now: float
-    wall: datetime
-    jitter: float
-    policy: LeasePolicy = DEFAULT_LEASE_POLICY
-
-
-Stepped: TypeAlias = tuple[LeaseState, tuple[LeaseEffect, ...]]
 
 
 def step(state: LeaseState, event: LeaseEvent, moment: LeaseMoment) -> Stepped:
@@ -123,7 +81,7 @@ def _standby(state: LeaseState, event: LeaseEvent, moment: LeaseMoment) -> Stepp
         case Written(lease):
             return _won(state, lease, moment)
         case Failed(error):
-            return state, (*_told(error), Rest(_pause(moment)))
+            return state, (*_told(error), Rest(pause(moment)))
         case Stop():
             return attrs.evolve(state, role=Role.ENDED), (End(),)
         case _:
@@ -135,7 +93,7 @@ def _judge(state: LeaseState, told: tuple[LeaseEffect, ...], moment: LeaseMoment
     left = _free_at(state, moment.policy) - moment.now
     if left > 0:
         # Jitter after the end as well: several standbys have seen the same last renewal.
-        return state, (*told, Rest(min(_pause(moment), left + moment.jitter * moment.policy.retry_period / 4)))
+        return state, (*told, Rest(min(pause(moment), left + moment.jitter * moment.policy.retry_period / 4)))
     asking, effects = _take(state, moment)
     return asking, (*told, *effects)
 
@@ -151,9 +109,9 @@ def _won(state: LeaseState, lease: Manifest, moment: LeaseMoment) -> Stepped:
     until = state.asked_at + moment.policy.renew_deadline
     seen, _ = _seen(state, lease, moment)
     if moment.now >= until:
-        return seen, (Rest(_pause(moment)),)  # the answer is too old to rest anything on
+        return seen, (Rest(pause(moment)),)  # the answer is too old to rest anything on
     leading = attrs.evolve(seen, role=Role.LEADER, held_until=until)
-    return leading, (Hold(until), Rest(_until_renewal(leading, moment)))
+    return leading, (Hold(until), Rest(until_renewal(leading, moment)))
 
 
 # -- leader --------------------------------------------------------------------------------------------------------
@@ -168,7 +126,7 @@ def _leader(state: LeaseState, event: LeaseEvent, moment: LeaseMoment) -> Steppe
             renewed = attrs.evolve(state, lease=lease, held_until=max(state.held_until, until))
             if moment.now >= renewed.held_until:
                 return _lost(renewed, moment)
-            return renewed, (Hold(renewed.held_until), Rest(_until_renewal(renewed, moment)))
+            return renewed, (Hold(renewed.held_until), Rest(until_renewal(renewed, moment)))
         case _ if moment.now >= state.held_until:
             return _lost(state, moment)
         case Woken():
@@ -182,7 +140,7 @@ def _leader(state: LeaseState, event: LeaseEvent, moment: LeaseMoment) -> Steppe
         case Failed(NotFound()):
             return _take(attrs.evolve(state, lease=None), moment)
         case Failed(error):
-            return state, (*_told(error), Rest(_until_retry(state, moment)))
+            return state, (*_told(error), Rest(until_retry(state, moment)))
         case _:
             assert_never(event)
 
@@ -223,7 +181,7 @@ def _releasing(state: LeaseState, event: LeaseEvent, moment: LeaseMoment) -> Ste
 
 
 def _read(state: LeaseState, moment: LeaseMoment) -> Stepped:
-    return attrs.evolve(state, asked_at=moment.now), (ReadLease(_timeout(state, moment)),)
+    return attrs.evolve(state, asked_at=moment.now), (ReadLease(timeout(state, moment)),)
 
 
 def _take(state: LeaseState, moment: LeaseMoment) -> Stepped:
@@ -239,8 +197,8 @@ def _take(state: LeaseState, moment: LeaseMoment) -> Stepped:
         times=times,
     )
     asking = attrs.evolve(state, asked_at=moment.now, times=times)
-    timeout = _timeout(state, moment)
-    return asking, (CreateLease(wanted, timeout) if known is None else UpdateLease(wanted, timeout),)
+    longest = timeout(state, moment)
+    return asking, (CreateLease(wanted, longest) if known is None else UpdateLease(wanted, longest),)
 
 
 def _seen(state: LeaseState, lease: Manifest | None, moment: LeaseMoment) -> tuple[LeaseState, tuple[LeaseEffect, ...]]:
@@ -261,27 +219,6 @@ def _content(lease: Manifest | None) -> Json:
 
 def _version(lease: Manifest | None) -> str:
     return str(dig(lease, "metadata", "resourceVersion") or "")
-
-
-def _timeout(state: LeaseState, moment: LeaseMoment) -> float:
-    """A leader does not wait beyond the end of its right."""
-    longest = moment.policy.request_timeout
-    return min(longest, state.held_until - moment.now) if state.role is Role.LEADER else longest
-
-
-def _pause(moment: LeaseMoment) -> float:
-    policy = moment.policy
-    return policy.retry_period * (1 + policy.jitter_factor * moment.jitter)
-
-
-def _until_renewal(state: LeaseState, moment: LeaseMoment) -> float:
-    return max(0.0, min(moment.policy.retry_period, state.held_until - moment.now))
-
-
-def _until_retry(state: LeaseState, moment: LeaseMoment) -> float:
-    """Oftener the nearer the end, so that an outage that ends in time does not cost the lease."""
-    left, period = state.held_until - moment.now, moment.policy.retry_period
-    return min(left, max(period / 8, min(period, left / 2)))
 
 
 def _told(error: OperatorError) -> tuple[LeaseEffect, ...]:

@@ -17,11 +17,11 @@ Assumption
 
 import heapq
 from collections.abc import Callable, Hashable
-from typing import Generic, TypeVar, assert_never
+from typing import Generic, TypeVar
 
 import attrs
 
-from vworkspace_core.runtime.backoff import Backoff, jitter_of
+from vworkspace_core.runtime.backoff import Backoff
 from vworkspace_core.runtime.lane import Lane
 from vworkspace_core.runtime.outcome import (
     Failed,
@@ -33,6 +33,7 @@ from vworkspace_core.runtime.outcome import (
     Running,
     Succeeded,
 )
+from vworkspace_core.runtime.retries import Retries
 
 __all__ = [
     "Failed",
@@ -51,7 +52,6 @@ K = TypeVar("K", bound=Hashable)
 # Sleeping until an instant can end a rounding error before it; without the slack the driver would spin.
 _SLACK = 1e-6
 _TAKES_PER_AGED = 4
-_OUTDATED = Backoff(base=0.05, cap=30.0)
 
 
 @attrs.frozen
@@ -81,7 +81,6 @@ class WorkQueue(Generic[K]):
     ) -> None:
         self._group_of = group_of
         self._serial_of = serial_of
-        self._backoff = backoff
         self._ageing = ageing
         self._lanes: dict[Priority, Lane[K]] = {priority: Lane() for priority in sorted(Priority, reverse=True)}
         self._pending: dict[K, _Wanted] = {}  # every key asked for and not taken, wherever it waits
@@ -90,12 +89,11 @@ class WorkQueue(Generic[K]):
         self._running: dict[K, Running] = {}
         self._serials: dict[K, Hashable] = {}  # what keys in hand are worked on alone for
         self._parked: dict[Hashable, dict[K, None]] = {}  # pending keys by what is in hand for another
-        self._failures: dict[K, int] = {}
+        self._retries: Retries[K] = Retries(backoff)
         self._sequence = 0
         self._since_aged = 0
         self._closed = False
         self._adds = 0
-        self._retries = 0
 
     def add(self, key: K, now: float, *, priority: Priority = Priority.LIVE, after: float = 0.0) -> bool:
         """Ask for `key`, in `after` seconds at the latest. False after `shutdown`."""
@@ -127,7 +125,7 @@ class WorkQueue(Generic[K]):
         running = self._running.pop(key)
         self._unpark(key, now)
         asked_meanwhile = self._pending.pop(key, None)
-        delay = self._delay(key, outcome)
+        delay = self._retries.delay(key, outcome)
         if delay is not None and not self._closed:
             asked_meanwhile = _Wanted(now + delay, running.priority).merged(asked_meanwhile)
         if asked_meanwhile is not None:
@@ -152,7 +150,7 @@ class WorkQueue(Generic[K]):
 
     def failures(self, key: K) -> int:
         """Failures of a key since its last success."""
-        return self._failures.get(key, 0)
+        return self._retries.failures(key)
 
     def shutdown(self, now: float, *, drain: bool = False) -> None:
         """Accept nothing more and forget delayed keys; ready ones are still handed out only with `drain`."""
@@ -175,7 +173,7 @@ class WorkQueue(Generic[K]):
         """Counts at this moment."""
         ready = {priority: len(lane) for priority, lane in self._lanes.items()}
         waiting = len(self._pending) - len(self._ready) - sum(1 for key in self._running if key in self._pending)
-        return QueueStats(ready, waiting, len(self._running), self._adds, self._retries)
+        return QueueStats(ready, waiting, len(self._running), self._adds, self._retries.total)
 
     def _want(self, key: K, asked: _Wanted, now: float) -> None:
         known = self._pending.get(key)
@@ -251,24 +249,3 @@ class WorkQueue(Generic[K]):
             self._since_aged = 0
             return min(aged, key=lambda lane: lane.oldest_since)
         return filled[0] if filled else None
-
-    def _delay(self, key: K, outcome: Outcome) -> float | None:
-        match outcome:
-            case Succeeded(look_again_after):
-                self._failures.pop(key, None)
-                return look_again_after
-            case Failed(retry_after):
-                attempt = self._failed(key)
-                return max(retry_after, self._backoff.delay(attempt, jitter_of(key, attempt)))
-            case Outdated():
-                attempt = self._failed(key)
-                return _OUTDATED.delay(attempt - 1, jitter_of(key, attempt)) if attempt > 1 else 0.0
-            case Postponed(seconds):
-                return seconds
-            case _:
-                assert_never(outcome)
-
-    def _failed(self, key: K) -> int:
-        self._retries += 1
-        self._failures[key] = attempt = self._failures.get(key, 0) + 1
-        return attempt
