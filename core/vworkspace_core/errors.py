@@ -14,7 +14,7 @@
     └── Permanent                nothing above: will not succeed by itself
 
 Adapters translate every foreign exception into one of these (`raise … from error`); the core
-never sees a client's exception. Clauses: REC-8, REC-13, PULL-7, `design.md` (Ports).
+never sees a client's exception. Clauses: REC-8, REC-13, PULL-7.
 """
 
 from typing import Any

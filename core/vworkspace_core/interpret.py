@@ -1,4 +1,4 @@
-"""Carrying a Decision out: the only code that turns effects into calls of the `KubeApi` port (`design.md`).
+"""Carrying a Decision out: the only code that turns effects into calls of the `KubeApi` port.
 
 Expected flow
     decide → finalizer → patches → applies → creates → deletes → decide again on what came of it → … → status → events.

@@ -1,7 +1,7 @@
 """Kubernetes objects as plain JSON-like mappings, and the few pure functions everybody needs on them.
 
 Manifests of other projects' kinds are never turned into classes: they are mappings as they came from
-the wire, read with `dig` and compared by content (`design.md`: manifests are plain mappings).
+the wire, read with `dig` and compared by content.
 """
 
 import hashlib

@@ -1,4 +1,4 @@
-"""The adapter against a scripted socket: lightkube's sharp edges (facts/lightkube.md 5.2) do not reach us, every
+"""The adapter against a scripted socket: lightkube's sharp edges do not reach us, every
 answer becomes an error of the core's closed set, and no token is ever shown."""
 
 import asyncio
