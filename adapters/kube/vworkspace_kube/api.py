@@ -1,17 +1,17 @@
-"""`KubeApi` over lightkube and httpx2: the operator's only way to a real API server.
+"""`KubeApi` over lightkube and aiohttp: the operator's only way to a real API server.
 
-lightkube supplies configuration, credentials, TLS and the shape of requests; answers are read and judged
-here, because its own reading has edges that must not reach a reconcile (`errors`, `watching`).
+lightkube supplies configuration, credentials and TLS, aiohttp the connections. Requests are shaped and answers judged
+here, because lightkube's own requests have edges that must not reach a reconcile (`requests`, `errors`, `watching`).
 """
 
 from collections.abc import AsyncIterator
 from types import TracebackType
 from typing import Any, Self
 
-import httpx2
+import aiohttp
+import attrs
 import msgspec
 from lightkube.config.kubeconfig import SingleConfig
-from lightkube.core.generic_client import GenericAsyncClient
 
 from vworkspace_core.errors import Invalid, Unavailable
 from vworkspace_core.manifest import Kind, Manifest, ObjectRef, dig
@@ -28,7 +28,7 @@ from vworkspace_kube.requests import (
     target_of,
 )
 from vworkspace_kube.sending import accepted, dispatch
-from vworkspace_kube.transport import BeforeWrite, Observe, open_pool
+from vworkspace_kube.transport import BeforeWrite, Observe, Pool
 from vworkspace_kube.watching import read_events
 
 __all__ = ["WATCH_GRACE", "LightkubeApi"]
@@ -60,8 +60,10 @@ class LightkubeApi:
         observe: Observe = lambda method, code: None,
         before_write: BeforeWrite = lambda: None,
     ) -> None:
-        timeout = httpx2.Timeout(request_timeout, connect=connect_timeout)
-        hooks = {
+        timeout = aiohttp.ClientTimeout(
+            connect=request_timeout, sock_connect=connect_timeout, sock_read=request_timeout
+        )
+        hooks: dict[str, Any] = {
             "timeout": timeout,
             "credential_max_age": credential_max_age,
             "observe": observe,
@@ -69,16 +71,10 @@ class LightkubeApi:
         }
         self._timeout = timeout
         self._watch_grace = watch_grace
-        self._clients: list[Any] = []
-        self._requests = self._open(config, connections=connections, keepalive=connections, **hooks)
+        self._requests = Pool(config, connections=connections, keep=True, **hooks)
         # One connection per watch, as many as there are informers; none is kept, so that a watch never
         # starts on a connection its peer has forgotten.
-        self._watches = self._open(config, connections=None, keepalive=0, **hooks)
-
-    def _open(self, config: SingleConfig, **settings: Any) -> GenericAsyncClient:
-        client, inner = open_pool(config, **settings)
-        self._clients.append(client)
-        return inner
+        self._watches = Pool(config, connections=0, keep=False, **hooks)
 
     async def __aenter__(self) -> Self:
         return self
@@ -90,8 +86,8 @@ class LightkubeApi:
 
     async def close(self) -> None:
         """Close every connection, watches included."""
-        for client in self._clients:
-            await client._client.close()
+        await self._requests.close()
+        await self._watches.close()
 
     async def get(self, ref: ObjectRef) -> Manifest:
         """Read one object."""
@@ -139,7 +135,7 @@ class LightkubeApi:
             "timeoutSeconds": timeout_seconds,
         }
         request = collection("GET", "watch", kind, namespace, params=params)
-        timeout = httpx2.Timeout(**{**self._timeout.as_dict(), "read": timeout_seconds + self._watch_grace})
+        timeout = attrs.evolve(self._timeout, sock_read=timeout_seconds + self._watch_grace)
         async for event in self._stream(request, timeout):
             yield event
 
@@ -231,17 +227,17 @@ class LightkubeApi:
         response = await dispatch(self._requests, request)
         return await accepted(request.asked, response)
 
-    async def _stream(self, request: KubeRequest, timeout: httpx2.Timeout) -> AsyncIterator[WatchEvent]:
-        response = await dispatch(self._watches, request, timeout=timeout, stream=True)
+    async def _stream(self, request: KubeRequest, timeout: aiohttp.ClientTimeout) -> AsyncIterator[WatchEvent]:
+        response = await dispatch(self._watches, request, timeout=timeout)
         try:
-            if not response.is_success:
+            if response.status >= 300:
                 await accepted(request.asked, response)
             async for event in read_events(request.asked, response):
                 yield event
-        except httpx2.HTTPError as error:
-            raise transport_error(request.asked, error) from error
+        except (aiohttp.ClientError, TimeoutError) as error:
+            raise transport_error(request.asked, error) from None
         finally:
-            await response.aclose()
+            response.close()
 
 
 def _need_namespace(verb: str, ref: ObjectRef) -> None:

@@ -1,20 +1,68 @@
-"""Credentials and trust that change while the process runs, and the check that keeps tokens out of error texts."""
+"""What stands in the Authorization header: a fixed value, a file that the kubelet rotates, or an exec plugin's token.
 
-import ssl
+Client certificates are part of the TLS context (`authorities`). No error text holds a token.
+"""
+
+import base64
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from pathlib import Path
+from typing import Protocol
 
+import attrs
 import httpx2
+from lightkube.config.client_adapter import ExecAuth
+from lightkube.config.models import User, UserExec
 from lightkube.core.exceptions import ConfigError
 
-__all__ = ["MAX_AGE", "AuthorityFile", "TokenFileAuth", "sendable"]
+__all__ = ["MAX_AGE", "Credentials", "Fixed", "Plugin", "TokenFile", "credentials_of", "sendable"]
 
 MAX_AGE = 60.0
 """Seconds after which token and authority files are looked at again, as client-go does; a 401 does it at once."""
 
 
-class TokenFileAuth(httpx2.Auth):
+class Credentials(Protocol):
+    """Where a request's Authorization comes from. Raises ConfigError, OSError, ValueError, KeyError or TypeError."""
+
+    async def current(self) -> str:
+        """The header's value, empty for none."""
+        ...
+
+    async def renewed(self, refused: str) -> str:
+        """Another value after the server answered 401 to `refused`; empty when there is none."""
+        ...
+
+
+def credentials_of(user: User, max_age: float = MAX_AGE) -> Credentials:
+    """What a kubeconfig's user has to show, in the order in which its fields count."""
+    if user.token_file:
+        return TokenFile(Path(user.token_file), max_age=max_age)
+    if user.token:
+        return Fixed(f"Bearer {user.token}")
+    if user.exec:
+        return Plugin(user.exec)
+    if user.username and user.password:
+        pair = f"{user.username}:{user.password}".encode()
+        return Fixed(f"Basic {base64.b64encode(pair).decode()}")
+    return Fixed("")
+
+
+@attrs.frozen
+class Fixed:
+    """A value that does not change."""
+
+    value: str = attrs.field(repr=False)
+
+    async def current(self) -> str:
+        """Always the same."""
+        return self.value
+
+    async def renewed(self, refused: str) -> str:
+        """There is no other."""
+        return ""
+
+
+class TokenFile:
     """Bearer token from a file that the kubelet rotates.
 
     lightkube reads the file again only after a 401; a revoked token that a proxy still lets through, or a
@@ -30,19 +78,16 @@ class TokenFileAuth(httpx2.Auth):
         self._bearer = ""
         self._read_at = float("-inf")
 
-    def auth_flow(self, request: httpx2.Request) -> Generator[httpx2.Request, httpx2.Response, None]:
-        """Send with the current token; once more with a fresh one when the server says 401."""
+    async def current(self) -> str:
+        """What the file held when it was last looked at, `max_age` seconds ago at most."""
         if self._monotonic() - self._read_at > self._max_age:
             self._read()
-        sent = self._bearer
-        request.headers["Authorization"] = sent
-        response = yield request
-        if response.status_code != 401:
-            return
+        return self._bearer
+
+    async def renewed(self, refused: str) -> str:
+        """What the file holds now."""
         self._read()
-        if self._bearer != sent:
-            request.headers["Authorization"] = self._bearer
-            yield request
+        return self._bearer
 
     def _read(self) -> None:
         try:
@@ -55,48 +100,32 @@ class TokenFileAuth(httpx2.Auth):
         self._read_at = self._monotonic()
 
 
-class AuthorityFile:
-    """The file of certificate authorities behind a TLS context: when it changes, what it holds is trusted as well.
+class Plugin:
+    """A token that a command prints; lightkube runs it, at first and after a 401."""
 
-    What was trusted before stays trusted until the process ends, which bridges a rotation. lightkube reads
-    the file once.
-    """
+    def __init__(self, command: UserExec) -> None:
+        self._auth = ExecAuth(command)
 
-    def __init__(
-        self,
-        path: Path,
-        context: ssl.SSLContext,
-        *,
-        max_age: float = MAX_AGE,
-        monotonic: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._path = path
-        self._context = context
-        self._max_age = max_age
-        self._monotonic = monotonic
-        self._looked_at = monotonic()
-        self._stamp = self._modified()
+    async def current(self) -> str:
+        """The token of the last run."""
+        return await self._flow(refused=False)
 
-    def refresh(self) -> None:
-        """Trust what the file holds now. A file that is being written is left for the next look."""
-        if self._monotonic() - self._looked_at < self._max_age:
-            return
-        self._looked_at = self._monotonic()
-        stamp = self._modified()
-        if stamp in (None, self._stamp):
-            return
+    async def renewed(self, refused: str) -> str:
+        """The token of another run."""
+        return await self._flow(refused=True)
+
+    async def _flow(self, *, refused: bool) -> str:
+        """lightkube's conversation: it yields a request with a header, and another one after a 401."""
+        flow = self._auth.async_auth_flow(httpx2.Request("GET", "https://plugin"))
         try:
-            self._context.load_verify_locations(self._path)
-        except (OSError, ssl.SSLError):
-            return  # half written: the stamp stays as it was, so the next look tries again
-        self._stamp = stamp
-
-    def _modified(self) -> tuple[int, int] | None:
-        try:
-            found = self._path.stat()
-        except OSError:
-            return None
-        return found.st_mtime_ns, found.st_ino
+            request = await anext(flow)
+            if refused:
+                request = await flow.asend(httpx2.Response(401))
+        finally:
+            await flow.aclose()
+        bearer = str(request.headers["Authorization"])
+        sendable(bearer.removeprefix("Bearer "), "the credential plugin's answer")
+        return bearer
 
 
 def sendable(token: str, origin: str) -> str:

@@ -9,8 +9,8 @@ import ssl
 from collections.abc import Mapping
 from typing import Any
 
+import aiohttp
 import attrs
-import httpx2
 import msgspec
 
 from vworkspace_core.errors import (
@@ -139,16 +139,26 @@ def transport_error(asked: Asked, error: Exception) -> OperatorError:
     Texts of protocol errors can hold header values, tokens among them: those are named, not quoted.
     """
     match error:
-        case httpx2.UnsupportedProtocol() | httpx2.InvalidURL():
+        case aiohttp.InvalidURL():
             return Permanent(f"{asked}: the server's address in the configuration is not usable")
-        case httpx2.LocalProtocolError():
-            return Permanent(f"{asked}: the request cannot be written as HTTP")
-        case httpx2.TimeoutException():
-            return Unavailable(f"{asked}: {_words(error)}")
-        case httpx2.TransportError() | OSError():
-            return Unavailable(f"{asked}: {_words(error)}: {_tls_hint(error)}".rstrip(": "))
+        case aiohttp.ConnectionTimeoutError():
+            return _no_answer(asked, "connect timeout", may_have_happened=False)
+        case TimeoutError():
+            return _no_answer(asked, "read timeout")
+        case aiohttp.ClientConnectorError() | aiohttp.ClientSSLError():
+            return _no_answer(asked, "connect error", _why(error), may_have_happened=False)
+        case aiohttp.ClientOSError() | aiohttp.ClientPayloadError():
+            return _no_answer(asked, "the connection broke", _why(error))
+        case aiohttp.ServerDisconnectedError():
+            return _no_answer(asked, "the server closed the connection without an answer")
+        case aiohttp.ClientResponseError():
+            return _no_answer(asked, "the answer is not HTTP")
         case _:
-            return Unavailable(f"{asked}: {_words(error)}")
+            return _no_answer(asked, "the connection broke", _why(error))
+
+
+def _no_answer(asked: Asked, what: str, why: str = "", *, may_have_happened: bool = True) -> Unavailable:
+    return Unavailable(f"{asked}: {what}: {why}".removesuffix(": "), may_have_happened=may_have_happened)
 
 
 def _not_found(asked: Asked, answer: Answer, said: str) -> OperatorError:
@@ -214,18 +224,18 @@ def _excerpt(body: bytes) -> str:
     return str(redact(" ".join("".join(char if char.isprintable() else " " for char in text).split())))
 
 
-def _words(error: Exception) -> str:
-    """`ConnectTimeout` as `connect timeout`."""
-    name = type(error).__name__
-    return "".join(f" {char.lower()}" if char.isupper() else char for char in name).strip()
-
-
-def _tls_hint(error: BaseException | None) -> str:
+def _why(error: BaseException | None) -> str:
     """Why TLS failed, or what the socket said: never header or body text."""
     while error is not None:
-        if isinstance(error, ssl.SSLCertVerificationError):
-            return error.verify_message
-        if isinstance(error, OSError) and error.strerror:
-            return error.strerror
-        error = error.__cause__ or error.__context__
+        match error:
+            case aiohttp.ClientConnectorCertificateError():
+                error = error.certificate_error
+            case aiohttp.ClientConnectorError():
+                error = error.os_error
+            case ssl.SSLCertVerificationError():
+                return error.verify_message
+            case OSError() if error.strerror:
+                return error.strerror
+            case _:
+                error = error.__cause__ or error.__context__
     return ""

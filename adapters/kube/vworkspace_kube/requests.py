@@ -1,22 +1,20 @@
-"""Requests to an API server, described as values and built through lightkube's (private) prepare step.
+"""Requests to an API server, described as values: pure.
 
-Depends on `GenericAsyncClient.prepare_request` and `BasicRequest` of the pinned lightkube; the adapter's
-tests fail when an update changes them. Every path part is quoted and every namespace explicit: lightkube
-itself would fall back to the default namespace (its edge 1) and send `?` in a name as a query.
+Every path part is quoted and every namespace explicit: lightkube itself would fall back to the default namespace
+(its edge 1) and send `?` in a name as a query.
 """
 
 from collections.abc import Mapping
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 import attrs
-from lightkube.core.generic_client import ALL_NS, BasicRequest, GenericAsyncClient
+import msgspec
 
 from vworkspace_core.errors import Invalid
 from vworkspace_core.manifest import Json, Kind, Manifest, ObjectRef, ref_of
 from vworkspace_core.ports import Propagation
 from vworkspace_kube.errors import Asked
-from vworkspace_kube.resources import resource_class
 
 __all__ = ["APPLY_PATCH", "KubeRequest", "collection", "delete_options", "object_request", "strict", "target_of"]
 
@@ -35,20 +33,26 @@ class KubeRequest:
     body: Json = None
     media_type: str = "application/json"
 
-    def build(self, client: GenericAsyncClient) -> BasicRequest:
-        """The lightkube request, with URL, parameters and body."""
-        kind, name = self.asked.kind, self.asked.name
-        basic = client.prepare_request(
-            "get" if name else "list",
-            resource_class(kind, self.subresource),
-            name=quote(name, safe=":") if name else None,
-            namespace=_namespace(self.asked),
-            params={key: str(value) for key, value in self.params.items() if value not in (None, "")},
-        )
-        basic.method, basic.data = self.method, self.body
-        if self.body is not None:
-            basic.headers = {"Content-Type": self.media_type}
-        return basic
+    @property
+    def target(self) -> str:
+        """Path and query."""
+        asked = self.asked
+        group = "/apis/" if asked.kind.group else "/api/"
+        place = f"/namespaces/{quote(asked.namespace, safe='')}" if asked.kind.namespaced and asked.namespace else ""
+        name = f"/{quote(asked.name, safe=':')}" if asked.name else ""
+        subresource = f"/{self.subresource}" if self.subresource else ""
+        query = urlencode({key: value for key, value in self.params.items() if value not in (None, "")})
+        path = f"{group}{asked.kind.api_version}{place}/{asked.kind.plural}{name}{subresource}"
+        return f"{path}?{query}" if query else path
+
+    def encoded(self) -> bytes | None:
+        """The body as JSON, None for none. Raises Invalid for what JSON cannot hold."""
+        if self.body is None:
+            return None
+        try:
+            return msgspec.json.encode(self.body)
+        except (TypeError, ValueError, OverflowError, RecursionError) as error:  # a text with half a surrogate pair
+            raise Invalid(f"{self.asked}: the content cannot be written as JSON: {type(error).__name__}") from None
 
 
 def collection(method: str, verb: str, kind: Kind, namespace: str | None, **parts: Any) -> KubeRequest:
@@ -81,14 +85,6 @@ def delete_options(uid: str | None, resource_version: str | None, propagation: P
 def strict(field_manager: str, **more: str | None) -> dict[str, str | int | None]:
     """Parameters of a write whose content we own: unknown fields are refused, not dropped (W-36)."""
     return {"fieldManager": field_manager, "fieldValidation": "Strict", **more}
-
-
-def _namespace(asked: Asked) -> str | None:
-    if not asked.kind.namespaced:
-        return None
-    if asked.namespace is None:
-        return ALL_NS
-    return quote(asked.namespace, safe="")
 
 
 def _check(verb: str, ref: ObjectRef) -> None:

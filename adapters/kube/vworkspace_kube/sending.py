@@ -1,13 +1,13 @@
-"""Handing a request to httpx2, and turning whatever prevents an answer into an error of the core."""
+"""Handing a request to a pool, and turning whatever prevents an answer into an error of the core."""
 
-import httpx2
+import aiohttp
 from lightkube.core.exceptions import ConfigError
-from lightkube.core.generic_client import GenericAsyncClient
 
-from vworkspace_core.errors import Unauthorized
+from vworkspace_core.errors import OperatorError, Unauthorized
 from vworkspace_core.kinds.secrets import redact
 from vworkspace_kube.errors import Answer, Asked, error_of, transport_error
 from vworkspace_kube.requests import KubeRequest
+from vworkspace_kube.transport import Pool
 
 __all__ = ["accepted", "dispatch"]
 
@@ -15,17 +15,17 @@ _COMPLAINT = 500
 
 
 async def dispatch(
-    client: GenericAsyncClient, request: KubeRequest, *, timeout: httpx2.Timeout | None = None, stream: bool = False
-) -> httpx2.Response:
-    """Send one request and return its answer, whatever it is. Raises Unavailable, Permanent, Unauthorized."""
-    basic = request.build(client)
-    basic.timeout = timeout
-    outgoing = client.build_adapter_request(basic)
+    pool: Pool, request: KubeRequest, *, timeout: aiohttp.ClientTimeout | None = None
+) -> aiohttp.ClientResponse:
+    """Send one request and return its answer, whatever it is. Raises Unavailable, Permanent, Invalid, Unauthorized."""
+    target, body = request.target, request.encoded()
     try:
-        return await client._client.send(outgoing, stream=stream)
-    except (httpx2.HTTPError, httpx2.InvalidURL) as error:
-        raise transport_error(request.asked, error) from error
-    except OSError as error:  # sockets speak httpx2; this is an exec plugin that cannot be started
+        return await pool.send(request.method, target, body=body, media_type=request.media_type, timeout=timeout)
+    except (aiohttp.ClientError, TimeoutError) as error:
+        if isinstance(error.__cause__, OperatorError):
+            raise error.__cause__ from None  # the fence, which was asked where the body was to leave
+        raise transport_error(request.asked, error) from None  # its text can hold our headers
+    except OSError as error:  # sockets speak aiohttp; this is an exec plugin that cannot be started
         raise Unauthorized(f"{request.asked}: credential plugin {error.filename}: {error.strerror}") from error
     except ConfigError as error:
         said = str(redact(" ".join(str(error).split())))  # a plugin's complaint can have many lines
@@ -34,9 +34,12 @@ async def dispatch(
         raise Unauthorized(f"{request.asked}: the credential plugin's answer holds no token") from None
 
 
-async def accepted(asked: Asked, response: httpx2.Response) -> bytes:
-    """The body of a success; raises for anything else. The body of a refused stream is read here as well."""
-    body = await response.aread()
-    if response.is_success:
+async def accepted(asked: Asked, response: aiohttp.ClientResponse) -> bytes:
+    """The body of a success; raises for anything else, and when no whole body comes."""
+    try:
+        body = await response.read()
+    except (aiohttp.ClientError, TimeoutError) as error:
+        raise transport_error(asked, error) from None
+    if response.status < 300:
         return body
-    raise error_of(asked, Answer.read(response.status_code, response.headers, body))
+    raise error_of(asked, Answer.read(response.status, response.headers, body))

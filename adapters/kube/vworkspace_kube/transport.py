@@ -1,28 +1,24 @@
 """Two connection pools to one API server: one for requests, one for watches.
 
-lightkube's single pool holds 100 connections, and a watch keeps one for minutes: with many watches every
-later request fails with a pool timeout (its edge 13). A watch pool of its own cannot starve requests.
+A watch keeps a connection for minutes: with one pool for both, many watches would let every later request wait for
+a connection (lightkube's edge 13). A watch pool of its own cannot starve requests.
 """
 
 import socket
-import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from importlib.metadata import version
-from pathlib import Path
 from typing import Any
 
-import httpx2
-from lightkube import AsyncClient
-from lightkube.config.client_adapter import verify_cluster
+import aiohttp
+from aiohttp.abc import AbstractStreamWriter
 from lightkube.config.kubeconfig import SingleConfig
-from lightkube.config.models import Cluster, User
-from lightkube.core.exceptions import ConfigError
-from lightkube.core.generic_client import GenericAsyncClient
+from lightkube.config.models import User
+from yarl import URL
 
-from vworkspace_core.errors import Permanent
-from vworkspace_kube.credentials import AuthorityFile, TokenFileAuth
+from vworkspace_kube.authorities import authority_file, tls_context
+from vworkspace_kube.credentials import Credentials, credentials_of
 
-__all__ = ["BeforeWrite", "Observe", "Pool", "open_pool"]
+__all__ = ["BeforeWrite", "Observe", "Pool"]
 
 Observe = Callable[[str, str], None]
 """Told of each request: method, and the status code or `<error>` (rest_client_requests_total, RUN-5)."""
@@ -32,101 +28,156 @@ BeforeWrite = Callable[[], None]
 leader's fence, RUN-4)."""
 
 # What audit logs show; without a fieldManager the server would name the writer after it too (S-53).
-_USER_AGENT = f"vworkspace-operator/{version('vworkspace-operator')}"
+_HEADERS = {"User-Agent": f"vworkspace-operator/{version('vworkspace-operator')}", "Accept": "application/json"}
 
-_READS = ("GET", "HEAD", "OPTIONS")
-
-# The moments at which a connection is about to write: after waiting for the pool, connecting and TLS. A server acts
-# on a request when it is complete, so one that is stopped before its body has not happened.
-_SENDING = (".send_request_headers.started", ".send_request_body.started")
+_IDLE_SECONDS = 30.0
+_UNACKNOWLEDGED_MILLISECONDS = 35_000
 
 
-class Pool(httpx2.AsyncHTTPTransport):
-    """A connection pool that is watched (metrics) and fenced (leader election)."""
+class FencedBody(aiohttp.Payload):
+    """The body of a writing request. Head and body leave together, and right before it the fence is asked.
+
+    A server acts on a request when it is complete, so one that is stopped before its body has not happened.
+    """
+
+    _autoclose = True
+
+    def __init__(self, body: bytes, media_type: str, before_write: BeforeWrite) -> None:
+        super().__init__(body, content_type=media_type)
+        self._size = len(body)
+        self._body = body
+        self._before_write = before_write
+
+    def decode(self, encoding: str = "utf-8", errors: str = "strict") -> str:
+        """The body as text."""
+        return self._body.decode(encoding, errors)
+
+    async def write(self, writer: AbstractStreamWriter) -> None:
+        """Send the body, unless the fence stops it."""
+        self._before_write()
+        await writer.write(self._body)
+
+
+class Pool:
+    """Connections to one API server, watched (metrics) and fenced (leader election).
+
+    At most `connections` at once (0: as many as are asked for); an idle one is kept for 30 s if `keep`. Raises
+    Permanent when certificates or keys of the configuration cannot be loaded.
+    """
 
     def __init__(
         self,
-        context: ssl.SSLContext,
-        limits: httpx2.Limits,
+        config: SingleConfig,
         *,
-        authorities: AuthorityFile | None,
+        connections: int,
+        keep: bool,
+        timeout: aiohttp.ClientTimeout,
+        credential_max_age: float,
         observe: Observe,
         before_write: BeforeWrite,
     ) -> None:
-        super().__init__(verify=context, limits=limits, socket_options=_keepalive())
-        self._authorities = authorities
+        self._server = config.cluster.server.rstrip("/")
+        self._context = tls_context(config)
+        self._authorities = authority_file(config, self._context, credential_max_age)
+        self._credentials: Credentials = credentials_of(config.user or User(), credential_max_age)
+        self._connections = connections
+        self._keep = keep
+        self._timeout = timeout
         self._observe = observe
         self._before_write = before_write
+        self._session: aiohttp.ClientSession | None = None
 
-    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        """Send one request. The fence is asked first, so as not to wait for nothing, and when bytes are to leave."""
+    async def send(
+        self,
+        method: str,
+        target: str,
+        *,
+        body: bytes | None = None,
+        media_type: str = "",
+        timeout: aiohttp.ClientTimeout | None = None,
+    ) -> aiohttp.ClientResponse:
+        """Send one request to `target`, path and query; once more with a fresh credential after a 401.
+
+        The fence is asked first, so as not to wait for nothing, and when bytes are to leave.
+        """
         if self._authorities is not None:
             self._authorities.refresh()
-        if request.method not in _READS:
+        if body is not None:
             self._before_write()
-            request.extensions["trace"] = self._guard
-        try:
-            response = await super().handle_async_request(request)
-        except httpx2.HTTPError:
-            self._observe(request.method, "<error>")
-            raise
-        self._observe(request.method, str(response.status_code))
+        authorization = await self._credentials.current()
+        response = await self._exchange(method, target, authorization, body, media_type, timeout)
+        if response.status == 401:
+            renewed = await self._credentials.renewed(authorization)
+            if renewed not in ("", authorization):
+                response.release()
+                return await self._exchange(method, target, renewed, body, media_type, timeout)
         return response
 
-    async def _guard(self, moment: str, _info: Any) -> None:
-        if moment.endswith(_SENDING):
-            self._before_write()
+    async def close(self) -> None:
+        """Close every connection, also those in use."""
+        if self._session is not None:
+            await self._session.close()
+
+    async def _exchange(
+        self,
+        method: str,
+        target: str,
+        authorization: str,
+        body: bytes | None,
+        media_type: str,
+        timeout: aiohttp.ClientTimeout | None,
+    ) -> aiohttp.ClientResponse:
+        headers: Mapping[str, str] = {"Authorization": authorization} if authorization else {}
+        data = None if body is None else FencedBody(body, media_type, self._before_write)
+        try:
+            response = await self._opened().request(
+                method,
+                URL(self._server + target, encoded=True),
+                data=data,
+                headers=headers,
+                allow_redirects=False,
+                timeout=self._timeout if timeout is None else timeout,
+            )
+        except (aiohttp.ClientError, TimeoutError):
+            self._observe(method, "<error>")
+            raise
+        self._observe(method, str(response.status))
+        return response
+
+    def _opened(self) -> aiohttp.ClientSession:
+        """The session, which belongs to the event loop that first sends."""
+        if self._session is None:
+            connector = aiohttp.TCPConnector(
+                ssl=True if self._context is None else self._context,
+                limit=self._connections,
+                force_close=not self._keep,
+                socket_factory=_socket,
+                resolver=aiohttp.ThreadedResolver(),
+                keepalive_timeout=_IDLE_SECONDS if self._keep else None,
+            )
+            self._session = aiohttp.ClientSession(
+                connector=connector, headers=_HEADERS, cookie_jar=aiohttp.DummyCookieJar(), trust_env=False
+            )
+            # It would send a read again whose connection broke; here every failure is judged by who asked.
+            self._session._retry_connection = False
+        return self._session
 
 
-def open_pool(
-    config: SingleConfig,
-    *,
-    connections: int | None,
-    keepalive: int,
-    timeout: httpx2.Timeout,
-    credential_max_age: float,
-    observe: Observe,
-    before_write: BeforeWrite,
-) -> tuple[AsyncClient, GenericAsyncClient]:
-    """A lightkube client with a pool of its own, and its inner client whose prepare step we use.
+def _socket(address: Any) -> socket.socket:
+    """A socket whose kernel, too, notices a peer that vanished: 30 s idle, then three probes 10 s apart.
 
-    Raises Permanent when certificates or keys of the configuration cannot be loaded.
+    What was sent and is not acknowledged for 35 s ends it as well, so that a long body cannot hang.
     """
-    config = _without_tls(config)
-    limits = httpx2.Limits(max_connections=connections, max_keepalive_connections=keepalive, keepalive_expiry=30.0)
-    context = _tls(config)
-    authorities = _authorities(config, context, credential_max_age)
-    pool = Pool(context, limits, authorities=authorities, observe=observe, before_write=before_write)
-    client = AsyncClient(config=config, timeout=timeout, transport=pool, trust_env=False)
-    inner = client._client
-    inner._client.headers.update({"User-Agent": _USER_AGENT, "Accept": "application/json"})
-    if config.user and config.user.token_file:
-        inner._client.auth = TokenFileAuth(Path(config.user.token_file), max_age=credential_max_age)
-    return client, inner
-
-
-def _without_tls(config: SingleConfig) -> SingleConfig:
-    """For a plain http:// server: no trust store is read, which is most of a client's start."""
-    if not config.cluster.server.lower().startswith("http://"):
-        return config
-    return config._replace(cluster=Cluster(server=config.cluster.server, insecure=True))
-
-
-def _tls(config: SingleConfig) -> ssl.SSLContext:
-    try:
-        return verify_cluster(config.cluster, config.user or User(), config.abs_file, trust_env=False)
-    except (OSError, ValueError, ConfigError) as error:  # ssl.SSLError is an OSError; ValueError: broken base64
-        reason = getattr(error, "strerror", None) or type(error).__name__
-        raise Permanent(f"certificates of context {config.context_name} cannot be loaded: {reason}") from error
-
-
-def _authorities(config: SingleConfig, context: ssl.SSLContext, max_age: float) -> AuthorityFile | None:
-    path = config.cluster.certificate_auth
-    return AuthorityFile(Path(config.abs_file(path)), context, max_age=max_age) if path else None
-
-
-def _keepalive() -> list[tuple[int, int, int]]:
-    """TCP keepalive, so that the kernel too notices a peer that vanished (30 s idle, then three probes 10 s apart)."""
-    wanted = (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3))
-    fine = [(socket.IPPROTO_TCP, getattr(socket, name), value) for name, value in wanted if hasattr(socket, name)]
-    return [(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1), *fine]
+    family, kind, protocol, _, _ = address
+    made = socket.socket(family, kind, protocol)
+    wanted = (
+        ("TCP_KEEPIDLE", 30),
+        ("TCP_KEEPINTVL", 10),
+        ("TCP_KEEPCNT", 3),
+        ("TCP_USER_TIMEOUT", _UNACKNOWLEDGED_MILLISECONDS),
+    )
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in wanted:
+        if hasattr(socket, name):
+            made.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+    return made

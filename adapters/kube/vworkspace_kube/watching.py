@@ -9,7 +9,7 @@ core. Reconnecting is the informer's business.
 from collections.abc import AsyncIterator
 from typing import Any
 
-import httpx2
+import aiohttp
 import msgspec
 
 from vworkspace_core.errors import OperatorError, Unavailable
@@ -29,10 +29,10 @@ _decode = msgspec.json.Decoder(_Line).decode
 _types = {event.value: event for event in WatchEventType}
 
 
-async def read_events(asked: Asked, response: httpx2.Response) -> AsyncIterator[WatchEvent]:
-    """Events of an open stream. Raises Expired and Unavailable; httpx2 errors pass through."""
+async def read_events(asked: Asked, response: aiohttp.ClientResponse) -> AsyncIterator[WatchEvent]:
+    """Events of an open stream. Raises Expired and Unavailable; aiohttp errors pass through."""
     splitter = LineSplitter()
-    async for chunk in response.aiter_bytes():
+    async for chunk in response.content.iter_any():
         try:
             lines = splitter.feed(chunk)
         except LineTooLong as error:
