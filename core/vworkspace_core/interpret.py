@@ -42,12 +42,16 @@ class Again(Enum):
 
 @attrs.frozen
 class Outcome:
-    """What a pass did. `written` names each object with the resourceVersion the server answered (RUN-3)."""
+    """What a pass did. `written` names each object with the resourceVersion the server answered (RUN-3).
+
+    `settled` says that the decision was made on the answer to every write before the status, and left nothing to write.
+    """
 
     decision: Decision
     written: tuple[tuple[ObjectRef, str], ...] = ()
     again: Again = Again.NO
     error: OperatorError | None = None
+    settled: bool = False
 
     @property
     def writes(self) -> int:
@@ -92,7 +96,8 @@ async def carry_out(
 async def _finished(work: Pass[S, V], decision: Decision, events: EventSink) -> Outcome:
     for event in decision.events:
         await events.emit(event)
-    return Outcome(decision, tuple(work.written), _again(decision.requeue))
+    settled = not decision.writes_downstream
+    return Outcome(decision, tuple(work.written), _again(decision.requeue), settled=settled)
 
 
 def _again(requeue: Requeue) -> Again:

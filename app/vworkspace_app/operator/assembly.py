@@ -46,7 +46,7 @@ from vworkspace_core.operations.templates import Templates
 from vworkspace_core.ports import Clock, KubeApi
 from vworkspace_core.reconcile import Settings
 from vworkspace_core.runtime.changes import Change
-from vworkspace_core.runtime.mapping import KeysOf, itself
+from vworkspace_core.runtime.mapping import KeysOf, WaitOf, itself, wait_for_progress, without_delay
 from vworkspace_core.runtime.queue import Priority, WorkQueue
 from vworkspace_core.runtime.store import ObjectStore
 
@@ -226,12 +226,14 @@ class Operator:
         """What wakes what: the change of a kind, and the keys of each controller that it concerns."""
         instances, operations = self.instances, self.operations
         self._wake(self.instance_driver, (APPLICATION_INSTANCE,), itself)
-        self._wake(self.instance_driver, (*FLUX_KINDS, CONFIG_MAP), instances.keys_of_downstream)
+        self._wake(
+            self.instance_driver, (*FLUX_KINDS, CONFIG_MAP), instances.keys_of_downstream, wait_of=wait_for_progress
+        )
         self._wake(self.instance_driver, (OPERATION,), instances.keys_of_operation)
         self._wake(self.instance_driver, (NAMESPACE,), instances.keys_of_namespace)
         self._wake(self.instance_driver, (CLUSTER,), by_spec(instances.all_keys))
         self._wake(self.operation_driver, (OPERATION,), operations.keys_of_operation)
-        self._wake(self.operation_driver, (OPERATION,), operations.keys_behind, after=_QUEUE_NEWS_SECONDS)
+        self._wake(self.operation_driver, (OPERATION,), operations.keys_behind, wait_of=lambda _: _QUEUE_NEWS_SECONDS)
         self._wake(self.operation_driver, ENGINE_KINDS, operations.keys_of_engine_object)
         self._wake(self.operation_driver, (APPLICATION_INSTANCE,), operations.keys_of_target)
         self._wake(self.operation_driver, (NAMESPACE,), operations.keys_of_namespace)
@@ -240,8 +242,8 @@ class Operator:
         self._wake(self.instance_driver, definitions, _when_defined(FLUX_KINDS, instances.all_keys))
         self._wake(self.operation_driver, definitions, _when_defined(ENGINE_KINDS, operations.open_keys))
 
-    def _wake(self, driver: Driver, kinds: Iterable[Kind], keys_of: KeysOf, *, after: float = 0.0) -> None:
-        handle = driver.handler(keys_of, after=after)
+    def _wake(self, driver: Driver, kinds: Iterable[Kind], keys_of: KeysOf, *, wait_of: WaitOf = without_delay) -> None:
+        handle = driver.handler(keys_of, wait_of=wait_of)
 
         def wake(change: Change) -> None:
             if self._leading:

@@ -72,7 +72,8 @@ class InstanceController:
         observed = await self._observe(source)
         reconciler = Reconciler(APPLICATION_INSTANCE, _read, self._decide)
         wrote = partial(self.wrote, key)
-        return result_of(await carry_out(reconciler, source, observed, self.api, self.events, wrote))
+        outcome = await carry_out(reconciler, source, observed, self.api, self.events, wrote)
+        return result_of(outcome, fixed_point=True)
 
     def _decide(self, source: Source, observed: Observed) -> Decision:
         context = Context(attrs.evolve(self.settings, policy=self._policy()), self.clock.now())
@@ -102,7 +103,7 @@ class InstanceController:
             owned = self.informers.store(kind).owned_by(meta.uid)
             objects |= {ref_of(manifest, kind): manifest for manifest in owned}
         for ref in watched_refs(instance):
-            live = self.informers.store(ref.kind).get(ref.namespace, ref.name)
+            live = None if ref in objects else self.informers.store(ref.kind).get(ref.namespace, ref.name)
             if live is not None:
                 objects[ref] = live
         namespace = self.informers.store(NAMESPACE).get(None, meta.namespace)
@@ -135,9 +136,9 @@ class InstanceController:
         name = change.ref.name
         if change.ref.kind == HELM_CHART:
             name = name.removeprefix(f"{change.ref.namespace}-")
-        wanting = self.informers.store(APPLICATION_INSTANCE).indexed(RELEASE_INDEX, f"{change.ref.namespace}/{name}")
-        for manifest in wanting:
-            ref = ref_of(manifest, APPLICATION_INSTANCE)
+        instances = self.informers.store(APPLICATION_INSTANCE)
+        for namespace, wanting in instances.indexed_names(RELEASE_INDEX, f"{change.ref.namespace}/{name}"):
+            ref = ObjectRef(APPLICATION_INSTANCE, namespace, wanting)
             if ref not in owners:
                 yield ref
 

@@ -14,8 +14,8 @@ _SLOW_SECONDS: Final = 60.0
 """How soon to look again at what only outside help can cure, beside the watch event that will tell of it."""
 
 
-def result_of(outcome: Outcome) -> ReconcileResult:
-    """What the queue is to make of a pass."""
+def result_of(outcome: Outcome, *, fixed_point: bool = False) -> ReconcileResult:
+    """What the queue is to make of a pass. `fixed_point`: by its kind's law a second one writes nothing (REC-6)."""
     written = tuple((ref, version) for ref, version in outcome.written if version)
     status = outcome.decision.status
     again, error = outcome.decision.look_again_after, outcome.error
@@ -31,6 +31,7 @@ def result_of(outcome: Outcome) -> ReconcileResult:
         look_again_after=again,
         error=error if outcome.again is not Again.NO else None,
         fingerprint=_fingerprint(status) if status is not None and error is None else "",
+        settled=fixed_point and outcome.settled and outcome.again is Again.NO,
     )
 
 

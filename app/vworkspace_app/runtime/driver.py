@@ -13,9 +13,10 @@ from vworkspace_app.runtime.observer import DriverObserver, LoggingObserver, Rec
 from vworkspace_core.errors import OperatorError, Unavailable
 from vworkspace_core.manifest import ObjectRef
 from vworkspace_core.ports import Clock
-from vworkspace_core.runtime.changes import Change
+from vworkspace_core.runtime.changes import Change, ChangeType
+from vworkspace_core.runtime.echoes import Echoes, Meaning, News
 from vworkspace_core.runtime.hotloop import HotLoopDetector
-from vworkspace_core.runtime.mapping import KeysOf, priority_of
+from vworkspace_core.runtime.mapping import KeysOf, WaitOf, priority_of, without_delay
 from vworkspace_core.runtime.queue import Failed, Outcome, Postponed, Priority, QueueStats, WorkQueue
 from vworkspace_core.runtime.result import ReconcileResult, Verdict, judge
 from vworkspace_core.runtime.vitals import DriverVitals
@@ -74,6 +75,7 @@ class Driver:
         self._time_limit = time_limit
         self._queue = WorkQueue(group_of=lambda ref: ref.namespace) if queue is None else queue
         self._writes: PendingWrites[ObjectRef] = PendingWrites(has_seen, patience=patience)
+        self._echoes: Echoes[ObjectRef] = Echoes()
         self._refresh = _believe if refresh is None else refresh
         self._detector = HotLoopDetector() if detector is None else detector
         self._observer = LoggingObserver() if observer is None else observer
@@ -91,18 +93,36 @@ class Driver:
         self._queue.add(ref, self._clock.monotonic(), priority=priority, after=after)
         self._wake.set()
 
-    def handler(self, keys_of: KeysOf, *, after: float = 0.0) -> Callable[[Change], None]:
-        """A subscriber for an informer: enqueues the keys a change concerns, to be looked at in `after` seconds."""
+    def handler(self, keys_of: KeysOf, *, wait_of: WaitOf = without_delay) -> Callable[[Change], None]:
+        """A subscriber for an informer: enqueues the keys a change concerns, to be looked at as `wait_of` says.
+
+        A key is not woken by what it wrote itself, if its pass ended settled.
+        """
 
         def handle(change: Change) -> None:
-            for ref in keys_of(change):
-                self.enqueue(ref, priority=priority_of(change), after=after)
+            version = None if change.type is ChangeType.DELETED else change.version
+            news = News(change.ref, version, priority_of(change), wait_of(change))
+            for key in keys_of(change):
+                self._tell(key, news)
 
         return handle
+
+    def _tell(self, key: ObjectRef, news: News) -> None:
+        match self._echoes.meaning(key, news):
+            case Meaning.NEWS:
+                self.enqueue(key, priority=news.priority, after=news.after)
+            case Meaning.ECHO:
+                self._writes.unseen(key)  # forgets what the cache has seen by now
+                self._queue.hasten(key, self._clock.monotonic())
+                self._wake.set()
+            case Meaning.LATER:
+                pass
 
     def wrote(self, key: ObjectRef, *written: Written) -> None:
         """Note a write as soon as it is made, so that even a reconcile that fails later is guarded."""
         self._writes.record(key, self._clock.monotonic(), written)
+        for one in written:
+            self._echoes.wrote(key, one)
 
     async def run(self) -> None:
         """Work until `shutdown` and the last key in hand is done, or until cancelled."""
@@ -191,8 +211,20 @@ class Driver:
         if wait is not None:
             self._counts["postponed"] += 1
             return Postponed(wait)
-        attempt = await self._attempt(key, unseen)
+        attempt = await self._listening(key, unseen)
         return self._conclude(key, attempt, started)
+
+    async def _listening(self, key: ObjectRef, unseen: tuple[ObjectRef, ...]) -> "_Attempt":
+        """One attempt; what came for the key meanwhile asks for another one, echoes of its own writes excepted."""
+        self._echoes.begin(key)
+        settled = False
+        try:
+            attempt = await self._attempt(key, unseen)
+            settled = attempt.result.settled
+            return attempt
+        finally:
+            for news in self._echoes.end(key, settled=settled):
+                self.enqueue(key, priority=news.priority, after=news.after)
 
     async def _attempt(self, key: ObjectRef, unseen: tuple[ObjectRef, ...]) -> "_Attempt":
         """Run the reconcile within its time limit; whatever it raises ends here."""

@@ -26,8 +26,9 @@ class ChangeType(StrEnum):
 class Change:
     """One change of the store.
 
-    `raw` is the object as it is now, for DELETED as it was last known; `old_raw` what it replaced. `initial`
-    marks objects of the first list. A delete that was missed while disconnected is a DELETED like any other.
+    `raw` is the object as it is now, for DELETED as it was last known; `version` is the resourceVersion of that,
+    and `old_raw` what an UPDATED replaced. `initial` marks objects of the first list. A delete that was missed while
+    disconnected is a DELETED like any other.
     """
 
     type: ChangeType
@@ -35,6 +36,7 @@ class Change:
     raw: bytes
     old_raw: bytes | None = None
     initial: bool = False
+    version: str = ""
 
     @property
     def object(self) -> Manifest:

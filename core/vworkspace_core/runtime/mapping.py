@@ -3,14 +3,30 @@
 from collections.abc import Callable, Iterator
 from typing import TypeAlias
 
-from vworkspace_core.manifest import Kind, Manifest, ObjectRef, dig, metadata
-from vworkspace_core.runtime.changes import Change
+from vworkspace_core.manifest import Kind, ObjectRef
+from vworkspace_core.runtime.changes import Change, ChangeType
+from vworkspace_core.runtime.peek import is_in_progress, owners
 from vworkspace_core.runtime.queue import Priority
 
-__all__ = ["KeysOf", "itself", "owners_of_kind", "priority_of"]
+__all__ = [
+    "PROGRESS_SECONDS",
+    "KeysOf",
+    "WaitOf",
+    "itself",
+    "owners_of_kind",
+    "priority_of",
+    "wait_for_progress",
+    "without_delay",
+]
+
+PROGRESS_SECONDS = 0.2
+"""How long a report that is no verdict yet may wait for the next one: controllers write several in a row."""
 
 KeysOf: TypeAlias = Callable[[Change], Iterator[ObjectRef]]
 """Which keys to reconcile because of a change."""
+
+WaitOf: TypeAlias = Callable[[Change], float]
+"""In how many seconds, at the latest, a change is to be looked at."""
 
 
 def itself(change: Change) -> Iterator[ObjectRef]:
@@ -22,9 +38,8 @@ def owners_of_kind(kind: Kind) -> KeysOf:
     """The owners of `kind`, before and after the change: one that lost a child is told as well."""
 
     def keys(change: Change) -> Iterator[ObjectRef]:
-        now = _owners(change.object, kind)
-        before = _owners(change.old_object or {}, kind)
-        yield from dict.fromkeys((*now, *before))
+        before = () if change.old_raw is None else owners(change.old_raw, kind)
+        yield from dict.fromkeys((*owners(change.raw, kind), *before))
 
     return keys
 
@@ -34,11 +49,11 @@ def priority_of(change: Change) -> Priority:
     return Priority.BACKGROUND if change.initial else Priority.LIVE
 
 
-def _owners(manifest: Manifest, kind: Kind) -> list[ObjectRef]:
-    meta = metadata(manifest)
-    namespace = meta.get("namespace") if kind.namespaced else None
-    return [
-        ObjectRef(kind, namespace, str(dig(owner, "name")))
-        for owner in meta.get("ownerReferences") or ()
-        if dig(owner, "kind") == kind.kind and str(dig(owner, "apiVersion")).rpartition("/")[0] == kind.group
-    ]
+def without_delay(change: Change) -> float:
+    """Every change is looked at now."""
+    return 0.0
+
+
+def wait_for_progress(change: Change) -> float:
+    """A verdict is looked at now; what is only under way, in a moment, together with what follows it."""
+    return PROGRESS_SECONDS if change.type is not ChangeType.DELETED and is_in_progress(change.raw) else 0.0

@@ -103,6 +103,12 @@ class WorkQueue(Generic[K]):
         self._want(key, _Wanted(now + after, priority), now)
         return True
 
+    def hasten(self, key: K, now: float) -> None:
+        """Look at `key` now if it is asked for and only waits for its time; otherwise nothing."""
+        wanted = self._pending.get(key)
+        if wanted is not None and not self._closed:
+            self._want(key, _Wanted(now, wanted.priority), now)
+
     def take(self, now: float) -> K | None:
         """The next key to work on, None when none is ready. The caller owes a `done`."""
         self._promote(now)

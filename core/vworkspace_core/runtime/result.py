@@ -29,13 +29,15 @@ class ReconcileResult:
 
     `written` holds each object written and the resourceVersion the server answered: the key is not decided
     again from a cache that has not seen them. `look_again_after` is in seconds. `fingerprint` identifies
-    the status that was written (any hash of it), for the hot-loop detector; empty when none was.
+    the status that was written (any hash of it), for the hot-loop detector; empty when none was. `settled` says that
+    another pass over what was written would write nothing: then its echoes do not wake the key.
     """
 
     written: tuple[tuple[ObjectRef, str], ...] = ()
     look_again_after: float | None = None
     error: OperatorError | None = None
     fingerprint: str = ""
+    settled: bool = False
 
 
 def judge(result: ReconcileResult) -> tuple[Verdict, Outcome]:

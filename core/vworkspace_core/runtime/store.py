@@ -125,7 +125,7 @@ class ObjectStore:
         if held is None or held.uid != entry.uid:
             return ()
         self._drop(name)
-        return (Change(ChangeType.DELETED, self._ref(name), entry.raw),)
+        return (Change(ChangeType.DELETED, self._ref(name), entry.raw, version=entry.version),)
 
     def forget(self, ref: ObjectRef, resource_version: str) -> tuple[Change, ...]:
         """Drop an object that a live read at `resource_version` did not find, unless what is held is newer."""
@@ -133,7 +133,7 @@ class ObjectStore:
         if held is None or older(resource_version, held.version):
             return ()
         self._drop(_name(ref))
-        return (Change(ChangeType.DELETED, ref, held.raw),)
+        return (Change(ChangeType.DELETED, ref, held.raw, version=held.version),)
 
     def advance(self, resource_version: str) -> None:
         """Everything up to `resource_version` has been delivered."""
@@ -152,8 +152,8 @@ class ObjectStore:
         staged, self._staged = self._staged, {}
         changes: list[Change] = []
         for name in sorted(self._entries.keys() - staged.keys()):
-            raw = self._drop(name).raw
-            changes.append(Change(ChangeType.DELETED, self._ref(name), raw))
+            gone = self._drop(name)
+            changes.append(Change(ChangeType.DELETED, self._ref(name), gone.raw, version=gone.version))
         for name, entry in staged.items():
             held = self._entries.get(name)
             if held is None or (held.version, held.uid) != (entry.version, entry.uid):
@@ -175,12 +175,13 @@ class ObjectStore:
         self._entries[name] = entry
         self._index.insert(name, entry.keys)
         self._bytes += len(entry.raw)
-        ref, first = self._ref(name), not self._listed
+        ref, first, version = self._ref(name), not self._listed, entry.version
         if held is None:
-            return (Change(ChangeType.ADDED, ref, entry.raw, initial=first),)
+            return (Change(ChangeType.ADDED, ref, entry.raw, initial=first, version=version),)
         if held.uid != entry.uid:
-            return (Change(ChangeType.DELETED, ref, held.raw), Change(ChangeType.ADDED, ref, entry.raw))
-        return (Change(ChangeType.UPDATED, ref, entry.raw, held.raw),)
+            gone = Change(ChangeType.DELETED, ref, held.raw, version=held.version)
+            return (gone, Change(ChangeType.ADDED, ref, entry.raw, version=version))
+        return (Change(ChangeType.UPDATED, ref, entry.raw, held.raw, version=version),)
 
     def _drop(self, name: Name) -> _Entry:
         entry = self._entries.pop(name)
