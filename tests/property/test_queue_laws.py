@@ -30,6 +30,11 @@ class Add:
 
 
 @attrs.frozen
+class Hasten:
+    key: Key
+
+
+@attrs.frozen
 class Take:
     pass
 
@@ -47,7 +52,7 @@ class Pass:
     seconds: float
 
 
-Action: TypeAlias = Add | Take | Done | Pass
+Action: TypeAlias = Add | Hasten | Take | Done | Pass
 
 SECONDS = st.one_of(st.sampled_from([0.0, 0.1, 1.0, 30.0, 300.0]), st.floats(0, 1000, allow_nan=False))
 KEYS = st.tuples(st.sampled_from(["a", "b", "c"]), st.sampled_from(["1", "2", "3"]))
@@ -59,6 +64,7 @@ OUTCOMES = st.one_of(
 ACTIONS = st.lists(
     st.one_of(
         st.builds(Add, KEYS, st.sampled_from(Priority), SECONDS),
+        st.builds(Hasten, KEYS),
         st.just(Take()),
         st.builds(Done, st.integers(0, 9), OUTCOMES),
         st.builds(Pass, SECONDS),
@@ -89,6 +95,10 @@ class Bench:
                 case Add(key, priority, after):
                     assert self.queue.add(key, self.now, priority=priority, after=after)
                     self.owe(key, self.now + after)
+                case Hasten(key):
+                    self.queue.hasten(key, self.now)
+                    if key in self.due:
+                        self.owe(key, self.now)
                 case Take():
                     self.take()
                 case Done(place, outcome) if self.running:

@@ -173,9 +173,11 @@ def test_a_key_waits_for_what_it_wrote_and_no_longer_than_its_patience_RUN_3() -
     assert writes.unseen("other") == ()
     store.advance("5")
     assert writes.unseen("key") == (ref("b"),)
+    assert not writes.postponed("key")
     looks = [writes.look_again("key", 1.0) for _ in range(7)]
     assert looks == [0.05, 0.1, 0.2, 0.4, 0.8, 0.8, 0.8]
     assert writes.look_again("key", 5.0) is None
+    assert writes.postponed("key")
     store.advance("6")
     assert writes.unseen("key") == ()
 

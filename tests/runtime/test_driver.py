@@ -403,6 +403,83 @@ def test_a_write_noted_on_the_way_guards_even_a_reconcile_that_crashes() -> None
     assert len(work.began) == 2
 
 
+@attrs.define
+class Watched:
+    """A driver whose cache is fed by the test: what it writes comes back as the changes of a watch."""
+
+    store: ObjectStore = attrs.field(factory=lambda: ObjectStore(KIND))
+    driver: Driver = attrs.field(init=False)
+
+    def over(self, work: Work) -> "Watched":
+        self.driver = Driver(work, clock=CLOCK, has_seen=self.store.has_seen)
+        self.tell = self.driver.handler(lambda change: iter([ref("a")]))
+        return self
+
+    tell: Callable[[Any], None] = attrs.field(init=False)
+
+    def came(self, version: int) -> None:
+        """The watch delivers the child at a version."""
+        meta = {"name": "child", "namespace": "n", "uid": "u", "resourceVersion": str(version)}
+        for change in self.store.put({"metadata": meta}):
+            self.tell(change)
+        self.store.advance(str(version))
+
+
+def echoing(*, settled: bool, at: dict[float, int]) -> Work:
+    """A first pass of a second that writes version 11, and the versions that the watch delivers at given times."""
+
+    async def act(key: ObjectRef, times: int) -> ReconcileResult | None:
+        if times > 1:
+            return None
+        await anyio.sleep(1.0)
+        watched.driver.wrote(key, (ref("child"), "11"))
+        return ReconcileResult(written=((ref("child"), "11"),), settled=settled)
+
+    watched = Watched().over(work := Work(act))
+
+    async def main() -> None:
+        async with anyio.create_task_group() as group:
+            group.start_soon(watched.driver.run)
+            watched.driver.enqueue(ref("a"))
+            for when, version in at.items():
+                await anyio.sleep(when - CLOCK.monotonic())
+                watched.came(version)
+            await anyio.sleep(30)
+            watched.driver.shutdown()
+
+    run(main)
+    return work
+
+
+@pytest.mark.parametrize("when", [0.5, 2.0], ids=["before its answer", "after the pass"])
+def test_a_key_is_not_woken_by_its_own_write_RUN_3(when: float) -> None:
+    assert len(echoing(settled=True, at={when: 11}).began) == 1
+
+
+@pytest.mark.parametrize("when", [0.5, 2.0])
+def test_a_pass_that_left_something_to_do_is_woken_by_its_own_write(when: float) -> None:
+    assert len(echoing(settled=False, at={when: 11}).began) == 2
+
+
+@pytest.mark.parametrize(
+    ("at", "again"),
+    [
+        ({0.5: 10, 0.6: 11}, 1.0),
+        ({0.5: 10, 2.0: 11}, 2.0),
+        ({0.5: 11, 0.6: 12}, 1.0),
+        ({2.0: 11, 3.0: 12}, 3.0),
+        ({2.0: 12}, 2.0),
+    ],
+    ids=["before it", "before it, seen late", "after it, at once", "after it", "instead of it"],
+)
+def test_what_somebody_else_writes_wakes_the_key_as_soon_as_the_cache_is_up_to_date(
+    at: dict[float, int], again: float
+) -> None:
+    work = echoing(settled=True, at=at)
+
+    assert [when for when, _ in work.began] == [0.0, pytest.approx(again, abs=0.051)]
+
+
 def test_an_object_whose_status_flaps_is_named() -> None:
     states = [ReconcileResult(fingerprint="AB"[number % 2], look_again_after=1.0) for number in range(8)]
 

@@ -1,10 +1,11 @@
 """The ApplicationInstance controller: from a key to a snapshot, a decision, and what came of it (REC-1)."""
 
 from collections.abc import Callable, Iterator
-from functools import partial
+from functools import lru_cache, partial
 from typing import TypeAlias
 
 import attrs
+import msgspec
 
 from vworkspace_app.operator.operation_index import UPGRADES_OF, target_in
 from vworkspace_app.operator.results import result_of
@@ -65,10 +66,10 @@ class InstanceController:
 
     async def reconcile(self, key: ObjectRef) -> ReconcileResult:
         """Observe, decide, carry out, once. Raises errors of the port from live reads only."""
-        manifest = self.informers.store(APPLICATION_INSTANCE).get(key.namespace, key.name)
-        if manifest is None:
+        raw = self.informers.store(APPLICATION_INSTANCE).raw(key.namespace, key.name)
+        if raw is None:
             return ReconcileResult()
-        source = _read(manifest)
+        source = _read_raw(raw)
         observed = await self._observe(source)
         reconciler = Reconciler(APPLICATION_INSTANCE, _read, self._decide)
         wrote = partial(self.wrote, key)
@@ -161,6 +162,12 @@ class InstanceController:
         """Every instance there is."""
         for namespace, name in self.informers.store(APPLICATION_INSTANCE).names():
             yield ObjectRef(APPLICATION_INSTANCE, namespace, name)
+
+
+@lru_cache(maxsize=512)
+def _read_raw(raw: bytes) -> Source:
+    """Several passes follow one another on the same copy of an instance, while Flux reports."""
+    return _read(msgspec.json.decode(raw))
 
 
 def _read(manifest: Manifest) -> Source:

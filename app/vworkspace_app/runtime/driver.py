@@ -112,9 +112,10 @@ class Driver:
             case Meaning.NEWS:
                 self.enqueue(key, priority=news.priority, after=news.after)
             case Meaning.ECHO:
+                if self._writes.postponed(key):
+                    self._queue.hasten(key, self._clock.monotonic())
+                    self._wake.set()
                 self._writes.unseen(key)  # forgets what the cache has seen by now
-                self._queue.hasten(key, self._clock.monotonic())
-                self._wake.set()
             case Meaning.LATER:
                 pass
 

@@ -6,7 +6,7 @@ step; the difference yields the changes that were missed, deletes included.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, TypeAlias
 
 import attrs
 import msgspec
@@ -15,7 +15,10 @@ from vworkspace_core.manifest import Kind, Manifest, ObjectRef, metadata
 from vworkspace_core.runtime.changes import Change, ChangeType
 from vworkspace_core.runtime.index import Index, Indexer, IndexKey, Name, keys_of, owner_uids
 
-__all__ = ["ObjectStore", "older", "without_managed_fields"]
+__all__ = ["ObjectStore", "Raw", "older", "without_managed_fields"]
+
+Raw: TypeAlias = bytes
+"""An object as JSON."""
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
@@ -79,6 +82,11 @@ class ObjectStore:
         """The reader's own copy of one object, None when there is none."""
         entry = self._entries.get((namespace or "", name))
         return None if entry is None else _decode(entry.raw)
+
+    def raw(self, namespace: str | None, name: str) -> Raw | None:
+        """One object as JSON, None when there is none; the same bytes until it changes."""
+        entry = self._entries.get((namespace or "", name))
+        return None if entry is None else entry.raw
 
     def names(self, namespace: str | None = None) -> list[Name]:
         """Namespace and name of all objects, or of one namespace's, sorted."""

@@ -67,6 +67,11 @@ class PendingWrites(Generic[K]):
         self._unseen[key] = attrs.evolve(pending, looks=pending.looks + 1)
         return min(_FIRST_LOOK * 2.0 ** min(pending.looks, 16), _LONGEST_LOOK)
 
+    def postponed(self, key: K) -> bool:
+        """Whether the key was looked at and waits for the cache."""
+        pending = self._unseen.get(key)
+        return pending is not None and pending.looks > 0
+
     def forget(self, key: K) -> None:
         """The objects were read live: decide."""
         self._unseen.pop(key, None)
