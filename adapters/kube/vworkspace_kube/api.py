@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import Any, Self
 
 import aiohttp
+import anyio
 import attrs
 import msgspec
 from lightkube.config.kubeconfig import SingleConfig
@@ -35,6 +36,8 @@ __all__ = ["WATCH_GRACE", "LightkubeApi"]
 
 WATCH_GRACE = 15.0
 """Seconds a watch's read timeout lies above the server's: a half-open connection ends, a quiet one does not."""
+
+_CLOSE_LIMIT = 5.0
 
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
 
@@ -86,8 +89,9 @@ class LightkubeApi:
 
     async def close(self) -> None:
         """Close every connection, watches included."""
-        await self._requests.close()
-        await self._watches.close()
+        with anyio.move_on_after(_CLOSE_LIMIT, shield=True):  # also while being cancelled
+            await self._requests.close()
+            await self._watches.close()
 
     async def get(self, ref: ObjectRef) -> Manifest:
         """Read one object."""
