@@ -1,6 +1,6 @@
 """A long day in ten minutes: 50 changes a second against the embedded server, and an operator that does not grow.
 
-    python -m bench.soak [--seconds 600] [--rate 50]
+    python -m bench.soak [--seconds 600] [--rate 50] [--instances 60]
 
 Of 50 changes, 40 touch an instance (an event and a reconcile without a write), 8 ask for another version (an apply,
 an upgrade by the simulated Flux, the statuses), one creates an instance and one deletes the oldest. Memory and file
@@ -29,8 +29,6 @@ from vworkspace_core.manifest import Kind
 
 __all__ = ["Sample", "complaints", "main", "soak"]
 
-POOL = 60
-"""Instances there are at any time."""
 LEAST_RATE = 0.9
 MOST_GROWTH = 0.03
 MOST_MEGABYTES = 3.0
@@ -119,11 +117,11 @@ def _path(kind: Kind, name: str) -> str:
     return f"/apis/{kind.api_version}/namespaces/{space_of(name)}/{kind.plural}/{name}"
 
 
-def soak(seconds: float, rate: float) -> list[str]:
+def soak(seconds: float, rate: float, instances: int) -> list[str]:
     """Run it, print the numbers, and return what is wrong."""
     with stage() as on, started(ours, on) as program:
         changes = Changes(Client(on.url))
-        for _ in range(POOL):
+        for _ in range(instances):
             changes.create()
         _until_ready(changes)
         before, samples = program.processor_seconds(), list[Sample]()
@@ -185,8 +183,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--seconds", type=float, default=600)
     parser.add_argument("--rate", type=float, default=50)
+    parser.add_argument("--instances", type=int, default=60, help="how many there are at any time")
     options = parser.parse_args()
-    problems = soak(options.seconds, options.rate)
+    problems = soak(options.seconds, options.rate, options.instances)
     for problem in problems:
         print(f"not as it should be: {problem}")
     return 1 if problems else 0

@@ -109,12 +109,12 @@ async def _watch_for_stop(
 ) -> None:
     with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
         task_status.started()
-        async for number in signals:
-            _log.info("stopping: what is in hand is finished first", signal=signal.Signals(number).name, grace=grace)
-            stopping()
-            stop.set()
-            break
-    # From here on a signal does what it does by default: it ends the process.
+        number = await anext(aiter(signals))
+    # From here on a signal does what it does by default: it ends the process. Only then the first one is told, since
+    # whoever reads of it may send the second.
+    _log.info("stopping: what is in hand is finished first", signal=signal.Signals(number).name, grace=grace)
+    stopping()
+    stop.set()
     await anyio.sleep(grace)
     scope.cancel()
 

@@ -52,7 +52,7 @@ def apply(wire: Wire, name: str, **spec: Any) -> Answer:
 
 
 def wait_for_404(wire: Wire, path: str) -> None:
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 30
     while wire.send("GET", path).status != 404:
         assert time.monotonic() < deadline, f"{path} is still there"
         time.sleep(0.02)
@@ -280,7 +280,7 @@ def test_a_watch_is_chunked_lines_until_its_timeout_W_19(wire: Wire) -> None:
     answer = wire.send("GET", path)
     assert (answer.status, answer.headers["transfer-encoding"]) == (200, "chunked")
     assert [event["type"] for event in lines(answer)] == ["MODIFIED", "DELETED"]
-    assert 0.9 < time.monotonic() - started < 3
+    assert 0.9 < time.monotonic() - started < 9, "a second, on a busy machine a few"
 
 
 def test_bookmarks_come_while_nothing_happens(wire: Wire) -> None:
@@ -333,10 +333,12 @@ def test_a_deprecated_version_says_so(wire: Wire) -> None:
 
 def test_a_change_arrives_while_the_watch_is_open(url: str) -> None:
     arrived: list[float] = []
+    is_open = threading.Event()
 
     def read(stream: Wire, count: int) -> None:
         stream.connection.request("GET", f"{GIZMOS}?watch=true&labelSelector=live%3D1&timeoutSeconds=20")
         reply = stream.connection.getresponse()
+        is_open.set()
         for _ in range(count):
             reply.readline()
             arrived.append(time.perf_counter())
@@ -346,16 +348,18 @@ def test_a_change_arrives_while_the_watch_is_open(url: str) -> None:
         count = 20
         reader = threading.Thread(target=read, args=(stream, count))
         reader.start()
-        time.sleep(0.3)
-        written = []
+        assert is_open.wait(10)
+        written, answered = [], []
         for number in range(count):
             body = {**gizmo(f"live-{number}", size=1)}
             body["metadata"]["labels"] = {"live": "1"}
             written.append(time.perf_counter())
             assert wire.send("POST", GIZMOS, body).status == 201
+            answered.append(time.perf_counter() - written[-1])
         reader.join(10)
     delays = sorted(arrival - start for arrival, start in zip(arrived, written, strict=True))
-    assert delays[count // 2] < 0.05, delays
+    usual = sorted(answered)[count // 2]
+    assert delays[count // 2] < 0.05 + 3 * usual, (delays, "beside an answer of this busy machine", usual)
 
 
 # --- life of the server ------------------------------------------------------------------------------------------
@@ -372,20 +376,24 @@ def test_an_address_in_use_is_an_os_error_that_says_so() -> None:
 
 def test_cancelling_ends_open_watches_cleanly_and_soon() -> None:
     ended: list[bytes] = []
+    is_open = threading.Event()
 
     def read(url: str) -> None:
         with wired(url) as stream:
-            ended.append(stream.send("GET", "/api/v1/namespaces?watch=true").raw)
+            stream.connection.request("GET", "/api/v1/namespaces?watch=true")
+            reply = stream.connection.getresponse()
+            is_open.set()
+            ended.append(reply.read())
 
     with served(ApiServer(now=wall_clock)) as url:
         reader = threading.Thread(target=read, args=(url,))
         reader.start()
-        time.sleep(0.3)
+        assert is_open.wait(10)
         started = time.monotonic()
-    reader.join(5)
+    reader.join(8)
     assert not reader.is_alive()
     assert ended[0].endswith(b"\n")
-    assert time.monotonic() - started < 3
+    assert time.monotonic() - started < 9, "long before the watch would have ended by itself"
 
 
 def test_garbage_is_collected_soon_after_a_write(wire: Wire) -> None:

@@ -40,6 +40,13 @@ def run(body: Callable[[ControlPlaneServer, str], Awaitable[None]], **fields: An
     anyio.run(main)
 
 
+async def until(holds: Callable[[], bool]) -> None:
+    """Wait for something that must come soon."""
+    with anyio.fail_after(20):
+        while not holds():
+            await anyio.sleep(0.01)
+
+
 def client(url: str, token: str = TOKEN, **options: Any) -> HttpControlPlane:
     return HttpControlPlane(url, lambda: token, **options)
 
@@ -59,7 +66,7 @@ def test_a_poll_wakes_within_milliseconds_of_an_enqueue_and_burns_no_cpu_before_
     async def body(server: ControlPlaneServer, url: str) -> None:
         delays: list[float] = []
         async with client(url) as control:
-            cpu = time.process_time()
+            cpu, calls = time.process_time(), list[float]()
             for at in range(5):
                 enqueued: list[float] = []
 
@@ -71,10 +78,11 @@ def test_a_poll_wakes_within_milliseconds_of_an_enqueue_and_burns_no_cpu_before_
                 async with anyio.create_task_group() as tasks:
                     tasks.start_soon(later)
                     (job,) = (await control.fetch(CLUSTER, 30)).jobs
-                delays.append(time.perf_counter() - enqueued[0])
+                delays.append((asked := time.perf_counter()) - enqueued[0])
                 await control.ack(job["id"])
+                calls.append(time.perf_counter() - asked)
             used = time.process_time() - cpu
-        assert sorted(delays)[2] < 0.05, delays
+        assert sorted(delays)[2] < 0.05 + 3 * sorted(calls)[2], (delays, "beside any call of this busy machine", calls)
         assert used < 0.75, "a second and a half of waiting must be waiting"
 
     run(body)
@@ -82,10 +90,11 @@ def test_a_poll_wakes_within_milliseconds_of_an_enqueue_and_burns_no_cpu_before_
 
 def test_a_caller_who_hangs_up_takes_no_job_with_it() -> None:
     async def body(server: ControlPlaneServer, url: str) -> None:
-        async with client(url) as control:
-            with anyio.move_on_after(0.3):
-                await control.fetch(CLUSTER, 30)
-        await anyio.sleep(0.2)
+        async with client(url) as control, anyio.create_task_group() as tasks:
+            tasks.start_soon(control.fetch, CLUSTER, 30)
+            await until(lambda: server.waiting == 1)
+            tasks.cancel_scope.cancel()
+        await until(lambda: server.waiting == 0)
         job = server.enqueue(CLUSTER, kind="apply", payload={}, idempotency_key="k")
         await anyio.sleep(0.1)
 
@@ -192,9 +201,9 @@ def test_a_port_in_use_is_an_OSError_and_a_cancelled_server_leaves_no_connection
                     ended.append(await control.fetch(CLUSTER, 30))
 
                 tasks.start_soon(poll)
-                await anyio.sleep(0.3)
+                await until(lambda: server.waiting == 1)
                 began = time.perf_counter()
-            assert time.perf_counter() - began < 3
+            assert time.perf_counter() - began < 15, "long before the poll would have ended by itself"
         await control.aclose()
         assert [fetched.jobs for fetched in ended] == [[]], "an open poll ends with an empty answer"
 

@@ -35,7 +35,7 @@ def test_a_run_without_samples_is_no_proof() -> None:
 
 @pytest.mark.timeout(200)
 def test_a_short_soak_runs_and_reports() -> None:
-    command = [sys.executable, "-m", "bench.soak", "--seconds", "3", "--rate", "20"]
+    command = [sys.executable, "-m", "bench.soak", "--seconds", "3", "--rate", "20", "--instances", "10"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=180, check=False)
 
     assert "memory, last third" in done.stdout, done.stderr
