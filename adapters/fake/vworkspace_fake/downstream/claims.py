@@ -8,22 +8,20 @@ import attrs
 
 from vworkspace_core.known import PERSISTENT_VOLUME_CLAIM, VOLUME_SNAPSHOT
 from vworkspace_core.manifest import Manifest, ObjectRef, dig, metadata
+from vworkspace_fake.downstream.attempts import Attempt, begin, released
 from vworkspace_fake.downstream.behaviour import Ending, Rule
 from vworkspace_fake.downstream.kinds import PERSISTENT_VOLUME, STORAGE_CLASS
 from vworkspace_fake.downstream.turns import (
     NOTHING,
-    Attempt,
     Controller,
     Create,
     Delete,
     Effect,
     Look,
-    Patch,
     Turn,
-    begin,
     change,
-    released,
     uid_of,
+    without_finalizers,
 )
 
 __all__ = ["VOLUME_PROVISIONER"]
@@ -79,7 +77,7 @@ def _provision(look: Look, memory: _Memory) -> Turn:
         return Turn(memory=memory, due=memory.retry_at)
     if attempt is None or released(look, attempt):
         attempt = begin(look, memory.used, look.behaviour.snapshot.bind_seconds)
-        memory = _Memory(attempt, memory.used if attempt.rule is None else (*memory.used, attempt.rule))
+        memory = _Memory(attempt, attempt.used_up(memory.used))
     if attempt.until is None or look.now < attempt.until:
         return Turn(memory=memory, due=attempt.until)
     if attempt.outcome.ending is not Ending.SUCCEED:  # the claim stays Pending, only an event tells
@@ -128,16 +126,12 @@ def _volume(look: Look, name: str, size: Any) -> dict[str, Any]:
 
 def _delete(look: Look) -> Turn:
     """No pod uses it, so nothing holds it; its volume goes with it."""
-    present = metadata(look.live or {}).get("finalizers") or ()
     effects: list[Effect] = []
     ref = ObjectRef(PERSISTENT_VOLUME, None, _volume_name(look))
     volume = look.world.get(ref)
     if volume is not None and dig(volume, "spec", "persistentVolumeReclaimPolicy") == "Delete":
         effects.append(Delete(ref, uid_of(volume)))
-    if _PROTECTION in present:
-        left = [item for item in present if item != _PROTECTION]
-        effects.append(Patch(look.ref, look.uid, {"metadata": {"finalizers": left}}))
-    return Turn(tuple(effects))
+    return Turn((*effects, *without_finalizers(look.ref, look.live, _PROTECTION)))
 
 
 def _wakes(ref: ObjectRef, world: Mapping[ObjectRef, Manifest]) -> list[ObjectRef]:

@@ -12,19 +12,17 @@ import attrs
 from vworkspace_core.known import JOB
 from vworkspace_core.manifest import Manifest, dig
 from vworkspace_core.ports import Propagation
+from vworkspace_fake.downstream.attempts import Attempt, begin, released
 from vworkspace_fake.downstream.behaviour import Ending, Rule
 from vworkspace_fake.downstream.turns import (
     NOTHING,
-    Attempt,
     Controller,
     Delete,
     Look,
     Turn,
-    begin,
     change,
     earliest,
     moment_of,
-    released,
     with_condition,
 )
 
@@ -146,7 +144,7 @@ def _collect(look: Look, memory: _Memory, status: dict[str, Any]) -> tuple[_Memo
 
 
 def _using(memory: _Memory, pod: Attempt) -> _Memory:
-    return memory if pod.rule is None else attrs.evolve(memory, used=(*memory.used, pod.rule))
+    return attrs.evolve(memory, used=pod.used_up(memory.used))
 
 
 def _failed_by_policy(look: Look, pod: Attempt) -> _Verdict | None:

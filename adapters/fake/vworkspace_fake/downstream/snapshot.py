@@ -16,10 +16,11 @@ from vworkspace_core.known import (
     VOLUME_SNAPSHOT_CONTENT,
 )
 from vworkspace_core.manifest import Manifest, ObjectRef, dig, metadata
+from vworkspace_fake.downstream.attempts import Attempt, begin, released
 from vworkspace_fake.downstream.behaviour import Ending, Rule
+from vworkspace_fake.downstream.snapshot_content import CONTENT_PROTECTION, content_manifest, content_name, cut, size_of
 from vworkspace_fake.downstream.turns import (
     NOTHING,
-    Attempt,
     Controller,
     Create,
     Delete,
@@ -27,19 +28,16 @@ from vworkspace_fake.downstream.turns import (
     Look,
     Patch,
     Turn,
-    begin,
     change,
-    released,
     uid_of,
+    without_finalizers,
 )
 
 __all__ = ["BOUND_PROTECTION", "SNAPSHOT_CONTROLLER", "SOURCE_PROTECTION"]
 
 SOURCE_PROTECTION: Final = "snapshot.storage.kubernetes.io/volumesnapshot-as-source-protection"
 BOUND_PROTECTION: Final = "snapshot.storage.kubernetes.io/volumesnapshot-bound-protection"
-_CONTENT_PROTECTION: Final = "snapshot.storage.kubernetes.io/volumesnapshotcontent-bound-protection"
 _DEFAULT_CLASS: Final = "snapshot.storage.kubernetes.io/is-default-class"
-_GIB: Final = 1024**3
 
 
 @attrs.frozen
@@ -94,8 +92,7 @@ def _provision(look: Look, memory: _Memory) -> Turn:
     attempt = memory.attempt
     if attempt is None or released(look, attempt):
         attempt = begin(look, memory.used, look.behaviour.snapshot.cut_seconds)
-        used = memory.used if attempt.rule is None else (*memory.used, attempt.rule)
-        memory = attrs.evolve(memory, attempt=attempt, used=used, retry_at=None)
+        memory = attrs.evolve(memory, attempt=attempt, used=attempt.used_up(memory.used), retry_at=None)
     if look.status.get("boundVolumeSnapshotContentName") is None:
         return Turn(_bind(look, found), memory, attempt.until)
     if attempt.until is None or look.now < attempt.until:
@@ -103,7 +100,7 @@ def _provision(look: Look, memory: _Memory) -> Turn:
     if attempt.outcome.ending is not Ending.SUCCEED:
         text = attempt.outcome.message or "rpc error: code = DeadlineExceeded desc = context deadline exceeded"
         return _fail(look, memory, f"Failed to check and update snapshot content: failed to take snapshot: {text}")
-    return Turn((*_cut(look, claim), *_ready(look, _size_of(claim, look), _content_name(look))))
+    return Turn((*cut(look, claim), *_ready(look, size_of(claim, look), content_name(look))))
 
 
 def _class(look: Look) -> Manifest | _Trouble:
@@ -141,20 +138,16 @@ def _claim(look: Look) -> Manifest | _Trouble | None:
     return found
 
 
-def _content_name(look: Look) -> str:
-    return f"snapcontent-{look.uid}"
-
-
 def _bind(look: Look, class_: Manifest) -> tuple[Effect, ...]:
     """Finalizers, the content, and the status that names it: bound, and not ready."""
     name = str(metadata(class_)["name"])
     # A class by default is written into the spec.
     spec = {**look.spec, "volumeSnapshotClassName": name}
     held = _with_finalizers(look, SOURCE_PROTECTION, BOUND_PROTECTION)
-    status = {**look.status, "boundVolumeSnapshotContentName": _content_name(look), "readyToUse": False}
+    status = {**look.status, "boundVolumeSnapshotContentName": content_name(look), "readyToUse": False}
     return (
         *change(look, {"metadata": held, "spec": spec}),
-        Create(VOLUME_SNAPSHOT_CONTENT, _content(look, class_)),
+        Create(VOLUME_SNAPSHOT_CONTENT, content_manifest(look, class_)),
         *change(look, {"status": status}, subresource="status"),
     )
 
@@ -163,55 +156,6 @@ def _with_finalizers(look: Look, *wanted: str) -> dict[str, Any]:
     meta = metadata(look.live or {})
     present = list(meta.get("finalizers") or ())
     return {**meta, "finalizers": [*present, *(name for name in wanted if name not in present)]}
-
-
-def _content(look: Look, class_: Manifest) -> dict[str, Any]:
-    reference = {
-        "apiVersion": VOLUME_SNAPSHOT.api_version,
-        "kind": VOLUME_SNAPSHOT.kind,
-        "name": look.ref.name,
-        "namespace": look.ref.namespace,
-        "uid": look.uid,
-    }
-    manifest = VOLUME_SNAPSHOT_CONTENT.manifest(_content_name(look))
-    manifest["metadata"]["finalizers"] = [_CONTENT_PROTECTION]
-    claim = dig(look.spec, "source", "persistentVolumeClaimName")
-    return {
-        **manifest,
-        "spec": {
-            "deletionPolicy": class_.get("deletionPolicy", "Delete"),
-            "driver": class_.get("driver", look.behaviour.snapshot.driver),
-            "source": {"volumeHandle": f"{look.ref.namespace}/{claim}"},
-            "sourceVolumeMode": "Filesystem",
-            "volumeSnapshotClassName": metadata(class_)["name"],
-            "volumeSnapshotRef": reference,
-        },
-    }
-
-
-def _cut(look: Look, claim: Manifest | None) -> tuple[Effect, ...]:
-    """What the driver's side reports on the content, where that kind is served."""
-    status = {
-        "creationTime": round(look.now.timestamp()) * 10**9,
-        "readyToUse": True,
-        "restoreSize": _bytes(_size_of(claim, look)),
-        "snapshotHandle": f"snap-{look.uid}",
-    }
-    # Its name holds the snapshot's uid: it can be no other.
-    return (Patch(ObjectRef(VOLUME_SNAPSHOT_CONTENT, None, _content_name(look)), "", {"status": status}, "status"),)
-
-
-def _size_of(claim: Manifest | None, look: Look) -> str:
-    found = dig(claim, "status", "capacity", "storage") or dig(claim, "spec", "resources", "requests", "storage")
-    return str(found or look.behaviour.snapshot.default_size)
-
-
-def _bytes(quantity: str) -> int:
-    """A size in bytes; only the binary suffixes that sizes of volumes have."""
-    for suffix, factor in (("Ki", 1024), ("Mi", 1024**2), ("Gi", _GIB), ("Ti", 1024**4)):
-        if quantity.endswith(suffix):
-            return int(float(quantity.removesuffix(suffix)) * factor)
-    return int(float(quantity)) if quantity.replace(".", "", 1).isdigit() else _GIB
 
 
 def _ready(look: Look, size: str, content: str) -> tuple[Effect, ...]:
@@ -242,19 +186,13 @@ def _bind_provided(look: Look, memory: _Memory, name: str) -> Turn:
 
 def _delete(look: Look) -> Turn:
     """`deletionPolicy` decides whether the data goes too; the snapshot itself goes either way."""
-    ours = (SOURCE_PROTECTION, BOUND_PROTECTION)
-    present = metadata(look.live or {}).get("finalizers") or ()
     name = look.status.get("boundVolumeSnapshotContentName")
     content = look.world.get(ObjectRef(VOLUME_SNAPSHOT_CONTENT, None, str(name)))
     effects: list[Effect] = []
     if content is not None and dig(content, "spec", "deletionPolicy") == "Delete":
         ref = ObjectRef(VOLUME_SNAPSHOT_CONTENT, None, str(name))
-        kept = [item for item in metadata(content).get("finalizers") or () if item != _CONTENT_PROTECTION]
-        effects += [Patch(ref, uid_of(content), {"metadata": {"finalizers": kept}}), Delete(ref, uid_of(content))]
-    left = [item for item in present if item not in ours]
-    if len(left) < len(present):
-        effects.append(Patch(look.ref, look.uid, {"metadata": {"finalizers": left}}))
-    return Turn(tuple(effects))
+        effects += [*without_finalizers(ref, content, CONTENT_PROTECTION), Delete(ref, uid_of(content))]
+    return Turn((*effects, *without_finalizers(look.ref, look.live, SOURCE_PROTECTION, BOUND_PROTECTION)))
 
 
 def _wakes(ref: ObjectRef, world: Mapping[ObjectRef, Manifest]) -> list[ObjectRef]:

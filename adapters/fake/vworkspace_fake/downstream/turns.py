@@ -14,12 +14,11 @@ import attrs
 from vworkspace_core.manifest import Kind, Manifest, ObjectRef, dig, metadata
 from vworkspace_core.moments import timestamp
 from vworkspace_core.ports import Propagation
-from vworkspace_fake.downstream.behaviour import DownstreamBehaviour, Ending, Outcome, Rule
+from vworkspace_fake.downstream.behaviour import DownstreamBehaviour
 from vworkspace_fake.flux.writes import merge_diff
 
 __all__ = [
     "NOTHING",
-    "Attempt",
     "Capture",
     "Controller",
     "Create",
@@ -29,13 +28,12 @@ __all__ = [
     "Look",
     "Patch",
     "Turn",
-    "begin",
     "change",
     "earliest",
     "moment_of",
-    "released",
     "uid_of",
     "with_condition",
+    "without_finalizers",
 ]
 
 
@@ -175,30 +173,6 @@ class Controller:
     restarted: Callable[[Any], Any] = lambda memory: memory
 
 
-@attrs.frozen
-class Attempt:
-    """One attempt under way. It ends at `until`; one that stalls has no end."""
-
-    outcome: Outcome
-    began: datetime
-    until: datetime | None
-    rule: Rule | None = None
-
-
-def begin(look: Look, used: Sequence[Rule], seconds: float) -> Attempt:
-    """A new attempt at the object, which takes `seconds` where its outcome does not say."""
-    rule = look.behaviour.choose(look.ref, used)
-    outcome = rule.outcome if rule is not None else Outcome()
-    takes = outcome.seconds if outcome.seconds is not None else seconds
-    until = None if outcome.ending is Ending.STALL else look.at(takes)
-    return Attempt(outcome, look.now, until, rule)
-
-
-def released(look: Look, attempt: Attempt) -> bool:
-    """Whether a stalled attempt is to be decided anew: its rule is no longer among those that hold."""
-    return attempt.until is None and attempt.rule not in look.behaviour.rules
-
-
 def change(look: Look, after: Mapping[str, Any], *, subresource: str = "") -> tuple[Patch, ...]:
     """The patch that brings the live object to `after`; none where they are the same."""
     before = look.live or {}
@@ -209,6 +183,13 @@ def change(look: Look, after: Mapping[str, Any], *, subresource: str = "") -> tu
         both = isinstance(known, Mapping) and isinstance(value, Mapping)
         patch[key] = merge_diff(known, value) if both else value  # type: ignore[arg-type]
     return (Patch(look.ref, look.uid, patch, subresource),) if patch else ()
+
+
+def without_finalizers(ref: ObjectRef, live: Manifest | None, *gone: str) -> tuple[Patch, ...]:
+    """The patch that takes these finalizers off the object; none where it has none of them."""
+    present = metadata(live or {}).get("finalizers") or ()
+    left = [name for name in present if name not in gone]
+    return (Patch(ref, uid_of(live or {}), {"metadata": {"finalizers": left}}),) if len(left) < len(present) else ()
 
 
 def earliest(*moments: datetime | None) -> datetime | None:

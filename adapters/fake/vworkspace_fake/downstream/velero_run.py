@@ -10,8 +10,9 @@ from typing import Any, Final
 import attrs
 
 from vworkspace_core.manifest import Kind, Manifest
+from vworkspace_fake.downstream.attempts import Attempt, begin, released
 from vworkspace_fake.downstream.behaviour import Ending, Rule
-from vworkspace_fake.downstream.turns import Attempt, Effect, Look, Turn, begin, change, earliest, released
+from vworkspace_fake.downstream.turns import Effect, Look, Turn, change, earliest
 
 __all__ = ["FINAL_PHASES", "UNDER_WAY", "Flow", "Run", "advance", "has_ended", "restarted", "start"]
 
@@ -60,7 +61,7 @@ class Run:
 def start(look: Look, flow: Flow, manifest: Manifest, status: Mapping[str, Any]) -> Run:
     """A run that begins now; `status` is what it writes first, `manifest` the object with Velero's defaults."""
     attempt = begin(look, (), flow.seconds)
-    used = () if attempt.rule is None else (attempt.rule,)
+    used = attempt.used_up(())
     begun = {**status, "phase": "InProgress", "startTimestamp": look.timestamp()}
     return Run(attempt, manifest, begun, attempt.until, _half(look, attempt), used=used)
 
@@ -85,7 +86,7 @@ def advance(look: Look, flow: Flow, run: Run) -> tuple[Run, Turn]:
     """The run a phase further where it is time for that, and the turn that tells of it."""
     if released(look, run.attempt):
         attempt = begin(look, run.used, flow.seconds)
-        used = run.used if attempt.rule is None else (*run.used, attempt.rule)
+        used = attempt.used_up(run.used)
         run = attrs.evolve(run, attempt=attempt, until=attempt.until, half=_half(look, attempt), used=used)
     if run.until is not None and look.now >= run.until:
         run = _next(look, flow, run)

@@ -19,20 +19,10 @@ from vworkspace_core.known import (
 )
 from vworkspace_core.manifest import Manifest, ObjectRef, dig
 from vworkspace_core.moments import timestamp
+from vworkspace_fake.downstream.attempts import Attempt, begin, released
 from vworkspace_fake.downstream.behaviour import Ending, Rule
 from vworkspace_fake.downstream.cron import next_run
-from vworkspace_fake.downstream.turns import (
-    NOTHING,
-    Attempt,
-    Controller,
-    Look,
-    Turn,
-    begin,
-    change,
-    moment_of,
-    released,
-    with_condition,
-)
+from vworkspace_fake.downstream.turns import NOTHING, Controller, Look, Turn, change, moment_of, with_condition
 from vworkspace_fake.flux.durations import go_duration
 
 __all__ = ["VOLSYNC"]
@@ -148,8 +138,7 @@ def _synchronize(look: Look, memory: _Memory) -> Turn:
 
 def _begin(look: Look, memory: _Memory) -> _Memory:
     attempt = begin(look, memory.used, look.behaviour.volsync.sync_seconds)
-    used = memory.used if attempt.rule is None else (*memory.used, attempt.rule)
-    return _Memory(attempt, used)
+    return _Memory(attempt, attempt.used_up(memory.used))
 
 
 def _in_progress(look: Look, status: dict[str, Any], memory: _Memory) -> Turn:

@@ -11,19 +11,9 @@ import attrs
 
 from vworkspace_core.known import WORKFLOW
 from vworkspace_core.manifest import dig, metadata
+from vworkspace_fake.downstream.attempts import Attempt, begin
 from vworkspace_fake.downstream.behaviour import Ending, Outcome, Rule, WorkflowStep
-from vworkspace_fake.downstream.turns import (
-    NOTHING,
-    Attempt,
-    Controller,
-    Delete,
-    Look,
-    Turn,
-    begin,
-    change,
-    earliest,
-    moment_of,
-)
+from vworkspace_fake.downstream.turns import NOTHING, Controller, Delete, Look, Turn, change, earliest, moment_of
 from vworkspace_fake.downstream.workflow_nodes import StepRecord, compressed, node_id, nodes_of, written_nodes
 
 __all__ = ["WORKFLOW_CONTROLLER"]
@@ -99,8 +89,7 @@ def _ready_at(look: Look) -> datetime:
 
 def _begin(look: Look, used: tuple[Rule, ...] = ()) -> _Memory:
     attempt = begin(look, used, look.behaviour.workflow.step_seconds)
-    if attempt.rule is not None:
-        used = (*used, attempt.rule)
+    used = attempt.used_up(used)
     return _Memory(attempt, attempt.outcome.steps or _steps_of(look, attempt.outcome), used=used)
 
 

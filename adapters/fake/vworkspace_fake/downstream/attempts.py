@@ -1,0 +1,39 @@
+"""One attempt of a simulated controller at its object: how it ends, and when, by the rules of the test."""
+
+from collections.abc import Sequence
+from datetime import datetime
+
+import attrs
+
+from vworkspace_fake.downstream.behaviour import Ending, Outcome, Rule
+from vworkspace_fake.downstream.turns import Look
+
+__all__ = ["Attempt", "begin", "released"]
+
+
+@attrs.frozen
+class Attempt:
+    """One attempt under way. It ends at `until`; one that stalls has no end."""
+
+    outcome: Outcome
+    began: datetime
+    until: datetime | None
+    rule: Rule | None = None
+
+    def used_up(self, used: tuple[Rule, ...]) -> tuple[Rule, ...]:
+        """The rules that have had their turn after this one: `used`, and its own."""
+        return used if self.rule is None else (*used, self.rule)
+
+
+def begin(look: Look, used: Sequence[Rule], seconds: float) -> Attempt:
+    """A new attempt at the object, which takes `seconds` where its outcome does not say."""
+    rule = look.behaviour.choose(look.ref, used)
+    outcome = rule.outcome if rule is not None else Outcome()
+    takes = outcome.seconds if outcome.seconds is not None else seconds
+    until = None if outcome.ending is Ending.STALL else look.at(takes)
+    return Attempt(outcome, look.now, until, rule)
+
+
+def released(look: Look, attempt: Attempt) -> bool:
+    """Whether a stalled attempt is to be decided anew: its rule is no longer among those that hold."""
+    return attempt.until is None and attempt.rule not in look.behaviour.rules

@@ -1,0 +1,68 @@
+"""What a snapshot holds: its content, which the CSI driver cuts and reports on."""
+
+from typing import Any, Final
+
+from vworkspace_core.known import VOLUME_SNAPSHOT, VOLUME_SNAPSHOT_CONTENT
+from vworkspace_core.manifest import Manifest, ObjectRef, dig, metadata
+from vworkspace_fake.downstream.turns import Effect, Look, Patch
+
+__all__ = ["CONTENT_PROTECTION", "content_manifest", "content_name", "cut", "size_of"]
+
+CONTENT_PROTECTION: Final = "snapshot.storage.kubernetes.io/volumesnapshotcontent-bound-protection"
+_GIB: Final = 1024**3
+
+
+def content_name(look: Look) -> str:
+    """The name of the content that is made for a snapshot."""
+    return f"snapcontent-{look.uid}"
+
+
+def content_manifest(look: Look, class_: Manifest) -> dict[str, Any]:
+    """The content of a snapshot, bound to it."""
+    reference = {
+        "apiVersion": VOLUME_SNAPSHOT.api_version,
+        "kind": VOLUME_SNAPSHOT.kind,
+        "name": look.ref.name,
+        "namespace": look.ref.namespace,
+        "uid": look.uid,
+    }
+    manifest = VOLUME_SNAPSHOT_CONTENT.manifest(content_name(look))
+    manifest["metadata"]["finalizers"] = [CONTENT_PROTECTION]
+    claim = dig(look.spec, "source", "persistentVolumeClaimName")
+    return {
+        **manifest,
+        "spec": {
+            "deletionPolicy": class_.get("deletionPolicy", "Delete"),
+            "driver": class_.get("driver", look.behaviour.snapshot.driver),
+            "source": {"volumeHandle": f"{look.ref.namespace}/{claim}"},
+            "sourceVolumeMode": "Filesystem",
+            "volumeSnapshotClassName": metadata(class_)["name"],
+            "volumeSnapshotRef": reference,
+        },
+    }
+
+
+def cut(look: Look, claim: Manifest | None) -> tuple[Effect, ...]:
+    """What the driver's side reports on the content, where that kind is served."""
+    status = {
+        "creationTime": round(look.now.timestamp()) * 10**9,
+        "readyToUse": True,
+        "restoreSize": _bytes(size_of(claim, look)),
+        "snapshotHandle": f"snap-{look.uid}",
+    }
+    # Its name holds the snapshot's uid: it can be no other.
+    return (Patch(ObjectRef(VOLUME_SNAPSHOT_CONTENT, None, content_name(look)), "", {"status": status}, "status"),)
+
+
+def size_of(claim: Manifest | None, look: Look) -> str:
+    """How large the claim is, which is how large a restored one has to be."""
+    found = dig(claim, "status", "capacity", "storage") or dig(claim, "spec", "resources", "requests", "storage")
+    return str(found or look.behaviour.snapshot.default_size)
+
+
+def _bytes(quantity: str) -> int:
+    """A size in bytes; only the binary suffixes that sizes of volumes have."""
+    for suffix, factor in (("Ki", 1024), ("Mi", 1024**2), ("Gi", _GIB), ("Ti", 1024**4)):
+        if quantity.endswith(suffix):
+            return int(float(quantity.removesuffix(suffix)) * factor)
+    return int(float(quantity)) if quantity.replace(".", "", 1).isdigit() else _GIB
