@@ -11,9 +11,10 @@ from vworkspace_core.known import (
     WORKFLOW,
 )
 from vworkspace_core.manifest import Kind
+from vworkspace_fake.definitions import definition
 from vworkspace_fake.downstream.crd_workflow import workflow_spec, workflow_status
 from vworkspace_fake.downstream.kinds import WORKFLOW_TEMPLATE
-from vworkspace_fake.downstream.schema import QUANTITY, QUANTITY_PATTERN, crd, object_schema
+from vworkspace_fake.downstream.schema import QUANTITY, QUANTITY_PATTERN, object_schema
 from vworkspace_fake.flux.schema import (
     BOOLEAN,
     CONDITIONS,
@@ -45,8 +46,8 @@ def argo_crds() -> tuple[dict[str, Any], ...]:
     required = ("metadata", "spec")
     schema = object_schema(required, spec=workflow_spec(), status=workflow_status())
     return (
-        crd(WORKFLOW, schema, subresources={}, columns=columns, short_names=("wf",)),
-        crd(WORKFLOW_TEMPLATE, object_schema(required, spec=workflow_spec()), short_names=("wftmpl",)),
+        definition(WORKFLOW, schema, subresources={}, columns=columns, short_names=("wf",)),
+        definition(WORKFLOW_TEMPLATE, object_schema(required, spec=workflow_spec()), short_names=("wftmpl",)),
     )
 
 
@@ -94,7 +95,7 @@ def _replication(
         ("Next sync", "string", ".status.nextSyncTime"),
     )
     schema = object_schema(spec=record({"paused": BOOLEAN, "trigger": trigger, **spec}), status=state)
-    return crd(kind, schema, subresources=_STATUS, columns=(*columns, *common))
+    return definition(kind, schema, subresources=_STATUS, columns=(*columns, *common))
 
 
 def _restic() -> dict[str, Schema]:
@@ -182,7 +183,7 @@ def _snapshot() -> dict[str, Any]:
     )
     spec = record({"source": source, "volumeSnapshotClassName": class_}, ("source",))
     schema = object_schema(("spec",), spec=spec, status=status)
-    return crd(VOLUME_SNAPSHOT, schema, subresources=_STATUS, columns=columns, short_names=("vs",))
+    return definition(VOLUME_SNAPSHOT, schema, subresources=_STATUS, columns=columns, short_names=("vs",))
 
 
 def _content() -> dict[str, Any]:
@@ -218,7 +219,7 @@ def _content() -> dict[str, Any]:
     )
     schema = object_schema(("spec",), spec=spec, status=status)
     names_ = ("vsc", "vscs")
-    return crd(VOLUME_SNAPSHOT_CONTENT, schema, subresources=_STATUS, columns=columns, short_names=names_)
+    return definition(VOLUME_SNAPSHOT_CONTENT, schema, subresources=_STATUS, columns=columns, short_names=names_)
 
 
 def _class() -> dict[str, Any]:
@@ -230,4 +231,4 @@ def _class() -> dict[str, Any]:
     )
     columns = (("Driver", "string", ".driver"), ("DeletionPolicy", "string", ".deletionPolicy"), _AGE)
     names = ("vsclass", "vsclasses")
-    return crd(VOLUME_SNAPSHOT_CLASS, schema, subresources={}, columns=columns, short_names=names)
+    return definition(VOLUME_SNAPSHOT_CLASS, schema, subresources={}, columns=columns, short_names=names)

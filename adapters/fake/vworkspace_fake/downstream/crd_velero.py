@@ -3,8 +3,9 @@
 from typing import Any, Final
 
 from vworkspace_core.known import VELERO_BACKUP, VELERO_RESTORE
+from vworkspace_fake.definitions import definition
 from vworkspace_fake.downstream.kinds import BACKUP_STORAGE_LOCATION, DELETE_BACKUP_REQUEST
-from vworkspace_fake.downstream.schema import LABEL_SELECTOR, crd, nullable, object_schema
+from vworkspace_fake.downstream.schema import LABEL_SELECTOR, nullable, object_schema
 from vworkspace_fake.flux.schema import (
     BOOLEAN,
     DATE_TIME,
@@ -43,8 +44,8 @@ _HOOK_STATUS: Final = nullable(record({"hooksAttempted": INTEGER, "hooksFailed":
 def velero_crds() -> tuple[dict[str, Any], ...]:
     """Backup, Restore, DeleteBackupRequest, BackupStorageLocation."""
     return (
-        crd(VELERO_BACKUP, object_schema(spec=_backup_spec(), status=_backup_status())),
-        crd(VELERO_RESTORE, object_schema(spec=_restore_spec(), status=_restore_status())),
+        definition(VELERO_BACKUP, object_schema(spec=_backup_spec(), status=_backup_status())),
+        definition(VELERO_RESTORE, object_schema(spec=_restore_spec(), status=_restore_status())),
         _delete_request(),
         _location(),
     )
@@ -145,7 +146,7 @@ def _delete_request() -> dict[str, Any]:
         ("BackupName", "string", ".spec.backupName"),
         ("Status", "string", ".status.phase"),
     )
-    return crd(
+    return definition(
         DELETE_BACKUP_REQUEST, object_schema(spec=spec, status=status), subresources=_NO_SUBRESOURCES, columns=columns
     )
 
@@ -181,4 +182,6 @@ def _location() -> dict[str, Any]:
         ("Default", "boolean", ".spec.default"),
     )
     schema = object_schema(spec=spec, status=status)
-    return crd(BACKUP_STORAGE_LOCATION, schema, subresources=_NO_SUBRESOURCES, columns=columns, short_names=("bsl",))
+    return definition(
+        BACKUP_STORAGE_LOCATION, schema, subresources=_NO_SUBRESOURCES, columns=columns, short_names=("bsl",)
+    )

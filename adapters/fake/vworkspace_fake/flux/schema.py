@@ -3,6 +3,9 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
+from vworkspace_core.manifest import Kind
+from vworkspace_fake.definitions import Column, definition
+
 __all__ = [
     "ANYTHING",
     "ARTIFACT",
@@ -104,7 +107,7 @@ def crd(
     short_name: str,
     spec: Schema,
     status: Schema,
-    columns: Sequence[tuple[str, str, str]],
+    columns: Sequence[Column],
 ) -> dict[str, Any]:
     """A CustomResourceDefinition with a status subresource and Flux's default status. Columns: name, type, path."""
     schema = record(
@@ -116,32 +119,11 @@ def crd(
             "status": {**status, "default": {"observedGeneration": -1}},
         }
     )
-    return {
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {"name": f"{plural}.{group}"},
-        "spec": {
-            "group": group,
-            "names": {
-                "kind": kind,
-                "listKind": f"{kind}List",
-                "plural": plural,
-                "singular": kind.lower(),
-                "shortNames": [short_name],
-                "categories": ["all", "fluxcd"],
-            },
-            "scope": "Namespaced",
-            "versions": [
-                {
-                    "name": version,
-                    "served": True,
-                    "storage": True,
-                    "subresources": {"status": {}},
-                    "additionalPrinterColumns": [
-                        {"name": name, "type": type_, "jsonPath": path} for name, type_, path in columns
-                    ],
-                    "schema": {"openAPIV3Schema": schema},
-                }
-            ],
-        },
-    }
+    return definition(
+        Kind(group, version, kind, plural),
+        schema,
+        subresources={"status": {}},
+        columns=columns,
+        short_names=(short_name,),
+        categories=("all", "fluxcd"),
+    )
