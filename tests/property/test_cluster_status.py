@@ -238,6 +238,37 @@ def test_a_restart_changes_no_condition(state: str) -> None:
     assert (life.says(), life.events) == (before, events)
 
 
+def test_a_restart_alone_writes_nothing_and_the_heartbeat_goes_on_within_its_minute() -> None:
+    life = connected().after(60).up()
+    life.look()
+    writes = len(life.writes)
+
+    life.after(10).restart().up().look()
+    assert len(life.writes) == writes
+    for _ in range(11):
+        life.after(5).up().look()
+
+    assert life.writes[writes:] == [120.0]
+
+
+def test_a_clock_that_was_set_back_does_not_hold_the_heartbeat_up() -> None:
+    life = connected().after(5)
+    life.wall = timedelta(hours=-24)
+
+    life.restart().up().look()
+
+    assert life.live["status"]["lastHeartbeat"] == "2025-12-31T00:00:05Z"
+
+
+def test_a_heartbeat_that_somebody_else_wrote_is_replaced() -> None:
+    life = connected()
+    life.live["status"]["lastHeartbeat"] = "soon"
+
+    life.restart().up().look()
+
+    assert life.live["status"]["lastHeartbeat"] == "2026-01-01T00:00:00Z"
+
+
 def test_a_rejected_credential_names_the_cure_PULL_7() -> None:
     life = connected().down(Unauthorized("token=hunter2 is not known"))
     life.look()

@@ -7,7 +7,7 @@ counts in messages, is written once a minute at most; when neither moves, nothin
 from typing import Any, Final
 
 from vworkspace_core.agent.link import Connectivity
-from vworkspace_core.agent.times import format_time
+from vworkspace_core.agent.times import format_time, parse_time
 from vworkspace_core.cluster.conditions import wanted_conditions
 from vworkspace_core.cluster.controllers import installed_engines
 from vworkspace_core.cluster.posture import Posture
@@ -105,9 +105,20 @@ def _fields(status: ClusterStatus) -> tuple[object, ...]:
 
 def _seconds_to_wait(old: ClusterStatus, new: ClusterStatus, posture: Posture) -> float:
     """How long what only moves along has to wait; 0 for everything else."""
-    if posture.written is None or not _same_but_moving(old, new, moving=_OWN):
+    if not _same_but_moving(old, new, moving=_OWN):
         return 0.0
-    return max(0.0, HEARTBEAT_SECONDS - posture.now.since(posture.written))
+    return max(0.0, HEARTBEAT_SECONDS - _seconds_since_written(old, posture))
+
+
+def _seconds_since_written(old: ClusterStatus, posture: Posture) -> float:
+    """Of a process that has just begun, since the heartbeat of the one before it: a restart alone writes nothing."""
+    if posture.written is not None:
+        return posture.now.since(posture.written)
+    try:
+        age = (posture.now.wall - parse_time(old.last_heartbeat or "")).total_seconds()
+    except ValueError:
+        return HEARTBEAT_SECONDS  # never written, or by somebody else
+    return age if age >= 0 else HEARTBEAT_SECONDS  # a clock that was set back must not hold it up
 
 
 def _next_look(posture: Posture, seconds: float) -> float:
