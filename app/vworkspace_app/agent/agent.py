@@ -37,6 +37,8 @@ __all__ = ["Agent"]
 
 log = structlog.get_logger("vworkspace.agent")
 
+_TICK_REST = 0.05
+
 
 class Agent:
     """One agent of one cluster. Run it on the leader only (PULL-4).
@@ -204,6 +206,8 @@ class Agent:
                 continue
             with anyio.move_on_after(left):
                 await self._news.wait()
+                # Deadlines are seconds away and lie in every open job: not looked for anew after each event of a burst.
+                await self._clock.sleep(_TICK_REST)
 
     def _feed(self, event: m.Event) -> None:
         before = self._state
