@@ -173,6 +173,24 @@ def test_memory_is_bounded_and_what_does_not_fit_is_dropped() -> None:
     assert len(series) == 50
 
 
+@given(st.lists(st.tuples(st.integers(1, 30), st.sampled_from([0, 300, 2000])), min_size=1, max_size=5))
+@settings(max_examples=20, deadline=None)
+def test_nothing_is_remembered_of_objects_about_which_nothing_was_said_for_long(lives: list[tuple[int, int]]) -> None:
+    """25 writes at most, each given back after five minutes: what is older is as if it had never been."""
+    site = Site()
+    for number, (events, seconds) in enumerate(lives):
+        for one in range(events):
+            site.observe(event(one, ObjectRef(APPLICATION_INSTANCE, "org-a", f"app-{number}")))
+            site.write()
+        site.pass_time(seconds)
+    site.settle()
+
+    site.pass_time(25 * 300)
+    site.observe(event(1))
+
+    assert (site.series.objects, len(site.series)) == (1, 1)
+
+
 @given(st.text(max_size=1500))
 @example("é" * 2000)
 @example("x" * LONGEST_NOTE)

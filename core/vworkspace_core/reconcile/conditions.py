@@ -25,6 +25,9 @@ LONGEST_MESSAGE = 1024
 _LONGEST_REFUSAL = 4096
 """Bytes of a message of our own: the command that it may end with is of no use when it is cut (REC-8)."""
 
+_LONGEST_REMEMBERED = 512
+"""Characters: Flux's failures may have 32 Ki, and thousands of those would be the memory of the whole process."""
+
 _TRUE, _FALSE, _UNKNOWN = ConditionStatus.TRUE, ConditionStatus.FALSE, ConditionStatus.UNKNOWN
 _NOT_YET = (Reason.INSTALLING, Reason.RECONCILING, Reason.NOT_DEPLOYED)
 _ORDER = (Type.READY, Type.RECONCILING, Type.STALLED, Type.DEGRADED, Type.SUSPENDED, Type.BLOCKED, Type.DELETING)
@@ -33,16 +36,23 @@ Previous = Mapping[str, Condition]
 """The conditions that stand now, by type."""
 
 
-@lru_cache(maxsize=4096)
 def safe(message: str, longest: int = LONGEST_MESSAGE) -> str:
     """A message as it may be shown: redacted, and cut at `longest` bytes of UTF-8.
 
-    Remembered, since Flux repeats itself and the patterns of redaction are the dearest part of a settled decision.
+    Short ones are remembered, since Flux repeats itself and the patterns of redaction are the dearest part of a settled
+    decision.
     """
+    return _remembered(message, longest) if len(message) <= _LONGEST_REMEMBERED else _safe(message, longest)
+
+
+def _safe(message: str, longest: int) -> str:
     clean = str(redact(message))
     if len(clean) * 4 <= longest:
         return clean
     return clean.encode()[:longest].decode(errors="ignore")
+
+
+_remembered = lru_cache(maxsize=2048)(_safe)
 
 
 def from_evidence(evidence: Evidence, previous: Previous, *, override_refused: str = "") -> tuple[Wanted, ...]:

@@ -116,6 +116,11 @@ class EventSeries:
     def __len__(self) -> int:
         return len(self._series)
 
+    @property
+    def objects(self) -> int:
+        """How many objects are remembered for what was written about them."""
+        return len(self._buckets)
+
     def observe(self, event: KubernetesEvent, now: datetime) -> Observed:
         """Take an event in. DROPPED: nothing will be written of it."""
         self._forget(now)
@@ -208,8 +213,12 @@ class EventSeries:
         """Series that have ended and are written; objects about which nothing was said while their bucket filled."""
         for event in list(self._ended_series(now)):
             del self._series[event]
-        while len(self._buckets) > self._most:
+        while self._buckets and (len(self._buckets) > self._most or self._oldest_is_full(now)):
             self._buckets.popitem(last=False)
+
+    def _oldest_is_full(self, now: datetime) -> bool:
+        bucket = next(iter(self._buckets.values()))
+        return bucket.tokens + (now - bucket.since) / _REFILL >= _BURST
 
     def _ended_series(self, now: datetime) -> Iterator[KubernetesEvent]:
         for event, series in self._series.items():
