@@ -23,7 +23,7 @@ from vworkspace_core.kinds.labels import (
 )
 from vworkspace_core.kinds.vocabulary import is_admitted, owned_types
 from vworkspace_core.known import APPLICATION_INSTANCE, SECRET
-from vworkspace_core.manifest import Manifest, ObjectRef, dig
+from vworkspace_core.manifest import Manifest, ObjectRef, content_hash, dig
 from vworkspace_fake.flux.storage import Release, ReleaseStatus, release_from_secret
 
 Snapshot = Mapping[ObjectRef, Manifest]
@@ -197,8 +197,8 @@ class Wanted:
     references: list[dict[str, str]]
 
     @classmethod
-    def of(cls, spec: Mapping[str, Any]) -> "Wanted":
-        """From an instance's spec."""
+    def of(cls, spec: Mapping[str, Any], override: Mapping[str, Any]) -> "Wanted":
+        """From an instance's spec, and what an Operation asks for on top of it (REC-9)."""
         chart, values = spec["chart"], spec.get("values") or {"source": "inline", "inline": {}}
         fragment = {
             key: {field: value for field, value in found.items() if field == "enabled" or value is not None}
@@ -214,8 +214,9 @@ class Wanted:
                 own_map = {"kind": "ConfigMap", "name": "nextcloud-integrations", "valuesKey": "values.yaml"}
                 references.insert(0, own_map)
             own = {}
+        own = _patched(own, override.get("valuesPatch") or {})
         oci = chart["sourceType"] == "oci"
-        return cls(chart["version"], chart["name"], chart["url"], oci, own, references)
+        return cls(override.get("version", chart["version"]), chart["name"], chart["url"], oci, own, references)
 
 
 def _under(beneath: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
@@ -224,6 +225,38 @@ def _under(beneath: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, An
         if isinstance(beneath[key], Mapping) and isinstance(above[key], Mapping):
             merged[key] = _under(beneath[key], above[key])
     return merged
+
+
+def _patched(target: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:
+    """RFC 7396, of mappings."""
+    kept = {key: value for key, value in target.items() if key not in patch}
+    for key, value in patch.items():
+        if isinstance(value, Mapping):
+            there = target.get(key)
+            kept[key] = _patched(there if isinstance(there, Mapping) else {}, value)
+        elif value is not None:
+            kept[key] = value
+    return kept
+
+
+def check_override(world: Turmoil, instance: Manifest) -> Mapping[str, Any]:
+    """What the status says an Operation asks for is what one does (REC-9); as far as policy lets it."""
+    told = dig(instance, "status", "releaseOverride") or {}
+    spec = content_hash({"chart": instance["spec"]["chart"], "values": instance["spec"].get("values")})
+    assert not told or told["specHash"] == spec, "REC-9: new intent wins"
+    assert told.get("uid") not in world.withdrawn, "REC-9: the Operation has failed, or was cancelled"
+    asked = world.override
+    if asked is not None and asked.spec_hash == spec:
+        assert told.get("uid") == asked.uid, f"REC-9: {asked} is not in force"
+    forbidden = told.get("version") in world.settings.policy.forbidden_versions
+    assert is_degraded_for_policy(instance) == bool(told and forbidden), "RES-3: a forbidden version is told"
+    return {} if forbidden else told
+
+
+def is_degraded_for_policy(instance: Manifest) -> bool:
+    """Whether the status tells that an Operation asks for what policy forbids."""
+    found = conditions_of(instance).get("Degraded", {})
+    return (found.get("status"), found.get("reason")) == ("True", "ForbiddenVersionOverride")
 
 
 def holds(there: Any, wanted: Any) -> bool:
@@ -235,7 +268,7 @@ def holds(there: Any, wanted: Any) -> bool:
 
 def check_confirmed(world: Turmoil, instance: Manifest) -> None:
     """Ready=True at a generation: downstream and in Helm's storage stands exactly that, and Flux said so (REC-7)."""
-    wanted = Wanted.of(instance["spec"])
+    wanted = Wanted.of(instance["spec"], check_override(world, instance))
     release, source = world.look(HELM), world.look(OCI if wanted.oci else REPOSITORY)
     assert release is not None, "REC-7: Ready without a HelmRelease"
     assert source is not None, "REC-7: Ready without a source"

@@ -19,6 +19,7 @@ from tests.property.simulation import HELM, INSTANCE, NS, Simulation
 from tests.property.worlds import instance_manifest
 from vworkspace_core.errors import Conflict, Forbidden, Invalid, NotFound, OperatorError, Unavailable
 from vworkspace_core.interpret import Again, Outcome
+from vworkspace_core.kinds.application_instance import ApplicationInstance, ReleaseOverride
 from vworkspace_core.known import (
     CONFIG_MAP,
     HELM_CHART,
@@ -30,6 +31,7 @@ from vworkspace_core.known import (
 )
 from vworkspace_core.manifest import Kind, Manifest, ObjectRef, canonical_json, dig, ref_of
 from vworkspace_core.ports import ListPage, PatchType, Propagation
+from vworkspace_core.reconcile import Context, Decision, Observed, reconcile
 from vworkspace_fake.apiserver.inprocess import InProcessKube, run_sync
 from vworkspace_fake.flux import (
     Action,
@@ -53,6 +55,7 @@ GATE = ObjectRef(NAMESPACE, None, NS)
 DOWNSTREAM = (HELM_RELEASE, OCI_REPOSITORY, HELM_REPOSITORY, CONFIG_MAP)
 WATCHED = (*DOWNSTREAM, HELM_CHART)
 SECRETS = ("values-a", "values-b", "regcred")
+EDITOR = "kubectl-edit"
 LEAK = "hunter2"
 """What no status and no event may ever show."""
 
@@ -204,8 +207,16 @@ class Turmoil(Simulation):
         self.server.authorize = lambda caller, asked: (
             not (caller is self.operator and asked.verb == "patch" and asked.resource in self.forbidden)
         )
+        self.override: ReleaseOverride | None = None
+        self.withdrawn: set[str] = set()
+        self.decide = self._with_operations
         self._agenda: dict[ObjectRef, _Agenda] = {}
         self.on_pass: Callable[[ObjectRef], Outcome | None] = self.reconcile
+
+    def _with_operations(self, source: ApplicationInstance, observed: Observed, context: Context) -> Decision:
+        if source.metadata.name == INSTANCE.name:
+            observed = attrs.evolve(observed, override=self.override, withdrawn=frozenset(self.withdrawn))
+        return reconcile(source, observed, context)
 
     # --- what is there --------------------------------------------------------------------------------------------
 
@@ -305,6 +316,23 @@ class Turmoil(Simulation):
         body = {**SECRET.manifest(name, NS), "data": {"values.yaml": base64.b64encode(content.encode()).decode()}}
         run_sync(self.admin.apply(body, kind=SECRET, field_manager="people", force=True))
 
+    def withdraw(self) -> None:
+        """The Operation that asks for another release failed, or was cancelled."""
+        if self.override is not None:
+            self.withdrawn.add(self.override.uid)
+            self.override = None
+
+    def let_go_of_status(self) -> None:
+        """People who edited a status give up what they hold of it."""
+        for ref in (INSTANCE, TWIN):
+            held = dig(self.look(ref), "metadata", "managedFields") or ()
+            theirs = [
+                at for at, one in enumerate(held) if (one["manager"], one.get("subresource")) == (EDITOR, "status")
+            ]
+            for at in reversed(theirs):
+                patch = [{"op": "remove", "path": f"/metadata/managedFields/{at}"}]
+                run_sync(self.admin.patch(ref, patch, patch_type=PatchType.JSON, field_manager="kubectl-patch"))
+
     def hand_back(self) -> bool:
         """Do what a FieldConflict message says, to the letter; False where none says anything."""
         done = False
@@ -315,10 +343,13 @@ class Turmoil(Simulation):
                     done |= self.kubectl_patch(command)
         return done
 
-    def patch_status(self, ref: ObjectRef, status: Mapping[str, Any]) -> None:
-        """Flux, or somebody, writes these fields of a status."""
-        merge = {"status": dict(status)}
-        run_sync(self.admin.patch(ref, merge, patch_type=PatchType.MERGE, field_manager="flux", subresource="status"))
+    def patch_status(self, ref: ObjectRef, status: Mapping[str, Any] | None) -> None:
+        """Somebody writes these fields of a status, or removes it."""
+        run_sync(
+            self.admin.patch(
+                ref, {"status": status}, patch_type=PatchType.MERGE, field_manager=EDITOR, subresource="status"
+            )
+        )
 
     def kubectl_patch(self, command: str) -> bool:
         """Run one `kubectl patch` as it stands in a message; False when its guard no longer holds."""
@@ -437,7 +468,8 @@ class Turmoil(Simulation):
             owners = manifest["metadata"].get("ownerReferences") or ()
             if named or any(owner["uid"] == uid for owner in owners):
                 parts.append((str(one), manifest["metadata"]["resourceVersion"]))
-        parts.append(self.serves(HELM_RELEASE))
+        parts.append(tuple(self.serves(kind) for kind in WATCHED))
+        parts.append((repr(self.override), frozenset(self.withdrawn)))
         return tuple(parts)
 
     def _version(self, ref: ObjectRef) -> str:

@@ -37,12 +37,15 @@ from tests.property.reconcile_world import (
 from tests.property.simulation import HELM, INSTANCE, NS
 from tests.property.worlds import CLUSTER
 from vworkspace_core.interpret import Outcome
+from vworkspace_core.kinds.application_instance import ReleaseOverride
+from vworkspace_core.kinds.border import read_application_instance
 from vworkspace_core.kinds.labels import ABANDON, APPLICATION_INSTANCE, APPLIED_HASH, CLUSTER_ID, MANAGED_BY, RETRY
-from vworkspace_core.known import CONFIG_MAP, HELM_RELEASE, SECRET
+from vworkspace_core.known import CONFIG_MAP, CUSTOM_RESOURCE_DEFINITION, HELM_RELEASE, SECRET
 from vworkspace_core.manifest import Manifest, ObjectRef, dig
 from vworkspace_core.moments import timestamp
 from vworkspace_core.ports import Propagation
 from vworkspace_core.reconcile import Policy
+from vworkspace_core.reconcile.override import spec_hash
 from vworkspace_fake.apiserver.inprocess import run_sync
 from vworkspace_fake.flux import Action, OutcomeKind, SourceFault
 from vworkspace_fake.flux.crds import flux_crds
@@ -90,6 +93,14 @@ OWNED: tuple[Edit, ...] = (
     (FRAGMENT, {"data": {"values.yaml": "{}"}}),
     (FRAGMENT, {"data": None}),
 )
+PATCHES: tuple[Mapping[str, Any] | None, ...] = (None, {"replicas": 7}, {"ingress": {"class": None, "size": "s"}})
+STATUS_EDITS: tuple[Mapping[str, Any] | None, ...] = (
+    None,
+    {"conditions": None},
+    {"observedGeneration": None, "helmReleaseRef": None},
+    {"lastAppliedChart": {"version": "9.9.9"}},
+    {"helmReleaseRef": {"name": "another", "namespace": NS}},
+)
 FAILURES = (OutcomeKind.FAIL, OutcomeKind.FAIL, OutcomeKind.HANG, OutcomeKind.RENDER_ERROR, OutcomeKind.VALUES_ERROR)
 FAULTS = (SourceFault.NOT_FOUND, SourceFault.UNAUTHORIZED, SourceFault.UNAVAILABLE, SourceFault.INVALID_URL)
 COUNTS = st.sampled_from((1, 2, 5, None))
@@ -123,6 +134,7 @@ class ReconcileMachine(RuleBasedStateMachine):
         super().__init__()
         self.world = Turmoil()
         self.spec: dict[str, Any] = {}
+        self.asked = 0
         self.copies: list[Manifest] = []
         self.known: dict[str, Manifest] = {}
         self.pardoned: set[str] = set()
@@ -159,6 +171,8 @@ class ReconcileMachine(RuleBasedStateMachine):
         self._disturb()
         if self.world.try_submit(intent(**spec)):
             self.spec = dict(spec)
+        if self.world.override is not None and self.world.override.spec_hash != self._hash_of_the_spec():
+            self.world.withdraw()  # it ends with SpecChanged
 
     @rule(spec=specs(), seconds=SECONDS)
     def submit_anything(self, spec: dict[str, Any], seconds: float) -> None:
@@ -195,7 +209,42 @@ class ReconcileMachine(RuleBasedStateMachine):
         if not stays:
             self.world.try_remove(TWIN)
 
+    # --- Operations -----------------------------------------------------------------------------------------------
+
+    def _hash_of_the_spec(self) -> str:
+        live = self.world.look(INSTANCE)
+        return "" if live is None else spec_hash(read_application_instance(live).spec)
+
+    @rule(version=st.sampled_from((None, *VERSIONS)), patch=st.sampled_from(PATCHES), seconds=SECONDS)
+    def an_operation_asks_for_more(self, version: str | None, patch: Mapping[str, Any] | None, seconds: float) -> None:
+        self._disturb()
+        self.asked += 1
+        name, uid, spec = f"up-{self.asked}", f"uid-{self.asked}", self._hash_of_the_spec()
+        self.world.override = ReleaseOverride(name, uid, spec, version, patch)
+        self.world.run(seconds)
+
+    @rule()
+    def the_operation_fails_or_is_cancelled(self) -> None:
+        self._disturb()
+        self.world.withdraw()
+
+    @rule()
+    def the_operation_is_deleted(self) -> None:
+        self._disturb()
+        self.world.override = None
+
     # --- people ---------------------------------------------------------------------------------------------------
+
+    @rule(status=st.sampled_from(STATUS_EDITS), seconds=SECONDS, stays=RARELY)
+    def people_edit_our_status(self, status: Mapping[str, Any] | None, seconds: float, stays: bool) -> None:
+        self._disturb()
+        if self.world.look(INSTANCE) is None:
+            return
+        self.world.patch_status(INSTANCE, status)
+        self.world.run(seconds)
+        if not stays:
+            self._disturb()
+            self.world.let_go_of_status()
 
     @rule(edit=st.sampled_from(UNOWNED), manager=st.sampled_from(("kubectl-edit", "team")))
     def people_add_fields(self, edit: Edit, manager: str) -> None:
@@ -443,12 +492,27 @@ class ReconcileMachine(RuleBasedStateMachine):
         self.loose = self.loose or bool(pending)  # Flux forgets what it was installing
         self.world.flux.crash()
 
-    @precondition(lambda self: not self.world.serves(HELM_RELEASE))
+    def _definitions(self) -> list[tuple[ObjectRef, Manifest]]:
+        return [(ObjectRef(CUSTOM_RESOURCE_DEFINITION, None, crd["metadata"]["name"]), crd) for crd in flux_crds()]
+
+    @precondition(lambda self: any(self.world.look(ref) is None for ref, _ in self._definitions()))
     @rule()
     def flux_arrives(self) -> None:
-        self._disturb()
-        for crd in flux_crds():
-            self.world.create_definition(crd)
+        self._disturb(lingering=True)
+        for ref, crd in self._definitions():
+            if self.world.look(ref) is None:
+                self.world.create_definition(crd)
+
+    @rule(whole=st.booleans(), seconds=SECONDS, stays=RARELY)
+    def flux_is_removed(self, whole: bool, seconds: float, stays: bool) -> None:
+        self._disturb(lingering=True)
+        self.loose = True  # definitions take their objects with them, in no order
+        for ref, _ in self._definitions():
+            if whole or ref.name == HELM_RELEASE.crd_name:
+                self.world.try_remove(ref)
+        self.world.run(seconds)
+        if not stays:
+            self.flux_arrives()
 
     # --- the operator ---------------------------------------------------------------------------------------------
 
@@ -568,7 +632,10 @@ class ReconcileMachine(RuleBasedStateMachine):
         found = self.world.everything(INSTANCE.kind)
         live = {manifest["metadata"]["uid"]: manifest for manifest in found.values()}
         for uid in self.known.keys() - live.keys():
-            self._check_nothing_left(self.known.pop(uid))
+            gone = self.known.pop(uid)
+            if gone["metadata"]["name"] == INSTANCE.name:
+                self.world.withdraw()
+            self._check_nothing_left(gone)
         self.known.update(live)
         copy = found.get(INSTANCE)
         if copy is not None and (not self.copies or self.copies[-1] != copy):
@@ -603,8 +670,8 @@ class ReconcileMachine(RuleBasedStateMachine):
         world = self.world
         self._disturb(lingering=True)
         world.behave()
-        if not world.serves(HELM_RELEASE):
-            self.flux_arrives()
+        world.let_go_of_status()
+        self._until(self._has_flux, "Flux does not come")
         self.people_open_the_gate()
         self._policy()
         for name in SECRETS:
@@ -625,6 +692,11 @@ class ReconcileMachine(RuleBasedStateMachine):
         for ref in (HELM, OCI, REPOSITORY):
             if not (ref == HELM and dig(world.look(INSTANCE), "spec", "suspend")):
                 world.try_edit(ref, {"spec": {"suspend": None}}, manager="flux")
+
+    def _has_flux(self) -> bool:
+        """Definitions that are on their way out make room for new ones once their objects have gone."""
+        self.flux_arrives()
+        return not any(dig(self.world.look(ref), "metadata", "deletionTimestamp") for ref, _ in self._definitions())
 
     def _until(self, holds: Any, told: str, *, minutes: int = 150) -> None:
         self.world.run(1)

@@ -19,7 +19,8 @@ def settle(job: JobState, verdict: Verdict, at: Moment) -> Step:
 def supersede(job: JobState, by: JobState, at: Moment) -> Step:
     """Another job's effect replaced what this one is waiting for."""
     newer = f"generation {by.generation}" if by.generation is not None else "a later request"
-    return settle(job, Verdict.failed(Reason.SUPERSEDED, f"{newer} for {job.ref} came first"), at)
+    about = f" for {job.ref}" if job.ref is not None else ""
+    return settle(job, Verdict.failed(Reason.SUPERSEDED, f"{newer}{about} came first"), at)
 
 
 def close(job: JobState, at: Moment) -> m.CloseRecord:
