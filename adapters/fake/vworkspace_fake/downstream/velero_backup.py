@@ -1,47 +1,32 @@
-"""Velero's backups: queue, validation, the run, and what lies in the object storage afterwards.
+"""Velero's backups: queue, validation and the run."""
 
-Deleting a Backup object deletes no data: the storage sync makes the object again, under another uid.
-"""
-
-from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from collections.abc import Mapping
+from datetime import timedelta
 from typing import Any, Final
 
 import attrs
 
 from vworkspace_core.known import VELERO_BACKUP
-from vworkspace_core.manifest import Kind, Manifest, ObjectRef, dig, metadata
+from vworkspace_core.manifest import ObjectRef, dig, metadata
 from vworkspace_core.moments import timestamp
 from vworkspace_fake.downstream.behaviour import Ending
 from vworkspace_fake.downstream.kinds import BACKUP_STORAGE_LOCATION
 from vworkspace_fake.downstream.turns import (
     NOTHING,
     Capture,
-    Create,
-    Delete,
-    Erase,
     Look,
     Turn,
     change,
-    moment_of,
 )
 from vworkspace_fake.downstream.velero_run import FINAL_PHASES, UNDER_WAY, Flow, Run, advance, has_ended, start
+from vworkspace_fake.downstream.velero_storage import Stored, at_its_end, in_storage, selected
 from vworkspace_fake.flux.durations import go_duration, parse_duration
 
-__all__ = ["STORAGE_LOCATION", "Stored", "look_at_backup", "selected", "stored_data"]
+__all__ = ["STORAGE_LOCATION", "look_at_backup"]
 
 STORAGE_LOCATION: Final = "velero.io/storage-location"
 _KEPT: Final = ("Completed", "PartiallyFailed")
 _RESTARTED: Final = 'found a backup with status "InProgress" during the server starting, mark it as "Failed"'
-
-
-@attrs.frozen
-class Stored:
-    """A backup in the object storage. `sync_at` is when its missing object is noticed."""
-
-    manifest: Manifest
-    items: tuple[tuple[Kind, Manifest], ...] = ()
-    sync_at: datetime | None = None
 
 
 @attrs.frozen
@@ -57,14 +42,14 @@ def look_at_backup(look: Look) -> Turn:
     if look.ref.namespace != look.behaviour.velero.namespace:
         return NOTHING
     if isinstance(look.memory, Stored):
-        return _stored(look, look.memory)
+        return in_storage(look, look.memory)
     if isinstance(look.memory, Run):
         return _run(look, look.memory)
     if look.live is None:
         return NOTHING
     phase = str(look.status.get("phase", ""))
     if phase in FINAL_PHASES:
-        return _ended(look)
+        return at_its_end(look)
     if phase in UNDER_WAY:
         return _forsaken(look)
     return NOTHING if phase == "Deleting" else _before(look, phase)
@@ -74,9 +59,6 @@ def _forsaken(look: Look) -> Turn:
     """In progress, and nobody is at it: the server began anew meanwhile."""
     status = {**look.status, "phase": "Failed", "failureReason": _RESTARTED, "completionTimestamp": look.timestamp()}
     return Turn(change(look, {"status": status}))
-
-
-# --- before the run ----------------------------------------------------------------------------------------------
 
 
 def _before(look: Look, phase: str) -> Turn:
@@ -184,9 +166,6 @@ def _scripted_problems(look: Look) -> list[str]:
     return [rule.outcome.message or "encountered labelSelector as well as orLabelSelectors in backup spec"]
 
 
-# --- the run, and what is left of it -----------------------------------------------------------------------------
-
-
 def _flow(look: Look) -> Flow:
     return Flow("itemsBackedUp", "backupItemOperations", look.behaviour.velero.backup_seconds)
 
@@ -200,67 +179,3 @@ def _run(look: Look, run: Run) -> Turn:
     items = tuple((kind, item) for kind, item in run.items if selected(kind, item, run.manifest.get("spec") or {}))
     stored = Stored({**run.manifest, "status": dict(run.status)}, items)
     return attrs.evolve(turn, memory=stored, due=look.now)
-
-
-def selected(kind: Kind, item: Manifest, spec: Mapping[str, Any]) -> bool:
-    """Whether an object belongs into a backup or restore with that spec, by its namespace and its resource."""
-    names = {kind.plural, f"{kind.plural}.{kind.group}" if kind.group else kind.plural}
-    included, excluded = spec.get("includedResources") or ("*",), spec.get("excludedResources") or ()
-    namespace = metadata(item).get("namespace")
-    spaces = spec.get("includedNamespaces") or ("*",)
-    return (
-        ("*" in included or bool(names & set(included)))
-        and not names & set(excluded)
-        and ("*" in spaces or namespace in spaces)
-        and namespace not in (spec.get("excludedNamespaces") or ())
-    )
-
-
-def _ended(look: Look) -> Turn:
-    """At the end of its time the object goes, and the data with it."""
-    expires = moment_of(look.status.get("expiration"))
-    if expires is None or look.status.get("phase") == "FailedValidation":
-        return NOTHING
-    if look.now >= expires:
-        return Turn((Delete(look.ref, look.uid), Erase(look.ref)))
-    return Turn(due=expires, regular=True)
-
-
-def _stored(look: Look, stored: Stored) -> Turn:
-    """In the object storage: an object that is missing is made again at the next sync."""
-    if look.live is not None:
-        return attrs.evolve(_ended(look), memory=attrs.evolve(stored, sync_at=None))
-    expires = moment_of(dig(stored.manifest, "status", "expiration"))
-    if expires is not None and look.now >= expires:
-        return NOTHING
-    if look.ref in look.world or look.behaviour.velero.sync_seconds <= 0:
-        return Turn(memory=stored, due=expires, regular=True)
-    if stored.sync_at is None:
-        stored = attrs.evolve(stored, sync_at=_next_sync(look))
-    if look.now < (stored.sync_at or look.now):
-        return Turn(memory=stored, due=stored.sync_at)
-    return Turn((Create(VELERO_BACKUP, _synced(look, stored)),), attrs.evolve(stored, sync_at=None))
-
-
-def _next_sync(look: Look) -> datetime:
-    period = look.behaviour.velero.sync_seconds
-    return datetime.fromtimestamp((look.now.timestamp() // period + 1) * period, UTC)
-
-
-def _synced(look: Look, stored: Stored) -> dict[str, Any]:
-    """The object as it lies in the storage, its status included: there is no subresource that would drop it."""
-    meta = metadata(stored.manifest)
-    kept = {key: meta[key] for key in ("labels", "annotations") if key in meta}
-    manifest = VELERO_BACKUP.manifest(look.ref.name, look.ref.namespace)
-    return {
-        **manifest,
-        "metadata": {**manifest["metadata"], **kept},
-        "spec": stored.manifest["spec"],
-        "status": stored.manifest["status"],
-    }
-
-
-def stored_data(memories: Mapping[ObjectRef, Mapping[str, Any]], backup: ObjectRef) -> Sequence[tuple[Kind, Manifest]]:
-    """What lies in the object storage under the name of a Backup."""
-    found = [memory for memory in memories.get(backup, {}).values() if isinstance(memory, Stored)]
-    return found[-1].items if found else ()

@@ -23,8 +23,8 @@ from vworkspace_fake.apiserver.builtin.openapi import (
     table,
 )
 from vworkspace_fake.apiserver.builtin.pod_defaults import filled
-from vworkspace_fake.apiserver.builtin.pod_schema import CLAIM_SPEC
 from vworkspace_fake.apiserver.builtin.shapes import CONDITIONS, LABEL_SELECTOR, OBJECT_REFERENCE
+from vworkspace_fake.apiserver.builtin.volume_schema import CLAIM_SPEC
 from vworkspace_fake.apiserver.schema.causes import forbidden_value, required
 from vworkspace_fake.apiserver.schema.equality import equal
 

@@ -9,9 +9,10 @@ from vworkspace_fake.apiserver.behaviour import Behaviour, Generation
 from vworkspace_fake.apiserver.builtin.build import REPLICAS, built_in
 from vworkspace_fake.apiserver.builtin.openapi import BOOL, INT32, INT64, INT_OR_STRING, STRING, items, obj
 from vworkspace_fake.apiserver.builtin.pod_defaults import filled, pod_template
-from vworkspace_fake.apiserver.builtin.pod_schema import CLAIM_SPEC, POD_TEMPLATE
+from vworkspace_fake.apiserver.builtin.pod_schema import POD_TEMPLATE
 from vworkspace_fake.apiserver.builtin.pods import check_pod_spec
 from vworkspace_fake.apiserver.builtin.shapes import CONDITIONS, EMBEDDED_META, LABEL_SELECTOR
+from vworkspace_fake.apiserver.builtin.volume_schema import CLAIM_SPEC
 from vworkspace_fake.apiserver.schema.causes import forbidden_value, invalid_value, required
 from vworkspace_fake.apiserver.schema.equality import equal
 
