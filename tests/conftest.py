@@ -17,26 +17,35 @@ settings.register_profile("ci", deadline=None, max_examples=40, derandomize=True
 settings.register_profile("long", deadline=None, max_examples=1000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE") or ("ci" if os.environ.get("CI") else "laws"))
 
-TESTS = Path(__file__).parent
 WAITING = (
     "e2e/test_two_replicas.py",
     "e2e/test_command_processes.py",
     "e2e/test_informer_faults.py",
+    "e2e/test_conformance_command.py",
     "e2e/test_registration.py",
+    "e2e/test_replay.py",
+    "e2e/test_observed_process.py",
+    "conformance/test_control_plane.py",
     "e2e/test_sealed_jobs.py",
     "e2e/test_sigkill.py",
-    "e2e/test_soak.py",
-    "e2e/test_conformance_command.py",
-    "conformance/test_control_plane.py",
     "conformance/test_kube_port.py",
+    "e2e/test_soak.py",
+    "conformance/test_real_server.py",
 )
-"""Tests that wait for processes and for time to pass: first, so that others compute beside them."""
+"""Tests that wait for processes and for time to pass more than they compute, the longest first."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Those that wait first; all others stay where they are."""
-    ranks = {TESTS / name: rank for rank, name in enumerate(WAITING)}
-    items.sort(key=lambda item: ranks.get(item.path, len(ranks)))
+    """Let half of the workers begin with tests that wait, and the others compute beside them.
+
+    Workers begin with equal shares of the tests as they are ordered here, and then take from each other.
+    """
+    ranks = {Path(__file__).parent / name: rank for rank, name in enumerate(WAITING)}
+    waiting = sorted((item for item in items if item.path in ranks), key=lambda item: ranks[item.path])
+    first, second = ([item for item in waiting if ranks[item.path] % 2 == half] for half in (0, 1))
+    rest = [item for item in items if item.path not in ranks]
+    share = max(0, len(items) // int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")) - len(first))
+    items[:] = [*first, *rest[:share], *second, *rest[share:]]
 
 
 def pytest_collection_finish() -> None:
