@@ -12,82 +12,40 @@ import anyio
 import attrs
 import structlog
 
+from vworkspace_app.operator.caches import ENGINE_KINDS, FLUX_KINDS, informers_of
 from vworkspace_app.operator.clusters import by_spec
 from vworkspace_app.operator.events import BackgroundEvents
-from vworkspace_app.operator.instances import RELEASE_INDEX, InstanceController, release_names
-from vworkspace_app.operator.operation_index import OPERATION_INDEXES
+from vworkspace_app.operator.instances import InstanceController
 from vworkspace_app.operator.operations import Approvals, OperationController
-from vworkspace_app.runtime.definitions import poke_when_served, slim_definition
+from vworkspace_app.operator.settings import OperatorSettings
+from vworkspace_app.runtime.definitions import poke_when_served
 from vworkspace_app.runtime.driver import Driver, Reconcile
 from vworkspace_app.runtime.informer import InformerRunner
 from vworkspace_app.runtime.informers import Informers
 from vworkspace_app.runtime.observer import DriverObserver, LoggingObserver
 from vworkspace_app.runtime.resync import resync
-from vworkspace_core.agent.credentials import CREDENTIALS_SECRET
-from vworkspace_core.kinds.labels import MANAGED_BY, MANAGED_BY_VALUE, OPERATION_UID
 from vworkspace_core.known import (
     APPLICATION_INSTANCE,
     CLUSTER,
     CONFIG_MAP,
     CUSTOM_RESOURCE_DEFINITION,
-    HELM_CHART,
-    HELM_RELEASE,
-    HELM_REPOSITORY,
     NAMESPACE,
-    OCI_REPOSITORY,
     OPERATION,
     OWN_KINDS,
 )
 from vworkspace_core.manifest import Kind, Manifest, ObjectRef
-from vworkspace_core.operations import OperationSettings
-from vworkspace_core.operations.builtin import builtin_templates
-from vworkspace_core.operations.engines import engine_kinds
-from vworkspace_core.operations.templates import Templates
 from vworkspace_core.ports import Clock, KubeApi
-from vworkspace_core.reconcile import Settings
 from vworkspace_core.runtime.changes import Change
 from vworkspace_core.runtime.mapping import KeysOf, WaitOf, itself, wait_for_progress, without_delay
 from vworkspace_core.runtime.queue import Priority, WorkQueue
-from vworkspace_core.runtime.store import ObjectStore
 
-__all__ = ["Operator", "OperatorSettings", "at_once"]
+__all__ = ["Operator", "at_once"]
 
 _log = structlog.get_logger("operator")
 
 _INSTALL = "vworkspace-operator manifests --crds-only | kubectl apply --server-side -f -"
 _QUEUE_NEWS_SECONDS = 2.0
 """How long what an Operation says of the one before it may be behind: a long queue is not read anew at each step."""
-FLUX_KINDS = (HELM_RELEASE, OCI_REPOSITORY, HELM_REPOSITORY, HELM_CHART)
-ENGINE_KINDS = engine_kinds()
-
-
-@attrs.frozen
-class OperatorSettings:
-    """What the process is told, beside what shapes decisions."""
-
-    decisions: Settings
-    operations: OperationSettings = attrs.field()
-    templates: Templates = attrs.field(factory=builtin_templates)
-    required_bindings: frozenset[str] = frozenset()
-    """What every approval claim has to be bound to, beside its Operation's name (OPS-4)."""
-    workers: int = 4
-    """Of each controller."""
-    identity: str = "vworkspace-operator"
-    resync_seconds: float = 600.0
-    """How often everything is looked at whether or not a watch event told of it (REC-8)."""
-    namespace: str = "vworkspace-system"
-    """The operator's own namespace: what it keeps for itself lies there."""
-    version: str = ""
-    credentials_secret: str = CREDENTIALS_SECRET
-    """Where the credential is kept, as the Cluster's status names it; empty for a token file."""
-    disconnected_seconds: float = 300.0
-    """Silence of the control plane that counts as disconnected (PULL-5)."""
-    unreachable_seconds: float = 10.0
-    """How long polls must fail before the Cluster's status says so; a single one that a proxy drops is no news."""
-
-    @operations.default
-    def _operations_of_the_cluster(self) -> OperationSettings:
-        return OperationSettings(self.decisions.cluster_id, admission=self.decisions.admission)
 
 
 async def at_once() -> None:
@@ -116,7 +74,7 @@ class Operator:
         self._settings = settings
         self._clock = clock
         self._lead = lead
-        self.informers = informers = Informers(_informers(api, clock, random))
+        self.informers = informers = Informers(informers_of(api, clock, random))
         self.events = BackgroundEvents(api, clock, instance=settings.identity)
         self.instances = InstanceController(api, informers, settings.decisions, clock, self.events)
         self.operations = OperationController(
@@ -261,29 +219,3 @@ def _when_defined(kinds: Iterable[Kind], keys_of: KeysOf) -> KeysOf:
     """`keys_of` a definition that came or went, if it is one of `kinds`."""
     names = {kind.crd_name for kind in kinds}
     return lambda change: keys_of(change) if change.ref.name in names else iter(())
-
-
-def _informers(api: KubeApi, clock: Clock, random: Callable[[], float]) -> Iterator[InformerRunner]:
-    """One informer a kind. Our own without any selector: one with our finalizer is never lost sight of (RES-5)."""
-    yield InformerRunner(
-        api,
-        APPLICATION_INSTANCE,
-        clock=clock,
-        random=random,
-        store=ObjectStore(APPLICATION_INSTANCE, indexers={RELEASE_INDEX: release_names}),
-    )
-    yield InformerRunner(
-        api, OPERATION, clock=clock, random=random, store=ObjectStore(OPERATION, indexers=OPERATION_INDEXES)
-    )
-    for kind in ENGINE_KINDS:
-        yield InformerRunner(api, kind, clock=clock, random=random, label_selector=OPERATION_UID)
-    for kind in (*FLUX_KINDS, NAMESPACE, CLUSTER):
-        yield InformerRunner(api, kind, clock=clock, random=random)
-    yield InformerRunner(api, CONFIG_MAP, clock=clock, random=random, label_selector=f"{MANAGED_BY}={MANAGED_BY_VALUE}")
-    yield InformerRunner(
-        api,
-        CUSTOM_RESOURCE_DEFINITION,
-        clock=clock,
-        random=random,
-        store=ObjectStore(CUSTOM_RESOURCE_DEFINITION, transform=slim_definition),
-    )

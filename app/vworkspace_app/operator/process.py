@@ -9,9 +9,10 @@ import attrs
 
 from vworkspace_app.agent import Agent, AgentSettings, CredentialKeeper
 from vworkspace_app.enrolment import rotation_wishes
-from vworkspace_app.operator.assembly import Operator, OperatorSettings, at_once
+from vworkspace_app.operator.assembly import Operator, at_once
 from vworkspace_app.operator.clusters import ClusterController, ClusterSettings
 from vworkspace_app.operator.operations import Approvals
+from vworkspace_app.operator.settings import OperatorSettings
 from vworkspace_app.operator.telemetry import NoTelemetry, Telemetry
 from vworkspace_app.runtime.live import Live
 from vworkspace_core.agent import Scope

@@ -1,0 +1,55 @@
+"""What the in-cluster operator watches: the kinds, and of each which objects and by what they are found again."""
+
+from collections.abc import Callable, Iterator
+
+from vworkspace_app.operator.instances import RELEASE_INDEX, release_names
+from vworkspace_app.operator.operation_index import OPERATION_INDEXES
+from vworkspace_app.runtime.definitions import slim_definition
+from vworkspace_app.runtime.informer import InformerRunner
+from vworkspace_core.kinds.labels import MANAGED_BY, MANAGED_BY_VALUE, OPERATION_UID
+from vworkspace_core.known import (
+    APPLICATION_INSTANCE,
+    CLUSTER,
+    CONFIG_MAP,
+    CUSTOM_RESOURCE_DEFINITION,
+    HELM_CHART,
+    HELM_RELEASE,
+    HELM_REPOSITORY,
+    NAMESPACE,
+    OCI_REPOSITORY,
+    OPERATION,
+)
+from vworkspace_core.operations.engines import engine_kinds
+from vworkspace_core.ports import Clock, KubeApi
+from vworkspace_core.runtime.store import ObjectStore
+
+__all__ = ["ENGINE_KINDS", "FLUX_KINDS", "informers_of"]
+
+FLUX_KINDS = (HELM_RELEASE, OCI_REPOSITORY, HELM_REPOSITORY, HELM_CHART)
+ENGINE_KINDS = engine_kinds()
+
+
+def informers_of(api: KubeApi, clock: Clock, random: Callable[[], float]) -> Iterator[InformerRunner]:
+    """One informer a kind. Our own without any selector: one with our finalizer is never lost sight of (RES-5)."""
+    yield InformerRunner(
+        api,
+        APPLICATION_INSTANCE,
+        clock=clock,
+        random=random,
+        store=ObjectStore(APPLICATION_INSTANCE, indexers={RELEASE_INDEX: release_names}),
+    )
+    yield InformerRunner(
+        api, OPERATION, clock=clock, random=random, store=ObjectStore(OPERATION, indexers=OPERATION_INDEXES)
+    )
+    for kind in ENGINE_KINDS:
+        yield InformerRunner(api, kind, clock=clock, random=random, label_selector=OPERATION_UID)
+    for kind in (*FLUX_KINDS, NAMESPACE, CLUSTER):
+        yield InformerRunner(api, kind, clock=clock, random=random)
+    yield InformerRunner(api, CONFIG_MAP, clock=clock, random=random, label_selector=f"{MANAGED_BY}={MANAGED_BY_VALUE}")
+    yield InformerRunner(
+        api,
+        CUSTOM_RESOURCE_DEFINITION,
+        clock=clock,
+        random=random,
+        store=ObjectStore(CUSTOM_RESOURCE_DEFINITION, transform=slim_definition),
+    )

@@ -1,0 +1,40 @@
+"""What the in-cluster operator is told about itself."""
+
+import attrs
+
+from vworkspace_core.agent.credentials import CREDENTIALS_SECRET
+from vworkspace_core.operations import OperationSettings
+from vworkspace_core.operations.builtin import builtin_templates
+from vworkspace_core.operations.templates import Templates
+from vworkspace_core.reconcile import Settings
+
+__all__ = ["OperatorSettings"]
+
+
+@attrs.frozen
+class OperatorSettings:
+    """What the process is told, beside what shapes decisions."""
+
+    decisions: Settings
+    operations: OperationSettings = attrs.field()
+    templates: Templates = attrs.field(factory=builtin_templates)
+    required_bindings: frozenset[str] = frozenset()
+    """What every approval claim has to be bound to, beside its Operation's name (OPS-4)."""
+    workers: int = 4
+    """Of each controller."""
+    identity: str = "vworkspace-operator"
+    resync_seconds: float = 600.0
+    """How often everything is looked at whether or not a watch event told of it (REC-8)."""
+    namespace: str = "vworkspace-system"
+    """The operator's own namespace: what it keeps for itself lies there."""
+    version: str = ""
+    credentials_secret: str = CREDENTIALS_SECRET
+    """Where the credential is kept, as the Cluster's status names it; empty for a token file."""
+    disconnected_seconds: float = 300.0
+    """Silence of the control plane that counts as disconnected (PULL-5)."""
+    unreachable_seconds: float = 10.0
+    """How long polls must fail before the Cluster's status says so; a single one that a proxy drops is no news."""
+
+    @operations.default
+    def _operations_of_the_cluster(self) -> OperationSettings:
+        return OperationSettings(self.decisions.cluster_id, admission=self.decisions.admission)
