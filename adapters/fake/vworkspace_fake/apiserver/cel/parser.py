@@ -4,6 +4,7 @@ from typing import Final
 
 from vworkspace_fake.apiserver.cel.lexer import Token, tokens
 from vworkspace_fake.apiserver.cel.syntax import (
+    RESERVED,
     Binary,
     Call,
     CelSyntaxError,
@@ -31,27 +32,6 @@ _LEVELS: Final = (
     ("*", "/", "%"),
 )
 _MACROS: Final = frozenset(("all", "exists", "exists_one", "existsOne", "map", "filter", "optMap", "optFlatMap"))
-_RESERVED: Final = frozenset(
-    [
-        "as",
-        "break",
-        "const",
-        "continue",
-        "else",
-        "for",
-        "function",
-        "if",
-        "import",
-        "let",
-        "loop",
-        "package",
-        "namespace",
-        "return",
-        "var",
-        "void",
-        "while",
-    ]
-)
 
 
 def parse(source: str) -> Expression:
@@ -148,7 +128,7 @@ class _Parser:
     def _named(self, token: Token) -> Expression:
         if token.text in _CONSTANTS:
             return Literal(_CONSTANTS[token.text])
-        if token.text in _RESERVED:
+        if token.text in RESERVED:
             raise CelSyntaxError(f"reserved identifier {token.text!r} at {token.position}")
         if not self._take("("):
             return Identifier(token.text)

@@ -1,10 +1,11 @@
 """The syntax tree of a CEL expression."""
 
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import attrs
 
 __all__ = [
+    "RESERVED",
     "Binary",
     "Call",
     "CelSyntaxError",
@@ -20,6 +21,29 @@ __all__ = [
     "Select",
     "Unary",
 ]
+
+RESERVED: Final = frozenset(
+    (
+        "as",
+        "break",
+        "const",
+        "continue",
+        "else",
+        "for",
+        "function",
+        "if",
+        "import",
+        "let",
+        "loop",
+        "package",
+        "namespace",
+        "return",
+        "var",
+        "void",
+        "while",
+    )
+)
+"""Words that no identifier may be, for languages to come."""
 
 
 class CelSyntaxError(ValueError):
