@@ -4,24 +4,22 @@ Everything that a real API server refuses in a schema, and everything this one c
 here, all of it at once: a schema that compiles is enforced in full.
 """
 
-import re
 from collections.abc import Mapping
 from typing import Any, Final, TypeAlias
 
 import attrs
 
 from vworkspace_fake.apiserver.cel.compile import compile_rules
-from vworkspace_fake.apiserver.schema.gopattern import go_pattern
 from vworkspace_fake.apiserver.schema.judge import node_problems
 from vworkspace_fake.apiserver.schema.node import (
     MISSING,
     JsonType,
-    ListType,
     Schema,
     SchemaError,
     SchemaProblem,
     ValueChecks,
 )
+from vworkspace_fake.apiserver.schema.reading import Reading
 
 __all__ = ["Compiled", "compile_node", "compile_schema"]
 
@@ -73,9 +71,9 @@ def compile_node(
     openapi: Mapping[str, Any], path: str, known: "Compiled | None" = None
 ) -> tuple[Schema, list[SchemaProblem]]:
     """Compile one node and all below it; `path` is where it stands."""
-    compiler = _Compiler([], known)
+    compiler = _Compiler(known=known)
     node = compiler.node(openapi, path, _TOP)
-    return node, compiler.problems
+    return node, compiler.reading.problems
 
 
 @attrs.frozen
@@ -96,7 +94,7 @@ Compiled: TypeAlias = dict[tuple[int, _Above], tuple[Any, Schema]]
 class _Compiler:
     """One compilation: collects problems while it builds the tree."""
 
-    problems: list[SchemaProblem]
+    reading: Reading = attrs.field(factory=Reading)
     known: Compiled | None = None
 
     def node(self, raw: Any, path: str, above: _Above) -> Schema:
@@ -109,15 +107,15 @@ class _Compiler:
 
     def _node(self, raw: Any, path: str, above: _Above) -> Schema:
         if not isinstance(raw, Mapping):
-            self._problem(path, f"a schema is an object, not {type(raw).__name__}")
+            self.reading.problem(path, f"a schema is an object, not {type(raw).__name__}")
             return Schema()
-        self._refuse_unstructural(raw, path)
-        kind = self._type(raw, path)
+        self.reading.refuse_unstructural(raw, path)
+        kind = self.reading.type_of(raw, path)
         preserve = raw.get("x-kubernetes-preserve-unknown-fields") is True
         above = attrs.evolve(above, free=above.free or preserve)
         properties = {
             key: self.node(child, f"{path}.properties[{key}]", above)
-            for key, child in self._mapping(raw, "properties", path).items()
+            for key, child in self.reading.mapping(raw, "properties", path).items()
         }
         additional, any_additional = self._additional(raw, path, above)
         items = self.node(raw["items"], f"{path}.items", _item(raw, above)) if raw.get("items") is not None else None
@@ -134,7 +132,7 @@ class _Compiler:
             preserve_unknown=preserve or any_additional,
             embedded=bool(raw.get("x-kubernetes-embedded-resource")),
             default=raw.get("default", MISSING) if raw.get("default") is not None else MISSING,
-            list_type=self._list_type(raw, path),
+            list_type=self.reading.list_type(raw, path),
             list_keys=tuple(raw.get("x-kubernetes-list-map-keys") or ()),
             atomic_map=raw.get("x-kubernetes-map-type") == "atomic",
             patch_key=raw.get("x-kubernetes-patch-merge-key") or "",
@@ -145,22 +143,22 @@ class _Compiler:
             has_embedded=any(child.embedded or child.has_embedded for child in children),
         )
         for problem in node_problems(node, path):
-            self._problem(problem.path, problem.message)
+            self.reading.problem(problem.path, problem.message)
         return self._with_rules(node, raw, path, above, any(child.has_rules for child in children))
 
     def restriction(self, raw: Any, path: str) -> Schema:
         """A node below a junctor: it restricts, and may say nothing about structure."""
         if not isinstance(raw, Mapping):
-            self._problem(path, f"a schema is an object, not {type(raw).__name__}")
+            self.reading.problem(path, f"a schema is an object, not {type(raw).__name__}")
             return Schema()
         for word in _STRUCTURAL:
             if raw.get(word) and not (word == "type" and raw[word] in ("integer", "string")):
-                self._problem(f"{path}.{word}", "must be undefined below a junctor to be structural")
+                self.reading.problem(f"{path}.{word}", "must be undefined below a junctor to be structural")
         return Schema(
-            type=self._json_type(raw, path),
+            type=self.reading.json_type(raw, path),
             properties={
                 key: self.restriction(child, f"{path}.properties[{key}]")
-                for key, child in self._mapping(raw, "properties", path).items()
+                for key, child in self.reading.mapping(raw, "properties", path).items()
             },
             items=self.restriction(raw["items"], f"{path}.items") if raw.get("items") is not None else None,
             required=tuple(raw.get("required") or ()),
@@ -174,7 +172,7 @@ class _Compiler:
             return attrs.evolve(node, has_rules=True) if below else node
         rules, problems = compile_rules(declared, node, root=not path, correlatable=above.correlatable)
         for index, problem in problems:
-            self._problem(f"{path}.x-kubernetes-validations[{index}]", problem)
+            self.reading.problem(f"{path}.x-kubernetes-validations[{index}]", problem)
         return attrs.evolve(node, rules=rules, has_rules=True)
 
     def _checks(self, raw: Mapping[str, Any], path: str) -> ValueChecks | None:
@@ -182,11 +180,11 @@ class _Compiler:
             return None
         text = raw.get("pattern") or ""
         if raw.get("multipleOf") is not None and raw["multipleOf"] <= 0:
-            self._problem(f"{path}.multipleOf", "must be greater than zero")
+            self.reading.problem(f"{path}.multipleOf", "must be greater than zero")
             raw = {key: value for key, value in raw.items() if key != "multipleOf"}
         return ValueChecks(
             enum=tuple(raw["enum"]) if raw.get("enum") is not None else None,
-            pattern=self._pattern(text, path) if text else None,
+            pattern=self.reading.pattern(text, path) if text else None,
             pattern_text=text,
             exclusive_minimum=bool(raw.get("exclusiveMinimum")),
             exclusive_maximum=bool(raw.get("exclusiveMaximum")),
@@ -201,70 +199,17 @@ class _Compiler:
         branches = raw.get(key) or ()
         return tuple(self.restriction(branch, f"{path}.{key}[{index}]") for index, branch in enumerate(branches))
 
-    def _pattern(self, text: str, path: str) -> re.Pattern[str] | None:
-        try:
-            return go_pattern(text)
-        except re.error as error:
-            self._problem(f"{path}.pattern", f"must be a valid regular expression, but isn't: {error}")
-            return None
-
-    def _type(self, raw: Mapping[str, Any], path: str) -> JsonType:
-        kind = self._json_type(raw, path)
-        if kind is JsonType.ANY and raw.get("type"):
-            return kind
-        known = raw.get("x-kubernetes-int-or-string") or raw.get("x-kubernetes-preserve-unknown-fields")
-        if kind is JsonType.ANY and not known:
-            self._problem(f"{path}.type", "must not be empty for specified fields and items")
-        if kind is JsonType.ARRAY and raw.get("items") is None:
-            self._problem(f"{path}.items", "must be specified")
-        return kind
-
-    def _json_type(self, raw: Mapping[str, Any], path: str) -> JsonType:
-        text = raw.get("type") or ""
-        try:
-            return JsonType(text)
-        except ValueError:
-            self._problem(f"{path}.type", f"{text!r} is none of {', '.join(filter(None, JsonType))}")
-            return JsonType.ANY
-
     def _additional(self, raw: Mapping[str, Any], path: str, above: _Above) -> tuple[Schema | None, bool]:
         declared = raw.get("additionalProperties")
         if declared is None:
             return None, False
         if raw.get("properties"):
-            self._problem(f"{path}.additionalProperties", "mutual exclusion with properties")
+            self.reading.problem(f"{path}.additionalProperties", "mutual exclusion with properties")
         if declared is False:
-            self._problem(f"{path}.additionalProperties", "cannot be set to false")
+            self.reading.problem(f"{path}.additionalProperties", "cannot be set to false")
         if isinstance(declared, bool):
             return None, declared
         return self.node(declared, f"{path}.additionalProperties", above), False
-
-    def _list_type(self, raw: Mapping[str, Any], path: str) -> ListType:
-        text = raw.get("x-kubernetes-list-type", "atomic")
-        try:
-            return ListType(text)
-        except ValueError:
-            self._problem(f"{path}.x-kubernetes-list-type", f"{text!r} is none of {', '.join(ListType)}")
-            return ListType.ATOMIC
-
-    def _refuse_unstructural(self, raw: Mapping[str, Any], path: str) -> None:
-        for word in ("$ref", "definitions", "dependencies", "patternProperties", "additionalItems"):
-            if raw.get(word) is not None:
-                self._problem(f"{path}.{word}", "is not supported")
-        if raw.get("uniqueItems"):
-            self._problem(f"{path}.uniqueItems", "cannot be set to true since the runtime complexity becomes quadratic")
-        if raw.get("x-kubernetes-preserve-unknown-fields") is False:
-            self._problem(f"{path}.x-kubernetes-preserve-unknown-fields", "must be true or undefined")
-
-    def _mapping(self, raw: Mapping[str, Any], key: str, path: str) -> Mapping[str, Any]:
-        found = raw.get(key) or {}
-        if isinstance(found, Mapping):
-            return found
-        self._problem(f"{path}.{key}", "must be an object")
-        return {}
-
-    def _problem(self, path: str, message: str) -> None:
-        self.problems.append(SchemaProblem(path.removeprefix("."), message))
 
 
 def _item(raw: Mapping[str, Any], above: _Above) -> _Above:
