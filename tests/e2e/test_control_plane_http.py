@@ -4,6 +4,7 @@ import contextlib
 import gzip
 import json
 import socket
+import ssl
 import subprocess
 import sys
 import time
@@ -22,6 +23,7 @@ from vworkspace_core.errors import Forbidden, Invalid, NotFound, OperatorError, 
 from vworkspace_fake.controlplane import Call, ControlPlaneServer, Fault
 from vworkspace_fake.controlplane.serve import serve
 from vworkspace_odoo import MEDIA_TYPE, Endpoint, HttpControlPlane
+from vworkspace_odoo.trust import default_trust
 
 CLUSTER = "cluster-prod-1"
 TOKEN = "s3cr3t-t0ken"
@@ -518,3 +520,11 @@ def test_latency_is_waited_out() -> None:
         assert time.perf_counter() - began >= 0.3
 
     run(body)
+
+
+def test_without_tls_nobody_is_trusted_and_with_it_the_system_s_authorities_are() -> None:
+    trust = default_trust("http://odoo.example.com")
+
+    assert isinstance(trust, ssl.SSLContext)
+    assert (trust.verify_mode, trust.check_hostname, trust.get_ca_certs()) == (ssl.CERT_REQUIRED, True, [])
+    assert default_trust("HTTPS://odoo.example.com") is True

@@ -8,6 +8,7 @@ import httpx2
 
 from vworkspace_core.errors import OperatorError, Permanent, Unavailable
 from vworkspace_core.kinds.secrets import redact
+from vworkspace_odoo.trust import default_trust
 
 __all__ = ["AdminClient"]
 
@@ -19,7 +20,7 @@ class AdminClient:
         self._client = httpx2.AsyncClient(
             base_url=url.rstrip("/") + "/api/admin/",
             headers={"Authorization": f"Bearer {token}"},
-            verify=True if ssl_context is None else ssl_context,
+            verify=default_trust(url) if ssl_context is None else ssl_context,
         )
 
     def __repr__(self) -> str:

@@ -17,6 +17,7 @@ from vworkspace_core.kinds.secrets import without_user
 from vworkspace_core.ports import Fetched
 from vworkspace_odoo.decoding import LONGEST_BODY, decode, is_json
 from vworkspace_odoo.failures import refusal, server_time, transport_failure
+from vworkspace_odoo.trust import default_trust
 
 __all__ = ["MEDIA_TYPE", "HttpControlPlane"]
 
@@ -58,7 +59,7 @@ class HttpControlPlane:
         self._margin = margin
         self._longest = longest_body
         self._client = httpx2.AsyncClient(
-            verify=True if ssl_context is None else ssl_context,
+            verify=default_trust(self._base) if ssl_context is None else ssl_context,
             headers={"Accept": MEDIA_TYPE, "User-Agent": "vworkspace-operator"},
             follow_redirects=False,
             transport=transport,

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 from vworkspace_core.errors import Permanent
 
-__all__ = ["tls_context"]
+__all__ = ["default_trust", "tls_context"]
 
 
 def tls_context(ca: str, certificate: str, private_key: str) -> ssl.SSLContext | None:
@@ -27,6 +27,14 @@ def tls_context(ca: str, certificate: str, private_key: str) -> ssl.SSLContext |
     if certificate:
         _show(context, certificate, private_key)
     return context
+
+
+def default_trust(url: str) -> ssl.SSLContext | bool:
+    """What httpx is to verify with for `url`, unless told otherwise: the system's authorities.
+
+    Loading them takes tens of milliseconds. Without TLS there is nothing to verify, hence a context that trusts nobody.
+    """
+    return url.lower().startswith("https:") or ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 
 
 def _trusting(ca: str) -> ssl.SSLContext:
