@@ -10,7 +10,6 @@ of further CRDs whose loading is to be timed.
 """
 
 import argparse
-import http.client
 import json
 import os
 import resource
@@ -24,12 +23,12 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
-from urllib.parse import urlsplit
 
 import anyio
 import attrs
 
 from bench.machine import describe, line
+from bench.reaching import Client
 from vworkspace_app.commands.cluster import EmbeddedCluster
 from vworkspace_app.documents import read_documents
 from vworkspace_core.known import APPLICATION_INSTANCE, CONFIG_MAP, NAMESPACE
@@ -149,39 +148,13 @@ def in_a_process(what: str) -> float:
 # --- over HTTP -------------------------------------------------------------------------------------------------------
 
 
-AGENT = "bench/1"
-
-
-class Client:
-    """One kept-alive connection."""
-
-    def __init__(self, url: str) -> None:
-        parts = urlsplit(url)
-        assert parts.hostname is not None
-        self._connection = http.client.HTTPConnection(parts.hostname, parts.port, timeout=10)
-
-    def send(self, method: str, path: str, body: bytes | None = None, media: str = "application/json") -> bytes:
-        """A request that must succeed."""
-        self._connection.request(method, path, body, {"content-type": media, "user-agent": AGENT})
-        reply = self._connection.getresponse()
-        told = reply.read()
-        assert reply.status < 300, told
-        return told
-
-    def stream(self, path: str) -> Iterator[bytes]:
-        """Lines of an answer, as they come."""
-        self._connection.request("GET", path, headers={"user-agent": AGENT})
-        reply = self._connection.getresponse()
-        while row := reply.readline():
-            yield row
-
-    def apply(self, name: str, version: str) -> None:
-        """Apply an instance."""
-        path = f"{COLLECTION}/{name}?fieldManager=bench&force=true"
-        self.send("PATCH", path, json.dumps(instance(name, version)).encode(), "application/apply-patch+yaml")
-
-
 COLLECTION = f"/apis/{APPLICATION_INSTANCE.api_version}/namespaces/{SPACE}/{APPLICATION_INSTANCE.plural}"
+
+
+def apply(client: Client, name: str, version: str) -> None:
+    """Apply an instance."""
+    path = f"{COLLECTION}/{name}?fieldManager=bench&force=true"
+    client.send("PATCH", path, json.dumps(instance(name, version)).encode(), "application/apply-patch+yaml")
 
 
 @attrs.frozen
@@ -249,13 +222,13 @@ def applies_over_http(
 ) -> Iterator[tuple[float, float]]:
     """Applies on one connection, of objects among `objects`: per second, and per second of processor time."""
     for at in range(objects):
-        client.apply(f"i-{at}", "0.0.1")
+        apply(client, f"i-{at}", "0.0.1")
     round_ = 0
     while True:
         round_ += 1
         began, used = time.perf_counter(), served.processor_seconds()
         for at in range(applies):
-            client.apply(f"i-{at * 7 % objects}", f"{round_}.{at // objects}.1")
+            apply(client, f"i-{at * 7 % objects}", f"{round_}.{at // objects}.1")
         yield applies / (time.perf_counter() - began), applies / (served.processor_seconds() - used)
 
 
@@ -280,7 +253,7 @@ def watch_latencies(url: str, client: Client, writes: int = 200) -> list[float]:
     for at in range(writes):
         arrived.clear()
         sent.append(time.perf_counter())
-        client.apply("watched", f"2.{at}.0")
+        apply(client, "watched", f"2.{at}.0")
         assert arrived.wait(10)
     return [1000 * (there - left) for left, there in zip(sent, seen, strict=True)]
 

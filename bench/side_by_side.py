@@ -1,11 +1,11 @@
 """This operator and a kopf implementation of the same path, on the same cluster, one after the other.
 
-    python -m bench.side_by_side [--instances 500] [--settled 2000]
+    python -m bench.side_by_side [--instances 500] [--settled 5000]
 
-Each starts on a fresh embedded API server with a quick simulated Flux (`bench.stage`), all over HTTP. What is measured
-is seen from outside: the watch streams of the API server for times, `/proc` for processor time and memory, the audit
-log for writes. The server, Flux, the operator and the observer share the machine, so the rates compare the two
-operators and say little about a cluster of your own.
+Each starts on a fresh API server with a quick simulated Flux (`bench.stage`), all over HTTP: the embedded one, or with
+KUBEBUILDER_ASSETS a kube-apiserver. What is measured is seen from outside: the watch streams of the API server for
+times, `/proc` for processor time and memory, the audit log for writes. The server, Flux, the operator and the observer
+share the machine, so the rates compare the two operators and say little about a cluster of your own.
 """
 
 import argparse
@@ -26,17 +26,18 @@ from typing import Any, TypeAlias
 import attrs
 import msgspec
 
-from bench.apiserver import AGENT, Client
+from bench import writes
 from bench.machine import describe, line
+from bench.reaching import Access, Client
 from bench.stage import SPACES
+from tests.conformance.real_server import OPERATOR_USER
 from vworkspace_core.known import APPLICATION_INSTANCE, HELM_RELEASE
 from vworkspace_core.manifest import Kind
 
 ROOT = Path(__file__).resolve().parents[1]
 BIN = Path(sys.executable).parent
 CLUSTER, TOKEN = "cluster-bench", "bench-agent-token-0123456789"
-PATIENCE = 300.0
-NOT_THE_OPERATOR = (AGENT, "flux/")
+PATIENCE = 900.0
 TOUCHED = "idle-0"
 
 
@@ -72,7 +73,7 @@ class Observer:
     `generations` is when a Ready of any status was first seen at a generation, as `name@generation`.
     """
 
-    url: str
+    access: Access
     kind: Kind
     ready: dict[str, float] = attrs.field(factory=dict)
     generations: dict[str, float] = attrs.field(factory=dict)
@@ -87,7 +88,7 @@ class Observer:
         path = f"/apis/{self.kind.api_version}/{self.kind.plural}?watch=true&timeoutSeconds=3600"
         while True:
             try:
-                for row in Client(self.url).stream(path):
+                for row in Client(self.access).stream(path):
                     at = time.perf_counter()
                     self._note(msgspec.json.decode(row)["object"], at)
             except ConnectionRefusedError:
@@ -140,7 +141,7 @@ class Program:
 class Stage:
     """A cluster, and a control plane with nothing to do."""
 
-    url: str
+    access: Access
     control_url: str
     folder: Path
 
@@ -149,38 +150,29 @@ class Stage:
         return self.folder / "audit"
 
     def writes(self, *, but: str) -> int:
-        """The operator's writes so far, Events, leases and what is about the object `but` left out."""
-        entries = map(msgspec.json.decode, self.audit.read_bytes().splitlines())
-        return sum(entry["method"] != "GET" and self._counts(entry, but) for entry in entries)
-
-    def _counts(self, entry: dict[str, Any], but: str) -> bool:
-        path = entry["path"].removesuffix("/status")
-        quiet = "/events" in path or "/leases" in path or path.endswith(f"/{but}")
-        return not quiet and not entry["agent"].startswith(NOT_THE_OPERATOR)
+        """The operator's writes so far; see `bench.writes`."""
+        return writes.count(self.audit.read_bytes(), user=OPERATOR_USER, but=but)
 
 
 @contextmanager
 def stage() -> Iterator[Stage]:
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="vworkspace-bench-")))
-        url = _started(stack, [sys.executable, "-m", "bench.stage", str(folder / "audit")])
+        told = _started(stack, [sys.executable, "-m", "bench.stage", str(folder / "audit")])
+        access = Access(**json.loads(told))
         words = ["--cluster-id", CLUSTER, "--token", TOKEN, "--admin-token", "admin-" + TOKEN]
-        control = _started(stack, [str(BIN / "vworkspace-operator"), "control-plane", *words])
+        control = _started(stack, [str(BIN / "vworkspace-operator"), "control-plane", *words]).split()[1]
         (folder / "token").write_text(TOKEN, encoding="utf-8")
-        cluster = {"name": "c", "cluster": {"server": url}}
-        context = {"name": "c", "context": {"cluster": "c", "user": "u"}}
-        config = {"apiVersion": "v1", "kind": "Config", "clusters": [cluster], "contexts": [context]}
-        users = [{"name": "u", "user": {}}]
-        text = json.dumps({**config, "users": users, "current-context": "c"})
+        text = json.dumps(access.kubeconfig(access.operator))
         (folder / "kubeconfig").write_text(text, encoding="utf-8")
-        yield Stage(url, control, folder)
+        yield Stage(access, control, folder)
 
 
 def _started(stack: ExitStack, command: Sequence[str]) -> str:
     process = stack.enter_context(subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT))
     stack.callback(process.kill)
     assert process.stdout is not None
-    return process.stdout.readline().split()[1]
+    return process.stdout.readline()
 
 
 def ours(on: Stage) -> Program:
@@ -220,14 +212,14 @@ class Measured:
     settled_peak: float = 0.0
 
 
-def measure(start: Start, instances: int, settled: int) -> Measured:
+def measure(start: Start, instances: int, settled: int, alone: int) -> Measured:
     with stage() as on:
-        seen, releases = Observer(on.url, APPLICATION_INSTANCE), Observer(on.url, HELM_RELEASE)
+        seen, releases = Observer(on.access, APPLICATION_INSTANCE), Observer(on.access, HELM_RELEASE)
         seen.follow()
         releases.follow()
-        client = Client(on.url)
+        client = Client(on.access)
         with started(start, on) as program:
-            idle = _one_by_one(client, seen, releases, 30)
+            idle = _one_by_one(client, seen, releases, alone)
             before = program.processor_seconds()
             names = [f"load-{at}" for at in range(instances)]
             rate = _all_at_once(client, seen, names)
@@ -236,10 +228,10 @@ def measure(start: Start, instances: int, settled: int) -> Measured:
             loaded = _reactions(seen, releases, names)
             found = Measured(idle, loaded, rate, 1000 * used / instances, program.peak_megabytes())
             if settled:
-                _all_at_once(client, seen, [f"rest-{at}" for at in range(settled - instances - 30)])
+                _all_at_once(client, seen, [f"rest-{at}" for at in range(settled - instances - alone)])
                 time.sleep(3)  # the last Events and statuses
         if settled:
-            _restart(on, Client(on.url), seen, start, found)
+            _restart(on, Client(on.access), seen, start, found)
         return found
 
 
@@ -302,14 +294,15 @@ def quantile(samples: Sequence[float], share: float) -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--instances", type=int, default=500)
-    parser.add_argument("--settled", type=int, default=2000)
+    parser.add_argument("--settled", type=int, default=5000)
+    parser.add_argument("--alone", type=int, default=30, help="how many are made one after the other, first of all")
     parser.add_argument("--only", choices=["ours", "kopf"])
     options = parser.parse_args()
     print(describe())
     for name, start in (("ours", ours), ("kopf", kopfs)):
         if options.only not in (None, name):
             continue
-        found = measure(start, options.instances, options.settled)
+        found = measure(start, options.instances, options.settled, options.alone)
         print(line(f"{name}: instances per second, creation to Ready", [found.per_second], "/s"))
         print(line(f"{name}: processor seconds per 1,000 instances", [found.processor_per_thousand], "s"))
         print(line(f"{name}: peak memory with {options.instances} instances", [found.peak], "MB"))

@@ -21,8 +21,8 @@ from pathlib import Path
 import attrs
 import msgspec
 
-from bench.apiserver import Client
 from bench.machine import describe, line
+from bench.reaching import Client
 from bench.side_by_side import PATIENCE, Program, Stage, instance, is_ready, ours, space_of, stage, started
 from vworkspace_core.known import APPLICATION_INSTANCE
 from vworkspace_core.manifest import Kind
@@ -120,7 +120,7 @@ def _path(kind: Kind, name: str) -> str:
 def soak(seconds: float, rate: float, instances: int) -> list[str]:
     """Run it, print the numbers, and return what is wrong."""
     with stage() as on, started(ours, on) as program:
-        changes = Changes(Client(on.url))
+        changes = Changes(Client(on.access))
         for _ in range(instances):
             changes.create()
         _until_ready(changes)

@@ -1,48 +1,121 @@
-"""The cluster that operators are measured on, as a process: the embedded API server with a quick simulated Flux.
+"""The cluster that operators are measured on, as a process: an API server with a quick simulated Flux.
 
     python -m bench.stage AUDIT_FILE
 
-prints `ready URL` when it serves, and writes the audit log to AUDIT_FILE.
+prints how it is reached as a line of JSON when it serves, and writes the audit log to AUDIT_FILE. The API server is
+the embedded one, or where KUBEBUILDER_ASSETS names a folder with etcd and kube-apiserver, these, with Flux as one
+of their clients.
 """
 
+import os
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import anyio
+import attrs
+import msgspec
+from lightkube.config.kubeconfig import KubeConfig
 
+from bench.reaching import Access
+from bench.writes import POLICY
+from tests.conformance.real_server import OPERATOR_USER, Assets, RealServer, assets_of, started
 from vworkspace_app.commands.cluster import EmbeddedCluster
 from vworkspace_app.commands.cluster_access import audited
+from vworkspace_app.runtime.clock import SystemClock
+from vworkspace_core.errors import KindMissing
 from vworkspace_core.kinds.crd import crd_manifests
-from vworkspace_core.known import NAMESPACE
-from vworkspace_core.manifest import Manifest
-from vworkspace_fake.apiserver.inprocess import InProcessKube, run_sync
-from vworkspace_fake.flux import FluxBehaviour
+from vworkspace_core.known import CUSTOM_RESOURCE_DEFINITION, NAMESPACE
+from vworkspace_core.manifest import Kind, Manifest
+from vworkspace_core.ports import KubeApi
+from vworkspace_fake.apiserver.inprocess import InProcessKube
+from vworkspace_fake.flux import FluxBehaviour, FluxSimulator, run
+from vworkspace_fake.flux.crds import flux_crds
+from vworkspace_kube import LightkubeApi
 
 SPACES = tuple(f"bench-{at}" for at in range(20))
 """Gated namespaces: a cluster has many, and Helm's storage is searched one by one."""
 OWN = "vworkspace-system"
 QUICK = FluxBehaviour(source_fetch_seconds=0.02, install_seconds=0.05, upgrade_seconds=0.05, uninstall_seconds=0.05)
 """A Flux that waits for little, so that the operator is what is measured."""
+BINDING = Kind("rbac.authorization.k8s.io", "v1", "ClusterRoleBinding", "clusterrolebindings", namespaced=False)
 
 
 def gated(name: str) -> Manifest:
     return {**NAMESPACE.manifest(name), "metadata": {"name": name, "labels": {"managed-by": "vworkspace"}}}
 
 
-async def main(audit: Path) -> None:
+async def prepare(api: KubeApi) -> None:
+    """The namespaces."""
+    for namespace in (*map(gated, SPACES), NAMESPACE.manifest(OWN)):
+        await api.create(namespace, kind=NAMESPACE, field_manager="bench")
+
+
+def announce(access: Access) -> None:
+    print(msgspec.json.encode(attrs.asdict(access)).decode(), flush=True)
+
+
+async def embedded(audit: Path) -> None:
     cluster = EmbeddedCluster.start(crd_manifests(), ("flux",))
     assert cluster.flux is not None
     cluster.flux.behaviour = QUICK
-    admin = InProcessKube(cluster.server)
-    for namespace in (*map(gated, SPACES), NAMESPACE.manifest(OWN)):
-        run_sync(admin.create(namespace, kind=NAMESPACE, field_manager="bench"))
+    await prepare(InProcessKube(cluster.server))
     up, told = anyio.Event(), list[str]()
     with audited(cluster.server.audit, audit):
         async with anyio.create_task_group() as group:
             group.start_soon(cluster.run, "127.0.0.1", 0, up, told)
             await up.wait()
-            print(f"ready {told[0]}", flush=True)
+            announce(Access(told[0]))
+
+
+async def real(server: RealServer) -> None:
+    """Definitions, namespaces, every right for the operator (roles are not what is measured), and Flux."""
+    access = Access(server.url, server.token, server.operator_token, server.authority.decode())
+    config = KubeConfig.from_dict(access.kubeconfig(access.admin)).get()
+    assert config is not None
+    async with LightkubeApi(config) as api:
+        for crd in (*crd_manifests(), *flux_crds()):
+            await api.create(crd, kind=CUSTOM_RESOURCE_DEFINITION, field_manager="bench")
+        for crd in (*crd_manifests(), *flux_crds()):
+            await until_served(crd, api)
+        await prepare(api)
+        await api.create(everything_for(OPERATOR_USER), kind=BINDING, field_manager="bench")
+        announce(access)
+        await run(api, SystemClock(), FluxSimulator(api, QUICK))
+
+
+def everything_for(user: str) -> Manifest:
+    role = {"apiGroup": BINDING.group, "kind": "ClusterRole", "name": "cluster-admin"}
+    subject = {"apiGroup": BINDING.group, "kind": "User", "name": user}
+    return {**BINDING.manifest("bench"), "roleRef": role, "subjects": [subject]}
+
+
+async def until_served(crd: Manifest, api: KubeApi) -> None:
+    spec = crd["spec"]
+    served = Kind(spec["group"], spec["versions"][0]["name"], spec["names"]["kind"], spec["names"]["plural"])
+    while True:
+        with suppress(KindMissing):
+            await api.list(served, limit=1)
+            return
+        await anyio.sleep(0.05)
+
+
+def on_real(assets: Assets, audit: Path) -> None:
+    policy = audit.with_name("policy.yaml")
+    policy.write_text(POLICY, encoding="utf-8")
+    with started(assets, f"--audit-log-path={audit}", f"--audit-policy-file={policy}") as server:
+        anyio.run(real, server)
+
+
+def main(audit: Path) -> None:
+    assets = assets_of(os.environ)
+    if isinstance(assets, Assets):
+        on_real(assets, audit)
+    elif "KUBEBUILDER_ASSETS" in os.environ:
+        raise SystemExit(assets)
+    else:
+        anyio.run(embedded, audit)
 
 
 if __name__ == "__main__":
-    anyio.run(main, Path(sys.argv[1]))
+    main(Path(sys.argv[1]))

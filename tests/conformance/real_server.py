@@ -117,10 +117,11 @@ def apiserver_command(assets: Assets, folder: Path, port: int, etcd: int) -> lis
 
 
 @contextmanager
-def started(assets: Assets, *, patience: float = 60.0) -> Iterator[RealServer]:
+def started(assets: Assets, *flags: str, patience: float = 60.0) -> Iterator[RealServer]:
     """Both processes until the block is left, when they are stopped and their data removed.
 
-    Raises CannotStart when one ends by itself or does not answer within `patience` seconds.
+    `flags` are further ones for kube-apiserver. Raises CannotStart when one ends by itself or does not answer within
+    `patience` seconds.
     """
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="vworkspace-envtest-")))
@@ -130,7 +131,7 @@ def started(assets: Assets, *, patience: float = 60.0) -> Iterator[RealServer]:
         client, peer, port = _free_ports(3)
         etcd = stack.enter_context(_process(etcd_command(assets, folder / "etcd", client, peer), folder))
         _wait(etcd, lambda: _answers(f"http://{LOOPBACK}:{client}/health"), patience)
-        server = stack.enter_context(_process(apiserver_command(assets, folder, port, client), folder))
+        server = stack.enter_context(_process([*apiserver_command(assets, folder, port, client), *flags], folder))
         url, trust = f"https://{LOOPBACK}:{port}", ssl.create_default_context(cadata=made.authority.decode())
         _wait(server, lambda: _answers(f"{url}/readyz", trust, token), patience)
         yield RealServer(url, token, operator, made.authority)

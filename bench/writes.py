@@ -1,0 +1,49 @@
+"""Counting an operator's writes in an audit log: the embedded API server's, or that of a kube-apiserver."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import attrs
+import msgspec
+
+from bench.reaching import AGENT
+
+__all__ = ["POLICY", "count"]
+
+POLICY = """\
+apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived]
+rules: [{level: Metadata, verbs: [create, update, patch, delete]}]
+"""
+"""What a kube-apiserver is to write down."""
+
+_NOT_THE_OPERATOR = (AGENT, "flux/")
+_NOT_COUNTED = ("/events", "/leases", "/apis/ops.vworkspace.io/")
+
+
+@attrs.frozen
+class _Write:
+    path: str
+    by_operator: bool
+
+
+def count(log: bytes, *, user: str, but: str) -> int:
+    """Writes of the operator, without its Events, Leases and report on the cluster, and those about the object `but`.
+
+    In a kube-apiserver's log the operator is `user`; in the embedded one's, who is neither Flux nor the measurement.
+    """
+    return sum(one.by_operator and _counts(one.path, but) for one in _writes(log.splitlines(), user))
+
+
+def _writes(rows: Iterable[bytes], user: str) -> Iterable[_Write]:
+    for row in rows:
+        entry: dict[str, Any] = msgspec.json.decode(row)
+        if "auditID" in entry:
+            yield _Write(entry["requestURI"].partition("?")[0], entry["user"]["username"] == user)
+        elif entry["method"] != "GET":
+            yield _Write(entry["path"], not entry["agent"].startswith(_NOT_THE_OPERATOR))
+
+
+def _counts(path: str, but: str) -> bool:
+    return not any(part in path for part in _NOT_COUNTED) and not path.removesuffix("/status").endswith(f"/{but}")

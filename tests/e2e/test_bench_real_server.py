@@ -1,0 +1,99 @@
+"""The measurements on a real API server, proved with stand-ins: an etcd that answers, and a kube-apiserver that is the
+embedded one behind the same flags (TLS, a token file, an audit log in the format of Kubernetes)."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from bench import writes
+from bench.reaching import Access
+from tests.conformance.real_server import OPERATOR_USER
+from tests.conformance.test_real_server import stand_ins
+
+ROOT = Path(__file__).resolve().parents[2]
+
+APISERVER = """#!{python}
+import csv, json, sys
+from datetime import UTC, datetime
+from pathlib import Path
+import anyio
+from vworkspace_fake.apiserver.calls import Caller
+from vworkspace_fake.apiserver.http.certificates import Certificates
+from vworkspace_core.manifest import Kind
+from vworkspace_fake.apiserver.http.serving import serve
+from vworkspace_fake.apiserver.inprocess import InProcessKube, run_sync
+from vworkspace_fake.apiserver.server import ApiServer
+flags = dict(word[2:].partition("=")[::2] for word in sys.argv[1:])
+assert "kind: Policy" in Path(flags["audit-policy-file"]).read_text()
+rows = csv.reader(Path(flags["token-auth-file"]).read_text().splitlines())
+tokens = {row[0]: Caller(row[1], tuple(row[3].split(","))) for row in rows}
+certificate, key = (Path(flags[name]).read_bytes() for name in ("tls-cert-file", "tls-private-key-file"))
+server = ApiServer(now=lambda: datetime.now(UTC), rbac=True)
+role = Kind("rbac.authorization.k8s.io", "v1", "ClusterRole", "clusterroles", namespaced=False)
+everything = [{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}]
+admin = {**role.manifest("cluster-admin"), "rules": everything}  # every kube-apiserver has it
+run_sync(InProcessKube(server).create(admin, kind=role, field_manager="bootstrap"))
+log = open(flags["audit-log-path"], "a", buffering=1)
+def write(entry):
+    if entry.verb.writes:
+        user = {"username": entry.user}
+        row = {"kind": "Event", "auditID": "a", "user": user, "requestURI": entry.path + "?x=y"}
+        log.write(json.dumps(row) + "\\n")
+server.audit.on_entry = write
+tls = Certificates(b"", certificate, key)
+anyio.run(lambda: serve(server, "127.0.0.1", int(flags["secure-port"]), tokens=tokens, tls=tls))
+"""
+
+
+@pytest.mark.timeout(120)
+def test_the_comparison_runs_on_a_kube_apiserver_and_tells_what_it_measures(tmp_path: Path) -> None:
+    stand_ins(tmp_path, apiserver=APISERVER)
+    command = [sys.executable, "-m", "bench.side_by_side", "--only=ours", "--alone=7", "--instances=3", "--settled=12"]
+    environment = {**os.environ, "KUBEBUILDER_ASSETS": str(tmp_path)}
+
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env=environment, timeout=100)
+
+    assert (done.returncode, done.stderr) == (0, "")
+    told = dict(re.findall(r"^ours: (.*?): median ([\d.]+) ", done.stdout, re.MULTILINE))
+    assert float(told["instances per second, creation to Ready"]) > 0
+    assert float(told["processor seconds per 1,000 instances"]) > 0
+    assert float(told["restart with 12 settled, to acting"]) > 0
+    assert told["writes by that restart"] == "0.00"
+
+
+def test_without_the_executables_it_says_what_is_missing(tmp_path: Path) -> None:
+    environment = {**os.environ, "KUBEBUILDER_ASSETS": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, "-m", "bench.stage", str(tmp_path / "audit")],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        env=environment,
+        timeout=60,
+    )
+
+    assert done.returncode == 1
+    assert "holds no etcd and no kube-apiserver" in done.stderr
+
+
+def test_writes_are_counted_alike_in_either_audit_log() -> None:
+    base = "/apis/helm.toolkit.fluxcd.io/v2/namespaces/a/helmreleases"
+    paths = [f"{base}/x", f"{base}/x/status", f"{base}/touched/status", "/apis/events.k8s.io/v1/namespaces/a/events"]
+    kube, ours = list[str](), list[str]()
+    for path in paths:
+        for user, agent in ((OPERATOR_USER, "vworkspace-operator/1"), ("admin", "flux/v2"), ("admin", "bench/1")):
+            kube.append(json.dumps({"auditID": "a", "user": {"username": user}, "requestURI": f"{path}?force=true"}))
+            ours += [json.dumps({"method": method, "path": path, "agent": agent}) for method in ("PATCH", "GET")]
+
+    counted = {writes.count("\n".join(log).encode(), user=OPERATOR_USER, but="touched") for log in (kube, ours)}
+
+    assert counted == {2}
+
+
+def test_no_token_shows_in_what_is_passed_on() -> None:
+    assert "hunter2" not in repr(Access("https://127.0.0.1:1", "hunter2", "hunter2"))
