@@ -5,12 +5,15 @@ from typing import Any
 import pytest
 
 from tests.property.agent_jobs import CLUSTER_ID, NAMESPACE, delete_payload, instance, job, operation
+from vworkspace_core.agent.jobstate import JobState, accept, record_of
 from vworkspace_core.agent.outcome import Outcome, Verdict
 from vworkspace_core.agent.scope import ApplyTask, DeleteTask, RotateTask, Scope, admit, gate_closed, may_touch
 from vworkspace_core.agent.wire import Job, parse_job
 from vworkspace_core.kinds import labels
+from vworkspace_core.kinds.border import read_operation
 from vworkspace_core.known import APPLICATION_INSTANCE, OPERATION
 from vworkspace_core.manifest import ObjectRef
+from vworkspace_core.ports import Fetched
 
 SCOPE = Scope(CLUSTER_ID)
 GATED = {"metadata": {"name": NAMESPACE, "labels": {"managed-by": "vworkspace"}}}
@@ -114,6 +117,22 @@ def test_a_foreign_cluster_id_is_refused() -> None:
         "NotPermitted: payload.metadata.labels: app.vworkspace.io/cluster-id is 'cluster-b', "
         "this cluster is 'cluster-prod-1'"
     )
+
+
+def test_nothing_of_a_payload_shows_in_a_repr() -> None:
+    mark = "m4rk-of-a-payload"
+    raw = job(payload=instance(annotations={"note": mark}))
+    taken = accept(raw, 0, SCOPE)
+    assert isinstance(taken, JobState)
+    kept = record_of(taken)
+    approved = operation()
+    approved["spec"]["approvals"] = {"claim": mark}
+    approved["metadata"]["uid"] = "u"
+
+    assert mark in str(kept.raw)
+    assert read_operation(approved).spec.approvals is not None
+    shown = [parse_job(raw), taken, taken.task, kept, Fetched([raw]), read_operation(approved).spec]
+    assert [repr(one) for one in shown if mark in repr(one)] == []
 
 
 def test_a_cluster_id_too_long_for_a_label_is_bounded_as_everywhere_RES_5() -> None:

@@ -50,7 +50,7 @@ class ApplyTask:
     """Have `manifest` (whole, labelled, without uid and annotations of ours) at `ref`; `path` leads to it in a job."""
 
     ref: ObjectRef
-    manifest: Manifest
+    manifest: Manifest = attrs.field(repr=False)
     path: str = attrs.field(default="payload", eq=False)
 
     @property

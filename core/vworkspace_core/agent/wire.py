@@ -58,7 +58,7 @@ class IntentName(StrEnum):
 class ApplyRequest:
     """A full manifest to be there. `path` is where it stands in the job; `expected` the kind its intent implies."""
 
-    manifest: Manifest
+    manifest: Manifest = attrs.field(repr=False)
     path: str
     expected: str | None = None
 

@@ -52,12 +52,13 @@ def schema_field(
     schema: Mapping[str, Any] | None = None,
     rules: Sequence[CelRule] = (),
     publish_default: bool = False,
+    secret: bool = False,
 ) -> Any:
     """An attrs field that also knows its OpenAPI schema.
 
     `doc` becomes the description; `schema` is merged over what the type implies (pattern, maxLength, list
     type, …); `rules` become CEL rules of this field; `publish_default` writes the default into the CRD, so
-    that the API server fills it in. A field without default is required.
+    that the API server fills it in. A field without default is required. A `secret` one does not show in a `repr`.
     """
     meta = {
         "doc": doc,
@@ -65,4 +66,4 @@ def schema_field(
         "rules": tuple(rules),
         "publish_default": publish_default,
     }
-    return attrs.field(default=default, metadata=meta)
+    return attrs.field(default=default, metadata=meta, repr=not secret)

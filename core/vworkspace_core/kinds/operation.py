@@ -78,7 +78,7 @@ class Approvals:
     """Whether a person has to agree first, and the proof that one did (OPS-4)."""
 
     required: bool = schema_field("Whether the run waits for a valid claim.", default=False)
-    claim: str | None = schema_field("Signed approval claim.", default=None, schema={"maxLength": 8192})
+    claim: str | None = schema_field("Signed approval claim.", default=None, schema={"maxLength": 8192}, secret=True)
     approved_by: str | None = schema_field(
         "Who approved; recorded, never trusted.", default=None, schema={"maxLength": 253}
     )

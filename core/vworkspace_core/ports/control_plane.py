@@ -16,7 +16,7 @@ class Fetched:
     `server_time` is the control plane's `Date` header (PULL-12), None when it sent none.
     """
 
-    jobs: Sequence[Any]
+    jobs: Sequence[Any] = attrs.field(repr=False)
     server_time: datetime | None = None
 
 

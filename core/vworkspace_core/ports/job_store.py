@@ -13,8 +13,8 @@ class JobRecord:
     """An open job as it must survive a crash between ack and result (PULL-4)."""
 
     job_id: str
-    raw: Mapping[str, Any]
-    state: Mapping[str, Any] = attrs.field(factory=dict)
+    raw: Mapping[str, Any] = attrs.field(repr=False)
+    state: Mapping[str, Any] = attrs.field(factory=dict, repr=False)
 
 
 @attrs.frozen
