@@ -5,19 +5,15 @@ A face that can make requests asks; the server only needs to know the outcome (R
 """
 
 from base64 import b64decode
-from collections.abc import Iterable, Iterator, Mapping
-from functools import cache
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 import attrs
 import msgspec
 
-from vworkspace_core.manifest import dig
-from vworkspace_fake.apiserver.calls import Caller, Target
-from vworkspace_fake.apiserver.cel.evaluate import Program, build
-from vworkspace_fake.apiserver.cel.parser import parse
-from vworkspace_fake.apiserver.cel.values import CelError
-from vworkspace_fake.apiserver.failure import ApiFailure, forbidden
+from vworkspace_fake.apiserver.admission_matching import concerns, conditions_hold
+from vworkspace_fake.apiserver.admission_request import AdmissionRequest
+from vworkspace_fake.apiserver.failure import ApiFailure
 from vworkspace_fake.apiserver.store import GroupResource
 
 __all__ = [
@@ -38,57 +34,6 @@ CONFIGURATIONS: Final[tuple[GroupResource, GroupResource]] = (
 """Where webhooks are configured: the mutating ones are asked first."""
 
 Manifest = Mapping[str, Any]
-
-
-@attrs.frozen
-class AdmissionRequest:
-    """One write as webhooks see it: `operation` is CREATE, UPDATE or DELETE.
-
-    `object` is None for a DELETE, `old_object` for a CREATE.
-    """
-
-    operation: str
-    target: Target
-    name: str
-    caller: Caller
-    object: Manifest | None
-    old_object: Manifest | None
-    dry_run: bool = False
-
-    @property
-    def labels(self) -> tuple[Mapping[str, str], ...]:
-        """Labels of the object before and after: a selector may match either."""
-        states = (self.object, self.old_object)
-        return tuple(dig(state, "metadata", "labels") or {} for state in states if state is not None)
-
-    def variables(self) -> dict[str, Any]:
-        """What the conditions of a webhook see."""
-        return {"object": self.object, "oldObject": self.old_object, "request": self.review("", "v1")["request"]}
-
-    def review(self, uid: str, version: str) -> dict[str, Any]:
-        """The AdmissionReview to send, in a version the webhook understands."""
-        resource = self.target.resource
-        kind = {"group": resource.group, "version": resource.version, "kind": resource.kind}
-        place = {"group": resource.group, "version": resource.version, "resource": resource.plural}
-        request = {
-            "uid": uid,
-            "kind": kind,
-            "resource": place,
-            "subResource": self.target.subresource,
-            "requestKind": kind,
-            "requestResource": place,
-            "requestSubResource": self.target.subresource,
-            "name": self.name,
-            "namespace": self.target.namespace or "",
-            "operation": self.operation,
-            "userInfo": {"username": self.caller.user, "groups": list(self.caller.groups)},
-            "object": self.object,
-            "oldObject": self.old_object,
-            "dryRun": self.dry_run,
-            "options": None,
-        }
-        kept = {key: value for key, value in request.items() if value != ""}
-        return {"apiVersion": f"admission.k8s.io/{version}", "kind": "AdmissionReview", "request": kept}
 
 
 @attrs.frozen
@@ -121,7 +66,7 @@ def webhooks_for(
         _webhook(declared, mutating)
         for mutating, configuration in configurations
         for declared in configuration.get("webhooks") or ()
-        if _concerns(declared, request, namespace_labels) and _conditions_hold(declared, request)
+        if concerns(declared, request, namespace_labels) and conditions_hold(declared, request)
     )
 
 
@@ -176,85 +121,3 @@ def _webhook(declared: Manifest, mutating: bool) -> Webhook:
         timeout=float(declared.get("timeoutSeconds") or 10),
         version=next((one for one in declared["admissionReviewVersions"] if one in ("v1", "v1beta1")), "v1"),
     )
-
-
-def _concerns(declared: Manifest, request: AdmissionRequest, namespace_labels: Mapping[str, str]) -> bool:
-    return (
-        any(_rule_matches(rule, request) for rule in declared.get("rules") or ())
-        and _selects(declared.get("namespaceSelector") or {}, namespace_labels)
-        and any(_selects(declared.get("objectSelector") or {}, labels) for labels in request.labels or ({},))
-    )
-
-
-def _conditions_hold(declared: Manifest, request: AdmissionRequest) -> bool:
-    """Whether every `matchCondition` is true. A false one decides; else one that fails counts by failurePolicy.
-
-    Raises ApiFailure where that is Fail.
-    """
-    conditions = declared.get("matchConditions") or ()
-    if not conditions:
-        return True
-    variables = request.variables()
-    failed = ""
-    for one in conditions:
-        try:
-            if _program(one["expression"])(variables) is not True:
-                return False
-        except CelError as error:
-            failed = failed or f"{one['name']}: {error}"
-    if failed and declared.get("failurePolicy") != "Ignore":
-        name = request.name
-        raise forbidden(request.target.resource.group, request.target.resource.plural, name, _unevaluated(failed))
-    return not failed
-
-
-def _unevaluated(why: str) -> str:
-    return f"failed to evaluate match conditions: {why}"
-
-
-@cache
-def _program(expression: str) -> Program:
-    return build(parse(expression))
-
-
-def _rule_matches(rule: Manifest, request: AdmissionRequest) -> bool:
-    resource = request.target.resource
-    wanted = (
-        ("operations", request.operation),
-        ("apiGroups", resource.group),
-        ("apiVersions", resource.version),
-    )
-    scope = "Namespaced" if resource.namespaced else "Cluster"
-    return (
-        all("*" in rule.get(key, ()) or value in rule.get(key, ()) for key, value in wanted)
-        and rule.get("scope", "*") in ("*", scope)
-        and any(one in rule.get("resources", ()) for one in _names(resource.plural, request.target.subresource))
-    )
-
-
-def _names(plural: str, subresource: str) -> Iterator[str]:
-    yield "*/*"
-    if subresource:
-        yield from (f"{plural}/{subresource}", f"{plural}/*", f"*/{subresource}")
-    else:
-        yield from (plural, "*")
-
-
-def _selects(selector: Manifest, labels: Mapping[str, str]) -> bool:
-    """Whether a LabelSelector object selects these labels."""
-    if any(labels.get(key) != value for key, value in (selector.get("matchLabels") or {}).items()):
-        return False
-    return all(_expression_holds(one, labels) for one in selector.get("matchExpressions") or ())
-
-
-def _expression_holds(expression: Manifest, labels: Mapping[str, str]) -> bool:
-    value, values = labels.get(expression["key"]), expression.get("values") or ()
-    match expression["operator"]:
-        case "In":
-            return value in values
-        case "NotIn":
-            return value not in values
-        case "Exists":
-            return value is not None
-        case _:
-            return value is None
