@@ -7,9 +7,10 @@ from vworkspace_app import VERSION, logs
 from vworkspace_app.demo.board import board, operations_board
 from vworkspace_app.demo.operations_scene import ENGINES, FLUX
 from vworkspace_app.demo.operations_story import tell_operations
+from vworkspace_app.demo.scene import QUICK
 from vworkspace_app.demo.spectator import TooSlow
 from vworkspace_app.demo.stage import Stage
-from vworkspace_app.demo.story import QUICK, tell
+from vworkspace_app.demo.story import tell
 from vworkspace_app.demo.world import ADMIN_TOKEN, World, open_world
 from vworkspace_app.problems import FAILURE, INTERRUPTED, CommandError
 from vworkspace_app.serving import run_until_signal

@@ -8,8 +8,8 @@ from typing import Any
 import attrs
 
 from vworkspace_app.demo.platform import APPROVAL_SECRET, CLAIM, REPOSITORY, SNAPSHOT_CLASS
-from vworkspace_app.demo.story import NAME
-from vworkspace_app.demo.story import QUICK as QUICK_FLUX
+from vworkspace_app.demo.scene import NAME
+from vworkspace_app.demo.scene import QUICK as QUICK_FLUX
 from vworkspace_app.demo.world import CLUSTER, NAMESPACE_NAME
 from vworkspace_core.kinds.labels import APPLICATION_INSTANCE as INSTANCE_LABEL
 from vworkspace_core.known import APPLICATION_INSTANCE, OPERATION

@@ -8,9 +8,9 @@ import attrs
 
 from vworkspace_app.demo.narrator import Narrator
 from vworkspace_app.demo.operations_scene import CAPABILITIES, REQUESTS, Request, approval
+from vworkspace_app.demo.scene import FIRST, NAME, manifest
 from vworkspace_app.demo.sightings import conditions, gone, made_for, operation_says, phase_is
 from vworkspace_app.demo.stage import Stage
-from vworkspace_app.demo.story import FIRST, NAME, manifest
 from vworkspace_app.demo.world import CLUSTER, NAMESPACE_NAME, World
 from vworkspace_core.kinds.labels import CANCEL, CAPABILITY_PREFIX
 from vworkspace_core.known import OPERATION

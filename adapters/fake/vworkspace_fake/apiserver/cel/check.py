@@ -10,6 +10,7 @@ from typing import Final, assert_never
 from vworkspace_fake.apiserver.cel import types
 from vworkspace_fake.apiserver.cel.evaluate import TYPE_NAMES
 from vworkspace_fake.apiserver.cel.functions import NAMESPACES
+from vworkspace_fake.apiserver.cel.operator_types import operate, want
 from vworkspace_fake.apiserver.cel.syntax import (
     Binary,
     Call,
@@ -87,8 +88,6 @@ _OF_TEXT: Final = frozenset(
         "findAll",
     ]
 )
-_ORDERED: Final = frozenset(("int", "uint", "double", "string", "bytes", "bool", "timestamp", "duration", "dyn"))
-_NUMBERS: Final = frozenset(("int", "uint", "double"))
 
 Scope = Mapping[str, CelType]
 
@@ -131,9 +130,9 @@ class _Checker:
             case Unary(operator, operand):
                 return self._unary(operator, self.visit(operand, scope))
             case Binary(operator, left, right):
-                return _operate(operator, self.visit(left, scope), self.visit(right, scope))
+                return operate(operator, self.visit(left, scope), self.visit(right, scope))
             case Conditional(condition, positive, negative):
-                _want(BOOL, self.visit(condition, scope), "? :")
+                want(BOOL, self.visit(condition, scope), "? :")
                 yes, no = self.visit(positive, scope), self.visit(negative, scope)
                 return yes if yes.fits(no) and yes.name == no.name else DYN
             case ListLiteral(items):
@@ -189,14 +188,14 @@ class _Checker:
         inner = {**scope, node.variable: variable}
         body = self.visit(node.body, inner)
         if node.name != "map" or node.transform is not None:
-            _want(BOOL, body, f"{node.name}()")
+            want(BOOL, body, f"{node.name}()")
         if node.name == "map":
             return list_of(body if node.transform is None else self.visit(node.transform, inner))
         return list_of(variable) if node.name == "filter" else BOOL
 
     def _unary(self, operator: str, operand: CelType) -> CelType:
         if operator == "!":
-            _want(BOOL, operand, "!")
+            want(BOOL, operand, "!")
             return BOOL
         return operand
 
@@ -216,44 +215,5 @@ def _field(operand: CelType, field: str) -> CelType:
     raise CelSyntaxError(f"a value of type {operand} has no field {field!r}")
 
 
-def _want(wanted: CelType, found: CelType, where: str) -> None:
-    if not found.fits(wanted):
-        raise CelSyntaxError(f"no matching overload for {where!r} applied to {found}")
-
-
 def _alike(found: list[CelType]) -> bool:
     return all(one.name == found[0].name for one in found)
-
-
-def _operate(operator: str, left: CelType, right: CelType) -> CelType:
-    mismatch = CelSyntaxError(f"no matching overload for {operator!r} applied to ({left}, {right})")
-    if operator in ("&&", "||"):
-        _want(BOOL, left, operator)
-        _want(BOOL, right, operator)
-        return BOOL
-    if operator in ("==", "!="):
-        if not (left.fits(right) or "null" in (left.name, right.name)):
-            raise mismatch
-        return BOOL
-    if operator == "in":
-        if right.name not in ("list", "map", "object", "dyn"):
-            raise mismatch
-        if right.name == "list" and right.item is not None and not left.fits(right.item):
-            raise mismatch
-        return BOOL
-    if operator in ("<", "<=", ">", ">="):
-        numbers = {left.name, right.name} <= _NUMBERS
-        if not (numbers or (left.fits(right) and left.name in _ORDERED and right.name in _ORDERED)):
-            raise mismatch
-        return BOOL
-    return _arithmetic(left, right, mismatch)
-
-
-def _arithmetic(left: CelType, right: CelType, mismatch: CelSyntaxError) -> CelType:
-    if "dyn" in (left.name, right.name):
-        return DYN
-    if {left.name, right.name} <= {"timestamp", "duration"}:
-        return DYN
-    if left.name != right.name or left.name not in {*_NUMBERS, "string", "bytes", "list"}:
-        raise mismatch
-    return left
