@@ -684,6 +684,7 @@ class ReconcileMachine(RuleBasedStateMachine):
         self._until(lambda: world.look(TWIN) is None, "the twin does not go")
         if dig(world.look(INSTANCE), "metadata", "deletionTimestamp"):
             self._until(lambda: world.look(INSTANCE) is None, "the deleted instance does not go")
+        self.the_instance_is_watched()
         if world.look(INSTANCE) is None:
             self._submit({**self.spec, "values": None})
         uid = dig(world.look(INSTANCE), "metadata", "uid")
