@@ -5,6 +5,7 @@
 
 import sys
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 
 from vworkspace_app.documents import Format, dump
@@ -19,6 +20,7 @@ from vworkspace_core.kinds.vocabulary_page import markdown
 __all__ = ["generated_files", "main"]
 
 
+@cache
 def generated_files() -> Mapping[str, str]:
     """Text of every generated file by its path in the repository."""
     crds = {f"manifests/crds/{crd['metadata']['name']}.yaml": dump([crd], Format.YAML) for crd in crd_manifests()}
