@@ -4,12 +4,12 @@ Every node becomes a closure once, when the CRD is compiled. `&&`, `||`, `all` a
 CEL demands: an error matters only where the other operands do not decide.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, Final, assert_never
 
+from vworkspace_fake.apiserver.cel.access import index, optional_select, present, select
 from vworkspace_fake.apiserver.cel.functions import FUNCTIONS, METHODS, NAMESPACES
 from vworkspace_fake.apiserver.cel.macros import count, elements, mapped, opt_map, quantified
-from vworkspace_fake.apiserver.cel.names import unescape
 from vworkspace_fake.apiserver.cel.operators import Program, Variables, arithmetic, boolean, contained, decided
 from vworkspace_fake.apiserver.cel.syntax import (
     Binary,
@@ -28,9 +28,7 @@ from vworkspace_fake.apiserver.cel.syntax import (
     Unary,
 )
 from vworkspace_fake.apiserver.cel.values import (
-    ABSENT,
     CelError,
-    OptionalValue,
     cel_equal,
     compare_values,
     is_number,
@@ -52,11 +50,11 @@ def build(node: Expression) -> Program:  # noqa: C901 - one case per kind of nod
         case Identifier(name):
             return _identifier(name)
         case Select(operand, field, optional):
-            return _optional_select(build(operand), field) if optional else _select(build(operand), field)
+            return optional_select(build(operand), field) if optional else select(build(operand), field)
         case Index(operand, key, optional):
-            return _index(build(operand), build(key), optional)
+            return index(build(operand), build(key), optional)
         case Present(operand, field):
-            return _present(build(operand), field)
+            return present(build(operand), field)
         case Call():
             return _call(node)
         case Macro():
@@ -86,92 +84,6 @@ def _identifier(name: str) -> Program:
             return variables[name]
         except KeyError:
             raise CelError(f"undeclared reference to '{name}'") from None
-
-    return run
-
-
-def _lookup(value: Any, field: str, plain: str) -> Any:
-    if isinstance(value, OptionalValue):
-        if not value.present:
-            return ABSENT
-        return _optionally(value.value, field, plain)
-    if not isinstance(value, Mapping):
-        raise no_overload()
-    if field in value:
-        return value[field]
-    if plain in value:
-        return value[plain]
-    raise CelError(f"no such key: {plain}")
-
-
-def _select(operand: Program, field: str) -> Program:
-    plain = unescape(field)
-    return lambda variables: _lookup(operand(variables), field, plain)
-
-
-def _optionally(value: Any, field: str, plain: str) -> OptionalValue:
-    if not isinstance(value, Mapping):
-        raise no_overload()
-    key = field if field in value else plain
-    return OptionalValue(value[key], True) if key in value else ABSENT
-
-
-def _optional_select(operand: Program, field: str) -> Program:
-    plain = unescape(field)
-
-    def run(variables: Variables) -> Any:
-        value = operand(variables)
-        if isinstance(value, OptionalValue):
-            return _optionally(value.value, field, plain) if value.present else ABSENT
-        return _optionally(value, field, plain)
-
-    return run
-
-
-def _index(operand: Program, key: Program, optional: bool) -> Program:
-    def run(variables: Variables) -> Any:
-        value, at = operand(variables), key(variables)
-        if isinstance(value, OptionalValue):
-            if not value.present:
-                return ABSENT
-            value, wrapped = value.value, True
-        else:
-            wrapped = optional
-        try:
-            found = _at(value, at)
-        except CelError:
-            if wrapped:
-                return ABSENT
-            raise
-        return OptionalValue(found, True) if wrapped else found
-
-    return run
-
-
-def _at(value: Any, at: Any) -> Any:
-    if isinstance(value, list) and is_number(at):
-        if not 0 <= at < len(value) or at != int(at):
-            raise CelError(f"index out of bounds: {at}")
-        return value[int(at)]
-    if isinstance(value, Mapping):
-        if at in value:
-            return value[at]
-        raise CelError(f"no such key: {at}")
-    raise no_overload()
-
-
-def _present(operand: Program, field: str) -> Program:
-    plain = unescape(field)
-
-    def run(variables: Variables) -> bool:
-        value = operand(variables)
-        if isinstance(value, OptionalValue):
-            if not value.present:
-                return False
-            value = value.value
-        if not isinstance(value, Mapping):
-            raise no_overload()
-        return field in value or plain in value
 
     return run
 
