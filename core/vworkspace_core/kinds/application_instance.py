@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import attrs
 
 from vworkspace_core.kinds.chart import AppliedChart, ChartSource, SourceType
-from vworkspace_core.kinds.fields import CelRule, immutable, schema_field
+from vworkspace_core.kinds.fields import CelRule, conditions_field, immutable, observed_generation_field, schema_field
 from vworkspace_core.kinds.meta import Condition, ObjectMeta
 from vworkspace_core.kinds.patterns import DNS_LABEL, DNS_SUBDOMAIN
 from vworkspace_core.kinds.refs import KeyRef, ObjectName
@@ -211,14 +211,8 @@ class ReleaseOverride:
 class ApplicationInstanceStatus:
     """What the operator found (REC-7: from the generation it names)."""
 
-    observed_generation: int | None = schema_field(
-        "metadata.generation the status was decided from.", default=None, schema={"format": "int64"}
-    )
-    conditions: tuple[Condition, ...] = schema_field(
-        "Conditions by type.",
-        default=(),
-        schema={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]},
-    )
+    observed_generation: int | None = observed_generation_field()
+    conditions: tuple[Condition, ...] = conditions_field()
     helm_release_ref: ObjectName | None = schema_field("The HelmRelease.", default=None)
     last_applied_chart: AppliedChart | None = schema_field("Chart of the last apply.", default=None)
     last_reconcile_time: str | None = schema_field(

@@ -2,7 +2,7 @@
 
 import attrs
 
-from vworkspace_core.kinds.fields import schema_field
+from vworkspace_core.kinds.fields import conditions_field, observed_generation_field, schema_field
 from vworkspace_core.kinds.labels import LONGEST_LABEL
 from vworkspace_core.kinds.meta import Condition, ObjectMeta
 from vworkspace_core.kinds.patterns import LABEL_VALUE
@@ -68,14 +68,8 @@ class ClusterSpec:
 class ClusterStatus:
     """What the operator found."""
 
-    observed_generation: int | None = schema_field(
-        "metadata.generation the status was decided from.", default=None, schema={"format": "int64"}
-    )
-    conditions: tuple[Condition, ...] = schema_field(
-        "Conditions by type.",
-        default=(),
-        schema={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]},
-    )
+    observed_generation: int | None = observed_generation_field()
+    conditions: tuple[Condition, ...] = conditions_field()
     last_heartbeat: str | None = schema_field(
         "Last round trip to the control plane.", default=None, schema={"format": "date-time"}
     )

@@ -10,7 +10,7 @@ from typing import Any
 
 import attrs
 
-__all__ = ["CelRule", "camel", "immutable", "schema_field"]
+__all__ = ["CelRule", "camel", "conditions_field", "immutable", "observed_generation_field", "schema_field"]
 
 
 @attrs.frozen
@@ -67,3 +67,14 @@ def schema_field(
         "publish_default": publish_default,
     }
     return attrs.field(default=default, metadata=meta, repr=not secret)
+
+
+def observed_generation_field() -> Any:
+    """`observedGeneration` of a status (REC-7)."""
+    return schema_field("metadata.generation the status was decided from.", default=None, schema={"format": "int64"})
+
+
+def conditions_field() -> Any:
+    """`conditions` of a status: one of each type (RES-4)."""
+    schema = {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]}
+    return schema_field("Conditions by type.", default=(), schema=schema)

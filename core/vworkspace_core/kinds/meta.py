@@ -2,12 +2,13 @@
 
 from collections.abc import Mapping
 from enum import StrEnum
+from typing import Any
 
 import attrs
 
 from vworkspace_core.kinds.fields import schema_field
 
-__all__ = ["Condition", "ConditionStatus", "ObjectMeta", "OwnerReference"]
+__all__ = ["Condition", "ConditionStatus", "ObjectMeta", "OwnerReference", "condition_json"]
 
 
 class ConditionStatus(StrEnum):
@@ -32,6 +33,18 @@ class Condition:
     observed_generation: int | None = schema_field(
         "Generation the condition was decided from.", default=None, schema={"format": "int64", "minimum": 0}
     )
+
+
+def condition_json(condition: Condition) -> dict[str, Any]:
+    """The condition as an apply configuration has it: whole, so that a status that says the same is the same."""
+    return {
+        "type": str(condition.type),
+        "status": str(condition.status),
+        "reason": str(condition.reason),
+        "message": condition.message,
+        "lastTransitionTime": condition.last_transition_time,
+        "observedGeneration": condition.observed_generation,
+    }
 
 
 @attrs.frozen

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import attrs
 
 from vworkspace_core.kinds.equality import same_json
-from vworkspace_core.kinds.fields import CelRule, immutable, schema_field
+from vworkspace_core.kinds.fields import CelRule, conditions_field, immutable, observed_generation_field, schema_field
 from vworkspace_core.kinds.meta import Condition, ObjectMeta
 
 __all__ = [
@@ -131,17 +131,11 @@ class EngineRef:
 class OperationStatus:
     """What the operator found (REC-7: from the generation it names)."""
 
-    observed_generation: int | None = schema_field(
-        "metadata.generation the status was decided from.", default=None, schema={"format": "int64"}
-    )
+    observed_generation: int | None = observed_generation_field()
     phase: Phase | None = schema_field("Where the run stands; absent before the first look.", default=None)
     started_at: str | None = schema_field("When the run started.", default=None, schema={"format": "date-time"})
     finished_at: str | None = schema_field("When it ended.", default=None, schema={"format": "date-time"})
-    conditions: tuple[Condition, ...] = schema_field(
-        "Conditions by type.",
-        default=(),
-        schema={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]},
-    )
+    conditions: tuple[Condition, ...] = conditions_field()
     outputs: Mapping[str, Any] | None = schema_field("What the run produced, by name.", default=None)
     logs_ref: LogsRef | None = schema_field("Where the logs are.", default=None)
     engine_ref: EngineRef | None = schema_field("The engine object.", default=None)

@@ -7,7 +7,7 @@ import attrs
 
 from vworkspace_core.kinds.border import unstructure
 from vworkspace_core.kinds.equality import same_json
-from vworkspace_core.kinds.meta import Condition, ConditionStatus
+from vworkspace_core.kinds.meta import Condition, ConditionStatus, condition_json
 from vworkspace_core.kinds.operation import EngineRef, LogsRef, Operation, Phase
 from vworkspace_core.kinds.reasons import OperationConditionType as Type
 from vworkspace_core.kinds.reasons import OperationReason as Reason
@@ -110,7 +110,7 @@ def _manifest(operation: Operation, conditions: tuple[Condition, ...], report: R
     status: dict[str, Any] = {
         "observedGeneration": meta.generation,
         "phase": report.phase.value,
-        "conditions": [_condition(condition) for condition in conditions],
+        "conditions": [condition_json(condition) for condition in conditions],
     }
     given = {
         "startedAt": report.started_at,
@@ -120,17 +120,6 @@ def _manifest(operation: Operation, conditions: tuple[Condition, ...], report: R
         "engineRef": None if report.engine_ref is None else unstructure(report.engine_ref),
     }
     return {**manifest, "status": status | {name: value for name, value in given.items() if value is not None}}
-
-
-def _condition(condition: Condition) -> dict[str, Any]:
-    return {
-        "type": str(condition.type),
-        "status": str(condition.status),
-        "reason": str(condition.reason),
-        "message": condition.message,
-        "lastTransitionTime": condition.last_transition_time,
-        "observedGeneration": condition.observed_generation,
-    }
 
 
 def _event(operation: Operation, change: Transition) -> KubernetesEvent:

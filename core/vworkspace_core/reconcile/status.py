@@ -18,7 +18,7 @@ from vworkspace_core.kinds.application_instance import (
     ObjectName,
     ReleaseOverride,
 )
-from vworkspace_core.kinds.meta import Condition, ConditionStatus
+from vworkspace_core.kinds.meta import Condition, ConditionStatus, condition_json
 from vworkspace_core.kinds.reasons import InstanceConditionType as Type
 from vworkspace_core.kinds.reasons import InstanceReason as Reason
 from vworkspace_core.kinds.transitions import Transition, Wanted, merge_conditions, same_but_times, transitions
@@ -136,7 +136,7 @@ def _manifest(
     manifest["metadata"]["resourceVersion"] = meta.resource_version
     status: dict[str, Any] = {
         "observedGeneration": meta.generation,
-        "conditions": [_condition(condition) for condition in conditions],
+        "conditions": [condition_json(condition) for condition in conditions],
         "lastReconcileTime": now,
     }
     if fields.helm_release_ref is not None:
@@ -155,17 +155,6 @@ def _manifest(
     if fields.release_override is not None:
         status["releaseOverride"] = _override(fields.release_override)
     return {**manifest, "status": status}
-
-
-def _condition(condition: Condition) -> dict[str, Any]:
-    return {
-        "type": str(condition.type),
-        "status": str(condition.status),
-        "reason": str(condition.reason),
-        "message": condition.message,
-        "lastTransitionTime": condition.last_transition_time,
-        "observedGeneration": condition.observed_generation,
-    }
 
 
 def _override(override: ReleaseOverride) -> Mapping[str, Any]:
