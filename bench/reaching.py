@@ -26,7 +26,7 @@ class Access:
 
     def kubeconfig(self, token: str) -> dict[str, Any]:
         """How somebody with that token reaches it."""
-        return kubeconfig(self.url, token, authority=self.authority.encode() or None)
+        return kubeconfig(self.url, token or None, authority=self.authority.encode() or None)
 
 
 class Client:

@@ -97,3 +97,10 @@ def test_writes_are_counted_alike_in_either_audit_log() -> None:
 
 def test_no_token_shows_in_what_is_passed_on() -> None:
     assert "hunter2" not in repr(Access("https://127.0.0.1:1", "hunter2", "hunter2"))
+
+
+def test_a_server_that_knows_nobody_is_told_no_token() -> None:
+    """kopf sends an empty one as a header that cannot be sent."""
+    access = Access("http://127.0.0.1:1")
+
+    assert access.kubeconfig(access.operator)["users"][0]["user"] == {}
