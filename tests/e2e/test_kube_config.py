@@ -1,6 +1,8 @@
 """Where the cluster is and who we are: every problem is one clear error that says what to do and shows no token."""
 
+import base64
 import datetime
+import gzip
 import ipaddress
 import json
 import ssl
@@ -16,7 +18,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from tests.e2e.wire import Wire, reply, status, wire
+from tests.e2e.wire import Wire, answer, reply, status, wire
 from vworkspace_core.errors import Permanent, Unauthorized, Unavailable
 from vworkspace_core.known import HELM_RELEASE
 from vworkspace_core.manifest import ObjectRef
@@ -208,6 +210,52 @@ async def test_a_plugin_that_fails_is_named_and_what_it_said_is_not_shown(
 
     assert expected in caught.value.message
     assert TOKEN not in f"{caught.value!r} {caught.value.__cause__!r}"
+
+
+COUNTING = """#!{python}
+import json, pathlib
+count = pathlib.Path({count!r})
+number = len(count.read_text()) + 1 if count.exists() else 1
+count.write_text("x" * number)
+print(json.dumps({{"kind": "ExecCredential", "status": {{"token": f"token-{{number}}"}}}}))
+"""
+
+
+@pytest.mark.anyio
+async def test_a_plugin_is_asked_once_and_again_when_the_server_does_not_know_its_token(tmp_path: Path) -> None:
+    content = plugin(tmp_path, COUNTING.format(python=sys.executable, count=str(tmp_path / "count")))
+    refused = status(401, "Unauthorized", "expired")
+    async with wire(reply({})) as peer, LightkubeApi(load_config(written(tmp_path, served_by(peer, content)))) as api:
+        await api.get(RELEASE)
+        await api.get(RELEASE)
+        peer.scripts.append(refused)
+        await api.get(RELEASE)
+        peer.scripts += [refused, refused]
+        with pytest.raises(Unauthorized):
+            await api.get(RELEASE)
+
+    shown = [request.headers["authorization"].removeprefix("Bearer token-") for request in peer.requests]
+    assert shown == ["1", "1", "1", "2", "2", "3"], "one more try for each refusal"
+
+
+@pytest.mark.anyio
+async def test_a_name_and_a_password_are_sent_as_basic_authentication(tmp_path: Path) -> None:
+    content = user(username="odoo", password="hunter2")
+    async with wire(reply({})) as peer, LightkubeApi(load_config(written(tmp_path, served_by(peer, content)))) as api:
+        await api.get(RELEASE)
+
+    assert peer.requests[0].headers["authorization"] == f"Basic {base64.b64encode(b'odoo:hunter2').decode()}"
+
+
+@pytest.mark.anyio
+async def test_an_answer_may_be_compressed_as_long_lists_are(tmp_path: Path) -> None:
+    body = gzip.compress(json.dumps({"metadata": {"resourceVersion": "7"}, "items": []}).encode())
+    compressed = answer(200, body, content_encoding="gzip")
+    async with wire(compressed) as peer, LightkubeApi(load_config(written(tmp_path, served_by(peer, user())))) as api:
+        page = await api.list(RELEASE.kind)
+
+    assert "gzip" in peer.requests[0].headers["accept-encoding"]
+    assert page.resource_version == "7"
 
 
 # -- TLS -----------------------------------------------------------------------------------------------------------
