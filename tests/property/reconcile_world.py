@@ -268,7 +268,7 @@ class Turmoil(Simulation):
     def asked(self, stage: PullStage | None) -> str:
         """Digest of what an attempt of that stage would be made for; whether it is suspended is no part of that.
 
-        Nor are credentials, once the chart is there: the same artifact fetched with others is the same attempt.
+        Nor are credentials, once the chart or the index is there: Flux does the same with what it has fetched before.
         """
         release = dig(self.look(HELM), "spec") or {}
         fields = ("url", "ref", "secretRef")
@@ -276,7 +276,7 @@ class Turmoil(Simulation):
         parts = {
             PullStage.OCI: (oci,),
             PullStage.INDEX: (repository,),
-            PullStage.CHART: (repository, dig(release, "chart") or {}),
+            PullStage.CHART: ({**repository, "secretRef": None}, dig(release, "chart") or {}),
             None: (release, {**oci, "secretRef": None}) if "chartRef" in release else (release,),
         }[stage]
         body = [{key: value for key, value in part.items() if key != "suspend"} for part in parts]

@@ -106,6 +106,26 @@ def test_what_flux_repeats_between_two_tries_is_no_news_of_the_next_version_REC_
     assert "6.5.0" not in world.message(INSTANCE, "Reconciling")
 
 
+def test_what_flux_said_of_a_chart_of_the_repository_before_is_no_news_of_the_next_REC_5() -> None:
+    """helm-controller repeats why the HelmChart is not ready until it looks again; the failure of the old address was
+    told of the new one, whose index was there and whose chart was about to be."""
+    world = world_with(source_type="helm")
+    broken(world, SourceFault.UNAVAILABLE, "6.7.0")
+    world.submit(intent(source_type="helm", version="6.7.0"))
+    world.run(310)
+    assert status_of(world, "Ready") == ("False", "ChartUnreachable", 2)
+    old = world.message(INSTANCE, "Ready")
+    world.behave()
+
+    world.submit(intent(source_type="helm", version="6.7.0", host="two"))
+    for _ in range(80):
+        world.run(0.5)
+        ready = conditions_of(world.look(INSTANCE))["Ready"]
+        assert (ready["observedGeneration"], ready["reason"]) != (3, "ChartUnreachable"), (old, ready["message"])
+
+    assert claims_ready(world.look(INSTANCE))
+
+
 def test_other_credentials_for_the_same_artifact_are_the_same_attempt_REC_5() -> None:
     """Flux makes no new attempt for them, and what it says of the last one stays true."""
     world = world_with()

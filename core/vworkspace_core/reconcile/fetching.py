@@ -61,6 +61,12 @@ def _is_of_request(chart: Manifest, report: Report) -> bool:
     return is_observed(report.source) and looked_at in (None, dig(report.source, "status", "artifact", "revision"))
 
 
+def _is_of_before(chart: Manifest, report: Report) -> bool:
+    """Whether a HelmChart that Flux has looked at speaks of another request, or of the repository as it was before."""
+    looked_at = dig(chart, "status", "observedSourceArtifactRevision")
+    return looked_at is not None and not _is_of_request(chart, report)
+
+
 def is_blamed_on_source(report: Report, ready: Mapping[str, Any]) -> bool:
     """Whether Ready=False is about the chart's source, and about the source as it stands now.
 
@@ -73,6 +79,8 @@ def is_blamed_on_source(report: Report, ready: Mapping[str, Any]) -> bool:
     if ready.get("observedGeneration", report.generation) != report.generation:
         return False
     origin = report.source if report.request.oci else report.chart
+    if not report.request.oci and origin is not None and _is_of_before(origin, report):
+        return False
     if reason == "ArtifactFailed" or origin is None:
         return origin is None or is_observed(origin)
     if is_observed(origin) and dig(origin, "status", "artifact"):
