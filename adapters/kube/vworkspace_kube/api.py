@@ -14,16 +14,18 @@ import attrs
 import msgspec
 from lightkube.config.kubeconfig import SingleConfig
 
-from vworkspace_core.errors import Invalid, Unavailable
-from vworkspace_core.manifest import Kind, Manifest, ObjectRef, dig
+from vworkspace_core.errors import Unavailable
+from vworkspace_core.manifest import Kind, Manifest, ObjectRef
 from vworkspace_core.ports import ListPage, PatchType, Propagation, WatchEvent
 from vworkspace_kube.credentials import MAX_AGE
 from vworkspace_kube.errors import Asked, transport_error
+from vworkspace_kube.pages import page_of
 from vworkspace_kube.requests import (
     APPLY_PATCH,
     KubeRequest,
     collection,
     delete_options,
+    need_namespace,
     object_request,
     strict,
     target_of,
@@ -117,7 +119,7 @@ class LightkubeApi:
             "resourceVersion": "" if continue_token else resource_version,
         }
         request = collection("GET", "list", kind, namespace, params=params)
-        return _page(request.asked, await self._object(request))
+        return page_of(request.asked, await self._object(request))
 
     async def watch(
         self,
@@ -146,7 +148,7 @@ class LightkubeApi:
     async def create(self, manifest: Manifest, *, kind: Kind, field_manager: str) -> Manifest:
         """POST."""
         ref = target_of(manifest, kind)
-        _need_namespace("create", ref)
+        need_namespace("create", ref)
         params = strict(field_manager)
         return await self._object(
             KubeRequest("POST", Asked("create", kind, ref.namespace), params=params, body=manifest)
@@ -242,20 +244,3 @@ class LightkubeApi:
             raise transport_error(request.asked, error) from None
         finally:
             response.close()
-
-
-def _need_namespace(verb: str, ref: ObjectRef) -> None:
-    if ref.kind.namespaced and not ref.namespace:
-        raise Invalid(f"{verb} {ref.kind.kind} {ref.name}: the manifest has no metadata.namespace")
-
-
-def _page(asked: Asked, answer: dict[str, Any]) -> ListPage:
-    """A page as the port wants it: `items: null` is empty, and items of built-in kinds get their type."""
-    version, token = dig(answer, "metadata", "resourceVersion"), dig(answer, "metadata", "continue")
-    items = answer.get("items") or []
-    if not version or not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
-        raise Unavailable(f"{asked}: the answer is not a list")
-    for item in items:
-        item.setdefault("apiVersion", asked.kind.api_version)
-        item.setdefault("kind", asked.kind.kind)
-    return ListPage(items, str(version), str(token or ""))

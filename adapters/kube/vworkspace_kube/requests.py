@@ -16,7 +16,16 @@ from vworkspace_core.manifest import Json, Kind, Manifest, ObjectRef, ref_of
 from vworkspace_core.ports import Propagation
 from vworkspace_kube.errors import Asked
 
-__all__ = ["APPLY_PATCH", "KubeRequest", "collection", "delete_options", "object_request", "strict", "target_of"]
+__all__ = [
+    "APPLY_PATCH",
+    "KubeRequest",
+    "collection",
+    "delete_options",
+    "need_namespace",
+    "object_request",
+    "strict",
+    "target_of",
+]
 
 APPLY_PATCH = "application/apply-patch+yaml"
 """Media type of server-side apply; JSON is YAML, so the body is JSON."""
@@ -80,6 +89,12 @@ def delete_options(uid: str | None, resource_version: str | None, propagation: P
     preconditions = {key: value for key, value in wanted.items() if value is not None}
     options = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": propagation.value}
     return {**options, "preconditions": preconditions} if preconditions else options
+
+
+def need_namespace(verb: str, ref: ObjectRef) -> None:
+    """Raises Invalid for an object of a namespaced kind without a namespace: lightkube would choose one (edge 1)."""
+    if ref.kind.namespaced and not ref.namespace:
+        raise Invalid(f"{verb} {ref.kind.kind} {ref.name}: the manifest has no metadata.namespace")
 
 
 def strict(field_manager: str, **more: str | None) -> dict[str, str | int | None]:

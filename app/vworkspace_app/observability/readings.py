@@ -8,7 +8,7 @@ from typing import TypeAlias
 from vworkspace_app import VERSION
 from vworkspace_app.observability import catalogue as c
 from vworkspace_app.observability.snapshot import AgentNumbers, Snapshot
-from vworkspace_app.runtime.driver import DriverStats
+from vworkspace_app.runtime.driver_account import DriverStats
 from vworkspace_app.runtime.informer_account import InformerStats
 from vworkspace_core.agent.link import Connectivity
 from vworkspace_core.runtime.informer_state import Phase

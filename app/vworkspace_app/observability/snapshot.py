@@ -2,7 +2,7 @@
 
 import attrs
 
-from vworkspace_app.runtime.driver import DriverStats
+from vworkspace_app.runtime.driver_account import DriverStats
 from vworkspace_app.runtime.informer_account import InformerStats
 from vworkspace_core.agent.link import Connectivity
 from vworkspace_core.runtime.vitals import Vitals

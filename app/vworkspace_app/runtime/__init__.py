@@ -6,7 +6,8 @@ threads, and what looks random is injected.
 
 from vworkspace_app.runtime.clock import SystemClock
 from vworkspace_app.runtime.definitions import poke_when_served, slim_definition
-from vworkspace_app.runtime.driver import Driver, DriverStats, Reconcile
+from vworkspace_app.runtime.driver import Driver, Reconcile
+from vworkspace_app.runtime.driver_account import DriverStats
 from vworkspace_app.runtime.election import Elector, Fence, LeaseLost
 from vworkspace_app.runtime.informer import InformerRunner
 from vworkspace_app.runtime.informer_account import InformerStats

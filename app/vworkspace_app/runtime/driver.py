@@ -1,47 +1,33 @@
 """The reconcile driver: hands keys of the queue to a bounded number of workers (RUN-3)."""
 
-from collections import Counter
 from collections.abc import Awaitable, Callable
 from itertools import count
 from typing import TypeAlias
 
 import anyio
-import attrs
 import structlog
 
-from vworkspace_app.runtime.observer import DriverObserver, LoggingObserver, Reconciled
-from vworkspace_core.errors import OperatorError, Unavailable
+from vworkspace_app.runtime.driver_account import Attempt, DriverAccount, DriverStats
+from vworkspace_app.runtime.observer import DriverObserver, LoggingObserver
+from vworkspace_core.errors import OperatorError
 from vworkspace_core.manifest import ObjectRef
 from vworkspace_core.ports import Clock
 from vworkspace_core.runtime.changes import Change, ChangeType
 from vworkspace_core.runtime.echoes import Echoes, Meaning, News
 from vworkspace_core.runtime.hotloop import HotLoopDetector
 from vworkspace_core.runtime.mapping import KeysOf, WaitOf, priority_of, without_delay
-from vworkspace_core.runtime.queue import Failed, Outcome, Postponed, Priority, QueueStats, WorkQueue
-from vworkspace_core.runtime.result import ReconcileResult, Verdict, judge
+from vworkspace_core.runtime.queue import Failed, Outcome, Postponed, Priority, WorkQueue
+from vworkspace_core.runtime.result import ReconcileResult, judge
 from vworkspace_core.runtime.vitals import DriverVitals
 from vworkspace_core.runtime.writes import PendingWrites, Seen, Written
 
-__all__ = ["Driver", "DriverStats", "Reconcile", "Refresh"]
+__all__ = ["Driver", "Reconcile", "Refresh"]
 
 Reconcile: TypeAlias = Callable[[ObjectRef], Awaitable[ReconcileResult]]
 """Observe, decide, carry out, once. May return or raise errors of the core."""
 
 Refresh: TypeAlias = Callable[[ObjectRef], Awaitable[None]]
 """Read one object live into the cache. Raises errors of the core."""
-
-
-@attrs.frozen
-class DriverStats:
-    """Counts since the start, and the queue's numbers at this moment."""
-
-    verdicts: dict[str, int]
-    crashes: int
-    timeouts: int
-    postponed: int
-    live_reads: int
-    hot_loops: int
-    queue: QueueStats
 
 
 class Driver:
@@ -77,13 +63,13 @@ class Driver:
         self._writes: PendingWrites[ObjectRef] = PendingWrites(has_seen, patience=patience)
         self._echoes: Echoes[ObjectRef] = Echoes()
         self._refresh = _believe if refresh is None else refresh
-        self._detector = HotLoopDetector() if detector is None else detector
-        self._observer = LoggingObserver() if observer is None else observer
+        self._account = DriverAccount(
+            observer or LoggingObserver(), HotLoopDetector() if detector is None else detector
+        )
         self._name = name
         self._run_id = run_id
         self._serial = count(1)
         self._wake = anyio.Event()
-        self._counts: Counter[str] = Counter()
         self._active = False
         self._ended = anyio.Event()
         self._moved_at = 0.0
@@ -151,16 +137,7 @@ class Driver:
 
     def stats(self) -> DriverStats:
         """The account at this moment."""
-        counts = self._counts
-        return DriverStats(
-            verdicts={verdict.value: counts[verdict.value] for verdict in Verdict},
-            crashes=counts["crashes"],
-            timeouts=counts["timeouts"],
-            postponed=counts["postponed"],
-            live_reads=counts["live_reads"],
-            hot_loops=counts["hot_loops"],
-            queue=self._queue.stats,
-        )
+        return self._account.stats(self._queue.stats)
 
     def vitals(self, name: str) -> DriverVitals:
         """Signs of life at this moment."""
@@ -210,12 +187,12 @@ class Driver:
         unseen = self._writes.unseen(key)
         wait = self._writes.look_again(key, started) if unseen else None
         if wait is not None:
-            self._counts["postponed"] += 1
+            self._account.postponed()
             return Postponed(wait)
         attempt = await self._listening(key, unseen)
         return self._conclude(key, attempt, started)
 
-    async def _listening(self, key: ObjectRef, unseen: tuple[ObjectRef, ...]) -> "_Attempt":
+    async def _listening(self, key: ObjectRef, unseen: tuple[ObjectRef, ...]) -> Attempt:
         """One attempt; what came for the key meanwhile asks for another one, echoes of its own writes excepted."""
         self._echoes.begin(key)
         settled = False
@@ -227,67 +204,39 @@ class Driver:
             for news in self._echoes.end(key, settled=settled):
                 self.enqueue(key, priority=news.priority, after=news.after)
 
-    async def _attempt(self, key: ObjectRef, unseen: tuple[ObjectRef, ...]) -> "_Attempt":
+    async def _attempt(self, key: ObjectRef, unseen: tuple[ObjectRef, ...]) -> Attempt:
         """Run the reconcile within its time limit; whatever it raises ends here."""
         with anyio.move_on_after(self._time_limit):
             try:
-                return _Attempt(await self._decide(key, unseen))
+                return Attempt(await self._decide(key, unseen))
             except OperatorError as error:
-                return _Attempt(ReconcileResult(error=error))
+                return Attempt.failed(error)
             except Exception as error:
-                return _Attempt(_CRASHED, crash=error)
-        late = Unavailable(f"the reconcile was cancelled after {self._time_limit:g} s")
-        return _Attempt(ReconcileResult(error=late), timed_out=True)
+                return Attempt.crashed(error)
+        return Attempt.late(self._time_limit)
 
     async def _decide(self, key: ObjectRef, unseen: tuple[ObjectRef, ...]) -> ReconcileResult:
         """Read live what the cache did not show in time, then reconcile."""
         if unseen:
-            self._counts["live_reads"] += 1
+            self._account.read_live()
             for ref in unseen:
                 await self._refresh(ref)
             self._writes.forget(key)
         return await self._reconcile(key)
 
-    def _conclude(self, key: ObjectRef, attempt: "_Attempt", started: float) -> Outcome:
+    def _conclude(self, key: ObjectRef, attempt: Attempt, started: float) -> Outcome:
         """Account for an attempt, and say what becomes of the key."""
         now, result = self._clock.monotonic(), attempt.result
         self._writes.record(key, now, result.written)
         verdict, outcome = judge(result)
         running = self._queue.running(key)
-        self._counts.update({verdict.value: 1, "crashes": bool(attempt.crash), "timeouts": attempt.timed_out})
-        self._observer.reconciled(
-            Reconciled(
-                ref=key,
-                verdict=verdict,
-                seconds=now - started,
-                waited=running.waited if running else 0.0,
-                error=attempt.crash or result.error,
-                crashed=attempt.crash is not None,
-                timed_out=attempt.timed_out,
-            )
-        )
-        self._detect(key, now, result.fingerprint)
+        waited = running.waited if running else 0.0
+        self._account.concluded(key, attempt, verdict, began=started, now=now, waited=waited)
         if isinstance(outcome, Failed) and result.look_again_after is not None:
             # A deadline holds whatever the backoff has come to (OPS-12).
             self._queue.add(key, now, after=result.look_again_after)
         return outcome
 
-    def _detect(self, key: ObjectRef, now: float, fingerprint: str) -> None:
-        finding = self._detector.record(key, now, fingerprint) if fingerprint else None
-        if finding is not None:
-            self._counts["hot_loops"] += 1
-            self._observer.hot(key, finding)
-
 
 async def _believe(ref: ObjectRef) -> None:
     """Without a way to read live, the cache is believed once patience is over."""
-
-
-@attrs.frozen
-class _Attempt:
-    result: ReconcileResult
-    crash: Exception | None = None
-    timed_out: bool = False
-
-
-_CRASHED = ReconcileResult(error=Unavailable("the reconcile crashed"))

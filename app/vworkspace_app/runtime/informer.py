@@ -1,15 +1,14 @@
 """Performs what the informer machine asks for: the only place that awaits lists and watches (RUN-1)."""
 
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from typing import NoReturn, TypedDict, assert_never
 
 import anyio
 import anyio.lowlevel
-import structlog
 
 from vworkspace_app.runtime.informer_account import InformerAccount, InformerStats
 from vworkspace_app.runtime.pulse import Pulse
-from vworkspace_core.errors import OperatorError, Permanent
+from vworkspace_app.runtime.streams import as_ours, close
 from vworkspace_core.manifest import Kind, ObjectRef
 from vworkspace_core.ports import Clock, KubeApi, WatchEvent
 from vworkspace_core.runtime.changes import Change
@@ -44,11 +43,8 @@ from vworkspace_core.runtime.vitals import InformerVitals
 
 __all__ = ["InformerRunner", "InformerStats"]
 
-_log = structlog.get_logger("informer")
-
 _EVENTS_PER_TURN = 64  # a burst that is already in memory must not hold up everybody else
 _REARM = 1.0  # the watchdog's deadline is moved at most once a second: moving it costs more than an event
-_CLOSE_LIMIT = 5.0
 
 
 class _Chosen(TypedDict):
@@ -169,7 +165,7 @@ class InformerRunner:
                 **self._chosen,
             )
         except Exception as error:
-            return ListFailed(_as_ours(error))
+            return ListFailed(as_ours(error))
         return PageRead(page.items, page.resource_version, page.continue_token)
 
     async def _follow(self, asked: OpenStream) -> Command:
@@ -183,9 +179,9 @@ class InformerRunner:
         try:
             end = await self._read(stream, asked.quiet_limit)
         except Exception as error:
-            end = StreamFailed(_as_ours(error))
+            end = StreamFailed(as_ours(error))
         finally:
-            await _close(stream)
+            await close(stream)
         command = end if isinstance(end, ReadPage | OpenStream | Wait) else self._step(end)
         assert command is not None
         return command
@@ -267,18 +263,3 @@ class InformerRunner:
 
 def _has_trouble(effects: Iterable[Effect]) -> bool:
     return any(isinstance(effect, Trouble) for effect in effects)
-
-
-def _as_ours(error: Exception) -> OperatorError:
-    """A port may raise only our errors; anything else is a defect, told in full and then survived."""
-    if isinstance(error, OperatorError):
-        return error
-    _log.error("the KubeApi port raised a foreign error", exc_info=error)
-    return Permanent(f"{type(error).__name__} from the KubeApi port")
-
-
-async def _close(stream: AsyncIterator[WatchEvent]) -> None:
-    """Give the connection back even while being cancelled."""
-    if isinstance(stream, AsyncGenerator):
-        with anyio.move_on_after(_CLOSE_LIMIT, shield=True):
-            await stream.aclose()

@@ -1,0 +1,30 @@
+"""The two ends of a watch that a port may get wrong: what it raises, and letting it go."""
+
+from collections.abc import AsyncGenerator, AsyncIterator
+
+import anyio
+import structlog
+
+from vworkspace_core.errors import OperatorError, Permanent
+from vworkspace_core.ports import WatchEvent
+
+__all__ = ["as_ours", "close"]
+
+_log = structlog.get_logger("informer")
+
+_CLOSE_LIMIT = 5.0
+
+
+def as_ours(error: Exception) -> OperatorError:
+    """A port may raise only our errors; anything else is a defect, told in full and then survived."""
+    if isinstance(error, OperatorError):
+        return error
+    _log.error("the KubeApi port raised a foreign error", exc_info=error)
+    return Permanent(f"{type(error).__name__} from the KubeApi port")
+
+
+async def close(stream: AsyncIterator[WatchEvent]) -> None:
+    """Give the connection back even while being cancelled."""
+    if isinstance(stream, AsyncGenerator):
+        with anyio.move_on_after(_CLOSE_LIMIT, shield=True):
+            await stream.aclose()
