@@ -1,6 +1,8 @@
 """Whose attempt Flux speaks of: what the attack on the reconcile found about it, each as a plain story."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.property.reconcile_oracle import check_confirmed, claims_ready, conditions_of
 from tests.property.reconcile_stories import broken, copy_of, failing, status_of, world_with
@@ -12,6 +14,7 @@ from vworkspace_core.manifest import ObjectRef, dig
 from vworkspace_core.reconcile.retry import is_handled, retry_annotations
 from vworkspace_fake.flux import OutcomeKind, SourceFault
 
+REQUESTED_AT = "reconcile.fluxcd.io/requestedAt"
 VALUES = {"source": "secretRef", "secretRef": {"name": SECRETS[0], "key": "values.yaml"}}
 
 
@@ -218,3 +221,40 @@ def test_what_an_operation_leaves_over_asks_for_nothing_new_REC_14(handled: str,
 
     assert is_handled(status, asked) is done
     assert (retry_annotations(asked, {"status": status}) == {}) is done
+
+
+def test_a_retry_of_a_suspended_release_waits_for_it_to_go_on_REC_14() -> None:
+    """Flux handles every request about it at once and resets nothing: asking anew each time never came to rest."""
+    world = world_with()
+    failing(world, "6.7.0", times=1)
+    world.submit(intent(version="6.7.0"))
+    world.run(60)
+    world.edit(HELM, {"spec": {"suspend": True}}, manager="flux")
+    world.run(5)
+
+    ask_for_a_retry(world)
+    world.run(5)
+
+    assert world.condition(INSTANCE, "Suspended") == ("True", "ManuallySuspended")
+    world.edit(HELM, {"spec": {"suspend": None}}, manager="flux")
+    world.run(60)
+    assert claims_ready(world.look(INSTANCE)), world.message(INSTANCE, "Ready")
+
+
+@given(
+    reason=st.sampled_from(["RetriesExceeded", "ValuesError", "SourceNotReady"]),
+    failures=st.integers(0, 1),
+    handled=st.sampled_from([None, "t1", "t1/again", "t1/look", "somebody's"]),
+)
+def test_asking_for_a_retry_comes_to_rest_whatever_flux_makes_of_it_REC_14(
+    reason: str, failures: int, handled: str | None
+) -> None:
+    ready = {"type": "Ready", "status": "False", "reason": reason}
+    status = {"conditions": [ready], "failures": failures, "lastHandledReconcileAt": handled}
+    asked = [retry_annotations("t1", {"status": status})]
+    for _ in range(4):
+        status["lastHandledReconcileAt"] = asked[-1].get(REQUESTED_AT, status["lastHandledReconcileAt"])
+        asked.append(retry_annotations("t1", {"status": status}))
+
+    assert asked[-1] == asked[-2]
+    assert any(asked) or handled == "t1/again"

@@ -49,14 +49,17 @@ def retry_annotations(token: str, release: Manifest | None) -> dict[str, str]:
     """What the live HelmRelease is to be annotated with, until Flux says that it has handled the token.
 
     Afterwards the annotations are given up again, so that `flux reconcile` by hand meets no conflict. While chart or
-    values are missing, Flux is only asked to look again: it would lose the reset.
+    values are missing, Flux is only asked to look again: it would lose the reset. What is suspended is asked nothing,
+    and what Flux has handled twice in vain is not asked a third time.
     """
     status: Mapping[str, Any] = dig(release, "status") or {}
-    if is_handled(status, token):
+    if is_handled(status, token) or dig(release, "spec", "suspend") is True:
         return {}
     if any(status.get(field) for field in COUNTED_FAILURES):
         if _is_unprepared(status):
             return {_REQUESTED_AT: token + _LOOK}
+        if status.get("lastHandledReconcileAt") == token + _AGAIN:
+            return {}
         if status.get("lastHandledReconcileAt") == token:
             token += _AGAIN
     return {_REQUESTED_AT: token, _RESET_AT: token}
