@@ -384,7 +384,7 @@ def test_without_the_credentials_secret_one_line_says_what_to_do(tmp_path: Path)
 def test_the_demo_checks_what_it_shows_and_all_of_it_holds(tmp_path: Path) -> None:
     ended = run("demo", cold=True, TMPDIR=str(tmp_path))
 
-    assert (ended.status, ended.err) == (0, "")
+    assert (ended.status, ended.err) == (0, ""), ended.out
     last = ended.out.splitlines()[-1]
     assert last.startswith("all ")
     assert last.endswith(" checks hold")
@@ -396,7 +396,7 @@ def test_the_demo_checks_what_it_shows_and_all_of_it_holds(tmp_path: Path) -> No
 def test_the_demo_of_operations_checks_what_it_shows_and_all_of_it_holds(tmp_path: Path) -> None:
     ended = run("demo", "--operations", TMPDIR=str(tmp_path))
 
-    assert (ended.status, ended.err) == (0, "")
+    assert (ended.status, ended.err) == (0, ""), ended.out
     last = ended.out.splitlines()[-1]
     assert last.endswith(" checks hold")
     assert ended.out.count("   ok  ") == int(last.split()[1]) >= 20

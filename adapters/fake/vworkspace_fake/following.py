@@ -4,7 +4,7 @@ asyncio is imported only when `follow_and_work` is called: simulations under a v
 without any event loop.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -26,6 +26,10 @@ class Simulator(Protocol):
     @property
     def watched(self) -> Sequence[tuple[Kind, str]]:
         """The kinds that are listed and watched, each with its label selector."""
+        ...
+
+    def tell_with(self, look_again: Callable[[], None]) -> None:
+        """Have `look_again` called when something came to be due other than by what is observed."""
         ...
 
     def observe(self, kind: Kind, manifest: Manifest, now: datetime) -> None:
@@ -57,6 +61,7 @@ async def follow_and_work(api: KubeApi, clock: Clock, simulator: Simulator) -> N
     import asyncio
 
     changed = asyncio.Event()
+    simulator.tell_with(changed.set)
     async with asyncio.TaskGroup() as tasks:
         for kind, selector in simulator.watched:
             tasks.create_task(_observe(api, clock, simulator, kind, selector, changed))

@@ -5,7 +5,7 @@ until nothing follows from it any more, and letting time pass until it comes to 
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from typing import ClassVar, Final
 
@@ -28,6 +28,11 @@ class Polled(ABC):
     def __init__(self, api: KubeApi) -> None:
         self._api = api
         self._observed: dict[ObjectRef, Manifest] = {}
+        self._look_again: Callable[[], None] = lambda: None
+
+    def tell_with(self, look_again: Callable[[], None]) -> None:
+        """Have `look_again` called when something came to be due other than by what is observed."""
+        self._look_again = look_again
 
     @property
     @abstractmethod

@@ -27,10 +27,9 @@ from vworkspace_fake.downstream import (
 )
 from vworkspace_fake.flux import ChartHook
 
-__all__ = ["CAPABILITIES", "ENGINES", "FLUX", "HOOK", "REQUESTS", "Request", "approval"]
+__all__ = ["CAPABILITIES", "ENGINES", "FLUX", "HOOK", "REQUESTS", "SLOW", "Request", "approval"]
 
 HOOK = "nextcloud-db-migrate"
-_LONG = 0.8
 _HOOK_JOB = {
     "apiVersion": "batch/v1",
     "kind": "Job",
@@ -40,9 +39,12 @@ _HOOK_JOB = {
 FLUX = attrs.evolve(QUICK_FLUX, hooks={"nextcloud": (ChartHook(HOOK, "Job", json.dumps(_HOOK_JOB), ("pre-upgrade",)),)})
 """The quick Flux, whose chart has a hook that Helm records with the release."""
 
+SLOW = Rule(Outcome(Ending.STALL), name="slow-*")
+"""Operations that run until the story takes this rule away, however long what it shows meanwhile takes."""
+
 ENGINES = DownstreamBehaviour(
     rules=(
-        Rule(Outcome(seconds=_LONG), name="slow-*"),
+        SLOW,
         Rule(Outcome(Ending.STALL), name="stuck-*"),
         Rule(Outcome(Ending.PARTIAL, items=120, errors=3, warnings=2), name="partial-*"),
     ),

@@ -7,7 +7,7 @@ from typing import Any
 import attrs
 
 from vworkspace_app.demo.narrator import Narrator
-from vworkspace_app.demo.operations_scene import CAPABILITIES, REQUESTS, Request, approval
+from vworkspace_app.demo.operations_scene import CAPABILITIES, REQUESTS, SLOW, Request, approval
 from vworkspace_app.demo.scene import FIRST, NAME, manifest
 from vworkspace_app.demo.sightings import conditions, gone, made_for, operation_says, phase_is
 from vworkspace_app.demo.stage import Stage
@@ -17,6 +17,7 @@ from vworkspace_core.known import OPERATION
 from vworkspace_core.manifest import Manifest, ObjectRef, dig
 from vworkspace_core.ports import PatchType
 from vworkspace_fake.controlplane.jobs import JobEntry
+from vworkspace_fake.downstream import Rule
 
 __all__ = ["tell_operations"]
 
@@ -134,11 +135,18 @@ class OperationsTeller(Narrator):
         told = await self._blocked("restore", "ConflictingOperation", since)
         stage.check("it names what it waits for", wanted=True, found="slow-backup" in told)
         stage.check("nothing was created for it yet", wanted=[], found=self.engine_objects("restore"))
+        self._let_end(SLOW)
         await self.succeeded(backup)
         await self.succeeded(again)
         together = self.ran_together("slow-backup", "restore")
         stage.check("they never ran at the same time", wanted=False, found=together)
         stage.check("one restore was made", wanted=1, found=len(self.engine_objects("restore")))
+
+    def _let_end(self, rule: Rule) -> None:
+        engines = self.world.engines
+        engines.behaviour = attrs.evolve(
+            engines.behaviour, rules=tuple(one for one in engines.behaviour.rules if one != rule)
+        )
 
     async def _blocked(self, name: str, reason: str, since: int) -> str:
         """Wait until it is; the message that says why."""

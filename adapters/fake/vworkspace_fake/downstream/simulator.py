@@ -64,6 +64,7 @@ class DownstreamSimulator(Polled):
         if self._now is not None:
             for ref in self._memories:
                 self._schedule(ref, self._now)
+        self._look_again()
 
     @property
     def errors(self) -> dict[ObjectRef, str]:
