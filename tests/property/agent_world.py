@@ -16,7 +16,7 @@ from vworkspace_core.agent import messages as m
 from vworkspace_core.agent.machine import AgentState, next_deadline, step
 from vworkspace_core.agent.performer import Performer
 from vworkspace_core.agent.scope import Scope
-from vworkspace_core.errors import NotFound, OperatorError
+from vworkspace_core.errors import Invalid, NotFound, OperatorError
 from vworkspace_core.jobstore import KubeJobStore
 from vworkspace_core.jobstore.codec import head_name
 from vworkspace_core.kinds import labels
@@ -87,6 +87,7 @@ class World:
         """A new process: it knows nothing but what is durable."""
         self.state = AgentState(Scope(CLUSTER_ID))
         self.pending: list[m.Effect] = []
+        self.refused: list[m.PostResult] = []  # tried again after the next poll, slowly, as the lane does
         self.watch = self.kube.open_watch(APPLICATION_INSTANCE)
         self.secrets = KubeJobStore(self.faulty, OWN_NAMESPACE, room=300) if self._in_secrets else None
         store: JobStore = self.secrets or self.store
@@ -196,6 +197,11 @@ class World:
                 return m.JobGone(effect.job_id)
             if isinstance(effect, m.PostResult):
                 return m.ResultAccepted(effect.job_id)
+        except Invalid:
+            # A control plane that was restored from before the ack takes nothing until it has offered the job again.
+            assert effect.job_id in self.offered_again, "only what was forgotten is refused"
+            if isinstance(effect, m.PostResult):
+                self.refused.append(effect)
         return None
 
     def _judge(self, job_id: str, body: Mapping[str, Any]) -> None:
@@ -221,6 +227,8 @@ class World:
 
     def fetch(self) -> None:
         """One poll."""
+        self.pending += self.refused
+        self.refused.clear()
         fetched = run_sync(self.control.fetch(CLUSTER_ID, 0))
         if fetched.server_time is not None:
             self.feed(m.ServerTime(fetched.server_time))
