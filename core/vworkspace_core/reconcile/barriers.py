@@ -3,11 +3,12 @@
 The first barrier that stands is the one that is named. A barrier never changes what is running.
 """
 
+from functools import lru_cache
 from typing import Protocol
 
 import attrs
 
-from vworkspace_core.kinds.admission import check_application_instance
+from vworkspace_core.kinds.admission import AdmissionSettings, Problem, check_application_instance
 from vworkspace_core.kinds.application_instance import ApplicationInstance, ChartSource, Mode
 from vworkspace_core.kinds.labels import (
     CLUSTER_ID,
@@ -129,10 +130,31 @@ def closed_namespace(name: str, namespace: Manifest | None) -> str:
 
 
 def _invalid(source: ApplicationInstance, settings: Settings) -> Barrier | None:
-    problems = check_application_instance(source, settings=settings.admission)
+    problems = _problems(_TheVery(source), settings.admission)
     if not problems:
         return None
     return Barrier(Reason.VALIDATION_FAILED, "; ".join(str(problem) for problem in problems), stalled=True)
+
+
+class _TheVery:
+    """An instance by identity: passes that follow one another often decide on the very same one."""
+
+    __slots__ = ("instance",)
+
+    def __init__(self, instance: ApplicationInstance) -> None:
+        self.instance = instance
+
+    def __hash__(self) -> int:
+        return id(self.instance)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _TheVery) and self.instance is other.instance
+
+
+@lru_cache(maxsize=256)
+def _problems(source: _TheVery, settings: AdmissionSettings) -> tuple[Problem, ...]:
+    """What admission says, remembered: a fifth of a decision, and the same each time."""
+    return check_application_instance(source.instance, settings=settings)
 
 
 def _policy(source: ApplicationInstance, settings: Settings) -> Barrier | None:
