@@ -175,7 +175,7 @@ def _policy_of(cluster: bytes, cluster_id: str) -> Policy | None:
     return Policy(tuple(policy.get("allowedChartSources", ())), tuple(policy.get("forbiddenVersions", ())))
 
 
-@lru_cache(maxsize=512)
+@lru_cache(maxsize=64)
 def _read_raw(raw: bytes) -> Source:
     """Several passes follow one another on the same copy of an instance, while Flux reports."""
     return _read(msgspec.json.decode(raw))

@@ -151,7 +151,7 @@ class _TheVery:
         return isinstance(other, _TheVery) and self.instance is other.instance
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=64)
 def _problems(source: _TheVery, settings: AdmissionSettings) -> tuple[Problem, ...]:
     """What admission says, remembered: a fifth of a decision, and the same each time."""
     return check_application_instance(source.instance, settings=settings)

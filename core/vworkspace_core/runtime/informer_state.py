@@ -9,8 +9,8 @@ from vworkspace_core.runtime.backoff import Backoff
 
 __all__ = ["DEFAULT_POLICY", "PAGE_SIZE", "InformerPolicy", "InformerState", "Phase"]
 
-PAGE_SIZE = 500
-"""Objects per page of a list."""
+PAGE_SIZE = 150
+"""Objects per page of a list. Decoded, a page takes many times its size, and a start reads several kinds at once."""
 
 
 _AFTER_FAILURE = Backoff(base=0.8, cap=30.0)
