@@ -170,9 +170,18 @@ def stage() -> Iterator[Stage]:
 
 def _started(stack: ExitStack, command: Sequence[str]) -> str:
     process = stack.enter_context(subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT))
-    stack.callback(process.kill)
+    stack.callback(_ended, process)
     assert process.stdout is not None
     return process.stdout.readline()
+
+
+def _ended(process: "subprocess.Popen[str]") -> None:
+    """Asked first: one that has started others stops them."""
+    process.terminate()
+    try:
+        process.wait(20)
+    except subprocess.TimeoutExpired:
+        process.kill()
 
 
 def ours(on: Stage) -> Program:

@@ -8,6 +8,7 @@ of their clients.
 """
 
 import os
+import signal
 import sys
 from contextlib import suppress
 from pathlib import Path
@@ -101,6 +102,7 @@ async def until_served(crd: Manifest, api: KubeApi) -> None:
 
 
 def on_real(assets: Assets, audit: Path) -> None:
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # so that both executables are stopped as well
     policy = audit.with_name("policy.yaml")
     policy.write_text(POLICY, encoding="utf-8")
     with started(assets, f"--audit-log-path={audit}", f"--audit-policy-file={policy}") as server:

@@ -13,12 +13,12 @@ import pytest
 from bench import writes
 from bench.reaching import Access
 from tests.conformance.real_server import OPERATOR_USER
-from tests.conformance.test_real_server import stand_ins
+from tests.conformance.test_real_server import alive, stand_ins
 
 ROOT = Path(__file__).resolve().parents[2]
 
 APISERVER = """#!{python}
-import csv, json, sys
+import csv, json, os, sys
 from datetime import UTC, datetime
 from pathlib import Path
 import anyio
@@ -38,6 +38,7 @@ role = Kind("rbac.authorization.k8s.io", "v1", "ClusterRole", "clusterroles", na
 everything = [{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}]
 admin = {**role.manifest("cluster-admin"), "rules": everything}  # every kube-apiserver has it
 run_sync(InProcessKube(server).create(admin, kind=role, field_manager="bootstrap"))
+Path(sys.argv[0] + ".pid").write_text(str(os.getpid()))
 log = open(flags["audit-log-path"], "a", buffering=1)
 def write(entry):
     if entry.verb.writes:
@@ -59,6 +60,7 @@ def test_the_comparison_runs_on_a_kube_apiserver_and_tells_what_it_measures(tmp_
     done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env=environment, timeout=100)
 
     assert (done.returncode, done.stderr) == (0, "")
+    assert alive(tmp_path) == [], "what was started is stopped"
     told = dict(re.findall(r"^ours: (.*?): median ([\d.]+) ", done.stdout, re.MULTILINE))
     assert float(told["instances per second, creation to Ready"]) > 0
     assert float(told["processor seconds per 1,000 instances"]) > 0
