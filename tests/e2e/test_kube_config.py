@@ -158,6 +158,27 @@ def test_certificates_that_cannot_be_loaded_are_named(tmp_path: Path, data: str)
         LightkubeApi(loaded)
 
 
+@pytest.mark.parametrize(
+    "server",
+    [
+        "nonsense",
+        "ftp://127.0.0.1",
+        "http://",
+        "http://127.0.0.1:99999",
+        "http://127.0.0.1:x",
+        "https://[::1",
+        f"http://odoo:{TOKEN}@127.0.0.1:1",
+    ],
+)
+def test_a_server_that_is_no_address_is_refused_at_the_start(tmp_path: Path, server: str) -> None:
+    loaded = load_config(written(tmp_path, document(clusters=[{"name": "main", "cluster": {"server": server}}])))
+
+    with pytest.raises(Permanent, match="server of context main is not an address: give http") as caught:
+        LightkubeApi(loaded)
+
+    assert TOKEN not in str(caught.value)
+
+
 # -- exec credential plugins ---------------------------------------------------------------------------------------
 
 PLUGIN = """#!{python}

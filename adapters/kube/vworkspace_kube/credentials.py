@@ -21,8 +21,11 @@ MAX_AGE = 60.0
 """Seconds after which token and authority files are looked at again, as client-go does; a 401 does it at once."""
 
 
+_ANSWER = "the credential plugin's answer"
+
+
 class Credentials(Protocol):
-    """Where a request's Authorization comes from. Raises ConfigError, OSError, ValueError, KeyError or TypeError."""
+    """Where a request's Authorization comes from. Raises ConfigError with what is wrong, and no token."""
 
     async def current(self) -> str:
         """The header's value, empty for none."""
@@ -121,10 +124,14 @@ class Plugin:
             request = await anext(flow)
             if refused:
                 request = await flow.asend(httpx2.Response(401))
+        except OSError as error:
+            raise ConfigError(f"credential plugin {error.filename}: {error.strerror}") from error
+        except (ValueError, KeyError, TypeError):  # lightkube takes the plugin's output apart without checks
+            raise ConfigError(f"{_ANSWER} holds no token") from None
         finally:
             await flow.aclose()
         bearer = str(request.headers["Authorization"])
-        sendable(bearer.removeprefix("Bearer "), "the credential plugin's answer")
+        sendable(bearer.removeprefix("Bearer "), _ANSWER)
         return bearer
 
 

@@ -139,16 +139,12 @@ def transport_error(asked: Asked, error: Exception) -> OperatorError:
     Texts of protocol errors can hold header values, tokens among them: those are named, not quoted.
     """
     match error:
-        case aiohttp.InvalidURL():
-            return Permanent(f"{asked}: the server's address in the configuration is not usable")
         case aiohttp.ConnectionTimeoutError():
             return _no_answer(asked, "connect timeout", may_have_happened=False)
         case TimeoutError():
             return _no_answer(asked, "read timeout")
         case aiohttp.ClientConnectorError() | aiohttp.ClientSSLError():
             return _no_answer(asked, "connect error", _why(error), may_have_happened=False)
-        case aiohttp.ClientOSError() | aiohttp.ClientPayloadError():
-            return _no_answer(asked, "the connection broke", _why(error))
         case aiohttp.ServerDisconnectedError():
             return _no_answer(asked, "the server closed the connection without an answer")
         case aiohttp.ClientResponseError():

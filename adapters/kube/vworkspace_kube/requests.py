@@ -92,9 +92,11 @@ def delete_options(uid: str | None, resource_version: str | None, propagation: P
 
 
 def need_namespace(verb: str, ref: ObjectRef) -> None:
-    """Raises Invalid for an object of a namespaced kind without a namespace: lightkube would choose one (edge 1)."""
-    if ref.kind.namespaced and not ref.namespace:
-        raise Invalid(f"{verb} {ref.kind.kind} {ref.name}: the manifest has no metadata.namespace")
+    """Raises Invalid for an object of a namespaced kind without a namespace, or with one that no path can hold."""
+    if ref.kind.namespaced and (not ref.namespace or set(ref.namespace) & {"/", "%", "."}):
+        raise Invalid(
+            f"{verb} {ref.kind.kind} {ref.name}: a namespaced object needs a metadata.namespace, not {ref.namespace!r}"
+        )
 
 
 def strict(field_manager: str, **more: str | None) -> dict[str, str | int | None]:
@@ -106,7 +108,4 @@ def _check(verb: str, ref: ObjectRef) -> None:
     """Names that cannot be one path segment never leave the process."""
     if not ref.name or ref.name in (".", "..") or set(ref.name) & {"/", "%"}:
         raise Invalid(f"{verb} {ref.kind.kind}: {ref.name!r} is not a name an object can have")
-    if ref.kind.namespaced and (not ref.namespace or set(ref.namespace) & {"/", "%", "."}):
-        raise Invalid(
-            f"{verb} {ref.kind.kind} {ref.name}: a namespaced object needs a namespace, not {ref.namespace!r}"
-        )
+    need_namespace(verb, ref)

@@ -17,7 +17,7 @@ _COMPLAINT = 500
 async def dispatch(
     pool: Pool, request: KubeRequest, *, timeout: aiohttp.ClientTimeout | None = None
 ) -> aiohttp.ClientResponse:
-    """Send one request and return its answer, whatever it is. Raises Unavailable, Permanent, Invalid, Unauthorized."""
+    """Send one request and return its answer, whatever it is. Raises Unavailable, Invalid, Unauthorized."""
     target, body = request.target, request.encoded()
     try:
         return await pool.send(request.method, target, body=body, media_type=request.media_type, timeout=timeout)
@@ -25,13 +25,9 @@ async def dispatch(
         if isinstance(error.__cause__, OperatorError):
             raise error.__cause__ from None  # the fence, which was asked where the body was to leave
         raise transport_error(request.asked, error) from None  # its text can hold our headers
-    except OSError as error:  # sockets speak aiohttp; this is an exec plugin that cannot be started
-        raise Unauthorized(f"{request.asked}: credential plugin {error.filename}: {error.strerror}") from error
     except ConfigError as error:
         said = str(redact(" ".join(str(error).split())))  # a plugin's complaint can have many lines
         raise Unauthorized(f"{request.asked}: {said[:_COMPLAINT]}") from None
-    except (ValueError, KeyError, TypeError):  # lightkube takes the plugin's output apart without checks
-        raise Unauthorized(f"{request.asked}: the credential plugin's answer holds no token") from None
 
 
 async def accepted(asked: Asked, response: aiohttp.ClientResponse) -> bytes:

@@ -15,6 +15,7 @@ from lightkube.config.kubeconfig import SingleConfig
 from lightkube.config.models import User
 from yarl import URL
 
+from vworkspace_core.errors import Permanent
 from vworkspace_kube.authorities import authority_file, tls_context
 from vworkspace_kube.credentials import Credentials, credentials_of
 
@@ -62,7 +63,7 @@ class Pool:
     """Connections to one API server, watched (metrics) and fenced (leader election).
 
     At most `connections` at once (0: as many as are asked for); an idle one is kept for 30 s if `keep`. Raises
-    Permanent when certificates or keys of the configuration cannot be loaded.
+    Permanent when the configuration's address cannot be used, or its certificates or keys cannot be loaded.
     """
 
     def __init__(
@@ -76,7 +77,7 @@ class Pool:
         observe: Observe,
         before_write: BeforeWrite,
     ) -> None:
-        self._server = config.cluster.server.rstrip("/")
+        self._server = _address(config)
         self._context = tls_context(config)
         self._authorities = authority_file(config, self._context, credential_max_age)
         self._credentials: Credentials = credentials_of(config.user or User(), credential_max_age)
@@ -161,6 +162,22 @@ class Pool:
             # It would send a read again whose connection broke; here every failure is judged by who asked.
             self._session._retry_connection = False
         return self._session
+
+
+def _address(config: SingleConfig) -> str:
+    """Where the server is, without a slash at the end. Raises Permanent for what no request can be sent to."""
+    found = config.cluster.server.rstrip("/")
+    try:
+        url = URL(found)
+        usable = url.scheme in ("http", "https") and url.host and url.port and url.user is None
+    except ValueError:
+        usable = False
+    if not usable:
+        raise Permanent(
+            f"the server of context {config.context_name} is not an address: give http(s)://HOST[:PORT][/PATH], "
+            "and who calls in `users`"
+        )
+    return found
 
 
 def _socket(address: Any) -> socket.socket:
