@@ -62,8 +62,10 @@ def instance(name: str, version: str) -> bytes:
 
 
 def is_ready(manifest: dict[str, Any]) -> bool:
+    """Ready for the object as it is now. Flux writes the condition first, and last that it has observed the object."""
     status = manifest.get("status") or {}
-    return any(one["type"] == "Ready" and one["status"] == "True" for one in status.get("conditions") or ())
+    current = status.get("observedGeneration", 0) == manifest["metadata"]["generation"]
+    return current and any(one["type"] == "Ready" and one["status"] == "True" for one in status.get("conditions") or ())
 
 
 @attrs.define
@@ -186,12 +188,12 @@ def _ended(process: "subprocess.Popen[str]") -> None:
 
 def ours(on: Stage) -> Program:
     words = ["run", "--kubeconfig", str(on.folder / "kubeconfig"), "--control-plane-url", on.control_url]
-    words += ["--cluster-id", CLUSTER, "--token-file", str(on.folder / "token"), "--log-level", "error"]
+    words += ["--cluster-id", CLUSTER, "--token-file", str(on.folder / "token")] + (os.environ.get("X_ARGS","").split())
     return _program("ours", [str(BIN / "vworkspace-operator"), *words], on)
 
 
 def kopfs(on: Stage) -> Program:
-    words = ["run", "--quiet", "--standalone", "--all-namespaces", str(ROOT / "bench" / "kopf_operator.py")]
+    words = ["run", "--standalone", "--all-namespaces", str(ROOT / "bench" / "kopf_operator.py")]
     return _program("kopf", [str(BIN / "kopf"), *words], on)
 
 

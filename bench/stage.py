@@ -32,6 +32,7 @@ from vworkspace_core.ports import KubeApi
 from vworkspace_fake.apiserver.inprocess import InProcessKube
 from vworkspace_fake.flux import FluxBehaviour, FluxSimulator, run
 from vworkspace_fake.flux.crds import flux_crds
+from vworkspace_fake.following import workers
 from vworkspace_kube import LightkubeApi
 
 SPACES = tuple(f"bench-{at}" for at in range(20))
@@ -39,6 +40,8 @@ SPACES = tuple(f"bench-{at}" for at in range(20))
 OWN = "vworkspace-system"
 QUICK = FluxBehaviour(source_fetch_seconds=0.02, install_seconds=0.05, upgrade_seconds=0.05, uninstall_seconds=0.05)
 """A Flux that waits for little, so that the operator is what is measured."""
+WORKERS = 16
+"""How many objects Flux works on at once where it is a client of the API server."""
 BINDING = Kind("rbac.authorization.k8s.io", "v1", "ClusterRoleBinding", "clusterrolebindings", namespaced=False)
 
 
@@ -82,7 +85,7 @@ async def real(server: RealServer) -> None:
         await prepare(api)
         await api.create(everything_for(OPERATOR_USER), kind=BINDING, field_manager="bench")
         announce(access)
-        await run(api, SystemClock(), FluxSimulator(api, QUICK))
+        await run(api, SystemClock(), FluxSimulator(api, QUICK, together=workers(WORKERS)))
 
 
 def everything_for(user: str) -> Manifest:

@@ -4,9 +4,9 @@ asyncio is imported only when `follow_and_work` is called: simulations under a v
 without any event loop.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
 from vworkspace_core.errors import Expired, OperatorError
 from vworkspace_core.manifest import Kind, Manifest, ObjectRef, ref_of
@@ -15,9 +15,37 @@ from vworkspace_core.ports import Clock, KubeApi, WatchEventType
 if TYPE_CHECKING:
     import asyncio
 
-__all__ = ["Simulator", "follow_and_work"]
+__all__ = ["Simulator", "Together", "follow_and_work", "in_turn", "workers"]
 
 _RELIST_SECONDS: Final = 1.0
+
+Together: TypeAlias = "Callable[[Sequence[Callable[[], Awaitable[None]]]], Awaitable[None]]"
+"""How pieces of work on different objects are done; returns when all of them are."""
+
+
+async def in_turn(pieces: Sequence[Callable[[], Awaitable[None]]]) -> None:
+    """One after the other, in order: what a simulation replays."""
+    for piece in pieces:
+        await piece()
+
+
+def workers(count: int) -> Together:
+    """Up to `count` at once, as controllers with so many workers do. Needs asyncio's event loop."""
+
+    async def together(pieces: Sequence[Callable[[], Awaitable[None]]]) -> None:
+        import asyncio
+
+        waiting = iter(pieces)
+
+        async def worker() -> None:
+            for piece in waiting:
+                await piece()
+
+        async with asyncio.TaskGroup() as tasks:
+            for _ in range(min(count, len(pieces))):
+                tasks.create_task(worker())
+
+    return together
 
 
 class Simulator(Protocol):

@@ -5,7 +5,7 @@ until nothing follows from it any more, and letting time pass until it comes to 
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import ClassVar, Final
 
@@ -27,7 +27,6 @@ class Polled(ABC):
 
     def __init__(self, api: KubeApi) -> None:
         self._api = api
-        self._observed: dict[ObjectRef, Manifest] = {}
         self._look_again: Callable[[], None] = lambda: None
 
     def tell_with(self, look_again: Callable[[], None]) -> None:
@@ -55,9 +54,14 @@ class Polled(ABC):
     def next_work(self) -> datetime | None:
         """When something other than a regular interval is due next: an action's end, a retry, a wait."""
 
+    @property
+    @abstractmethod
+    def world(self) -> Mapping[ObjectRef, Manifest]:
+        """The objects as they were last observed."""
+
     def known(self, kind: Kind) -> Sequence[ObjectRef]:
         """References to the observed objects of a kind."""
-        return tuple(ref for ref in self._observed if ref.kind == kind)
+        return tuple(ref for ref in self.world if ref.kind == kind)
 
     def tick(self, now: datetime) -> None:
         """Observe and do everything that is due at `now`. Only for an API that never suspends."""
@@ -92,7 +96,7 @@ class Polled(ABC):
             for manifest in await self.list_all(kind, selector=selector):
                 seen.add(ref_of(manifest, kind))
                 self.observe(kind, manifest, now)
-        for ref in self._observed.keys() - seen:
+        for ref in self.world.keys() - seen:
             self.forget(ref, now)
 
     async def list_all(self, kind: Kind, namespace: str | None = None, selector: str = "") -> Sequence[Manifest]:

@@ -20,7 +20,7 @@ class OperatorSettings:
     templates: Templates = attrs.field(factory=builtin_templates)
     required_bindings: frozenset[str] = frozenset()
     """What every approval claim has to be bound to, beside its Operation's name (OPS-4)."""
-    workers: int = 4
+    workers: int = 16
     """Of each controller."""
     identity: str = "vworkspace-operator"
     resync_seconds: float = 600.0

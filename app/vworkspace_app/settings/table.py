@@ -48,7 +48,7 @@ class RunSettings:
     namespace: str = setting(
         TEXT, "vworkspace-system", "The operator's own namespace, where the Secret vworkspace-agent-credentials lies."
     )
-    workers: int = setting(whole(1, 64), 4, "Objects reconciled at the same time.")
+    workers: int = setting(whole(1, 64), 16, "Objects reconciled at the same time.")
     interval: str = setting(GO_DURATION, "5m", "Interval of the Flux objects.")
     timeout: str = setting(GO_DURATION, "5m", "Timeout of Helm actions.")
     drift_detection: str = setting(

@@ -34,6 +34,7 @@ class DownstreamSimulator(Polled):
         self, api: KubeApi, behaviour: DownstreamBehaviour | None = None, *, names: Iterable[str] | None = None
     ) -> None:
         super().__init__(api)
+        self._observed: dict[ObjectRef, Manifest] = {}
         self._behaviour = behaviour or DownstreamBehaviour()
         self.controllers: Sequence[Controller] = tuple(
             item for name in (CONTROLLERS if names is None else names) for item in CONTROLLERS[name]
@@ -65,6 +66,11 @@ class DownstreamSimulator(Polled):
             for ref in self._memories:
                 self._schedule(ref, self._now)
         self._look_again()
+
+    @property
+    def world(self) -> Mapping[ObjectRef, Manifest]:
+        """The objects as they were last observed."""
+        return self._observed
 
     @property
     def errors(self) -> dict[ObjectRef, str]:

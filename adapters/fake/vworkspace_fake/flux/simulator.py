@@ -8,6 +8,7 @@ against any API server.
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any, Final, assert_never
 
 import attrs
@@ -20,7 +21,8 @@ from vworkspace_fake.flux.effects import Done, Failed, Requeue, Sleep, Step, Ter
 from vworkspace_fake.flux.helm_storage import Workload
 from vworkspace_fake.flux.interpreter import Interpreter
 from vworkspace_fake.flux.machines import begin_pass
-from vworkspace_fake.flux.triggers import CONFIG_KINDS, RECONCILED_KINDS, WATCH_LABEL, triggered
+from vworkspace_fake.flux.triggers import CONFIG_KINDS, RECONCILED_KINDS, WATCH_LABEL, World, triggered
+from vworkspace_fake.following import Together, in_turn
 from vworkspace_fake.polling import Polled
 
 __all__ = ["FluxSimulator"]
@@ -40,13 +42,18 @@ class _Pass:
 class FluxSimulator(Polled):
     """source-controller and helm-controller in one; owns the work queue, the observed objects and the passes.
 
-    `behaviour` may be replaced at any time. `crash()` forgets passes under way, as a restart does.
+    `behaviour` may be replaced at any time. `crash()` forgets passes under way, as a restart does. `together` says
+    whether objects are worked on one by one or, as by Flux's workers, several at once.
     """
 
     title = "the simulated Flux"
 
-    def __init__(self, api: KubeApi, behaviour: FluxBehaviour | None = None) -> None:
+    def __init__(
+        self, api: KubeApi, behaviour: FluxBehaviour | None = None, *, together: Together = in_turn
+    ) -> None:
         super().__init__(api)
+        self._observed = World()
+        self._together = together
         self._interpreter = Interpreter(api, behaviour or FluxBehaviour())
         self._due: dict[ObjectRef, datetime] = {}
         self._passes: dict[ObjectRef, _Pass] = {}
@@ -58,6 +65,11 @@ class FluxSimulator(Polled):
     def watched(self) -> Sequence[tuple[Kind, str]]:
         """The kinds that are listed and watched, each with its label selector."""
         return (*((kind, "") for kind in RECONCILED_KINDS), *((kind, WATCH_LABEL) for kind in CONFIG_KINDS))
+
+    @property
+    def world(self) -> World:
+        """The objects as they were last observed, and who uses which."""
+        return self._observed
 
     @property
     def behaviour(self) -> FluxBehaviour:
@@ -106,12 +118,12 @@ class FluxSimulator(Polled):
         old = self._observed.get(ref)
         if old == manifest:
             return
-        self._observed[ref] = manifest
+        self._observed.put(ref, manifest)
         self._trigger(triggered(kind, old, manifest, self._observed), now)
 
     def forget(self, ref: ObjectRef, now: datetime) -> None:
         """Take in that an object is gone."""
-        old = self._observed.pop(ref, None)
+        old = self._observed.drop(ref)
         self._due.pop(ref, None)
         self._urgent.discard(ref)
         self._failures.pop(ref, None)
@@ -131,17 +143,26 @@ class FluxSimulator(Polled):
     async def work(self, now: datetime) -> bool:
         """Begin and continue the passes that are due at `now`; whether there were any."""
         due = sorted(ref for ref, when in self._due.items() if when <= now)
-        for ref in due:
-            # Under an event loop the object can go while others are worked on.
-            if self._due.pop(ref, None) is not None:
-                self._urgent.discard(ref)
-                await self._begin(ref, now)
+        await self._together([partial(self._take, ref, now) for ref in due])
         busy = sorted(ref for ref, item in self._passes.items() if item.until <= now)
-        for ref in busy:
-            item = self._passes.get(ref)
-            if item is not None:
-                await self._continue(ref, item, item.until, item.until)
+        await self._together([partial(self._resume, ref) for ref in busy])
         return bool(due or busy)
+
+    async def _take(self, ref: ObjectRef, now: datetime) -> None:
+        """Begin a pass. Under an event loop the object can go while others are worked on, and change while it is."""
+        if self._due.pop(ref, None) is None:
+            return
+        self._urgent.discard(ref)
+        busy = self._passes.get(ref)
+        if busy is None:
+            await self._begin(ref, now)
+        else:
+            busy.again = True
+
+    async def _resume(self, ref: ObjectRef) -> None:
+        item = self._passes.get(ref)
+        if item is not None:
+            await self._continue(ref, item, item.until, item.until)
 
     async def _begin(self, ref: ObjectRef, now: datetime) -> None:
         try:

@@ -11,7 +11,7 @@ from vworkspace_core.manifest import Kind, Manifest, ObjectRef, dig, metadata, r
 from vworkspace_fake.flux.conditions import is_ready, is_reconciling
 from vworkspace_fake.flux.draft import FINALIZER, REQUESTED_AT
 
-__all__ = ["CONFIG_KINDS", "RECONCILED_KINDS", "WATCH_LABEL", "source_of", "triggered"]
+__all__ = ["CONFIG_KINDS", "RECONCILED_KINDS", "WATCH_LABEL", "World", "source_of", "triggered"]
 
 RECONCILED_KINDS = (OCI_REPOSITORY, HELM_REPOSITORY, HELM_CHART, HELM_RELEASE)
 """Kinds that the simulated controllers reconcile."""
@@ -22,9 +22,60 @@ CONFIG_KINDS = (SECRET, CONFIG_MAP)
 WATCH_LABEL = "reconcile.fluxcd.io/watch=Enabled"
 
 
-def triggered(
-    kind: Kind, old: Manifest | None, new: Manifest | None, world: Mapping[ObjectRef, Manifest]
-) -> Iterator[ObjectRef]:
+class World(Mapping[ObjectRef, Manifest]):
+    """Every object the controllers know, and who takes its chart from where: found without looking at them all."""
+
+    def __init__(self, objects: Mapping[ObjectRef, Manifest] | None = None) -> None:
+        self._objects: dict[ObjectRef, Manifest] = {}
+        self._users: dict[ObjectRef, dict[ObjectRef, None]] = {}
+        for ref, manifest in (objects or {}).items():
+            self.put(ref, manifest)
+
+    def __getitem__(self, ref: ObjectRef) -> Manifest:
+        return self._objects[ref]
+
+    def __iter__(self) -> Iterator[ObjectRef]:
+        return iter(self._objects)
+
+    def __len__(self) -> int:
+        return len(self._objects)
+
+    def put(self, ref: ObjectRef, manifest: Manifest) -> None:
+        """Take in an object as it is now."""
+        self.drop(ref)
+        self._objects[ref] = manifest
+        source = _source(ref.kind, manifest)
+        if source is not None:
+            self._users.setdefault(source, {})[ref] = None
+
+    def drop(self, ref: ObjectRef) -> Manifest | None:
+        """Forget an object; as it was last, if it was known."""
+        old = self._objects.pop(ref, None)
+        source = None if old is None else _source(ref.kind, old)
+        if source is not None:
+            users = self._users[source]
+            del users[ref]
+            if not users:
+                del self._users[source]
+        return old
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self._objects.clear()
+        self._users.clear()
+
+    def users_of(self, source: ObjectRef) -> Iterator[tuple[ObjectRef, Manifest]]:
+        """The HelmCharts and HelmReleases that are made from a source."""
+        return ((user, self._objects[user]) for user in tuple(self._users.get(source, ())))
+
+
+def _source(kind: Kind, manifest: Manifest) -> ObjectRef | None:
+    if kind == HELM_CHART:
+        return _chart_source(manifest)
+    return source_of(manifest) if kind == HELM_RELEASE else None
+
+
+def triggered(kind: Kind, old: Manifest | None, new: Manifest | None, world: World) -> Iterator[ObjectRef]:
     """References to reconcile after an object of `kind` changed from `old` to `new` (None: not there).
 
     `world` holds every object the controllers know, the change included.
@@ -54,20 +105,14 @@ def _needs_emptying(repository: Manifest) -> bool:
     return bool(repository.get("status")) or FINALIZER in (metadata(repository).get("finalizers") or ())
 
 
-def _users_of_source(
-    ref: ObjectRef, old: Manifest, new: Manifest, world: Mapping[ObjectRef, Manifest]
-) -> Iterator[ObjectRef]:
+def _users_of_source(ref: ObjectRef, old: Manifest, new: Manifest, world: World) -> Iterator[ObjectRef]:
     before, after = (dig(state, "status", "artifact", "revision") for state in (old, new))
     if after is None:
         return
     if ref.kind == HELM_REPOSITORY and before != after:
-        for user, chart in world.items():
-            if user.kind == HELM_CHART and _chart_source(chart) == ref and _observed(chart) != after:
-                yield user
+        yield from (user for user, chart in world.users_of(ref) if _observed(chart) != after)
     elif ref.kind in (OCI_REPOSITORY, HELM_CHART) and (before != after or (not is_ready(old) and is_ready(new))):
-        for user, release in world.items():
-            if user.kind == HELM_RELEASE and source_of(release) == ref and not _has(release, ref.kind, after):
-                yield user
+        yield from (user for user, release in world.users_of(ref) if not _has(release, ref.kind, after))
 
 
 def _observed(chart: Manifest) -> str | None:
