@@ -188,7 +188,7 @@ def _ended(process: "subprocess.Popen[str]") -> None:
 
 def ours(on: Stage) -> Program:
     words = ["run", "--kubeconfig", str(on.folder / "kubeconfig"), "--control-plane-url", on.control_url]
-    words += ["--cluster-id", CLUSTER, "--token-file", str(on.folder / "token")] + (os.environ.get("X_ARGS","").split())
+    words += ["--cluster-id", CLUSTER, "--token-file", str(on.folder / "token")]
     return _program("ours", [str(BIN / "vworkspace-operator"), *words], on)
 
 

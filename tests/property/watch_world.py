@@ -3,7 +3,7 @@
 Pure: the rig's time is a number, and a fault is whatever the test says happens next.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import attrs
@@ -246,7 +246,7 @@ class Rig:
             case Trouble():
                 pass
 
-    def _tell(self, changes: tuple[Change, ...]) -> None:
+    def _tell(self, changes: Iterable[Change]) -> None:
         """A reader that believes nothing: adds must be new, updates and deletes must be of something known."""
         for change in changes:
             uid = change.object["metadata"]["uid"]

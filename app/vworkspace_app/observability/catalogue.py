@@ -122,7 +122,7 @@ TROUBLES = Metric(
     "vworkspace_operator_informer_troubles_total", _C, _BY_KIND, "Lists and watches that failed and were tried again."
 )
 OBJECTS = Metric("vworkspace_operator_informer_objects", _G, _BY_KIND, "Objects in the cache.")
-BYTES = Metric("vworkspace_operator_informer_bytes", _G, _BY_KIND, "Bytes of them.")
+BYTES = Metric("vworkspace_operator_informer_bytes", _G, _BY_KIND, "Bytes that they take, packed.")
 HOT_LOOPS = Metric(
     "vworkspace_operator_hot_loops_total", _C, _BY_CONTROLLER, "Objects found whose status keeps changing."
 )

@@ -19,8 +19,9 @@ __all__ = [
     "without_delay",
 ]
 
-PROGRESS_SECONDS = 0.2
-"""How long a report that is no verdict yet may wait for the next one: controllers write several in a row."""
+PROGRESS_SECONDS = 1.0
+"""How long a report that is no verdict yet may wait for the next one: controllers write several in a row, and of
+what is merely under way an instance tells no more than commentary, which waits for a minute (REC-6)."""
 
 KeysOf: TypeAlias = Callable[[Change], Iterator[ObjectRef]]
 """Which keys to reconcile because of a change."""

@@ -1,7 +1,7 @@
-"""The informer's store: every object of one kind as JSON bytes, decoded when it is read (RUN-1).
+"""The informer's store: every object of one kind as packed JSON, decoded when it is read (RUN-1).
 
-Bytes take a tenth of the memory of dicts, and every reader gets a copy of its own for free. managedFields
-are dropped on the way in unless asked for. A relist is staged beside the live content and swapped in one
+JSON takes a tenth of the memory of dicts, packed a tenth of that, and every reader gets a copy of its own for free.
+managedFields are dropped on the way in unless asked for. A relist is staged beside the live content and swapped in one
 step; the difference yields the changes that were missed, deletes included.
 """
 
@@ -14,6 +14,7 @@ import msgspec
 from vworkspace_core.manifest import Kind, Manifest, ObjectRef, metadata
 from vworkspace_core.runtime.changes import Change, ChangeType
 from vworkspace_core.runtime.index import Index, Indexer, IndexKey, Name, keys_of, owner_uids
+from vworkspace_core.runtime.packing import pack, unpack
 
 __all__ = ["ObjectStore", "Raw", "older", "without_managed_fields"]
 
@@ -39,10 +40,25 @@ def older(version: str, than: str) -> bool:
 
 @attrs.frozen
 class _Entry:
-    raw: bytes
+    packed: bytes
+    typical: bytes
+    """What it was packed with; many entries share it."""
     uid: str
     version: str
     keys: tuple[IndexKey, ...]
+
+    @property
+    def raw(self) -> bytes:
+        return unpack(self.packed, self.typical)
+
+
+@attrs.frozen
+class _Difference:
+    """What a swap did under a name; its objects are unpacked one at a time, as it is told."""
+
+    name: Name
+    held: _Entry | None
+    found: _Entry | None
 
 
 class ObjectStore:
@@ -67,6 +83,7 @@ class ObjectStore:
         self._index = Index()
         self._entries: dict[Name, _Entry] = {}
         self._staged: dict[Name, _Entry] = {}
+        self._typical = b""
         self._bytes = 0
         self._listed = False
 
@@ -75,7 +92,7 @@ class ObjectStore:
 
     @property
     def bytes(self) -> int:
-        """Bytes of JSON held."""
+        """Bytes held, packed as they are; what several objects have in common is not counted."""
         return self._bytes
 
     def get(self, namespace: str | None, name: str) -> dict[str, Any] | None:
@@ -84,7 +101,7 @@ class ObjectStore:
         return None if entry is None else _decode(entry.raw)
 
     def raw(self, namespace: str | None, name: str) -> Raw | None:
-        """One object as JSON, None when there is none; the same bytes until it changes."""
+        """One object as JSON, None when there is none; equal until it changes."""
         entry = self._entries.get((namespace or "", name))
         return None if entry is None else entry.raw
 
@@ -124,7 +141,7 @@ class ObjectStore:
         held = self._entries.get(name)
         if held is not None and (entry.version == held.version or older(entry.version, held.version)):
             return ()
-        return self._enter(name, entry)
+        return self._told(_Difference(name, self._replace(name, entry), entry), not self._listed)
 
     def remove(self, manifest: Manifest) -> tuple[Change, ...]:
         """Drop an object; `manifest` is its last state. An object of that name with another uid stays."""
@@ -133,15 +150,14 @@ class ObjectStore:
         if held is None or held.uid != entry.uid:
             return ()
         self._drop(name)
-        return (Change(ChangeType.DELETED, self._ref(name), entry.raw, version=entry.version),)
+        return self._told(_Difference(name, entry, None))
 
     def forget(self, ref: ObjectRef, resource_version: str) -> tuple[Change, ...]:
         """Drop an object that a live read at `resource_version` did not find, unless what is held is newer."""
         held = self._entries.get(_name(ref))
         if held is None or older(resource_version, held.version):
             return ()
-        self._drop(_name(ref))
-        return (Change(ChangeType.DELETED, ref, held.raw, version=held.version),)
+        return self._told(_Difference(_name(ref), self._drop(_name(ref)), None))
 
     def advance(self, resource_version: str) -> None:
         """Everything up to `resource_version` has been delivered."""
@@ -149,52 +165,61 @@ class ObjectStore:
 
     def stage(self, manifests: Iterable[Manifest]) -> None:
         """Keep a page of a list aside; readers still see the old content."""
+        if not self._staged:
+            self._typical = b""  # that of the first object of the new list: objects change over the months
         self._staged.update(self._admit(manifest) for manifest in manifests)
 
     def unstage(self) -> None:
         """Forget staged pages: the list begins anew."""
         self._staged = {}
 
-    def swap(self, resource_version: str) -> tuple[Change, ...]:
-        """Make the staged objects the content; returns everything that differs, missed deletes first."""
+    def swap(self, resource_version: str) -> Iterator[Change]:
+        """Make the staged objects the content, at once; yields everything that differs, missed deletes first."""
         staged, self._staged = self._staged, {}
-        changes: list[Change] = []
-        for name in sorted(self._entries.keys() - staged.keys()):
-            gone = self._drop(name)
-            changes.append(Change(ChangeType.DELETED, self._ref(name), gone.raw, version=gone.version))
+        first = not self._listed
+        differences = [
+            _Difference(name, self._drop(name), None) for name in sorted(self._entries.keys() - staged.keys())
+        ]
         for name, entry in staged.items():
-            held = self._entries.get(name)
+            held = self._replace(name, entry)
             if held is None or (held.version, held.uid) != (entry.version, entry.uid):
-                changes += self._enter(name, entry)
+                differences.append(_Difference(name, held, entry))
         self.resource_version, self._listed = resource_version, True
-        return tuple(changes)
+        return (change for one in differences for change in self._told(one, first))
 
     def _admit(self, manifest: Manifest) -> tuple[Name, _Entry]:
         kept = self._transform(manifest)
         meta = metadata(kept)
         namespace = str(meta.get("namespace") or "") if self.kind.namespaced else ""
         keys = (("namespace", namespace), *keys_of(kept, self._indexers))
-        entry = _Entry(_encode(kept), str(meta.get("uid", "")), str(meta.get("resourceVersion", "")), keys)
+        raw = _encode(kept)
+        self._typical = self._typical or raw
+        packed, uid, version = pack(raw, self._typical), str(meta.get("uid", "")), str(meta.get("resourceVersion", ""))
+        entry = _Entry(packed, self._typical, uid, version, keys)
         return (namespace, str(meta.get("name", ""))), entry
 
-    def _enter(self, name: Name, entry: _Entry) -> tuple[Change, ...]:
-        """Put an entry in the place of what is held under its name."""
+    def _replace(self, name: Name, entry: _Entry) -> _Entry | None:
+        """Put an entry in the place of what is held under its name, which is returned."""
         held = self._drop(name) if name in self._entries else None
         self._entries[name] = entry
         self._index.insert(name, entry.keys)
-        self._bytes += len(entry.raw)
-        ref, first, version = self._ref(name), not self._listed, entry.version
-        if held is None:
-            return (Change(ChangeType.ADDED, ref, entry.raw, initial=first, version=version),)
-        if held.uid != entry.uid:
-            gone = Change(ChangeType.DELETED, ref, held.raw, version=held.version)
-            return (gone, Change(ChangeType.ADDED, ref, entry.raw, version=version))
-        return (Change(ChangeType.UPDATED, ref, entry.raw, held.raw, version=version),)
+        self._bytes += len(entry.packed)
+        return held
+
+    def _told(self, difference: _Difference, initial: bool = False) -> tuple[Change, ...]:
+        """The changes by which readers hear of a difference; a new uid is a delete and an add."""
+        ref, held, found = self._ref(difference.name), difference.held, difference.found
+        if held is not None and found is not None and held.uid == found.uid:
+            return (Change(ChangeType.UPDATED, ref, found.raw, held.raw, version=found.version),)
+        gone = () if held is None else (Change(ChangeType.DELETED, ref, held.raw, version=held.version),)
+        if found is None:
+            return gone
+        return (*gone, Change(ChangeType.ADDED, ref, found.raw, initial=initial and not gone, version=found.version))
 
     def _drop(self, name: Name) -> _Entry:
         entry = self._entries.pop(name)
         self._index.remove(name, entry.keys)
-        self._bytes -= len(entry.raw)
+        self._bytes -= len(entry.packed)
         return entry
 
     def _ref(self, name: Name) -> ObjectRef:

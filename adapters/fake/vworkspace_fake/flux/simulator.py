@@ -48,9 +48,7 @@ class FluxSimulator(Polled):
 
     title = "the simulated Flux"
 
-    def __init__(
-        self, api: KubeApi, behaviour: FluxBehaviour | None = None, *, together: Together = in_turn
-    ) -> None:
+    def __init__(self, api: KubeApi, behaviour: FluxBehaviour | None = None, *, together: Together = in_turn) -> None:
         super().__init__(api)
         self._observed = World()
         self._together = together
