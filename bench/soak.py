@@ -157,7 +157,8 @@ def _afterwards(changes: Changes, program: Program, on: Stage) -> Iterator[str]:
         yield str(error)
     if program.process.poll() is not None:
         yield f"the operator ended with status {program.process.returncode}"
-    errors = (on.folder / "ours.log").read_text(encoding="utf-8").splitlines()
+    rows = (on.folder / "ours.log").read_text(encoding="utf-8").splitlines()
+    errors = [row for row in rows if not row.startswith("{") or json.loads(row)["level"] in ("error", "critical")]
     if errors:
         yield f"the operator logged {len(errors)} errors, {errors[0]} among them"
 

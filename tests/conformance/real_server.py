@@ -19,6 +19,8 @@ from pathlib import Path
 from typing import Any, Final
 
 import attrs
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ec
 
 from vworkspace_fake.apiserver.http.authority import certificates_for
 from vworkspace_fake.apiserver.http.certificates import Certificates
@@ -107,8 +109,8 @@ def apiserver_command(assets: Assets, folder: Path, port: int, etcd: int) -> lis
         f"--token-auth-file={folder / 'tokens.csv'}",
         "--authorization-mode=RBAC",
         "--service-account-issuer=https://localhost/",
-        f"--service-account-key-file={folder / 'server.key'}",
-        f"--service-account-signing-key-file={folder / 'server.key'}",
+        f"--service-account-key-file={folder / 'accounts.key'}",
+        f"--service-account-signing-key-file={folder / 'accounts.key'}",
         "--service-cluster-ip-range=10.0.0.0/24",
         "--disable-admission-plugins=ServiceAccount",
         "--endpoint-reconciler-type=none",
@@ -193,10 +195,19 @@ def _write(folder: Path, made: Certificates, token: str, operator: str) -> None:
     for name, content in (
         ("server.crt", made.certificate),
         ("server.key", made.key),
+        ("accounts.key", _account_key()),
         ("tokens.csv", users.encode()),
     ):
         (folder / name).touch(mode=0o600)
         (folder / name).write_bytes(content)
+
+
+def _account_key() -> bytes:
+    """What signs tokens of service accounts: kube-apiserver reads no elliptic curve's key in PKCS#8 here."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    return key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.TraditionalOpenSSL, serialization.NoEncryption()
+    )
 
 
 def _free_ports(count: int) -> list[int]:

@@ -19,6 +19,8 @@ class Answer(http.server.BaseHTTPRequestHandler):
         known = not token or self.headers.get("authorization") == "Bearer " + token
         self.send_response(200 if known else 401)
         self.end_headers()
+if "service-account-key-file" in flags:
+    assert "BEGIN EC PRIVATE KEY" in open(flags["service-account-key-file"]).read(), "no RSA or ECDSA public keys"
 secure = "secure-port" in flags
 port = flags["secure-port"] if secure else flags["listen-client-urls"].rpartition(":")[2]
 server = http.server.HTTPServer(("127.0.0.1", int(port)), Answer)
