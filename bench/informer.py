@@ -152,10 +152,11 @@ def main() -> None:
     options = parser.parse_args()
     stream = lines(options.events)
     store = ObjectStore(HELM_RELEASE)
-    store.put(release(0, 1))
+    store.stage(release(number, number) for number in range(1, 101))
+    list(store.swap("100"))
     size = statistics.mean(map(len, stream))
     print(describe())
-    print(f"{options.events} events of {size:.0f} bytes, {store.bytes} bytes each in the store")
+    print(f"{options.events} events of {size:.0f} bytes, {store.bytes / len(store):.0f} bytes each in the store")
     stages = {"decode": decoding, "decode, machine, store": into_store, "loopback HTTP to store": awaited(over_http)}
     for name, measure in stages.items():
         print(line(name, [measure(stream) for _ in range(options.runs)], "events/s"))
