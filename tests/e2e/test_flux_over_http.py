@@ -1,9 +1,11 @@
 """The simulated Flux over HTTP, through the adapter that the operator itself uses (RUN-8, RUN-9)."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import anyio
+import attrs
 import pytest
 
 from tests.e2e.embedded import config_of, embedded
@@ -13,6 +15,7 @@ from vworkspace_core.known import CUSTOM_RESOURCE_DEFINITION, HELM_RELEASE, NAME
 from vworkspace_core.manifest import Manifest, ObjectRef, dig
 from vworkspace_fake.flux import FluxBehaviour, FluxSimulator, run
 from vworkspace_fake.flux.crds import flux_crds
+from vworkspace_fake.following import workers
 from vworkspace_kube import LightkubeApi
 
 pytestmark = pytest.mark.anyio
@@ -33,19 +36,19 @@ def anyio_backend() -> str:
     return "asyncio"
 
 
-def repository(tag: str) -> dict[str, Any]:
+def repository(tag: str, name: str = "shop") -> dict[str, Any]:
     spec = {"interval": "5m", "url": "oci://registry.example/charts/nextcloud", "ref": {"tag": tag}}
-    return {**OCI_REPOSITORY.manifest("shop", "org"), "spec": spec}
+    return {**OCI_REPOSITORY.manifest(name, "org"), "spec": spec}
 
 
-def release() -> dict[str, Any]:
-    spec = {"interval": "5m", "chartRef": {"kind": "OCIRepository", "name": "shop"}}
-    return {**HELM_RELEASE.manifest("shop", "org"), "spec": spec}
+def release(name: str = "shop") -> dict[str, Any]:
+    spec = {"interval": "5m", "chartRef": {"kind": "OCIRepository", "name": name}}
+    return {**HELM_RELEASE.manifest(name, "org"), "spec": spec}
 
 
-async def until(api: LightkubeApi, holds: Callable[[Manifest], bool]) -> None:
+async def until(api: LightkubeApi, holds: Callable[[Manifest], bool], ref: ObjectRef = RELEASE) -> None:
     with anyio.fail_after(20):
-        while not holds(await api.get(RELEASE)):
+        while not holds(await api.get(ref)):
             await anyio.sleep(0.05)
 
 
@@ -63,6 +66,54 @@ def ready_at(tag: str) -> Callable[[Manifest], bool]:
         return bool(ready) and ready[0]["status"] == "True" and version.startswith(f"{tag}+")
 
     return holds
+
+
+@attrs.define
+class Watched:
+    """Work that several workers do: how much of it at once."""
+
+    under_way: int = 0
+    most: int = 0
+
+    async def piece(self) -> None:
+        self.under_way += 1
+        self.most = max(self.most, self.under_way)
+        await anyio.sleep(0.01)
+        self.under_way -= 1
+
+
+@pytest.mark.parametrize(("count", "pieces", "most"), [(3, 10, 3), (8, 2, 2), (1, 4, 1), (4, 0, 0)])
+async def test_workers_do_everything_and_no_more_than_so_much_at_once(count: int, pieces: int, most: int) -> None:
+    seen, done = Watched(), list[int]()
+
+    async def piece(number: int) -> None:
+        await seen.piece()
+        done.append(number)
+
+    await workers(count)([partial(piece, number) for number in range(pieces)])
+
+    assert sorted(done) == list(range(pieces))
+    assert (seen.under_way, seen.most) == (0, most)
+
+
+async def test_flux_works_on_many_releases_at_once_and_each_is_installed_once() -> None:
+    names = [f"shop-{number}" for number in range(12)]
+    async with embedded() as (_, url), LightkubeApi(config_of(url)) as api, anyio.create_task_group() as group:
+        for crd in flux_crds():
+            await api.create(crd, kind=CUSTOM_RESOURCE_DEFINITION, field_manager="test")
+        await api.create(NAMESPACE.manifest("org"), kind=NAMESPACE, field_manager="test")
+        flux = FluxSimulator(api, QUICK, together=workers(8))
+        group.start_soon(run, api, SystemClock(), flux)
+        for name in names:
+            await api.apply(repository("6.6.0", name), kind=OCI_REPOSITORY, field_manager="test")
+            await api.apply(release(name), kind=HELM_RELEASE, field_manager="test")
+        for name in names:
+            ref = ObjectRef(HELM_RELEASE, "org", name)
+            await until(api, ready_at("6.6.0"), ref)
+            assert len(dig(await api.get(ref), "status", "history")) == 1
+        assert sorted(one.release for one in flux.workloads) == sorted(names)
+        assert flux.errors == {}
+        group.cancel_scope.cancel()
 
 
 async def test_flux_installs_upgrades_and_uninstalls_over_http() -> None:
