@@ -17,8 +17,9 @@ import pytest
 from lightkube.config.kubeconfig import KubeConfig
 
 from tests.e2e.clusters import is_existing, real_server
+from tests.e2e.definitions import until_served
 from tests.e2e.embedded import config_of, embedded
-from vworkspace_core.errors import KindMissing, NotFound
+from vworkspace_core.errors import NotFound
 from vworkspace_core.known import CUSTOM_RESOURCE_DEFINITION, NAMESPACE
 from vworkspace_core.manifest import Kind, Manifest, ObjectRef
 from vworkspace_core.ports import KubeApi
@@ -79,17 +80,8 @@ async def _prepared(api: KubeApi) -> Examined:
     name = f"conformance-{uuid.uuid4().hex[:8]}"
     await api.create(NAMESPACE.manifest(name), kind=NAMESPACE, field_manager="conformance")
     with anyio.fail_after(20):
-        while not await _is_served(api):
-            await anyio.sleep(0.1)
+        await until_served(_definition(), api)
     return Examined(api, name)
-
-
-async def _is_served(api: KubeApi) -> bool:
-    try:
-        await api.list(PROBE, limit=1)
-    except KindMissing:
-        return False
-    return True
 
 
 @asynccontextmanager

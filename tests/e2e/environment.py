@@ -11,6 +11,7 @@ from anyio.from_thread import BlockingPortal, start_blocking_portal
 
 from tests.e2e import world as worlds
 from tests.e2e.clusters import Reached, is_existing, reached
+from tests.e2e.definitions import define, have_defined
 from tests.e2e.hands import RemoteHands, RemoteRecord
 from tests.e2e.witness import Witness
 from tests.e2e.world import NAMESPACES, NS, OWN_NS, VELERO_NS, World
@@ -74,28 +75,10 @@ def _connected(portal: BlockingPortal, cluster: Reached) -> Iterator[RemoteHands
 
 async def _define(crds: Sequence[Manifest], exactly: bool, api: KubeApi) -> None:
     """Have these definitions and, in a cluster of our own, no other of those that we know."""
-    wanted = {crd["metadata"]["name"] for crd in crds}
-    for crd in worlds.usual_crds(True) if exactly else ():
-        if crd["metadata"]["name"] not in wanted:
-            with suppress(NotFound):
-                await api.delete(ref_of(crd, known.CUSTOM_RESOURCE_DEFINITION))
-    for crd in crds:
-        with suppress(AlreadyExists):
-            await api.create(crd, kind=known.CUSTOM_RESOURCE_DEFINITION, field_manager="e2e")
-    for crd in crds:
-        await _until_served(crd, api)
-
-
-async def _until_served(crd: Manifest, api: KubeApi) -> None:
-    spec = crd["spec"]
-    version = spec["versions"][0]["name"]
-    names = spec["names"]
-    kind = Kind(spec["group"], version, names["kind"], names["plural"], namespaced=spec["scope"] == "Namespaced")
-    while True:
-        with suppress(KindMissing):
-            await api.list(kind, limit=1)
-            return
-        await anyio.sleep(0.05)
+    if exactly:
+        await define(crds, worlds.usual_crds(True), api)
+    else:
+        await have_defined(crds, api)
 
 
 async def _prepare(cluster: Reached, api: KubeApi) -> None:

@@ -74,7 +74,9 @@ def test_plan_says_the_same_in_json_and_from_standard_input() -> None:
 
 
 def gate(**labels: str) -> dict[str, Any]:
-    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NS, "labels": labels}}
+    """The namespace of the file's instance."""
+    name = instance()["metadata"]["namespace"]
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}}
 
 
 def listed(*items: Any) -> dict[str, Any]:

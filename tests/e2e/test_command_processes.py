@@ -20,6 +20,7 @@ import yaml
 
 from tests.e2e.commands import COMMAND, PATIENCE, Ended, Running, call, clean_environment, free_port, one_line, run
 from tests.e2e.world import CLUSTER, FIRST, NAME, NS, instance
+from vworkspace_app.demo.world import NAMESPACE_NAME
 from vworkspace_core.operations.engines import ENGINES
 
 pytestmark = pytest.mark.timeout(600)
@@ -412,7 +413,7 @@ def test_the_demo_keeps_both_servers_up_when_asked_until_a_signal(tmp_path: Path
         kubeconfig = Path(words[0])
         server = yaml.safe_load(kubeconfig.read_text(encoding="utf-8"))["clusters"][0]["cluster"]["server"]
         assert stat.S_IMODE(kubeconfig.stat().st_mode) == 0o600
-        assert call("GET", f"{server}/api/v1/namespaces/{NS}")["metadata"]["name"] == NS
+        assert call("GET", f"{server}/api/v1/namespaces/{NAMESPACE_NAME}")["metadata"]["name"] == NAMESPACE_NAME
 
         ended = process.stop(signal.SIGINT)
 

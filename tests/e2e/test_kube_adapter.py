@@ -11,6 +11,7 @@ import anyio
 import attrs
 import pytest
 
+from tests.e2e.definitions import until_served
 from tests.e2e.embedded import config_of, embedded
 from vworkspace_app.runtime import (
     Driver,
@@ -84,12 +85,7 @@ async def install(api: KubeApi, kind: Kind) -> None:
     """Create the definition and wait until its objects can be listed."""
     await api.apply(definition(kind), kind=CUSTOM_RESOURCE_DEFINITION, field_manager="test")
     with anyio.fail_after(20):
-        while True:
-            try:
-                await api.list(kind, limit=1)
-                return
-            except KindMissing:
-                await anyio.sleep(0.1)
+        await until_served(definition(kind), api)
 
 
 @pytest.fixture
