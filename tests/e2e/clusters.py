@@ -20,8 +20,8 @@ import pytest
 from lightkube.config.kubeconfig import KubeConfig, SingleConfig
 
 from tests.conformance.real_server import OPERATOR_USER, RealServer, assets_of, started
+from tests.e2e.auditing import Audit, Remembered, Written, audit_flags, audit_log
 from tests.e2e.served import served
-from vworkspace_fake.apiserver.audit import AuditLog
 from vworkspace_fake.apiserver.calls import ADMIN
 from vworkspace_fake.apiserver.http.serving import kubeconfig
 from vworkspace_fake.apiserver.rbac import service_account
@@ -39,8 +39,8 @@ class Reached:
     """A cluster and how it is reached. `restricted`: the operator has no rights but those it is given by roles.
 
     `is_ours`: everything in it may be changed, and definitions may come and go; `is_fresh`: nobody used it before,
-    and nobody will. `audit` is there where the API
-    server is the embedded one, which finds in-cluster services by `services`: (namespace, name) to a base URL.
+    and nobody will. `audit` is there where its log can be read. The embedded API server finds in-cluster services by
+    `services`: (namespace, name) to a base URL.
     """
 
     admin: SingleConfig
@@ -48,7 +48,7 @@ class Reached:
     restricted: bool
     is_ours: bool
     is_fresh: bool = False
-    audit: AuditLog | None = None
+    audit: Audit | None = None
     services: dict[tuple[str, str], str] = attrs.field(factory=dict)
 
 
@@ -67,7 +67,7 @@ def reached() -> Iterator[Reached]:
         with _alone():
             yield _existing()
     elif os.environ.get("KUBEBUILDER_ASSETS"):
-        yield _bare(real_server())
+        yield _bare(*_audited())
     else:
         with _embedded() as found:
             yield found
@@ -87,9 +87,9 @@ def _alone() -> Iterator[None]:
         yield
 
 
-def _bare(server: RealServer) -> Reached:
+def _bare(server: RealServer, log: Path) -> Reached:
     admin, operator = (_config(server.url, token, server.authority) for token in (server.token, server.operator_token))
-    return Reached(admin, operator, restricted=True, is_ours=True)
+    return Reached(admin, operator, restricted=True, is_ours=True, audit=Written(log, datetime.now(UTC)))
 
 
 @contextmanager
@@ -102,7 +102,13 @@ def _embedded() -> Iterator[Reached]:
     with served(server, tokens=tokens, gc_delay=None, services=services) as url:
         admin, operator = (_config(url, token) for token in tokens)
         yield Reached(
-            admin, operator, restricted=True, is_ours=True, is_fresh=True, audit=server.audit, services=services
+            admin,
+            operator,
+            restricted=True,
+            is_ours=True,
+            is_fresh=True,
+            audit=Remembered(server.audit),
+            services=services,
         )
 
 
@@ -115,16 +121,22 @@ def _config(url: str, token: str, authority: bytes | None = None) -> SingleConfi
 _real: ExitStack = ExitStack()
 
 
-@cache
 def real_server() -> RealServer:
     """One for the whole run; pytest is skipped where there is none to start, and fails where it does not start."""
+    return _audited()[0]
+
+
+@cache
+def _audited() -> tuple[RealServer, Path]:
+    """The real server, and its audit log."""
     assets = assets_of(os.environ)
     if isinstance(assets, str):
         pytest.skip(assets)
-    return _real.enter_context(started(assets))
+    folder = Path(_real.enter_context(tempfile.TemporaryDirectory(prefix="vworkspace-audit-")))
+    return _real.enter_context(started(assets, *audit_flags(folder))), audit_log(folder)
 
 
 def stop_real_server() -> None:
     """Stop what `real_server` started."""
     _real.close()
-    real_server.cache_clear()
+    _audited.cache_clear()

@@ -20,9 +20,11 @@ import yaml
 from lightkube.config.kubeconfig import SingleConfig
 
 from tests.conformance.real_server import OPERATOR_USER
+from tests.e2e.auditing import Audit, Request
 from tests.e2e.commands import Running, free_port, run
 from tests.e2e.environment import environment_world
 from tests.e2e.faces import Face, serving_around, simulate
+from tests.e2e.guarding import Guard
 from tests.e2e.operating import APPROVAL_SECRET, AT_WORK, ENGINES_QUICK, FLUX, Operating, rules
 from tests.e2e.world import (
     AGENT_TOKEN,
@@ -40,10 +42,8 @@ from tests.e2e.world import (
 from tests.e2e.world import instance as wanted_instance
 from vworkspace_app.install.webhooks import SERVICE
 from vworkspace_app.operator import OperatorSettings
-from vworkspace_core.errors import Invalid
 from vworkspace_core.known import APPLICATION_INSTANCE, CONFIG_MAP, HELM_REPOSITORY, OPERATION, SECRET
-from vworkspace_core.manifest import Kind, ObjectRef
-from vworkspace_fake.apiserver.audit import AuditEntry
+from vworkspace_core.manifest import ObjectRef
 from vworkspace_fake.apiserver.http.authority import certificates_for
 from vworkspace_fake.apiserver.http.serving import kubeconfig
 
@@ -51,6 +51,7 @@ pytestmark = pytest.mark.timeout(300)
 
 LABELS = {"app.vworkspace.io/managed-by": "control-plane", "app.vworkspace.io/cluster-id": CLUSTER}
 EVERYWHERE = "*"
+CREDENTIALS = ObjectRef(SECRET, OWN_NS, "vworkspace-agent-credentials")
 
 
 @attrs.frozen(order=True)
@@ -106,16 +107,16 @@ PATH = re.compile(
 )
 
 
-def used(entries: Iterable[AuditEntry]) -> Iterator[Right]:
+def used(entries: Iterable[Request]) -> Iterator[Right]:
     """Every right that the operator's requests needed; server-side apply of what is not there needs two."""
     for entry in entries:
         found = PATH.match(entry.path)
         if entry.user != OPERATOR_USER or found is None:
             continue
         resource = f"{found['plural']}/{found['below']}" if found["below"] else found["plural"]
-        right = Right(found["namespace"] or EVERYWHERE, found["group"] or "", resource, entry.verb.value)
+        right = Right(found["namespace"] or EVERYWHERE, found["group"] or "", resource, entry.verb)
         yield right
-        if entry.verb.value == "patch" and entry.status == 201:
+        if entry.verb == "patch" and entry.status == 201:
             yield attrs.evolve(right, verb="create")
 
 
@@ -137,20 +138,28 @@ async def the_command(world: World, settings: OperatorSettings) -> AsyncIterator
     """`run` as a process of its own, as the Deployment starts it."""
     assert world.reached is not None
     if world.reached.audit is None:
-        pytest.skip("this API server has no audit log that a test can read")
+        pytest.skip("the cluster of KUBECONFIG has no audit log that a test can read")
     async with serving_around(world) as control_url, anyio.create_task_group() as group, folder() as name:
         simulate(group, world)
         write_credentials(world, control_url)
         place = Path(name)
         process = Running(place, "run", *flags(world, place))
-        with process:
-            try:
+        try:
+            with process:
                 await world.until(lambda: world.control.waiting, "the long poll")
                 yield
-            except BaseException:
-                print(process.err[-6000:])
-                raise
+        except BaseException:
+            print(process.err[-6000:])
+            raise
+        finally:
+            await forget(world)
         group.cancel_scope.cancel()
+
+
+async def forget(world: World) -> None:
+    """Leave nothing in a cluster that others use too."""
+    await GUARDS[-1].leave()
+    world.delete_object(CREDENTIALS)
 
 
 @asynccontextmanager
@@ -166,7 +175,7 @@ def write_credentials(world: World, control_url: str) -> None:
         "token": AGENT_TOKEN.encode(),
         "approval-secret": APPROVAL_SECRET,
     }
-    manifest = SECRET.manifest("vworkspace-agent-credentials", OWN_NS)
+    manifest = SECRET.manifest(CREDENTIALS.name, OWN_NS)
     data = {key: base64.b64encode(value).decode() for key, value in fields.items()}
     world.create_object({**manifest, "data": data}, SECRET)
 
@@ -175,7 +184,7 @@ def flags(world: World, place: Path) -> list[str]:
     """Those of the Deployment, but for what only a pod can have: its ports and folders."""
     reached = world.reached
     assert reached is not None
-    webhook = f"127.0.0.1:{free_port()}"
+    webhook = free_port()
     made = certificates_for((f"{SERVICE}.{OWN_NS}.svc",), datetime.now(UTC))
     for name, content in (("tls.crt", made.certificate), ("tls.key", made.key), ("ca.crt", made.authority)):
         (place / name).write_bytes(content)
@@ -184,12 +193,11 @@ def flags(world: World, place: Path) -> list[str]:
     (container,) = deployment["spec"]["template"]["spec"]["containers"]
     own = {
         "--listen": f"127.0.0.1:{free_port()}",
-        "--webhook-listen": webhook,
+        "--webhook-listen": f"127.0.0.1:{webhook}",
         "--webhook-certificates": str(place),
         "--kubeconfig": str(kubeconfig_of(reached.operator, place)),
     }
-    reached.services[OWN_NS, SERVICE] = f"https://{webhook}"
-    WEBHOOKS[:] = [one for one in manifests if one["kind"].endswith("WebhookConfiguration")]
+    GUARDS[:] = [Guard.of(world, webhook, manifests)]
     given = [word for word in container["args"] if word.partition("=")[0] not in own]
     assert given[0] == "run"
     assert "--leader-elect" in given
@@ -207,43 +215,31 @@ def kubeconfig_of(config: SingleConfig, place: Path) -> Path:
     return path
 
 
-WEBHOOKS: list[dict[str, Any]] = []
-"""The printed configurations, which the story puts in force."""
-
-
-def guard(world: World) -> None:
-    """The webhooks are asked from now on, also about what the operator itself writes."""
-    assert [hook["kind"] for hook in WEBHOOKS] == ["MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"]
-    for manifest in WEBHOOKS:
-        plural = f"{manifest['kind'].lower()}s"
-        kind = Kind("admissionregistration.k8s.io", "v1", manifest["kind"], plural, namespaced=False)
-        world.create_object(manifest, kind)
-    elsewhere = {"name": "guarded", "namespace": UNGATED_NS, "labels": LABELS}
-    refused = {**wanted_instance(), "metadata": elsewhere}
-    with pytest.raises(Invalid, match="denied the request"):
-        world.create_object(refused, APPLICATION_INSTANCE)
+GUARDS: list[Guard] = []
+"""The webhooks that the story puts in force."""
 
 
 COMMANDED = Face("the command", False, the_command, environment_world)
 
 
 def test_every_verb_is_used_and_none_is_missing_RUN_7() -> None:
-    seen: list[AuditEntry] = []
+    audits: list[Audit] = []
 
     async def story(world: World) -> None:
         ops = Operating(world)
         await ops.prepare()
         await instances(world)
-        guard(world)
+        await GUARDS[-1].stand()
         await every_template(ops)
         await every_cancellation(ops)
         await endings(ops)
         assert world.reached is not None
         assert world.reached.audit is not None
-        seen.extend(world.reached.audit)
+        audits.append(world.reached.audit)
 
     COMMANDED.run(story, behaviour=FLUX, engines=ENGINES_QUICK)
 
+    seen = audits[0].requests()
     rights = {*granted(printed("--velero-namespace", VELERO_NS)), *granted(printed("--namespace", NS))}
     needed = set(used(seen))
     missing = {one for one in needed if not any(right.covers(one) for right in rights)}

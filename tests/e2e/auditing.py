@@ -1,0 +1,89 @@
+"""The requests of a story as the API server's audit log tells them: the embedded one's, or a kube-apiserver's file."""
+
+import json
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+import attrs
+
+from tests.conformance.real_server import OPERATOR_USER
+from vworkspace_fake.apiserver.audit import AuditLog
+
+__all__ = ["Audit", "Remembered", "Request", "Written", "audit_flags", "audit_log"]
+
+POLICY: Final = f"""\
+apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived]
+rules:
+- level: Metadata
+  users: [{json.dumps(OPERATOR_USER)}]
+- level: None
+"""
+"""What a kube-apiserver is to write down: whatever the operator asks of it."""
+
+
+@attrs.frozen
+class Request:
+    """One that was answered: who asked for what, by the verb of authorization rules, and the HTTP status."""
+
+    user: str
+    verb: str
+    path: str
+    status: int
+
+
+class Audit(Protocol):
+    """An audit log that a test can read."""
+
+    def requests(self) -> Iterable[Request]:
+        """The requests of the story so far."""
+        ...
+
+
+@attrs.frozen
+class Remembered:
+    """That of the embedded API server, which serves one story."""
+
+    log: AuditLog
+
+    def requests(self) -> Iterable[Request]:
+        """Everything that was ever asked."""
+        return [Request(one.user, one.verb.value, one.path, one.status) for one in self.log]
+
+
+@attrs.frozen
+class Written:
+    """The file of a kube-apiserver, with what it received since the story began; others use the server before."""
+
+    file: Path
+    since: datetime
+
+    def requests(self) -> Iterable[Request]:
+        """Whole lines; requests that last, such as watches, are there twice."""
+        lines = self.file.read_text(encoding="utf-8").splitlines(keepends=True) if self.file.exists() else []
+        entries = [json.loads(line) for line in lines if line.endswith("\n")]
+        return [_request(entry) for entry in entries if _received(entry) >= self.since]
+
+
+def audit_flags(folder: Path) -> list[str]:
+    """Flags of a kube-apiserver that writes its audit log in this folder, where its policy is written."""
+    policy = folder / "policy.yaml"
+    policy.write_text(POLICY, encoding="utf-8")
+    return [f"--audit-log-path={audit_log(folder)}", f"--audit-policy-file={policy}"]
+
+
+def audit_log(folder: Path) -> Path:
+    """The file that `audit_flags` names."""
+    return folder / "audit.log"
+
+
+def _request(entry: Mapping[str, Any]) -> Request:
+    path = str(entry["requestURI"]).partition("?")[0]
+    return Request(entry["user"]["username"], entry["verb"], path, entry["responseStatus"]["code"])
+
+
+def _received(entry: Mapping[str, Any]) -> datetime:
+    return datetime.fromisoformat(entry["requestReceivedTimestamp"])
