@@ -131,10 +131,20 @@ async def _clean(api: KubeApi) -> None:
         await _remove(api, kind, VELERO_NS, f"{CLUSTER_ID}={worlds.CLUSTER}")
     await _remove(api, known.SECRET, OWN_NS, JOB_STORE)
     await _remove(api, known.CLUSTER, None)
+    for content in await _contents(api):
+        await _free(api, content, known.VOLUME_SNAPSHOT_CONTENT)
     for event in (await api.list(known.EVENT, namespace="default")).items:
         if dig(event, "regarding", "name") == worlds.CLUSTER:
             with suppress(NotFound):
                 await api.delete(ref_of(event, known.EVENT))
+
+
+async def _contents(api: KubeApi) -> list[Manifest]:
+    """What snapshots of the story's namespace hold, which is in no namespace."""
+    with suppress(KindMissing):
+        found = (await api.list(known.VOLUME_SNAPSHOT_CONTENT)).items
+        return [content for content in found if dig(content, "spec", "volumeSnapshotRef", "namespace") == NS]
+    return []
 
 
 async def _remove(api: KubeApi, kind: Kind, namespace: str | None, selector: str = "") -> None:
@@ -143,11 +153,14 @@ async def _remove(api: KubeApi, kind: Kind, namespace: str | None, selector: str
     except KindMissing:
         return
     for manifest in page.items:
-        if namespace is None and metadata(manifest)["name"] != worlds.CLUSTER:
-            continue
-        ref = ref_of(manifest, kind)
-        with suppress(NotFound):
-            if metadata(manifest).get("finalizers"):
-                free = {"metadata": {"finalizers": None}}
-                await api.patch(ref, free, patch_type=PatchType.MERGE, field_manager="e2e")
-            await api.delete(ref)
+        if namespace is not None or metadata(manifest)["name"] == worlds.CLUSTER:
+            await _free(api, manifest, kind)
+
+
+async def _free(api: KubeApi, manifest: Manifest, kind: Kind) -> None:
+    ref = ref_of(manifest, kind)
+    with suppress(NotFound):
+        if metadata(manifest).get("finalizers"):
+            free = {"metadata": {"finalizers": None}}
+            await api.patch(ref, free, patch_type=PatchType.MERGE, field_manager="e2e")
+        await api.delete(ref)

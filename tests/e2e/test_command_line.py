@@ -26,6 +26,8 @@ pytestmark = pytest.mark.timeout(300)
 
 GOLDEN = Path(__file__).parent / "golden"
 FILE = GOLDEN / "instance.yaml"
+PLACE = "org-myteam"
+"""The namespace of the file's instance."""
 NOW = ("--now", "2026-06-01T12:00:00Z")
 
 
@@ -74,9 +76,7 @@ def test_plan_says_the_same_in_json_and_from_standard_input() -> None:
 
 
 def gate(**labels: str) -> dict[str, Any]:
-    """The namespace of the file's instance."""
-    name = instance()["metadata"]["namespace"]
-    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}}
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": PLACE, "labels": labels}}
 
 
 def listed(*items: Any) -> dict[str, Any]:
@@ -137,8 +137,8 @@ def test_plan_decides_at_the_time_it_is_told() -> None:
 
 
 def test_plan_notes_what_the_operator_would_ignore_and_what_decides_nothing(tmp_path: Path) -> None:
-    stranger = {**instance(), "metadata": {"name": "a", "namespace": NS}}
-    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "nextcloud-0", "namespace": NS}}
+    stranger = {**instance(), "metadata": {"name": "a", "namespace": PLACE}}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "nextcloud-0", "namespace": PLACE}}
     file = written(tmp_path / "a.yaml", stranger, pod, gate(**{"managed-by": "vworkspace"}))
 
     ended = run("plan", file, *NOW)
