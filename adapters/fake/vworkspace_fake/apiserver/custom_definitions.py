@@ -2,14 +2,15 @@
 
 The parts of a real API server that do this (naming, establishing, finalizing) are controllers inside it,
 so they run here whatever controllers are switched on: a definition is established within the request that
-creates it, and its deletion removes the objects first, then itself.
+creates it, and its deletion removes the objects first, then itself (`ending_definitions`).
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
-from typing import Any, Final
+from typing import Any
 
 from vworkspace_core.moments import timestamp
+from vworkspace_fake.apiserver.ending_definitions import CLEANUP, DEFINITIONS, in_progress
 from vworkspace_fake.apiserver.records import Change, ObjectKey, Record
 from vworkspace_fake.apiserver.registry import Registry
 from vworkspace_fake.apiserver.resources import Resource, resources_of_crd
@@ -17,11 +18,7 @@ from vworkspace_fake.apiserver.schema.node import SchemaError
 from vworkspace_fake.apiserver.store import GroupResource, Store
 from vworkspace_fake.apiserver.streams import Streams
 
-__all__ = ["CLEANUP", "DEFINITIONS", "CustomDefinitions"]
-
-DEFINITIONS: Final[GroupResource] = ("apiextensions.k8s.io", "customresourcedefinitions")
-CLEANUP: Final = "customresourcecleanup.apiextensions.k8s.io"
-"""Finalizer that holds a definition until its objects are gone."""
+__all__ = ["CustomDefinitions"]
 
 DeleteAll = Callable[[Resource], None]
 """Deletes every object of a resource, as a client would."""
@@ -85,6 +82,7 @@ class CustomDefinitions:
         if where in self._dying:
             return
         self._dying[where] = record.key[1]
+        self._store.put(DEFINITIONS, in_progress(record.object(), self._now()))
         for resource in self._registry.of_group(*where)[:1]:
             delete_all(resource)
         if where in self._dying:  # the deletes settle too, and may have finished it
@@ -129,15 +127,12 @@ def _compiled(crd: Mapping[str, Any]) -> tuple[tuple[Resource, ...], str]:
 
 
 def _established(crd: Mapping[str, Any], now: str, problem: str) -> dict[str, Any]:
-    """The definition as its controllers leave it: cleaned up after, named and, without a `problem`, established."""
+    """The definition as its controllers leave it: named and, without a `problem`, established."""
     spec, status = crd["spec"], crd.get("status") or {}
     storage = next(version["name"] for version in spec["versions"] if version["storage"])
     stored = status.get("storedVersions") or []
-    finalizers = crd["metadata"].get("finalizers") or []
-    meta = {**crd["metadata"], "finalizers": [*finalizers, *([] if CLEANUP in finalizers else [CLEANUP])]}
     return {
         **crd,
-        "metadata": meta,
         "status": {
             **status,
             "acceptedNames": spec["names"],

@@ -123,10 +123,13 @@ def not_served() -> ApiFailure:
     return ApiFailure(404, "NotFound", "404 page not found", plain=True)
 
 
-def already_exists(group: str, plural: str, name: str) -> ApiFailure:
-    """409: a create met an object of that name (W-35)."""
+def already_exists(group: str, plural: str, name: str, *, is_going: bool = False) -> ApiFailure:
+    """409: a create met an object of that name (W-35), perhaps one that is being deleted."""
     details = {"name": name, "group": group, "kind": plural}
-    return ApiFailure(409, "AlreadyExists", f'{resource_of(group, plural)} "{name}" already exists', details=details)
+    message = f'{resource_of(group, plural)} "{name}" already exists'
+    if is_going:
+        message = f"object is being deleted: {message}"
+    return ApiFailure(409, "AlreadyExists", message, details=details)
 
 
 def stale(group: str, plural: str, name: str, why: str = MODIFIED) -> ApiFailure:

@@ -8,6 +8,7 @@ import attrs
 
 from vworkspace_fake.apiserver.calls import Target
 from vworkspace_fake.apiserver.deleting import DeleteOptions, check_preconditions, finalizers_for, marked
+from vworkspace_fake.apiserver.ending_definitions import DEFINITIONS, condemned
 from vworkspace_fake.apiserver.failure import not_found
 from vworkspace_fake.apiserver.listing import ListedPage, Selection
 from vworkspace_fake.apiserver.namespaces import NAMESPACES, immortal
@@ -36,6 +37,8 @@ class Remover:
             raise refusal
         stored = record.object()
         check_preconditions(stored, options, (resource.group, resource.plural))
+        if resource.storage == DEFINITIONS and not record.deleting:
+            return self._mark(target, record, condemned(stored, self._now()), options)
         finalizers = finalizers_for(record.finalizers, options.propagation)
         if finalizers or _held_by_spec(target, stored):
             return self._mark(target, record, _ending(target, marked(stored, finalizers, self._now())), options)

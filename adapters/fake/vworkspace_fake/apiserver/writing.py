@@ -9,9 +9,10 @@ from typing import Any
 
 import attrs
 
+from vworkspace_core.manifest import dig
 from vworkspace_core.moments import timestamp
 from vworkspace_core.ports import PatchType
-from vworkspace_fake.apiserver import pipeline
+from vworkspace_fake.apiserver import ending_definitions, pipeline
 from vworkspace_fake.apiserver.admission import AdmissionRequest
 from vworkspace_fake.apiserver.calls import Caller, Target, Verb, WriteOptions
 from vworkspace_fake.apiserver.failure import already_exists, not_found
@@ -127,12 +128,13 @@ class Writer:
         """POST (W-35, W-36)."""
         target = call.target
         check_write(call.options, "CreateOptions")
-        self._namespaces.admit(target)
+        self._admit(attrs.evolve(target, name=_name_in(call.body)))
         write = self._write(call, uid=self._identities.uid(), name=self._generated(call.body))
         outcome = pipeline.create(target.resource.definition, call.body, write)
         name = outcome.object["metadata"]["name"]
-        if self._store.get(target.resource.storage, (target.namespace or "", name)) is not None:
-            raise already_exists(target.resource.group, target.resource.plural, name)
+        there = self._store.get(target.resource.storage, (target.namespace or "", name))
+        if there is not None:
+            raise already_exists(target.resource.group, target.resource.plural, name, is_going=there.deleting)
         return Prepared(call, None, outcome, write)
 
     def _update(self, call: WriteCall) -> Prepared:
@@ -161,10 +163,15 @@ class Writer:
         if record is None and target.subresource:
             raise not_found(target.resource.group, target.resource.plural, target.name)
         if record is None:
-            self._namespaces.admit(target)
+            self._admit(target)
         write = self._write(call, uid="" if record else self._identities.uid())
         live = None if record is None else target.resource.live(record)
         return Prepared(call, record, pipeline.apply(target.resource.definition, live, call.body, write), write)
+
+    def _admit(self, target: Target) -> None:
+        """Refuse a create where nothing new may be."""
+        ending_definitions.admit(self._store, target)
+        self._namespaces.admit(target)
 
     def _store_outcome(self, target: Target, before: Record | None, outcome: Outcome, options: WriteOptions) -> bytes:
         """Store what the pipeline says, unless nothing changed; the object as it is then."""
@@ -204,6 +211,12 @@ class Writer:
         meta = body.get("metadata") if isinstance(body, Mapping) else None
         prefix = meta.get("generateName") if isinstance(meta, Mapping) else None
         return self._identities.name(prefix) if isinstance(prefix, str) and prefix else ""
+
+
+def _name_in(body: Any) -> str:
+    """What the object calls itself, as far as that can be read."""
+    name = dig(body, "metadata", "name")
+    return name if isinstance(name, str) else ""
 
 
 def _unheld(manifest: Mapping[str, Any]) -> bool:

@@ -1,0 +1,139 @@
+"""How a definition ends, measured on a kube-apiserver: what its objects and itself answer meanwhile (RUN-8, RUN-9).
+
+Definitions are everybody's in a cluster, so this is no conversation in a namespace: each test has a definition of its
+own.
+"""
+
+import ssl
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import attrs
+import pytest
+
+from tests.conformance.conversing import definition
+from tests.e2e.clusters import real_server
+from tests.e2e.served import Answer, Wire, served, wall_clock, wired
+from vworkspace_fake.apiserver.server import ApiServer
+
+DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+HOLDER = "talks.vworkspace.test/held"
+CLEANUP = "customresourcecleanup.apiextensions.k8s.io"
+
+
+@contextmanager
+def embedded() -> Iterator[Wire]:
+    with served(ApiServer(now=wall_clock)) as url, wired(url) as wire:
+        yield wire
+
+
+@contextmanager
+def real() -> Iterator[Wire]:
+    found = real_server()
+    trust = ssl.create_default_context(cadata=found.authority.decode())
+    with wired(found.url, token=found.token, trust=trust) as wire:
+        yield wire
+
+
+@attrs.frozen
+class Ending:
+    """A definition of this group, and how it and its objects are reached."""
+
+    wire: Wire
+    group: str
+
+    @property
+    def name(self) -> str:
+        return f"samples.{self.group}"
+
+    @property
+    def objects(self) -> str:
+        return f"/apis/{self.group}/v1/namespaces/default/samples"
+
+    def manifest(self) -> dict[str, Any]:
+        found = definition()
+        return {**found, "metadata": {"name": self.name}, "spec": {**found["spec"], "group": self.group}}
+
+    def sample(self, name: str, **meta: Any) -> dict[str, Any]:
+        return {"apiVersion": f"{self.group}/v1", "kind": "Sample", "metadata": {"name": name, **meta}}
+
+    def get(self) -> Answer:
+        return self.wire.send("GET", f"{DEFINITIONS}/{self.name}")
+
+    def create(self) -> Answer:
+        return self.wire.send("POST", DEFINITIONS, self.manifest())
+
+    def apply(self, name: str) -> Answer:
+        path = f"{self.objects}/{name}?fieldManager=one"
+        return self.wire.send("PATCH", path, self.sample(name), content_type="application/apply-patch+yaml")
+
+    def free(self, name: str) -> Answer:
+        patch = {"metadata": {"finalizers": None}}
+        return self.wire.send("PATCH", f"{self.objects}/{name}", patch, content_type="application/merge-patch+json")
+
+    def terminating(self) -> tuple[str, str]:
+        """Status and reason of the condition."""
+        conditions = self.get().json["status"]["conditions"]
+        found = [(one["status"], one["reason"]) for one in conditions if one["type"] == "Terminating"]
+        return found[0] if found else ("", "")
+
+
+def until(holds: Callable[[], bool]) -> None:
+    limit = time.monotonic() + 30
+    while not holds():
+        assert time.monotonic() < limit
+        time.sleep(0.05)
+
+
+@pytest.fixture(params=[embedded, real], ids=["http", "kube-apiserver"])
+def held(request: pytest.FixtureRequest) -> Iterator[Ending]:
+    """A definition whose only object, `held`, has a finalizer, and whose deletion has been asked for."""
+    with request.param() as wire:
+        ending = Ending(wire, f"x{uuid.uuid4().hex[:8]}.vworkspace.test")
+        assert ending.create().status == 201
+        until(lambda: wire.send("GET", ending.objects).status == 200)
+        assert "finalizers" not in ending.get().json["metadata"]
+        assert wire.send("POST", ending.objects, ending.sample("held", finalizers=[HOLDER])).status == 201
+        answer = wire.send("DELETE", f"{DEFINITIONS}/{ending.name}")
+        assert (answer.status, answer.json["metadata"]["finalizers"]) == (200, [CLEANUP])
+        try:
+            yield ending
+        finally:
+            ending.free("held")
+            wire.send("DELETE", f"{DEFINITIONS}/{ending.name}")
+
+
+def test_it_goes_when_its_last_object_has_gone(held: Ending) -> None:
+    until(lambda: held.terminating() == ("True", "InstanceDeletionInProgress"))
+    meta = held.get().json["metadata"]
+    assert (meta["generation"], meta["finalizers"]) == (1, [CLEANUP])
+    until(lambda: "deletionTimestamp" in held.wire.send("GET", f"{held.objects}/held").json["metadata"])
+
+    assert held.free("held").status == 200
+
+    until(lambda: held.get().status == 404)
+    until(lambda: held.wire.send("GET", held.objects).raw == b"404 page not found\n")
+    assert held.create().status == 201
+
+
+def test_meanwhile_nothing_new_comes_and_what_is_there_can_be_written(held: Ending) -> None:
+    until(lambda: held.terminating()[0] == "True")
+    until(lambda: held.apply("probe").status == 403)
+    posted = held.wire.send("POST", held.objects, held.sample("new"))
+
+    for name, refused in (("new", posted), ("other", held.apply("other"))):
+        why = "create not allowed while custom resource definition is terminating"
+        assert refused.json["message"] == f'{held.name} "{name}" is forbidden: {why}'
+        assert (refused.status, refused.json["reason"]) == (403, "Forbidden")
+        assert refused.json["details"] == {"name": name, "group": held.group, "kind": "samples"}
+    assert held.apply("held").status == 200
+
+
+def test_until_then_another_of_its_name_is_refused(held: Ending) -> None:
+    refused = held.create()
+
+    assert (refused.status, refused.json["reason"]) == (409, "AlreadyExists")
+    assert refused.json["message"].startswith("object is being deleted: customresourcedefinitions.")
