@@ -2,6 +2,7 @@
 
 import http.client
 import json
+import ssl
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -54,15 +55,20 @@ class Answer:
 class Wire:
     """One kept-alive connection to a URL."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, token: str = "", trust: ssl.SSLContext | None = None) -> None:
         parts = urlsplit(url)
         assert parts.hostname is not None
-        self.connection = http.client.HTTPConnection(parts.hostname, parts.port, timeout=10)
+        self.connection = (
+            http.client.HTTPConnection(parts.hostname, parts.port, timeout=10)
+            if trust is None
+            else http.client.HTTPSConnection(parts.hostname, parts.port, timeout=10, context=trust)
+        )
+        self._credentials = {"authorization": f"Bearer {token}"} if token else {}
 
     def send(self, method: str, path: str, body: Any = None, **headers: str) -> Answer:
         """One request; a body that is no text or bytes goes as JSON. Header names with `_` for `-`."""
         raw = body if isinstance(body, str | bytes | None) else json.dumps(body)
-        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        named = {**self._credentials, **{name.replace("_", "-"): value for name, value in headers.items()}}
         if raw is not None:
             named.setdefault("content-type", "application/json")
         self.connection.request(method, path, raw, named)
@@ -76,9 +82,9 @@ class Wire:
 
 
 @contextmanager
-def wired(url: str) -> Iterator[Wire]:
+def wired(url: str, token: str = "", trust: ssl.SSLContext | None = None) -> Iterator[Wire]:
     """A connection that is closed when the block is left."""
-    wire = Wire(url)
+    wire = Wire(url, token, trust)
     try:
         yield wire
     finally:

@@ -1,4 +1,4 @@
-"""What `manifests` prints can be installed, starts the operator that there is, and grants no more (RUN-7)."""
+"""What `manifests` prints starts the operator that there is, and grants no more (RUN-7)."""
 
 import ast
 import base64
@@ -16,12 +16,10 @@ import pytest
 import yaml
 
 from tests.e2e.commands import Running, one_line, run
-from tests.e2e.served import served, wall_clock, wired
 from tests.e2e.test_least_privilege import Right, granted, printed, unused
 from vworkspace_app.install import InstallOptions, installation, tenant
 from vworkspace_core.access import OWNERS
 from vworkspace_fake.apiserver.http.authority import certificates_for
-from vworkspace_fake.apiserver.server import ApiServer
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -48,37 +46,6 @@ def container(options: InstallOptions = EVERYTHING) -> dict[str, Any]:
 
 
 # --- installing ------------------------------------------------------------------------------------------------------
-
-
-def authority() -> bytes:
-    return certificates_for(("a",), datetime.now(UTC)).authority
-
-
-def test_an_api_server_takes_every_manifest_and_a_second_time_changes_nothing(tmp_path: Path) -> None:
-    (tmp_path / "ca.crt").write_bytes(authority())
-    manifests = printed("--webhook-ca", str(tmp_path / "ca.crt")) + printed("--namespace", "org-myteam")
-    with served(ApiServer(now=wall_clock)) as url, wired(url) as wire:
-        gate = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "org-myteam"}}
-        assert wire.send("POST", "/api/v1/namespaces", gate).status == 201
-        for turn in (201, 200):
-            for manifest in manifests:
-                where = path_of(wire.send("GET", api_of(manifest)).json["resources"], manifest)
-                query = "?fieldManager=kubectl&fieldValidation=Strict"
-                answer = wire.send("PATCH", where + query, manifest, content_type="application/apply-patch+yaml")
-                assert answer.status == turn, answer.raw
-                assert "warning" not in answer.headers
-
-
-def api_of(manifest: dict[str, Any]) -> str:
-    version = manifest["apiVersion"]
-    return f"/apis/{version}" if "/" in version else f"/api/{version}"
-
-
-def path_of(resources: list[dict[str, Any]], manifest: dict[str, Any]) -> str:
-    (found,) = (one for one in resources if one["kind"] == manifest["kind"] and "/" not in one["name"])
-    meta = manifest["metadata"]
-    place = f"/namespaces/{meta['namespace']}" if found["namespaced"] else ""
-    return f"{api_of(manifest)}{place}/{found['name']}/{meta['name']}"
 
 
 @needs_kubectl
@@ -220,7 +187,7 @@ def test_a_right_that_nobody_needs_is_found() -> None:
 
 
 def test_webhooks_come_only_with_somebody_to_trust(tmp_path: Path) -> None:
-    pem = authority()
+    pem = certificates_for(("a",), datetime.now(UTC)).authority
     (tmp_path / "ca.crt").write_bytes(pem)
     without, manager, given = printed(), printed("--cert-manager"), printed("--webhook-ca", str(tmp_path / "ca.crt"))
     kinds = [{one["kind"] for one in manifests} for manifests in (without, manager, given)]

@@ -1,0 +1,169 @@
+"""What `manifests` prints is taken by the embedded API server and a kube-apiserver, and again without a change (RUN-7).
+
+Each test has a server of its own: what is installed here, webhooks that nobody answers among it, would be in the way
+of stories.
+"""
+
+import json
+import os
+import shutil
+import ssl
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+import yaml
+
+from tests.conformance.real_server import assets_of, started
+from tests.e2e.commands import run
+from tests.e2e.served import Wire, served, wall_clock, wired
+from vworkspace_fake.apiserver.http.authority import certificates_for
+from vworkspace_fake.apiserver.http.serving import kubeconfig
+from vworkspace_fake.apiserver.server import ApiServer
+
+pytestmark = pytest.mark.timeout(300)
+
+DEPLOY = Path(__file__).resolve().parents[2] / "deploy"
+NAMESPACES = ("org-myteam", "velero")
+needs_kubectl = pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not installed")
+
+
+@attrs.frozen
+class Server:
+    """An API server where nothing is installed yet: a connection of its administrator, and a kubeconfig."""
+
+    wire: Wire
+    kubeconfig: dict[str, Any]
+
+
+@contextmanager
+def embedded() -> Iterator[Server]:
+    with served(ApiServer(now=wall_clock)) as url, wired(url) as wire:
+        yield Server(wire, kubeconfig(url))
+
+
+@contextmanager
+def real() -> Iterator[Server]:
+    assets = assets_of(os.environ)
+    if isinstance(assets, str):
+        pytest.skip(assets)
+    with started(assets) as found:
+        trust = ssl.create_default_context(cadata=found.authority.decode())
+        with wired(found.url, token=found.token, trust=trust) as wire:
+            yield Server(wire, found.kubeconfig())
+
+
+@pytest.fixture(params=[embedded, real], ids=["embedded", "kube-apiserver"])
+def server(request: pytest.FixtureRequest) -> Iterator[Server]:
+    with request.param() as found:
+        for name in NAMESPACES:
+            manifest = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+            assert found.wire.send("POST", "/api/v1/namespaces", manifest).status == 201
+        yield found
+
+
+@pytest.fixture
+def authority(tmp_path: Path) -> Path:
+    """The certificate that the webhooks' own is signed with."""
+    (tmp_path / "ca.crt").write_bytes(certificates_for(("a",), datetime.now(UTC)).authority)
+    return tmp_path / "ca.crt"
+
+
+def printed(*words: str) -> str:
+    ended = run("manifests", *words)
+    assert ended.status == 0, ended.err
+    return ended.out
+
+
+# --- by server-side apply, judged strictly ---------------------------------------------------------------------------
+
+
+def test_an_api_server_takes_every_manifest_and_a_second_time_changes_nothing(server: Server, authority: Path) -> None:
+    words = ("--webhook-ca", str(authority), "--velero-namespace", "velero"), ("--namespace", "org-myteam")
+    manifests = [one for some in words for one in yaml.safe_load_all(printed(*some))]
+
+    first = [applied(server.wire, manifest, 201) for manifest in manifests]
+    second = [applied(server.wire, manifest, 200) for manifest in manifests]
+
+    assert second == first
+
+
+def applied(wire: Wire, manifest: dict[str, Any], status: int) -> dict[str, Any]:
+    """What the server keeps, but for what it says of a definition by and by."""
+    where = path_of(wire.send("GET", api_of(manifest)).json["resources"], manifest)
+    query = "?fieldManager=kubectl&fieldValidation=Strict"
+    answer = wire.send("PATCH", where + query, manifest, content_type="application/apply-patch+yaml")
+    assert answer.status == status, answer.raw
+    assert "warning" not in answer.headers
+    kept: dict[str, Any] = answer.json
+    if manifest["kind"] == "CustomResourceDefinition":
+        kept.pop("status", None)
+        del kept["metadata"]["resourceVersion"], kept["metadata"]["managedFields"]
+    return kept
+
+
+def api_of(manifest: dict[str, Any]) -> str:
+    version = manifest["apiVersion"]
+    return f"/apis/{version}" if "/" in version else f"/api/{version}"
+
+
+def path_of(resources: list[dict[str, Any]], manifest: dict[str, Any]) -> str:
+    (found,) = (one for one in resources if one["kind"] == manifest["kind"] and "/" not in one["name"])
+    meta = manifest["metadata"]
+    place = f"/namespaces/{meta['namespace']}" if found["namespaced"] else ""
+    return f"{api_of(manifest)}{place}/{found['name']}/{meta['name']}"
+
+
+# --- by kubectl ------------------------------------------------------------------------------------------------------
+
+
+@attrs.frozen
+class Kubectl:
+    """kubectl with files of its own. What is unknown or twice in a manifest is judged above, by the server."""
+
+    folder: Path
+
+    def run(self, *words: str | Path, text: str = "") -> str:
+        """What it says, on either stream, when it succeeds."""
+        own = ("--kubeconfig", self.folder / "kubeconfig", "--cache-dir", self.folder / "cache")
+        done = subprocess.run(["kubectl", *own, *words], input=text, capture_output=True, text=True, timeout=120)
+        assert done.returncode == 0, done.stderr
+        return done.stdout + done.stderr
+
+    def apply(self, *words: str | Path, text: str = "") -> list[str]:
+        """How it ends for each object: created, configured or unchanged."""
+        said = self.run("apply", "--validate=false", *words, text=text).splitlines()
+        self.run("wait", "--for=condition=Established", "crd", "--all", "--timeout=30s")
+        return [line.split()[-1] for line in said]
+
+    def versions(self, text: str) -> list[str]:
+        """The resourceVersions of the objects in `text`."""
+        found = json.loads(self.run("get", "-f", "-", "-o", "json", text=text))["items"]
+        return [one["metadata"]["resourceVersion"] for one in found]
+
+
+@needs_kubectl
+def test_kubectl_applies_plainly_what_is_printed_and_the_bases_are_the_same(
+    server: Server, authority: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "kubeconfig").write_text(yaml.safe_dump(server.kubeconfig))
+    kubectl = Kubectl(tmp_path)
+    webhooks = printed("--webhook-ca", str(authority), "--velero-namespace", "velero")
+    for text, base in (
+        (printed(), (DEPLOY,)),
+        (printed("--namespace", "org-myteam"), (DEPLOY / "tenant", "-n", "org-myteam")),
+        (webhooks, None),
+    ):
+        assert set(kubectl.apply("-f", "-", text=text)) <= {"created", "configured", "unchanged"}
+        before = kubectl.versions(text)
+        again = kubectl.apply("-f", "-", text=text)
+        if base is not None:
+            again += kubectl.apply("-k", *base)
+        # A disruption budget's selector is always in kubectl's patch; what counts is that nothing moves.
+        assert set(again) <= {"configured", "unchanged"}
+        assert kubectl.versions(text) == before
