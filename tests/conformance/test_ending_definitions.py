@@ -4,38 +4,20 @@ Definitions are everybody's in a cluster, so this is no conversation in a namesp
 own.
 """
 
-import ssl
-import time
 import uuid
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 from typing import Any
 
 import attrs
 import pytest
 
 from tests.conformance.conversing import definition
-from tests.e2e.clusters import real_server
-from tests.e2e.served import Answer, Wire, served, wall_clock, wired
-from vworkspace_fake.apiserver.server import ApiServer
+from tests.conformance.wires import WIRES, until
+from tests.e2e.served import Answer, Wire
 
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 HOLDER = "talks.vworkspace.test/held"
 CLEANUP = "customresourcecleanup.apiextensions.k8s.io"
-
-
-@contextmanager
-def embedded() -> Iterator[Wire]:
-    with served(ApiServer(now=wall_clock)) as url, wired(url) as wire:
-        yield wire
-
-
-@contextmanager
-def real() -> Iterator[Wire]:
-    found = real_server()
-    trust = ssl.create_default_context(cadata=found.authority.decode())
-    with wired(found.url, token=found.token, trust=trust) as wire:
-        yield wire
 
 
 @attrs.frozen
@@ -81,14 +63,7 @@ class Ending:
         return found[0] if found else ("", "")
 
 
-def until(holds: Callable[[], bool]) -> None:
-    limit = time.monotonic() + 30
-    while not holds():
-        assert time.monotonic() < limit
-        time.sleep(0.05)
-
-
-@pytest.fixture(params=[embedded, real], ids=["http", "kube-apiserver"])
+@pytest.fixture(params=WIRES)
 def held(request: pytest.FixtureRequest) -> Iterator[Ending]:
     """A definition whose only object, `held`, has a finalizer, and whose deletion has been asked for."""
     with request.param() as wire:

@@ -347,4 +347,14 @@ def moment(text: str | None) -> datetime:
     return datetime.fromisoformat(text)
 
 
-__all__ = ["ENGINE_KINDS", "FIELD_MANAGER", "Cluster", "Died", "Dying", "Pausing", "View", "moment"]
+__all__ = ["COMPLETE", "ENGINE_KINDS", "FIELD_MANAGER", "Cluster", "Died", "Dying", "Pausing", "View", "moment"]
+
+
+COMPLETE: Mapping[str, Any] = {
+    "conditions": [
+        {"type": kind, "status": "True", "reason": "CompletionsReached"} for kind in ("SuccessCriteriaMet", "Complete")
+    ],
+    "completionTime": "2026-06-01T12:00:00Z",
+    "active": 0,
+}
+"""The status of a Job that did its work, as an API server lets a controller write it."""

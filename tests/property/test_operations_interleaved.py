@@ -4,7 +4,7 @@ On one Operation without anything between them, as when an old process still run
 as the queue hands them out: one at a time on a target.
 """
 
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Mapping
 from typing import Any
 
 import hypothesis.strategies as st
@@ -13,7 +13,7 @@ from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
 from tests.effort import effort
-from tests.property.operation_simulation import Cluster, Pausing, View
+from tests.property.operation_simulation import COMPLETE, Cluster, Pausing, View
 from tests.property.operation_worlds import GOOD, TARGET, target_manifest
 from tests.property.simulation import OPERATOR
 from vworkspace_core.interpret import Again, Outcome
@@ -29,7 +29,6 @@ from vworkspace_fake.apiserver.calls import Caller
 workers = st.integers(0, 1)
 picks = st.integers(0, 7)
 Pass = Coroutine[Any, Any, Outcome | None]
-COMPLETE = {"conditions": [{"type": "Complete", "status": "True", "reason": "CompletionsReached"}]}
 CANCEL = {"metadata": {"annotations": {"ops.vworkspace.io/cancel": "true"}}}
 
 
@@ -117,7 +116,7 @@ def test_two_processes_never_make_two_objects_OPS_1() -> None:
 
 
 OTHER = "second"
-OF: dict[str, dict[str, Any]] = {
+OF: dict[str, Mapping[str, Any]] = {
     "migration.workflow": {"phase": "Succeeded"},
     "backup.velero": {"phase": "Completed"},
     "runCommand.job": COMPLETE,

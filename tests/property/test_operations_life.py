@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.property.operation_simulation import Cluster, Died, moment
+from tests.property.operation_simulation import COMPLETE, Cluster, Died, moment
 from tests.property.operation_worlds import GOOD, NS, claim_for
 from vworkspace_core.kinds.operation import Phase
 from vworkspace_core.known import (
@@ -19,7 +19,7 @@ DONE: dict[str, dict[str, Any]] = {
     "Backup": {"phase": "Completed", "progress": {"itemsBackedUp": 7, "totalItems": 7}},
     "Restore": {"phase": "Completed"},
     "Workflow": {"phase": "Succeeded"},
-    "Job": {"conditions": [{"type": "Complete", "status": "True", "reason": "CompletionsReached"}], "succeeded": 1},
+    "Job": {**COMPLETE, "succeeded": 1},
     "VolumeSnapshot": {"readyToUse": True},
     "PersistentVolumeClaim": {"phase": "Bound"},
 }
@@ -158,15 +158,15 @@ def test_removed_by_somebody_else_while_running_OPS_8() -> None:
 
 
 def test_an_end_is_final_whatever_happens_downstream_OPS_1() -> None:
-    world, ref = started("runCommand.job")
+    world, ref = started("backup.velero")
     finish(world, ref)
     world.settle(ref)
     before = world.operation(ref).status
-    job, _ = world.engine_object(ref)
+    backup, _ = world.engine_object(ref)
 
-    world.write_status(job, {"conditions": [{"type": "Failed", "status": "True", "reason": "BackoffLimitExceeded"}]})
+    world.write_status(backup, {"phase": "Failed"})
     world.settle(ref)
-    world.remove(job)
+    world.remove(backup)
     world.settle(ref)
     world.edit(ref, CANCEL)
     world.settle(ref)

@@ -7,11 +7,10 @@ from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
 from tests.effort import effort
-from tests.property.operation_simulation import Cluster, Died, View
+from tests.property.operation_simulation import COMPLETE, Cluster, Died, View
 from vworkspace_core.kinds.operation import TERMINAL_PHASES
 
 NEVER = 99
-COMPLETE = {"conditions": [{"type": "Complete", "status": "True", "reason": "CompletionsReached"}]}
 
 
 class Once(RuleBasedStateMachine):

@@ -62,19 +62,22 @@ class Behaviour:
 
     `read` completes a decoded body (defaults that depend on other fields, `stringData`), before ownership is
     tracked. `on_create` and `on_update` set what the server itself decides (labels of a Job, what `status`
-    keeps), after it. `check` and `check_update` are the rules that no schema expresses. `skeleton` holds the
-    structs that exist before creation, whose `.` nobody owns therefore (S-22).
+    keeps), after it. `check`, `check_update` and, for that subresource, `check_status` are the rules that no schema
+    expresses. `skeleton` holds the structs that exist before creation, whose `.` nobody owns therefore (S-22).
+    `orphans`: a DELETE that says nothing of dependents leaves them alone.
     """
 
     skeleton: Manifest = attrs.field(factory=dict)
     generation: Generation = Generation.CONTENT
     unconditional_update: bool = False
+    orphans: bool = False
     name_rule: NameRule = NameRule.SUBDOMAIN
     read: Callable[[Manifest], Manifest] = _same
     on_create: Callable[[Manifest], Manifest] = _same
     on_update: Callable[[Manifest, Manifest], Manifest] = _as_new
     check: Callable[[Manifest], list[Cause]] = _sound
     check_update: Callable[[Manifest, Manifest], list[Cause]] = _sound_update
+    check_status: Callable[[Manifest, Manifest], list[Cause]] = _sound_update
 
 
 CUSTOM: Final = Behaviour()

@@ -11,6 +11,7 @@ from vworkspace_fake.apiserver.schema.equality import equal
 
 __all__ = [
     "check_common",
+    "check_kube_finalizers",
     "check_metadata",
     "check_metadata_update",
     "finalizer_warnings",
@@ -185,6 +186,16 @@ def _check_finalizers(finalizers: Iterable[str]) -> Iterable[Cause]:
     if {"orphan", "foregroundDeletion"} <= set(names):
         detail = "finalizer orphan and foregroundDeletion cannot be both set"
         yield invalid_value("metadata.finalizers", names, detail)
+
+
+def check_kube_finalizers(finalizers: Iterable[str]) -> list[Cause]:
+    """Finalizers of most built-in kinds have a domain and a path, or are those of Kubernetes itself."""
+    detail = "name is neither a standard finalizer name nor is it fully qualified"
+    return [
+        invalid_value(f"metadata.finalizers[{index}]", name, detail)
+        for index, name in enumerate(finalizers)
+        if "/" not in name and name not in _STANDARD_FINALIZERS
+    ]
 
 
 def check_metadata_update(new: Mapping[str, Any], old: Mapping[str, Any]) -> list[Cause]:

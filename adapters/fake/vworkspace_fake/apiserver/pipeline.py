@@ -149,11 +149,11 @@ def _applied(definition: Definition, live: Manifest | None, config: Manifest, wr
 
 
 def _read_patched(definition: Definition, raw: Manifest, write: Write) -> tuple[Manifest, tuple[str, ...]]:
-    """Like a body, but what Strict refuses in a patched object is 422."""
+    """Like a body, but what Strict refuses in a patched object is 422, and in built-in kinds what cannot be read."""
     try:
         return read_body(definition, raw, write.field_validation)
     except ApiFailure as failure:
-        if write.field_validation is not FieldValidation.STRICT:
+        if write.field_validation is not FieldValidation.STRICT and not definition.built_in:
             raise
         cause = FailureCause("patch", f'Invalid value: "": {failure.message}')
         raise invalid("", "", "", (cause,)) from failure

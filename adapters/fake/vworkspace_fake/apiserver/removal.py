@@ -7,7 +7,14 @@ from typing import Any
 import attrs
 
 from vworkspace_fake.apiserver.calls import Target
-from vworkspace_fake.apiserver.deleting import DeleteOptions, check_preconditions, finalizers_for, marked
+from vworkspace_fake.apiserver.deleting import (
+    FOREGROUND,
+    ORPHAN,
+    DeleteOptions,
+    check_preconditions,
+    finalizers_for,
+    marked,
+)
 from vworkspace_fake.apiserver.ending_definitions import DEFINITIONS, condemned
 from vworkspace_fake.apiserver.failure import not_found
 from vworkspace_fake.apiserver.listing import ListedPage, Selection
@@ -39,9 +46,10 @@ class Remover:
         check_preconditions(stored, options, (resource.group, resource.plural))
         if resource.storage == DEFINITIONS and not record.deleting:
             return self._mark(target, record, condemned(stored, self._now()), options)
-        finalizers = finalizers_for(record.finalizers, options.propagation)
+        finalizers = finalizers_for(record.finalizers, options.propagation or _usual(target, record))
         if finalizers or _held_by_spec(target, stored):
-            return self._mark(target, record, _ending(target, marked(stored, finalizers, self._now())), options)
+            reply = self._mark(target, record, _ending(target, marked(stored, finalizers, self._now())), options)
+            return attrs.evolve(reply, warnings=_warnings(target, options))
         if not options.dry_run:
             self._store.remove(resource.storage, record.key)
         return Reply(200, resource.render(record.raw)) if resource.returns_deleted else _gone(target, record)
@@ -65,6 +73,21 @@ class Remover:
         return Reply(200, resource.render(self._store.put(resource.storage, manifest).raw))
 
 
+def _usual(target: Target, record: Record) -> str:
+    """The policy of a DELETE that names none, unless an earlier one has decided."""
+    decided = {ORPHAN, FOREGROUND} & set(record.finalizers)
+    return "Orphan" if target.resource.definition.behaviour.orphans and not decided else ""
+
+
+def _warnings(target: Target, options: DeleteOptions) -> tuple[str, ...]:
+    if options.propagation or not target.resource.definition.behaviour.orphans:
+        return ()
+    return (
+        "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them "
+        "or set propagationPolicy=Orphan to suppress this warning",
+    )
+
+
 def _gone(target: Target, record: Record) -> Reply:
     return deleted_status(target.resource, record.key[1], record.uid)
 
@@ -77,4 +100,5 @@ def _held_by_spec(target: Target, stored: Mapping[str, Any]) -> bool:
 def _ending(target: Target, manifest: Mapping[str, Any]) -> Mapping[str, Any]:
     if target.resource.storage != NAMESPACES:
         return manifest
-    return {**manifest, "status": {**(manifest.get("status") or {}), "phase": "Terminating"}}
+    meta = {key: value for key, value in manifest["metadata"].items() if key != "deletionGracePeriodSeconds"}
+    return {**manifest, "metadata": meta, "status": {**(manifest.get("status") or {}), "phase": "Terminating"}}

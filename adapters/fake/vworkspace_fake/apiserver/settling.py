@@ -10,6 +10,7 @@ from vworkspace_fake.apiserver.definition import Definition
 from vworkspace_fake.apiserver.failure import ApiFailure, FailureCause, invalid, stale
 from vworkspace_fake.apiserver.metadata import (
     check_common,
+    check_kube_finalizers,
     check_metadata,
     check_metadata_update,
     finalizer_warnings,
@@ -28,6 +29,10 @@ Manifest = Mapping[str, Any]
 _SYSTEM: Final = frozenset(
     ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "resourceVersion")
 )
+_FREE_FINALIZERS: Final = frozenset(
+    ("admissionregistration.k8s.io", "apiextensions.k8s.io", "coordination.k8s.io", "policy")
+)
+"""Groups of built-in kinds whose finalizers may have any name."""
 
 
 def settle_creation(
@@ -44,13 +49,14 @@ def settle_creation(
         manifest = _without_status(manifest)
     manifest = behaviour.on_create(manifest)
     causes = check_metadata(manifest["metadata"], behaviour.name_rule, namespaced=definition.kind.namespaced)
+    causes += _kube_finalizers(definition, meta)
     causes += validate(definition.schema, manifest)
     # The kind's own rules may rely on what the schema says.
     causes += [] if causes else behaviour.check(manifest)
     refusal = _refused(definition, meta.get("name", ""), causes, write)
     stored = storage_form(definition, manifest)
     shown = _with_default_status(definition, stored)
-    warnings = (*warnings, *finalizer_warnings(meta, {}))
+    warnings = (*warnings, *_warned(definition, meta, {}))
     return Outcome(
         shown, changed=True, created=True, warnings=warnings, lacks_status=shown is not stored, refusal=refusal
     )
@@ -66,7 +72,7 @@ def settle_update(
     stored = storage_form(definition, _with_old_times(live, manifest))
     if equal(stored, live):
         return Outcome(live, changed=False, warnings=warnings)
-    more = () if write.subresource else finalizer_warnings(stored["metadata"], live["metadata"])
+    more = () if write.subresource else _warned(definition, stored["metadata"], live["metadata"])
     return Outcome(stored, changed=True, warnings=(*warnings, *more), refusal=refusal)
 
 
@@ -144,11 +150,24 @@ def _causes(definition: Definition, live: Manifest, manifest: Manifest, write: W
     if not definition.built_in:
         causes = causes * 2  # a real server looks twice at the metadata of custom resources, and says it twice
     if meta != old:
-        causes += check_common(meta)
+        causes += [*check_common(meta), *_kube_finalizers(definition, meta)]
     causes += validate(definition.schema, manifest, live)
-    if causes or write.subresource:
+    if causes:
         return causes
+    if write.subresource:
+        return definition.behaviour.check_status(manifest, live) if write.subresource == "status" else []
     return definition.behaviour.check_update(manifest, live)
+
+
+def _kube_finalizers(definition: Definition, meta: Mapping[str, Any]) -> list[Cause]:
+    """What only some of the built-in kinds ask of finalizers."""
+    strict = definition.built_in and definition.kind.group not in _FREE_FINALIZERS
+    return check_kube_finalizers(meta.get("finalizers") or ()) if strict else []
+
+
+def _warned(definition: Definition, new: Mapping[str, Any], old: Mapping[str, Any]) -> tuple[str, ...]:
+    """Warnings come with custom resources only."""
+    return () if definition.built_in else finalizer_warnings(new, old)
 
 
 def _with_old_times(live: Manifest, manifest: Manifest) -> Manifest:

@@ -4,7 +4,7 @@ from typing import Any, Final
 
 from vworkspace_core.manifest import Kind
 from vworkspace_fake.apiserver.behaviour import Behaviour
-from vworkspace_fake.apiserver.builtin.openapi import STRING, OpenApi
+from vworkspace_fake.apiserver.builtin.openapi import MICRO_TIME, STRING, TIME, OpenApi
 from vworkspace_fake.apiserver.definition import Definition, ScalePaths
 from vworkspace_fake.apiserver.schema.compile import Compiled, compile_schema
 from vworkspace_fake.apiserver.schema.objectmeta import OBJECT_META_OPENAPI, with_type_meta
@@ -35,7 +35,7 @@ def built_in(
     fields = openapi.get("properties", {})
     document = {
         **openapi,
-        "properties": {"apiVersion": STRING, "kind": STRING, "metadata": OBJECT_META_OPENAPI, **fields},
+        "properties": {"apiVersion": STRING, "kind": STRING, "metadata": OBJECT_META_OPENAPI, **_published(fields)},
     }
     return Definition(
         kind=kind,
@@ -51,6 +51,14 @@ def built_in(
         categories=categories,
         selectable_fields=selectable_fields,
     )
+
+
+def _published(document: Any) -> Any:
+    """A document with the format that a server tells of its finer times."""
+    if not isinstance(document, dict):
+        return document
+    found = {key: _published(value) for key, value in document.items()}
+    return {**found, "format": TIME["format"]} if found.get("format") == MICRO_TIME["format"] else found
 
 
 def immutable_fields(new: Any, old: Any, *paths: str) -> list[str]:

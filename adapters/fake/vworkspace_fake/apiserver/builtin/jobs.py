@@ -7,6 +7,7 @@ from vworkspace_core.errors import Cause
 from vworkspace_core.manifest import Kind
 from vworkspace_fake.apiserver.behaviour import Behaviour, Generation
 from vworkspace_fake.apiserver.builtin.build import built_in
+from vworkspace_fake.apiserver.builtin.job_status import check_job_status
 from vworkspace_fake.apiserver.builtin.openapi import (
     BOOL,
     INT32,
@@ -202,11 +203,13 @@ JOBS: Final = (
             skeleton=_SKELETON,
             generation=Generation.SPEC,
             unconditional_update=True,
+            orphans=True,
             read=_read_job,
             on_create=_create_job,
             on_update=_update_job,
             check=_check_job,
             check_update=_check_job_update,
+            check_status=check_job_status,
         ),
         categories=("all",),
         selectable_fields=("status.successful",),

@@ -40,7 +40,8 @@ BOOL: Final[OpenApi] = {"type": "boolean"}
 INT32: Final[OpenApi] = {"type": "integer", "format": "int32"}
 INT64: Final[OpenApi] = {"type": "integer", "format": "int64"}
 TIME: Final[OpenApi] = {"type": "string", "format": "date-time"}
-MICRO_TIME: Final[OpenApi] = {"type": "string", "format": "date-time"}
+MICRO_TIME: Final[OpenApi] = {"type": "string", "format": "micro-time"}
+"""Stricter than what a server publishes of it, which is TIME."""
 INT_OR_STRING: Final[OpenApi] = {"x-kubernetes-int-or-string": True}
 QUANTITY: Final[OpenApi] = {"x-kubernetes-int-or-string": True}
 ANY: Final[OpenApi] = {"x-kubernetes-preserve-unknown-fields": True}

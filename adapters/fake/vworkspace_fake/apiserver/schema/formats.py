@@ -45,6 +45,12 @@ def is_date_time(value: str) -> bool:
     return match[1] <= "23" and match[2] <= "59" and match[3] <= "59"
 
 
+def _is_micro_time(value: str) -> bool:
+    """As Leases and Events have it: six digits of a second, neither more nor fewer."""
+    match = _TIME.fullmatch(value.lower().partition("t")[2])
+    return is_date_time(value) and match is not None and len(match[4] or "") == 7
+
+
 def _is_date(value: str) -> bool:
     if len(value) != 10:
         return False
@@ -129,6 +135,7 @@ _FORMATS: Final[Mapping[str, Callable[[str], bool]]] = {
     "datetime": is_date_time,
     "duration": lambda value: _DURATION.fullmatch(value) is not None or _WORDY_DURATION.search(value) is not None,
     "email": _is_email,
+    "microtime": _is_micro_time,
     "hexcolor": _like(r"#?([0-9a-fA-F]{3}|[0-9a-fA-F]{6})"),
     "hostname": _is_hostname,
     "ipv4": lambda value: _is_address(value, 4),
