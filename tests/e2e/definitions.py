@@ -2,9 +2,9 @@
 
 import hashlib
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from contextlib import suppress
-from typing import Any, Final
+from typing import Final
 
 import anyio
 
@@ -21,23 +21,29 @@ CONTENT: Final = "e2e.vworkspace.io/content"
 
 
 async def have_defined(crds: Iterable[Manifest], api: KubeApi) -> None:
-    """Create those that are not there, and wait until all are served."""
-    crds = list(crds)
-    for crd in crds:
+    """Create those that are not there, or on their way out, and wait until all are served."""
+    wanted = {_name(crd): crd for crd in crds}
+    found = await _found(api)
+    going = [crd for name, crd in found.items() if name in wanted and _is_going(crd)]
+    await _until_gone(going, api)
+    for name in wanted.keys() - (found.keys() - {_name(crd) for crd in going}):
         with suppress(AlreadyExists):
-            await _create(crd, api)
-    for crd in crds:
+            await _create(wanted[name], api)
+    for crd in wanted.values():
         await until_served(crd, api)
 
 
 async def define(crds: Iterable[Manifest], known: Iterable[Manifest], api: KubeApi) -> None:
     """Have exactly these definitions, and no other of the `known` ones."""
     wanted = {_name(crd): crd for crd in crds}
-    found = {_name(crd): crd for crd in (await api.list(CUSTOM_RESOURCE_DEFINITION)).items}
-    old = [found[name] for name in wanted.keys() & found.keys() if not _is_from(found[name], wanted[name])]
+    found = await _found(api)
     # A changed definition is made anew: nothing tells when a server begins to judge by the new schema.
+    old = [found[name] for name in wanted.keys() & found.keys() if not _is_from(found[name], wanted[name])]
     needless = [found[_name(crd)] for crd in known if _name(crd) in found.keys() - wanted.keys()]
-    await _remove([*old, *needless], api)
+    for crd in (*old, *needless):
+        with suppress(NotFound):
+            await api.delete(ref_of(crd, CUSTOM_RESOURCE_DEFINITION))
+    await _until_gone([*old, *needless], api)
     await have_defined(wanted.values(), api)
 
 
@@ -52,14 +58,15 @@ async def _create(crd: Manifest, api: KubeApi) -> None:
     await api.create({**crd, "metadata": meta}, kind=CUSTOM_RESOURCE_DEFINITION, field_manager="e2e")
 
 
-async def _remove(crds: Sequence[Manifest], api: KubeApi) -> None:
-    """Delete them, and wait until they are gone: until then no other takes their place."""
-    for crd in crds:
-        with suppress(NotFound):
-            await api.delete(ref_of(crd, CUSTOM_RESOURCE_DEFINITION))
+async def _until_gone(crds: Iterable[Manifest], api: KubeApi) -> None:
+    """Wait for the end of definitions that go: until then no others take their place."""
     for crd in crds:
         while await _is_there(crd, api) or await _is_served(crd, api):
             await anyio.sleep(PAUSE)
+
+
+async def _found(api: KubeApi) -> dict[str, Manifest]:
+    return {_name(crd): crd for crd in (await api.list(CUSTOM_RESOURCE_DEFINITION)).items}
 
 
 async def _is_there(crd: Manifest, api: KubeApi) -> bool:
@@ -81,16 +88,18 @@ async def _is_served(crd: Manifest, api: KubeApi) -> bool:
     return True
 
 
+def _is_going(stored: Manifest) -> bool:
+    return dig(stored, "metadata", "deletionTimestamp") is not None
+
+
 def _is_from(stored: Manifest, crd: Manifest) -> bool:
-    """Whether it stays, and was made from this one."""
-    return dig(stored, "metadata", "deletionTimestamp") is None and (
-        dig(stored, "metadata", "annotations", CONTENT) == _content(crd)
-    )
+    """Whether it was made from this one, and stays."""
+    return dig(stored, "metadata", "annotations", CONTENT) == _content(crd) and not _is_going(stored)
 
 
 def _content(crd: Manifest) -> str:
     return hashlib.sha256(json.dumps(crd["spec"], sort_keys=True).encode()).hexdigest()
 
 
-def _name(crd: Manifest) -> Any:
-    return crd["metadata"]["name"]
+def _name(crd: Manifest) -> str:
+    return str(crd["metadata"]["name"])

@@ -54,7 +54,8 @@ async def test_an_instance_that_anybody_applies_is_reconciled(world: World) -> N
 @on_every_face
 async def test_a_namespace_that_is_gated_later_lets_its_instances_go_on_RES_5(world: World) -> None:
     namespace = ObjectRef(NAMESPACE, None, NS)
-    world.edit(namespace, {"metadata": {"labels": {"managed-by": None}}})
+    ungated = world.edit(namespace, {"metadata": {"labels": {"managed-by": None}}})
+    await world.until(lambda: world.operator_witness.knows(ungated), "the operator told of it")  # watches have no order
     world.create_object(labelled(), APPLICATION_INSTANCE)
     await world.until(lambda: world.conditions().get("Blocked") == "True/NamespaceNotGated", "Blocked")
     assert world.find(RELEASE) is None

@@ -40,6 +40,11 @@ class Witness:
     _versions: dict[str, set[str]] = attrs.field(factory=dict)
     """resourceVersions by uid of everything that was ever answered."""
 
+    def knows(self, manifest: Manifest) -> bool:
+        """Whether its client has been told of this version of the object."""
+        meta = metadata(manifest)
+        return str(meta.get("resourceVersion")) in self._versions.get(str(meta.get("uid")), ())
+
     def _saw(self, manifest: Manifest) -> Manifest:
         meta = metadata(manifest)
         self._versions.setdefault(str(meta.get("uid")), set()).add(str(meta.get("resourceVersion")))
