@@ -10,7 +10,6 @@ of their clients.
 import os
 import signal
 import sys
-from contextlib import suppress
 from pathlib import Path
 
 import anyio
@@ -21,10 +20,10 @@ from lightkube.config.kubeconfig import KubeConfig
 from bench.reaching import Access
 from bench.writes import POLICY
 from tests.conformance.real_server import OPERATOR_USER, Assets, RealServer, assets_of, started
+from tests.e2e.definitions import until_served
 from vworkspace_app.commands.cluster import EmbeddedCluster
 from vworkspace_app.commands.cluster_access import audited
 from vworkspace_app.runtime.clock import SystemClock
-from vworkspace_core.errors import KindMissing
 from vworkspace_core.kinds.crd import crd_manifests
 from vworkspace_core.known import CUSTOM_RESOURCE_DEFINITION, NAMESPACE
 from vworkspace_core.manifest import Kind, Manifest
@@ -92,16 +91,6 @@ def everything_for(user: str) -> Manifest:
     role = {"apiGroup": BINDING.group, "kind": "ClusterRole", "name": "cluster-admin"}
     subject = {"apiGroup": BINDING.group, "kind": "User", "name": user}
     return {**BINDING.manifest("bench"), "roleRef": role, "subjects": [subject]}
-
-
-async def until_served(crd: Manifest, api: KubeApi) -> None:
-    spec = crd["spec"]
-    served = Kind(spec["group"], spec["versions"][0]["name"], spec["names"]["kind"], spec["names"]["plural"])
-    while True:
-        with suppress(KindMissing):
-            await api.list(served, limit=1)
-            return
-        await anyio.sleep(0.05)
 
 
 def on_real(assets: Assets, audit: Path) -> None:
