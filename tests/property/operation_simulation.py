@@ -347,9 +347,6 @@ def moment(text: str | None) -> datetime:
     return datetime.fromisoformat(text)
 
 
-__all__ = ["COMPLETE", "ENGINE_KINDS", "FIELD_MANAGER", "Cluster", "Died", "Dying", "Pausing", "View", "moment"]
-
-
 COMPLETE: Mapping[str, Any] = {
     "conditions": [
         {"type": kind, "status": "True", "reason": "CompletionsReached"} for kind in ("SuccessCriteriaMet", "Complete")
@@ -358,3 +355,5 @@ COMPLETE: Mapping[str, Any] = {
     "active": 0,
 }
 """The status of a Job that did its work, as an API server lets a controller write it."""
+
+__all__ = ["COMPLETE", "ENGINE_KINDS", "FIELD_MANAGER", "Cluster", "Died", "Dying", "Pausing", "View", "moment"]
