@@ -25,7 +25,7 @@ from vworkspace_fake.downstream import DownstreamBehaviour
 from vworkspace_fake.flux import FluxBehaviour
 from vworkspace_kube import LightkubeApi, load_config
 
-__all__ = ["environment_world", "leave"]
+__all__ = ["environment_world", "grant", "leave"]
 
 _RBAC: Final = {
     kind: Kind("rbac.authorization.k8s.io", "v1", kind, plural, namespaced=namespaced)
@@ -92,9 +92,14 @@ async def _prepare(cluster: Reached, api: KubeApi) -> None:
             ref = ref_of(manifest, known.NAMESPACE)
             await api.patch(ref, fresh, patch_type=PatchType.MERGE, field_manager="e2e")
     if cluster.restricted:
-        options = InstallOptions(namespace=OWN_NS, velero_namespace=VELERO_NS)
-        for role in _rights((*installation(options), *tenant(NS, options))):
-            await api.apply(role, kind=_RBAC[role["kind"]], field_manager="e2e", force=True)
+        await grant(api, VELERO_NS)
+
+
+async def grant(api: KubeApi, velero_namespace: str = "") -> None:
+    """Give the operator the rights that are printed for it, in namespaces that are there."""
+    options = InstallOptions(namespace=OWN_NS, velero_namespace=velero_namespace)
+    for role in _rights((*installation(options), *tenant(NS, options))):
+        await api.apply(role, kind=_RBAC[role["kind"]], field_manager="e2e", force=True)
 
 
 def _rights(manifests: Iterable[Manifest]) -> Iterator[Manifest]:

@@ -5,12 +5,15 @@ It runs in a thread of its own, so that a test can wait for processes meanwhile.
 
 import asyncio
 import re
+import ssl
 import threading
 from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
 import attrs
+
+from vworkspace_fake.apiserver.http.certificates import Certificates
 
 _WRITE = re.compile(
     rb"^(POST|PUT|PATCH|DELETE) \S*/(applicationinstances|helmreleases|ocirepositories)/\S* HTTP/1\.1\r\n"
@@ -19,15 +22,21 @@ _WRITE = re.compile(
 
 @attrs.define(eq=False)
 class Middle:
-    """Passes bytes on to `port`. `url` is what the replica is told to connect to."""
+    """Passes bytes on to `port`. `url` is what the replica is told to connect to.
+
+    To a server that speaks TLS it speaks it as well (`trust`), and to the replica with a certificate of its own.
+    """
 
     port: int
+    trust: ssl.SSLContext | None = None
+    shown: Certificates | None = None
     writes: int = 0
     """Requests passed on that write what a reconcile writes; Leases, Events and Secrets do not count."""
     _at: int = 0
     _then: Callable[[], None] = lambda: None
     _silent: bool = False
     _holds: bool = False
+    _late: bool = False
     _url: str = ""
     _open: set[asyncio.StreamWriter] = attrs.field(factory=set)
     _loop: asyncio.AbstractEventLoop = attrs.field(init=False)
@@ -63,8 +72,12 @@ class Middle:
         """
         self._at, self._then, self._holds = self.writes + number, then, hold
 
+    def before_write(self, number: int, then: Callable[[], None]) -> None:
+        """Call `then` when the write of that number from now on has come, which waits for `let_go`."""
+        self._at, self._then, self._late = self.writes + number, then, True
+
     def let_go(self) -> None:
-        """Pass on the answer that is held."""
+        """Pass on what is held."""
         self._loop.call_soon_threadsafe(self._gone.set)
 
     def _run(self) -> None:
@@ -73,8 +86,10 @@ class Middle:
     async def _main(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._ended, self._gone = asyncio.Event(), asyncio.Event()
-        server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
-        self._url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        tls = None if self.shown is None else self.shown.server_context()
+        server = await asyncio.start_server(self._serve, "127.0.0.1", 0, ssl=tls)
+        scheme = "http" if tls is None else "https"
+        self._url = f"{scheme}://127.0.0.1:{server.sockets[0].getsockname()[1]}"
         self._up.set()
         await self._ended.wait()
         server.close()
@@ -85,7 +100,7 @@ class Middle:
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._open.add(writer)
         try:
-            back, out = await asyncio.open_connection("127.0.0.1", self.port)
+            back, out = await asyncio.open_connection("127.0.0.1", self.port, ssl=self.trust)
         except OSError:
             writer.transport.abort()
             self._open.discard(writer)
@@ -108,6 +123,10 @@ class Middle:
             if _WRITE.match(chunk):
                 self.writes += 1
                 held.here = self.writes == self._at
+            if held.here and self._late:
+                held.here = False
+                self._then()
+                await self._gone.wait()
             writer.write(chunk)
             await writer.drain()
         raise ConnectionError("the replica has closed the connection")

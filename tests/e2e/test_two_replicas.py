@@ -1,6 +1,7 @@
 """RUN-4: two replicas never write at the same time, shown by the API server's own audit log; and how a replica ends.
 
-Real processes over HTTP. The leader is killed, paused between sending a request and reading its answer, cut off, or
+Real processes over HTTP, on the embedded API server and, where KUBEBUILDER_ASSETS names one, on a kube-apiserver. The
+leader is killed, paused between sending a request and reading its answer, or with a request on its way, cut off, or
 asked to stop; in each case there is work in hand.
 """
 
@@ -10,48 +11,52 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
-from tests.e2e.commands import call, free_port
-from tests.e2e.replicas import (
-    ADMIN,
-    DURATION,
-    OBJECTS,
-    Replica,
-    Site,
-    is_lease,
-    open_site,
-    pair,
-    replica,
-    taken_at,
-    writes,
-)
+from tests.e2e.acts import Act
+from tests.e2e.commands import free_port
+from tests.e2e.replicas import DURATION, OBJECTS, Replica, pair, replica, takeover, writes
+from tests.e2e.sites import SITES, Site
 
 pytestmark = pytest.mark.timeout(300)
 
 
-@pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    with open_site(tmp_path_factory.mktemp("site")) as found:
+@pytest.fixture(scope="module", params=SITES)
+def site(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    with SITES[request.param](tmp_path_factory.mktemp("site")) as found:
         yield found
 
 
-def check_turns(site: Site, since: int, former: Replica, next_one: Replica) -> None:
-    """What the former leader wrote stands before the takeover, with the margin between; all of the next one after."""
-    entries = site.entries(since)
-    turn = taken_at(entries, next_one.user)
-    before, after = writes(entries, former.user), writes(entries, next_one.user)
-    assert before, "the former leader was at work"
-    assert after, "the next one goes on with it"
-    last = max(index for index, one in enumerate(entries) if one in before)
-    first = min(index for index, one in enumerate(entries) if one in after)
-    assert last < turn < first, (entries[last], entries[turn], entries[first])
-    renewed = [one.at for one in entries[:turn] if one.user == former.user and is_lease(one) and one.status < 300]
-    assert (entries[turn].at - renewed[-1]).total_seconds() >= DURATION - 0.1, "not taken before it had run out"
-    assert (before[-1].at - renewed[-1]).total_seconds() < DURATION, "nothing written once another may begin"
-    assert not [one for one in entries[turn:] if one.user == former.user and is_lease(one) and one.status < 300]
+def now() -> datetime:
+    return datetime.now(UTC)
+
+
+def check_turns(site: Site, since: datetime, former: Replica, next_one: Replica) -> list[Act]:
+    """What the former leader wrote stands before the takeover, with the margin between; all of the next one after.
+
+    What of the former's came later is returned: nothing of it has changed anything.
+    """
+    acts = site.acts(since)
+    turn, place = takeover(acts, next_one.user)
+    late = [act for act in writes(acts, former.user) if act.arrived >= turn.arrived]
+    before = [act for act in writes(acts, former.user) if act not in late]
+    after = writes(acts, next_one.user)
+    assert [act for act in before if act.place is not None], "the former leader was at work"
+    assert [act for act in after if act.place is not None], "the next one goes on with it"
+    assert not [act for act in before if act.place is not None and act.place > place], "came early, took effect late"
+    assert not [act for act in after if act.place is not None and act.place < place]
+    assert not [act for act in after if act.arrived < turn.arrived], "refused ones, too, come after the takeover"
+    assert not [act for act in late if act.place is not None], "what comes after the takeover changes nothing"
+
+    leases = [act for act in acts if act.user == former.user and act.is_lease and act.place is not None]
+    assert max(act.place or 0 for act in leases) < place, "the Lease is not taken back"
+    renewed = leases[-1].arrived
+    assert (turn.arrived - renewed).total_seconds() >= DURATION - 0.1, "not taken before it had run out"
+    assert (before[-1].arrived - renewed).total_seconds() < DURATION, "nothing written once another may begin"
+    return late
 
 
 def wait_all_ready(site: Site, leader: Replica, version: str) -> None:
@@ -59,26 +64,26 @@ def wait_all_ready(site: Site, leader: Replica, version: str) -> None:
 
 
 def test_a_killed_leader_is_followed_by_the_standby(site: Site, tmp_path: Path) -> None:
-    since = site.position()
+    since = now()
     with pair(site, tmp_path, "killed") as (leader, standby):
         leader.middle.after_write(16, lambda: leader.process.send(signal.SIGKILL))
         for number in range(OBJECTS):
             site.apply(number, "1.0.0")
         standby.process.until(lambda: standby.process.log("leading"), "the takeover")
         wait_all_ready(site, standby, "1.0.0")
-        check_turns(site, since, leader, standby)
+        assert not check_turns(site, since, leader, standby)
 
         ended = standby.process.stop()
         assert (ended.status, ended.problems) == (0, [])
-        last = [one for one in site.entries(since) if one.user == standby.user and one.verb.writes][-1]
-        assert is_lease(last), "the Lease is released after everything else"
+        last = max((act for act in site.acts(since) if act.user == standby.user), key=lambda act: act.arrived)
+        assert last.is_lease, "the Lease is released after everything else"
         assert last.status < 300
         assert holder(site, "killed") == ""
 
 
 def test_a_paused_leader_writes_nothing_when_it_runs_on_after_the_takeover(site: Site, tmp_path: Path) -> None:
     """The pause falls between sending a request and reading its answer, with more writes to come."""
-    since = site.position()
+    since = now()
     with pair(site, tmp_path, "paused") as (leader, standby):
         leader.middle.after_write(10, lambda: leader.process.send(signal.SIGSTOP))
         for number in range(OBJECTS):
@@ -92,11 +97,33 @@ def test_a_paused_leader_writes_nothing_when_it_runs_on_after_the_takeover(site:
         assert "is lost: " in problem
         assert "is to be started again" in problem
         wait_all_ready(site, standby, "2.0.0")
-        check_turns(site, since, leader, standby)
+        assert not check_turns(site, since, leader, standby)
+
+
+@pytest.mark.parametrize(("number", "version"), [(3, "7.0.0"), (15, "8.0.0"), (30, "9.0.0")])
+def test_a_write_on_its_way_that_arrives_after_the_takeover_changes_nothing(
+    site: Site, tmp_path: Path, number: int, version: str
+) -> None:
+    """The fence lets it leave, and the process is paused; the next leader has written when it arrives."""
+    since = now()
+    with pair(site, tmp_path, f"late-{number}") as (leader, standby):
+        leader.middle.before_write(number, lambda: leader.process.send(signal.SIGSTOP))
+        for each in range(OBJECTS):
+            site.apply(each, version)
+        standby.process.until(lambda: standby.process.log("leading"), "the takeover")
+        wait_all_ready(site, standby, version)
+        assert not check_turns(site, since, leader, standby)
+
+        leader.middle.let_go()
+        standby.process.until(lambda: check_turns(site, since, leader, standby), "the late write's arrival")
+        leader.process.send(signal.SIGCONT)
+        assert leader.process.end().status == 1
+        (late,) = check_turns(site, since, leader, standby)
+        assert late.status == 409, late
 
 
 def test_a_leader_that_is_cut_off_stops_before_the_takeover(site: Site, tmp_path: Path) -> None:
-    since = site.position()
+    since = now()
     with pair(site, tmp_path, "partitioned") as (leader, standby):
         leader.middle.after_write(10, leader.middle.fall_silent)
         for number in range(OBJECTS):
@@ -106,7 +133,7 @@ def test_a_leader_that_is_cut_off_stops_before_the_takeover(site: Site, tmp_path
         assert "could not be renewed within 3 s" in ended.problems[0]
         standby.process.until(lambda: standby.process.log("leading"), "the takeover")
         wait_all_ready(site, standby, "3.0.0")
-        check_turns(site, since, leader, standby)
+        assert not check_turns(site, since, leader, standby)
 
 
 def lone(site: Site, folder: Path, lease: str, *more: str) -> AbstractContextManager[Replica]:
@@ -134,7 +161,7 @@ def status_of(url: str) -> int:
 
 def holder(site: Site, lease: str) -> str:
     path = f"apis/coordination.k8s.io/v1/namespaces/vworkspace-system/leases/{lease}"
-    found: str = call("GET", f"{site.url}/{path}", token=ADMIN)["spec"]["holderIdentity"]
+    found: str = site.ask("GET", path)["spec"].get("holderIdentity", "")
     return found
 
 
@@ -143,7 +170,7 @@ def test_sigterm_finishes_what_is_in_hand_and_nothing_else(site: Site, tmp_path:
     with lone(site, tmp_path, "stopped", "--listen", listen, "--workers", "1") as leader:
         busy(site, leader, "4.0.0", hold=5)
         leader.process.until(lambda: leader.process.log("stopping: what is in hand is finished first"), "the signal")
-        since = site.position()
+        since = now()
         assert status_of(f"http://{listen}/readyz") == 503, "not ready from the signal on"
         assert status_of(f"http://{listen}/healthz") == 200, "and healthy: it ends by itself"
         assert holder(site, "stopped").startswith("replica-a"), "the Lease is held while work is in hand"
@@ -152,10 +179,10 @@ def test_sigterm_finishes_what_is_in_hand_and_nothing_else(site: Site, tmp_path:
         ended = leader.process.end()
 
     assert (ended.status, ended.problems) == (0, [])
-    after = [one for one in site.entries(since) if one.user == leader.user and one.verb.writes]
-    assert is_lease(after[-1]), "the Lease comes last"
+    after = sorted((act for act in site.acts(since) if act.user == leader.user), key=lambda act: act.arrived)
+    assert after[-1].is_lease, "the Lease comes last"
     assert holder(site, "stopped") == ""
-    touched = {one.path.split("/namespaces/")[1] for one in after if not is_lease(one) and "/events" not in one.path}
+    touched = {one.path.split("/namespaces/")[1] for one in after if not one.is_lease and "/events" not in one.path}
     names = {path.split("/")[2] for path in touched}
     assert len(names) <= 1, f"one worker had one object in hand, but {names} were written"
 
