@@ -32,11 +32,13 @@ class Middle:
     shown: Certificates | None = None
     writes: int = 0
     """Requests passed on that write what a reconcile writes; Leases, Events and Secrets do not count."""
+    caught: bool = False
+    """Whether a write has come that waits for `let_go`."""
     _at: int = 0
     _then: Callable[[], None] = lambda: None
     _silent: bool = False
     _holds: bool = False
-    _late: bool = False
+    _awaited: bytes = b""
     _url: str = ""
     _open: set[asyncio.StreamWriter] = attrs.field(factory=set)
     _loop: asyncio.AbstractEventLoop = attrs.field(init=False)
@@ -72,9 +74,9 @@ class Middle:
         """
         self._at, self._then, self._holds = self.writes + number, then, hold
 
-    def before_write(self, number: int, then: Callable[[], None]) -> None:
-        """Call `then` when the write of that number from now on has come, which waits for `let_go`."""
-        self._at, self._then, self._late = self.writes + number, then, True
+    def before_write(self, plural: str, then: Callable[[], None]) -> None:
+        """Call `then` when the next write of such an object has come, which waits for `let_go`."""
+        self._then, self._awaited = then, plural.encode()
 
     def let_go(self) -> None:
         """Pass on what is held."""
@@ -120,16 +122,20 @@ class Middle:
         while chunk := await reader.read(65536):
             if self._silent:
                 await asyncio.Event().wait()
-            if _WRITE.match(chunk):
+            if found := _WRITE.match(chunk):
                 self.writes += 1
                 held.here = self.writes == self._at
-            if held.here and self._late:
-                held.here = False
-                self._then()
-                await self._gone.wait()
+                await self._hold_request(found[2])
             writer.write(chunk)
             await writer.drain()
         raise ConnectionError("the replica has closed the connection")
+
+    async def _hold_request(self, plural: bytes) -> None:
+        if plural == self._awaited:
+            self._awaited = b""
+            self._then()
+            self.caught = True
+            await self._gone.wait()
 
     async def _pass_back(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, held: "_Held") -> None:
         while chunk := await reader.read(65536):

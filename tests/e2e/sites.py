@@ -67,12 +67,13 @@ class Site:
         return self.ask("POST", f"api/v1/{path}", {**made, "metadata": {"name": name, **more.get("metadata", {})}})
 
     def apply(self, number: int, version: str) -> None:
-        """Somebody asks for an instance."""
+        """Somebody asks for an instance, with values that show its version: the release changes as well."""
         name = f"app-{number}"
         manifest = instance(version)
         labels = {"app.vworkspace.io/managed-by": "control-plane", "app.vworkspace.io/cluster-id": CLUSTER}
         manifest["metadata"] = {"name": name, "namespace": NS, "labels": labels}
         manifest["spec"]["release"] = {"name": name, "namespace": NS}
+        manifest["spec"]["values"]["inline"] = {"title": version}
         self.ask("PATCH", f"{INSTANCES}/{name}?fieldManager=somebody", manifest, "application/apply-patch+yaml")
 
     def ready(self, version: str) -> list[str]:
