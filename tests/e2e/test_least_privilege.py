@@ -6,12 +6,10 @@ everything it can do in a cluster with RBAC; then what the API server's audit lo
 """
 
 import base64
-import re
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import anyio
 import attrs
@@ -20,12 +18,13 @@ import yaml
 from lightkube.config.kubeconfig import SingleConfig
 
 from tests.conformance.real_server import OPERATOR_USER
-from tests.e2e.auditing import Audit, Request
-from tests.e2e.commands import Running, free_port, run
+from tests.e2e.auditing import Audit
+from tests.e2e.commands import Running, free_port
 from tests.e2e.environment import environment_world
 from tests.e2e.faces import Face, serving_around, simulate
 from tests.e2e.guarding import Guard
 from tests.e2e.operating import APPROVAL_SECRET, AT_WORK, ENGINES_QUICK, FLUX, Operating, rules
+from tests.e2e.rights import granted, printed, unused, used
 from tests.e2e.world import (
     AGENT_TOKEN,
     CLUSTER,
@@ -50,87 +49,7 @@ from vworkspace_fake.apiserver.http.serving import kubeconfig
 pytestmark = pytest.mark.timeout(300)
 
 LABELS = {"app.vworkspace.io/managed-by": "control-plane", "app.vworkspace.io/cluster-id": CLUSTER}
-EVERYWHERE = "*"
 CREDENTIALS = ObjectRef(SECRET, OWN_NS, "vworkspace-agent-credentials")
-
-
-@attrs.frozen(order=True)
-class Right:
-    """A verb on a resource, in a namespace or everywhere."""
-
-    where: str
-    group: str
-    resource: str
-    verb: str
-
-    def covers(self, other: "Right") -> bool:
-        """Whether who has this right has the other too."""
-        return self.where in (EVERYWHERE, other.where) and attrs.evolve(self, where=other.where) == other
-
-
-# --- what is granted: from the printed manifests ---------------------------------------------------------------------
-
-
-def printed(*words: str) -> list[dict[str, Any]]:
-    ended = run("manifests", *words)
-    assert ended.status == 0, ended.err
-    return list(yaml.safe_load_all(ended.out))
-
-
-def granted(manifests: Iterable[dict[str, Any]]) -> Iterator[Right]:
-    """Every right that the roles bound to the operator's service account hold."""
-    manifests = list(manifests)
-    bound = {
-        (one["roleRef"]["kind"], one["roleRef"]["name"], one["metadata"].get("namespace"))
-        for one in manifests
-        if one["kind"] in ("RoleBinding", "ClusterRoleBinding")
-        if one["subjects"] == [{"kind": "ServiceAccount", "name": OPERATOR_USER.split(":")[3], "namespace": OWN_NS}]
-    }
-    for role in manifests:
-        meta = role["metadata"]
-        if (role["kind"], meta["name"], meta.get("namespace")) not in bound:
-            continue
-        for rule in role["rules"]:
-            assert set(rule) == {"apiGroups", "resources", "verbs"}
-            for group in rule["apiGroups"]:
-                for resource in rule["resources"]:
-                    for verb in rule["verbs"]:
-                        assert "*" not in (group, resource, verb)
-                        yield Right(meta.get("namespace", EVERYWHERE), group, resource, verb)
-
-
-# --- what is used: from the audit log --------------------------------------------------------------------------------
-
-PATH = re.compile(
-    r"/(?:api|apis/(?P<group>[^/]+))/[^/]+(?:/namespaces/(?P<namespace>[^/]+)(?=/))?"
-    r"/(?P<plural>[^/?]+)(?:/(?P<name>[^/?]+)(?:/(?P<below>[^/?]+))?)?"
-)
-
-
-def used(entries: Iterable[Request]) -> Iterator[Right]:
-    """Every right that the operator's requests needed; server-side apply of what is not there needs two."""
-    for entry in entries:
-        found = PATH.match(entry.path)
-        if entry.user != OPERATOR_USER or found is None:
-            continue
-        resource = f"{found['plural']}/{found['below']}" if found["below"] else found["plural"]
-        right = Right(found["namespace"] or EVERYWHERE, found["group"] or "", resource, entry.verb)
-        yield right
-        if entry.verb == "patch" and entry.status == 201:
-            yield attrs.evolve(right, verb="create")
-
-
-def unused(rights: Iterable[Right], needed: Iterable[Right]) -> set[Right]:
-    """Rights without which everything would have gone the same way; a wider right makes a narrower one needless."""
-    rights, needed = set(rights), set(needed)
-    wide = {right for right in rights if right.where == EVERYWHERE}
-    kept = {right for right in wide if any(right.covers(one) for one in needed)}
-    uncovered = [one for one in needed if not any(right.covers(one) for right in wide)]
-    kept |= {right for right in rights - wide if right in uncovered}
-    return rights - kept
-
-
-# --- the run ---------------------------------------------------------------------------------------------------------
 
 
 @asynccontextmanager

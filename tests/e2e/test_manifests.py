@@ -16,7 +16,7 @@ import pytest
 import yaml
 
 from tests.e2e.commands import Running, one_line, run
-from tests.e2e.test_least_privilege import Right, granted, printed, unused
+from tests.e2e.rights import Right, granted, printed, unused
 from vworkspace_app.install import InstallOptions, installation, tenant
 from vworkspace_core.access import OWNERS
 from vworkspace_fake.apiserver.http.authority import certificates_for
