@@ -1,6 +1,6 @@
 """This operator and a kopf implementation of the same path, on the same cluster, one after the other.
 
-    python -m bench.side_by_side [--instances 500] [--settled 5000]
+    python -m bench.side_by_side [--instances 500] [--pace 0] [--settled 5000]
 
 Each starts on a fresh API server with a quick simulated Flux (`bench.stage`), all over HTTP: the embedded one, or with
 KUBEBUILDER_ASSETS a kube-apiserver. What is measured is seen from outside: the watch streams of the API server for
@@ -223,7 +223,7 @@ class Measured:
     settled_peak: float = 0.0
 
 
-def measure(start: Start, instances: int, settled: int, alone: int) -> Measured:
+def measure(start: Start, instances: int, settled: int, alone: int, pace: float) -> Measured:
     with stage() as on:
         seen, releases = Observer(on.access, APPLICATION_INSTANCE), Observer(on.access, HELM_RELEASE)
         seen.follow()
@@ -233,7 +233,7 @@ def measure(start: Start, instances: int, settled: int, alone: int) -> Measured:
             idle = _one_by_one(client, seen, releases, alone)
             before = program.processor_seconds()
             names = [f"load-{at}" for at in range(instances)]
-            rate = _all_at_once(client, seen, names)
+            rate = _all_at_once(client, seen, names, pace)
             releases.wait(names)
             used = program.processor_seconds() - before
             loaded = _reactions(seen, releases, names)
@@ -270,10 +270,12 @@ def _one_by_one(client: Client, seen: Observer, releases: Observer, count: int) 
     return _reactions(seen, releases, names)[5:]
 
 
-def _all_at_once(client: Client, seen: Observer, names: Sequence[str]) -> float:
-    """Instances per second, from the first create to the last Ready."""
+def _all_at_once(client: Client, seen: Observer, names: Sequence[str], pace: float = 0.0) -> float:
+    """Instances per second, from the first create to the last Ready; at most `pace` are created a second."""
     began = time.perf_counter()
-    for name in names:
+    for at, name in enumerate(names):
+        if pace:
+            time.sleep(max(0.0, began + at / pace - time.perf_counter()))
         _apply(client, name, "1.0.0")
     seen.wait(names)
     return len(names) / (max(seen.ready[name] for name in names) - began)
@@ -307,13 +309,14 @@ def main() -> None:
     parser.add_argument("--instances", type=int, default=500)
     parser.add_argument("--settled", type=int, default=5000)
     parser.add_argument("--alone", type=int, default=30, help="how many are made one after the other, first of all")
+    parser.add_argument("--pace", type=float, default=0.0, help="how many a second then; 0: as fast as can be")
     parser.add_argument("--only", choices=["ours", "kopf"])
     options = parser.parse_args()
     print(describe())
     for name, start in (("ours", ours), ("kopf", kopfs)):
         if options.only not in (None, name):
             continue
-        found = measure(start, options.instances, options.settled, options.alone)
+        found = measure(start, options.instances, options.settled, options.alone, options.pace)
         print(line(f"{name}: instances per second, creation to Ready", [found.per_second], "/s"))
         print(line(f"{name}: processor seconds per 1,000 instances", [found.processor_per_thousand], "s"))
         print(line(f"{name}: peak memory with {options.instances} instances", [found.peak], "MB"))
