@@ -137,7 +137,7 @@ class Kubectl:
 
     def apply(self, *words: str | Path, text: str = "") -> list[str]:
         """How it ends for each object: created, configured or unchanged."""
-        said = self.run("apply", "--validate=false", *words, text=text).splitlines()
+        said = self.run("apply", *words, text=text).splitlines()
         self.run("wait", "--for=condition=Established", "crd", "--all", "--timeout=30s")
         return [line.split()[-1] for line in said]
 
