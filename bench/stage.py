@@ -19,13 +19,13 @@ from lightkube.config.kubeconfig import KubeConfig
 
 from bench.reaching import Access
 from bench.writes import POLICY
-from tests.conformance.real_server import OPERATOR_USER, Assets, RealServer, assets_of, started
-from tests.e2e.definitions import until_served
+from tests.conformance.real_server import OPERATOR_USER, Assets, RealServer, assets_of, audit_flags, started
+from tests.e2e.definitions import have_defined
 from vworkspace_app.commands.cluster import EmbeddedCluster
 from vworkspace_app.commands.cluster_access import audited
 from vworkspace_app.runtime.clock import SystemClock
 from vworkspace_core.kinds.crd import crd_manifests
-from vworkspace_core.known import CUSTOM_RESOURCE_DEFINITION, NAMESPACE
+from vworkspace_core.known import NAMESPACE
 from vworkspace_core.manifest import Kind, Manifest
 from vworkspace_core.ports import KubeApi
 from vworkspace_fake.apiserver.inprocess import InProcessKube
@@ -77,10 +77,7 @@ async def real(server: RealServer) -> None:
     config = KubeConfig.from_dict(access.kubeconfig(access.admin)).get()
     assert config is not None
     async with LightkubeApi(config) as api:
-        for crd in (*crd_manifests(), *flux_crds()):
-            await api.create(crd, kind=CUSTOM_RESOURCE_DEFINITION, field_manager="bench")
-        for crd in (*crd_manifests(), *flux_crds()):
-            await until_served(crd, api)
+        await have_defined((*crd_manifests(), *flux_crds()), api)
         await prepare(api)
         await api.create(everything_for(OPERATOR_USER), kind=BINDING, field_manager="bench")
         announce(access)
@@ -95,9 +92,7 @@ def everything_for(user: str) -> Manifest:
 
 def on_real(assets: Assets, audit: Path) -> None:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # so that both executables are stopped as well
-    policy = audit.with_name("policy.yaml")
-    policy.write_text(POLICY, encoding="utf-8")
-    with started(assets, f"--audit-log-path={audit}", f"--audit-policy-file={policy}") as server:
+    with started(assets, *audit_flags(audit, POLICY)) as server:
         anyio.run(real, server)
 
 

@@ -33,6 +33,7 @@ __all__ = [
     "RealServer",
     "apiserver_command",
     "assets_of",
+    "audit_flags",
     "etcd_command",
     "started",
 ]
@@ -116,6 +117,13 @@ def apiserver_command(assets: Assets, folder: Path, port: int, etcd: int) -> lis
         "--endpoint-reconciler-type=none",
         "--allow-privileged=true",
     ]
+
+
+def audit_flags(log: Path, policy: str) -> list[str]:
+    """Further flags for a server that writes into `log` what the policy, YAML that is put beside it, tells it to."""
+    beside = log.with_name("policy.yaml")
+    beside.write_text(policy, encoding="utf-8")
+    return [f"--audit-log-path={log}", f"--audit-policy-file={beside}"]
 
 
 @contextmanager

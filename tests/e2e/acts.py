@@ -14,6 +14,7 @@ from typing import Any, Final
 import attrs
 import msgspec
 
+from tests.e2e.auditing import arrival, whole_lines
 from vworkspace_fake.apiserver.audit import AuditEntry
 
 __all__ = ["POLICY", "Act", "Log", "embedded_log", "kube_log"]
@@ -59,7 +60,7 @@ def embedded_log(file: Path) -> Log:
     """That of the embedded API server in a process of its own."""
 
     def read() -> list[Act]:
-        entries = [_entry(line) for line in _lines(file)]
+        entries = [_entry(line) for line in whole_lines(file)]
         return [
             Act(one.user, one.path, one.status, one.at, one.version if one.changed else None)
             for one in entries
@@ -73,29 +74,20 @@ def kube_log(file: Path) -> Log:
     """That of a kube-apiserver with this policy; who calls from a pod goes by the pod's name."""
 
     def read() -> list[Act]:
-        entries = [json.loads(line) for line in _lines(file)]
+        entries = [json.loads(line) for line in whole_lines(file)]
         return list(_acts(entry for entry in entries if "dryRun=" not in entry["requestURI"]))
 
     return read
 
 
-def _lines(file: Path) -> list[bytes]:
-    """Whole lines: the one that is being written is left out."""
-    return file.read_bytes().split(b"\n")[:-1]
-
-
 def _acts(entries: Iterable[Mapping[str, Any]]) -> Iterator[Act]:
     """By arrival. Who is answered with a version that others have led to before has changed nothing."""
     taken = set[int]()
-    for entry in sorted(entries, key=_arrived):
+    for entry in sorted(entries, key=arrival):
         place = _version(entry)
         path, status = entry["requestURI"].partition("?")[0], entry["responseStatus"]["code"]
-        yield Act(_user(entry["user"]), path, status, _arrived(entry), None if place in taken else place)
+        yield Act(_user(entry["user"]), path, status, arrival(entry), None if place in taken else place)
         taken |= {place} if place is not None else set()
-
-
-def _arrived(entry: Mapping[str, Any]) -> datetime:
-    return datetime.fromisoformat(entry["requestReceivedTimestamp"])
 
 
 def _user(user: Mapping[str, Any]) -> str:

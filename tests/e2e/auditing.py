@@ -11,7 +11,7 @@ import attrs
 from tests.conformance.real_server import OPERATOR_USER
 from vworkspace_fake.apiserver.audit import AuditLog
 
-__all__ = ["Audit", "Remembered", "Request", "Written", "audit_flags", "audit_log"]
+__all__ = ["POLICY", "Audit", "Remembered", "Request", "Written", "arrival", "whole_lines"]
 
 POLICY: Final = f"""\
 apiVersion: audit.k8s.io/v1
@@ -63,27 +63,20 @@ class Written:
 
     def requests(self) -> Iterable[Request]:
         """Whole lines; requests that last, such as watches, are there twice."""
-        lines = self.file.read_text(encoding="utf-8").splitlines(keepends=True) if self.file.exists() else []
-        entries = [json.loads(line) for line in lines if line.endswith("\n")]
-        return [_request(entry) for entry in entries if _received(entry) >= self.since]
+        entries = [json.loads(line) for line in whole_lines(self.file)] if self.file.exists() else []
+        return [_request(entry) for entry in entries if arrival(entry) >= self.since]
 
 
-def audit_flags(folder: Path) -> list[str]:
-    """Flags of a kube-apiserver that writes its audit log in this folder, where its policy is written."""
-    policy = folder / "policy.yaml"
-    policy.write_text(POLICY, encoding="utf-8")
-    return [f"--audit-log-path={audit_log(folder)}", f"--audit-policy-file={policy}"]
+def whole_lines(file: Path) -> list[bytes]:
+    """The lines of a log, without the one that is being written."""
+    return file.read_bytes().split(b"\n")[:-1]
 
 
-def audit_log(folder: Path) -> Path:
-    """The file that `audit_flags` names."""
-    return folder / "audit.log"
+def arrival(entry: Mapping[str, Any]) -> datetime:
+    """When a kube-apiserver received the request of this entry."""
+    return datetime.fromisoformat(entry["requestReceivedTimestamp"])
 
 
 def _request(entry: Mapping[str, Any]) -> Request:
     path = str(entry["requestURI"]).partition("?")[0]
     return Request(entry["user"]["username"], entry["verb"], path, entry["responseStatus"]["code"])
-
-
-def _received(entry: Mapping[str, Any]) -> datetime:
-    return datetime.fromisoformat(entry["requestReceivedTimestamp"])

@@ -19,8 +19,8 @@ import attrs
 import pytest
 from lightkube.config.kubeconfig import KubeConfig, SingleConfig
 
-from tests.conformance.real_server import OPERATOR_USER, RealServer, assets_of, started
-from tests.e2e.auditing import Audit, Remembered, Written, audit_flags, audit_log
+from tests.conformance.real_server import OPERATOR_USER, RealServer, assets_of, audit_flags, started
+from tests.e2e.auditing import POLICY, Audit, Remembered, Written
 from tests.e2e.served import served
 from vworkspace_fake.apiserver.calls import ADMIN
 from vworkspace_fake.apiserver.http.serving import kubeconfig
@@ -133,7 +133,8 @@ def _audited() -> tuple[RealServer, Path]:
     if isinstance(assets, str):
         pytest.skip(assets)
     folder = Path(_real.enter_context(tempfile.TemporaryDirectory(prefix="vworkspace-audit-")))
-    return _real.enter_context(started(assets, *audit_flags(folder))), audit_log(folder)
+    log = folder / "audit.log"
+    return _real.enter_context(started(assets, *audit_flags(log, POLICY))), log
 
 
 def stop_real_server() -> None:

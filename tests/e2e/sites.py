@@ -17,7 +17,7 @@ import pytest
 from anyio.from_thread import start_blocking_portal
 from lightkube.config.kubeconfig import KubeConfig
 
-from tests.conformance.real_server import OPERATOR_USER, RealServer, assets_of, started
+from tests.conformance.real_server import OPERATOR_USER, RealServer, assets_of, audit_flags, started
 from tests.e2e.acts import POLICY, Act, Log, embedded_log, kube_log
 from tests.e2e.commands import Running, call
 from tests.e2e.definitions import have_defined
@@ -108,9 +108,8 @@ def _real(folder: Path) -> Iterator[Site]:
     assets = assets_of(os.environ)
     if isinstance(assets, str):
         pytest.skip(assets)
-    policy, log = folder / "policy.yaml", folder / "audit"
-    policy.write_text(POLICY, encoding="utf-8")
-    with started(assets, f"--audit-log-path={log}", f"--audit-policy-file={policy}") as server:
+    log = folder / "audit"
+    with started(assets, *audit_flags(log, POLICY)) as server:
         trust = create_default_context(cadata=server.authority.decode())
         shown = certificates_for(("localhost", "127.0.0.1"), datetime.now(UTC))
         site = Site(folder, server.url, kube_log(log), server.token, {}, trust, shown)

@@ -20,5 +20,5 @@ def pack(raw: bytes, typical: bytes) -> bytes:
 
 
 def unpack(packed: bytes, typical: bytes) -> bytes:
-    """What was packed with the same `typical`, byte for byte."""
+    """What was packed with the same `typical`, byte for byte. Raises zlib.error for anything else that it can tell."""
     return zlib.decompressobj(_WINDOW, zdict=typical).decompress(packed)
