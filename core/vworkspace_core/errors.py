@@ -10,6 +10,7 @@
     ├── Forbidden                the caller may not do this
     │   └── Unauthorized         the credential itself is not accepted
     ├── Expired                  a list or watch position is too old: list again
+    ├── JobClosed                the control plane has closed the job: nothing of it is wanted any more
     ├── Unavailable              nothing is wrong with the request: try it again later
     └── Permanent                nothing above: will not succeed by itself
 
@@ -29,6 +30,7 @@ __all__ = [
     "FieldConflict",
     "Forbidden",
     "Invalid",
+    "JobClosed",
     "KindMissing",
     "NotFound",
     "OperatorError",
@@ -62,7 +64,12 @@ class Cause:
 
 
 class OperatorError(Exception):
-    """Base of every error a port raises. `message` is safe to show: adapters put no secret in it."""
+    """Base of every error a port raises. `message` is safe to show: adapters put no secret in it.
+
+    `request_id` is what the other side calls the request, where it said so: to be searched for in its log.
+    """
+
+    request_id: str = ""
 
     def __init__(self, message: str) -> None:
         super().__init__(message)
@@ -127,6 +134,10 @@ class Unauthorized(Forbidden):
 
 class Expired(OperatorError):
     """HTTP or in-stream 410: the resourceVersion or continue token is too old."""
+
+
+class JobClosed(OperatorError):
+    """HTTP 409 on an ack: the job is closed at the control plane, whoever closed it (PULL-6)."""
 
 
 class Unavailable(OperatorError):

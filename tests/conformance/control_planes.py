@@ -12,10 +12,10 @@ import attrs
 import httpx2
 
 from vworkspace_app.conformance.over_http import ControlPlaneAt, HttpSubject
-from vworkspace_app.conformance.subject import Offer
+from vworkspace_app.conformance.subject import Answered, Offer
 from vworkspace_core.ports import ControlPlane
 from vworkspace_fake.controlplane import ControlPlaneServer, InProcessControlPlane
-from vworkspace_fake.controlplane.http import control_plane_app
+from vworkspace_fake.controlplane.http import MEDIA_TYPE, control_plane_app
 from vworkspace_fake.controlplane.serve import serve
 from vworkspace_fake.controlplane.waiting import LongPolls
 
@@ -45,6 +45,13 @@ class InProcess:
 
     def control(self, token: str) -> ControlPlane:
         return InProcessControlPlane(self.server, token)
+
+    async def asked(self, method: str, path: str, token: str) -> Answered:
+        app = control_plane_app(self.server, LongPolls(self.server), admin_token=ADMIN_TOKEN)
+        headers = {"Authorization": f"Bearer {token}", "Accept": MEDIA_TYPE}
+        async with httpx2.AsyncClient(transport=httpx2.ASGITransport(app), base_url="http://in-process") as client:
+            answer = await client.request(method, f"/api/agent/{path}", headers=headers)
+        return Answered(answer.status_code, answer.headers.get("content-type", ""), answer.content)
 
     async def account(self) -> Fresh:
         made = Fresh(f"cluster-{uuid.uuid4().hex[:8]}", f"token-{uuid.uuid4().hex}")

@@ -12,10 +12,11 @@ from vworkspace_core.agent.jobstate import AppliedRef
 from vworkspace_core.agent.operation_events import life_events
 from vworkspace_core.agent.outcome import SUCCEEDED, Outcome, Reason, Verdict
 from vworkspace_core.agent.reports import progress, result_body, waiting_body
-from vworkspace_core.known import APPLICATION_INSTANCE
+from vworkspace_core.known import APPLICATION_INSTANCE, CLUSTER
 from vworkspace_core.manifest import ObjectRef
 from vworkspace_fake.apiserver.inprocess import run_sync
 from vworkspace_fake.controlplane import ControlPlaneServer, InProcessControlPlane
+from vworkspace_fake.controlplane.refusals import error_body
 from vworkspace_fake.controlplane.sealing import Sealing
 
 NOW: Final = datetime(2026, 1, 1, 0, 5, tzinfo=UTC)
@@ -37,7 +38,8 @@ SIGNING_KEY: Final[dict[str, str | list[str]]] = {
 
 def produced() -> Mapping[str, Any]:
     """What the code says, example by example."""
-    return {**_reports(), **_events(), **_credentials(), "job-signed": _signed()}
+    refused = error_body(409, "job job-1 is closed: it has its result", "request-17")
+    return {**_reports(), **_events(), **_credentials(), "job-signed": _signed(), "refusal": refused}
 
 
 def _reports() -> dict[str, Any]:
@@ -62,7 +64,9 @@ def _events() -> dict[str, Any]:
     (finished,) = life_events(
         "Running", with_status(ended, condition("Succeeded", "True", "VeleroBackupCompleted"), **phase), NOW
     )
-    beat = heartbeat(CLUSTER_ID, NOW)
+    name = {"name": CLUSTER_ID, "uid": "3f2a9c1e-55d0-4b7e-9a66-0d1f2e3c4b5a", "generation": 1}
+    cluster = {**CLUSTER.manifest(CLUSTER_ID), "metadata": name}
+    beat = heartbeat(CLUSTER_ID, with_status(cluster, condition("Connected", "True", "RoundTripOK")), NOW)
     return {"events": {"events": [transition, beat]}, "event-operation": finished}
 
 

@@ -10,13 +10,13 @@ from typing import Any
 
 import attrs
 
-from tests.property.agent_jobs import CLUSTER_ID, NAMESPACE, condition
+from tests.property.agent_jobs import CLUSTER_ID, NAMESPACE, condition, instance
 from tests.property.faulty_kube import Crash, Cut, FaultyKube, calm
 from vworkspace_core.agent import messages as m
 from vworkspace_core.agent.machine import AgentState, next_deadline, step
 from vworkspace_core.agent.performer import Performer
 from vworkspace_core.agent.scope import Scope
-from vworkspace_core.errors import Invalid, NotFound, OperatorError
+from vworkspace_core.errors import Invalid, JobClosed, NotFound, OperatorError
 from vworkspace_core.jobstore import KubeJobStore
 from vworkspace_core.jobstore.codec import head_name
 from vworkspace_core.kinds import labels
@@ -192,6 +192,8 @@ class World:
                     return m.ResultAccepted(job_id)
                 case m.PostStatus(job_id, body):
                     run_sync(self.control.status(job_id, body))
+        except JobClosed:
+            return m.JobClosed(effect.job_id)
         except NotFound:
             if isinstance(effect, m.SendAck):
                 return m.JobGone(effect.job_id)
@@ -292,6 +294,10 @@ class World:
             "status": {"observedGeneration": generation, "conditions": found},
         }
         run_sync(self.kube.apply_status(manifest, kind=APPLICATION_INSTANCE, field_manager=labels.FIELD_MANAGER))
+
+    def create_by_hand(self, name: str) -> None:
+        """Somebody makes an instance that no job asked for."""
+        run_sync(self.kube.create(instance(name), kind=APPLICATION_INSTANCE, field_manager="kubectl-create"))
 
     def take_field(self, live: Manifest, catalog_id: str) -> None:
         """Another manager writes a field that the control plane wrote."""

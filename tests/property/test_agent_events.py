@@ -6,9 +6,19 @@ from typing import Any
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tests.property.agent_jobs import condition, instance, with_status
-from vworkspace_core.agent.conditions import condition_events, event_key, heartbeat, told_by, transitions
+from tests.property.agent_jobs import condition, instance, operation, with_status
+from vworkspace_core.agent.conditions import (
+    condition_events,
+    credential_rotated,
+    event_key,
+    heartbeat,
+    told_by,
+    transitions,
+)
+from vworkspace_core.agent.operation_events import life_events
 from vworkspace_core.agent.outbox import BATCH, Outbox
+from vworkspace_core.known import CLUSTER
+from vworkspace_fake.controlplane.bodies import check_event
 
 NOW = datetime(2026, 1, 1, 0, 5, tzinfo=UTC)
 READY = condition("Ready", "True", "HelmReleaseReady")
@@ -33,15 +43,14 @@ def test_a_transition_is_told_whole_and_redacted() -> None:
     (told,) = condition_events(before, with_status(LIVE, FAILED), NOW)
 
     assert told["kind"] == "ConditionTransition"
-    assert told["object"] == {
+    assert told["resourceRef"] == {
         "apiVersion": "apps.vworkspace.io/v1alpha1",
         "kind": "ApplicationInstance",
         "namespace": "org-myteam",
         "name": "nextcloud-myteam",
         "uid": "u1",
-        "generation": 1,
     }
-    assert told["condition"]["message"] == "password=***"
+    assert told["conditions"] == [{**FAILED, "message": "password=***"}]
     assert told["previous"] == {"status": "True", "reason": "HelmReleaseReady"}
     assert told["timestamp"] == "2026-01-01T00:05:00Z"
 
@@ -79,7 +88,7 @@ def test_a_flap_has_another_key() -> None:
 
 
 def test_a_heartbeat_replaces_the_one_before_it() -> None:
-    beats = [heartbeat("c1", NOW + timedelta(minutes=minute)) for minute in range(3)]
+    beats = [heartbeat("c1", None, NOW + timedelta(minutes=minute)) for minute in range(3)]
     outbox = Outbox().put([event(1)])
 
     for beat in beats:
@@ -87,6 +96,34 @@ def test_a_heartbeat_replaces_the_one_before_it() -> None:
 
     assert outbox.batch() == (event(1), beats[-1])
     assert len({beat["eventKey"] for beat in beats}) == 3
+
+
+def test_a_heartbeat_is_about_the_Cluster_and_tells_its_conditions_PULL_6() -> None:
+    connected = condition("Connected", "True", "RoundTripOK", message="token=abc")
+    cluster = with_status({**CLUSTER.manifest("prod-1"), "metadata": {"name": "prod-1", "uid": "u7"}}, connected)
+
+    known, unknown = heartbeat("Prod_1", cluster, NOW), heartbeat("Prod_1", None, NOW)
+
+    about = {"apiVersion": "ops.vworkspace.io/v1alpha1", "kind": "Cluster", "namespace": "", "name": "prod-1"}
+    assert known["resourceRef"] == {**about, "uid": "u7"}
+    assert known["conditions"] == [{**connected, "message": "token=***"}]
+    assert unknown["resourceRef"] == {**about, "uid": ""}, "under the name that the operator would give it"
+    assert unknown["conditions"] == []
+
+
+def test_every_event_is_one_that_existing_control_planes_can_read_PULL_6() -> None:
+    operations = with_status(
+        operation(), condition("Succeeded", "True", "Done"), phase="Succeeded", finishedAt="2026-01-01T00:05:00Z"
+    )
+    told = (
+        *condition_events({}, with_status(LIVE, READY), NOW),
+        *life_events("Running", operations, NOW),
+        heartbeat("c1", None, NOW),
+        credential_rotated("c1", None, "expiry", NOW),
+    )
+
+    assert [check_event(found) for found in told] == [[]] * 4
+    assert all(set(found["resourceRef"]) == {"apiVersion", "kind", "namespace", "name", "uid"} for found in told)
 
 
 @given(st.lists(st.integers(0, 30), max_size=60), st.integers(1, 200))

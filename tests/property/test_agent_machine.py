@@ -582,6 +582,56 @@ def test_a_job_that_the_control_plane_closed_is_dropped_unless_our_ack_may_have_
     assert live_of(kept) is not None
 
 
+@pytest.mark.parametrize("ack_was_lost", [False, True])
+def test_L15_an_ack_answered_409_means_closed_and_nothing_is_applied_PULL_6(ack_was_lost: bool) -> None:
+    world = World()
+    job = enqueue(world)
+    world.fetch()
+    world.perform(0)
+    if ack_was_lost:
+        world.perform(0, fault="after")
+    job.result, job.closed_at = {"outcome": "failed"}, world.clock.now()  # somebody answered it in Odoo
+    drain_pending(world)
+
+    assert world.deeds == []
+    assert not world.store.records
+    assert not world.state.jobs
+    again = enqueue(world)
+    world.settle()
+    assert outcome(again) == ("succeeded", ""), "what was closed without an effect can be asked for again"
+
+
+@pytest.mark.parametrize("in_secrets", [False, True])
+@pytest.mark.parametrize("deletes", [False, True])
+def test_L15_a_closed_job_that_had_its_effect_before_a_crash_is_remembered_PULL_4(
+    in_secrets: bool, deletes: bool
+) -> None:
+    world = World(in_secrets=in_secrets)
+    first = enqueue_delete(world, 1) if deletes else enqueue(world, 1)
+    world.fetch()
+    while not any(isinstance(effect, m.PostResult) for effect in world.pending):
+        if not world.pending:
+            world.report(live_of(world), READY)
+            world.deliver()
+        else:
+            world.perform(0)
+    # The result arrives, its answer does not: the next process finds the record of a job that is closed.
+    world.perform(next(at for at, one in enumerate(world.pending) if isinstance(one, m.PostResult)), fault="after")
+    world.start()
+    drain_pending(world)
+    assert not world.records()
+
+    again = enqueue_delete(world, 1) if deletes else enqueue(world, 1)
+    if deletes:
+        world.create_by_hand(NAME)
+    world.settle()
+
+    assert outcome(first)[0] == "succeeded"
+    assert outcome(again) == ("noop", "")
+    assert live_of(world) is not None
+    assert len(world.deeds) == (0 if deletes else 1)
+
+
 def test_a_rotation_without_a_place_for_the_new_credential_fails_and_says_so() -> None:
     world = World()
     job = world.control_server.enqueue(

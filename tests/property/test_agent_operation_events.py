@@ -66,7 +66,8 @@ def test_an_end_is_told_whole_and_redacted() -> None:
 
     assert told["eventKey"] == "operation/org-myteam/backup-1/u1/OperationFailed"
     assert told["timestamp"] == "2026-01-01T00:05:00Z"
-    assert told["object"]["uid"] == "u1"
+    assert told["resourceRef"]["uid"] == "u1"
+    assert [(one["type"], one["message"]) for one in told["conditions"]] == [("Failed", "password=***")]
     assert told["operation"] == {
         "type": "Backup",
         "engine": "velero",

@@ -138,6 +138,9 @@ class FaultyTransport(httpx2.AsyncBaseTransport):
                 return httpx2.Response(404, content=_PAGE, headers={"content-type": "text/html"})
             case Trouble.HTML:
                 return httpx2.Response(200, content=_PAGE, headers={"content-type": "text/html"})
+            case Trouble.CONFLICT if request.url.path.endswith("/ack"):
+                # "It is closed" is no trouble of a network: only the control plane can say so, and then it is true.
+                return await self._inner.handle_async_request(request)
             case _ if trouble in _STATUS:
                 if trouble is Trouble.CONFLICT and request.url.path.endswith("/result"):
                     await self._answered(request)  # "it is there already" is true: it counts as accepted (PULL-4)

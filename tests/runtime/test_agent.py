@@ -31,7 +31,7 @@ def test_the_main_job_of_the_project_in_a_moment_PULL_2() -> None:
         await site.report(FAILED)
         await anyio.sleep(2)
         (event,) = site.events("ConditionTransition")
-        assert event["condition"]["reason"] == "HelmReleaseFailed"
+        assert [told["reason"] for told in event["conditions"]] == ["HelmReleaseFailed"]
         assert event["previous"] == {"status": "True", "reason": "HelmReleaseReady"}
 
     simulate(body)

@@ -12,7 +12,7 @@ import anyio
 import attrs
 import httpx2
 
-from vworkspace_core.errors import Invalid, NotFound, OperatorError, Permanent, Unauthorized, Unavailable
+from vworkspace_core.errors import Invalid, JobClosed, NotFound, OperatorError, Permanent, Unauthorized, Unavailable
 from vworkspace_core.kinds.secrets import without_user
 from vworkspace_core.ports import Fetched
 from vworkspace_odoo.decoding import LONGEST_BODY, decode, is_json
@@ -95,10 +95,13 @@ class HttpControlPlane:
         try:
             await self._done("POST", f"jobs/{quote(job_id, safe='')}/ack")
         except Permanent as error:
-            if error.status == 404:
-                raise NotFound(error.message) from error
-            if error.status != 409:  # taken already, and by whom if not by us
-                raise
+            match error.status:
+                case 404:
+                    raise NotFound(error.message) from error
+                case 409:
+                    raise JobClosed(error.message) from error
+                case _:
+                    raise
 
     async def status(self, job_id: str, body: Mapping[str, Any]) -> None:
         """Progress of an open job."""

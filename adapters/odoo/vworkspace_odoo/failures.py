@@ -5,7 +5,7 @@ import os
 import ssl
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Final
+from typing import Any, Final
 
 import httpx2
 
@@ -17,6 +17,8 @@ from vworkspace_odoo.decoding import is_json
 __all__ = ["refusal", "server_time", "transport_failure"]
 
 _LONGEST_EXCERPT: Final = 300
+_LONGEST_READ: Final = 4096
+_LONGEST_ID: Final = 128
 
 
 def server_time(headers: httpx2.Headers) -> datetime | None:
@@ -33,7 +35,9 @@ def refusal(status: int, headers: httpx2.Headers, body: bytes, where: str) -> Op
     if status == 404 and _is_page(headers, body):
         return Permanent(f"{message}: is the base URL right?", status=status)
     now = server_time(headers) or datetime.now(UTC)
-    return error_of(status, message, seconds_of(headers.get("retry-after"), now))
+    error = error_of(status, message, seconds_of(headers.get("retry-after"), now))
+    error.request_id = _request_id(headers, body)
+    return error
 
 
 def _location(headers: httpx2.Headers) -> str:
@@ -48,19 +52,27 @@ def _excerpt(headers: httpx2.Headers, body: bytes) -> str:
     """What the server says about it, in one short line."""
     if _is_page(headers, body):
         return "(an HTML page)"
-    text = body[:4096].decode("utf-8", "replace")
-    if is_json(headers.get("content-type", "")):
-        text = _message(text) or text
+    text = body[:_LONGEST_READ].decode("utf-8", "replace")
+    said = _said(headers, body)
+    text = next((said[name] for name in ("message", "error") if isinstance(said.get(name), str)), "") or text
     return str(redact(" ".join(text.split())))[:_LONGEST_EXCERPT]
 
 
-def _message(text: str) -> str:
+def _request_id(headers: httpx2.Headers, body: bytes) -> str:
+    """The name that the server gave to the request, for whoever has to find it there."""
+    found = _said(headers, body).get("requestId")
+    return found[:_LONGEST_ID] if isinstance(found, str) and found.isprintable() else ""
+
+
+def _said(headers: httpx2.Headers, body: bytes) -> Mapping[str, Any]:
+    """The error body `{error, message, requestId}` (PULL-6); empty where it is none."""
+    if not is_json(headers.get("content-type", "")):
+        return {}
     try:
-        found = json.loads(text)
+        found = json.loads(body[:_LONGEST_READ].decode("utf-8", "replace"))
     except (ValueError, RecursionError):
-        return ""
-    values = (found.get(name) for name in ("message", "error")) if isinstance(found, Mapping) else ()
-    return next((value for value in values if isinstance(value, str)), "")
+        return {}
+    return found if isinstance(found, Mapping) else {}
 
 
 def transport_failure(error: httpx2.HTTPError, where: str) -> Unavailable:

@@ -19,7 +19,6 @@ from vworkspace_app.agent.reconnect import Reconnect
 from vworkspace_app.agent.settings import AgentSettings
 from vworkspace_app.agent.telling import Telling
 from vworkspace_core.agent import messages as m
-from vworkspace_core.agent.conditions import credential_rotated
 from vworkspace_core.agent.link import Link
 from vworkspace_core.agent.machine import AgentState, has_open_job, next_deadline, step
 from vworkspace_core.agent.outbox import Outbox
@@ -44,8 +43,8 @@ class Agent:
     """One agent of one cluster. Run it on the leader only (PULL-4).
 
     `random` gives numbers in [0, 1) for jitter. `reread` reads the credential again and tells whether it
-    changed; `rotate` gets and keeps a new one; `expires_at` tells when the present one ends; `objects` lists the
-    owned objects as the informers have them.
+    changed; `rotate` gets and keeps a new one; `objects` lists the owned objects as the informers have them, `cluster`
+    gives the Cluster object that reports this operator.
     """
 
     def __init__(
@@ -61,6 +60,7 @@ class Agent:
         reread: Callable[[], Awaitable[bool]] | None = None,
         rotate: Rotate | None = None,
         objects: Callable[[], Iterable[Manifest]] = tuple,
+        cluster: Callable[[], Manifest | None] = lambda: None,
     ) -> None:
         self._control = control
         self._store = store
@@ -72,7 +72,7 @@ class Agent:
         self._performing = Performing(Performer(kube, store, rotate), self._settings.parallel, self._feed)
         self._urgent = Lane("acks and results", self._connection, clock, random, width=4)
         self._statuses = Lane("statuses", self._connection, clock, random, width=1)
-        self._telling = Telling(control, self._connection, clock, random, self._settings, objects)
+        self._telling = Telling(control, self._connection, clock, random, self._settings, objects, cluster)
         self._lanes = (self._statuses, self._urgent, self._telling)
         self._reconnect = Reconnect(self._statuses, self._urgent, self._telling, self._settings.head_start_seconds)
         self._polling = Polling(
@@ -237,7 +237,7 @@ class Agent:
 
     def tell_rotated(self, request: str) -> None:
         """A new credential has served `request` (PULL-6)."""
-        self._telling.put([credential_rotated(self._state.scope.cluster_id, request, self._clock.now())])
+        self._telling.rotated(self._state.scope.cluster_id, request)
 
     def _result(self, effect: m.PostResult) -> Delivery:
         job_id, body = effect.job_id, effect.body

@@ -7,7 +7,7 @@ import structlog
 
 from vworkspace_core.agent.link import Connectivity, Link
 from vworkspace_core.agent.times import Instant
-from vworkspace_core.errors import Forbidden, Invalid, NotFound, OperatorError, Unavailable
+from vworkspace_core.errors import Forbidden, Invalid, JobClosed, NotFound, OperatorError, Unavailable
 from vworkspace_core.kinds.secrets import redact
 from vworkspace_core.ports import Clock
 
@@ -66,7 +66,7 @@ class Connection:
     async def _once(self, request: Callable[[], Awaitable[T]]) -> T:
         try:
             answer = await request()
-        except (NotFound, Invalid):
+        except (NotFound, Invalid, JobClosed):
             self._alive()
             raise
         except OperatorError:

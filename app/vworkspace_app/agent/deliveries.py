@@ -6,7 +6,7 @@ import structlog
 
 from vworkspace_app.agent.lane import Delivery
 from vworkspace_core.agent import messages as m
-from vworkspace_core.errors import NotFound, OperatorError, Unavailable
+from vworkspace_core.errors import JobClosed, NotFound, OperatorError, Unavailable
 from vworkspace_core.ports import ControlPlane
 
 __all__ = ["ack", "result", "status", "status_key"]
@@ -18,13 +18,19 @@ def ack(control: ControlPlane, job_id: str, feed: Callable[[m.Event], None]) -> 
     """That the job is taken. `feed` gets what came of it: also that it may have been taken, and that nobody has it."""
 
     def answered(error: OperatorError | None) -> None:
-        feed(m.JobGone(job_id) if isinstance(error, NotFound) else m.Acked(job_id))
+        match error:
+            case JobClosed():
+                feed(m.JobClosed(job_id))
+            case NotFound():
+                feed(m.JobGone(job_id))
+            case _:
+                feed(m.Acked(job_id))
 
     def lost(error: OperatorError) -> None:
         if isinstance(error, Unavailable) and error.may_have_happened:
             feed(m.AckLost(job_id))
 
-    return Delivery(f"ack/{job_id}", lambda: control.ack(job_id), answered, lost, final=(NotFound,))
+    return Delivery(f"ack/{job_id}", lambda: control.ack(job_id), answered, lost, final=(NotFound, JobClosed))
 
 
 def result(control: ControlPlane, effect: m.PostResult, accepted: Callable[[], None]) -> Delivery:

@@ -176,7 +176,8 @@ class Lane:
             # The poll that fails too sets the pace, unless the server named a time.
             waiting.not_before = now + _wish(error)
         if isinstance(error, Permanent | NotFound | Invalid):
-            log.error("a delivery was refused; trying it again slowly", key=waiting.delivery.key, error=error.message)
+            told = {"error": error.message, "request_id": error.request_id}
+            log.error("a delivery was refused; trying it again slowly", key=waiting.delivery.key, **told)
             self._not_before = now + 1.0
             return
         if not self._troubled:

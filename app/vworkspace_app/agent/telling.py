@@ -10,7 +10,7 @@ import structlog
 from vworkspace_app.agent.connection import Connection
 from vworkspace_app.agent.gate import Gate
 from vworkspace_app.agent.settings import AgentSettings
-from vworkspace_core.agent.conditions import Told, condition_events, heartbeat, told_by
+from vworkspace_core.agent.conditions import Told, condition_events, credential_rotated, heartbeat, told_by
 from vworkspace_core.agent.operation_events import life_events, phase_in
 from vworkspace_core.agent.outbox import BATCH, Outbox
 from vworkspace_core.agent.pace import Pace
@@ -38,8 +38,9 @@ _NOTHING = _Known("", None, None)
 class Telling:
     """Owner of the outbox and of what was last told of each object.
 
-    `objects` gives every owned object as it is now: the snapshot that makes up for events that were dropped. It
-    begins held, like every lane. `on_overflow` is called when events begin and cease to be dropped.
+    `objects` gives every owned object as it is now: the snapshot that makes up for events that were dropped. `cluster`
+    gives the Cluster object that reports this operator, where there is one. It begins held, like every lane.
+    `on_overflow` is called when events begin and cease to be dropped.
     """
 
     def __init__(
@@ -50,6 +51,7 @@ class Telling:
         random: Callable[[], float],
         settings: AgentSettings,
         objects: Callable[[], Iterable[Manifest]],
+        cluster: Callable[[], Manifest | None] = lambda: None,
     ) -> None:
         self._control = control
         self._connection = connection
@@ -57,6 +59,7 @@ class Telling:
         self._random = random
         self._settings = settings
         self._objects = objects
+        self._cluster = cluster
         self._told: dict[ObjectRef, _Known] = {}
         self._news = anyio.Event()
         self._hurry = anyio.Event()
@@ -95,6 +98,10 @@ class Telling:
             log.error("the event buffer is full: the oldest events are dropped", capacity=self.outbox.capacity)
             self.on_overflow()
         self._wake()
+
+    def rotated(self, cluster_id: str, request: str) -> None:
+        """A new credential has served `request` (PULL-6)."""
+        self.put([credential_rotated(cluster_id, self._cluster(), request, self._clock.now())])
 
     def hurry(self) -> None:
         """Try at once: the credential changed, or the control plane is back."""
@@ -150,7 +157,7 @@ class Telling:
     async def beat(self, cluster_id: str) -> None:
         """Queue a heartbeat every minute until cancelled."""
         while True:
-            self.put([heartbeat(cluster_id, self._clock.now())])
+            self.put([heartbeat(cluster_id, self._cluster(), self._clock.now())])
             await self._clock.sleep(self._settings.heartbeat_seconds)
 
     def _sendable(self) -> bool:
@@ -207,4 +214,5 @@ class Telling:
     def _refused(self, batch: tuple[Mapping[str, Any], ...], error: Invalid) -> None:
         self.outbox, bad = self.outbox.refused(batch)
         if bad is not None:
-            log.error("an event was refused and is dropped", event_key=bad.get("eventKey"), error=error.message)
+            told = {"error": error.message, "request_id": error.request_id}
+            log.error("an event was refused and is dropped", event_key=bad.get("eventKey"), **told)

@@ -5,9 +5,11 @@ from contextlib import AbstractAsyncContextManager
 from enum import StrEnum
 from typing import Any, Protocol, TypeAlias
 
+import attrs
+
 from vworkspace_core.ports import ControlPlane
 
-__all__ = ["WHAT_IT_TAKES", "Account", "Offer", "Open", "Subject"]
+__all__ = ["WHAT_IT_TAKES", "Account", "Answered", "Offer", "Open", "Subject"]
 
 
 class Offer(StrEnum):
@@ -48,6 +50,15 @@ class Account(Protocol):
         ...
 
 
+@attrs.frozen
+class Answered:
+    """An answer as it came."""
+
+    status: int
+    content_type: str
+    body: bytes
+
+
 class Subject(Protocol):
     """A control plane. Calls for what is not in `offers` are never made."""
 
@@ -58,6 +69,10 @@ class Subject(Protocol):
 
     def control(self, token: str) -> ControlPlane:
         """The agent API as the holder of `token` sees it."""
+        ...
+
+    async def asked(self, method: str, path: str, token: str) -> "Answered":
+        """One request below `/api/agent/` with nothing but its headers, and the answer as it stands on the wire."""
         ...
 
     async def account(self) -> Account:

@@ -29,7 +29,7 @@ from vworkspace_core.ports import Clock, EventSink, KubeApi
 from vworkspace_core.runtime.changes import Change
 from vworkspace_core.runtime.result import ReconcileResult
 
-__all__ = ["ClusterController", "ClusterSettings", "by_spec"]
+__all__ = ["ClusterController", "ClusterSettings", "by_spec", "of_cluster"]
 
 _log = structlog.get_logger("operator")
 _BUILT_IN = ("", "batch", CUSTOM_RESOURCE_DEFINITION.group)

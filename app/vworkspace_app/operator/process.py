@@ -10,7 +10,7 @@ import attrs
 from vworkspace_app.agent import Agent, AgentSettings, CredentialKeeper
 from vworkspace_app.enrolment import rotation_wishes
 from vworkspace_app.operator.assembly import Operator, at_once
-from vworkspace_app.operator.clusters import ClusterController, ClusterSettings
+from vworkspace_app.operator.clusters import ClusterController, ClusterSettings, of_cluster
 from vworkspace_app.operator.operations import Approvals
 from vworkspace_app.operator.settings import OperatorSettings
 from vworkspace_app.operator.telemetry import NoTelemetry, Telemetry
@@ -21,7 +21,7 @@ from vworkspace_core.agent.security import PayloadOpener, required_by
 from vworkspace_core.kinds.admission import admit
 from vworkspace_core.kinds.problems import Problem
 from vworkspace_core.known import CLUSTER, OWN_KINDS
-from vworkspace_core.manifest import Manifest, ObjectRef, ref_of
+from vworkspace_core.manifest import Manifest, ObjectRef, metadata, ref_of
 from vworkspace_core.ports import Clock, ControlPlane, JobStore, KubeApi
 from vworkspace_core.runtime.changes import Change, ChangeType
 
@@ -116,7 +116,13 @@ class PullOperator:
             reread=self.reread,
             rotate=None if self.keeper is None else self.keeper.rotate,
             objects=operator.own_objects,
+            cluster=lambda: self._reporting(operator),
         )
+
+    def _reporting(self, operator: Operator) -> Manifest | None:
+        """The Cluster object that reports this operator; the first by name where there are several."""
+        found = of_cluster(operator.informers.store(CLUSTER).objects(), self.settings.decisions.cluster_id)
+        return min(found, key=lambda one: str(metadata(one).get("name")), default=None)
 
     def _cluster(self, operator: Operator, agent: Agent) -> ClusterController:
         told = self.settings

@@ -5,8 +5,10 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 from vworkspace_core.agent.outcome import conditions_of
-from vworkspace_core.agent.reports import condition_body
+from vworkspace_core.agent.reports import event_body
 from vworkspace_core.agent.times import format_time, parse_time
+from vworkspace_core.kinds.labels import cluster_name
+from vworkspace_core.known import CLUSTER
 from vworkspace_core.manifest import Manifest, dig, metadata
 
 __all__ = ["Told", "condition_events", "credential_rotated", "event_key", "heartbeat", "told_by", "transitions"]
@@ -50,20 +52,9 @@ def _is_recent(condition: Mapping[str, Any], now: datetime) -> bool:
 
 
 def _event(live: Manifest, condition: Mapping[str, Any], before: Told, now: datetime) -> dict[str, Any]:
-    meta = metadata(live)
     told = before.get(str(condition["type"]))
-    event = {
-        "kind": "ConditionTransition",
-        "eventKey": event_key(live, condition),
-        "timestamp": format_time(now),
-        "object": {
-            "apiVersion": live.get("apiVersion"),
-            "kind": live.get("kind"),
-            **{name: meta.get(name) for name in ("namespace", "name", "uid", "generation")},
-        },
-        "condition": condition_body(condition),
-    }
-    return event if told is None else {**event, "previous": {"status": told[0], "reason": told[1]}}
+    beside = {} if told is None else {"previous": {"status": told[0], "reason": told[1]}}
+    return event_body("ConditionTransition", event_key(live, condition), now, live, [condition], **beside)
 
 
 def event_key(live: Manifest, condition: Mapping[str, Any]) -> str:
@@ -79,14 +70,17 @@ def event_key(live: Manifest, condition: Mapping[str, Any]) -> str:
     return f"condition/{path}@{generation or 0}/{condition.get('lastTransitionTime', '')}"
 
 
-def heartbeat(cluster_id: str, now: datetime, **facts: Any) -> dict[str, Any]:
-    """The sign of life of every minute. `facts` are further fields, such as the operator's version."""
-    at = format_time(now)
-    event = {"kind": "ClusterHeartbeat", "eventKey": f"heartbeat/{cluster_id}/{at}", "timestamp": at}
-    return {**event, "clusterId": cluster_id, **facts}
+def heartbeat(cluster_id: str, cluster: Manifest | None, now: datetime) -> dict[str, Any]:
+    """The sign of life of every minute: about the Cluster object of this cluster, with what it says of itself."""
+    return _of_cluster("ClusterHeartbeat", f"heartbeat/{cluster_id}/{format_time(now)}", cluster_id, cluster, now)
 
 
-def credential_rotated(cluster_id: str, request: str, now: datetime) -> dict[str, Any]:
+def credential_rotated(cluster_id: str, cluster: Manifest | None, request: str, now: datetime) -> dict[str, Any]:
     """The event that a new credential is in use (PULL-6). `request` is what it was asked for with."""
-    key = f"credential-rotated/{cluster_id}/{request}"
-    return {"kind": "CredentialRotated", "eventKey": key, "timestamp": format_time(now)}
+    return _of_cluster("CredentialRotated", f"credential-rotated/{cluster_id}/{request}", cluster_id, cluster, now)
+
+
+def _of_cluster(kind: str, key: str, cluster_id: str, cluster: Manifest | None, now: datetime) -> dict[str, Any]:
+    """An event about the Cluster object; where nobody made one, under the name that it would have."""
+    live = CLUSTER.manifest(cluster_name(cluster_id)) if cluster is None else cluster
+    return event_body(kind, key, now, live, conditions_of(live), clusterId=cluster_id)

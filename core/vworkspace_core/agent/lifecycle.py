@@ -13,6 +13,7 @@ from vworkspace_core.agent import messages as m
 from vworkspace_core.agent.ending import close, settle, timeout
 from vworkspace_core.agent.jobstate import JobState, Stage, record_of, slim
 from vworkspace_core.agent.outcome import SUCCEEDED, Reason, Verdict
+from vworkspace_core.agent.scope import DeleteTask
 from vworkspace_core.agent.times import shifted
 from vworkspace_core.agent.timing import tick
 from vworkspace_core.agent.transition import Moment, Step, clear, retry
@@ -46,7 +47,9 @@ def advance(job: JobState, event: m.Event, at: Moment) -> Step:  # noqa: C901 - 
         case m.Acked(), Stage.ACKING:
             return _acked(job, at)
         case m.JobGone(), Stage.ACKING:
-            return _acked(job, at) if job.ack_may_have_arrived else _dropped(job)
+            return _acked(job, at) if job.ack_may_have_arrived else _dropped(job, at)
+        case m.JobClosed(), Stage.ACKING:
+            return _dropped(job, at)
         case m.Applied(live=live), Stage.ACTING:
             return note(job, live, at)
         case ((m.Recorded() | m.RecordRefused()), Stage.NOTING):
@@ -96,7 +99,14 @@ def _acked(job: JobState, at: Moment) -> Step:
     return clear(job, stage=Stage.READY), ()
 
 
-def _dropped(job: JobState) -> Step:
+def _dropped(job: JobState, at: Moment) -> Step:
+    """The control plane has closed the job: nothing is applied. What an earlier process did stays remembered.
+
+    An effect that began may have happened; a delete whose ack arrived once may have been answered: asked again under
+    their keys, neither may touch a successor (PULL-4).
+    """
     note = m.Note("info", "the control plane has closed the job: dropped without applying it", job.id)
-    closing = clear(job, stage=Stage.CLOSING, verdict=None)
-    return closing, (note, m.CloseRecord(job.id, None))
+    answered = isinstance(job.task, DeleteTask) and job.ack_may_have_arrived
+    had = job.had_effect or job.intent is not None or answered
+    closing = clear(job, stage=Stage.CLOSING, verdict=None, had_effect=had)
+    return closing, (note, close(closing, at))

@@ -19,6 +19,7 @@ __all__ = [
     "DeleteSent",
     "Event",
     "Inspected",
+    "JobClosed",
     "JobGone",
     "LookAgain",
     "ObjectChanged",
@@ -96,7 +97,14 @@ class AckLost:
 
 @attrs.frozen
 class JobGone:
-    """The control plane does not know the job, or has closed it (404 on ack)."""
+    """The control plane does not know the job, or does not tell that it knew it (404 on ack)."""
+
+    job_id: str
+
+
+@attrs.frozen
+class JobClosed:
+    """The control plane has closed the job (409 on ack)."""
 
     job_id: str
 
@@ -200,6 +208,7 @@ Event: TypeAlias = (
     | RecordRefused
     | Acked
     | AckLost
+    | JobClosed
     | JobGone
     | Inspected
     | Applied

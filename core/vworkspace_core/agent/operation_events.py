@@ -10,7 +10,8 @@ from typing import Any, Final
 
 from vworkspace_core.agent.conditions import RECENT
 from vworkspace_core.agent.outcome import conditions_of
-from vworkspace_core.agent.times import format_time, parse_time
+from vworkspace_core.agent.reports import event_body
+from vworkspace_core.agent.times import parse_time
 from vworkspace_core.kinds.operation import Phase
 from vworkspace_core.kinds.secrets import redact
 from vworkspace_core.known import OPERATION
@@ -78,14 +79,5 @@ def _event(live: Manifest, kind: str, at: str, now: datetime) -> dict[str, Any]:
         "reason": ended.get("reason"),
         "message": redact(str(ended.get("message") or "")) or None,
     }
-    return {
-        "kind": kind,
-        "eventKey": f"operation/{where}/{kind}",
-        "timestamp": format_time(now),
-        "object": {
-            "apiVersion": live.get("apiVersion"),
-            "kind": live.get("kind"),
-            **{name: meta.get(name) for name in ("namespace", "name", "uid", "generation")},
-        },
-        "operation": {name: value for name, value in told.items() if value is not None},
-    }
+    beside = {name: value for name, value in told.items() if value is not None}
+    return event_body(kind, f"operation/{where}/{kind}", now, live, conditions_of(live), operation=beside)

@@ -1,6 +1,6 @@
-"""Bodies of what is posted about a job (PULL-1): status and result. Pure, redacted."""
+"""Bodies of what is posted: status and result of a job (PULL-1), events of none (PULL-6). Pure, redacted."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
@@ -8,9 +8,9 @@ from vworkspace_core.agent.jobstate import AppliedRef
 from vworkspace_core.agent.outcome import Verdict, conditions_of, phase_of, summary_of
 from vworkspace_core.agent.times import format_time
 from vworkspace_core.kinds.secrets import redact
-from vworkspace_core.manifest import Manifest
+from vworkspace_core.manifest import Manifest, metadata
 
-__all__ = ["condition_body", "progress", "result_body", "waiting_body"]
+__all__ = ["condition_body", "event_body", "progress", "resource_ref", "result_body", "waiting_body"]
 
 _TOLD = ("type", "status", "reason", "message", "lastTransitionTime", "observedGeneration")
 
@@ -36,6 +36,27 @@ def condition_body(condition: Mapping[str, Any]) -> dict[str, Any]:
     if isinstance(told.get("message"), str):
         told["message"] = redact(told["message"])
     return told
+
+
+def event_body(
+    kind: str, key: str, now: datetime, live: Manifest, conditions: Iterable[Mapping[str, Any]], **beside: Any
+) -> dict[str, Any]:
+    """An event of the object `live`, for `POST events`; further fields stand beside what every control plane reads."""
+    return {
+        "kind": kind,
+        "eventKey": key,
+        "timestamp": format_time(now),
+        "resourceRef": resource_ref(live),
+        "conditions": [condition_body(found) for found in conditions],
+        **beside,
+    }
+
+
+def resource_ref(live: Manifest) -> dict[str, str]:
+    """Which object an event is about; the namespace of a cluster-scoped one is empty."""
+    meta = metadata(live)
+    named = {name: str(meta.get(name) or "") for name in ("namespace", "name", "uid")}
+    return {"apiVersion": str(live.get("apiVersion")), "kind": str(live.get("kind")), **named}
 
 
 def result_body(verdict: Verdict, applied: AppliedRef | None, now: datetime) -> dict[str, Any]:

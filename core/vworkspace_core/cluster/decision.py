@@ -13,7 +13,7 @@ from vworkspace_core.cluster.controllers import installed_engines
 from vworkspace_core.cluster.posture import Posture
 from vworkspace_core.kinds.border import unstructure
 from vworkspace_core.kinds.cluster import Cluster, ClusterStatus
-from vworkspace_core.kinds.labels import bounded_name
+from vworkspace_core.kinds.labels import cluster_name
 from vworkspace_core.kinds.meta import Condition, ConditionStatus
 from vworkspace_core.kinds.reasons import ClusterConditionType
 from vworkspace_core.kinds.refs import NameRef
@@ -57,7 +57,7 @@ def decide(source: Cluster, posture: Posture) -> Decision:
 
 def cluster_manifest(cluster_id: str, endpoint: str) -> dict[str, Any]:
     """The Cluster object that the operator makes for itself where there is none; no password in `endpoint` shows."""
-    manifest = CLUSTER.manifest(bounded_name(cluster_id.lower().replace("_", "-").replace(".", "-")))
+    manifest = CLUSTER.manifest(cluster_name(cluster_id))
     return {**manifest, "spec": {"clusterId": cluster_id, "controlPlaneEndpoint": without_user(endpoint)}}
 
 

@@ -41,6 +41,7 @@ __all__ = [
     "cancellation_requested",
     "capabilities",
     "cluster_id_of",
+    "cluster_name",
     "downstream_labels",
     "engine_object_name",
     "is_abandoned",
@@ -108,6 +109,11 @@ def bounded_name(name: str, limit: int = LONGEST_LABEL) -> str:
     if len(name) <= limit:
         return name
     return _close(name, _digest(name, _HASH_DIGITS), limit)
+
+
+def cluster_name(cluster_id: str) -> str:
+    """Name of the Cluster object that the operator of this cluster makes for itself."""
+    return bounded_name(cluster_id.lower().replace("_", "-").replace(".", "-"))
 
 
 def engine_object_name(operation_name: str, uid: str, limit: int = LONGEST_LABEL) -> str:

@@ -32,7 +32,7 @@ class ControlPlane(Protocol):
         ...
 
     async def ack(self, job_id: str) -> None:
-        """Take the job; must come before applying. Raises NotFound when the server has closed it."""
+        """Take the job; must come before applying. Raises NotFound for an unknown job, JobClosed for a closed one."""
         ...
 
     async def status(self, job_id: str, body: Mapping[str, Any]) -> None:

@@ -24,7 +24,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from vworkspace_fake.controlplane.faults import Call, Fault, When
-from vworkspace_fake.controlplane.refusals import Refusal
+from vworkspace_fake.controlplane.refusals import Refusal, error_body
 from vworkspace_fake.controlplane.server import ControlPlaneServer
 
 __all__ = ["admin_routes"]
@@ -38,7 +38,7 @@ def admin_routes(server: ControlPlaneServer, admin_token: str) -> list[Route]:
 
     def route(path: str, **handlers: Handler) -> Route:
         methods = [name.upper() for name in handlers]
-        return Route(f"/api/admin/{path}", _guarded(admin_token, handlers), methods=methods)
+        return Route(f"/api/admin/{path}", _guarded(server, admin_token, handlers), methods=methods)
 
     return [
         route("jobs", get=admin.list_jobs, post=admin.enqueue),
@@ -51,19 +51,26 @@ def admin_routes(server: ControlPlaneServer, admin_token: str) -> list[Route]:
     ]
 
 
-def _guarded(admin_token: str, handlers: Mapping[str, Handler]) -> Callable[[Request], Awaitable[Response]]:
+def _guarded(
+    server: ControlPlaneServer, admin_token: str, handlers: Mapping[str, Handler]
+) -> Callable[[Request], Awaitable[Response]]:
+    def refused(status: int, message: str) -> Response:
+        return JSONResponse(error_body(status, message, server.request_id()), status)
+
     async def endpoint(request: Request) -> Response:
         given = request.headers.get("authorization", "").removeprefix("Bearer ")
         if not admin_token or not compare_digest(given.encode(), admin_token.encode()):
-            return JSONResponse({"message": "the admin token is required"}, 401)
+            return refused(401, "the admin token is required: Authorization: Bearer <the value of --admin-token>")
         # HEAD comes with GET.
         handler = handlers["get" if request.method == "HEAD" else request.method.lower()]
         try:
             return JSONResponse(handler(request, await _json(request)))
         except Refusal as refusal:
-            return JSONResponse({"message": refusal.message}, refusal.status)
-        except (KeyError, TypeError, ValueError) as error:
-            return JSONResponse({"message": f"{type(error).__name__}: {error}"}, 400)
+            return refused(refusal.status, refusal.message)
+        except KeyError as error:
+            return refused(400, f"{error.args[0]}: is required")
+        except (TypeError, ValueError) as error:
+            return refused(400, str(error))
 
     return endpoint
 

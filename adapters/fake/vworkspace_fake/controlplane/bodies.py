@@ -10,6 +10,7 @@ BATCH_LIMIT: Final = 100
 """Events a batch may have (PULL-6)."""
 
 _OUTCOMES: Final = ("succeeded", "failed", "noop", "conflict")
+_RESOURCE_REF: Final = ("apiVersion", "kind", "namespace", "name", "uid")
 _APPLIED_REF: Final = {"apiVersion": str, "kind": str, "namespace": str, "name": str, "uid": str, "generation": int}
 
 
@@ -18,12 +19,7 @@ def check_status(body: Any) -> list[str]:
     if not isinstance(body, Mapping):
         return ["the body must be an object"]
     problems = [*_texts(body, "phase", "message"), *_time(body)]
-    conditions = body.get("conditions")
-    if not isinstance(conditions, list):
-        return [*problems, "conditions: must be a list"]
-    for at, condition in enumerate(conditions):
-        problems += _condition(condition, f"conditions[{at}]")
-    return problems
+    return [*problems, *_conditions(body.get("conditions"))]
 
 
 def check_result(body: Any) -> list[str]:
@@ -47,7 +43,8 @@ def check_event(event: Any) -> list[str]:
     """Problems of one event of a batch."""
     if not isinstance(event, Mapping):
         return ["must be an object"]
-    return [*_texts(event, "kind", "eventKey"), *_time(event)]
+    problems = [*_texts(event, "kind", "eventKey"), *_time(event), *_resource_ref(event.get("resourceRef"))]
+    return [*problems, *_conditions(event.get("conditions"))]
 
 
 def _texts(body: Mapping[str, Any], *names: str) -> Iterator[str]:
@@ -65,6 +62,14 @@ def _time(body: Mapping[str, Any]) -> Iterator[str]:
         yield "timestamp: must be an RFC 3339 time"
 
 
+def _conditions(value: Any) -> Iterator[str]:
+    if not isinstance(value, list):
+        yield "conditions: must be a list"
+        return
+    for at, condition in enumerate(value):
+        yield from _condition(condition, f"conditions[{at}]")
+
+
 def _condition(condition: Any, path: str) -> Iterator[str]:
     if not isinstance(condition, Mapping):
         yield f"{path}: must be an object"
@@ -72,6 +77,17 @@ def _condition(condition: Any, path: str) -> Iterator[str]:
     yield from (f"{path}.{problem}" for problem in _texts(condition, "type", "reason"))
     if condition.get("status") not in ("True", "False", "Unknown"):
         yield f"{path}.status: must be True, False or Unknown"
+
+
+def _resource_ref(value: Any) -> Iterator[str]:
+    """A cluster-scoped object has an empty namespace, and a Cluster that nobody made no uid."""
+    if not isinstance(value, Mapping):
+        yield "resourceRef: must be an object"
+        return
+    for name in _RESOURCE_REF:
+        text = value.get(name)
+        if not isinstance(text, str) or (not text and name not in ("namespace", "uid")):
+            yield f"resourceRef.{name}: must be a string"
 
 
 def _applied_ref(value: Any) -> Iterator[str]:

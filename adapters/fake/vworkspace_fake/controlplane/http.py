@@ -8,6 +8,7 @@ from email.utils import format_datetime
 from typing import Any, Final
 
 from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -15,7 +16,7 @@ from starlette.types import Receive, Scope, Send
 
 from vworkspace_fake.controlplane.admin import admin_routes
 from vworkspace_fake.controlplane.faults import Call
-from vworkspace_fake.controlplane.refusals import Dropped, Refusal
+from vworkspace_fake.controlplane.refusals import Dropped, Refusal, error_body
 from vworkspace_fake.controlplane.server import ControlPlaneServer
 from vworkspace_fake.controlplane.waiting import LongPolls
 
@@ -42,7 +43,13 @@ def control_plane_app(server: ControlPlaneServer, polls: LongPolls, *, admin_tok
         Route(f"{agent}/register", face.register, methods=["POST"]),
         Route(f"{agent}/credentials/rotate", face.rotate, methods=["POST"]),
     ]
-    return Starlette(routes=[*routes, *admin_routes(server, admin_token)])
+
+    def elsewhere(_: Request, error: Exception) -> Response:
+        status = error.status_code if isinstance(error, HTTPException) else 500
+        return _refused(Refusal(status, "the agent API is below /api/agent/, the admin API below /api/admin/"), server)
+
+    handlers = {HTTPException: elsewhere}
+    return Starlette(routes=[*routes, *admin_routes(server, admin_token)], exception_handlers=handlers)
 
 
 class _AgentFace:
@@ -109,7 +116,7 @@ class _AgentFace:
             found = await perform(request, _bearer(request))
             fault.after()
         except Refusal as refusal:
-            return _refused(refusal, self._server.now())
+            return _refused(refusal, self._server)
         except Dropped:
             return _NoAnswer()
         return _response(200 if found is not None else 204, found, self._server.now())
@@ -187,9 +194,10 @@ def _headers(now: datetime) -> dict[str, str]:
     return {"date": format_datetime(now, usegmt=True)}
 
 
-def _refused(refusal: Refusal, now: datetime) -> Response:
-    headers = _headers(now)
+def _refused(refusal: Refusal, server: ControlPlaneServer) -> Response:
+    headers = _headers(server.now())
     if refusal.retry_after is not None:
         headers["retry-after"] = str(round(refusal.retry_after))
-    body = json.dumps({"message": refusal.message}).encode() if refusal.body is None else refusal.body
+    told = error_body(refusal.status, refusal.message, server.request_id())
+    body = json.dumps(told).encode() if refusal.body is None else refusal.body
     return Response(body, refusal.status, headers=headers, media_type=refusal.content_type or MEDIA_TYPE)

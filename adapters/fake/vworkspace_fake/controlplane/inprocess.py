@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any, TypeVar
 
 from vworkspace_core.agent.answers import error_of
-from vworkspace_core.errors import Permanent, Unavailable
+from vworkspace_core.errors import JobClosed, Permanent, Unavailable
 from vworkspace_core.ports import Fetched
 from vworkspace_fake.controlplane.faults import Call, Fault
 from vworkspace_fake.controlplane.refusals import Dropped, Refusal
@@ -60,7 +60,12 @@ class InProcessControlPlane:
 
     async def ack(self, job_id: str) -> None:
         """Take the job."""
-        await self._call(Call.ACK, lambda: self._server.ack(self._token, job_id))
+        try:
+            await self._call(Call.ACK, lambda: self._server.ack(self._token, job_id))
+        except Permanent as error:
+            if error.status == 409:
+                raise JobClosed(error.message) from error
+            raise
 
     async def status(self, job_id: str, body: Mapping[str, Any]) -> None:
         """Progress."""

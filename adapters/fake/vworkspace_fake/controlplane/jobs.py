@@ -90,8 +90,10 @@ class JobBook:
         return job.open and job.acked_at is None
 
     def ack(self, cluster_id: str, job_id: str, now: datetime) -> None:
-        """Stop offering the job; a repeated ack is fine."""
+        """Stop offering the job; a repeated ack is fine. Raises a 409 Refusal for one that has its result."""
         job = self._own(cluster_id, job_id)
+        if job.result is not None:
+            raise Refusal(409, f"job {job_id} is closed: it has its result")
         if not job.open:
             raise Refusal(404, f"job {job_id} is closed")
         job.acked_at, job.acks = job.acked_at or now, job.acks + 1

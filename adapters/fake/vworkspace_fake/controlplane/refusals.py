@@ -1,6 +1,22 @@
 """How the embedded control plane says no: one exception, the same in process and over HTTP."""
 
-__all__ = ["Dropped", "Refusal"]
+from collections.abc import Mapping
+from typing import Final
+
+__all__ = ["Dropped", "Refusal", "error_body"]
+
+_ERRORS: Final[Mapping[int, str]] = {
+    400: "BadRequest",
+    401: "Unauthorized",
+    403: "Forbidden",
+    404: "NotFound",
+    405: "MethodNotAllowed",
+    406: "NotAcceptable",
+    409: "Conflict",
+    413: "PayloadTooLarge",
+    415: "UnsupportedMediaType",
+    429: "TooManyRequests",
+}
 
 
 class Refusal(Exception):
@@ -25,3 +41,9 @@ class Refusal(Exception):
 
 class Dropped(Exception):
     """No answer at all: the connection ends, whatever the request did."""
+
+
+def error_body(status: int, message: str, request_id: str) -> dict[str, str]:
+    """The body of an answer that is no success (PULL-6): a word for programs, a sentence, and what to search for."""
+    fallback = "InternalError" if status >= 500 else "BadRequest"
+    return {"error": _ERRORS.get(status, fallback), "message": message, "requestId": request_id}

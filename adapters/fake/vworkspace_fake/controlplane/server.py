@@ -49,6 +49,7 @@ class ControlPlaneServer:
     _events: dict[str, dict[str, Any]] = attrs.field(factory=dict, init=False, repr=False)
     _listeners: list[Callable[[], None]] = attrs.field(factory=list, init=False, repr=False)
     _numbers: int = attrs.field(default=0, init=False)
+    _requests: int = attrs.field(default=0, init=False)
     events_repeated: int = attrs.field(default=0, init=False)
     requests: deque[tuple[datetime, Call]] = attrs.field(init=False, repr=False, factory=lambda: deque(maxlen=10_000))
 
@@ -56,6 +57,11 @@ class ControlPlaneServer:
         self.tokens = TokenBook(self.now, self.mint, self.rotation_grace, self.token_lifetime)
         self.jobs = JobBook(self.redelivery)
         self._limiter = RateLimiter(self.rate_limit)
+
+    def request_id(self) -> str:
+        """A new name for a request, which its error body shows."""
+        self._requests += 1
+        return f"request-{self._requests}"
 
     def incoming(self, call: Call) -> Fault:
         """A face took a request: it is remembered, and has the fault that was ordered for it, if any."""

@@ -9,10 +9,37 @@ from vworkspace_app.conformance.examined import AT, Examine, Examined, needs
 from vworkspace_app.conformance.subject import Offer
 from vworkspace_core.errors import Invalid
 
+INSTANCE = {
+    "apiVersion": "apps.vworkspace.io/v1alpha1",
+    "kind": "ApplicationInstance",
+    "namespace": "conformance",
+    "name": "nobody",
+    "uid": "5f0d",
+}
+CLUSTER = {"apiVersion": "ops.vworkspace.io/v1alpha1", "kind": "Cluster", "namespace": "", "name": "c1", "uid": "77d2"}
 
-def event(key: str) -> dict[str, Any]:
-    """An event that no instance has."""
-    return {"kind": "ConditionTransition", "eventKey": f"conformance/{key}", "timestamp": AT}
+
+def condition(kind: str) -> dict[str, Any]:
+    """A condition as the agent tells it."""
+    told = {"type": kind, "status": "True", "reason": "Conformance", "message": ""}
+    return {**told, "lastTransitionTime": AT, "observedGeneration": 1}
+
+
+def event(key: str, kind: str = "ConditionTransition") -> dict[str, Any]:
+    """An event as the agent posts it, of an instance that nobody has."""
+    return {
+        "kind": kind,
+        "eventKey": f"conformance/{key}",
+        "timestamp": AT,
+        "resourceRef": INSTANCE,
+        "conditions": [condition("Ready")],
+    }
+
+
+def heartbeat(key: str) -> dict[str, Any]:
+    """A heartbeat as the agent posts it: about the Cluster, with its conditions."""
+    told = [condition("Connected"), condition("Authenticated")]
+    return {**event(key, "ClusterHeartbeat"), "resourceRef": CLUSTER, "conditions": told}
 
 
 def test_a_batch_of_a_hundred_events_is_taken_and_so_is_its_replay_PULL_6(examine: Examine) -> None:
@@ -33,6 +60,37 @@ def test_events_are_kept_once_per_key_in_order_PULL_6(examine: Examine) -> None:
 
         kept = [found["eventKey"] for found in await c.subject.events(c.id)]
         assert kept == [f"conformance/{key}" for key in "abc"]
+
+    examine(body)
+
+
+def test_every_kind_of_event_is_taken_as_the_agent_posts_it_PULL_6(examine: Examine) -> None:
+    async def body(c: Examined) -> None:
+        run = uuid.uuid4().hex
+        operation = {**INSTANCE, "apiVersion": "ops.vworkspace.io/v1alpha1", "kind": "Operation"}
+        kinds = ("OperationStarted", "OperationSucceeded", "OperationFailed", "OperationCancelled")
+        life = [{**event(f"{run}/{kind}", kind), "resourceRef": operation, "operation": {}} for kind in kinds]
+        about_the_cluster = [
+            heartbeat(f"{run}/beat"),
+            {**heartbeat(f"{run}/rotated"), "kind": "CredentialRotated", "clusterId": c.id},
+            {**heartbeat(f"{run}/nobody-made-it"), "resourceRef": {**CLUSTER, "uid": ""}, "conditions": []},
+        ]
+        told = {**event(f"{run}/told"), "previous": {"status": "False", "reason": "Installing"}}
+
+        await c.control.events([told, *about_the_cluster, *life])
+
+    examine(body)
+
+
+@needs(Offer.RECORDS, Offer.ACCOUNTS)
+def test_an_event_keeps_what_it_is_about_and_every_condition_PULL_6(examine: Examine) -> None:
+    async def body(c: Examined) -> None:
+        await c.control.events([event("a"), heartbeat("b")])
+
+        kept = await c.subject.events(c.id)
+        assert [found["resourceRef"] for found in kept] == [INSTANCE, CLUSTER]
+        types = [[told["type"] for told in found["conditions"]] for found in kept]
+        assert types == [["Ready"], ["Connected", "Authenticated"]]
 
     examine(body)
 

@@ -7,7 +7,7 @@ import pytest
 
 from vworkspace_app.conformance.examined import AT, Examine, Examined, needs
 from vworkspace_app.conformance.subject import Offer
-from vworkspace_core.errors import Invalid, NotFound
+from vworkspace_core.errors import Invalid, JobClosed, NotFound
 
 DONE = {"outcome": "succeeded", "timestamp": AT}
 PROGRESS = {"phase": "Reconciling", "conditions": [], "message": "", "timestamp": AT}
@@ -39,27 +39,30 @@ def test_an_ack_of_an_unknown_job_is_NotFound(examine: Examine) -> None:
 
 
 @needs(Offer.JOBS)
-def test_an_ack_of_a_job_that_has_its_result_is_NotFound(examine: Examine) -> None:
+def test_an_ack_of_a_job_that_has_its_result_says_that_it_is_closed_PULL_6(examine: Examine) -> None:
+    """By 409, or by 404 as of a job that is not known any more: with either the agent applies nothing."""
+
     async def body(c: Examined) -> None:
         job_id = await c.open_job()
         await c.control.result(job_id, DONE)
 
-        with pytest.raises(NotFound):
+        with pytest.raises((JobClosed, NotFound)):
             await c.control.ack(job_id)
 
     examine(body)
 
 
 @needs(Offer.JOBS, Offer.RECORDS, Offer.ACCOUNTS)
-def test_an_ack_of_a_job_that_is_foreign_or_withdrawn_is_NotFound(examine: Examine) -> None:
+def test_an_ack_of_a_job_that_is_withdrawn_is_refused_and_of_a_foreign_one_NotFound(examine: Examine) -> None:
     async def body(c: Examined) -> None:
         other = await Examined.of(c.subject)
         foreign, withdrawn = await other.enqueue(), await c.enqueue()
         await c.subject.withdraw(withdrawn)
 
-        for job_id in (foreign, withdrawn):
-            with pytest.raises(NotFound):
-                await c.control.ack(job_id)
+        with pytest.raises((JobClosed, NotFound)):
+            await c.control.ack(withdrawn)
+        with pytest.raises(NotFound):
+            await c.control.ack(foreign)
 
     examine(body)
 

@@ -1,0 +1,41 @@
+"""What a refusal looks like on the wire (PULL-6): `{error, message, requestId}`."""
+
+import json
+import uuid
+
+import pytest
+
+from vworkspace_app.conformance.examined import Examine, Examined
+
+REFUSED = {
+    "an unknown job": ("POST", "jobs/nobody-{run}/ack", 404),
+    "another cluster": ("GET", "jobs?cluster=other-{run}&wait=0", 403),
+    "a wait that is no number": ("GET", "jobs?cluster={cluster}&wait=soon", 400),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_refusal_has_a_word_a_sentence_and_the_name_of_the_request_PULL_6(examine: Examine, name: str) -> None:
+    method, path, status = REFUSED[name]
+
+    async def body(c: Examined) -> None:
+        run = uuid.uuid4().hex
+        answered = await c.subject.asked(method, path.format(run=run, cluster=c.id), c.token)
+
+        assert answered.status == status
+        assert "json" in answered.content_type
+        told = json.loads(answered.body)
+        assert {"error", "message", "requestId"} <= set(told)
+        assert all(isinstance(told[field], str) and told[field] for field in ("error", "message", "requestId"))
+
+    examine(body)
+
+
+def test_a_rejected_token_is_told_in_the_same_form_PULL_6(examine: Examine) -> None:
+    async def body(c: Examined) -> None:
+        answered = await c.subject.asked("GET", f"jobs?cluster={c.id}&wait=0", f"nobody-{uuid.uuid4().hex}")
+
+        assert answered.status == 401
+        assert {"error", "message", "requestId"} <= set(json.loads(answered.body))
+
+    examine(body)
