@@ -132,6 +132,13 @@ class HttpControlPlane:
         answer = await self._send("POST", "credentials/rotate", {})
         return self._json(answer, "POST", "credentials/rotate")
 
+    async def bare(self, method: str, path: str) -> tuple[int, str, bytes]:
+        """Status, content type and body of one request without a body, for who examines a control plane."""
+        where, timeout = self._where(method, path.partition("?")[0]), self._timeout
+        request = self._request(method, path, None, self._token(), timeout)
+        answer = await self._within(where, timeout, lambda: self._exchange(request, where))
+        return answer.status, answer.headers.get("content-type", ""), answer.body
+
     async def _done(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> None:
         """A call whose success has nothing to say."""
         answer = await self._send(method, path, body)

@@ -10,12 +10,11 @@ from typing import Any
 import anyio
 import anyio.to_thread
 import attrs
-import httpx2
 
 from vworkspace_app.conformance.subject import Account, Answered, Offer
 from vworkspace_core.errors import Permanent
 from vworkspace_core.ports import ControlPlane
-from vworkspace_odoo import MEDIA_TYPE, AdminClient, HttpControlPlane, tls_context
+from vworkspace_odoo import AdminClient, HttpControlPlane, tls_context
 
 __all__ = ["ControlPlaneAt", "HttpSubject"]
 
@@ -76,17 +75,16 @@ class HttpSubject:
 
     def control(self, token: str) -> ControlPlane:
         """The agent API."""
+        return self._client(token)
+
+    def _client(self, token: str) -> HttpControlPlane:
         control = HttpControlPlane(self._at.url, lambda: token, ssl_context=self._trust)
         self._open.append(control)
         return control
 
     async def asked(self, method: str, path: str, token: str) -> Answered:
         """A request as the client would send it, its answer unread."""
-        headers = {"Authorization": f"Bearer {token}", "Accept": MEDIA_TYPE}
-        url = self._at.url.rstrip("/").removesuffix("/api/agent") + f"/api/agent/{path}"
-        async with httpx2.AsyncClient(verify=self._trust or True) as client:
-            answer = await client.request(method, url, headers=headers)
-        return Answered(answer.status_code, answer.headers.get("content-type", ""), answer.content)
+        return Answered(*await self._client(token).bare(method, path))
 
     async def account(self) -> Account:
         """A new cluster with the admin API, else the one that was given."""
