@@ -31,18 +31,25 @@ class Access:
 
 
 _FOLLOWED: Final = ("list", "watch")
+_LOOKED_AT: Final = ("get", *_FOLLOWED)
 _FLUX: Final = (known.HELM_RELEASE, known.OCI_REPOSITORY, known.HELM_REPOSITORY)
 _ENGINES: Final = engine_kinds()
 _VELERO: Final = tuple(kind for kind in _ENGINES if kind.group == known.VELERO_BACKUP.group)
 _BESIDE: Final = tuple(kind for kind in _ENGINES if kind not in _VELERO)
 
+OWNERS: Final[tuple[Kind, ...]] = (known.APPLICATION_INSTANCE, known.OPERATION)
+"""Kinds whose objects own others with `blockOwnerDeletion`: the admission plugin OwnerReferencesPermissionEnforcement
+wants `update` on their finalizers subresource, which the operator never calls itself."""
+
 EVERYWHERE: Final[tuple[Access, ...]] = (
-    # Informers look at every namespace: what is in one that is not gated is told so, in status and by an Event.
-    *(Access(kind, _FOLLOWED) for kind in (known.APPLICATION_INSTANCE, known.OPERATION)),
+    # Informers look at every namespace: what is in one that is not gated is told so, in status and by an Event. The
+    # finalizer has to come off (patch) where the Role has gone already: with its namespace, or before the objects.
+    *(Access(kind, (*_LOOKED_AT, "patch")) for kind in OWNERS),
     Access(known.CLUSTER, ("create", *_FOLLOWED)),
     *(Access(kind, ("patch",), "status") for kind in known.OWN_KINDS),
-    *(Access(kind, _FOLLOWED) for kind in (*_FLUX, known.HELM_CHART, *_ENGINES)),
-    Access(known.CONFIG_MAP, _FOLLOWED),
+    # To get one of what may be listed is no more power, and shows what is left in a namespace that loses its Role.
+    *(Access(kind, _LOOKED_AT) for kind in (*_FLUX, *_BESIDE, known.CONFIG_MAP)),
+    *(Access(kind, _FOLLOWED) for kind in (known.HELM_CHART, *_VELERO)),
     Access(known.CUSTOM_RESOURCE_DEFINITION, _FOLLOWED),
     Access(known.NAMESPACE, ("get", *_FOLLOWED)),
     # Bound to a VolumeSnapshot, and in no namespace: the proof that a snapshot is really there.
@@ -53,13 +60,12 @@ EVERYWHERE: Final[tuple[Access, ...]] = (
 )
 """In the whole cluster, by a ClusterRole. Nothing here reads a Secret or changes what runs."""
 
+_CHANGED: Final = ("create", "patch", "delete")
+
 TENANT: Final[tuple[Access, ...]] = (
     # Server-side apply of what is not there yet needs create beside patch.
-    Access(known.APPLICATION_INSTANCE, ("get", "create", "patch", "delete")),
-    Access(known.OPERATION, ("get", "create", "patch", "delete")),
-    *(Access(kind, ("get", "create", "patch", "delete")) for kind in _FLUX),
-    Access(known.CONFIG_MAP, ("get", "create", "patch", "delete")),
-    *(Access(kind, ("get", "create", "patch", "delete")) for kind in _BESIDE),
+    *(Access(kind, ("create", "delete")) for kind in OWNERS),
+    *(Access(kind, _CHANGED) for kind in (*_FLUX, *_BESIDE, known.CONFIG_MAP)),
     # Helm's record of the deployed revision, by name: the chart's hooks are in it (OPS-8).
     Access(known.SECRET, ("get",)),
 )
@@ -73,10 +79,6 @@ OWN: Final[tuple[Access, ...]] = (
     Access(known.LEASE, ("get", "create", "update")),
 )
 """In the operator's own namespace: the credential, the records of open jobs, the leader's lease (PULL-4, RUN-4)."""
-
-OWNERS: Final[tuple[Kind, ...]] = (known.APPLICATION_INSTANCE, known.OPERATION)
-"""Kinds whose objects own others with `blockOwnerDeletion`: the admission plugin OwnerReferencesPermissionEnforcement
-wants `update` on their finalizers subresource, which the operator never calls itself."""
 
 
 def resources(accesses: Iterable[Access]) -> dict[tuple[str, str], set[str]]:

@@ -5,7 +5,7 @@ down), and for simulations that have none.
 """
 
 from vworkspace_core.kinds.application_instance import ApplicationInstance
-from vworkspace_core.kinds.labels import INSTANCE_UID, bounded_name
+from vworkspace_core.kinds.labels import INSTANCE_UID, bounded_name, namespace_is_terminating
 from vworkspace_core.known import NAMESPACE
 from vworkspace_core.manifest import ObjectRef
 from vworkspace_core.ports import KubeApi
@@ -21,6 +21,7 @@ async def observe_live(api: KubeApi, source: ApplicationInstance) -> Observed:
     meta = source.metadata
     reading = Reading(api)
     namespace = await reading.get(ObjectRef(NAMESPACE, None, meta.namespace))
+    reading.lenient = namespace_is_terminating(namespace)
     selector = f"{INSTANCE_UID}={bounded_name(meta.uid)}"
     for kind in DOWNSTREAM_KINDS:
         await reading.note_labelled(kind, meta.namespace, selector)

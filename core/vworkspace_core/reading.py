@@ -2,7 +2,7 @@
 
 import attrs
 
-from vworkspace_core.errors import Invalid, KindMissing, NotFound
+from vworkspace_core.errors import Forbidden, Invalid, KindMissing, NotFound, Unauthorized
 from vworkspace_core.manifest import Kind, Manifest, ObjectRef, ref_of
 from vworkspace_core.ports import KubeApi
 
@@ -11,11 +11,16 @@ __all__ = ["Reading"]
 
 @attrs.define
 class Reading:
-    """The objects that exist, by where they live, and the kinds that are missing."""
+    """The objects that exist, by where they live, and the kinds that are missing.
+
+    With `lenient` what may not be looked at counts as not there: in a namespace that is being deleted, whose roles go
+    before what they were for, nothing is worth holding it up.
+    """
 
     api: KubeApi
     objects: dict[ObjectRef, Manifest] = attrs.field(factory=dict)
     missing: set[Kind] = attrs.field(factory=set)
+    lenient: bool = False
 
     async def get(self, ref: ObjectRef) -> Manifest | None:
         """The object, None when it does not exist, as none does whose name no object can have.
@@ -28,6 +33,8 @@ class Reading:
             self.missing.add(ref.kind)
         except (NotFound, Invalid):
             pass
+        except Forbidden as error:
+            self._let_pass(error)
         return None
 
     async def note(self, ref: ObjectRef) -> None:
@@ -42,4 +49,11 @@ class Reading:
         except KindMissing:
             self.missing.add(kind)
             return
+        except Forbidden as error:
+            self._let_pass(error)
+            return
         self.objects |= {ref_of(manifest, kind): manifest for manifest in page.items}
+
+    def _let_pass(self, error: Forbidden) -> None:
+        if not self.lenient or isinstance(error, Unauthorized):
+            raise error

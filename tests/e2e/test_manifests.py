@@ -160,11 +160,17 @@ def test_secrets_are_got_by_name_in_tenant_namespaces_and_are_ours_in_our_own() 
     assert {where for where, _ in rights} == {"org-myteam", SYSTEM}
 
 
-def test_nothing_can_be_changed_in_a_namespace_without_a_role_but_statuses_and_events() -> None:
+def test_nothing_can_be_changed_in_a_namespace_without_a_role_but_our_own_finalizer_statuses_and_events_U1() -> None:
     changing = {"create", "update", "patch", "delete"}
     wide = {right for right in granted(installation(EVERYTHING)) if right.where == "*" and right.verb in changing}
 
-    assert {right.resource for right in wide if not right.resource.endswith("/status")} == {"events", "clusters"}
+    assert {(right.resource, right.verb) for right in wide if not right.resource.endswith("/status")} == {
+        ("events", "create"),
+        ("events", "patch"),
+        ("clusters", "create"),
+        ("applicationinstances", "patch"),
+        ("operations", "patch"),
+    }
 
 
 def test_protection_of_owner_references_is_granted_where_it_is_asked_for() -> None:

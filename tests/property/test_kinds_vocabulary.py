@@ -23,6 +23,7 @@ SPECIFIED = {
     ("ApplicationInstance", "Ready", "True"): "HelmReleaseReady HelmReleaseReadyWithWarnings Placeholder",
     ("ApplicationInstance", "Ready", "False"): (
         "HelmReleaseFailed ChartUnreachable WaitingForSecret Installing Upgrading RolledBack NotDeployed"
+        " Uninstalling"  # what is taken down is not Ready (U1)
     ),
     ("ApplicationInstance", "Ready", "Unknown"): "Reconciling",
     ("ApplicationInstance", "Reconciling", "True"): "HelmReleaseInstalling HelmReleaseUpgrading ChartSourceSyncing",

@@ -11,7 +11,7 @@ from vworkspace_core.manifest import Kind
 from vworkspace_core.operations.identity import target_ref
 
 READ = {access.kind for access in (*EVERYWHERE, *TENANT, *VELERO) if "get" in access.verbs}
-MADE = {access.kind for access in (*TENANT, *VELERO) if {"create", "delete", "patch", "get"} <= set(access.verbs)}
+MADE = {access.kind for access in (*TENANT, *VELERO) if {"create", "delete", "patch"} <= set(access.verbs)} & READ
 
 
 @pytest.mark.parametrize("of", GOOD)

@@ -48,6 +48,7 @@ __all__ = [
     "is_label_value",
     "is_managed",
     "namespace_is_gated",
+    "namespace_is_terminating",
     "operation_labels",
     "retry_token",
     "type_is_allowed",
@@ -183,6 +184,11 @@ def capabilities(meta: ObjectMeta) -> Mapping[str, str]:
 def namespace_is_gated(namespace: Manifest | None) -> bool:
     """Whether the operator may act in `namespace` (a Namespace manifest; None when there is no such namespace)."""
     return bool(dig(namespace, "metadata", "labels", NAMESPACE_GATE) == NAMESPACE_GATE_VALUE)
+
+
+def namespace_is_terminating(namespace: Manifest | None) -> bool:
+    """Whether `namespace` is being deleted: nothing can be created in it, and roles in it go at any moment."""
+    return bool(dig(namespace, "metadata", "deletionTimestamp"))
 
 
 def allowed_types(namespace: Manifest | None) -> frozenset[str] | None:

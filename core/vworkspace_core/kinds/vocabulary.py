@@ -75,8 +75,9 @@ TABLE: Final[Mapping[str, Sequence[Entry]]] = {
                 _IR.UPGRADING,
                 _IR.ROLLED_BACK,
                 _IR.NOT_DEPLOYED,
+                _IR.UNINSTALLING,
             ),
-            "The release that is asked for is not there, or not yet.",
+            "The release that is asked for is not there, not yet, or no longer: the instance is being deleted.",
         ),
         Entry(_I.READY, _UNKNOWN, (_IR.RECONCILING,), "Nothing is known yet."),
         Entry(

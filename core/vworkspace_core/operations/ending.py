@@ -6,16 +6,16 @@ running one stops its engine first.
 
 import attrs
 
-from vworkspace_core.kinds.labels import ABANDON, is_abandoned
+from vworkspace_core.kinds.labels import ABANDON, is_abandoned, namespace_is_terminating
 from vworkspace_core.kinds.operation import TERMINAL_PHASES, Operation, Phase
 from vworkspace_core.kinds.reasons import OperationConditionType as Type
 from vworkspace_core.kinds.reasons import OperationReason as Reason
 from vworkspace_core.known import OPERATION
-from vworkspace_core.manifest import ObjectRef, metadata
+from vworkspace_core.manifest import Manifest, ObjectRef, canonical_json, metadata
 from vworkspace_core.operations import life
 from vworkspace_core.operations.context import OperationContext, OperationObserved
 from vworkspace_core.operations.contract import EngineStatus, Progress
-from vworkspace_core.operations.identity import own_object
+from vworkspace_core.operations.identity import UNRECORDED, own_object
 from vworkspace_core.operations.report import condition_of, with_report
 from vworkspace_core.ports import KubernetesEvent
 from vworkspace_core.reconcile.decision import Decision, Finalizer, Requeue
@@ -52,10 +52,17 @@ def decide_deletion(operation: Operation, observed: OperationObserved, context: 
     phase = operation.status.phase
     if phase is not Phase.RUNNING and phase not in TERMINAL_PHASES:
         return gone
+    if found is None and namespace_is_terminating(observed.namespace):
+        return gone
     if found is None:
         return _without_object(operation, observed, context, gone)
     stopping = bool(metadata(found[1]).get("deletionTimestamp"))
     patches = life.unlock(operation, observed)
+    if _goes_with_its_namespace(operation, found[0], observed):
+        if patches:
+            return Decision(patches=patches, only_if_current=True)
+        if not life.is_locked(found[1]):
+            return gone
     if _has_finished(operation, observed, context) and not stopping:
         return attrs.evolve(gone, patches=patches)
     decision = Decision(
@@ -64,7 +71,27 @@ def decide_deletion(operation: Operation, observed: OperationObserved, context: 
         only_if_current=True,
         requeue=Requeue.BACKOFF if observed.failures else Requeue.NO,
     )
-    return _waiting(decision, operation, f"{found[0]} to go", observed, context)
+    waited = f"{found[0]} to go{_locked_for_good(operation, found, observed)}"
+    return _waiting(decision, operation, waited, observed, context)
+
+
+def _locked_for_good(operation: Operation, found: tuple[ObjectRef, Manifest], observed: OperationObserved) -> str:
+    """The cure for an object that was made but not recorded before the namespace took the operator's rights with it."""
+    ref, live = found
+    if not _goes_with_its_namespace(operation, ref, observed) or not life.is_locked(live):
+        return ""
+    left = [name for name in metadata(live).get("finalizers") or () if name != UNRECORDED]
+    kind = ref.kind.crd_name if "." in ref.kind.group else ref.kind.plural
+    patch = canonical_json({"metadata": {"finalizers": left}}).decode()
+    return (
+        "; the namespace is being deleted and the operator may not change it any more. Let go of it with: "
+        f"kubectl patch {kind} {ref.name} -n {ref.namespace} --type=merge -p '{patch}'"
+    )
+
+
+def _goes_with_its_namespace(operation: Operation, made: ObjectRef, observed: OperationObserved) -> bool:
+    """Whether the namespace controller takes what was made: a namespace that is being deleted is not held up by us."""
+    return namespace_is_terminating(observed.namespace) and made.namespace == operation.metadata.namespace
 
 
 def _has_finished(operation: Operation, observed: OperationObserved, context: OperationContext) -> bool:

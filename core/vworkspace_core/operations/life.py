@@ -19,7 +19,7 @@ from vworkspace_core.kinds.operation import EngineRef, Operation, Phase
 from vworkspace_core.kinds.reasons import OperationConditionType as Type
 from vworkspace_core.kinds.reasons import OperationReason as Reason
 from vworkspace_core.kinds.transitions import Wanted
-from vworkspace_core.manifest import ObjectRef, metadata
+from vworkspace_core.manifest import Manifest, ObjectRef, metadata
 from vworkspace_core.moments import timestamp
 from vworkspace_core.operations.context import OperationContext, OperationObserved
 from vworkspace_core.operations.contract import Engine, EngineObject, EngineStatus, Progress
@@ -32,6 +32,7 @@ __all__ = [
     "deadline_of",
     "ended_report",
     "engine_ref_of",
+    "is_locked",
     "is_over",
     "progress_report",
     "setback",
@@ -125,6 +126,11 @@ def _kept(operation: Operation, status: EngineStatus) -> Report:
         logs_ref=status.logs_ref or before.logs_ref,
         engine_ref=before.engine_ref,
     )
+
+
+def is_locked(live: Manifest) -> bool:
+    """Whether the engine object carries our finalizer, which keeps it until its uid is recorded."""
+    return UNRECORDED in (metadata(live).get("finalizers") or ())
 
 
 def unlock(operation: Operation, observed: OperationObserved) -> tuple[MergePatch, ...]:

@@ -7,7 +7,7 @@ caches reads the same things from them: `lookups` names them.
 from collections.abc import Iterable, Iterator
 
 from vworkspace_core.kinds.border import read_operation
-from vworkspace_core.kinds.labels import bounded_name, cluster_id_of, is_managed
+from vworkspace_core.kinds.labels import bounded_name, cluster_id_of, is_managed, namespace_is_terminating
 from vworkspace_core.kinds.operation import TERMINAL_PHASES, EngineRef, Operation
 from vworkspace_core.kinds.problems import ValidationProblems
 from vworkspace_core.known import NAMESPACE, OPERATION, VELERO_BACKUP
@@ -80,6 +80,7 @@ async def observe_operation_live(api: KubeApi, operation: Operation, context: Op
     meta = operation.metadata
     reading = Reading(api)
     namespace = await reading.get(ObjectRef(NAMESPACE, None, meta.namespace))
+    reading.lenient = namespace_is_terminating(namespace)
     await reading.note(target_ref(operation))
     target = reading.objects.get(target_ref(operation))
     for lookup in dict.fromkeys(lookups(operation, context, target)):

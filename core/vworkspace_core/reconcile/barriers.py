@@ -17,12 +17,13 @@ from vworkspace_core.kinds.labels import (
     bounded_name,
     cluster_id_of,
     namespace_is_gated,
+    namespace_is_terminating,
 )
 from vworkspace_core.kinds.meta import Condition, ObjectMeta
 from vworkspace_core.kinds.reasons import InstanceConditionType as Type
 from vworkspace_core.kinds.reasons import InstanceReason as Reason
 from vworkspace_core.known import HELM_RELEASE
-from vworkspace_core.manifest import Kind, Manifest, dig
+from vworkspace_core.manifest import Kind, Manifest
 from vworkspace_core.reconcile.decision import Observed, Requeue, Settings
 from vworkspace_core.reconcile.desired import Desired, source_kind
 from vworkspace_core.reconcile.override import is_forbidden
@@ -122,7 +123,7 @@ def _gate(source: ApplicationInstance, observed: Observed) -> Barrier | None:
 
 def closed_namespace(name: str, namespace: Manifest | None) -> str:
     """Why nothing may be created in the namespace; empty when something may."""
-    if dig(namespace, "metadata", "deletionTimestamp"):
+    if namespace_is_terminating(namespace):
         return f"namespace {name} is being terminated: nothing new can be created in it"
     if namespace_is_gated(namespace):
         return ""

@@ -182,10 +182,11 @@ def placeholder(previous: Previous) -> tuple[Wanted, ...]:
 
 
 def uninstalling(reason: str, message: str, previous: Previous) -> tuple[Wanted, ...]:
-    """REC-10: everything stays as it was, and Deleting says what is waited for."""
+    """REC-10: Deleting says what is waited for, and what is taken down is not Ready; the rest stays as it was."""
     kept = {kind: _keep(condition) for kind, condition in previous.items() if kind in _ORDER}
     deleting = Wanted(Type.DELETING, _TRUE, reason, safe(message))
-    return _ordered({**kept, Type.DELETING: deleting})
+    ready = Wanted(Type.READY, _FALSE, Reason.UNINSTALLING, safe(message))
+    return _ordered({**kept, Type.READY: ready, Type.DELETING: deleting})
 
 
 def _complete(changes: Mapping[str, Wanted], previous: Previous, *, keep_suspended: bool = False) -> tuple[Wanted, ...]:

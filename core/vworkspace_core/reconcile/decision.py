@@ -62,6 +62,8 @@ class Settings:
     """How long Flux's bare SourceNotReady counts as progress before it counts as unreachable."""
     stuck_ready_seconds: float = 60.0
     """How long Ready=Unknown after a confirmed success is believed (helm-controller#1409)."""
+    namespace_end_seconds: float = 300.0
+    """How long an instance waits for Flux while its namespace is being deleted; then it lets go."""
 
 
 @attrs.frozen

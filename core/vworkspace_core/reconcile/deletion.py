@@ -5,14 +5,21 @@ uninstalled it → delete source and values → wait → remove the finalizer. E
 there, so it goes on after a restart anywhere in between, and needs no garbage collector.
 
 Only what this very incarnation controls is deleted. `--cascade=orphan` leaves everything running.
+
+A namespace that is being deleted takes everything with it, the operator's Role first: there the instance waits for
+Flux as long as that can be of use, needs no right but to look, and never holds the namespace up.
 """
 
 from collections.abc import Iterator
+from datetime import datetime, timedelta
 
+import attrs
+
+from vworkspace_core.errors import Forbidden
 from vworkspace_core.kinds.application_instance import ApplicationInstance
-from vworkspace_core.kinds.labels import ABANDON, is_abandoned
+from vworkspace_core.kinds.labels import ABANDON, is_abandoned, namespace_is_terminating
 from vworkspace_core.kinds.reasons import InstanceReason as Reason
-from vworkspace_core.known import APPLICATION_INSTANCE, HELM_RELEASE
+from vworkspace_core.known import APPLICATION_INSTANCE, HELM_RELEASE, NAMESPACE
 from vworkspace_core.manifest import Manifest, ObjectRef, dig, metadata
 from vworkspace_core.ports import KubernetesEvent
 from vworkspace_core.reconcile.conditions import uninstalling
@@ -33,6 +40,8 @@ def decide_deletion(source: ApplicationInstance, observed: Observed, context: Co
     if _GARBAGE_COLLECTOR_ORPHANS in source.metadata.finalizers:
         return Decision(finalizer=Finalizer.REMOVE)
     left = tuple(_owned(source, observed))
+    if namespace_is_terminating(observed.namespace):
+        return _with_its_namespace(source, left, observed, context)
     if HELM_RELEASE in observed.missing_kinds:
         return _flux_missing(source, context)
     if not left:
@@ -47,6 +56,54 @@ def _owned(source: ApplicationInstance, observed: Observed) -> Iterator[tuple[Ob
         for ref in sorted(ref for ref in observed.objects if ref.kind == kind):
             if is_controlled_by(observed.objects[ref], source.metadata.uid):
                 yield ref, observed.objects[ref]
+
+
+def _with_its_namespace(
+    source: ApplicationInstance,
+    left: tuple[tuple[ObjectRef, Manifest], ...],
+    observed: Observed,
+    context: Context,
+) -> Decision:
+    """Wait for Flux to uninstall, for a while; whatever else is left goes with the namespace."""
+    releases = tuple((ref, live) for ref, live in left if ref.kind == HELM_RELEASE)
+    if not releases:
+        return Decision(finalizer=Finalizer.REMOVE)
+    seconds = (_let_go_at(source, context) - context.now).total_seconds()
+    if seconds <= 0:
+        told = tuple(_left_behind(source, ref, observed.namespace, context) for ref, _ in releases)
+        return Decision(finalizer=Finalizer.REMOVE, events=told)
+    # The namespace controller deletes what the operator may not: nothing has to be tried again for that.
+    others = tuple(one for one in observed.failures if not isinstance(one.error, Forbidden))
+    decision = _take_down(source, releases, left, attrs.evolve(observed, failures=others), context)
+    if refused := {one.ref for one in observed.failures} - {one.ref for one in others}:
+        patches = tuple(one for one in decision.patches if one.ref not in refused)
+        deletes = tuple(one for one in decision.deletes if one.ref not in refused)
+        decision = attrs.evolve(decision, patches=patches, deletes=deletes)
+    return attrs.evolve(decision, look_again_after=seconds)
+
+
+def _let_go_at(source: ApplicationInstance, context: Context) -> datetime:
+    asked = datetime.fromisoformat(source.metadata.deletion_timestamp or context.now.isoformat())
+    return asked + timedelta(seconds=context.settings.namespace_end_seconds)
+
+
+def _left_behind(
+    source: ApplicationInstance, release: ObjectRef, namespace: Manifest | None, context: Context
+) -> KubernetesEvent:
+    """About the namespace: no Event can be written inside one that is being deleted."""
+    meta = source.metadata
+    waited = context.settings.namespace_end_seconds
+    return KubernetesEvent(
+        regarding=ObjectRef(NAMESPACE, None, meta.namespace),
+        regarding_uid=str(metadata(namespace or {}).get("uid", "")),
+        type="Warning",
+        reason="ReleaseLeftBehind",
+        action="Finalize",
+        note=f"ApplicationInstance {meta.name} waited {waited:g} seconds and lets go: {release} has not been "
+        "uninstalled by Flux, and its finalizer may keep the namespace. Start Flux, or let go of the release with: "
+        f"kubectl patch {release.kind.crd_name} {release.name} -n {release.namespace} --type=merge "
+        """-p '{"metadata":{"finalizers":null}}'""",
+    )
 
 
 def _take_down(

@@ -1,6 +1,7 @@
 """Helm's storage for all releases: in memory, mirrored into Secrets when the behaviour says so."""
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 
 import attrs
 
@@ -86,19 +87,27 @@ class HelmStorage:
     async def _mirror(self, namespace: str, before: Sequence[Release], after: Sequence[Release]) -> None:
         known = {item.version: item for item in before}
         for release in after:
-            if known.pop(release.version, None) != release:
-                await self._write(namespace, release)
+            earlier = known.pop(release.version, None)
+            if earlier is None:
+                await self._create(namespace, release)
+            elif earlier != release:
+                await self._update(namespace, release)
         for release in known.values():
             try:
                 await self._api.delete(ObjectRef(SECRET, namespace, secret_name(release)))
             except NotFound:
                 continue
 
-    async def _write(self, namespace: str, release: Release) -> None:
-        secret = release_secret(release, namespace)
+    async def _create(self, namespace: str, release: Release) -> None:
         try:
-            await self._api.create(secret, kind=SECRET, field_manager=_MANAGER)
+            await self._api.create(release_secret(release, namespace), kind=SECRET, field_manager=_MANAGER)
         except AlreadyExists:
-            ref = ObjectRef(SECRET, namespace, secret_name(release))
-            patch = {"metadata": {"labels": metadata(secret)["labels"]}, "data": secret["data"]}
+            await self._update(namespace, release)
+
+    async def _update(self, namespace: str, release: Release) -> None:
+        """A record that somebody took away, such as the end of its namespace, is not made anew: Helm goes on."""
+        secret = release_secret(release, namespace)
+        ref = ObjectRef(SECRET, namespace, secret_name(release))
+        patch = {"metadata": {"labels": metadata(secret)["labels"]}, "data": secret["data"]}
+        with suppress(NotFound):
             await self._api.patch(ref, patch, patch_type=PatchType.MERGE, field_manager=_MANAGER)
