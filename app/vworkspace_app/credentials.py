@@ -19,7 +19,7 @@ from vworkspace_core.agent.credentials import (
     credentials_of,
     secret_ref,
 )
-from vworkspace_core.errors import Forbidden, NotFound, OperatorError, Unavailable
+from vworkspace_core.errors import Forbidden, NotFound, OperatorError, Unauthorized, Unavailable
 from vworkspace_core.kinds.labels import LABEL_RULE, is_label_value
 from vworkspace_core.ports import KubeApi
 
@@ -28,22 +28,30 @@ __all__ = ["CREDENTIALS_SECRET", "Credentials", "CredentialsSource"]
 
 @attrs.frozen
 class CredentialsSource:
-    """Reads the credential, as often as it may have changed."""
+    """Reads the credential, as often as it may have changed.
+
+    Without an `agent` nothing has to be there: of the Secret only the approval secret is of use then (SEE-4).
+    """
 
     api: KubeApi
     namespace: str
     url: str = ""
     cluster_id: str = ""
     token_file: Path | None = None
+    agent: bool = True
 
     async def read(self) -> Credentials:
-        """The credential as it is now. Raises CommandError for one that is missing or incomplete, Unavailable."""
+        """The credential as it is now.
+
+        Raises CommandError for one that is missing or incomplete, Unavailable, Unauthorized.
+        """
         found = await self.look()
+        if not self.agent:
+            secret = None if found is None else found.approval_secret
+            return Credentials(cluster_id=self.cluster_id, approval_secret=secret)
         ref = secret_ref(self.namespace)
         if found is None:
-            raise CommandError(
-                f"{ref} does not exist: create it, or give --control-plane-url, --cluster-id and --token-file"
-            )
+            raise CommandError(f"{ref} does not exist")
         if absent := [key for key, value in _needed(found).items() if not value]:
             raise CommandError(f"{ref} lacks {', '.join(absent)}")
         return found
@@ -52,7 +60,7 @@ class CredentialsSource:
         """What there is of the credential, however little; None without Secret and token file.
 
         Raises CommandError for what cannot be read and for a cluster id that no object could be labelled with,
-        Unavailable.
+        Unavailable, Unauthorized.
         """
         token = None if self.token_file is None else text_in("--token-file", self.token_file)
         kept = await self._kept()
@@ -76,10 +84,10 @@ class CredentialsSource:
             return credentials_of(await self.api.get(ref))
         except NotFound:
             return None
-        except Unavailable:
+        except (Unavailable, Unauthorized):
             raise
         except OperatorError as error:
-            if self.token_file is not None and isinstance(error, Forbidden):
+            if isinstance(error, Forbidden) and (self.token_file is not None or not self.agent):
                 return None  # it is not needed
             raise CommandError(f"{ref} cannot be read: {error.message}") from error
 

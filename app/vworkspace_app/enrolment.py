@@ -32,7 +32,7 @@ class Enrolment:
 
 
 async def enrolment(api: KubeApi, namespace: str, *, cluster_id: str = "", url: str = "") -> Enrolment | None:
-    """The first Cluster that names a registration token that is there; None where there is none.
+    """The first Cluster that names a control plane and a registration token that is there; None where there is none.
 
     `cluster_id` and `url` narrow and replace what the object says. Raises what `KubeApi.list` and `get` raise, but
     for what is not there.
@@ -46,7 +46,7 @@ async def enrolment(api: KubeApi, namespace: str, *, cluster_id: str = "", url: 
             str(dig(found, "spec", "clusterId") or ""),
             str(dig(found, "spec", "controlPlaneEndpoint") or ""),
         )
-        if cluster_id in ("", own) and (token := await _token(api, namespace, found)):
+        if cluster_id in ("", own) and (url or endpoint) and (token := await _token(api, namespace, found)):
             return Enrolment(url or endpoint, own, token)
     return None
 

@@ -14,7 +14,7 @@ from vworkspace_app.agent import AgentSettings, CredentialKeeper
 from vworkspace_app.credential_watch import CredentialWatch
 from vworkspace_app.credentials import Credentials, CredentialsSource
 from vworkspace_app.enrolment import enrolment
-from vworkspace_app.operator import OperatorSettings, PullOperator, at_once
+from vworkspace_app.operator import LocalOperator, OperatorSettings, PullOperator, at_once
 from vworkspace_app.operator.telemetry import NoTelemetry, Telemetry
 from vworkspace_app.runtime.clock import SystemClock
 from vworkspace_app.runtime.live import Live
@@ -24,7 +24,7 @@ from vworkspace_core.jobstore import KubeJobStore
 from vworkspace_core.ports import Clock, ControlPlane, KubeApi
 from vworkspace_odoo import Endpoint, FollowingControlPlane, JosePayloads
 
-__all__ = ["Process", "endpoint_of"]
+__all__ = ["LocalProcess", "Process", "endpoint_of"]
 
 _log = structlog.get_logger("operator")
 
@@ -109,6 +109,38 @@ class Process:
             _log.error("the job store: " + message)
 
         return KubeJobStore(self.api, self.settings.namespace, lock=anyio.Lock(), report=report)
+
+
+@attrs.define
+class LocalProcess:
+    """One operator process on `api` without an agent (SEE-4); the fields are those of `Process`."""
+
+    api: KubeApi
+    settings: OperatorSettings
+    source: CredentialsSource
+    credentials: Live[Credentials] = attrs.field(converter=_live)
+    telemetry: Telemetry = attrs.field(factory=NoTelemetry)
+    lead: Callable[[], Awaitable[None]] = at_once
+    stop: anyio.Event = attrs.field(factory=anyio.Event)
+    ready: anyio.Event = attrs.field(factory=anyio.Event, init=False)
+
+    async def run(self) -> None:
+        """Reconcile until cancelled, or until `stop` and the end of what is in hand."""
+        clock = SystemClock()
+        watch = CredentialWatch(self.source, self.credentials, clock)
+        operator = LocalOperator(
+            self.api,
+            clock,
+            self.settings,
+            self.credentials,
+            ready=self.ready,
+            telemetry=self.telemetry,
+            lead=self.lead,
+        )
+        async with anyio.create_task_group() as group:
+            group.start_soon(watch.run, name="credentials")
+            await operator.run(self.stop)
+            group.cancel_scope.cancel()
 
 
 def endpoint_of(credentials: Credentials) -> Endpoint:

@@ -10,19 +10,21 @@ from typing import Final
 import attrs
 
 from vworkspace_core import known
+from vworkspace_core.agent.credentials import CREDENTIALS_SECRET
 from vworkspace_core.manifest import Kind
 from vworkspace_core.operations.engines import engine_kinds
 
-__all__ = ["EVERYWHERE", "OWN", "OWNERS", "TENANT", "VELERO", "Access", "resources"]
+__all__ = ["EVERYWHERE", "JOBS", "LOCAL_OWN", "OWN", "OWNERS", "TENANT", "VELERO", "Access", "resources"]
 
 
 @attrs.frozen
 class Access:
-    """Verbs of the API on a kind, or on one of its subresources."""
+    """Verbs of the API on a kind, or on one of its subresources; `name`: on the object of that name only."""
 
     kind: Kind
     verbs: tuple[str, ...]
     subresource: str = ""
+    name: str = ""
 
     @property
     def resource(self) -> str:
@@ -64,12 +66,14 @@ _CHANGED: Final = ("create", "patch", "delete")
 
 TENANT: Final[tuple[Access, ...]] = (
     # Server-side apply of what is not there yet needs create beside patch.
-    *(Access(kind, ("create", "delete")) for kind in OWNERS),
     *(Access(kind, _CHANGED) for kind in (*_FLUX, *_BESIDE, known.CONFIG_MAP)),
     # Helm's record of the deployed revision, by name: the chart's hooks are in it (OPS-8).
     Access(known.SECRET, ("get",)),
 )
 """In each gated namespace, by a Role there (RES-5)."""
+
+JOBS: Final[tuple[Access, ...]] = tuple(Access(kind, ("create", "delete")) for kind in OWNERS)
+"""Beside `TENANT`, what jobs of a control plane need: without an agent nobody else makes or deletes these (SEE-4)."""
 
 VELERO: Final[tuple[Access, ...]] = tuple(Access(kind, ("get", "create", "patch", "delete")) for kind in _VELERO)
 """In Velero's namespace, which is the only one that Velero looks at (OPS-7)."""
@@ -80,10 +84,17 @@ OWN: Final[tuple[Access, ...]] = (
 )
 """In the operator's own namespace: the credential, the records of open jobs, the leader's lease (PULL-4, RUN-4)."""
 
+LOCAL_OWN: Final[tuple[Access, ...]] = (
+    # The approval secret lies there; an operator without an agent keeps no Secret of its own.
+    Access(known.SECRET, ("get", *_FOLLOWED), name=CREDENTIALS_SECRET),
+    Access(known.LEASE, ("get", "create", "update")),
+)
+"""The same without an agent (SEE-4)."""
 
-def resources(accesses: Iterable[Access]) -> dict[tuple[str, str], set[str]]:
-    """Verbs by (group, resource)."""
-    found: dict[tuple[str, str], set[str]] = {}
+
+def resources(accesses: Iterable[Access]) -> dict[tuple[str, str, str], set[str]]:
+    """Verbs by (group, resource, name of the only object or nothing)."""
+    found: dict[tuple[str, str, str], set[str]] = {}
     for access in accesses:
-        found.setdefault((access.kind.group, access.resource), set()).update(access.verbs)
+        found.setdefault((access.kind.group, access.resource, access.name), set()).update(access.verbs)
     return found

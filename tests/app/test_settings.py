@@ -77,7 +77,9 @@ def test_a_flag_wins_over_the_environment_over_the_file_over_the_default(row: An
     file = file_of(tmp_path, {row.key: third})
 
     def found(flags: Any, environ: Any, path: Path | None) -> tuple[Any, str]:
-        loaded = load({name: text for name, text in BESIDE.items() if name != row.name} | flags, environ, path)
+        beside = {"agent": "false"} if row.name == "agent" else {}
+        others = {name: text for name, text in BESIDE.items() if name != row.name and fits(name, beside)}
+        loaded = load(others | flags, environ, path)
         return getattr(loaded.settings, row.name), loaded.origins[row.name]
 
     assert found({row.name: first}, {row.variable: second}, file) == (row.shape.read(first), row.flag)
@@ -150,6 +152,21 @@ def test_settings_that_need_each_other_say_so_and_one_that_is_wrong_is_there_all
     ]
 
 
+def test_without_an_agent_nothing_asks_for_a_control_plane_and_what_would_be_ignored_is_refused_SEE_4() -> None:
+    assert not load({"agent": False, "cluster_id": "prod-1"}, {}).settings.agent
+    assert not load({}, {"VWORKSPACE_AGENT": "false", "VWORKSPACE_CLUSTER_ID": "prod-1"}).settings.agent
+    assert problems(flags={"agent": False}) == [
+        "--no-agent needs --cluster-id: what the label app.vworkspace.io/cluster-id says on the objects of this cluster"
+    ]
+    url = "https://odoo.example.com"
+    assert problems(
+        flags={"agent": False, "cluster_id": "c", "token_file": "t"}, environ={"VWORKSPACE_CONTROL_PLANE_URL": url}
+    ) == ["--control-plane-url, --token-file: of no use with --no-agent, which calls no control plane"]
+    assert problems(flags={"agent": False, "cluster_id": "c", "webhook_listen": "127.0.0.1:1"}) == [
+        "--webhook-listen and --webhook-certificates need each other"
+    ]
+
+
 @pytest.mark.parametrize(
     ("content", "problem"),
     [
@@ -174,8 +191,13 @@ def test_an_empty_file_is_no_problem(tmp_path: Path) -> None:
 def chosen(draw: st.DrawFn) -> dict[str, str]:
     """Flags, each given or not."""
     rows = draw(st.lists(st.sampled_from(SETTINGS), unique=True))
-    flags = {row.name: draw(st.sampled_from(texts(row))) for row in rows}
-    return {**BESIDE, **flags}
+    flags: dict[str, str] = {row.name: draw(st.sampled_from(texts(row))) for row in rows}
+    return {name: text for name, text in {**BESIDE, **flags}.items() if fits(name, flags)}
+
+
+def fits(name: str, flags: dict[str, str]) -> bool:
+    """Whether a setting can be given beside these: without an agent there is no control plane."""
+    return flags.get("agent") != "false" or name not in ("control_plane_url", "token_file")
 
 
 @given(flags=chosen())

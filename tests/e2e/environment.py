@@ -95,9 +95,9 @@ async def _prepare(cluster: Reached, api: KubeApi) -> None:
         await grant(api, VELERO_NS)
 
 
-async def grant(api: KubeApi, velero_namespace: str = "") -> None:
+async def grant(api: KubeApi, velero_namespace: str = "", *, agent: bool = True) -> None:
     """Give the operator the rights that are printed for it, in namespaces that are there."""
-    options = InstallOptions(namespace=OWN_NS, velero_namespace=velero_namespace)
+    options = InstallOptions(namespace=OWN_NS, velero_namespace=velero_namespace, agent=agent)
     for role in _rights((*installation(options), *tenant(NS, options))):
         await api.apply(role, kind=_RBAC[role["kind"]], field_manager="e2e", force=True)
 

@@ -54,7 +54,7 @@ def granted(manifests: Iterable[dict[str, Any]]) -> Iterator[Right]:
         if (role["kind"], meta["name"], meta.get("namespace")) not in bound:
             continue
         for rule in role["rules"]:
-            assert set(rule) == {"apiGroups", "resources", "verbs"}
+            assert set(rule) - {"resourceNames"} == {"apiGroups", "resources", "verbs"}
             for group in rule["apiGroups"]:
                 for resource in rule["resources"]:
                     for verb in rule["verbs"]:

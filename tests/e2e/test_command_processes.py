@@ -18,7 +18,18 @@ import attrs
 import pytest
 import yaml
 
-from tests.e2e.commands import COMMAND, PATIENCE, Ended, Running, call, clean_environment, free_port, one_line, run
+from tests.e2e.commands import (
+    COMMAND,
+    PATIENCE,
+    Ended,
+    Running,
+    call,
+    clean_environment,
+    free_port,
+    merge,
+    one_line,
+    run,
+)
 from tests.e2e.world import CLUSTER, FIRST, NAME, NS, instance
 from vworkspace_app.demo.world import NAMESPACE_NAME
 from vworkspace_core.operations.engines import ENGINES
@@ -358,25 +369,72 @@ def test_a_token_file_that_is_of_no_use_is_one_line(tmp_path: Path) -> None:
     assert one_line(run("run", *options), 1) == f"--token-file {file}: cannot be read: No such file or directory"
 
 
-def test_without_the_credentials_secret_one_line_says_what_to_do(tmp_path: Path) -> None:
+def test_without_the_credentials_secret_it_waits_and_says_what_to_do_U13(tmp_path: Path) -> None:
+    """In the order of the README the Deployment comes before its Secret: no CrashLoopBackOff, one line for each look
+    that finds something else, and work begins when the Secret is whole."""
+    with cluster(tmp_path) as api, control_plane(tmp_path) as control:
+        url, control_url = api.ready(), control.ready()
+        make_namespaces(url)
+        ref = f"Secret {OWN}/vworkspace-agent-credentials"
+        secrets = f"{url}/api/v1/namespaces/{OWN}/secrets"
+        with operator(tmp_path, "--kubeconfig", tmp_path / "kubeconfig") as process:
+            waiting = "waiting for the credential"
+            process.until(lambda: process.log(waiting), "the first look")
+            (told,) = process.log(waiting)
+            assert told["missing"] == f"{ref} does not exist"
+            assert told["create"].startswith(f"kubectl -n {OWN} create secret generic vworkspace-agent-credentials")
+            assert "--no-agent" in told["create"]
+
+            secret = {
+                "apiVersion": "v1",
+                "kind": "Secret",
+                "metadata": {"name": "vworkspace-agent-credentials"},
+                "stringData": {"token": TOKEN},
+            }
+            call("POST", secrets, secret)
+            process.until(lambda: len(process.log(waiting)) == 2, "what it lacks")
+            assert process.log(waiting)[1]["missing"] == f"{ref} lacks control-plane-base-url, cluster-id"
+            fields = {"control-plane-base-url": control_url, "cluster-id": CLUSTER}
+            merge(f"{secrets}/vworkspace-agent-credentials", {"stringData": fields})
+
+            ask(control_url, "job-1", 1)
+            process.until(lambda: result_of(control_url, "job-1"), "the job's result")
+            assert result_of(control_url, "job-1")["outcome"] == "succeeded"
+            stopped(process)
+
+
+def test_a_signal_ends_the_waiting_for_a_credential(tmp_path: Path) -> None:
+    with cluster(tmp_path) as api:
+        api.ready()
+        with operator(tmp_path, "--kubeconfig", tmp_path / "kubeconfig") as process:
+            process.until(lambda: process.log("waiting for the credential"), "the first look")
+            stopped(process)
+
+
+def test_without_an_agent_what_is_applied_is_reconciled_and_nothing_is_asked_for_SEE_4(tmp_path: Path) -> None:
     with cluster(tmp_path) as api:
         url = api.ready()
-        ref = "Secret vworkspace-system/vworkspace-agent-credentials"
+        make_namespace(url, NS, GATE)
+        words = ("--kubeconfig", tmp_path / "kubeconfig", "--no-agent", "--cluster-id", CLUSTER)
+        with operator(tmp_path, *words) as process:
+            process.until(lambda: process.log("caches are settled"), "settled")
+            labels = {"app.vworkspace.io/managed-by": "control-plane", "app.vworkspace.io/cluster-id": CLUSTER}
+            wanted = instance(FIRST)
+            body = {**wanted, "metadata": {**wanted["metadata"], "labels": labels}}
+            call("POST", f"{url}/{INSTANCES.rpartition('/')[0]}", body)
 
-        told = one_line(run("run", "--kubeconfig", tmp_path / "kubeconfig"), 1)
-        assert told.startswith(f"{ref} does not exist: create it, or give --control-plane-url")
+            def ready() -> Any:
+                found = call("GET", f"{url}/{INSTANCES}").get("status", {}).get("conditions", ())
+                return [one for one in found if (one["type"], one["status"]) == ("Ready", "True")]
 
-        make_namespace(url, "vworkspace-system", {})
-        secret = {
-            "apiVersion": "v1",
-            "kind": "Secret",
-            "metadata": {"name": "vworkspace-agent-credentials"},
-            "stringData": {"token": TOKEN},
-        }
-        call("POST", f"{url}/api/v1/namespaces/vworkspace-system/secrets", secret)
-        ended = run("run", "--kubeconfig", tmp_path / "kubeconfig")
-        assert one_line(ended, 1) == f"{ref} lacks control-plane-base-url, cluster-id"
-        assert_no_secret(ended)
+            process.until(ready, "Ready")
+            clusters = call("GET", f"{url}/apis/ops.vworkspace.io/v1alpha1/clusters")["items"]
+            (found,) = clusters
+            told = {one["type"]: one["reason"] for one in found["status"]["conditions"]}
+            assert told["Connected"] == told["Disconnected"] == "NoAgent"
+            ended = stopped(process)
+        for word in ("token", "control plane is", "isconnected"):
+            assert word not in ended.err
 
 
 # --- demo -------------------------------------------------------------------------------------------------------------

@@ -6,10 +6,12 @@ everything it can do in a cluster with RBAC; then what the API server's audit lo
 """
 
 import base64
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import anyio
 import attrs
@@ -18,9 +20,9 @@ import yaml
 from lightkube.config.kubeconfig import SingleConfig
 
 from tests.conformance.real_server import OPERATOR_USER
-from tests.e2e.auditing import Audit
+from tests.e2e.auditing import Audit, Request
 from tests.e2e.commands import Running, free_port
-from tests.e2e.environment import environment_world
+from tests.e2e.environment import environment_world, grant
 from tests.e2e.faces import Face, serving_around, simulate
 from tests.e2e.guarding import Guard
 from tests.e2e.operating import APPROVAL_SECRET, AT_WORK, ENGINES_QUICK, FLUX, Operating, rules
@@ -41,6 +43,7 @@ from tests.e2e.world import (
 from tests.e2e.world import instance as wanted_instance
 from vworkspace_app.install.webhooks import SERVICE
 from vworkspace_app.operator import OperatorSettings
+from vworkspace_core import known
 from vworkspace_core.known import APPLICATION_INSTANCE, CONFIG_MAP, HELM_REPOSITORY, OPERATION, SECRET
 from vworkspace_core.manifest import ObjectRef
 from vworkspace_fake.apiserver.http.authority import certificates_for
@@ -50,22 +53,29 @@ pytestmark = pytest.mark.timeout(300)
 
 LABELS = {"app.vworkspace.io/managed-by": "control-plane", "app.vworkspace.io/cluster-id": CLUSTER}
 CREDENTIALS = ObjectRef(SECRET, OWN_NS, "vworkspace-agent-credentials")
+POSTURE = ObjectRef(known.CLUSTER, None, CLUSTER)
+NO_AGENT = ("--no-agent", "--cluster-id", CLUSTER)
 
 
 @asynccontextmanager
-async def the_command(world: World, settings: OperatorSettings) -> AsyncIterator[None]:
+async def the_command(world: World, settings: OperatorSettings, *, agent: bool = True) -> AsyncIterator[None]:
     """`run` as a process of its own, as the Deployment starts it."""
     assert world.reached is not None
     if world.reached.audit is None:
         pytest.skip("the cluster of KUBECONFIG has no audit log that a test can read")
     async with serving_around(world) as control_url, anyio.create_task_group() as group, folder() as name:
         simulate(group, world)
-        write_credentials(world, control_url)
+        write_credentials(world, control_url if agent else "")
+        if not agent and world.reached.restricted:
+            world.hands.do(partial(grant, velero_namespace=VELERO_NS, agent=False))
         place = Path(name)
-        process = Running(place, "run", *flags(world, place))
+        process = Running(place, "run", *flags(world, place, () if agent else NO_AGENT))
         try:
             with process:
-                await world.until(lambda: world.control.waiting, "the long poll")
+                if agent:
+                    await world.until(lambda: world.control.waiting, "the long poll")
+                else:
+                    await world.until(lambda: _says(world, POSTURE, "Connected", "False"), "the Cluster says NoAgent")
                 yield
         except BaseException:
             print(process.err[-6000:])
@@ -88,18 +98,17 @@ async def folder() -> AsyncIterator[str]:
 
 
 def write_credentials(world: World, control_url: str) -> None:
-    fields = {
-        "control-plane-base-url": control_url.encode(),
-        "cluster-id": CLUSTER.encode(),
-        "token": AGENT_TOKEN.encode(),
-        "approval-secret": APPROVAL_SECRET,
-    }
+    """All of it, or without an agent the approval secret alone."""
+    connection = {"control-plane-base-url": control_url, "cluster-id": CLUSTER, "token": AGENT_TOKEN}
+    fields = {"approval-secret": APPROVAL_SECRET}
+    if control_url:
+        fields |= {key: text.encode() for key, text in connection.items()}
     manifest = SECRET.manifest(CREDENTIALS.name, OWN_NS)
     data = {key: base64.b64encode(value).decode() for key, value in fields.items()}
     world.create_object({**manifest, "data": data}, SECRET)
 
 
-def flags(world: World, place: Path) -> list[str]:
+def flags(world: World, place: Path, more: Sequence[str] = ()) -> list[str]:
     """Those of the Deployment, but for what only a pod can have: its ports and folders."""
     reached = world.reached
     assert reached is not None
@@ -107,7 +116,7 @@ def flags(world: World, place: Path) -> list[str]:
     made = certificates_for((f"{SERVICE}.{OWN_NS}.svc",), datetime.now(UTC))
     for name, content in (("tls.crt", made.certificate), ("tls.key", made.key), ("ca.crt", made.authority)):
         (place / name).write_bytes(content)
-    manifests = printed("--velero-namespace", VELERO_NS, "--webhook-ca", str(place / "ca.crt"))
+    manifests = printed("--velero-namespace", VELERO_NS, "--webhook-ca", str(place / "ca.crt"), *more)
     (deployment,) = (one for one in manifests if one["kind"] == "Deployment")
     (container,) = deployment["spec"]["template"]["spec"]["containers"]
     own = {
@@ -139,6 +148,7 @@ GUARDS: list[Guard] = []
 
 
 COMMANDED = Face("the command", False, the_command, environment_world)
+LOCAL = Face("the command without an agent", False, partial(the_command, agent=False), environment_world)
 
 
 def test_every_verb_is_used_and_none_is_missing_RUN_7() -> None:
@@ -158,8 +168,64 @@ def test_every_verb_is_used_and_none_is_missing_RUN_7() -> None:
 
     COMMANDED.run(story, behaviour=FLUX, engines=ENGINES_QUICK)
 
+    exactly(audits[0].requests(), ())
+
+
+def test_without_an_agent_fewer_verbs_do_and_each_is_used_SEE_4_RUN_7() -> None:
+    """People apply everything; nothing says Disconnected, no Secret is written, and nothing waits for a token."""
+    audits: list[Audit] = []
+
+    async def story(world: World) -> None:
+        ops = Operating(world)
+        await ops.prepare(ready=False)
+        labelled = wanted_instance()
+        labelled["metadata"] = {**labelled["metadata"], "labels": LABELS}
+        world.create_object(labelled, APPLICATION_INSTANCE)
+        await world.until(lambda: _says(world, INSTANCE, "Ready", "True"), "what a person applied is Ready")
+        await instances(world)
+        await GUARDS[-1].stand()
+        await every_template(ops)
+        await every_cancellation(ops)
+        await no_agent_is_told(world)
+        world.delete_object(_operation(ops, "done-backup-volsync"))
+        world.delete_object(INSTANCE)
+        await world.until(lambda: world.find(INSTANCE) is None, "the instance gone, and its release before it")
+        assert world.reached is not None
+        assert world.reached.audit is not None
+        audits.append(world.reached.audit)
+
+    LOCAL.run(story, behaviour=FLUX, engines=ENGINES_QUICK)
+
     seen = audits[0].requests()
-    rights = {*granted(printed("--velero-namespace", VELERO_NS)), *granted(printed("--namespace", NS))}
+    exactly(seen, NO_AGENT)
+    (role,) = (one for one in printed(*NO_AGENT) if _is_own_role(one))
+    (rule,) = (one for one in role["rules"] if one["resources"] == ["secrets"])
+    assert rule["resourceNames"] == [CREDENTIALS.name], "no other Secret of its namespace"
+
+
+async def no_agent_is_told(world: World) -> None:
+    """The Cluster says that there is no agent; what only an agent can have is not there at all."""
+    await world.until(lambda: _says(world, POSTURE, "ControllersHealthy", "True"), "the controllers are healthy")
+    cluster = world.get(POSTURE)
+    found = {one["type"]: f"{one['status']}/{one['reason']}" for one in cluster["status"]["conditions"]}
+    assert found == {
+        "Connected": "False/NoAgent",
+        "Disconnected": "False/NoAgent",
+        "ControllersHealthy": "True/AllControllersReady",
+    }
+    assert "controlPlaneEndpoint" not in cluster["spec"]
+    assert "lastHeartbeat" not in cluster["status"]
+
+
+def _is_own_role(manifest: dict[str, Any]) -> bool:
+    return (manifest["kind"], manifest["metadata"]["name"]) == ("Role", "vworkspace-operator-system")
+
+
+def exactly(seen: Iterable[Request], more: Sequence[str]) -> None:
+    """What `manifests` prints with these options holds what was used, and nothing else."""
+    rights = {*granted(printed("--velero-namespace", VELERO_NS, *more))}
+    rights |= {*granted(printed("--namespace", NS, *more[:1]))}
+    seen = list(seen)
     needed = set(used(seen))
     missing = {one for one in needed if not any(right.covers(one) for right in rights)}
     assert (missing, unused(rights, needed)) == (set(), set())

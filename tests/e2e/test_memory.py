@@ -98,7 +98,8 @@ class Kept(NoTelemetry):
     def __init__(self) -> None:
         self.halves: tuple[Operator, Agent] | None = None
 
-    def attach(self, operator: Operator, agent: Agent) -> None:
+    def attach(self, operator: Operator, agent: Agent | None) -> None:
+        assert agent is not None
         self.halves = operator, agent
 
 

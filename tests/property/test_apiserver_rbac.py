@@ -48,6 +48,30 @@ def test_nothing_is_allowed_that_no_rule_permits() -> None:
     assert allowed(server, Caller("root", ("system:masters",)), at(server, GIZMO))
 
 
+def test_a_role_that_names_an_object_lets_a_list_of_that_name_through() -> None:
+    """As a real server: a list or watch whose field selector allows one name is authorized with that name."""
+    server = new_server(rbac=True)
+    write(server, ROLE, "r", rules=[{**READ, "resourceNames": ["one"]}])
+    bind(server, BINDING, ROLE, BOT_SUBJECT)
+    gizmos = at(server, GIZMO)
+    for selector, passes in (
+        ("metadata.name=one", True),
+        ("metadata.name==one", True),
+        ("metadata.name=other", False),
+        ("metadata.name!=one", False),
+        ("", False),
+        ("metadata.name", False),
+    ):
+        options = ListOptions(field_selector=selector)
+        for verb in (server.list, server.watch):
+            try:
+                verb(gizmos, options, BOT)
+                found = True
+            except ApiFailure as failure:
+                found = failure.status != 403
+            assert found is passes, (selector, verb)
+
+
 def test_a_role_holds_in_its_namespace_only() -> None:
     server = new_server(rbac=True)
     bind(server, BINDING, ROLE, BOT_SUBJECT)

@@ -58,6 +58,7 @@ class Life:
     link: Link = attrs.field(factory=Link)
     started: float = 0.0
     written: float | None = None
+    agent: bool = True
     mail: Mail = attrs.field(factory=Mail)
     outbox: Outbox = attrs.field(factory=Outbox)
     watched: Mapping[Kind, Watched] = attrs.field(factory=lambda: EVERYTHING)
@@ -74,7 +75,7 @@ class Life:
         posture = Posture(
             cluster_id=ID,
             now=self.now,
-            agent=AgentReport(self.link, at(self.started), self.outbox.condition(), self.mail),
+            agent=self._agent(),
             watched=self.watched,
             namespaces=("org-b", "org-a"),
             operator_version="1.2.3",
@@ -83,6 +84,11 @@ class Life:
             written=None if self.written is None else at(self.written),
         )
         return decide(read_cluster(self.live), posture)
+
+    def _agent(self) -> AgentReport | None:
+        if not self.agent:
+            return None
+        return AgentReport(self.link, at(self.started), self.outbox.condition(), self.mail)
 
     def look(self) -> Decision:
         """Decide and write, as the driver does."""
@@ -156,6 +162,37 @@ def test_the_status_fits_the_kind_and_carries_the_version_it_was_decided_on_REC_
     whole = {**manifest(), "status": decision.status["status"]}
     assert validate_strict(whole) == ()
     assert admit(whole) == ()
+
+
+def test_without_an_agent_nothing_is_connected_and_nothing_lost_SEE_4() -> None:
+    """What an agent of before has left goes, but for when the control plane was last heard."""
+    life = connected().restart()
+    life.agent = False
+    life.look()
+
+    assert life.says() == {
+        "Connected": "False/NoAgent",
+        "Disconnected": "False/NoAgent",
+        "ControllersHealthy": "True/AllControllersReady",
+    }
+    assert "--no-agent" in life.told("Connected")
+    assert life.events == ["RoundTripOK", "NoAgent"]
+    assert validate_strict({**manifest(), "status": life.live["status"]}) == ()
+    assert admit({**manifest(), "status": life.live["status"]}) == ()
+    for _ in range(200):
+        life.after(60).look()
+    assert len(life.writes) == 2, "and then nothing is written, no heartbeat either"
+
+    life.agent = True
+    life.restart().up().look()
+    assert life.says() == WELL
+
+
+def test_the_object_that_is_made_without_an_agent_names_no_control_plane_SEE_4() -> None:
+    made = cluster_manifest(ID, "")
+
+    assert made["spec"] == {"clusterId": ID}
+    assert validate_strict(made) == ()
 
 
 def test_an_outage_is_told_once_and_says_since_when_and_what_waits() -> None:

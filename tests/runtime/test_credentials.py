@@ -49,7 +49,7 @@ class Site:
     watch: CredentialWatch = attrs.field(init=False)
     heard: list[Credentials] = attrs.field(factory=list, repr=False)
 
-    async def prepare(self, token_file: Path | None = None, **options: str) -> None:
+    async def prepare(self, token_file: Path | None = None, **options: Any) -> None:
         self.kube = InProcessKube(ApiServer(now=self.clock.now), sleep=self.clock.sleep)
         namespace = {**NAMESPACE.manifest(OWN)}
         await self.kube.create(namespace, kind=NAMESPACE, field_manager="setup")
@@ -142,7 +142,7 @@ def test_a_secret_that_goes_or_breaks_leaves_the_last_credential_in_use_and_is_t
 
     logs = told(body)
     problems = [line["error"] for line in logs if line["event"].startswith("the credentials cannot be read")]
-    assert [problem[-7:] for problem in problems] == ["en-file", "s token"], problems
+    assert [problem[-7:] for problem in problems] == ["t exist", "s token"], problems
 
 
 def test_another_cluster_id_is_an_error_in_the_log_and_nothing_else() -> None:

@@ -45,6 +45,16 @@ def manifests(
             negative="",
         ),
     ] = False,
+    no_agent: Annotated[
+        bool,
+        Parameter(
+            help="Without a control plane: reconcile what people and GitOps tools apply; needs --cluster-id.",
+            negative="",
+        ),
+    ] = False,
+    cluster_id: Annotated[
+        str, Parameter(help="With --no-agent: what the label app.vworkspace.io/cluster-id says on objects here.")
+    ] = "",
     output: Annotated[Format, Parameter(name=("--output", "-o"), help="yaml or json.")] = Format.YAML,
 ) -> None:
     """Print what is to be installed, as YAML for `kubectl apply -f -`.
@@ -54,6 +64,7 @@ def manifests(
         vworkspace-operator manifests --image registry.example.com/operator:1 | kubectl apply --server-side -f -
         vworkspace-operator manifests --namespace org-myteam | kubectl apply --server-side -f -
         vworkspace-operator manifests --crds-only | kubectl apply --server-side -f -
+        vworkspace-operator manifests --no-agent --cluster-id prod-1 | kubectl apply --server-side -f -
     """
     from vworkspace_app.commands.manifests import read_authority, render_manifests
     from vworkspace_app.install import InstallOptions
@@ -66,6 +77,8 @@ def manifests(
         cert_manager=cert_manager,
         service_monitor=service_monitor,
         owner_reference_protection=owner_reference_protection,
+        agent=not no_agent,
+        cluster_id=cluster_id,
     )
     print(render_manifests(options, output, crds_only=crds_only, namespaces=namespace or ()), end="")
 

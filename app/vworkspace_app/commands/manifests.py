@@ -10,6 +10,7 @@ from vworkspace_app.documents import Format, dump
 from vworkspace_app.install import InstallOptions, installation, tenant
 from vworkspace_app.problems import USAGE, CommandError
 from vworkspace_core.kinds.crd import crd_manifests
+from vworkspace_core.kinds.labels import CLUSTER_ID, LABEL_RULE, is_label_value
 
 __all__ = ["read_authority", "render_manifests"]
 
@@ -22,6 +23,7 @@ def render_manifests(
     """The CRDs, or what the gated `namespaces` need, or else the whole installation. Raises CommandError."""
     if crds_only and namespaces:
         raise CommandError("--crds-only and --namespace print different things: give one of them", status=USAGE)
+    _check_agent(options, whole=not crds_only and not namespaces)
     named = (("--system-namespace", options.namespace), *(("--namespace", name) for name in namespaces))
     if options.velero_namespace:
         named = (*named, ("--velero-namespace", options.velero_namespace))
@@ -33,6 +35,16 @@ def render_manifests(
     if namespaces:
         return dump([one for name in namespaces for one in tenant(name, options)], output)
     return dump(list(installation(options)), output)
+
+
+def _check_agent(options: InstallOptions, *, whole: bool) -> None:
+    """Raises CommandError where the cluster's id is missing, or stands where it would be ignored."""
+    if options.agent and options.cluster_id:
+        raise CommandError("--cluster-id is for --no-agent: else the credentials Secret names it", status=USAGE)
+    if whole and not options.agent and not options.cluster_id:
+        raise CommandError(f"--no-agent needs --cluster-id: what the label {CLUSTER_ID} says on objects", status=USAGE)
+    if options.cluster_id and not is_label_value(options.cluster_id):
+        raise CommandError(f"--cluster-id {options.cluster_id}: not the value of a label: {LABEL_RULE}", status=USAGE)
 
 
 def read_authority(path: Path) -> bytes:

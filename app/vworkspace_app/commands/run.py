@@ -1,7 +1,7 @@
 """`run`: the operator, in a cluster or beside one."""
 
 import socket
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 
@@ -17,19 +17,17 @@ from vworkspace_app.hiding import Hidden
 from vworkspace_app.observability import Board, Metrics, Snapshot, Watching, served, web
 from vworkspace_app.operator import OperatorSettings
 from vworkspace_app.problems import CommandError
-from vworkspace_app.production import Process
-from vworkspace_app.registering import can_enrol, enrol
+from vworkspace_app.production import LocalProcess, Process
 from vworkspace_app.runtime.clock import SystemClock
 from vworkspace_app.serving import beside, run_until_stopped, unless
 from vworkspace_app.settings import RunSettings
 from vworkspace_app.settings.shapes import seconds_of
+from vworkspace_app.starting import started
 from vworkspace_app.templates import read_templates
 from vworkspace_app.webhooks import webhooks
 from vworkspace_core.agent.credentials import CREDENTIALS_SECRET
-from vworkspace_core.errors import OperatorError, Unauthorized, Unavailable
+from vworkspace_core.errors import OperatorError
 from vworkspace_core.kinds.admission import AdmissionSettings
-from vworkspace_core.kinds.secrets import without_user
-from vworkspace_core.known import CUSTOM_RESOURCE_DEFINITION
 from vworkspace_core.operations import OperationSettings
 from vworkspace_core.operations.templates import Templates
 from vworkspace_core.ports import KubeApi
@@ -39,7 +37,6 @@ from vworkspace_kube import LightkubeApi, load_config
 __all__ = ["run_operator"]
 
 _log = structlog.get_logger("operator")
-_RETRY_SECONDS = 2.0
 
 
 def run_operator(settings: RunSettings) -> None:
@@ -67,18 +64,21 @@ def run_operator(settings: RunSettings) -> None:
         ):
             watching.leases = election.leases
             source = _source(settings, api)
-            credentials = await unless(stop, _started(api, source, config.cluster.server, election.lead))
+            credentials = await unless(stop, started(api, source, config.cluster.server, election.lead))
             if credentials is None:
                 return
             log.always(cluster_id=credentials.cluster_id)
             _hide(log.hidden, credentials)
             decided = _operator_settings(settings, credentials.cluster_id, templates)
-            process = Process(
-                api, decided, AgentSettings(settings.wait), source, credentials, watching, election.lead, stop
-            )
+            process: Process | LocalProcess
+            if settings.agent:
+                agent = AgentSettings(settings.wait)
+                process = Process(api, decided, agent, source, credentials, watching, election.lead, stop)
+            else:
+                process = LocalProcess(api, decided, source, credentials, watching, election.lead, stop)
             watching.credential_since = lambda: process.credentials.current.since
             process.credentials.subscribe(lambda fresh: _hide(log.hidden, fresh))
-            _log.info("starting", control_plane=credentials.url, namespace=settings.namespace)
+            _log.info("starting", control_plane=credentials.url or "none", namespace=settings.namespace)
             async with webhooks(settings, decided.decisions, decided.templates):
                 await process.run()
 
@@ -105,52 +105,14 @@ def _probes(listen: str, app: Starlette) -> Iterator[None]:
         yield
 
 
-async def _started(
-    api: KubeApi, source: CredentialsSource, server: str, lead: Callable[[], Awaitable[None]]
-) -> Credentials:
-    """The credential, once the API server answers: a pod may be up before it. One line for each change."""
-    clock, told = SystemClock(), ""
-    while True:
-        try:
-            credentials = await _first(api, source, clock, lead)
-            await api.list(CUSTOM_RESOURCE_DEFINITION, limit=1)
-        except Unavailable as error:
-            if error.message != told:
-                _log.warning("the API server is away; trying again", server=server, error=error.message)
-            told = error.message
-            await clock.sleep(_RETRY_SECONDS)
-        except Unauthorized as error:
-            raise CommandError(f"the API server {without_user(server)} does not know us: {error.message}") from error
-        except OperatorError:
-            return credentials  # an answer, though no list: the informers say what they may not see
-        else:
-            if told:
-                _log.info("the API server answers", server=server)
-            return credentials
-
-
-async def _first(
-    api: KubeApi, source: CredentialsSource, clock: SystemClock, lead: Callable[[], Awaitable[None]]
-) -> Credentials:
-    """The credential; where there is none, after a registration with the token that a Cluster object names."""
-    while True:
-        try:
-            return await source.read()
-        except CommandError:
-            if source.token_file is not None or not await can_enrol(api, source):
-                raise
-        # Only the leader registers: two would take the credential from each other. The others wait for the Secret.
-        leading = False
-        with anyio.move_on_after(_RETRY_SECONDS):
-            await lead()
-            leading = True
-        if leading:
-            await enrol(api, source, clock)
-
-
 def _source(settings: RunSettings, api: KubeApi) -> CredentialsSource:
     return CredentialsSource(
-        api, settings.namespace, settings.control_plane_url, settings.cluster_id, settings.token_file
+        api,
+        settings.namespace,
+        settings.control_plane_url,
+        settings.cluster_id,
+        settings.token_file,
+        agent=settings.agent,
     )
 
 
@@ -179,6 +141,6 @@ def _operator_settings(settings: RunSettings, cluster_id: str, templates: Templa
         identity=socket.gethostname(),
         namespace=settings.namespace,
         version=VERSION,
-        credentials_secret="" if settings.token_file else CREDENTIALS_SECRET,
+        credentials_secret=CREDENTIALS_SECRET if settings.agent and not settings.token_file else "",
         disconnected_seconds=settings.disconnected_after,
     )

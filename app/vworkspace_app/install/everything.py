@@ -20,7 +20,9 @@ def installation(options: InstallOptions, *, crds: bool = True) -> Iterator[dict
         yield from crd_manifests()
     yield namespace_of(options)
     yield from cluster_rbac(options)
-    yield from namespace_rbac(f"{NAME}-system", options.namespace, access.OWN, options)
+    yield from namespace_rbac(
+        f"{NAME}-system", options.namespace, access.OWN if options.agent else access.LOCAL_OWN, options
+    )
     if options.velero_namespace:
         yield from namespace_rbac(f"{NAME}-velero", options.velero_namespace, access.VELERO, options)
     yield from network(options)
@@ -33,4 +35,5 @@ def installation(options: InstallOptions, *, crds: bool = True) -> Iterator[dict
 
 def tenant(namespace: str, options: InstallOptions) -> Iterator[dict[str, Any]]:
     """What lets the operator work in one gated namespace (RES-5)."""
-    yield from namespace_rbac(NAME, namespace, access.TENANT, options)
+    granted = (*access.TENANT, *access.JOBS) if options.agent else access.TENANT
+    yield from namespace_rbac(NAME, namespace, granted, options)

@@ -36,7 +36,7 @@ class InstallOptions:
 
     Without a `velero_namespace` there is no Role for Velero's kinds: a namespace that does not exist takes none.
     Webhooks are printed only with `webhook_ca` (PEM) or `cert_manager`: a configuration that the API server cannot
-    trust would refuse every write to our kinds.
+    trust would refuse every write to our kinds. Without an `agent` the operator takes its `cluster_id` from a flag.
     """
 
     namespace: str = "vworkspace-system"
@@ -46,6 +46,8 @@ class InstallOptions:
     cert_manager: bool = False
     service_monitor: bool = False
     owner_reference_protection: bool = False
+    agent: bool = True
+    cluster_id: str = ""
 
     @property
     def webhooks(self) -> bool:

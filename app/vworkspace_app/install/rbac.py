@@ -15,13 +15,18 @@ _ORDER: Final = ("get", "list", "watch", "create", "update", "patch", "delete")
 
 def rules(accesses: Iterable[Access]) -> list[dict[str, Any]]:
     """Rules that grant exactly these verbs: resources of one group with the same verbs stand together."""
-    together: dict[tuple[str, tuple[str, ...]], list[str]] = {}
-    for (group, resource), verbs in sorted(access.resources(accesses).items()):
+    together: dict[tuple[str, str, tuple[str, ...]], list[str]] = {}
+    for (group, resource, name), verbs in sorted(access.resources(accesses).items()):
         ordered = tuple(verb for verb in _ORDER if verb in verbs)
-        together.setdefault((group, ordered), []).append(resource)
+        together.setdefault((group, name, ordered), []).append(resource)
     return [
-        {"apiGroups": [group], "resources": resources, "verbs": list(verbs)}
-        for (group, verbs), resources in together.items()
+        {
+            "apiGroups": [group],
+            "resources": resources,
+            **({"resourceNames": [name]} if name else {}),
+            "verbs": list(verbs),
+        }
+        for (group, name, verbs), resources in together.items()
     ]
 
 

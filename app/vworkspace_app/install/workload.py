@@ -54,6 +54,8 @@ def workload(options: InstallOptions) -> Iterator[dict[str, Any]]:
 def flags(options: InstallOptions) -> list[str]:
     """The arguments of the container."""
     found = ["run", f"--namespace={options.namespace}", "--leader-elect", f"--listen=0.0.0.0:{HEALTH_PORT}"]
+    if not options.agent:
+        found += ["--no-agent", f"--cluster-id={options.cluster_id}"]
     if options.velero_namespace:
         found.append(f"--velero-namespace={options.velero_namespace}")
     if options.webhooks:

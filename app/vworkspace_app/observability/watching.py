@@ -46,10 +46,11 @@ class Watching:
         """Log and count."""
         return Observers((LoggingObserver(), self.metrics.controller(controller)))
 
-    def attach(self, operator: Operator, agent: Agent) -> None:
+    def attach(self, operator: Operator, agent: Agent | None) -> None:
         """Look at these from now on."""
         self._operator, self._agent = operator, agent
-        agent.on_settled = self.metrics.job
+        if agent is not None:
+            agent.on_settled = self.metrics.job
         for kind, handler in ((NAMESPACE, self._saw_namespace), (OPERATION, self._saw_operation)):
             runner = operator.informers.find(kind)
             if runner is not None:

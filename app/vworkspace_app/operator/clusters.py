@@ -1,7 +1,7 @@
 """The Cluster controller: keeps the operator's own posture in the Cluster object of its id (RES-3, PULL-5).
 
-The object is made at the start when there is none and the control plane's URL is known; one that somebody deletes
-afterwards stays away until the next start.
+The object is made at the start when there is none and the control plane's URL is known, or there is no agent to need
+one (SEE-4); one that somebody deletes afterwards stays away until the next start.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -48,7 +48,7 @@ class ClusterSettings:
 
 
 class ClusterController:
-    """Reports through `api` what `agent` and the caches of `informers` know. Run it beside the agent."""
+    """Reports through `api` what `agent`, where there is one, and the caches of `informers` know."""
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class ClusterController:
         settings: ClusterSettings,
         clock: Clock,
         events: EventSink,
-        agent: Agent,
+        agent: Agent | None,
         credentials: Live[Credentials],
         make_driver: Callable[[Reconcile], Driver],
     ) -> None:
@@ -71,7 +71,8 @@ class ClusterController:
         self._written: dict[str, Instant] = {}
         self._offered = False
         self.driver = make_driver(self.reconcile)
-        agent.on_news(self.look)
+        if agent is not None:
+            agent.on_news(self.look)
         credentials.subscribe(lambda _: self.look())
         for kind in (CLUSTER, CUSTOM_RESOURCE_DEFINITION, NAMESPACE):
             runner = informers.find(kind)
@@ -109,7 +110,8 @@ class ClusterController:
         """Make the object, once in the life of this process."""
         endpoint = self._credentials.current.url
         served = is_served(CLUSTER, self._informers.store(CUSTOM_RESOURCE_DEFINITION))
-        if self._offered or not endpoint or not served or any(True for _ in self._ours()):
+        known = bool(endpoint) or self._agent is None
+        if self._offered or not known or not served or any(True for _ in self._ours()):
             return ReconcileResult()
         manifest = cluster_manifest(self._settings.cluster_id, endpoint)
         try:
@@ -128,7 +130,7 @@ class ClusterController:
         return Posture(
             cluster_id=settings.cluster_id,
             now=self._now(),
-            agent=self._agent.report(),
+            agent=None if self._agent is None else self._agent.report(),
             window=settings.window,
             damping=settings.damping,
             watched=dict(self._watched()),

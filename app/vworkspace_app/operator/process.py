@@ -2,7 +2,6 @@
 
 import random as random_source
 from collections.abc import Awaitable, Callable
-from functools import partial
 
 import anyio
 import attrs
@@ -10,8 +9,9 @@ import attrs
 from vworkspace_app.agent import Agent, AgentSettings, CredentialKeeper
 from vworkspace_app.enrolment import rotation_wishes
 from vworkspace_app.operator.assembly import Operator, at_once
-from vworkspace_app.operator.clusters import ClusterController, ClusterSettings, of_cluster
+from vworkspace_app.operator.clusters import ClusterController, of_cluster
 from vworkspace_app.operator.operations import Approvals
+from vworkspace_app.operator.reporting import cluster_controller
 from vworkspace_app.operator.settings import OperatorSettings
 from vworkspace_app.operator.telemetry import NoTelemetry, Telemetry
 from vworkspace_app.runtime.live import Live
@@ -70,7 +70,7 @@ class PullOperator:
         self._keep_secure(operator, agent)
         self._hurry_on_news(agent)
         self.credentials.subscribe(lambda _: operator.approval_secret_changed())
-        cluster = self._cluster(operator, agent)
+        cluster = cluster_controller(operator, self.api, self.settings, self.clock, agent, self.credentials)
         self.telemetry.attach(operator, agent)
         async with anyio.create_task_group() as group:
             group.start_soon(operator.run, name="operator")
@@ -123,26 +123,6 @@ class PullOperator:
         """The Cluster object that reports this operator; the first by name where there are several."""
         found = of_cluster(operator.informers.store(CLUSTER).objects(), self.settings.decisions.cluster_id)
         return min(found, key=lambda one: str(metadata(one).get("name")), default=None)
-
-    def _cluster(self, operator: Operator, agent: Agent) -> ClusterController:
-        told = self.settings
-        settings = ClusterSettings(
-            told.decisions.cluster_id,
-            told.version,
-            told.credentials_secret,
-            told.disconnected_seconds,
-            told.unreachable_seconds,
-        )
-        return ClusterController(
-            self.api,
-            operator.informers,
-            settings,
-            self.clock,
-            operator.events,
-            agent,
-            self.credentials,
-            partial(operator.driver, "cluster", workers=1),
-        )
 
     def _keep(self, keeper: CredentialKeeper, operator: Operator, agent: Agent) -> None:
         """Rotate when the Cluster object asks for it, by the control plane's clock, and tell of it (PULL-8)."""

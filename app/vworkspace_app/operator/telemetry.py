@@ -16,8 +16,8 @@ class Telemetry(Protocol):
         """Who is told of the reconciles of a controller."""
         ...
 
-    def attach(self, operator: Operator, agent: Agent) -> None:
-        """Look at these from now on; subscribe to what is of interest."""
+    def attach(self, operator: Operator, agent: Agent | None) -> None:
+        """Look at these from now on; subscribe to what is of interest. `agent` is None where there is none."""
         ...
 
 
@@ -28,5 +28,5 @@ class NoTelemetry:
         """The log."""
         return LoggingObserver()
 
-    def attach(self, operator: Operator, agent: Agent) -> None:
+    def attach(self, operator: Operator, agent: Agent | None) -> None:
         """Nothing."""

@@ -63,7 +63,7 @@ def load(flags: Mapping[str, Any], environ: Mapping[str, str], file: Path | None
         except ValueError as error:
             problems.append(f"{said.origin} {said.text}: {error}")
     settings = RunSettings(**values)
-    problems += (*clashes(given), *inconsistencies(settings))
+    problems += (*clashes(given, settings), *inconsistencies(settings))
     if problems:
         raise CommandError(redact("; ".join(problems)), status=USAGE)
     return Loaded(settings, origins)

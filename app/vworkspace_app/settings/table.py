@@ -6,6 +6,7 @@ Names that end like the variables Kubernetes makes for Services (`â€¦_PORT`, `â€
 
 from collections.abc import Iterator, Set
 from pathlib import Path
+from typing import Final
 
 import attrs
 
@@ -28,6 +29,7 @@ from vworkspace_app.settings.shapes import (
     some_of,
     whole,
 )
+from vworkspace_core.kinds.labels import CLUSTER_ID
 from vworkspace_core.operations.claims import BINDINGS
 from vworkspace_core.operations.settings import RUNNER
 from vworkspace_core.runtime.lease_record import LeasePolicy
@@ -45,6 +47,9 @@ class RunSettings:
     control_plane_url: str = setting(URL, "", "Base URL of the control plane; else of the credentials Secret.")
     cluster_id: str = setting(LABEL, "", "Id of this cluster in the control plane; else of the credentials Secret.")
     token_file: Path | None = setting(FILE, None, "File with the agent's bearer token; else the credentials Secret.")
+    agent: bool = setting(
+        SWITCH, True, "Pull jobs from a control plane; without an agent the operator reconciles what is applied here."
+    )
     namespace: str = setting(
         TEXT, "vworkspace-system", "The operator's own namespace, where the Secret vworkspace-agent-credentials lies."
     )
@@ -120,9 +125,18 @@ def inconsistencies(settings: RunSettings) -> Iterator[str]:
         yield f"--leader-elect-lease-duration, -renew-deadline and -retry-period: {'; '.join(problems)}"
 
 
-def clashes(said: Set[str]) -> Iterator[str]:
-    """What is missing beside the settings of these names, which somebody gave a value (a wrong one, maybe)."""
-    if "token_file" in said and not {"control_plane_url", "cluster_id"} <= said:
+_OF_THE_AGENT: Final = ("control_plane_url", "token_file")
+
+
+def clashes(said: Set[str], settings: RunSettings) -> Iterator[str]:
+    """What is missing or needless beside the settings named, which somebody gave a value (a wrong one, maybe)."""
+    if not settings.agent:
+        needless = [f"--{name.replace('_', '-')}" for name in _OF_THE_AGENT if name in said]
+        if needless:
+            yield f"{', '.join(needless)}: of no use with --no-agent, which calls no control plane"
+        if "cluster_id" not in said:
+            yield f"--no-agent needs --cluster-id: what the label {CLUSTER_ID} says on the objects of this cluster"
+    elif "token_file" in said and not {"control_plane_url", "cluster_id"} <= said:
         yield "--token-file needs --control-plane-url and --cluster-id beside it"
     if len(said & {"webhook_listen", "webhook_certificates"}) == 1:
         yield "--webhook-listen and --webhook-certificates need each other"

@@ -2,38 +2,50 @@
 
 Connected turns False once polls have failed for a while (ten seconds) and True at the first round trip: a single poll
 that a proxy drops is no news. A restart changes nothing: before the first answer, the status stands as the process
-before left it.
+before left it. Without an agent nothing is connected and nothing is lost, and the two conditions say so (SEE-4).
 """
 
 from collections.abc import Iterator, Sequence
+from typing import Final
 
 from vworkspace_core.agent.link import Connectivity
 from vworkspace_core.agent.times import format_time
 from vworkspace_core.cluster.controllers import controllers_condition
-from vworkspace_core.cluster.posture import Posture
+from vworkspace_core.cluster.posture import AgentReport, Posture
 from vworkspace_core.kinds.meta import Condition, ConditionStatus
 from vworkspace_core.kinds.reasons import ClusterConditionType as Type
 from vworkspace_core.kinds.reasons import ClusterReason as Reason
 from vworkspace_core.kinds.transitions import Wanted
 
-__all__ = ["wanted_conditions"]
+__all__ = ["OF_THE_AGENT", "wanted_conditions"]
 
 _TRUE, _FALSE = ConditionStatus.TRUE, ConditionStatus.FALSE
+_NO_AGENT: Final = "the operator runs with --no-agent: it reconciles what is applied here, and takes no jobs"
+
+OF_THE_AGENT: Final = frozenset({Type.AUTHENTICATED, Type.BUFFER_OVERFLOW})
+"""What only an agent can have: without one these conditions go."""
 
 
 def wanted_conditions(posture: Posture, previous: Sequence[Condition]) -> tuple[Wanted, ...]:
     """What is known now, in the order of the vocabulary."""
+    agent, controllers = posture.agent, controllers_condition(posture.watched)
+    if agent is None:
+        return (
+            Wanted(Type.CONNECTED, _FALSE, Reason.NO_AGENT, _NO_AGENT),
+            Wanted(Type.DISCONNECTED, _FALSE, Reason.NO_AGENT),
+            controllers,
+        )
     return (
-        *_connected(posture),
-        *_disconnected(posture, previous),
-        *_authenticated(posture),
-        controllers_condition(posture.watched),
-        posture.agent.overflow,
+        *_connected(posture, agent),
+        *_disconnected(posture, agent, previous),
+        *_authenticated(posture, agent),
+        controllers,
+        agent.overflow,
     )
 
 
-def _connected(posture: Posture) -> Iterator[Wanted]:
-    link, mail = posture.agent.link, str(posture.agent.mail)
+def _connected(posture: Posture, agent: AgentReport) -> Iterator[Wanted]:
+    link, mail = agent.link, str(agent.mail)
     match link.state:
         case Connectivity.CONNECTED:
             yield Wanted(Type.CONNECTED, _TRUE, Reason.ROUND_TRIP_OK)
@@ -51,11 +63,11 @@ def _joined(*parts: str) -> str:
     return "; ".join(filter(None, parts))
 
 
-def _disconnected(posture: Posture, previous: Sequence[Condition]) -> Iterator[Wanted]:
-    link = posture.agent.link
+def _disconnected(posture: Posture, agent: AgentReport, previous: Sequence[Condition]) -> Iterator[Wanted]:
+    link = agent.link
     # A poll that is held open is no silence, however long it waits; one that hangs ends in a failure.
     lost = link.state in (Connectivity.UNREACHABLE, Connectivity.UNKNOWN)
-    if lost and posture.now.since(posture.agent.quiet_since) >= posture.window:
+    if lost and posture.now.since(agent.quiet_since) >= posture.window:
         when = "the operator started" if link.last_ok is None else format_time(link.last_ok.wall)
         yield Wanted(Type.DISCONNECTED, _TRUE, Reason.NO_RECENT_ROUND_TRIP, f"no round trip since {when}")
     elif link.state is Connectivity.CONNECTED or link.last_ok or not _says(previous, Type.DISCONNECTED, _TRUE):
@@ -66,8 +78,8 @@ def _says(conditions: Sequence[Condition], kind: Type, status: ConditionStatus) 
     return any(one.type == kind and one.status is status for one in conditions)
 
 
-def _authenticated(posture: Posture) -> Iterator[Wanted]:
-    link, expires = posture.agent.link, posture.credential_expires
+def _authenticated(posture: Posture, agent: AgentReport) -> Iterator[Wanted]:
+    link, expires = agent.link, posture.credential_expires
     match link.state:
         case Connectivity.CONNECTED:
             until = f"the credential expires at {format_time(expires)}" if expires else ""

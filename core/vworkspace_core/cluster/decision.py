@@ -8,14 +8,14 @@ from typing import Any, Final
 
 from vworkspace_core.agent.link import Connectivity
 from vworkspace_core.agent.times import format_time, parse_time
-from vworkspace_core.cluster.conditions import wanted_conditions
+from vworkspace_core.cluster.conditions import OF_THE_AGENT, wanted_conditions
 from vworkspace_core.cluster.controllers import installed_engines
 from vworkspace_core.cluster.posture import Posture
 from vworkspace_core.kinds.border import unstructure
 from vworkspace_core.kinds.cluster import Cluster, ClusterStatus
 from vworkspace_core.kinds.labels import cluster_name
 from vworkspace_core.kinds.meta import Condition, ConditionStatus
-from vworkspace_core.kinds.reasons import ClusterConditionType
+from vworkspace_core.kinds.reasons import ClusterConditionType, ClusterReason
 from vworkspace_core.kinds.refs import NameRef
 from vworkspace_core.kinds.secrets import without_user
 from vworkspace_core.kinds.transitions import Transition, merge_conditions, same_but_times, transitions
@@ -58,16 +58,17 @@ def decide(source: Cluster, posture: Posture) -> Decision:
 def cluster_manifest(cluster_id: str, endpoint: str) -> dict[str, Any]:
     """The Cluster object that the operator makes for itself where there is none; no password in `endpoint` shows."""
     manifest = CLUSTER.manifest(cluster_name(cluster_id))
-    return {**manifest, "spec": {"clusterId": cluster_id, "controlPlaneEndpoint": without_user(endpoint)}}
+    where = {"controlPlaneEndpoint": without_user(endpoint)} if endpoint else {}
+    return {**manifest, "spec": {"clusterId": cluster_id, **where}}
 
 
 def _status(source: Cluster, posture: Posture) -> ClusterStatus:
-    previous = _own(source.status)
+    previous = _kept(source.status, posture)
     now = format_time(posture.now.wall)
     wanted = wanted_conditions(posture, previous)
     known = merge_conditions(previous, wanted, generation=source.metadata.generation, now=now)
     conditions = {one.type: one for one in (*previous, *known)}
-    heard = posture.agent.link.last_ok
+    heard = posture.agent.link.last_ok if posture.agent else None
     return ClusterStatus(
         observed_generation=source.metadata.generation,
         conditions=tuple(conditions[kind] for kind in ClusterConditionType if kind in conditions),
@@ -81,6 +82,11 @@ def _status(source: Cluster, posture: Posture) -> ClusterStatus:
 
 def _own(status: ClusterStatus) -> tuple[Condition, ...]:
     return tuple(one for one in status.conditions if one.type in _OWN)
+
+
+def _kept(status: ClusterStatus, posture: Posture) -> tuple[Condition, ...]:
+    """The conditions that can go on as they are."""
+    return tuple(one for one in _own(status) if posture.agent or one.type not in OF_THE_AGENT)
 
 
 def _same(old: ClusterStatus, new: ClusterStatus) -> bool:
@@ -123,8 +129,11 @@ def _seconds_since_written(old: ClusterStatus, posture: Posture) -> float:
 
 def _next_look(posture: Posture, seconds: float) -> float:
     """Not later than `seconds`, nor than what time alone brings about."""
-    link, now = posture.agent.link, posture.now
-    due = [seconds, posture.window - now.since(posture.agent.quiet_since)]
+    agent, now = posture.agent, posture.now
+    if agent is None:
+        return seconds
+    link = agent.link
+    due = [seconds, posture.window - now.since(agent.quiet_since)]
     if link.state is Connectivity.UNREACHABLE and link.since is not None:
         due.append(posture.damping - now.since(link.since))
     # What is due within a rounding error must not be waited for without time passing.
@@ -140,10 +149,14 @@ def _manifest(source: Cluster, status: ClusterStatus) -> Manifest:
 
 def _is_news(change: Transition) -> bool:
     """A condition that appears in its good state was never bad."""
+    if change.condition.reason == ClusterReason.NO_AGENT:
+        return change.condition.type == ClusterConditionType.CONNECTED  # once is enough
     return change.previous is not None or not _is_good(change.condition) or change.condition.type == "Connected"
 
 
 def _is_good(condition: Condition) -> bool:
+    if condition.reason == ClusterReason.NO_AGENT:
+        return True  # as it is meant to be
     wanted = ConditionStatus.FALSE if condition.type in _GOOD_WHEN_FALSE else ConditionStatus.TRUE
     return condition.status is wanted
 

@@ -57,11 +57,12 @@ class Posture(Snapshot):
     `window` is the silence after which the cluster counts as disconnected, `damping` how long polls must fail before
     it counts as unconnected; `written` is when this process
     last wrote the status, None before it did. `credentials_secret` is empty where the credential comes from a file.
+    `agent` is None where the operator runs without one (SEE-4).
     """
 
     cluster_id: str
     now: Instant
-    agent: AgentReport
+    agent: AgentReport | None
     window: float = WINDOW_SECONDS
     damping: float = DAMPING_SECONDS
     watched: Mapping[Kind, Watched] = attrs.field(factory=dict)

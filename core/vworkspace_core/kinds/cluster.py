@@ -53,8 +53,10 @@ class ClusterSpec:
         "Id of this cluster at the control plane; a label value.",
         schema={"minLength": 1, "maxLength": LONGEST_LABEL, "pattern": LABEL_VALUE},
     )
-    control_plane_endpoint: str = schema_field(
-        "Base URL of the control plane.", schema={"minLength": 1, "maxLength": 2048, "pattern": r"^https?://\S+$"}
+    control_plane_endpoint: str | None = schema_field(
+        "Base URL of the control plane; none where the operator runs without an agent.",
+        default=None,
+        schema={"minLength": 1, "maxLength": 2048, "pattern": r"^https?://\S+$"},
     )
     registration_token_secret_ref: KeyRef | None = schema_field(
         "One-time registration token, in the operator's namespace.", default=None

@@ -133,3 +133,4 @@ class ClusterReason(StrEnum):
     CONTROLLER_DEGRADED = "ControllerDegraded"
     EVENT_BUFFER_FULL = "EventBufferFull"
     BUFFER_DRAINED = "BufferDrained"
+    NO_AGENT = "NoAgent"

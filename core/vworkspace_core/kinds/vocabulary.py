@@ -202,9 +202,19 @@ TABLE: Final[Mapping[str, Sequence[Entry]]] = {
     ),
     "Cluster": (
         Entry(_C.CONNECTED, _TRUE, (_CR.ROUND_TRIP_OK,), "The last call to the control plane came through."),
-        Entry(_C.CONNECTED, _FALSE, (_CR.CONTROL_PLANE_UNREACHABLE,), "The last call failed; the message says how."),
+        Entry(
+            _C.CONNECTED,
+            _FALSE,
+            (_CR.CONTROL_PLANE_UNREACHABLE, _CR.NO_AGENT),
+            "The last call failed; the message says how. NoAgent: it runs with `--no-agent`.",
+        ),
         Entry(_C.DISCONNECTED, _TRUE, (_CR.NO_RECENT_ROUND_TRIP,), "No call came through for the configured window."),
-        Entry(_C.DISCONNECTED, _FALSE, (_CR.ROUND_TRIP_OK,), "A call came through within the window."),
+        Entry(
+            _C.DISCONNECTED,
+            _FALSE,
+            (_CR.ROUND_TRIP_OK, _CR.NO_AGENT),
+            "A call came through within the window. NoAgent: there is no connection that could be lost.",
+        ),
         Entry(_C.AUTHENTICATED, _TRUE, (_CR.CREDENTIAL_ACCEPTED,), "The control plane accepts the credential."),
         Entry(
             _C.AUTHENTICATED,

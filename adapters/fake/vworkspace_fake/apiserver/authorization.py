@@ -27,11 +27,11 @@ Authorize = Callable[[Caller, Attributes], bool]
 """Whether a caller may do this."""
 
 
-def attributes_of(verb: Verb, target: Target) -> Attributes:
-    """The attributes of a request."""
+def attributes_of(verb: Verb, target: Target, only: str = "") -> Attributes:
+    """The attributes of a request. `only` is the one name that a list or watch asks for, if it does."""
     resource = target.resource
     return Attributes(
-        verb.value, resource.group, resource.plural, target.subresource, target.namespace or "", target.name
+        verb.value, resource.group, resource.plural, target.subresource, target.namespace or "", target.name or only
     )
 
 

@@ -25,20 +25,30 @@ class Gate:
         self._audit = audit
         self._now = now
 
-    def admit(self, verb: Verb, target: Target, caller: Caller) -> None:
+    def admit(self, verb: Verb, target: Target, caller: Caller, only: str = "") -> None:
         """Refuse what the caller may not do and what the resource does not have. Raises ApiFailure."""
-        asked = attributes_of(verb, target)
+        asked = attributes_of(verb, target, only)
         if self.authorize is not None and not self.authorize(caller, asked):
             raise denied(caller, asked)
         _check_served(verb, target)
 
     def answer(
-        self, verb: Verb, target: Target, caller: Caller, act: Callable[[], T], options: WriteOptions | None = None
+        self,
+        verb: Verb,
+        target: Target,
+        caller: Caller,
+        act: Callable[[], T],
+        options: WriteOptions | None = None,
+        *,
+        only: str = "",
     ) -> T:
-        """Admit, act, and write the audit log whatever comes of it."""
+        """Admit, act, and write the audit log whatever comes of it.
+
+        `only` is the name that a list or watch selects: with it a role that names objects lets it through.
+        """
         before, status = self._store.version, 500
         try:
-            self.admit(verb, target, caller)
+            self.admit(verb, target, caller, only)
             answer = act()
             status = getattr(answer, "status", 200)
             return answer

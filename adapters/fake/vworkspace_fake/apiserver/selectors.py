@@ -11,9 +11,9 @@ from typing import Final, assert_never
 
 import attrs
 
-from vworkspace_fake.apiserver.failure import bad_request
+from vworkspace_fake.apiserver.failure import ApiFailure, bad_request
 
-__all__ = ["FieldTerm", "LabelSelector", "Operator", "Requirement", "parse_fields", "parse_labels"]
+__all__ = ["FieldTerm", "LabelSelector", "Operator", "Requirement", "name_selected", "parse_fields", "parse_labels"]
 
 
 class Operator(StrEnum):
@@ -215,6 +215,15 @@ def parse_fields(text: str, supported: Callable[[str], bool]) -> tuple[FieldTerm
         if not supported(term.path):
             raise bad_request(f"field label not supported: {term.path}")
     return terms
+
+
+def name_selected(text: str) -> str:
+    """The only name that a field selector lets through; empty where it leaves that open or makes no sense."""
+    try:
+        terms = parse_fields(text, lambda path: True)
+    except ApiFailure:
+        return ""
+    return next((term.value for term in terms if term.path == "metadata.name" and term.equal), "")
 
 
 def _split_terms(text: str) -> list[str]:

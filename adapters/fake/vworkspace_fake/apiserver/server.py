@@ -37,6 +37,7 @@ from vworkspace_fake.apiserver.resources import Resource
 from vworkspace_fake.apiserver.review_kinds import REVIEWS
 from vworkspace_fake.apiserver.reviews import Reviewer
 from vworkspace_fake.apiserver.selection import selection_of
+from vworkspace_fake.apiserver.selectors import name_selected
 from vworkspace_fake.apiserver.store import Store
 from vworkspace_fake.apiserver.streams import Streams
 from vworkspace_fake.apiserver.watching import WatchStream
@@ -106,11 +107,13 @@ class ApiServer:
 
     def list(self, target: Target, options: ListOptions = EVERYTHING, caller: Caller = ADMIN) -> Listed:
         """Read one page (W-01 to W-06)."""
-        return self.gate.answer(Verb.LIST, target, caller, lambda: self._reader.page(target, options))
+        only = name_selected(options.field_selector)
+        return self.gate.answer(Verb.LIST, target, caller, lambda: self._reader.page(target, options), only=only)
 
     def watch(self, target: Target, options: ListOptions = EVERYTHING, caller: Caller = ADMIN) -> WatchStream:
         """Open a watch: poll it with `drain`, or wait for `on_ready` (W-10 to W-18)."""
-        return self.gate.answer(Verb.WATCH, target, caller, lambda: self._reader.watch(target, options))
+        only = name_selected(options.field_selector)
+        return self.gate.answer(Verb.WATCH, target, caller, lambda: self._reader.watch(target, options), only=only)
 
     def resource(self, kind: Kind) -> Resource:
         """The served resource of a kind. Raises the plain-text 404 when it is not served."""
