@@ -22,6 +22,8 @@ from typing import Any
 
 import attrs
 
+from vworkspace_core.rights import Right, refused_right
+
 __all__ = [
     "AlreadyExists",
     "Cause",
@@ -126,6 +128,11 @@ class Forbidden(OperatorError):
     def __init__(self, message: str, *, namespace_terminating: bool = False) -> None:
         super().__init__(message)
         self.namespace_terminating = namespace_terminating
+
+    @property
+    def right(self) -> Right | None:
+        """The right that is missing; None where something else refused: a quota, a policy, the control plane."""
+        return refused_right(self.message)
 
 
 class Unauthorized(Forbidden):

@@ -19,11 +19,12 @@ from enum import Enum
 
 import attrs
 
-from vworkspace_core.errors import NotFound, OperatorError, Stale, Unavailable
+from vworkspace_core.errors import Forbidden, NotFound, OperatorError, Stale, Unavailable
 from vworkspace_core.manifest import ObjectRef
 from vworkspace_core.performing import Pass, Reconciler, S, V, Wrote, write_downstream, write_status
 from vworkspace_core.ports import EventSink, KubeApi
 from vworkspace_core.reconcile.decision import Decision, Requeue
+from vworkspace_core.remedies import first_refusal
 
 __all__ = ["Again", "Outcome", "Reconciler", "Wrote", "carry_out"]
 
@@ -38,6 +39,7 @@ class Again(Enum):
     AT_ONCE = "something moved between reading and writing: look again without backoff"
     BACKOFF = "a passing failure: exponential backoff"
     SLOW = "only outside help can cure it: slow backoff"
+    REFUSED = "a right is missing: backoff of half a minute at most"
 
 
 @attrs.frozen
@@ -52,6 +54,8 @@ class Outcome:
     again: Again = Again.NO
     error: OperatorError | None = None
     settled: bool = False
+    told: bool = False
+    """The status that stands, or was written, says what `error` is about."""
 
     @property
     def writes(self) -> int:
@@ -97,7 +101,9 @@ async def _finished(work: Pass[S, V], decision: Decision, events: EventSink) -> 
     for event in decision.events:
         await events.emit(event)
     settled = not decision.writes_downstream
-    return Outcome(decision, tuple(work.written), _again(decision.requeue), settled=settled)
+    again = _again(decision.requeue)
+    error = first_refusal(work.observed.failures) if again is Again.REFUSED else None
+    return Outcome(decision, tuple(work.written), again, error, settled=settled, told=error is not None)
 
 
 def _again(requeue: Requeue) -> Again:
@@ -108,7 +114,15 @@ def _again(requeue: Requeue) -> Again:
             return Again.BACKOFF
         case Requeue.SLOW:
             return Again.SLOW
+        case Requeue.REFUSED:
+            return Again.REFUSED
 
 
 def _pace(error: OperatorError) -> Again:
-    return Again.BACKOFF if isinstance(error, Unavailable) else Again.SLOW
+    match error:
+        case Forbidden() if error.right is not None:
+            return Again.REFUSED
+        case Unavailable():
+            return Again.BACKOFF
+        case _:
+            return Again.SLOW

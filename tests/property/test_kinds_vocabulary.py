@@ -36,7 +36,7 @@ SPECIFIED = {
     ("ApplicationInstance", "Suspended", "False"): "Active",
     ("ApplicationInstance", "Blocked", "True"): (
         "ValidationFailed NamespaceNotGated WrongCluster FieldConflict NameTaken MissingChartSource"
-        " MissingDependencies PolicyDenied AwaitingApproval"
+        " MissingDependencies PolicyDenied AwaitingApproval Forbidden InternalError"
     ),
     ("ApplicationInstance", "Blocked", "False"): "Unblocked",
     ("ApplicationInstance", "Deleting", "True"): "Uninstalling WaitingForChildResources",
@@ -54,7 +54,7 @@ SPECIFIED = {
     ("Operation", "Cancelled", "True"): "UserCancelled SupersededByOperation",
     ("Operation", "Blocked", "True"): (
         "ConflictingOperation AwaitingApproval TargetNotReady DependencyMissing FieldConflict NameTaken"
-        " MissingSecret AwaitingResume NamespaceNotGated WrongCluster"
+        " MissingSecret AwaitingResume NamespaceNotGated WrongCluster Forbidden InternalError"
     ),
     ("Operation", "Degraded", "True"): "PartialFailure",
     ("Cluster", "Connected", "True"): "RoundTripOK",

@@ -332,6 +332,12 @@ def test_a_placeholder_that_owned_a_release_is_refused_RES_1() -> None:
 # --- REC-13: refused writes ---------------------------------------------------------------------------------------
 
 
+MISSING_RIGHT = (
+    'helmreleases.helm.toolkit.fluxcd.io "nextcloud" is forbidden: User "sa" cannot patch resource "helmreleases" in '
+    'API group "helm.toolkit.fluxcd.io" in the namespace "org-myteam"'
+)
+
+
 def refused(error: OperatorError, ref: ObjectRef = RELEASE, live: Any = None) -> Decision:
     return decide(instance_manifest(), Observed(NAMESPACE, failures=(Failure(ref, "apply", error, live),)))
 
@@ -345,6 +351,7 @@ def refused(error: OperatorError, ref: ObjectRef = RELEASE, live: Any = None) ->
         (NotFound("namespace"), "Blocked", "NamespaceNotGated", Requeue.NO),
         (Forbidden("x", namespace_terminating=True), "Blocked", "NamespaceNotGated", Requeue.NO),
         (Forbidden("cannot patch"), "Reconciling", "HelmReleaseInstalling", Requeue.SLOW),
+        (Forbidden(MISSING_RIGHT), "Blocked", "Forbidden", Requeue.REFUSED),
         (Permanent("odd"), "Reconciling", "HelmReleaseInstalling", Requeue.SLOW),
         (Unavailable("503"), "Reconciling", "HelmReleaseInstalling", Requeue.BACKOFF),
         (Stale("moved"), "Reconciling", "HelmReleaseInstalling", Requeue.BACKOFF),

@@ -23,6 +23,9 @@ from vworkspace_core.runtime.queue import Failed, Outcome, Outdated, Succeeded
 from vworkspace_core.runtime.result import ReconcileResult, Verdict, judge
 
 
+MISSING = 'User "sa" cannot patch resource "helmreleases" in API group "helm.toolkit.fluxcd.io" in the namespace "n"'
+
+
 def findings(fingerprints: list[str], *, apart: float) -> list[HotLoop]:
     detector: HotLoopDetector[str] = HotLoopDetector()
     found = [detector.record("key", number * apart, one) for number, one in enumerate(fingerprints)]
@@ -69,6 +72,7 @@ def test_only_keys_that_wrote_within_the_window_are_remembered(keys: list[int]) 
         (Permanent("no"), Verdict.TERMINAL, Succeeded(None)),
         (Forbidden("dying", namespace_terminating=True), Verdict.TERMINAL, Succeeded(None)),
         (Forbidden("rbac"), Verdict.ERROR, Failed(0.0)),
+        (Forbidden(MISSING), Verdict.ERROR, Failed(0.0, at_most=30.0)),
         (Unavailable("busy", retry_after=9.0), Verdict.ERROR, Failed(9.0)),
         (Unavailable("gone"), Verdict.ERROR, Failed(0.0)),
         (Conflict("held", ()), Verdict.ERROR, Failed(0.0)),

@@ -16,6 +16,7 @@ from vworkspace_app.operator.caches import ENGINE_KINDS, FLUX_KINDS, informers_o
 from vworkspace_app.operator.clusters import by_spec
 from vworkspace_app.operator.events import BackgroundEvents
 from vworkspace_app.operator.instances import InstanceController
+from vworkspace_app.operator.obstacles import ObstacleTeller
 from vworkspace_app.operator.operations import Approvals, OperationController
 from vworkspace_app.operator.settings import OperatorSettings
 from vworkspace_app.runtime.definitions import poke_when_served
@@ -38,6 +39,7 @@ from vworkspace_core.ports import Clock, KubeApi
 from vworkspace_core.runtime.changes import Change
 from vworkspace_core.runtime.mapping import KeysOf, WaitOf, itself, wait_for_progress, without_delay
 from vworkspace_core.runtime.queue import Priority, WorkQueue
+from vworkspace_core.runtime.writes import Written
 
 __all__ = ["Operator", "at_once"]
 
@@ -76,7 +78,10 @@ class Operator:
         self._lead = lead
         self.informers = informers = Informers(informers_of(api, clock, random))
         self.events = BackgroundEvents(api, clock, instance=settings.identity)
-        self.instances = InstanceController(api, informers, settings.decisions, clock, self.events)
+        self.obstacles = ObstacleTeller(api, informers, settings.decisions.cluster_id, clock, self.events)
+        self.instances = InstanceController(
+            api, informers, settings.decisions, clock, self.events, self.obstacles.tell_unmanaged
+        )
         self.operations = OperationController(
             api,
             informers,
@@ -85,6 +90,7 @@ class Operator:
             self.events,
             attrs.evolve(approvals or Approvals(), required_bindings=settings.required_bindings),
             settings.templates,
+            self.obstacles.tell_unmanaged,
         )
         self._observer = observer
         self._run_id = f"{int(random() * 2**32):08x}"
@@ -96,6 +102,7 @@ class Operator:
             "operation", self.operations.reconcile, WorkQueue(group_of=_namespace, serial_of=serial)
         )
         self.instances.wrote, self.operations.wrote = self.instance_driver.wrote, self.operation_driver.wrote
+        self.obstacles.wrote = self._wrote
         self._leading = False
         self._subscribe()
 
@@ -110,10 +117,15 @@ class Operator:
             queue=queue,
             has_seen=self.informers.has_seen,
             refresh=self.informers.refresh,
+            tell=self.obstacles.tell,
             observer=self._observer(name),
             name=name,
             run_id=self._run_id,
         )
+
+    def _wrote(self, key: ObjectRef, written: Written) -> None:
+        driver = self.instance_driver if key.kind == APPLICATION_INSTANCE else self.operation_driver
+        driver.wrote(key, written)
 
     def on_own_objects(self, handler: Callable[[Change], None]) -> None:
         """Tell `handler` of every change of an ApplicationInstance or Operation; call before `run`."""

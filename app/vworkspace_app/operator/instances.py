@@ -1,6 +1,6 @@
 """The ApplicationInstance controller: from a key to a snapshot, a decision, and what came of it (REC-1)."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from functools import lru_cache, partial
 from typing import TypeAlias
 
@@ -8,12 +8,13 @@ import attrs
 import msgspec
 
 from vworkspace_app.operator.operation_index import UPGRADES_OF, target_in
-from vworkspace_app.operator.results import result_of
+from vworkspace_app.operator.results import no_news, result_of
 from vworkspace_app.runtime.definitions import is_served
 from vworkspace_app.runtime.informers import Informers
 from vworkspace_core.interpret import Reconciler, carry_out
 from vworkspace_core.kinds.application_instance import ApplicationInstance, ReleaseOverride
 from vworkspace_core.kinds.border import read_application_instance
+from vworkspace_core.kinds.labels import is_managed
 from vworkspace_core.kinds.operation import Engine
 from vworkspace_core.kinds.problems import ValidationProblems
 from vworkspace_core.known import (
@@ -61,6 +62,8 @@ class InstanceController:
     settings: Settings
     clock: Clock
     events: EventSink
+    tell_unmanaged: Callable[[ObjectRef, Manifest], Awaitable[None]] = no_news
+    """Told of each object that is not for us."""
     wrote: Callable[[ObjectRef, Written], None] = lambda key, written: None
     """Told of each write for a key as it is answered (RUN-3)."""
 
@@ -70,6 +73,8 @@ class InstanceController:
         if raw is None:
             return ReconcileResult()
         source = _read_raw(raw)
+        if not is_managed(source.metadata):
+            await self.tell_unmanaged(key, msgspec.json.decode(raw))
         observed = await self._observe(source)
         reconciler = Reconciler(APPLICATION_INSTANCE, _read, self._decide)
         wrote = partial(self.wrote, key)

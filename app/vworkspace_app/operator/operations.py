@@ -4,7 +4,7 @@ What cannot be taken back is decided on a live view (`needs_live_view`), everyth
 on one target are decided one at a time: the queue asks `serial_of`, and the live view shows what was written (OPS-5).
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from datetime import timedelta
 from functools import partial
 from typing import TypeAlias
@@ -13,13 +13,13 @@ import attrs
 
 from vworkspace_app.documents import parse_yaml
 from vworkspace_app.operator.operation_index import BY_UID, EVERYWHERE, OPEN, OPEN_ON, target_in
-from vworkspace_app.operator.results import result_of
+from vworkspace_app.operator.results import no_news, result_of
 from vworkspace_app.runtime.definitions import is_served
 from vworkspace_app.runtime.informers import Informers
 from vworkspace_core.errors import Permanent, Unavailable
 from vworkspace_core.interpret import Reconciler, carry_out
 from vworkspace_core.kinds.border import read_operation
-from vworkspace_core.kinds.labels import OPERATION_UID
+from vworkspace_core.kinds.labels import OPERATION_UID, is_managed
 from vworkspace_core.kinds.operation import Operation, Phase
 from vworkspace_core.kinds.problems import ValidationProblems
 from vworkspace_core.kinds.reasons import OperationReason as Reason
@@ -75,6 +75,8 @@ class OperationController:
     events: EventSink
     approvals: Approvals = attrs.field(factory=Approvals)
     templates: Templates = attrs.field(factory=builtin_templates)
+    tell_unmanaged: Callable[[ObjectRef, Manifest], Awaitable[None]] = no_news
+    """Told of each object that is not for us."""
     wrote: Callable[[ObjectRef, Written], None] = lambda key, written: None
     """Told of each write for a key as it is answered (RUN-3)."""
 
@@ -84,6 +86,8 @@ class OperationController:
         if manifest is None:
             return ReconcileResult()
         source = _read(manifest)
+        if not is_managed(source.metadata):
+            await self.tell_unmanaged(key, manifest)
         if isinstance(source, UnreadableOperation):
             _refuse_unknown_past(source)
         observed = await self._observe(source)
@@ -199,7 +203,7 @@ def _read(manifest: Manifest) -> Source:
 
 def _refuse_unknown_past(source: UnreadableOperation) -> None:
     """One that may have run already is not begun anew over what its status said; it can only be deleted."""
-    if not source.has_status and source.metadata.deletion_timestamp is None:
+    if not source.has_status and source.metadata.deletion_timestamp is None and is_managed(source.metadata):
         raise Permanent(f"its status cannot be read, and nothing is written over it: {source.problems}")
 
 

@@ -4,11 +4,11 @@ from typing import Final
 
 from vworkspace_core.errors import Unavailable
 from vworkspace_core.interpret import Again, Outcome
-from vworkspace_core.manifest import Manifest, content_hash, dig
+from vworkspace_core.manifest import Manifest, ObjectRef, content_hash, dig
 from vworkspace_core.reconcile import Decision
 from vworkspace_core.runtime.result import ReconcileResult
 
-__all__ = ["result_of"]
+__all__ = ["no_news", "result_of"]
 
 _SLOW_SECONDS: Final = 60.0
 """How soon to look again at what only outside help can cure, beside the watch event that will tell of it."""
@@ -20,7 +20,7 @@ def result_of(outcome: Outcome, *, fixed_point: bool = False) -> ReconcileResult
     status = outcome.decision.status
     again, error = outcome.decision.look_again_after, outcome.error
     match outcome.again:
-        case Again.NO | Again.AT_ONCE:
+        case Again.NO | Again.AT_ONCE | Again.REFUSED:
             pass
         case Again.BACKOFF:
             error = error or Unavailable(_told(outcome.decision))
@@ -32,6 +32,7 @@ def result_of(outcome: Outcome, *, fixed_point: bool = False) -> ReconcileResult
         error=error if outcome.again is not Again.NO else None,
         fingerprint=_fingerprint(status) if status is not None and error is None else "",
         settled=fixed_point and outcome.settled and outcome.again is Again.NO,
+        told=outcome.told,
     )
 
 
@@ -46,3 +47,7 @@ def _fingerprint(status: Manifest) -> str:
     """Identifies what the status says, its times left out (hot-loop detector)."""
     conditions = dig(status, "status", "conditions") or ()
     return content_hash([[one["type"], one["status"], one["reason"]] for one in conditions])
+
+
+async def no_news(ref: ObjectRef, manifest: Manifest) -> None:
+    """Nobody wants to hear of it."""

@@ -9,8 +9,9 @@ import structlog
 
 from vworkspace_app.runtime.driver_account import Attempt, DriverAccount, DriverStats
 from vworkspace_app.runtime.observer import DriverObserver, LoggingObserver
-from vworkspace_core.errors import OperatorError
+from vworkspace_core.errors import NotFound, OperatorError, Stale, Unavailable
 from vworkspace_core.manifest import ObjectRef
+from vworkspace_core.obstacles import Obstacle, obstacle_of
 from vworkspace_core.ports import Clock
 from vworkspace_core.runtime.changes import Change, ChangeType
 from vworkspace_core.runtime.echoes import Echoes, Meaning, News
@@ -21,7 +22,7 @@ from vworkspace_core.runtime.result import ReconcileResult, judge
 from vworkspace_core.runtime.vitals import DriverVitals
 from vworkspace_core.runtime.writes import PendingWrites, Seen, Written
 
-__all__ = ["Driver", "Reconcile", "Refresh"]
+__all__ = ["Driver", "Reconcile", "Refresh", "Tell"]
 
 Reconcile: TypeAlias = Callable[[ObjectRef], Awaitable[ReconcileResult]]
 """Observe, decide, carry out, once. May return or raise errors of the core."""
@@ -29,13 +30,17 @@ Reconcile: TypeAlias = Callable[[ObjectRef], Awaitable[ReconcileResult]]
 Refresh: TypeAlias = Callable[[ObjectRef], Awaitable[None]]
 """Read one object live into the cache. Raises errors of the core."""
 
+Tell: TypeAlias = Callable[[ObjectRef, Obstacle], Awaitable[None]]
+"""Say on an object what stopped its pass. Must not raise."""
+
 
 class Driver:
     """Reconciles keys, at most `workers` at a time and never one key twice at once.
 
     A reconcile that raises is counted and tried again with backoff; one that takes longer than `time_limit`
     seconds is cancelled. After a write, its key waits up to `patience` seconds for the cache (`has_seen`)
-    to show it; then the objects are read live (`refresh`). Log lines carry `name`, that of the controller, and an id
+    to show it; then the objects are read live (`refresh`). What stops a pass before its status could say so is said by
+    `tell`. Log lines carry `name`, that of the controller, and an id
     of the reconcile that begins with `run_id`.
     """
 
@@ -49,6 +54,7 @@ class Driver:
         queue: WorkQueue[ObjectRef] | None = None,
         has_seen: Seen = lambda ref, version: True,
         refresh: Refresh | None = None,
+        tell: Tell | None = None,
         patience: float = 5.0,
         detector: HotLoopDetector[ObjectRef] | None = None,
         observer: DriverObserver | None = None,
@@ -63,6 +69,7 @@ class Driver:
         self._writes: PendingWrites[ObjectRef] = PendingWrites(has_seen, patience=patience)
         self._echoes: Echoes[ObjectRef] = Echoes()
         self._refresh = _believe if refresh is None else refresh
+        self._tell_object = _say_nothing if tell is None else tell
         self._account = DriverAccount(
             observer or LoggingObserver(), HotLoopDetector() if detector is None else detector
         )
@@ -174,14 +181,14 @@ class Driver:
         )
         outcome: Outcome = Failed()
         try:
-            outcome = await self._handle(key)
+            outcome = await self._handle(key, reconcile_id)
         finally:
             self._moved_at = now = self._clock.monotonic()
             self._queue.done(key, now, outcome)
             slots.release()
             self._wake.set()
 
-    async def _handle(self, key: ObjectRef) -> Outcome:
+    async def _handle(self, key: ObjectRef, reconcile_id: str) -> Outcome:
         """Reconcile a key, unless the cache has yet to see what the key wrote."""
         started = self._clock.monotonic()
         unseen = self._writes.unseen(key)
@@ -190,6 +197,7 @@ class Driver:
             self._account.postponed()
             return Postponed(wait)
         attempt = await self._listening(key, unseen)
+        await self._say_what_stopped(key, attempt, reconcile_id)
         return self._conclude(key, attempt, started)
 
     async def _listening(self, key: ObjectRef, unseen: tuple[ObjectRef, ...]) -> Attempt:
@@ -203,6 +211,15 @@ class Driver:
         finally:
             for news in self._echoes.end(key, settled=settled):
                 self.enqueue(key, priority=news.priority, after=news.after)
+
+    async def _say_what_stopped(self, key: ObjectRef, attempt: Attempt, reconcile_id: str) -> None:
+        """An attempt that ended before its status could say why is told on the object."""
+        error = attempt.crash or attempt.result.error
+        if error is None or attempt.result.told or isinstance(error, Stale | NotFound):
+            return
+        passing = isinstance(error, Unavailable) and not attempt.timed_out
+        with anyio.move_on_after(self._time_limit):
+            await self._tell_object(key, obstacle_of(error, reconcile_id, passing=passing))
 
     async def _attempt(self, key: ObjectRef, unseen: tuple[ObjectRef, ...]) -> Attempt:
         """Run the reconcile within its time limit; whatever it raises ends here."""
@@ -240,3 +257,7 @@ class Driver:
 
 async def _believe(ref: ObjectRef) -> None:
     """Without a way to read live, the cache is believed once patience is over."""
+
+
+async def _say_nothing(key: ObjectRef, obstacle: Obstacle) -> None:
+    """Where nobody writes a status, the log has to do."""

@@ -58,6 +58,8 @@ class InstanceReason(StrEnum):
     MISSING_DEPENDENCIES = "MissingDependencies"
     POLICY_DENIED = "PolicyDenied"
     AWAITING_APPROVAL = "AwaitingApproval"
+    FORBIDDEN = "Forbidden"
+    INTERNAL_ERROR = "InternalError"
     UNBLOCKED = "Unblocked"
     UNINSTALLING = "Uninstalling"
     WAITING_FOR_CHILD_RESOURCES = "WaitingForChildResources"
@@ -105,6 +107,8 @@ class OperationReason(StrEnum):
     AWAITING_RESUME = "AwaitingResume"
     NAMESPACE_NOT_GATED = "NamespaceNotGated"
     WRONG_CLUSTER = "WrongCluster"
+    FORBIDDEN = "Forbidden"
+    INTERNAL_ERROR = "InternalError"
     UNBLOCKED = "Unblocked"
     PARTIAL_FAILURE = "PartialFailure"
 

@@ -7,6 +7,7 @@ running one stops its engine first.
 import attrs
 
 from vworkspace_core.kinds.labels import ABANDON, is_abandoned, namespace_is_terminating
+from vworkspace_core.kinds.meta import ConditionStatus
 from vworkspace_core.kinds.operation import TERMINAL_PHASES, Operation, Phase
 from vworkspace_core.kinds.reasons import OperationConditionType as Type
 from vworkspace_core.kinds.reasons import OperationReason as Reason
@@ -16,23 +17,30 @@ from vworkspace_core.operations import life
 from vworkspace_core.operations.context import OperationContext, OperationObserved
 from vworkspace_core.operations.contract import EngineStatus, Progress
 from vworkspace_core.operations.identity import UNRECORDED, own_object
-from vworkspace_core.operations.report import condition_of, with_report
+from vworkspace_core.operations.report import condition_of, standing, with_report
 from vworkspace_core.ports import KubernetesEvent
-from vworkspace_core.reconcile.decision import Decision, Finalizer, Requeue
+from vworkspace_core.reconcile.decision import Decision, Finalizer
+from vworkspace_core.remedies import first_refusal
 
 __all__ = ["decide_deletion", "tidy"]
 
 
-def tidy(operation: Operation, observed: OperationObserved) -> Decision:
+def tidy(operation: Operation, observed: OperationObserved, context: OperationContext) -> Decision:
     """After the end: let go of the engine object, and see to it that one that had to stop does."""
     patches = life.unlock(operation, observed)
     deletes = life.stop(operation, observed, unlocking=bool(patches)) if _was_stopped(operation) else ()
-    return Decision(
+    decision = Decision(
         patches=patches,
         deletes=deletes,
         only_if_current=True,
-        requeue=Requeue.BACKOFF if observed.failures else Requeue.NO,
+        requeue=life.pace_after(observed.failures),
     )
+    blocked = condition_of(operation, Type.BLOCKED)
+    was_blocked = blocked is not None and blocked.status is ConditionStatus.TRUE
+    if was_blocked or first_refusal(observed.failures) is not None:
+        report = life.refused_report(standing(operation), observed.failures)
+        return with_report(decision, operation, report, context)
+    return decision
 
 
 def _was_stopped(operation: Operation) -> bool:
@@ -69,7 +77,7 @@ def decide_deletion(operation: Operation, observed: OperationObserved, context: 
         patches=patches,
         deletes=life.stop(operation, observed, unlocking=bool(patches)),
         only_if_current=True,
-        requeue=Requeue.BACKOFF if observed.failures else Requeue.NO,
+        requeue=life.pace_after(observed.failures),
     )
     waited = f"{found[0]} to go{_locked_for_good(operation, found, observed)}"
     return _waiting(decision, operation, waited, observed, context)
@@ -125,7 +133,8 @@ def _waiting(
     running = condition_of(operation, Type.RUNNING)
     reason = running.reason if running is not None else Reason.ENGINE_STARTED
     status = EngineStatus(Progress.RUNNING, reason, f"being deleted: waiting for {what}{after}{told}")
-    return with_report(decision, operation, life.progress_report(operation, status), context)
+    report = life.refused_report(life.progress_report(operation, status), observed.failures)
+    return with_report(decision, operation, report, context)
 
 
 def _abandoned(operation: Operation) -> KubernetesEvent:

@@ -26,6 +26,7 @@ from vworkspace_core.operations.contract import Engine, EngineObject, EngineStat
 from vworkspace_core.operations.identity import UNRECORDED, own_object
 from vworkspace_core.operations.report import Report
 from vworkspace_core.reconcile.decision import Delete, Failure, MergePatch, Requeue
+from vworkspace_core.remedies import first_refusal, not_permitted, refusal_told
 
 __all__ = [
     "blocked_report",
@@ -34,7 +35,9 @@ __all__ = [
     "engine_ref_of",
     "is_locked",
     "is_over",
+    "pace_after",
     "progress_report",
+    "refused_report",
     "setback",
     "started_report",
     "stop",
@@ -98,6 +101,19 @@ def blocked_report(operation: Operation, reason: Reason, message: str) -> Report
     """A run that has started and cannot go on until the named obstacle is gone."""
     status = EngineStatus(Progress.RUNNING, Reason.ENGINE_STARTED, message, operation.status.outputs or {})
     return attrs.evolve(progress_report(operation, status), blocked=Wanted(Type.BLOCKED, _TRUE, reason, message))
+
+
+def refused_report(report: Report, failures: tuple[Failure, ...]) -> Report:
+    """The report, and which right is missing where that refused a write."""
+    told = refusal_told(failures)
+    return attrs.evolve(report, blocked=Wanted(Type.BLOCKED, _TRUE, Reason.FORBIDDEN, told)) if told else report
+
+
+def pace_after(failures: tuple[Failure, ...]) -> Requeue:
+    """How soon to try again what was refused."""
+    if first_refusal(failures) is not None:
+        return Requeue.REFUSED
+    return Requeue.BACKOFF if failures else Requeue.NO
 
 
 def ended_report(operation: Operation, phase: Phase, reason: str, status: EngineStatus, now: datetime) -> Report:
@@ -178,6 +194,8 @@ def setback(operation: Operation, failure: Failure, now: datetime) -> tuple[Repo
             return ended_report(operation, Phase.FAILED, Reason.VALIDATION_FAILED, status, now), Requeue.NO
         case KindMissing() | NotFound():
             return blocked_report(operation, Reason.DEPENDENCY_MISSING, told), Requeue.SLOW
+        case Forbidden() if error.right is not None:
+            return blocked_report(operation, Reason.FORBIDDEN, not_permitted(error.right)), Requeue.REFUSED
         case Forbidden() | Permanent():
             pace = Requeue.SLOW
         case _:

@@ -27,7 +27,7 @@ from vworkspace_core.operations.identity import own_object
 from vworkspace_core.operations.preconditions import Obstacle, Start, start_or_obstacle
 from vworkspace_core.operations.report import Report, with_report
 from vworkspace_core.operations.running import decide_running
-from vworkspace_core.reconcile.barriers import claimed_by_another_operator
+from vworkspace_core.reconcile.barriers import claimed_by_another_operator, closed_namespace, wrong_cluster
 from vworkspace_core.reconcile.decision import Decision, Finalizer
 
 __all__ = ["needs_live_view", "reconcile_operation"]
@@ -44,6 +44,8 @@ def needs_live_view(operation: Operation, observed: OperationObserved, context: 
         return FINALIZER in meta.finalizers
     if operation.status.phase in TERMINAL_PHASES or not is_managed(meta):
         return False
+    if operation.status.phase is not Phase.RUNNING and _is_elsewhere(operation, observed, context):
+        return False  # where we may not act, we may not look either; what keeps us out is in the caches
     if operation.status.phase is not Phase.RUNNING or cancellation_requested(operation.metadata):
         return True
     engine, known = context.engine_of(operation), operation.status.engine_ref
@@ -56,6 +58,11 @@ def needs_live_view(operation: Operation, observed: OperationObserved, context: 
     return any(ref not in observed.objects for ref in engine.follows(operation, observed.objects))
 
 
+def _is_elsewhere(operation: Operation, observed: OperationObserved, context: OperationContext) -> bool:
+    closed = closed_namespace(operation.metadata.namespace, observed.namespace)
+    return bool(closed or wrong_cluster(operation.metadata, context.settings.cluster_id))
+
+
 def reconcile_operation(operation: Operation, observed: OperationObserved, context: OperationContext) -> Decision:
     """What is to be done for `operation`, given what exists and the time."""
     meta = operation.metadata
@@ -64,7 +71,7 @@ def reconcile_operation(operation: Operation, observed: OperationObserved, conte
     if not is_managed(meta) or claimed_by_another_operator(operation, context.settings):
         return Decision()
     if operation.status.phase in TERMINAL_PHASES:
-        return tidy(operation, observed)
+        return tidy(operation, observed, context)
     if operation.status.phase is Phase.RUNNING:
         return decide_running(operation, observed, context)
     return _begin(operation, observed, context)

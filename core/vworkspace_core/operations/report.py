@@ -20,7 +20,7 @@ from vworkspace_core.ports import KubernetesEvent
 from vworkspace_core.reconcile.conditions import safe
 from vworkspace_core.reconcile.decision import Decision
 
-__all__ = ["Report", "condition_of", "with_report"]
+__all__ = ["Report", "condition_of", "standing", "with_report"]
 
 _OWN: Final = frozenset(Type)
 _WARNINGS: Final = frozenset({Type.FAILED, Type.BLOCKED, Type.DEGRADED})
@@ -49,6 +49,29 @@ class Report:
 def condition_of(operation: Operation, kind: str) -> Condition | None:
     """The condition of that type as it stands."""
     return next((one for one in operation.status.conditions if one.type == kind), None)
+
+
+def standing(operation: Operation) -> Report:
+    """What the status says now, but for Blocked: with that lifted, nothing else changes."""
+    status = operation.status
+    ended = (_as_it_is(operation, kind) for kind in (Type.SUCCEEDED, Type.FAILED, Type.CANCELLED))
+    return Report(
+        status.phase or Phase.PENDING,
+        running=_as_it_is(operation, Type.RUNNING)
+        or Wanted(Type.RUNNING, ConditionStatus.FALSE, Reason.ENGINE_NOT_STARTED),
+        ended=next((one for one in ended if one is not None), None),
+        degraded=_as_it_is(operation, Type.DEGRADED),
+        started_at=status.started_at,
+        finished_at=status.finished_at,
+        outputs=status.outputs or {},
+        logs_ref=status.logs_ref,
+        engine_ref=status.engine_ref,
+    )
+
+
+def _as_it_is(operation: Operation, kind: str) -> Wanted | None:
+    found = condition_of(operation, kind)
+    return None if found is None else Wanted(found.type, found.status, found.reason, found.message)
 
 
 def with_report(decision: Decision, operation: Operation, report: Report, context: OperationContext) -> Decision:

@@ -132,9 +132,9 @@ class _Run:
         decision = Decision(
             deletes=life.stop(self.operation, self.observed),
             only_if_current=True,
-            requeue=Requeue.BACKOFF if failures else Requeue.NO,
+            requeue=life.pace_after(failures),
         )
-        return self._told(decision, life.progress_report(self.operation, status, told))
+        return self._told(decision, life.refused_report(life.progress_report(self.operation, status, told), failures))
 
     def _gone(self, known: EngineRef) -> Decision:
         """The engine object was there and is not any more: by the deadline's doing, ours, or somebody else's."""

@@ -97,7 +97,7 @@ def decide_unreadable_operation(
     if not is_managed(stub.metadata) or claimed_by_another_operator(stub, context.settings) or not source.has_status:
         return Decision()
     if stub.status.phase in TERMINAL_PHASES:
-        return tidy(stub, observed)
+        return tidy(stub, observed, context)
     return with_report(Decision(), stub, _report(stub, source.problems), context)
 
 

@@ -30,6 +30,8 @@ _LONGEST_REMEMBERED = 512
 
 _TRUE, _FALSE, _UNKNOWN = ConditionStatus.TRUE, ConditionStatus.FALSE, ConditionStatus.UNKNOWN
 _NOT_YET = (Reason.INSTALLING, Reason.RECONCILING, Reason.NOT_DEPLOYED)
+_OF_A_PASS = (Reason.FORBIDDEN, Reason.INTERNAL_ERROR)
+"""What stopped a pass, and no other one: it goes when a pass comes through."""
 _ORDER = (Type.READY, Type.RECONCILING, Type.STALLED, Type.DEGRADED, Type.SUSPENDED, Type.BLOCKED, Type.DELETING)
 
 Previous = Mapping[str, Condition]
@@ -181,12 +183,20 @@ def placeholder(previous: Previous) -> tuple[Wanted, ...]:
     return _complete(changes | _lifted(previous, Type.BLOCKED, Reason.UNBLOCKED), previous)
 
 
-def uninstalling(reason: str, message: str, previous: Previous) -> tuple[Wanted, ...]:
-    """REC-10: Deleting says what is waited for, and what is taken down is not Ready; the rest stays as it was."""
+def uninstalling(reason: str, message: str, previous: Previous, *, refused: str = "") -> tuple[Wanted, ...]:
+    """REC-10: Deleting says what is waited for, and what is taken down is not Ready; Blocked, which right is missing.
+
+    The rest stays as it was.
+    """
     kept = {kind: _keep(condition) for kind, condition in previous.items() if kind in _ORDER}
     deleting = Wanted(Type.DELETING, _TRUE, reason, safe(message))
     ready = Wanted(Type.READY, _FALSE, Reason.UNINSTALLING, safe(message))
-    return _ordered({**kept, Type.READY: ready, Type.DELETING: deleting})
+    blocked_by: dict[str, Wanted] = {}
+    if refused:
+        blocked_by = {Type.BLOCKED: Wanted(Type.BLOCKED, _TRUE, Reason.FORBIDDEN, safe(refused, _LONGEST_REFUSAL))}
+    elif Type.BLOCKED in previous and previous[Type.BLOCKED].reason in _OF_A_PASS:
+        blocked_by = _lifted(previous, Type.BLOCKED, Reason.UNBLOCKED)
+    return _ordered({**kept, **blocked_by, Type.READY: ready, Type.DELETING: deleting})
 
 
 def _complete(changes: Mapping[str, Wanted], previous: Previous, *, keep_suspended: bool = False) -> tuple[Wanted, ...]:

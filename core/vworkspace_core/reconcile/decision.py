@@ -174,6 +174,7 @@ class Requeue(Enum):
     NO = "settled or waiting for a watch event"
     BACKOFF = "transient failure: per-key exponential backoff"
     SLOW = "only outside help can cure it: slow backoff"
+    REFUSED = "a right is missing: backoff of half a minute at most, so that it goes on soon after the role came"
 
 
 @attrs.frozen

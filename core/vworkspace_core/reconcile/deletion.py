@@ -27,6 +27,7 @@ from vworkspace_core.reconcile.decision import Context, Decision, Delete, Finali
 from vworkspace_core.reconcile.desired import DOWNSTREAM_KINDS
 from vworkspace_core.reconcile.ownership import is_controlled_by
 from vworkspace_core.reconcile.status import StatusFields, own_conditions, with_status
+from vworkspace_core.remedies import refusal_told
 
 __all__ = ["decide_deletion"]
 
@@ -114,6 +115,7 @@ def _take_down(
     context: Context,
 ) -> Decision:
     failed = {failure.ref: failure for failure in observed.failures}
+    refused = refusal_told(observed.failures)
     doomed = tuple((ref, live) for ref, live in step if not metadata(live).get("deletionTimestamp"))
     writable = tuple((ref, live) for ref, live in doomed if ref not in failed)
     if failed:
@@ -126,10 +128,10 @@ def _take_down(
     decision = Decision(
         patches=tuple(_unsuspend(ref, live) for ref, live in step if _is_suspended(live) and ref not in failed),
         deletes=tuple(Delete(ref, metadata(live)["uid"]) for ref, live in writable),
-        requeue=Requeue.BACKOFF if failed else Requeue.NO,
+        requeue=Requeue.REFUSED if refused else Requeue.BACKOFF if failed else Requeue.NO,
         only_if_current=True,
     )
-    return _told(decision, source, reason, message, context)
+    return _told(decision, source, reason, message, context, refused=refused)
 
 
 def _since(ref: ObjectRef, live: Manifest) -> str:
@@ -159,9 +161,11 @@ def _flux_missing(source: ApplicationInstance, context: Context) -> Decision:
     return _told(Decision(), source, Reason.WAITING_FOR_CHILD_RESOURCES, message, context)
 
 
-def _told(decision: Decision, source: ApplicationInstance, reason: str, message: str, context: Context) -> Decision:
+def _told(
+    decision: Decision, source: ApplicationInstance, reason: str, message: str, context: Context, *, refused: str = ""
+) -> Decision:
     previous = {condition.type: condition for condition in own_conditions(source.status)}
-    wanted = uninstalling(reason, message, previous)
+    wanted = uninstalling(reason, message, previous, refused=refused)
     return with_status(decision, source, wanted, StatusFields.kept(source.status), context)
 
 

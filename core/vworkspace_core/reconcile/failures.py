@@ -27,6 +27,7 @@ from vworkspace_core.manifest import Manifest, ObjectRef, canonical_json, dig
 from vworkspace_core.reconcile.barriers import Barrier
 from vworkspace_core.reconcile.conditions import safe
 from vworkspace_core.reconcile.decision import Failure, Requeue
+from vworkspace_core.remedies import not_permitted
 
 __all__ = ["Setback", "is_own_history", "meaning"]
 
@@ -66,6 +67,8 @@ def meaning(failure: Failure, *, released_before: bool) -> Barrier | Setback:
             return Barrier(Reason.NAMESPACE_NOT_GATED, told)
         case Forbidden(namespace_terminating=True):
             return Barrier(Reason.NAMESPACE_NOT_GATED, f"namespace {failure.ref.namespace} is being terminated")
+        case Forbidden() if error.right is not None:
+            return Barrier(Reason.FORBIDDEN, not_permitted(error.right), requeue=Requeue.REFUSED)
         case Forbidden():
             refused = f"{what} is not permitted: {error.message}"
             return _retried(failure, refused, Requeue.SLOW, released_before)

@@ -28,9 +28,10 @@ class Succeeded:
 
 @attrs.frozen
 class Failed:
-    """Try again after the key's backoff, and not before `retry_after` seconds."""
+    """Try again after the key's backoff, of `at_most` so many seconds, and not before `retry_after` seconds."""
 
     retry_after: float = 0.0
+    at_most: float = float("inf")
 
 
 @attrs.frozen

@@ -10,6 +10,9 @@ from vworkspace_core.runtime.queue import Failed, Outcome, Outdated, Succeeded
 
 __all__ = ["ReconcileResult", "Verdict", "judge"]
 
+_REFUSED_SECONDS = 30.0
+"""No watch tells that a role came: so long may pass until it is noticed."""
+
 
 class Verdict(StrEnum):
     """The `result` label of controller_runtime_reconcile_total, plus the two that need naming apart."""
@@ -38,6 +41,8 @@ class ReconcileResult:
     error: OperatorError | None = None
     fingerprint: str = ""
     settled: bool = False
+    told: bool = False
+    """The object's own status says what `error` is about."""
 
 
 def judge(result: ReconcileResult) -> tuple[Verdict, Outcome]:
@@ -50,6 +55,8 @@ def judge(result: ReconcileResult) -> tuple[Verdict, Outcome]:
             return Verdict.REQUEUE, Outdated()
         case Invalid() | Permanent() | Forbidden(namespace_terminating=True):
             return Verdict.TERMINAL, again
+        case Forbidden() if result.error.right is not None:
+            return Verdict.ERROR, Failed(at_most=_REFUSED_SECONDS)
         case Unavailable(retry_after=seconds):
             return Verdict.ERROR, Failed(seconds or 0.0)
         case _:

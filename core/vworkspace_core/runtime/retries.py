@@ -31,9 +31,9 @@ class Retries(Generic[K]):
             case Succeeded(look_again_after):
                 self._failures.pop(key, None)
                 return look_again_after
-            case Failed(retry_after):
+            case Failed(retry_after, at_most):
                 attempt = self._failed(key)
-                return max(retry_after, self._backoff.delay(attempt, jitter_of(key, attempt)))
+                return max(retry_after, min(at_most, self._backoff.delay(attempt, jitter_of(key, attempt))))
             case Outdated():
                 attempt = self._failed(key)
                 return _OUTDATED.delay(attempt - 1, jitter_of(key, attempt)) if attempt > 1 else 0.0

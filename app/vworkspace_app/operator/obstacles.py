@@ -1,0 +1,74 @@
+"""Says on the object what stopped its pass, and of one that is not ours why nothing happens (REC-13, RES-5)."""
+
+from collections.abc import Callable
+
+import attrs
+import structlog
+
+from vworkspace_app.runtime.informers import Informers
+from vworkspace_core.errors import Forbidden, NotFound, OperatorError, Stale
+from vworkspace_core.kinds.labels import FIELD_MANAGER
+from vworkspace_core.manifest import Manifest, ObjectRef, metadata
+from vworkspace_core.obstacles import Obstacle, obstructed
+from vworkspace_core.ports import Clock, EventSink, KubeApi
+from vworkspace_core.remedies import remedy
+from vworkspace_core.runtime.once import Once
+from vworkspace_core.runtime.writes import Written
+from vworkspace_core.unmanaged import unmanaged
+
+__all__ = ["ObstacleTeller"]
+
+_log = structlog.get_logger("operator")
+
+
+@attrs.define
+class ObstacleTeller:
+    """Writes such a status through `api`, on the copy that the caches hold."""
+
+    api: KubeApi
+    informers: Informers
+    cluster_id: str
+    clock: Clock
+    events: EventSink
+    wrote: Callable[[ObjectRef, Written], None] = lambda key, written: None
+    _refused: Once = attrs.field(factory=Once)
+    _unmanaged: Once = attrs.field(factory=Once)
+
+    async def tell(self, key: ObjectRef, obstacle: Obstacle) -> None:
+        """Say it, unless the status says it already. What cannot be said there is said in the log; never raises."""
+        try:
+            manifest = self.informers.store(key.kind).get(key.namespace, key.name)
+            if manifest is not None:
+                await self._write(key, manifest, obstacle)
+        except OperatorError as error:
+            self._unsaid(key, obstacle, error)
+        except Exception as error:
+            _log.error("the status could not be written", object=str(key), obstacle=obstacle.text, exc_info=error)
+
+    async def _write(self, key: ObjectRef, manifest: Manifest, obstacle: Obstacle) -> None:
+        decision = obstructed(key.kind, manifest, obstacle, self.cluster_id, self.clock.now())
+        if decision.status is None:
+            return
+        answer = await self.api.apply_status(decision.status, kind=key.kind, field_manager=FIELD_MANAGER)
+        self._refused.forget(str(key))
+        self.wrote(key, (key, str(metadata(answer).get("resourceVersion", ""))))
+        for event in decision.events:
+            await self.events.emit(event)
+
+    def _unsaid(self, key: ObjectRef, obstacle: Obstacle, error: OperatorError) -> None:
+        if isinstance(error, Stale | NotFound):
+            return  # it has moved on: the next pass sees what it is now
+        if not self._refused.first(str(key), error.message):
+            return
+        fields = {"object": str(key), "obstacle": obstacle.text, "error": error.message}
+        right = error.right if isinstance(error, Forbidden) else None
+        if right is not None:
+            fields |= {"right": str(right), "remedy": remedy(right)}
+        _log.error("the status could not be written", **fields)
+
+    async def tell_unmanaged(self, key: ObjectRef, manifest: Manifest) -> None:
+        """An Event, once, on an object of ours that lacks the label by which the operator acts on it."""
+        event = unmanaged(key, manifest)
+        if event is not None and self._unmanaged.first(str(key), event.regarding_uid):
+            _log.info("left alone: not labelled for this operator", object=str(key), why=event.note)
+            await self.events.emit(event)

@@ -1,0 +1,52 @@
+"""What mends a missing right: the command that prints the role which holds it (RUN-7)."""
+
+from collections.abc import Iterable
+from typing import Final
+
+from vworkspace_core.errors import Forbidden
+from vworkspace_core.known import EVENT, OWN_KINDS, SECRET, VELERO_BACKUP
+from vworkspace_core.reconcile.decision import Failure
+from vworkspace_core.rights import Right
+
+__all__ = ["first_refusal", "not_permitted", "refusal_told", "remedy"]
+
+_APPLY: Final = "| kubectl apply --server-side -f -"
+_CHANGES: Final = ("create", "patch", "delete")
+"""What Roles of a gated namespace are about; looking is granted in the whole cluster."""
+_OWN: Final = tuple((kind.group, kind.plural) for kind in OWN_KINDS)
+_EVENTS: Final = (EVENT.group, EVENT.plural)
+_SECRETS: Final = (SECRET.group, SECRET.plural)
+
+
+def remedy(right: Right) -> str:
+    """The command that gives the operator the right, if anything that `manifests` prints does."""
+    return f"vworkspace-operator manifests{_option(right)} {_APPLY}"
+
+
+def _option(right: Right) -> str:
+    """A Role is printed for each gated namespace and for Velero's, everything else once."""
+    where = (right.group, right.resource)
+    if not right.namespace or "/" in right.resource or where == _EVENTS:
+        return ""
+    if right.group == VELERO_BACKUP.group:
+        return f" --velero-namespace {right.namespace}" if right.verb in (*_CHANGES, "get") else ""
+    by_finalizer = where in _OWN and right.verb == "patch"
+    changes = right.verb in _CHANGES and where != _SECRETS and not by_finalizer
+    return f" --namespace {right.namespace}" if changes or (where == _SECRETS and right.verb == "get") else ""
+
+
+def not_permitted(right: Right) -> str:
+    """For people: what the operator may not do, and what gives it the right."""
+    return f"the operator may not {right}. Give it the role: {remedy(right)}"
+
+
+def first_refusal(failures: Iterable[Failure]) -> Forbidden | None:
+    """The first of the refused writes that a missing right refused."""
+    errors = (failure.error for failure in failures)
+    return next((error for error in errors if isinstance(error, Forbidden) and error.right is not None), None)
+
+
+def refusal_told(failures: Iterable[Failure]) -> str:
+    """What to say of the right that is missing; empty where none is."""
+    error = first_refusal(failures)
+    return not_permitted(error.right) if error is not None and error.right is not None else ""

@@ -1,0 +1,316 @@
+"""U2, issue 11 item 2: everything has an answer on the object, whatever rights are missing and whatever fails.
+
+A minute after an object of ours exists in any namespace it has a condition that says what is the case; or it is not
+for us, and one Event says so.
+"""
+
+from collections.abc import Collection
+from typing import Any
+
+import pytest
+import structlog
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from structlog.testing import capture_logs
+
+from tests.e2e.environment import _RBAC as RBAC
+from tests.e2e.faces import ENVIRONMENT, IN_PROCESS
+from tests.e2e.operating import ENGINES_QUICK, FLUX, LABELS, Operating
+from tests.e2e.rights import printed
+from tests.e2e.world import CLUSTER, INSTANCE, NAME, NS, OPERATOR, SUFFIX, UNGATED_NS, VELERO_NS, World, instance
+from vworkspace_app.operator import OperatorSettings
+from vworkspace_app.operator.instances import InstanceController
+from vworkspace_core.access import EVERYWHERE, TENANT, VELERO
+from vworkspace_core.known import APPLICATION_INSTANCE, EVENT, NAMESPACE, OPERATION
+from vworkspace_core.manifest import Manifest, ObjectRef, dig
+from vworkspace_core.operations import OperationSettings
+from vworkspace_core.reconcile import Settings
+from vworkspace_core.remedies import not_permitted, remedy
+from vworkspace_core.rights import Right, refused_right
+from vworkspace_fake.apiserver.authorization import Attributes, denied
+from vworkspace_fake.apiserver.calls import Caller, Verb
+
+FOREIGN = f"norole{SUFFIX}"
+
+
+# --- the law, over worlds with missing rights (virtual time) ----------------------------------------------------------
+
+
+Lack = tuple[str, str, str]
+"""Verb, resource with its subresource, and namespace (empty: everywhere)."""
+
+
+def lacks() -> st.SearchStrategy[frozenset[Lack]]:
+    """Any of the rights that the operator has in gated namespaces, in Velero's, and to write what it says."""
+    inside = [(verb, access.resource, NS) for access in TENANT for verb in access.verbs if access.resource != "secrets"]
+    velero = [(verb, access.resource, VELERO_NS) for access in VELERO for verb in access.verbs]
+    said = [
+        (verb, access.resource, "")
+        for access in EVERYWHERE
+        for verb in access.verbs
+        if verb not in ("list", "watch") and "clusters" not in access.resource
+    ]
+    return st.frozensets(st.sampled_from([*inside, *velero, *said]), min_size=1, max_size=6)
+
+
+def refuse(world: World, lacking: Collection[Lack]) -> None:
+    """The operator does not have these rights."""
+
+    def authorize(caller: Caller, asked: Attributes) -> bool:
+        resource = f"{asked.resource}/{asked.subresource}" if asked.subresource else asked.resource
+        wanted = {(asked.verb, resource, asked.namespace), (asked.verb, resource, "")}
+        return caller.user != OPERATOR or not wanted & set(lacking)
+
+    world.cluster.authorize = authorize
+
+
+@st.composite
+def objects(draw: st.DrawFn) -> tuple[dict[str, Any], ...]:
+    """An instance and an Operation on it: managed or not, for this cluster or another or none, gated or not."""
+    made = []
+    for number in range(draw(st.integers(1, 2))):
+        labels = draw(
+            st.sampled_from(
+                [
+                    LABELS,
+                    LABELS,
+                    {},
+                    {**LABELS, "app.vworkspace.io/cluster-id": "another"},
+                    {"app.vworkspace.io/managed-by": "control-plane"},
+                ]
+            )
+        )
+        namespace = draw(st.sampled_from([NS, NS, UNGATED_NS]))
+        name = f"{NAME}-{number}"
+        spec = {**instance()["spec"], "release": {"name": name, "namespace": namespace}}
+        engine = draw(st.sampled_from(["velero", "snapshot", "volsync"]))
+        annotations = {"ops.vworkspace.io/backup": engine}
+        meta = {"name": name, "namespace": namespace, "labels": labels, "annotations": annotations}
+        made.append({**instance(), "metadata": meta, "spec": spec})
+        target = {
+            "apiVersion": APPLICATION_INSTANCE.api_version,
+            "kind": "ApplicationInstance",
+            "name": draw(st.sampled_from([name, "nobody"])),
+        }
+        backup = {
+            "targetRef": target,
+            "type": "Backup",
+            "engine": engine,
+            "parameters": {
+                "velero": {"retention": "30d"},
+                "snapshot": {"pvc": "data", "snapshotClassName": "csi"},
+                "volsync": {"source": "data", "repository": "restic"},
+            }[engine],
+        }
+        kept = {"name": name, "namespace": namespace, "labels": labels}
+        made.append({**OPERATION.manifest(name, namespace), "metadata": kept, "spec": backup})
+    return tuple(made)
+
+
+def kind_of(manifest: Manifest) -> Any:
+    return APPLICATION_INSTANCE if manifest["kind"] == "ApplicationInstance" else OPERATION
+
+
+def says(world: World, ref: ObjectRef, kind: str) -> tuple[str, str, str]:
+    """Status, reason and message of a condition."""
+    for one in dig(world.find(ref), "status", "conditions") or ():
+        if one["type"] == kind:
+            return one["status"], one["reason"], one.get("message", "")
+    return "", "", ""
+
+
+def is_answered(world: World, ref: ObjectRef, logs: list[Any]) -> bool:
+    live = world.find(ref)
+    assert live is not None
+    if dig(live, "metadata", "labels", "app.vworkspace.io/managed-by") != "control-plane":
+        found = [
+            one
+            for one in world.hands.do(lambda api: api.list(EVENT, namespace=ref.namespace)).items
+            if one["reason"] == "NotManaged" and one["regarding"]["name"] == ref.name
+        ]
+        kinds = [one["regarding"]["kind"] for one in found]
+        return kinds.count(ref.kind.kind) == 1 or bool(
+            [line for line in logs if line["event"] in ("event dropped", "left alone: not labelled for this operator")]
+        )
+    if any(line["event"] == "the status could not be written" and line["object"] == str(ref) for line in logs):
+        return True
+    return bool(dig(live, "status", "conditions")) and dig(live, "status", "observedGeneration") == dig(
+        live, "metadata", "generation"
+    )
+
+
+@settings(max_examples=25)
+@given(lacks(), objects())
+@example(frozenset({("patch", "applicationinstances", NS)}), ())
+@example(frozenset({("get", "backups", VELERO_NS)}), ())
+@example(frozenset({("list", "operations", NS), ("get", "applicationinstances", NS)}), ())
+@example(frozenset({("patch", "applicationinstances/status", "")}), ())
+def test_a_minute_later_every_object_has_its_answer_U2_REC_13(
+    lacking: frozenset[Lack], given_objects: tuple[dict[str, Any], ...]
+) -> None:
+    """In all worlds: whatever is missing is named on the object, or in the log where that itself is refused."""
+    made = given_objects or (
+        {**instance(), "metadata": {"name": NAME, "namespace": NS, "labels": LABELS}},
+        *_backup(),
+    )
+
+    async def story(world: World) -> None:
+        refuse(world, lacking)
+        with capture_logs() as logs:
+            for manifest in made:
+                world.create_object(manifest, kind_of(manifest))
+            await world.clock.sleep(60)
+            for manifest in made:
+                meta = manifest["metadata"]
+                ref = ObjectRef(kind_of(manifest), meta["namespace"], meta["name"])
+                assert is_answered(world, ref, logs), f"{ref}: {world.find(ref)}"
+                status, reason, message = says(world, ref, "Blocked")
+                if reason == "Forbidden":
+                    assert status == "True"
+                    assert "vworkspace-operator manifests" in message
+        world.cluster.authorize = None
+        await world.clock.sleep(60)
+        for manifest in made:
+            meta = manifest["metadata"]
+            ref = ObjectRef(kind_of(manifest), meta["namespace"], meta["name"])
+            assert says(world, ref, "Blocked")[:2] != ("True", "Forbidden"), "it recovers by itself"
+
+    IN_PROCESS.run(story, behaviour=FLUX, engines=ENGINES_QUICK)
+
+
+def _backup() -> tuple[dict[str, Any], ...]:
+    target = {"apiVersion": APPLICATION_INSTANCE.api_version, "kind": "ApplicationInstance", "name": NAME}
+    spec = {"targetRef": target, "type": "Backup", "engine": "velero", "parameters": {"retention": "30d"}}
+    meta = {"name": "nightly", "namespace": NS, "labels": LABELS}
+    return ({**OPERATION.manifest("nightly", NS), "metadata": meta, "spec": spec},)
+
+
+# --- the likeliest mistakes of an installation, with the printed roles ------------------------------------------------
+
+
+def test_a_forgotten_Role_is_told_with_the_command_that_prints_it_U2() -> None:
+    ref = ObjectRef(APPLICATION_INSTANCE, FOREIGN, NAME)
+
+    async def story(world: World) -> None:
+        labels = {"managed-by": "vworkspace"}
+        world.have({**NAMESPACE.manifest(FOREIGN), "metadata": {"name": FOREIGN, "labels": labels}}, NAMESPACE)
+        spec = {**instance()["spec"], "release": {"name": NAME, "namespace": FOREIGN}}
+        meta = {"name": NAME, "namespace": FOREIGN, "labels": LABELS}
+        world.create_object({**instance(), "metadata": meta, "spec": spec}, APPLICATION_INSTANCE)
+        await world.until(lambda: says(world, ref, "Blocked")[1] == "Forbidden", "Forbidden is told")
+        message = says(world, ref, "Blocked")[2]
+        command = f"vworkspace-operator manifests --namespace {FOREIGN} | kubectl apply --server-side -f -"
+        assert command in message
+        assert FOREIGN in message
+        for role in printed("--namespace", FOREIGN):
+            if role["kind"] in RBAC:
+                world.create_object(role, RBAC[role["kind"]])
+        await world.until(lambda: says(world, ref, "Ready")[0] == "True", "Ready once the Role is there")
+        assert says(world, ref, "Blocked")[:2] == ("False", "Unblocked")
+        world.delete_object(ref)
+        await world.until(lambda: world.find(ref) is None, "the instance gone")
+
+    ENVIRONMENT.run(story)
+
+
+def test_a_forgotten_velero_namespace_is_told_on_the_Operation_U2() -> None:
+    elsewhere = f"velero-two{SUFFIX}"
+    decided = OperatorSettings(
+        Settings(cluster_id=CLUSTER), OperationSettings(CLUSTER, velero_namespace=elsewhere), identity="e2e"
+    )
+
+    async def story(world: World) -> None:
+        world.have({**NAMESPACE.manifest(elsewhere), "metadata": {"name": elsewhere}}, NAMESPACE)
+        ops = Operating(world)
+        await ops.prepare()
+        ref = ops.submit("backup.velero", "nightly")
+        await world.until(lambda: says(world, ref, "Blocked")[1] == "Forbidden", "Forbidden is told")
+        command = f"vworkspace-operator manifests --velero-namespace {elsewhere} | kubectl apply --server-side -f -"
+        assert command in says(world, ref, "Blocked")[2]
+
+    ENVIRONMENT.run(story, behaviour=FLUX, engines=ENGINES_QUICK, decisions=decided)
+
+
+# --- a pass that crashes ----------------------------------------------------------------------------------------------
+
+
+def test_a_pass_that_crashes_is_told_with_the_line_of_the_log_and_recovers_issue_11(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A defect in the operator: InternalError with the id of the log line, nothing lost of the status."""
+    sound = InstanceController._decide
+    broken = [False]
+
+    def decide(self: InstanceController, source: Any, observed: Any) -> Any:
+        if broken[0]:
+            raise ZeroDivisionError("a defect")
+        return sound(self, source, observed)
+
+    monkeypatch.setattr(InstanceController, "_decide", decide)
+
+    async def story(world: World) -> None:
+        await world.ready()
+        before = world.find(INSTANCE)
+        broken[0] = True
+        with capture_logs([structlog.contextvars.merge_contextvars]) as logs:
+            world.edit(INSTANCE, {"spec": {"values": {"inline": {"replicaCount": 2}}}})
+            await world.until(lambda: says(world, INSTANCE, "Blocked")[1] == "InternalError", "InternalError")
+        message = says(world, INSTANCE, "Blocked")[2]
+        (line, *_) = [line for line in logs if line["event"] == "reconcile crashed"]
+        assert f"reconcile_id {line['reconcile_id']} " in message
+        assert "ZeroDivisionError" in message
+        after = world.find(INSTANCE)
+        for name in ("helmReleaseRef", "lastAppliedChart"):
+            assert dig(after, "status", name) == dig(before, "status", name)
+        assert says(world, INSTANCE, "Ready")[:2] == ("True", "HelmReleaseReady"), "what runs, runs"
+        version = dig(after, "metadata", "resourceVersion")
+        await world.clock.sleep(120)
+        assert dig(world.find(INSTANCE), "metadata", "resourceVersion") == version, "told once"
+        broken[0] = False
+        await world.until(lambda: says(world, INSTANCE, "Blocked")[1] == "Unblocked", "recovered", seconds=400)
+
+    IN_PROCESS.run(story)
+
+
+# --- what a refusal says ----------------------------------------------------------------------------------------------
+
+
+@given(
+    st.sampled_from(list(Verb)),
+    st.sampled_from([(access, namespace) for access in (*TENANT, *VELERO, *EVERYWHERE) for namespace in ("", "org-a")]),
+)
+def test_the_right_is_read_from_the_servers_own_words_and_its_remedy_fits_what_is_printed_U2(
+    verb: Verb, where: tuple[Any, str]
+) -> None:
+    access, namespace = where
+    asked = Attributes(verb.value, access.kind.group, access.kind.plural, access.subresource, namespace, "x")
+    said = denied(Caller("system:serviceaccount:a:b"), asked).message
+    right = refused_right(said)
+    assert right == Right(verb.value, access.kind.group, access.resource, namespace)
+    assert right is not None
+    assert remedy(right) in not_permitted(right)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        'pods "x" is forbidden: exceeded quota: compute, requested: pods=1',
+        'jobs.batch "x" is forbidden: violates PodSecurity "restricted:latest"',
+        'admission webhook "w.example.com" denied the request: User cannot',
+    ],
+)
+def test_a_refusal_that_is_no_missing_right_names_none(said: str) -> None:
+    assert refused_right(said) is None
+
+
+def test_what_is_printed_for_a_namespace_mends_what_is_refused_there_U2() -> None:
+    for access in TENANT:
+        for verb in access.verbs:
+            assert "--namespace org-a " in remedy(Right(verb, access.kind.group, access.resource, "org-a"))
+    for access in VELERO:
+        for verb in access.verbs:
+            assert "--velero-namespace v " in remedy(Right(verb, access.kind.group, access.resource, "v"))
+    for access in EVERYWHERE:
+        for verb in access.verbs:
+            right = Right(verb, access.kind.group, access.resource)
+            assert remedy(right).startswith("vworkspace-operator manifests | ")
