@@ -22,7 +22,6 @@ from vworkspace_core.runtime.hotloop import HotLoop, HotLoopDetector
 from vworkspace_core.runtime.queue import Failed, Outcome, Outdated, Succeeded
 from vworkspace_core.runtime.result import ReconcileResult, Verdict, judge
 
-
 MISSING = 'User "sa" cannot patch resource "helmreleases" in API group "helm.toolkit.fluxcd.io" in the namespace "n"'
 
 
