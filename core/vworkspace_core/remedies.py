@@ -1,11 +1,10 @@
 """What mends a missing right: the command that prints the role which holds it (RUN-7)."""
 
 from collections.abc import Iterable
-from typing import Final
+from typing import Final, Protocol
 
-from vworkspace_core.errors import Forbidden
+from vworkspace_core.errors import Forbidden, OperatorError
 from vworkspace_core.known import EVENT, OWN_KINDS, SECRET, VELERO_BACKUP
-from vworkspace_core.reconcile.decision import Failure
 from vworkspace_core.rights import Right
 
 __all__ = ["first_refusal", "not_permitted", "refusal_told", "remedy"]
@@ -40,13 +39,22 @@ def not_permitted(right: Right) -> str:
     return f"the operator may not {right}. Give it the role: {remedy(right)}"
 
 
-def first_refusal(failures: Iterable[Failure]) -> Forbidden | None:
+class Failed(Protocol):
+    """A write that was refused."""
+
+    @property
+    def error(self) -> OperatorError:
+        """Why."""
+        ...
+
+
+def first_refusal(failures: Iterable[Failed]) -> Forbidden | None:
     """The first of the refused writes that a missing right refused."""
     errors = (failure.error for failure in failures)
     return next((error for error in errors if isinstance(error, Forbidden) and error.right is not None), None)
 
 
-def refusal_told(failures: Iterable[Failure]) -> str:
+def refusal_told(failures: Iterable[Failed]) -> str:
     """What to say of the right that is missing; empty where none is."""
     error = first_refusal(failures)
     return not_permitted(error.right) if error is not None and error.right is not None else ""
