@@ -1,5 +1,8 @@
 """YAML files in, YAML or JSON out. Every problem names the file and the line.
 
+A text is looked over before anything is built from it: aliases, which let a few lines mean gigabytes, and nesting that
+the parser would not survive are refused.
+
 Scalars mean what they mean to kubectl: PyYAML alone would take an unquoted time for a date and `12:30` for a
 number in base sixty, and would print `y` so that kubectl reads it as true.
 """
@@ -24,6 +27,10 @@ _FLOAT_PATTERN = re.compile(
     r"^(?:[-+]?(?:[0-9][0-9_]*\.[0-9_]*|\.[0-9][0-9_]*)(?:[eE][-+]?[0-9]+)?|[-+]?[0-9]+[eE][-+]?[0-9]+"
     r"|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN))$"
 )
+_DEEPEST = 100
+"""Nesting of mappings and lists; libyaml itself has no limit, and beyond some 50,000 it takes the process along."""
+_MOST_VALUES = 20_000
+"""Scalars, mappings and lists in a text from the cluster; they cost more than their letters."""
 _INT_PATTERN = re.compile(r"^[-+]?(?:0b[01_]+|0[0-7_]+|0x[0-9a-fA-F_]+|0|[1-9][0-9_]*)$")
 
 
@@ -90,9 +97,9 @@ def read_values(path: str) -> Iterator[tuple[str, Any]]:
 def parse_yaml(text: str) -> Any:
     """The one document in `text`. Raises ValueError, which repeats nothing of it, when there is not exactly one."""
     try:
-        found = [value for _, value in _parse(text) if value is not None]
+        found = [value for _, value in _parse(text, most=_MOST_VALUES) if value is not None]
     except (yaml.YAMLError, RecursionError):
-        raise ValueError("not valid YAML") from None
+        raise ValueError("not valid YAML, or with aliases, nested too deeply or with too many values") from None
     if len(found) != 1:
         raise ValueError(f"holds {len(found)} YAML documents, not one")
     return found[0]
@@ -102,8 +109,32 @@ def _shown(path: str) -> str:
     return "standard input" if path in _STDIN else path
 
 
-def _parse(text: str) -> Iterator[tuple[yaml.Node, Any]]:
+def _look_over(text: str, most: int | None) -> None:
+    """Refuse what must not be built: aliases, deep nesting, more than `most` values. Raises MarkedYAMLError."""
+    depth = values = 0
+    for event in yaml.parse(text, Loader=_Loader):
+        if isinstance(event, yaml.AliasEvent):
+            told = f"the alias *{event.anchor} stands for a value given elsewhere: write the value itself"
+            raise _refused(event, told)
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
+        values += isinstance(event, yaml.NodeEvent)
+        if depth > _DEEPEST:
+            raise _refused(event, "it is nested too deeply")
+        if most is not None and values > most:
+            raise _refused(event, f"it has more than {most} values")
+
+
+def _refused(event: yaml.Event, told: str) -> yaml.MarkedYAMLError:
+    mark: Any = event.start_mark  # of one class or another, with or without libyaml
+    return yaml.MarkedYAMLError(problem=told, problem_mark=mark)
+
+
+def _parse(text: str, most: int | None = None) -> Iterator[tuple[yaml.Node, Any]]:
     """Each document with its node, which knows its lines."""
+    _look_over(text, most)
     loader = _Loader(text)
     try:
         while loader.check_node():

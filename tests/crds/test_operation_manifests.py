@@ -8,10 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.projects_crds import projects_crds
-from tests.property.operation_worlds import CONTEXT, GOOD, HOOK, NS, gated, observed, operation
+from tests.property.operation_worlds import CONTEXT, GOOD, NS, RESTRICTED, gated, observed, operation, recorded
+from tests.property.operation_worlds import hook as chart_hook
 from tests.property.strategies import dns_labels, dns_subdomains
 from tests.property.worlds import NOW
-from vworkspace_core.known import CUSTOM_RESOURCE_DEFINITION, JOB, NAMESPACE, PERSISTENT_VOLUME_CLAIM
+from vworkspace_core.known import CUSTOM_RESOURCE_DEFINITION, NAMESPACE, PERSISTENT_VOLUME_CLAIM
 from vworkspace_core.manifest import Kind, Manifest, ObjectRef
 from vworkspace_core.operations.preconditions import Start, start_or_obstacle
 from vworkspace_core.ports import PatchType
@@ -116,12 +117,18 @@ def small() -> InProcessKube:
 
 
 keys = st.from_regex(r"\A(helm[.]sh/|example[.]com/)?[a-z]([-a-z0-9]{0,10}[a-z0-9])?\Z")
+
+
+def container(image: str) -> dict[str, Any]:
+    return {"name": "migrate", "image": image, "securityContext": RESTRICTED}
+
+
 hooks = st.fixed_dictionaries(
     {
         "template": st.builds(
             lambda labels, annotations, policy, image: {
                 "metadata": {"labels": {**labels, "controller-uid": "1"}, "annotations": annotations},
-                "spec": {"restartPolicy": policy, "containers": [{"name": "migrate", "image": image}]},
+                "spec": {"restartPolicy": policy, "containers": [container(image)]},
             },
             st.dictionaries(keys, dns_labels(), max_size=3),
             st.dictionaries(keys, texts, max_size=3),
@@ -132,8 +139,8 @@ hooks = st.fixed_dictionaries(
     optional={
         "backoffLimit": st.integers(0, 10),
         "activeDeadlineSeconds": st.integers(1, 10_000),
-        "parallelism": st.integers(1, 3),
-        "completions": st.integers(1, 3),
+        "parallelism": st.just(1),
+        "completions": st.just(1),
         "ttlSecondsAfterFinished": st.integers(0, 10),
         "suspend": st.booleans(),
     },
@@ -143,8 +150,7 @@ hooks = st.fixed_dictionaries(
 
 def made(of: str, parameters: dict[str, Any], name: str, hook: dict[str, Any]) -> tuple[Kind, Manifest]:
     """What is created for an Operation of that template."""
-    ref = ObjectRef(JOB, NS, "db-migrate")
-    objects = dict([gated("org-a"), gated("org-b"), (ref, {**HOOK, "spec": hook})])
+    objects = dict([gated("org-a"), gated("org-b"), *recorded(chart_hook(hook)).items()])
     seen = observed(of, objects=objects)
     start = start_or_obstacle(operation(of, name=name, parameters=parameters), seen, CONTEXT)
     assert isinstance(start, Start), start

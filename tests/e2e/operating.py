@@ -11,7 +11,7 @@ import pytest
 
 from tests.e2e.faces import FACES, IN_PROCESS, Face, Story
 from tests.e2e.world import CLUSTER, INSTANCE, NAME, NS, QUICK, World
-from tests.property.operation_worlds import template
+from tests.property.operation_worlds import HOOK_SPEC, template
 from vworkspace_core import known
 from vworkspace_core.agent.credentials import Credentials
 from vworkspace_core.kinds.labels import CANCEL, OPERATION_UID
@@ -65,7 +65,7 @@ _HOOK_JOB = {
     "apiVersion": "batch/v1",
     "kind": "Job",
     "metadata": {"name": HOOK, "annotations": {"helm.sh/hook": "pre-upgrade"}},
-    "spec": {"template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "m", "image": "nextcloud:30"}]}}},
+    "spec": HOOK_SPEC,
 }
 FLUX = attrs.evolve(QUICK, hooks={"nextcloud": (ChartHook(HOOK, "Job", json.dumps(_HOOK_JOB), ("pre-upgrade",)),)})
 """A quick Flux whose chart has a hook, which Helm records with the release."""

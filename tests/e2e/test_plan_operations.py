@@ -3,6 +3,7 @@
 import base64
 import contextlib
 import io
+import itertools
 import json
 from pathlib import Path
 from typing import Any
@@ -12,20 +13,23 @@ import yaml
 
 from tests.e2e.commands import Ended, one_line, run
 from tests.property.operation_worlds import (
+    APPROVAL_SECRET,
     GOOD,
+    HOOK_SPEC,
     HOOK_TEMPLATE,
     NS,
     OP_UID,
-    SECRET,
     SURROUNDINGS,
     operation_manifest,
+    recorded,
     target_manifest,
 )
 from vworkspace_app.commands.plan import PlanRequest, plan
-from vworkspace_app.documents import Format
+from vworkspace_app.documents import Format, parse_yaml, read_documents
 from vworkspace_app.problems import CommandError
-from vworkspace_core.known import ALL_KINDS
+from vworkspace_core.known import ALL_KINDS, JOB
 from vworkspace_core.manifest import canonical_json
+from vworkspace_fake.flux import ChartHook
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -36,7 +40,7 @@ APPROVAL: dict[str, Any] = {
     "apiVersion": "v1",
     "kind": "Secret",
     "metadata": {"name": "vworkspace-agent-credentials", "namespace": "vworkspace-system"},
-    "data": {"approval-secret": base64.b64encode(SECRET).decode()},
+    "data": {"approval-secret": base64.b64encode(APPROVAL_SECRET).decode()},
 }
 
 
@@ -173,23 +177,42 @@ def test_an_upgrade_under_way_shapes_the_plan_of_its_target_REC_9(tmp_path: Path
 
 
 def test_plan_reads_a_hook_from_the_release_secret_of_the_files_OPS_8(tmp_path: Path) -> None:
-    hook = yaml.safe_dump({"apiVersion": "batch/v1", "kind": "Job", "spec": {"template": HOOK_TEMPLATE}})
-    release = {"hooks": [{"name": "db-migrate", "kind": "Job", "manifest": f"# Source: a/b.yaml\n{hook}"}]}
-    data = base64.b64encode(base64.b64encode(json.dumps(release).encode())).decode()
-    labels = {"owner": "helm", "name": RELEASE, "status": "deployed", "version": "1"}
-    secret = {
-        "apiVersion": "v1",
-        "kind": "Secret",
-        "metadata": {"name": f"sh.helm.release.v1.{RELEASE}.v1", "namespace": NS, "labels": labels},
-        "type": "helm.sh/release.v1",
-        "data": {"release": data},
-    }
+    manifest = "# Source: a/b.yaml\n" + yaml.safe_dump({**JOB.manifest("db-migrate"), "spec": HOOK_SPEC})
+    release = recorded(ChartHook("db-migrate", "Job", manifest, ("pre-upgrade",))).values()
     one = running("migration.helmHookJob", "Job", "batch/v1")
 
-    decided = decision(planned(tmp_path, gate(), target_manifest("migration.helmHookJob"), one, secret))
+    decided = decision(planned(tmp_path, gate(), target_manifest("migration.helmHookJob"), one, *release))
 
     (created,) = decided["create"]
-    assert created["manifest"]["spec"]["template"]["spec"] == HOOK_TEMPLATE["spec"]
+    pod = created["manifest"]["spec"]["template"]["spec"]
+    assert pod["containers"] == HOOK_TEMPLATE["spec"]["containers"]
+
+
+BOMB = "a: &a [x,x,x,x,x,x,x,x,x]\n" + "".join(
+    f"{b}: &{b} [{','.join(['*' + a] * 9)}]\n" for a, b in itertools.pairwise("abcdefghi")
+)
+
+
+@pytest.mark.parametrize("text", [BOMB, "[" * 120_000, "- a\n" * 60_000], ids=["aliases", "deep", "many"])
+def test_yaml_that_means_more_than_it_says_is_not_read_H5(tmp_path: Path, text: str) -> None:
+    """From a release and from a file: aliases multiply, nesting ends the process, values cost more than letters."""
+    with pytest.raises(ValueError, match="aliases, nested too deeply or with too many values"):
+        parse_yaml(text)
+    file = tmp_path / "bomb.yaml"
+    file.write_text(text, encoding="utf-8")
+    with pytest.raises(CommandError, match=r"bomb.yaml:\d+: not"):
+        read_documents([str(file)])
+
+
+def test_an_alias_in_a_file_is_told_with_its_line_H5(tmp_path: Path) -> None:
+    file = tmp_path / "two.yaml"
+    file.write_text("kind: &k Namespace\nother: *k\n", encoding="utf-8")
+
+    with pytest.raises(CommandError) as error:
+        read_documents([str(file)])
+
+    told = "the alias *k stands for a value given elsewhere: write the value itself"
+    assert str(error.value) == f"{file}:2: not valid YAML: {told}"
 
 
 def test_plan_without_the_target_or_with_one_that_cannot_be_read_says_so_OPS_3(tmp_path: Path) -> None:

@@ -1,15 +1,24 @@
 """Small worlds for the tests of Operations: targets, Operations of every template, and the snapshots they see."""
 
+import json
 from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from typing import Any
 
 import attrs
 
-from tests.property.worlds import CLUSTER, NAMESPACE, NOW, UID, instance_manifest
+from tests.property.worlds import CLUSTER, DIGEST, NAMESPACE, NOW, UID, instance_manifest
 from vworkspace_core.kinds.border import read_operation
 from vworkspace_core.kinds.operation import Operation
-from vworkspace_core.known import APPLICATION_INSTANCE, JOB, VELERO_BACKUP, VOLUME_SNAPSHOT, VOLUME_SNAPSHOT_CLASS
+from vworkspace_core.known import (
+    APPLICATION_INSTANCE,
+    HELM_RELEASE,
+    JOB,
+    SECRET,
+    VELERO_BACKUP,
+    VOLUME_SNAPSHOT,
+    VOLUME_SNAPSHOT_CLASS,
+)
 from vworkspace_core.known import NAMESPACE as NAMESPACES
 from vworkspace_core.manifest import Manifest, ObjectRef
 from vworkspace_core.operations import Claims, OperationContext, OperationObserved, OperationSettings
@@ -17,13 +26,16 @@ from vworkspace_core.operations.builtin import builtin_templates
 from vworkspace_core.operations.claims import approval_claim
 from vworkspace_core.operations.templates import Template
 from vworkspace_core.reconcile import Decision
+from vworkspace_fake.flux import ChartHook
+from vworkspace_fake.flux.history import snapshot
+from vworkspace_fake.flux.storage import Release, ReleaseStatus, release_secret, secret_name
 
 NS = "org-myteam"
-SECRET = b"a secret that nobody else has"
+APPROVAL_SECRET = b"a secret that nobody else has"
 OP_UID = "0badcafe-1111-4222-8333-444444444444"
 SETTINGS = OperationSettings(cluster_id=CLUSTER)
 TEMPLATES = builtin_templates()
-CONTEXT = OperationContext(SETTINGS, NOW, Claims(SECRET, CLUSTER))
+CONTEXT = OperationContext(SETTINGS, NOW, Claims(APPROVAL_SECRET, CLUSTER), parse_yaml=json.loads)
 TARGET = ObjectRef(APPLICATION_INSTANCE, NS, "nextcloud-myteam")
 CAPABILITIES = ("backup", "restore", "upgrade", "migration", "runcommand", "runbook")
 
@@ -75,7 +87,7 @@ def claim_for(name: str, **more: Any) -> str:
     """A good approval for an hour, unless `exp` says otherwise."""
     until = int((NOW + timedelta(hours=1)).timestamp())
     return approval_claim(
-        {"at": "2026-06-01T11:00:00Z", "by": "alice", "rid": "1", "exp": until, "op": name, **more}, SECRET
+        {"at": "2026-06-01T11:00:00Z", "by": "alice", "rid": "1", "exp": until, "op": name, **more}, APPROVAL_SECRET
     )
 
 
@@ -136,15 +148,69 @@ def target_labels(**change: str) -> dict[str, str]:
     }
 
 
-HOOK_TEMPLATE = {
+RESTRICTED = {
+    "allowPrivilegeEscalation": False,
+    "capabilities": {"drop": ["ALL"]},
+    "runAsNonRoot": True,
+    "seccompProfile": {"type": "RuntimeDefault"},
+}
+HOOK_TEMPLATE: dict[str, Any] = {
     "metadata": {"labels": {"app": "nextcloud", "job-name": "db-migrate", "controller-uid": "1"}},
-    "spec": {"restartPolicy": "OnFailure", "containers": [{"name": "migrate", "image": "nextcloud:30"}]},
+    "spec": {
+        "restartPolicy": "OnFailure",
+        "containers": [{"name": "migrate", "image": "nextcloud:30", "securityContext": RESTRICTED}],
+    },
 }
-HOOK = {
-    **JOB.manifest("db-migrate", NS),
-    "metadata": {"name": "db-migrate", "namespace": NS, "annotations": {"helm.sh/hook": "pre-upgrade"}},
-    "spec": {"backoffLimit": 3, "template": HOOK_TEMPLATE},
-}
+HOOK_SPEC: dict[str, Any] = {"backoffLimit": 3, "template": HOOK_TEMPLATE}
+
+
+def hook(spec: Any = HOOK_SPEC, *events: str, name: str = "db-migrate", kind: str = "Job") -> ChartHook:
+    """A hook of the target's chart; its manifest is JSON, which is YAML too."""
+    body = {**JOB.manifest(name), "metadata": {"name": name, "annotations": {"helm.sh/hook": "pre-upgrade"}}}
+    return ChartHook(name, kind, json.dumps({**body, "spec": spec}), events or ("pre-upgrade",))
+
+
+def released(*hooks: ChartHook, version: int = 1, **change: Any) -> Release:
+    """The deployed revision of the target, with these hooks."""
+    release = Release(
+        name="nextcloud",
+        namespace=NS,
+        version=version,
+        status=ReleaseStatus.DEPLOYED,
+        chart_name="nextcloud",
+        chart_version="6.6.0+3f2a9b1c4d5e",
+        config={"replicas": 2, "note": "<a & b>", "password": "hunter2"},
+        config_digest="sha256:0",
+        first_deployed=NOW - timedelta(days=3),
+        last_deployed=NOW - timedelta(hours=1),
+        description="Upgrade complete",
+        hooks=hooks,
+    )
+    return attrs.evolve(release, **change)
+
+
+def recorded(*hooks: ChartHook, uid: str = UID, **change: Any) -> dict[ObjectRef, Manifest]:
+    """Helm's record of the deployed revision, and the target's HelmRelease in whose history Flux has it."""
+    release = released(*hooks, **change)
+    secret = release_secret(release, NS)
+    owner = {**owner_reference(uid), "controller": True}
+    meta = {"name": "nextcloud", "namespace": NS, "labels": target_labels(), "ownerReferences": [owner]}
+    status = {"history": [snapshot(release, "upgrade", DIGEST)]}
+    return {
+        ObjectRef(HELM_RELEASE, NS, "nextcloud"): {
+            **HELM_RELEASE.manifest("nextcloud", NS),
+            "metadata": meta,
+            "status": status,
+        },
+        ObjectRef(SECRET, NS, secret_name(release)): secret,
+    }
+
+
+def owner_reference(uid: str) -> dict[str, Any]:
+    """The reference to the target of that uid."""
+    return {"apiVersion": TARGET.kind.api_version, "kind": TARGET.kind.kind, "name": TARGET.name, "uid": uid}
+
+
 SURROUNDINGS: dict[ObjectRef, Manifest] = {
     ObjectRef(VELERO_BACKUP, "velero", "b-1"): {
         **VELERO_BACKUP.manifest("b-1", "velero"),
@@ -160,7 +226,7 @@ SURROUNDINGS: dict[ObjectRef, Manifest] = {
         "driver": "csi.example.test",
         "deletionPolicy": "Retain",
     },
-    ObjectRef(JOB, NS, "db-migrate"): HOOK,
+    **recorded(hook()),
 }
 """What the good parameters speak of."""
 

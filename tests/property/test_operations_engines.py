@@ -1,7 +1,5 @@
 """Every downstream phase the real controllers know, and what it means: one table per engine (OPS-6 to OPS-10)."""
 
-import base64
-import gzip
 import json
 from collections.abc import Mapping
 from typing import Any
@@ -14,7 +12,6 @@ from hypothesis import strategies as st
 from tests.property.operation_worlds import (
     CONTEXT,
     GOOD,
-    HOOK_TEMPLATE,
     NS,
     OP_UID,
     TARGET,
@@ -25,13 +22,12 @@ from tests.property.operation_worlds import (
     operation,
     target_manifest,
 )
-from tests.property.strategies import json_values
 from tests.property.worlds import UID
 from vworkspace_core.kinds.application_instance import ReleaseOverride
 from vworkspace_core.kinds.border import read_application_instance
 from vworkspace_core.kinds.operation import EngineRef, Operation, Phase
 from vworkspace_core.kinds.vocabulary import is_admitted
-from vworkspace_core.known import APPLICATION_INSTANCE, JOB, SECRET, VOLUME_SNAPSHOT_CONTENT
+from vworkspace_core.known import APPLICATION_INSTANCE, VOLUME_SNAPSHOT_CONTENT
 from vworkspace_core.manifest import Manifest, ObjectRef
 from vworkspace_core.operations import reconcile_operation, release_request
 from vworkspace_core.operations.contract import EngineObject, Progress, Row
@@ -43,7 +39,6 @@ from vworkspace_core.reconcile import Decision
 from vworkspace_core.reconcile.override import spec_hash
 
 TARGET_SPEC = read_application_instance(target_manifest("upgrade.helm"))
-RELEASE_YAML = json.dumps({"kind": "Job", "metadata": {"name": "db-migrate"}, "spec": {"template": HOOK_TEMPLATE}})
 
 
 def started(of: str, **more: Any) -> tuple[Operation, EngineObject | None]:
@@ -435,74 +430,6 @@ def test_names_of_any_length_make_names_that_labels_can_hold_RES_5(name: str) ->
     if ".." in name or ".-" in name or "-." in name:
         return
     assert len(made("runCommand.job", name=name)["metadata"]["name"]) <= 63
-
-
-# --- hooks ---------------------------------------------------------------------------------------------------------
-
-
-def release_secret(
-    hooks: Any, *, version: int = 1, data: str | None = None, zipped: bool = True
-) -> tuple[ObjectRef, Manifest]:
-    """As Helm writes it: JSON, gzip, base64, and Kubernetes' base64 around that."""
-    raw = json.dumps({"name": "nextcloud", "hooks": hooks, "config": {"password": "hunter2"}}).encode()
-    packed = base64.b64encode(base64.b64encode(gzip.compress(raw) if zipped else raw)).decode()
-    name = f"sh.helm.release.v1.nextcloud.v{version}"
-    labels = {"owner": "helm", "name": "nextcloud", "status": "deployed", "version": str(version)}
-    body = {"type": "helm.sh/release.v1", "data": {"release": packed if data is None else data}}
-    manifest = {**SECRET.manifest(name, NS), "metadata": {"name": name, "namespace": NS, "labels": labels}, **body}
-    return ObjectRef(SECRET, NS, name), manifest
-
-
-def from_secret(*secrets: tuple[ObjectRef, Manifest]) -> Any:
-    seen = observed("migration.helmHookJob", objects=dict(secrets))
-    objects = {ref: live for ref, live in seen.objects.items() if ref.kind != JOB}
-    context = attrs.evolve(CONTEXT, parse_yaml=json.loads)
-    return start_or_obstacle(operation("migration.helmHookJob"), attrs.evolve(seen, objects=objects), context)
-
-
-HOOK_RECORD = {"name": "db-migrate", "kind": "Job", "manifest": RELEASE_YAML, "events": ["pre-upgrade"]}
-
-
-@pytest.mark.parametrize("zipped", [True, False])
-def test_a_hook_is_found_in_the_release_secret_as_helm_writes_it_OPS_8(zipped: bool) -> None:
-    older = release_secret([{**HOOK_RECORD, "manifest": "{}"}], version=9)
-    start = from_secret(older, release_secret([HOOK_RECORD], version=10, zipped=zipped))
-
-    assert isinstance(start, Start), start
-    template = start.objects[0].manifest["spec"]["template"]
-    assert template["spec"] == HOOK_TEMPLATE["spec"]
-    assert template["metadata"]["labels"]["app"] == "nextcloud"
-    assert "controller-uid" not in template["metadata"]["labels"]
-    assert "helm.sh/hook" not in json.dumps(start.objects[0].manifest)
-
-
-@pytest.mark.parametrize(
-    "secret",
-    [
-        release_secret([]),
-        release_secret("nonsense"),
-        release_secret([{**HOOK_RECORD, "name": "other"}]),
-        release_secret([{**HOOK_RECORD, "kind": "Pod"}]),
-        release_secret([{**HOOK_RECORD, "manifest": "not: [json"}]),
-        release_secret([{**HOOK_RECORD, "manifest": "{}"}]),
-        release_secret([], data="%%%"),
-        release_secret([], data=""),
-        release_secret([], data=base64.b64encode(base64.b64encode(b"\x1f\x8b\x08garbage")).decode()),
-        release_secret([], data=base64.b64encode(base64.b64encode(gzip.compress(b"{}" * 99)[:-9])).decode()),
-        release_secret([], data=base64.b64encode(base64.b64encode(gzip.compress(b" " * 40_000_000))).decode()),
-    ],
-)
-def test_a_release_without_the_hook_or_not_readable_is_named_and_not_shown_OPS_8(secret: Any) -> None:
-    obstacle = from_secret(secret)
-
-    assert not isinstance(obstacle, Start)
-    assert (obstacle.reason, obstacle.accepted) == ("HookNotFound", False)
-    assert "hunter2" not in obstacle.message
-
-
-@given(json_values(10))
-def test_any_release_is_judged_without_raising(hooks: Any) -> None:
-    from_secret(release_secret(hooks))
 
 
 # --- helm ------------------------------------------------------------------------------------------------------------

@@ -18,6 +18,7 @@ from tests.property.operation_worlds import (
     observed,
     operation,
     operation_manifest,
+    recorded,
     target_labels,
     target_manifest,
 )
@@ -320,7 +321,7 @@ def test_images_can_be_limited_OPS_8() -> None:
 
 
 def test_a_chart_without_that_hook_is_refused_OPS_8() -> None:
-    seen = with_object(observed("migration.helmHookJob"), ObjectRef(JOB, NS, "db-migrate"), None)
+    seen = observed("migration.helmHookJob", objects=recorded())
 
     decision = decide(operation("migration.helmHookJob"), seen)
 

@@ -30,11 +30,18 @@ from vworkspace_fake.flux import ChartHook
 __all__ = ["CAPABILITIES", "ENGINES", "FLUX", "HOOK", "REQUESTS", "SLOW", "Request", "approval"]
 
 HOOK = "nextcloud-db-migrate"
+_RESTRICTED = {
+    "runAsNonRoot": True,
+    "allowPrivilegeEscalation": False,
+    "capabilities": {"drop": ["ALL"]},
+    "seccompProfile": {"type": "RuntimeDefault"},
+}
+_MIGRATE = {"name": "migrate", "image": "nextcloud:30", "securityContext": _RESTRICTED}
 _HOOK_JOB = {
     "apiVersion": "batch/v1",
     "kind": "Job",
     "metadata": {"name": HOOK},
-    "spec": {"template": {"spec": {"containers": [{"name": "migrate", "image": "nextcloud:30"}]}}},
+    "spec": {"template": {"spec": {"containers": [_MIGRATE]}}},
 }
 FLUX = attrs.evolve(QUICK_FLUX, hooks={"nextcloud": (ChartHook(HOOK, "Job", json.dumps(_HOOK_JOB), ("pre-upgrade",)),)})
 """The quick Flux, whose chart has a hook that Helm records with the release."""

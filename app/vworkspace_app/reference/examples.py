@@ -2,6 +2,7 @@
 
 import base64
 import gzip
+import hashlib
 import json
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
@@ -12,6 +13,7 @@ from vworkspace_core.kinds.border import read_operation
 from vworkspace_core.kinds.operation import Operation
 from vworkspace_core.known import (
     APPLICATION_INSTANCE,
+    HELM_RELEASE,
     NAMESPACE,
     OPERATION,
     SECRET,
@@ -89,7 +91,19 @@ _HOOK: Final = {
             "metadata": {"labels": {"app": "nextcloud"}},
             "spec": {
                 "restartPolicy": "Never",
-                "containers": [{"name": "migrate", "image": "nextcloud:30", "command": ["php", "occ", "upgrade"]}],
+                "containers": [
+                    {
+                        "name": "migrate",
+                        "image": "nextcloud:30",
+                        "command": ["php", "occ", "upgrade"],
+                        "securityContext": {
+                            "runAsNonRoot": True,
+                            "allowPrivilegeEscalation": False,
+                            "capabilities": {"drop": ["ALL"]},
+                            "seccompProfile": {"type": "RuntimeDefault"},
+                        },
+                    }
+                ],
             },
         },
     },
@@ -127,13 +141,15 @@ def observed(template: Template) -> OperationObserved:
         "app.vworkspace.io/application-instance": TARGET.name,
         "app.vworkspace.io/instance-uid": _TARGET_UID,
     }
+    recorded, secret = _release()
     objects = {
         TARGET: _target(template),
         ObjectRef(VELERO_BACKUP, "velero", "nightly-1c0ffee1"): {"metadata": {"labels": labels}},
         ObjectRef(VELERO_BACKUP, "velero", "of-another-tenant"): {"metadata": {"labels": {}}},
         ObjectRef(VOLUME_SNAPSHOT_CLASS, None, "csi"): {"driver": "csi.example.com", "deletionPolicy": "Retain"},
         ObjectRef(VOLUME_SNAPSHOT, _NS, "before-upgrade"): {},
-        ObjectRef(SECRET, _NS, "sh.helm.release.v1.nextcloud.v1"): _release(),
+        ObjectRef(SECRET, _NS, "sh.helm.release.v1.nextcloud.v1"): secret,
+        ObjectRef(HELM_RELEASE, _NS, "nextcloud"): _helm_release(recorded),
     }
     gate = {"metadata": {"name": _NS, "labels": {"managed-by": "vworkspace"}}}
     return OperationObserved(gate, {ObjectRef(NAMESPACE, None, _NS): gate, **objects})
@@ -153,10 +169,27 @@ def _target(template: Template) -> Manifest:
     return {**TARGET.kind.manifest(TARGET.name), "metadata": meta, "spec": spec, "status": status}
 
 
-def _release() -> Manifest:
-    """The deployed revision, as Helm records it."""
-    hook = {"name": "nextcloud-db-migrate", "kind": "Job", "manifest": dump([_HOOK], Format.YAML)}
-    packed = gzip.compress(json.dumps({"name": "nextcloud", "hooks": [hook]}).encode(), mtime=0)
-    labels = {"owner": "helm", "name": "nextcloud", "status": "deployed", "version": "1"}
-    data = base64.b64encode(base64.b64encode(packed)).decode()
-    return {"type": "helm.sh/release.v1", "metadata": {"labels": labels}, "data": {"release": data}}
+def _release() -> tuple[bytes, Manifest]:
+    """The deployed revision as Flux takes its checksum, and as Helm records it."""
+    manifest = dump([_HOOK], Format.YAML)
+    hook = {"name": "nextcloud-db-migrate", "kind": "Job", "manifest": manifest, "events": ["pre-upgrade"]}
+    parts = {"name": "nextcloud", "version": 1, "info": {}, "chartMetadata": {}, "config": None, "manifest": ""}
+    seen = {**parts, "hooks": [hook], "namespace": _NS}
+    stored = {**{key: value for key, value in seen.items() if key != "chartMetadata"}, "chart": {"metadata": {}}}
+    data = base64.b64encode(base64.b64encode(gzip.compress(_compact(stored), mtime=0))).decode()
+    return _compact(seen) + b"\n", {"type": "helm.sh/release.v1", "data": {"release": data}}
+
+
+def _compact(value: Any) -> bytes:
+    return json.dumps(value, separators=(",", ":")).encode()
+
+
+def _helm_release(observed: bytes) -> Manifest:
+    """With the history in which Flux has that revision."""
+    owner = {"apiVersion": TARGET.kind.api_version, "kind": TARGET.kind.kind, "name": TARGET.name, "uid": _TARGET_UID}
+    entry = {"name": "nextcloud", "namespace": _NS, "version": 1, "status": "deployed"}
+    digest = "sha256:" + hashlib.sha256(observed).hexdigest()
+    return {
+        "metadata": {"name": "nextcloud", "namespace": _NS, "ownerReferences": [{**owner, "controller": True}]},
+        "status": {"history": [{**entry, "digest": digest}]},
+    }

@@ -142,6 +142,13 @@ class EngineContext:
     objects: Objects = attrs.field(factory=dict)
     missing_kinds: frozenset[Kind] = frozenset()
     parse_yaml: Callable[[str], Any] = attrs.field(default=no_yaml, eq=False, repr=False)
+    _found: dict[str, Any] = attrs.field(factory=dict, init=False, eq=False, repr=False)
+
+    def once(self, name: str, find: Callable[[], Any]) -> Any:
+        """What `find` gives, worked out at the first question: what is costly is done once a decision."""
+        if name not in self._found:
+            self._found[name] = find()
+        return self._found[name]
 
 
 Target: TypeAlias = ApplicationInstance

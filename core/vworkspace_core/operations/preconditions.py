@@ -12,9 +12,7 @@ import attrs
 from vworkspace_core.kinds.admission import check_operation
 from vworkspace_core.kinds.application_instance import ApplicationInstance
 from vworkspace_core.kinds.labels import bounded_name, capabilities, cluster_id_of, is_managed, type_is_allowed
-from vworkspace_core.kinds.meta import ConditionStatus
 from vworkspace_core.kinds.operation import Operation
-from vworkspace_core.kinds.reasons import InstanceConditionType
 from vworkspace_core.kinds.reasons import OperationReason as Reason
 from vworkspace_core.manifest import ObjectRef
 from vworkspace_core.operations.claims import Flaw
@@ -23,6 +21,7 @@ from vworkspace_core.operations.context import OperationContext, OperationObserv
 from vworkspace_core.operations.contract import Engine, EngineContext, EngineObject, Refusal
 from vworkspace_core.operations.identity import is_ours, target_of
 from vworkspace_core.operations.request import parameter_problems, unknown_template
+from vworkspace_core.operations.targets import is_ready, why_not_ready
 from vworkspace_core.operations.templates import Template
 from vworkspace_core.reconcile.barriers import closed_namespace, wrong_cluster
 
@@ -57,10 +56,7 @@ class _Case:
     target: ApplicationInstance
     template: Template
     engine: Engine
-
-    @property
-    def engine_context(self) -> EngineContext:
-        return self.context.for_engine(self.observed, self.template)
+    engine_context: EngineContext
 
 
 def start_or_obstacle(operation: Operation, observed: OperationObserved, context: OperationContext) -> Start | Obstacle:
@@ -105,7 +101,7 @@ def _templated(
     template, engine = context.templates.find(kind, name), context.engine_of(operation)
     if template is None or engine is None:
         return Obstacle(Reason.VALIDATION_FAILED, str(unknown_template(operation)), accepted=False)
-    return _Case(operation, observed, context, target, template, engine)
+    return _Case(operation, observed, context, target, template, engine, context.for_engine(observed, template))
 
 
 def _capability(case: _Case) -> Obstacle | None:
@@ -151,16 +147,9 @@ def _target_ready(case: _Case) -> Obstacle | None:
     refusal = _refusal(case)
     if refusal is not None and refusal.blocks:
         return Obstacle(refusal.reason, refusal.message)
-    if not case.template.needs_ready_target or _is_ready(case.target):
+    if not case.template.needs_ready_target or is_ready(case.target):
         return None
-    return Obstacle(Reason.TARGET_NOT_READY, f"the target {case.target.metadata.name} is not Ready at its generation")
-
-
-def _is_ready(target: ApplicationInstance) -> bool:
-    ready = (one for one in target.status.conditions if one.type == InstanceConditionType.READY)
-    return any(
-        one.status is ConditionStatus.TRUE and one.observed_generation == target.metadata.generation for one in ready
-    )
+    return Obstacle(Reason.TARGET_NOT_READY, why_not_ready(case.target))
 
 
 def _conflict(case: _Case) -> Obstacle | None:

@@ -31,6 +31,7 @@ _TEMPLATE_SCHEMA: Final[Mapping[str, Any]] = {
         "needsApproval": {"type": "boolean"},
         "needsReadyTarget": {"type": "boolean"},
         "allowForeignBackups": {"type": "boolean"},
+        "allowUnrestrictedHooks": {"type": "boolean"},
     },
 }
 
@@ -41,7 +42,8 @@ class Template:
 
     `engine` is the name of an engine of the registry. `needs_ready_target` is never set for restores and upgrades,
     which are how a broken application gets well. `allow_foreign_backups` lets a restore take a backup that does not
-    carry its target's labels.
+    carry its target's labels. `allow_unrestricted_hooks` lets a chart's hook run as the chart has it, whatever its pods
+    may do then: such a template always needs an approval.
     """
 
     name: str
@@ -53,6 +55,7 @@ class Template:
     needs_approval: bool = False
     needs_ready_target: bool = False
     allow_foreign_backups: bool = False
+    allow_unrestricted_hooks: bool = False
 
     def problems_of(self, parameters: Any) -> tuple[Problem, ...]:
         """What is wrong with the parameters of an Operation, with paths from `spec.parameters`."""
@@ -66,6 +69,7 @@ def load_template(data: Any) -> Template:
         raise ValidationProblems(problems)
     if found := schema_problems(data["parameters"], "parameters"):
         raise ValidationProblems(found)
+    unrestricted = data.get("allowUnrestrictedHooks", False)
     template = Template(
         name=data["name"],
         type=OperationType(data["type"]),
@@ -73,10 +77,13 @@ def load_template(data: Any) -> Template:
         capability=data["capability"],
         schema=data["parameters"],
         rbac_profile=data.get("rbacProfile", data["engine"]),
-        needs_approval=data.get("needsApproval", False),
+        needs_approval=data.get("needsApproval", unrestricted),
         needs_ready_target=data.get("needsReadyTarget", False),
         allow_foreign_backups=data.get("allowForeignBackups", False),
+        allow_unrestricted_hooks=unrestricted,
     )
+    if unrestricted and not template.needs_approval:
+        raise ValidationProblems([Problem("needsApproval", "must not be false where allowUnrestrictedHooks is true")])
     if template.needs_ready_target and template.type in (OperationType.RESTORE, OperationType.UPGRADE):
         raise ValidationProblems([Problem("needsReadyTarget", f"is not for type {template.type} (OPS-3)")])
     return template

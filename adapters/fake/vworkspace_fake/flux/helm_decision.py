@@ -1,8 +1,8 @@
 """What state a release is in, and which action follows from it."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from enum import Enum, StrEnum, auto
-from typing import TypeAlias, assert_never
+from typing import Any, TypeAlias, assert_never
 
 import attrs
 
@@ -84,7 +84,7 @@ def _stored_state(request: Request, newest: Release) -> ReleaseState:
     match newest.status:
         case ReleaseStatus.UNINSTALLED:
             return ReleaseState.ABSENT
-        case _ if not request.history or request.history[0]["digest"] != newest.digest:
+        case _ if not request.history or not _is_recorded(request.history[0], newest):
             return ReleaseState.UNMANAGED
         case ReleaseStatus.FAILED:
             return ReleaseState.FAILED
@@ -92,6 +92,10 @@ def _stored_state(request: Request, newest: Release) -> ReleaseState:
             return ReleaseState.OUT_OF_SYNC if _differs(request, newest) else ReleaseState.IN_SYNC
         case _:
             return ReleaseState.UNKNOWN
+
+
+def _is_recorded(entry: Mapping[str, Any], release: Release) -> bool:
+    return bool(entry["digest"] == release.digest(entry.get("ociDigest", "")))
 
 
 def _differs(request: Request, release: Release) -> bool:

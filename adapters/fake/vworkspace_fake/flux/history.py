@@ -28,7 +28,7 @@ def snapshot(release: Release, action: str = "", oci_digest: str = "") -> Snapsh
     """One entry of the history. Flux leaves `action` and `ociDigest` out where it does not know them."""
     entry: Snapshot = {
         "apiVersion": "v2",
-        "digest": release.digest,
+        "digest": release.digest(oci_digest),
         "name": release.name,
         "namespace": release.namespace,
         "version": release.version,

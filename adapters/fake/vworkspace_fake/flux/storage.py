@@ -26,8 +26,6 @@ __all__ = [
     "secret_name",
 ]
 
-_ZERO_TIME: Final = "0001-01-01T00:00:00Z"
-
 
 class ReleaseStatus(StrEnum):
     """Status of a Helm release."""
@@ -65,10 +63,9 @@ class Release:
     description: str = ""
     hooks: tuple[ChartHook, ...] = ()
 
-    @property
-    def digest(self) -> str:
-        """Checksum of the stored release, as Flux keeps it in the history."""
-        return "sha256:" + hashlib.sha256(canonical_json(_document(self))).hexdigest()
+    def digest(self, oci_digest: str = "") -> str:
+        """Checksum of the stored release, as Flux keeps it in the history beside the digest of its OCI artifact."""
+        return "sha256:" + hashlib.sha256(_go_json(_observation(self, oci_digest)) + b"\n").hexdigest()
 
     def with_status(self, status: ReleaseStatus, description: str = "", deleted: datetime | None = None) -> "Release":
         """This release after an action changed its status."""
@@ -114,7 +111,7 @@ def secret_name(release: Release) -> str:
 
 def release_secret(release: Release, namespace: str) -> dict[str, Any]:
     """The Secret in `namespace` (Helm's storage namespace) that holds `release`, as Helm writes it."""
-    packed = base64.b64encode(gzip.compress(json.dumps(_document(release)).encode(), mtime=0))
+    packed = base64.b64encode(gzip.compress(_go_json(_document(release)), mtime=0))
     return {
         "apiVersion": "v1",
         "kind": "Secret",
@@ -138,7 +135,7 @@ def release_from_secret(secret: Manifest) -> Release:
     """The release in a Secret that `release_secret` made."""
     document = json.loads(gzip.decompress(base64.b64decode(base64.b64decode(secret["data"]["release"]))))
     info, chart = document["info"], document["chart"]["metadata"]
-    deleted = info["deleted"]
+    deleted = info.get("deleted")
     return Release(
         name=document["name"],
         namespace=document["namespace"],
@@ -146,52 +143,106 @@ def release_from_secret(secret: Manifest) -> Release:
         status=ReleaseStatus(info["status"]),
         chart_name=chart["name"],
         chart_version=chart["version"],
-        config=document["config"],
+        config=document.get("config", {}),
         config_digest=dig(chart, "annotations", "config-digest") or "",
         first_deployed=datetime.fromisoformat(info["first_deployed"]),
         last_deployed=datetime.fromisoformat(info["last_deployed"]),
-        deleted=None if deleted == _ZERO_TIME else datetime.fromisoformat(deleted),
-        description=info["description"],
-        hooks=tuple(
-            ChartHook(hook["name"], hook["kind"], hook["manifest"], tuple(hook["events"])) for hook in document["hooks"]
-        ),
+        deleted=None if deleted is None else datetime.fromisoformat(deleted),
+        description=info.get("description", ""),
+        hooks=tuple(_hook_from(hook) for hook in document.get("hooks", ())),
     )
 
 
-def _document(release: Release) -> dict[str, Any]:
+def _hook_from(hook: Mapping[str, Any]) -> ChartHook:
+    return ChartHook(hook["name"], hook["kind"], hook.get("manifest", ""), tuple(hook.get("events", ())))
+
+
+_GO_ESCAPES: Final = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
+
+
+def _go_json(value: Any) -> bytes:
+    """As Go's encoder writes it: no spaces, fields in the order given, and what could end a script escaped."""
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return "".join(_GO_ESCAPES.get(letter, letter) for letter in text).encode()
+
+
+def _present(**fields: Any) -> dict[str, Any]:
+    """Helm leaves out what is empty."""
+    return {name: value for name, value in fields.items() if value not in (None, "", [], {}, ())}
+
+
+def _info(release: Release) -> dict[str, Any]:
+    return _present(
+        first_deployed=timestamp(release.first_deployed),
+        last_deployed=timestamp(release.last_deployed),
+        deleted=timestamp(release.deleted) if release.deleted else None,
+        description=release.description,
+        status=release.status.value,
+    )
+
+
+def _chart_metadata(release: Release) -> dict[str, Any]:
     # The digest of the values rides in the chart's annotations: the values of valuesFrom are not in `config`.
+    annotations = {"config-digest": release.config_digest}
     return {
-        "name": release.name,
-        "namespace": release.namespace,
-        "version": release.version,
-        "info": {
-            "first_deployed": timestamp(release.first_deployed),
-            "last_deployed": timestamp(release.last_deployed),
-            "deleted": timestamp(release.deleted) if release.deleted else _ZERO_TIME,
-            "description": release.description,
-            "status": release.status.value,
-        },
-        "chart": {
-            "metadata": {
-                "apiVersion": "v2",
-                "name": release.chart_name,
-                "version": release.chart_version,
-                "annotations": {"config-digest": release.config_digest},
-            },
+        "name": release.chart_name,
+        "version": release.chart_version,
+        "apiVersion": "v2",
+        "annotations": annotations,
+    }
+
+
+def _config(release: Release) -> Any:
+    return json.loads(canonical_json(dict(release.config)))
+
+
+def _hooks(release: Release) -> list[dict[str, Any]]:
+    return [
+        {
+            **_present(
+                name=hook.name,
+                kind=hook.kind,
+                path=f"{release.chart_name}/templates/{hook.name}.yaml",
+                manifest=hook.manifest,
+                events=list(hook.events),
+            ),
+            "last_run": {"phase": ""},
+        }
+        for hook in release.hooks
+    ]
+
+
+def _document(release: Release) -> dict[str, Any]:
+    """The release as Helm stores it."""
+    return _present(
+        name=release.name,
+        info=_info(release),
+        chart={
+            "metadata": _chart_metadata(release),
+            "lock": None,
             "templates": [],
             "values": {},
+            "schema": None,
+            "files": [],
         },
-        "config": dict(release.config),
+        config=_config(release),
+        hooks=_hooks(release),
+        version=release.version,
+        namespace=release.namespace,
+        apply_method="ssa",
+    )
+
+
+def _observation(release: Release, oci_digest: str) -> dict[str, Any]:
+    """What Flux takes the checksum of: the release without its chart's content and without hooks that are tests."""
+    return {
+        "name": release.name,
+        "version": release.version,
+        "info": _info(release),
+        "chartMetadata": _chart_metadata(release),
+        "config": _config(release) or None,
         "manifest": "",
-        "hooks": [
-            {
-                "name": hook.name,
-                "kind": hook.kind,
-                "path": f"{release.chart_name}/templates/{hook.name}.yaml",
-                "manifest": hook.manifest,
-                "events": list(hook.events),
-            }
-            for hook in release.hooks
-        ],
-        "apply_method": "ssa",
+        "hooks": [hook for hook in _hooks(release) if "test" not in hook.get("events", ())] or None,
+        "namespace": release.namespace,
+        **_present(ociDigest=oci_digest),
     }

@@ -1,14 +1,21 @@
 """helmHookJob: a chart's own hook, run once more as a Job of ours (OPS-8).
 
-The hook is a live Job that Helm annotated, or else the one recorded in the release Secret of the deployed revision.
-Its pod template is taken as it is; Helm's annotations are not, or Helm would take our Job for its own.
+The hook is the one in the release Secret that Flux recorded as the target's deployed revision, proved by the checksum
+in the history of the target's HelmRelease: a Job of that name, or a Secret that somebody else wrote, proves nothing.
+Its pods keep to the rules of every Job that the operator starts: the restricted Pod Security profile, the service
+account `vworkspace-operation-runner` or one that is allowed, allowed images, one pod at a time. A template with
+`allowUnrestrictedHooks` lifts them, and then needs an approval. Helm's annotations are left out, or Helm would take
+our Job for its own.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
+
+import attrs
 
 from vworkspace_core.kinds.application_instance import ApplicationInstance
 from vworkspace_core.kinds.operation import Operation
+from vworkspace_core.kinds.problems import Problem
 from vworkspace_core.kinds.reasons import OperationReason as Reason
 from vworkspace_core.known import HELM_RELEASE, JOB, SECRET
 from vworkspace_core.manifest import Manifest, ObjectRef, dig
@@ -21,16 +28,20 @@ from vworkspace_core.operations.contract import (
     always,
 )
 from vworkspace_core.operations.engines.job import KEPT_SECONDS, TABLE, observe_job
-from vworkspace_core.operations.engines.releases import UnreadableRelease, hooks_of, revision_of
-from vworkspace_core.operations.identity import engine_manifest, parameters
-from vworkspace_core.operations.settings import OperationSettings
+from vworkspace_core.operations.engines.releases import LARGEST_HOOK, RecordedHook, UnreadableRelease, proved_hooks
+from vworkspace_core.operations.identity import engine_manifest, parameters, target_of
+from vworkspace_core.operations.pods import job_problems
+from vworkspace_core.operations.settings import RUNNER, OperationSettings
+from vworkspace_core.operations.targets import is_ready
+from vworkspace_core.reconcile.ownership import is_ours
 
-__all__ = ["ENGINE"]
+__all__ = ["ENGINE", "HOOK_EVENTS"]
 
-_HOOK: Final = "helm.sh/hook"
-_MARK: Final = ("metadata", "annotations", _HOOK)
-_RELEASE_TYPE: Final = "helm.sh/release.v1"
-_KEPT_FIELDS: Final = ("activeDeadlineSeconds", "backoffLimit", "completions", "completionMode", "parallelism")
+HOOK_EVENTS: Final = ("pre-install", "post-install", "pre-upgrade", "post-upgrade")
+"""When a hook has to be meant to run for a migration to run it; not on the way back, at the end, or as a test."""
+
+_KEPT_FIELDS: Final = ("activeDeadlineSeconds", "backoffLimit")
+_UNRESTRICTED_FIELDS: Final = ("completions", "completionMode", "parallelism")
 _CONTROLLER_LABELS: Final = frozenset(
     {"controller-uid", "job-name", "batch.kubernetes.io/controller-uid", "batch.kubernetes.io/job-name"}
 )
@@ -41,17 +52,24 @@ class _NoHook(ValueError):
     """Why there is none."""
 
 
-def _looks_up(operation: Operation, target: ApplicationInstance, _settings: OperationSettings) -> tuple[ObjectRef, ...]:
-    release = target.spec.release
-    return (_hook_ref(operation),) if release is None else (_hook_ref(operation), _release_ref(operation, release.name))
+@attrs.frozen
+class _Hook:
+    """What was found: the spec of the hook's Job, or why there is none."""
+
+    spec: Mapping[str, Any] = attrs.field(factory=dict, repr=False)
+    missing: str = ""
+    problems: tuple[Problem, ...] = ()
 
 
-def _hook_ref(operation: Operation) -> ObjectRef:
-    return ObjectRef(JOB, operation.metadata.namespace, parameters(operation)["hookName"])
+def _looks_up(
+    _operation: Operation, target: ApplicationInstance, _settings: OperationSettings
+) -> tuple[ObjectRef, ...]:
+    return tuple(_release_refs(target))
 
 
-def _release_ref(operation: Operation, name: str) -> ObjectRef:
-    return ObjectRef(HELM_RELEASE, operation.metadata.namespace, name)
+def _release_refs(target: ApplicationInstance) -> Iterator[ObjectRef]:
+    if target.spec.release is not None:
+        yield ObjectRef(HELM_RELEASE, target.metadata.namespace, target.spec.release.name)
 
 
 def _follows(operation: Operation, objects: Objects) -> tuple[ObjectRef, ...]:
@@ -60,94 +78,159 @@ def _follows(operation: Operation, objects: Objects) -> tuple[ObjectRef, ...]:
     By name, not by label: who may list Secrets may read every one of the namespace.
     """
     known = operation.status.engine_ref
-    is_made = known is not None and bool(known.uid)
-    if is_made or dig(objects.get(_hook_ref(operation)), *_MARK) is not None:
+    target = target_of(operation, objects)
+    if target is None or (known is not None and known.uid):
         return ()
-    releases = (live for ref, live in objects.items() if ref.kind == HELM_RELEASE)
-    history = [entry for release in releases for entry in dig(release, "status", "history") or ()]
-    deployed = (entry for entry in history if dig(entry, "status") == "deployed")
-    return tuple(
-        ObjectRef(SECRET, operation.metadata.namespace, f"sh.helm.release.v1.{entry['name']}.v{entry['version']}")
-        for entry in deployed
-        if dig(entry, "name") and dig(entry, "version")
-    )
+    recorded = _deployed(target, objects)
+    return () if recorded is None else (_record_ref(target, recorded),)
 
 
-def _check(operation: Operation, target: ApplicationInstance, context: EngineContext) -> Refusal | None:
-    try:
-        _find(operation, target, context)
-    except _NoHook as error:
-        return Refusal(Reason.HOOK_NOT_FOUND, str(error))
+def _deployed(target: ApplicationInstance, objects: Objects) -> Mapping[str, Any] | None:
+    """The entry of Flux's history for the revision that the target has deployed."""
+    for ref in _release_refs(target):
+        release, history = objects.get(ref), dig(objects.get(ref), "status", "history")
+        if release is None or not isinstance(history, list) or not is_ours(release, target):
+            continue
+        for entry in history:
+            if isinstance(entry, Mapping) and entry.get("status") == "deployed" and _is_revision(entry, ref):
+                return entry
     return None
 
 
-def _find(operation: Operation, target: ApplicationInstance, context: EngineContext) -> Mapping[str, Any]:
-    """The spec of the hook's Job. Raises _NoHook."""
-    name = parameters(operation)["hookName"]
-    live = context.objects.get(ObjectRef(JOB, operation.metadata.namespace, name))
-    if live is not None and dig(live, *_MARK):
-        found = dig(live, "spec")
-    else:
-        found = dig(_recorded(name, target, context), "spec")
-    if not isinstance(dig(found, "template", "spec", "containers"), list):
-        raise _NoHook(f"the chart's hook {name} is no Job with a pod template")
-    return found  # type: ignore[no-any-return]
+def _is_revision(entry: Mapping[str, Any], release: ObjectRef) -> bool:
+    named = (entry.get("name"), entry.get("namespace")) == (release.name, release.namespace)
+    return named and type(entry.get("version")) is int
 
 
-def _recorded(name: str, target: ApplicationInstance, context: EngineContext) -> Any:
-    """The hook's manifest as the deployed revision records it."""
+def _record_ref(target: ApplicationInstance, recorded: Mapping[str, Any]) -> ObjectRef:
+    return ObjectRef(SECRET, target.metadata.namespace, f"sh.helm.release.v1.{recorded['name']}.v{recorded['version']}")
+
+
+def _check(operation: Operation, target: ApplicationInstance, context: EngineContext) -> Refusal | None:
+    found = _found(operation, target, context)
+    if found.missing:
+        # A release that Flux is just changing is recorded in two steps: that is no reason to give up.
+        ready = is_ready(target)
+        return Refusal(Reason.HOOK_NOT_FOUND if ready else Reason.TARGET_NOT_READY, found.missing, blocks=not ready)
+    if not found.problems or context.template.allow_unrestricted_hooks:
+        return None
+    told = "; ".join(map(str, found.problems))
+    return Refusal(
+        Reason.VALIDATION_FAILED,
+        f"the chart's hook {parameters(operation)['hookName']} may not run as it is: {told}. Set this in the chart, or"
+        " use a template with allowUnrestrictedHooks: true, which needs an approval",
+    )
+
+
+def _found(operation: Operation, target: ApplicationInstance, context: EngineContext) -> _Hook:
+    """Looked for once a decision, however often it is asked."""
+    found: _Hook = context.once("hook", lambda: _find(operation, target, context))
+    return found
+
+
+def _find(operation: Operation, target: ApplicationInstance, context: EngineContext) -> _Hook:
+    name = str(parameters(operation)["hookName"])
+    try:
+        spec = _spec_of(_named(name, target, context), context)
+    except _NoHook as error:
+        return _Hook(missing=str(error))
+    return _Hook(spec, problems=job_problems(spec, context.settings))
+
+
+def _named(name: str, target: ApplicationInstance, context: EngineContext) -> RecordedHook:
+    """The hook of that name in the deployed revision, if it is one for a migration. Raises _NoHook."""
     release = target.spec.release
     if release is None:
         raise _NoHook("the target has no release")
-    secrets = [
-        secret for ref, secret in context.objects.items() if ref.kind == SECRET and _is_release(secret, release.name)
-    ]
-    if not secrets:
-        raise _NoHook(f"no Job {name} with the annotation {_HOOK}, and no deployed release {release.name}")
+    recorded = _deployed(target, context.objects)
+    if recorded is None:
+        raise _NoHook(f"Flux has recorded no deployed revision of release {release.name} of this target")
+    hooks = _recorded(release.name, _record_ref(target, recorded), recorded, context)
+    jobs = [one for one in hooks if one.kind == JOB.kind]
+    found = next((one for one in jobs if one.name == name), None)
+    if found is None:
+        names = ", ".join(sorted(one.name for one in jobs if not _unfit(one))[:8]) or "none"
+        raise _NoHook(f"the deployed release {release.name} has no Job hook {name}; it has {names}")
+    if events := _unfit(found):
+        raise _NoHook(f"the hook {name} runs on {events}; a migration runs hooks on {', '.join(HOOK_EVENTS)} only")
+    return found
+
+
+def _unfit(hook: RecordedHook) -> str:
+    """The events that keep a hook from being one for a migration, empty for one that is."""
+    others = [event or "an event without a name" for event in hook.events if event not in HOOK_EVENTS]
+    return ", ".join(others[:4]) or ("" if hook.events else "no event")
+
+
+def _recorded(
+    release: str, ref: ObjectRef, recorded: Mapping[str, Any], context: EngineContext
+) -> tuple[RecordedHook, ...]:
+    secret = context.objects.get(ref)
+    if secret is None:
+        raise _NoHook(f"release {release}: there is no Secret {ref.name}, Helm's record of the deployed revision")
     try:
-        for hook in hooks_of(max(secrets, key=revision_of)):
-            if hook.get("name") == name and hook.get("kind") == JOB.kind:
-                return context.parse_yaml(str(hook.get("manifest", "")))
+        return proved_hooks(secret, recorded)
     except UnreadableRelease as error:
-        raise _NoHook(f"release {release.name}: {error}") from None
-    except ValueError:
-        raise _NoHook(f"the manifest of hook {name} in release {release.name} cannot be read") from None
-    raise _NoHook(f"the deployed release {release.name} has no Job hook {name}")
+        raise _NoHook(f"release {release}, Secret {ref.name}: {error}") from None
 
 
-def _is_release(secret: Manifest, name: str) -> bool:
-    labels = dig(secret, "metadata", "labels") or {}
-    marks = (secret.get("type"), labels.get("owner"), labels.get("name"), labels.get("status"))
-    return marks == (_RELEASE_TYPE, "helm", name, "deployed")
+def _spec_of(hook: RecordedHook, context: EngineContext) -> Mapping[str, Any]:
+    """The spec of the hook's Job. Raises _NoHook."""
+    if len(hook.manifest.encode()) > LARGEST_HOOK:
+        raise _NoHook(f"the manifest of hook {hook.name} has more than {LARGEST_HOOK // 1024} KiB")
+    try:
+        manifest = context.parse_yaml(hook.manifest)
+    except ValueError as error:
+        raise _NoHook(f"the manifest of hook {hook.name} cannot be read: {error}") from None
+    spec = dig(manifest, "spec")
+    if not isinstance(dig(spec, "template", "spec", "containers"), list):
+        raise _NoHook(f"the chart's hook {hook.name} is no Job with a pod template")
+    return spec  # type: ignore[no-any-return]
 
 
 def _desired(operation: Operation, target: ApplicationInstance, context: EngineContext) -> tuple[EngineObject, ...]:
-    hook = _find(operation, target, context)
+    hook = _found(operation, target, context).spec
     manifest = engine_manifest(JOB, operation, target, context)
     template = hook["template"]
     meta = {"labels": {**_labels(template), **manifest["metadata"]["labels"]}}
     if annotations := _annotations(template):
         meta["annotations"] = annotations
-    pod = dict(template["spec"])
-    if pod.get("restartPolicy") not in ("Never", "OnFailure"):
-        pod["restartPolicy"] = "Never"
+    fields = (*_KEPT_FIELDS, *(_UNRESTRICTED_FIELDS if context.template.allow_unrestricted_hooks else ()))
     manifest["spec"] = {
-        **{field: hook[field] for field in _KEPT_FIELDS if field in hook},
+        **{field: hook[field] for field in fields if field in hook},
         "ttlSecondsAfterFinished": KEPT_SECONDS,
-        "template": {"metadata": meta, "spec": pod},
+        "template": {"metadata": meta, "spec": _pod(template["spec"], context)},
     }
     return (EngineObject(JOB, manifest),)
 
 
+def _pod(spec: Mapping[str, Any], context: EngineContext) -> dict[str, Any]:
+    """As the chart has it; without a named account it is the runner's, which has no token to show."""
+    pod = {key: value for key, value in spec.items() if key != "serviceAccount"}
+    if pod.get("restartPolicy") not in ("Never", "OnFailure"):
+        pod["restartPolicy"] = "Never"
+    account = pod.get("serviceAccountName") or spec.get("serviceAccount")
+    if account or not context.template.allow_unrestricted_hooks:
+        pod["serviceAccountName"] = account or RUNNER
+    if pod.get("serviceAccountName") == RUNNER:
+        pod["automountServiceAccountToken"] = False
+    return pod
+
+
 def _labels(template: Manifest) -> dict[str, str]:
     """Without those that the Job controller sets for one Job: ours gets its own."""
-    labels = dig(template, "metadata", "labels") or {}
-    return {key: value for key, value in labels.items() if key not in _CONTROLLER_LABELS}
+    return {key: value for key, value in _texts(template, "labels") if key not in _CONTROLLER_LABELS}
 
 
 def _annotations(template: Manifest) -> dict[str, str]:
-    annotations = dig(template, "metadata", "annotations") or {}
-    return {key: value for key, value in annotations.items() if not key.startswith(_CONTROLLER_PREFIXES)}
+    return {key: value for key, value in _texts(template, "annotations") if not key.startswith(_CONTROLLER_PREFIXES)}
+
+
+def _texts(template: Manifest, field: str) -> Iterator[tuple[str, str]]:
+    found = dig(template, "metadata", field)
+    for key, value in found.items() if isinstance(found, Mapping) else ():
+        if isinstance(key, str) and isinstance(value, str):
+            yield key, value
 
 
 ENGINE: Final = Engine(

@@ -1,60 +1,140 @@
-"""Helm's release Secrets: what they hold of hooks, and nothing else of them (OPS-8).
+"""Helm's release Secrets: what they prove of hooks, and nothing else of them (OPS-8).
 
-Helm writes `data.release` as base64 of gzip of JSON, and Kubernetes has its own base64 around that. The values of
-the release are in there too: this module hands out hooks only.
+Helm writes `data.release` as base64 of gzip of JSON, and Kubernetes has its own base64 around that. Whoever may write
+Secrets can write such a one, so it is believed only when it is the one that Flux recorded: `status.history[].digest`
+of the HelmRelease is the SHA-256 of the release as helm-controller observes it. That is Go's JSON of an object of
+
+    name, version, info, chartMetadata, config, manifest, hooks, namespace, ociDigest
+
+in this order, closed with a line feed; `hooks` without those that are tests, `null` for no config and for no hooks,
+and `ociDigest` from the history's entry, since Helm does not keep it. Every part stands in Helm's JSON letter by
+letter, so it is put together from there and nothing is encoded anew.
 """
 
 import base64
 import binascii
+import hashlib
 import zlib
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+import attrs
 import msgspec
 
 from vworkspace_core.manifest import Manifest, dig
 
-__all__ = ["UnreadableRelease", "hooks_of", "revision_of"]
+__all__ = ["LARGEST_HOOK", "LARGEST_RELEASE", "RecordedHook", "UnreadableRelease", "proved_hooks"]
 
-LARGEST_RELEASE: Final = 32 * 1024 * 1024
+LARGEST_RELEASE: Final = 4 * 1024 * 1024
 """Bytes a release may unpack to; a Secret holds one of at most 1 MiB packed."""
 
+LARGEST_HOOK: Final = 256 * 1024
+"""Bytes of a hook's manifest."""
+
 _GZIP: Final = b"\x1f\x8b\x08"
+_NULL, _EMPTY, _NO_TEXT = msgspec.Raw(b"null"), msgspec.Raw(b"{}"), msgspec.Raw(b'""')
+_TEST: Final = "test"
 
 
 class UnreadableRelease(ValueError):
-    """A release Secret that does not hold what Helm writes. The message repeats nothing of it."""
+    """A release Secret that does not hold what Helm writes, or not what Flux recorded. Repeats nothing of it."""
 
 
-def revision_of(secret: Manifest) -> int:
-    """The revision that the Secret records, 0 where its label says nothing of use."""
-    text = dig(secret, "metadata", "labels", "version")
-    return int(text) if isinstance(text, str) and text.isascii() and text.isdigit() and len(text) < 10 else 0
+@attrs.frozen
+class RecordedHook:
+    """A hook as the release records it. `manifest` is YAML text."""
+
+    name: str
+    kind: str
+    manifest: str = attrs.field(repr=False)
+    events: tuple[str, ...]
 
 
-def hooks_of(secret: Manifest) -> Iterator[Mapping[str, Any]]:
-    """The hooks of the release, each with `name`, `kind` and `manifest` (YAML text). Raises UnreadableRelease."""
-    release = _decode(dig(secret, "data", "release"))
-    hooks = dig(release, "hooks")
-    return iter([hook for hook in hooks if isinstance(hook, Mapping)] if isinstance(hooks, list) else [])
+class _Chart(msgspec.Struct):
+    metadata: msgspec.Raw = _EMPTY
 
 
-def _decode(data: Any) -> Any:
-    if not isinstance(data, str):
-        raise UnreadableRelease("the release Secret has no data.release")
+class _Release(msgspec.Struct):
+    """Helm's record, each part as it is written there."""
+
+    name: msgspec.Raw = _NO_TEXT
+    version: msgspec.Raw = msgspec.Raw(b"0")
+    info: msgspec.Raw = _EMPTY
+    chart: _Chart = msgspec.field(default_factory=_Chart)
+    config: msgspec.Raw = _NULL
+    manifest: msgspec.Raw = _NO_TEXT
+    hooks: list[msgspec.Raw] | None = None
+    namespace: msgspec.Raw = _NO_TEXT
+
+
+class _Hook(msgspec.Struct):
+    name: str = ""
+    kind: str = ""
+    manifest: str = ""
+    events: list[str] | None = None
+
+
+def proved_hooks(secret: Manifest, recorded: Mapping[str, Any]) -> tuple[RecordedHook, ...]:
+    """The hooks of the release in `secret`, if it is the one that `recorded`, an entry of Flux's history, is about.
+
+    Hooks that are tests are left out, whatever else they are: Flux's checksum does not cover them. Raises
+    UnreadableRelease.
+    """
     try:
-        packed = base64.b64decode(base64.b64decode(data, validate=True), validate=True)
-        # Releases of very old Helm are not packed.
-        return msgspec.json.decode(_unpack(packed) if packed.startswith(_GZIP) else packed)
+        release = msgspec.json.decode(_text_of(secret), type=_Release)
+        hooks = [(raw, msgspec.json.decode(raw, type=_Hook)) for raw in release.hooks or ()]
     except (binascii.Error, zlib.error, msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
         raise UnreadableRelease(f"the release Secret cannot be decoded ({type(error).__name__})") from None
+    covered = [(raw, hook) for raw, hook in hooks if _TEST not in (hook.events or ())]
+    digests = {_digest(text) for text in _observations(release, [bytes(raw) for raw, _ in covered], recorded)}
+    if recorded.get("digest") not in digests:
+        raise UnreadableRelease("the release Secret is not the one that Flux recorded: its checksum differs")
+    return tuple(RecordedHook(one.name, one.kind, one.manifest, tuple(one.events or ())) for _, one in covered)
+
+
+def _observations(release: _Release, hooks: list[bytes], recorded: Mapping[str, Any]) -> Iterator[bytes]:
+    """What Flux may have taken the checksum of: newer ones leave an empty `ociDigest` out, older ones do not."""
+    empty = bytes(release.config) in (b"null", b"{}")
+    parts = {
+        b"name": bytes(release.name),
+        b"version": bytes(release.version),
+        b"info": bytes(release.info),
+        b"chartMetadata": bytes(release.chart.metadata),
+        b"config": b"null" if empty else bytes(release.config),
+        b"manifest": bytes(release.manifest),
+        b"hooks": b"[" + b",".join(hooks) + b"]" if hooks else b"null",
+        b"namespace": bytes(release.namespace),
+    }
+    oci = recorded.get("ociDigest")
+    if isinstance(oci, str) and oci:
+        yield _object({**parts, b"ociDigest": msgspec.json.encode(oci)})
+        return
+    yield _object(parts)
+    yield _object({**parts, b"ociDigest": b'""'})
+
+
+def _object(parts: Mapping[bytes, bytes]) -> bytes:
+    return b"{" + b",".join(b'"' + name + b'":' + value for name, value in parts.items()) + b"}\n"
+
+
+def _digest(text: bytes) -> str:
+    return "sha256:" + hashlib.sha256(text).hexdigest()
+
+
+def _text_of(secret: Manifest) -> bytes:
+    data = dig(secret, "data", "release")
+    if not isinstance(data, str):
+        raise UnreadableRelease("the release Secret has no data.release")
+    packed = base64.b64decode(base64.b64decode(data, validate=True), validate=True)
+    # Releases of very old Helm are not packed.
+    return _unpack(packed) if packed.startswith(_GZIP) else packed
 
 
 def _unpack(packed: bytes) -> bytes:
     unpacker = zlib.decompressobj(wbits=31)
     text = unpacker.decompress(packed, LARGEST_RELEASE)
     if unpacker.unconsumed_tail:
-        raise UnreadableRelease(f"the release unpacks to more than {LARGEST_RELEASE} bytes")
+        raise UnreadableRelease(f"the release unpacks to more than {LARGEST_RELEASE // 1024 // 1024} MiB")
     if not unpacker.eof:
         raise UnreadableRelease("the release is cut short")
     return text

@@ -1,0 +1,210 @@
+"""What a pod may be that the operator starts for an Operation (OPS-8, RUN-12).
+
+The restricted profile of Kubernetes' Pod Security Standards, and whose account and which images: one set of rules for
+the pods that an engine writes and for those that it takes from a chart. A pod is anything here: whoever wrote it may
+have put a list where an object belongs.
+"""
+
+from collections.abc import Iterator, Mapping
+from itertools import islice
+from typing import Any, Final
+
+from vworkspace_core.kinds.problems import Problem, index, join
+from vworkspace_core.manifest import dig
+from vworkspace_core.operations.settings import RUNNER, OperationSettings
+
+__all__ = ["account_problem", "image_problem", "job_problems", "restricted_problems"]
+
+MOST_PROBLEMS: Final = 8
+"""How many are told of one Job; more would not be read."""
+
+_HOST: Final = ("hostNetwork", "hostPID", "hostIPC")
+_VOLUMES: Final = frozenset(
+    {"configMap", "csi", "downwardAPI", "emptyDir", "ephemeral", "persistentVolumeClaim", "projected", "secret"}
+)
+_CONTAINERS: Final = ("initContainers", "containers")
+_PROFILES: Final = ("RuntimeDefault", "Localhost")
+_SELINUX_TYPES: Final = (None, "", "container_t", "container_init_t", "container_kvm_t", "container_engine_t")
+_SYSCTLS: Final = (
+    "kernel.shm_rmid_forced",
+    "net.ipv4.ip_local_port_range",
+    "net.ipv4.ip_unprivileged_port_start",
+    "net.ipv4.tcp_syncookies",
+    "net.ipv4.ping_group_range",
+    "net.ipv4.ip_local_reserved_ports",
+    "net.ipv4.tcp_keepalive_time",
+    "net.ipv4.tcp_fin_timeout",
+    "net.ipv4.tcp_keepalive_intvl",
+    "net.ipv4.tcp_keepalive_probes",
+)
+_APP_ARMOR: Final = "container.apparmor.security.beta.kubernetes.io/"
+_PROBES: Final = ("livenessProbe", "readinessProbe", "startupProbe")
+_HANDLERS: Final = ("httpGet", "tcpSocket")
+_MOST_TIMES: Final = 10
+
+
+def job_problems(spec: Any, settings: OperationSettings, path: str = "spec") -> tuple[Problem, ...]:
+    """Why a Job with that spec is not started: its pods, whose account they have, their images, how many there are."""
+    return tuple(islice(_job_problems(spec, settings, path), MOST_PROBLEMS))
+
+
+def _job_problems(spec: Any, settings: OperationSettings, path: str) -> Iterator[Problem]:
+    for field in ("completions", "parallelism"):
+        if dig(spec, field) not in (None, 1):
+            yield Problem(join(path, field), "must be 1")
+    if not _is_number(dig(spec, "backoffLimit"), _MOST_TIMES):
+        yield Problem(join(path, "backoffLimit"), f"must be a number from 0 to {_MOST_TIMES}")
+    pod, where = dig(spec, "template", "spec"), f"{path}.template.spec"
+    yield from restricted_problems(pod, where, dig(spec, "template", "metadata", "annotations"))
+    account = dig(pod, "serviceAccountName") or dig(pod, "serviceAccount")
+    yield from account_problem(account, settings, f"{where}.serviceAccountName")
+    for place, container in _containers(pod, where):
+        yield from image_problem(dig(container, "image"), settings, f"{place}.image")
+
+
+def _is_number(value: Any, most: int) -> bool:
+    return value is None or (isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= most)
+
+
+def account_problem(account: Any, settings: OperationSettings, path: str) -> Iterator[Problem]:
+    """Whether pods may run under that service account; none stands for the runner."""
+    if account in (None, "", RUNNER):
+        return
+    if not isinstance(account, str):
+        yield Problem(path, "must be the name of a service account")
+    elif account not in settings.allowed_service_accounts:
+        yield Problem(
+            path,
+            f"{account!r:.80} is not among the service accounts that are allowed here; leave it out to run as {RUNNER},"
+            f" or start the operator with --allowed-service-accounts={account:.80}",
+        )
+
+
+def image_problem(image: Any, settings: OperationSettings, path: str) -> Iterator[Problem]:
+    """Whether pods may run that image."""
+    if not isinstance(image, str) or not image:
+        yield Problem(path, "must name an image")
+    elif settings.allowed_images and not image.startswith(settings.allowed_images):
+        yield Problem(path, "is not among the images that are allowed here")
+
+
+def restricted_problems(pod: Any, path: str, annotations: Any = None) -> Iterator[Problem]:
+    """What the restricted profile does not admit in a pod's spec, and what would choose its node."""
+    if not isinstance(pod, Mapping):
+        yield Problem(path, "must be an object")
+        return
+    yield from (Problem(join(path, field), "must not be set") for field in _HOST if pod.get(field))
+    if pod.get("nodeName"):
+        yield Problem(join(path, "nodeName"), "must not be set: the scheduler chooses the node")
+    if str(pod.get("priorityClassName") or "").startswith("system-"):
+        yield Problem(join(path, "priorityClassName"), "must not be one of the cluster's own")
+    yield from _volume_problems(pod.get("volumes"), join(path, "volumes"))
+    yield from _pod_context_problems(pod.get("securityContext"), join(path, "securityContext"))
+    yield from _annotation_problems(annotations, path)
+    for place, container in _containers(pod, path):
+        yield from _container_problems(container, pod.get("securityContext"), place)
+
+
+def _containers(pod: Any, path: str) -> Iterator[tuple[str, Any]]:
+    for field in _CONTAINERS:
+        found = dig(pod, field)
+        for number, container in enumerate(found if isinstance(found, list) else [] if found is None else [found]):
+            yield index(join(path, field), number), container
+
+
+def _volume_problems(volumes: Any, path: str) -> Iterator[Problem]:
+    if volumes is None:
+        return
+    if not isinstance(volumes, list):
+        yield Problem(path, "must be a list")
+        return
+    for number, volume in enumerate(volumes):
+        place = index(path, number)
+        if not isinstance(volume, Mapping):
+            yield Problem(place, "must be an object")
+            continue
+        for kind in sorted(str(key) for key in volume if key != "name" and key not in _VOLUMES):
+            yield Problem(join(place, kind[:64]), f"must be one of {', '.join(sorted(_VOLUMES))}")
+
+
+def _pod_context_problems(context: Any, path: str) -> Iterator[Problem]:
+    if context is None:
+        return
+    if not isinstance(context, Mapping):
+        yield Problem(path, "must be an object")
+        return
+    sysctls = context.get("sysctls")
+    for number, sysctl in enumerate(sysctls if isinstance(sysctls, list) else []):
+        if dig(sysctl, "name") not in _SYSCTLS:
+            yield Problem(index(join(path, "sysctls"), number), "is not among the sysctls that are safe")
+    yield from _shared_problems(context, path)
+
+
+def _shared_problems(context: Mapping[str, Any], path: str) -> Iterator[Problem]:
+    """What a pod's and a container's securityContext have in common."""
+    if context.get("runAsUser") == 0:
+        yield Problem(join(path, "runAsUser"), "must not be 0, which is root")
+    seccomp = dig(context, "seccompProfile", "type")
+    if seccomp is not None and seccomp not in _PROFILES:
+        yield Problem(f"{path}.seccompProfile.type", f"must be {' or '.join(_PROFILES)}")
+    armor = dig(context, "appArmorProfile", "type")
+    if armor is not None and armor not in _PROFILES:
+        yield Problem(f"{path}.appArmorProfile.type", f"must be {' or '.join(_PROFILES)}")
+    if dig(context, "windowsOptions", "hostProcess"):
+        yield Problem(f"{path}.windowsOptions.hostProcess", "must not be true")
+    linux = context.get("seLinuxOptions")
+    if linux is not None and (dig(linux, "type") not in _SELINUX_TYPES or dig(linux, "user") or dig(linux, "role")):
+        yield Problem(f"{path}.seLinuxOptions", "must name no user, no role and no type but a container's")
+
+
+def _annotation_problems(annotations: Any, path: str) -> Iterator[Problem]:
+    for key, value in annotations.items() if isinstance(annotations, Mapping) else ():
+        if str(key).startswith(_APP_ARMOR) and not str(value).startswith(("runtime/default", "localhost/")):
+            yield Problem(path, "AppArmor must not be switched off by an annotation")
+
+
+def _container_problems(container: Any, pod_context: Any, path: str) -> Iterator[Problem]:
+    if not isinstance(container, Mapping):
+        yield Problem(path, "must be an object")
+        return
+    context = container.get("securityContext")
+    context = context if isinstance(context, Mapping) else {}
+    where = join(path, "securityContext")
+    yield from _shared_problems(context, where)
+    yield from _privilege_problems(context, where)
+    if _effective(context, pod_context, "runAsNonRoot") is not True:
+        yield Problem(join(where, "runAsNonRoot"), "must be true")
+    if dig(_effective(context, pod_context, "seccompProfile"), "type") not in _PROFILES:
+        yield Problem(f"{where}.seccompProfile.type", f"must be {' or '.join(_PROFILES)}")
+    yield from _host_problems(container, path)
+
+
+def _effective(context: Mapping[str, Any], pod_context: Any, field: str) -> Any:
+    """A container's own word goes before the pod's."""
+    found = context.get(field)
+    return dig(pod_context, field) if found is None else found
+
+
+def _privilege_problems(context: Mapping[str, Any], path: str) -> Iterator[Problem]:
+    if context.get("privileged"):
+        yield Problem(join(path, "privileged"), "must not be true")
+    if context.get("allowPrivilegeEscalation") is not False:
+        yield Problem(join(path, "allowPrivilegeEscalation"), "must be false")
+    if context.get("procMount") not in (None, "Default"):
+        yield Problem(join(path, "procMount"), "must be Default")
+    dropped, added = dig(context, "capabilities", "drop"), dig(context, "capabilities", "add")
+    if not isinstance(dropped, list) or "ALL" not in dropped:
+        yield Problem(f"{path}.capabilities.drop", "must hold ALL")
+    if added and (not isinstance(added, list) or any(one != "NET_BIND_SERVICE" for one in added)):
+        yield Problem(f"{path}.capabilities.add", "must hold nothing but NET_BIND_SERVICE")
+
+
+def _host_problems(container: Mapping[str, Any], path: str) -> Iterator[Problem]:
+    ports = container.get("ports")
+    for number, port in enumerate(ports if isinstance(ports, list) else []):
+        if dig(port, "hostPort"):
+            yield Problem(index(join(path, "ports"), number), "must not take a port of the node (hostPort)")
+    hooks = [dig(container, "lifecycle", name) for name in ("postStart", "preStop")]
+    for hook in (*hooks, *(container.get(name) for name in _PROBES)):
+        if any(dig(hook, handler, "host") for handler in _HANDLERS):
+            yield Problem(path, "its probes and hooks must not name a host")

@@ -1,0 +1,45 @@
+"""The target of an Operation: whether it can be worked on (OPS-3)."""
+
+from collections.abc import Mapping
+
+from vworkspace_core.kinds.application_instance import ApplicationInstance
+from vworkspace_core.kinds.meta import Condition, ConditionStatus
+from vworkspace_core.kinds.reasons import InstanceConditionType as Type
+
+__all__ = ["is_ready", "is_suspended", "why_not_ready"]
+
+
+def is_ready(target: ApplicationInstance) -> bool:
+    """Whether it is Ready at its generation, or was when somebody suspended it.
+
+    Nothing is confirmed of a suspended one any more, so that Ready keeps its old generation: what had been confirmed
+    runs on, and to work on it in that state is what maintenance is.
+    """
+    ready = _conditions(target).get(Type.READY)
+    if ready is None or ready.status is not ConditionStatus.TRUE:
+        return False
+    return ready.observed_generation == target.metadata.generation or is_suspended(target)
+
+
+def is_suspended(target: ApplicationInstance) -> bool:
+    """Whether the operator has said, of this very generation, that the release is suspended."""
+    found = _conditions(target).get(Type.SUSPENDED)
+    if found is None or found.status is not ConditionStatus.TRUE:
+        return False
+    return found.observed_generation == target.metadata.generation
+
+
+def why_not_ready(target: ApplicationInstance) -> str:
+    """What stands in the way of its being Ready, as its own conditions tell it."""
+    found = _conditions(target)
+    blocked, ready = found.get(Type.BLOCKED), found.get(Type.READY)
+    name = f"the target {target.metadata.name}"
+    for one in (blocked if blocked is not None and blocked.status is ConditionStatus.TRUE else None, ready):
+        if one is not None and (one is blocked or one.status is not ConditionStatus.TRUE):
+            told = f": {one.message}" if one.message else ""
+            return f"{name} is not Ready ({one.type}={one.status}/{one.reason}{told})"
+    return f"{name} is not Ready yet" if ready is None else f"{name} is not Ready yet in its newest form"
+
+
+def _conditions(target: ApplicationInstance) -> Mapping[str, Condition]:
+    return {one.type: one for one in target.status.conditions}
