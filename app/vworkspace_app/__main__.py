@@ -1,12 +1,14 @@
-"""The command line's entry: one line on standard error for every error, exit status 2 for usage, 1 for failure."""
+"""The command line's entry: one line on standard error for every error, exit status 2 for usage, 1 for failure.
+
+Nothing here needs more than the core's packages: where the others are missing, that is what there is to say.
+"""
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
-from cyclopts import CycloptsError
-
-from vworkspace_app.cli import app
+from vworkspace_app.bare import answered, lacking
 from vworkspace_app.problems import FAILURE, INTERRUPTED, USAGE, CommandError, alone
 
 __all__ = ["main", "run_command"]
@@ -14,6 +16,9 @@ __all__ = ["main", "run_command"]
 
 def main() -> None:
     """Run the command that the arguments name, and exit with its status."""
+    for stream in (sys.stdout, sys.stderr):
+        # A terminal that knows no umlaut is no reason to fail: what it cannot show is escaped.
+        stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     sys.exit(run_command(sys.argv[1:]))
 
 
@@ -22,23 +27,29 @@ def run_command(arguments: Sequence[str]) -> int:
     # The parser takes a lone `-` for an option; the readers know standard input by this name too.
     words = ["/dev/stdin" if word == "-" else word for word in arguments]
     try:
-        status = app(words, exit_on_error=False, print_error=False, result_action="return_value")
+        status = _parser()(words, exit_on_error=False, print_error=False, result_action="return_value")
     except BaseException as error:
-        known = _ended_by(alone(error))
+        known = _ended_by(alone(error), arguments)
         if known is None:
             raise
         return known
     return status if isinstance(status, int) else 0
 
 
-def _ended_by(error: BaseException) -> int | None:
+def _parser() -> Callable[..., Any]:
+    """The commands; importing them takes packages that may not be there."""
+    from vworkspace_app.cli import app
+
+    return app
+
+
+def _ended_by(error: BaseException, arguments: Sequence[str]) -> int | None:
     """The exit status, once the error is told; None for a defect, which shows its traceback."""
     match error:
         case CommandError():
             return _told(error.message, error.status)
-        case CycloptsError():
-            chain = " ".join(("vworkspace-operator", *(error.command_chain or ())))
-            return _told(f"{' '.join(str(error).split())} (see {chain} --help)", USAGE)
+        case ModuleNotFoundError():
+            return _without_packages(error, arguments)
         case KeyboardInterrupt():
             return _told("interrupted", INTERRUPTED)
         case BrokenPipeError():
@@ -46,7 +57,26 @@ def _ended_by(error: BaseException) -> int | None:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return FAILURE
         case _:
-            return None
+            return _misused(error)
+
+
+def _without_packages(error: ModuleNotFoundError, arguments: Sequence[str]) -> int | None:
+    problem = lacking(error)
+    if problem is None:
+        return None
+    answer = answered(arguments)
+    if answer is None:
+        return _told(problem, FAILURE)
+    print(answer)
+    return 0
+
+
+def _misused(error: BaseException) -> int | None:
+    """The exit status of words that are no command, once that is told."""
+    from vworkspace_app.cli.misuse import misuse
+
+    problem = misuse(error)
+    return None if problem is None else _told(problem, USAGE)
 
 
 def _told(message: str, status: int) -> int:

@@ -218,6 +218,28 @@ def test_plan_used_wrongly_says_so_in_one_line_with_status_2(words: tuple[str, .
     assert one_line(run("plan", *words), 2).startswith(USAGE[words])
 
 
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["register"], "--control-plane-url is missing (see vworkspace-operator register --help)"),
+        (["cluster", "--listen"], "--listen: a value is missing (see vworkspace-operator cluster --help)"),
+        (["manifests", "extra"], "unexpected argument: extra (see vworkspace-operator manifests --help)"),
+        (["manifests", "one", "two"], "unexpected arguments: one two (see vworkspace-operator manifests --help)"),
+    ],
+)
+def test_misuse_is_told_in_the_words_of_the_command_line_U13(words: list[str], told: str) -> None:
+    assert one_line(run(*words), 2) == told
+
+
+def test_output_that_cannot_be_encoded_is_escaped_U13(tmp_path: Path) -> None:
+    """A terminal that knows only ASCII is no reason to end with a traceback."""
+    file = written(tmp_path / "instance.yaml", instance(values={"source": "inline", "inline": {"a": "ü"}}))
+    ended = run("plan", file, *NOW, "-o", "json", cold=True, PYTHONIOENCODING="ascii", PYTHONUTF8="0")
+
+    assert ended.status == 0, ended.err
+    assert json.loads(ended.out)["applies"]
+
+
 @pytest.mark.parametrize("words", [["bogus"], ["--bogus"], ["manifests", "--crds-only", "extra"]])
 def test_usage_errors_have_status_2_and_one_line(words: list[str]) -> None:
     assert one_line(run(*words), 2)

@@ -7,6 +7,7 @@ the same reason a command imports its work when it is called.
 from cyclopts import App
 
 from vworkspace_app import VERSION
+from vworkspace_app.bare import ABOUT
 from vworkspace_app.cli.conformance import conformance
 from vworkspace_app.cli.installing import manifests, register
 from vworkspace_app.cli.servers import cluster, control_plane
@@ -26,7 +27,7 @@ account and the Secret `vworkspace-agent-credentials`:
 
 app = App(
     name="vworkspace-operator",
-    help="Odoo's intent becomes running Flux releases: the operator, its embedded servers, and its offline tools.",
+    help=ABOUT,
     version=VERSION,
     help_format="markdown",
 )

@@ -1,0 +1,28 @@
+"""What is wrong with the words of a command, as a person reads it: one line for each way to misuse the parser."""
+
+from typing import Final
+
+from cyclopts import CycloptsError, MissingArgumentError
+from cyclopts.exceptions import UnusedCliTokensError
+
+__all__ = ["misuse"]
+
+_PROGRAM: Final = "vworkspace-operator"
+
+
+def misuse(error: BaseException) -> str | None:
+    """One line with the help to look at; None for what is no misuse."""
+    if not isinstance(error, CycloptsError):
+        return None
+    chain = " ".join((_PROGRAM, *(error.command_chain or ())))
+    return f"{_problem(error)} (see {chain} --help)"
+
+
+def _problem(error: CycloptsError) -> str:
+    match error:
+        case UnusedCliTokensError(unused_tokens=[*unused]) if unused:
+            return f"unexpected argument{'s' * (len(unused) > 1)}: {' '.join(unused)}"
+        case MissingArgumentError(argument=argument) if argument is not None and not argument.tokens:
+            return f"{error.keyword}: a value is missing" if error.keyword else f"{argument.name} is missing"
+        case _:
+            return " ".join(str(error).split())
