@@ -3,6 +3,7 @@
 Nothing here needs more than the core's packages: where the others are missing, that is what there is to say.
 """
 
+import codecs
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -13,13 +14,22 @@ from vworkspace_app.problems import FAILURE, INTERRUPTED, USAGE, CommandError, a
 
 __all__ = ["main", "run_command"]
 
+_ESCAPED = "vworkspace.escaped"
+
 
 def main() -> None:
     """Run the command that the arguments name, and exit with its status."""
+    codecs.register_error(_ESCAPED, _escape)
     for stream in (sys.stdout, sys.stderr):
-        # A terminal that knows no umlaut is no reason to fail: what it cannot show is escaped.
-        stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
+        stream.reconfigure(errors=_ESCAPED)  # type: ignore[union-attr]
     sys.exit(run_command(sys.argv[1:]))
+
+
+def _escape(error: UnicodeError) -> tuple[str, int]:
+    """What a terminal cannot show as JSON escapes it, so that JSON stays JSON: no reason to fail."""
+    assert isinstance(error, UnicodeEncodeError)
+    text = error.object[error.start : error.end].encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{text[i : i + 2].hex()}" for i in range(0, len(text), 2)), error.end
 
 
 def run_command(arguments: Sequence[str]) -> int:
