@@ -186,7 +186,12 @@ def _name(meta: ObjectMeta) -> Iterator[Problem]:
 
 
 def _size(value: Any, limit: int, path: str) -> Iterator[Problem]:
-    if (size := len(canonical_json(value))) > limit:
+    try:
+        size = len(canonical_json(value))
+    except RecursionError:
+        yield Problem(path, "is nested too deeply")
+        return
+    if size > limit:
         yield Problem(path, f"must have at most {limit} bytes as JSON, not {size}")
 
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any, Final
 
+from vworkspace_core.kinds.operation import OperationType
 from vworkspace_core.operations.parameter_schemas import (
     ACCESS_MODES,
     ARGUMENT,
@@ -24,9 +25,9 @@ from vworkspace_core.operations.parameter_schemas import (
     mapped,
     record,
 )
-from vworkspace_core.operations.templates import Templates
+from vworkspace_core.operations.templates import Template, Templates
 
-__all__ = ["BUILTIN_TEMPLATES", "builtin_templates"]
+__all__ = ["BUILTIN_TEMPLATES", "builtin_templates", "needs_of_engine"]
 
 _WORKFLOW: Final = record(
     ("workflowTemplate",),
@@ -221,3 +222,17 @@ BUILTIN_TEMPLATES: Final[tuple[Mapping[str, Any], ...]] = (
 def builtin_templates() -> Templates:
     """The built-in templates, loaded; checking their schemas takes a while, so it is done once."""
     return Templates().adding(BUILTIN_TEMPLATES)
+
+
+def needs_of_engine(template: Template) -> Mapping[str, Any]:
+    """What the engine of `template` has to find in parameters, as a schema, whatever the template's own one asks for.
+
+    It is that of the built-in template of the engine, but that keys which the engine does not know are let through.
+    Of an engine that came as code nothing is known: its templates have to ask for what it reads.
+    """
+    restores = template.type is not OperationType.BACKUP
+    own = [one for one in builtin_templates().items if one.engine == template.engine]
+    found = [one for one in own if len(own) == 1 or (one.type is not OperationType.BACKUP) == restores]
+    if not found:
+        return {}
+    return {key: rule for key, rule in found[0].schema.items() if key not in ("additionalProperties", "minProperties")}

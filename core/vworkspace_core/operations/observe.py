@@ -15,6 +15,7 @@ from vworkspace_core.manifest import Kind, Manifest, ObjectRef
 from vworkspace_core.operations.context import OperationContext, OperationObserved
 from vworkspace_core.operations.engines import engine_kinds
 from vworkspace_core.operations.identity import name_of, target_of, target_ref
+from vworkspace_core.operations.request import parameter_problems
 from vworkspace_core.ports import KubeApi
 from vworkspace_core.reading import Reading
 
@@ -36,12 +37,7 @@ def lookups(operation: Operation, context: OperationContext, target: Manifest | 
         yield ObjectRef(kind, _place_of(kind, operation, context), name_of(operation))
     template = context.templates.find(operation.spec.type, operation.spec.engine)
     found = target_of(operation, {} if target is None else {target_ref(operation): target})
-    parameters = operation.spec.parameters
-    if (
-        found is not None
-        and template is not None
-        and not template.problems_of({} if parameters is None else parameters)
-    ):
+    if found is not None and template is not None and not parameter_problems(operation, template):
         yield from engine.looks_up(operation, found, context.settings)
 
 

@@ -5,15 +5,20 @@ The reconciler says it as Accepted=False/ValidationFailed, the webhook refuses i
 
 from vworkspace_core.kinds.operation import Operation
 from vworkspace_core.kinds.problems import Problem
-from vworkspace_core.operations.templates import Template
+from vworkspace_core.operations.builtin import needs_of_engine
+from vworkspace_core.operations.schemas import violations_of
+from vworkspace_core.operations.templates import PARAMETERS, Template
 
 __all__ = ["parameter_problems", "unknown_template"]
 
 
 def parameter_problems(operation: Operation, template: Template) -> tuple[Problem, ...]:
-    """Problems of the parameters by the template's schema; absent parameters count as none given."""
-    given = operation.spec.parameters
-    return template.problems_of({} if given is None else given)
+    """Problems of the parameters by the template's schema, and by what its engine reads; absent ones are none given.
+
+    A template that asks for less than its engine needs refuses nothing at its start: each Operation is told.
+    """
+    given = {} if operation.spec.parameters is None else operation.spec.parameters
+    return template.problems_of(given) or violations_of(needs_of_engine(template), given, PARAMETERS)
 
 
 def unknown_template(operation: Operation) -> Problem:

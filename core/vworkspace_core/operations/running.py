@@ -19,6 +19,7 @@ from vworkspace_core.operations.context import OperationContext, OperationObserv
 from vworkspace_core.operations.contract import Engine, EngineObject, EngineStatus, Progress
 from vworkspace_core.operations.identity import UNRECORDED, is_ours, own_object, target_of
 from vworkspace_core.operations.report import Report, condition_of, with_report
+from vworkspace_core.operations.request import parameter_problems
 from vworkspace_core.reconcile.decision import Create, Decision, Requeue
 
 __all__ = ["decide_running"]
@@ -182,6 +183,8 @@ class _Run:
         template = context.templates.find(operation.spec.type, operation.spec.engine)
         if target is None or template is None:
             return "the target has gone" if target is None else "the template has gone"
+        if problems := parameter_problems(operation, template):
+            return "; ".join(map(str, problems))
         inputs = context.for_engine(self.observed, template)
         refusal = self.engine.check(operation, target, inputs)
         return refusal.message if refusal is not None else self.engine.desired(operation, target, inputs)[0]

@@ -15,7 +15,10 @@ from vworkspace_core.kinds.operation import OperationType
 from vworkspace_core.kinds.problems import Problem, ValidationProblems
 from vworkspace_core.operations.schemas import schema_problems, violations_of
 
-__all__ = ["Template", "Templates", "load_template"]
+__all__ = ["PARAMETERS", "Template", "Templates", "load_template"]
+
+PARAMETERS: Final = "spec.parameters"
+"""Where an Operation has them."""
 
 _TEMPLATE_SCHEMA: Final[Mapping[str, Any]] = {
     "type": "object",
@@ -59,7 +62,7 @@ class Template:
 
     def problems_of(self, parameters: Any) -> tuple[Problem, ...]:
         """What is wrong with the parameters of an Operation, with paths from `spec.parameters`."""
-        return violations_of(self.schema, parameters, "spec.parameters")
+        return violations_of(self.schema, parameters, PARAMETERS)
 
 
 def load_template(data: Any) -> Template:
