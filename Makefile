@@ -6,6 +6,9 @@ BIN := $(VENV)/bin
 WORKERS ?= $(shell $(PYTHON) -c 'import os; print(2 * (os.cpu_count() or 1))')
 # Whatever the environment says of bytecode, workers and the processes they start need not each compile everything.
 COMPILED := PYTHONDONTWRITEBYTECODE=
+# How long `make test-long` begins new tests, and what it draws from; without SEED it draws one.
+MINUTES ?= 60
+SEED ?=
 
 .PHONY: help setup demo test test-long test-pure lint types contracts check manifests docs bench soak clean
 
@@ -28,11 +31,12 @@ demo: $(VENV)/.operator  ## set up and run the main job, end to end, over real H
 	@$(BIN)/vworkspace-operator demo
 
 test: $(VENV)/.dev  ## set up and run the tests
-	@$(COMPILED) $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist worksteal $(PYTEST_ARGS)
+	@PYTHONHASHSEED=0 $(COMPILED) $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist worksteal $(PYTEST_ARGS)
 
-test-long: $(VENV)/.dev  ## many more examples, thousands of lives of an instance and of an agent, SIGKILL at every request
-	@HYPOTHESIS_PROFILE=long RECONCILE_EXAMPLES=2000 CHAOS_EXAMPLES=2000 SIGKILL=all \
-		$(BIN)/python -m pytest --numprocesses auto --dist worksteal tests/property tests/runtime tests/e2e $(PYTEST_ARGS)
+test-long: $(VENV)/.dev  ## an hour of new examples from a seed that is printed; MINUTES and SEED set both
+	@$(COMPILED) $(BIN)/python -m pytest --numprocesses auto --dist worksteal \
+		--long --minutes $(MINUTES) $(if $(SEED),--hypothesis-seed=$(SEED)) \
+		$(or $(PYTEST_ARGS),tests/property tests/runtime tests/e2e)
 
 test-pure:  ## prove that core and in-memory fake stand alone: tests/property with nothing else installed
 	@scripts/test-pure $(PYTHON)

@@ -1,21 +1,21 @@
-"""What all tests share: how hard Hypothesis tries, and what keeps `make test` under three minutes.
+"""What all tests share: how hard they try, and what keeps `make test` under three minutes.
 
-Where `CI` is set the examples are the same in every run, so that a change is judged by its own merits; everywhere
-else each run attacks anew. `HYPOTHESIS_PROFILE=long` (`make test-long`) attacks for as long as it takes. Hypothesis
-judges laws, not the speed of the machine it runs on.
+Nothing is random unless `--long` or `--hypothesis-seed` asks for it; then the seed is printed. See `tests/effort.py`.
 """
 
 import gc
 import os
+import random
+import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
+from hypothesis.internal.conjecture.providers import HypothesisProvider
+from hypothesis.internal.constants_ast import Constants
 
-settings.register_profile("laws", deadline=None, max_examples=40)
-settings.register_profile("ci", deadline=None, max_examples=40, derandomize=True)
-settings.register_profile("long", deadline=None, max_examples=1000)
-settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE") or ("ci" if os.environ.get("CI") else "laws"))
+from tests.effort import EFFORT, PROFILES
 
 WAITING = (
     "e2e/test_two_replicas.py",
@@ -34,12 +34,74 @@ WAITING = (
 )
 """Tests that wait for processes and for time to pass more than they compute, the longest first."""
 
+BEGAN = time.monotonic()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """`--hypothesis-seed` is Hypothesis's own."""
+    parser.addoption("--long", action="store_true", help="many more examples, drawn anew from a seed that is printed")
+    parser.addoption("--minutes", type=float, default=60, help="with --long: no test begins after so many minutes")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """Settle the effort before Hypothesis reads its seed, and before a test module asks."""
+    EFFORT.long = config.getoption("--long")
+    given = getattr(config, "workerinput", {}).get("seed", config.getoption("--hypothesis-seed"))
+    if given is None and EFFORT.long:
+        given = random.SystemRandom().getrandbits(64)
+    EFFORT.seed = None if given is None else int(given)
+    config.option.hypothesis_seed = given
+    for name, profile in PROFILES.items():
+        settings.register_profile(name, profile)
+    settings.load_profile(EFFORT.profile)
+    if EFFORT.profile == "same":
+        _draw_no_constants_of_modules()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """Workers of pytest-xdist draw from the same seed."""
+    node.workerinput["seed"] = EFFORT.seed
+
+
+def _draw_no_constants_of_modules() -> None:
+    """Hypothesis also draws constants of the modules that happen to be imported, which other tests decide."""
+    assert hasattr(HypothesisProvider, "_local_constants"), "test_same_examples.py says what this is for"
+    HypothesisProvider._local_constants = Constants()  # type: ignore[assignment,method-assign]
+
+
+def pytest_report_header(config: pytest.Config) -> str:
+    """The first line of a run says how to have it again."""
+    if EFFORT.seed is None:
+        return "examples: the same in every run"
+    more = f" --long, no test begins after {config.getoption('--minutes'):g} minutes" if EFFORT.long else ""
+    return f"examples: --hypothesis-seed={EFFORT.seed}{more}"
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """The last line, too: it is the one that people see."""
+    if EFFORT.seed is not None:
+        again = f"make test-long SEED={EFFORT.seed} PYTEST_ARGS=…" if EFFORT.long else ""
+        terminalreporter.write_line(f"examples drawn with --hypothesis-seed={EFFORT.seed} {again}".rstrip())
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """What a test leaves to chance (the jitter of drivers) is the same in every run, too."""
+    if EFFORT.long and time.monotonic() - BEGAN > 60 * item.config.getoption("--minutes"):
+        pytest.skip("the time of this long run is up (--minutes)")
+    random.seed(f"{item.nodeid} {EFFORT.seed}")
+
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Let half of the workers begin with tests that wait, and the others compute beside them.
 
-    Workers begin with equal shares of the tests as they are ordered here, and then take from each other.
+    Workers begin with equal shares of the tests as they are ordered here, and then take from each other. A long run
+    takes them in an order of its own, so that each has its turn although time is limited.
     """
+    if EFFORT.long:
+        random.Random(EFFORT.seed).shuffle(items)
+        return
     ranks = {Path(__file__).parent / name: rank for rank, name in enumerate(WAITING)}
     waiting = sorted((item for item in items if item.path in ranks), key=lambda item: ranks[item.path])
     first, second = ([item for item in waiting if ranks[item.path] % 2 == half] for half in (0, 1))

@@ -1,10 +1,72 @@
-"""How hard Hypothesis tries, as a share of what the profile says: `make test-long` then tries harder everywhere."""
+"""How hard the suite tries, and where what it draws comes from (RUN-10).
 
-from hypothesis import settings
+`make test` tries the same examples on every machine and in every run, whatever the environment says. `make test-long`
+(`pytest --long`) tries many more, drawn anew from a seed that it prints, until its time is up.
+`--hypothesis-seed` plays a seed again.
+"""
 
-__all__ = ["effort"]
+import itertools
+import os
+import random
+from typing import Any, TypeVar
+
+import attrs
+from hypothesis import HealthCheck, settings
+
+T = TypeVar("T")
+
+__all__ = ["EFFORT", "PROFILES", "Effort", "effort", "of_both", "unused_name"]
+
+_ANYWHERE: Any = {
+    "deadline": None,
+    "database": None,
+    "print_blob": True,
+    "suppress_health_check": [HealthCheck.too_slow],
+}
+"""Laws are judged, not the speed of the machine; what a run before this one found changes nothing."""
+
+PROFILES = {
+    "same": settings(derandomize=True, max_examples=40, **_ANYWHERE),
+    "seeded": settings(max_examples=40, **_ANYWHERE),
+    "long": settings(max_examples=1000, **_ANYWHERE),
+}
+
+
+@attrs.define
+class Effort:
+    """What the command line asked for (`tests/conftest.py`); `seed` is None where every run is the same."""
+
+    long: bool = False
+    seed: int | None = None
+
+    @property
+    def profile(self) -> str:
+        """The name of the Hypothesis profile."""
+        return "long" if self.long else "same" if self.seed is None else "seeded"
+
+    def seed_of(self, part: int) -> int:
+        """A seed for one part of a test that is cut into parts."""
+        return part if self.seed is None else random.Random(f"{self.seed}/{part}").getrandbits(64)
+
+
+EFFORT = Effort()
+"""That of this run. It is set before the first test module is imported."""
+
+_NUMBERS = itertools.count()
 
 
 def effort(share: float) -> int:
-    """The number of examples; 1.0 is what a law gets that says nothing (`tests/conftest.py`)."""
+    """The number of examples; 1.0 is what a law gets that says nothing."""
     return max(1, round(settings().max_examples * share))
+
+
+def of_both(sample: T, whole: T) -> T:
+    """`sample` in `make test`, `whole` in `make test-long`."""
+    return whole if EFFORT.long else sample
+
+
+def unused_name(prefix: str) -> str:
+    """A name that nothing of this run has; on a cluster that outlives the run, nothing of another run either."""
+    worker = os.environ.get("PYTEST_XDIST_WORKER", "")
+    foreign = f"{random.SystemRandom().getrandbits(24):06x}-" if os.environ.get("E2E_CLUSTER") else ""
+    return f"{prefix}-{foreign}{worker}{next(_NUMBERS)}"

@@ -1,7 +1,6 @@
 """The two faces of the embedded control plane as subjects of the suite (PULL-11)."""
 
 import json
-import uuid
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import timedelta
@@ -11,6 +10,7 @@ import anyio
 import attrs
 import httpx2
 
+from tests.effort import unused_name
 from vworkspace_app.conformance.over_http import ControlPlaneAt, HttpSubject
 from vworkspace_app.conformance.subject import Answered, Offer
 from vworkspace_core.ports import ControlPlane
@@ -54,7 +54,7 @@ class InProcess:
         return Answered(answer.status_code, answer.headers.get("content-type", ""), answer.content)
 
     async def account(self) -> Fresh:
-        made = Fresh(f"cluster-{uuid.uuid4().hex[:8]}", f"token-{uuid.uuid4().hex}")
+        made = Fresh(unused_name("cluster"), unused_name("token"))
         self.server.tokens.add(made.cluster_id, made.token)
         return made
 

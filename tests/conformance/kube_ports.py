@@ -5,7 +5,6 @@ In process and over HTTP on the embedded server, and on a real one where the env
 A new adapter joins the suite with one more entry in `FACES`.
 """
 
-import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from datetime import UTC, datetime
@@ -19,6 +18,7 @@ from lightkube.config.kubeconfig import KubeConfig
 from tests.e2e.clusters import is_existing, real_server
 from tests.e2e.definitions import until_served
 from tests.e2e.embedded import config_of, embedded
+from tests.effort import unused_name
 from vworkspace_core.errors import NotFound
 from vworkspace_core.known import CUSTOM_RESOURCE_DEFINITION, NAMESPACE
 from vworkspace_core.manifest import Kind, Manifest, ObjectRef
@@ -77,7 +77,7 @@ def _definition() -> dict[str, Any]:
 
 async def _prepared(api: KubeApi) -> Examined:
     await api.apply(_definition(), kind=CUSTOM_RESOURCE_DEFINITION, field_manager="conformance", force=True)
-    name = f"conformance-{uuid.uuid4().hex[:8]}"
+    name = unused_name("conformance")
     await api.create(NAMESPACE.manifest(name), kind=NAMESPACE, field_manager="conformance")
     with anyio.fail_after(20):
         await until_served(_definition(), api)

@@ -1,6 +1,5 @@
 """Rules of built-in kinds that no schema tells, measured on a kube-apiserver (RUN-8, RUN-9)."""
 
-import uuid
 from collections.abc import Iterator
 from typing import Any
 
@@ -9,6 +8,7 @@ import pytest
 
 from tests.conformance.wires import WIRES
 from tests.e2e.served import Answer, Wire
+from tests.effort import unused_name
 
 POD = {"restartPolicy": "Never", "containers": [{"name": "m", "image": "x:1"}]}
 MERGE, APPLY = "application/merge-patch+json", "application/apply-patch+yaml"
@@ -41,7 +41,7 @@ class Place:
 @pytest.fixture(params=WIRES)
 def place(request: pytest.FixtureRequest) -> Iterator[Place]:
     with request.param() as wire:
-        name = f"rules-{uuid.uuid4().hex[:8]}"
+        name = unused_name("rules")
         body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
         assert wire.send("POST", "/api/v1/namespaces", body).status == 201
         yield Place(wire, name)

@@ -1,6 +1,5 @@
 """What the embedded control plane does beside the protocol: anything on offer, faults on order (PULL-11, RUN-10)."""
 
-import uuid
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -8,6 +7,7 @@ import anyio
 import pytest
 
 from tests.conformance.control_planes import Admin, quick_server, served
+from tests.effort import unused_name
 from vworkspace_core.errors import Unavailable
 from vworkspace_core.ports import ControlPlane
 from vworkspace_fake.controlplane import InProcessControlPlane
@@ -35,7 +35,7 @@ def examine(request: pytest.FixtureRequest) -> Callable[[Body], None]:
 
 
 async def enqueue(admin: Admin) -> str:
-    job = {"clusterId": CLUSTER, "kind": "apply", "payload": {}, "idempotencyKey": uuid.uuid4().hex}
+    job = {"clusterId": CLUSTER, "kind": "apply", "payload": {}, "idempotencyKey": unused_name("key")}
     return str((await admin("POST", "jobs", job))["id"])
 
 

@@ -4,7 +4,6 @@ Each is named by the rule that it shows.
 """
 
 import ssl
-import uuid
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
@@ -14,6 +13,7 @@ import pytest
 from tests.conformance.conversing import MISSING, SAMPLE, InProcess, OverHttp, Partner, Turn, definition, hold
 from tests.e2e.clusters import real_server
 from tests.e2e.served import served, wall_clock
+from tests.effort import unused_name
 from vworkspace_core.known import CUSTOM_RESOURCE_DEFINITION, NAMESPACE
 from vworkspace_fake.apiserver.calls import Target
 from vworkspace_fake.apiserver.server import ApiServer
@@ -289,7 +289,7 @@ def _introduced(partner: OverHttp) -> OverHttp:
 @pytest.fixture
 def namespace(partner: Partner) -> Iterator[str]:
     """A new one, deleted afterwards."""
-    name = f"talk-{uuid.uuid4().hex[:8]}"
+    name = unused_name("talk")
     if isinstance(partner, InProcess):
         partner.server.create(Target(partner.server.resource(NAMESPACE)), NAMESPACE.manifest(name))
         yield name

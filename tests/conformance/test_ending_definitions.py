@@ -4,7 +4,6 @@ Definitions are everybody's in a cluster, so this is no conversation in a namesp
 own.
 """
 
-import uuid
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,6 +13,7 @@ import pytest
 from tests.conformance.conversing import definition
 from tests.conformance.wires import WIRES, until
 from tests.e2e.served import Answer, Wire
+from tests.effort import unused_name
 
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 HOLDER = "talks.vworkspace.test/held"
@@ -67,7 +67,7 @@ class Ending:
 def held(request: pytest.FixtureRequest) -> Iterator[Ending]:
     """A definition whose only object, `held`, has a finalizer, and whose deletion has been asked for."""
     with request.param() as wire:
-        ending = Ending(wire, f"x{uuid.uuid4().hex[:8]}.vworkspace.test")
+        ending = Ending(wire, f"{unused_name('x')}.vworkspace.test")
         assert ending.create().status == 201
         until(lambda: wire.send("GET", ending.objects).status == 200)
         assert "finalizers" not in ending.get().json["metadata"]

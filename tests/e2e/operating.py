@@ -1,7 +1,6 @@
 """Operations as end-to-end stories have them: a target that is Ready, what engines need around it, and requests."""
 
 import json
-import os
 from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import Any
@@ -11,6 +10,7 @@ import pytest
 
 from tests.e2e.faces import FACES, IN_PROCESS, Face, Story
 from tests.e2e.world import CLUSTER, INSTANCE, NAME, NS, QUICK, World
+from tests.effort import EFFORT
 from tests.property.operation_worlds import HOOK_SPEC, template
 from vworkspace_core import known
 from vworkspace_core.agent.credentials import Credentials
@@ -266,7 +266,7 @@ def operations_story(
     Over HTTP it takes seconds of real time, so that only samples run there unless `make test-long` runs them all; what
     `takes_hours` runs under virtual time alone.
     """
-    everywhere = samples or (os.environ.get("HYPOTHESIS_PROFILE") == "long" and not takes_hours)
+    everywhere = samples or (EFFORT.long and not takes_hours)
 
     def decorate(story: Callable[[Operating], Any]) -> Callable[[Face], None]:
         async def told(world: World) -> None:

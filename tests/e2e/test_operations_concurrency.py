@@ -4,7 +4,6 @@ The hazard of the first: what blocks one Operation goes while another one, which
 started.
 """
 
-import os
 import random
 
 import pytest
@@ -12,6 +11,7 @@ import pytest
 from tests.e2e.faces import IN_PROCESS
 from tests.e2e.operating import APPROVAL_SECRET, ENGINES_QUICK, FLUX, Operating
 from tests.e2e.world import INSTANCE, World
+from tests.effort import of_both
 from tests.property.operation_worlds import template
 from vworkspace_core.known import OPERATION
 from vworkspace_core.manifest import ObjectRef
@@ -19,7 +19,7 @@ from vworkspace_core.operations.conflicts import conflicting
 
 pytestmark = pytest.mark.timeout(180)
 
-SEEDS = range(50) if os.environ.get("HYPOTHESIS_PROFILE") == "long" else (2, 5)
+SEEDS = of_both(sample=(2, 5), whole=tuple(range(50)))
 """Without the serial queue most of them, and these two, end with two at once that exclude each other."""
 
 KINDS = ("backup.velero", "migration.workflow", "upgrade.helm", "restore.velero")

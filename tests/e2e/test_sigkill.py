@@ -9,11 +9,9 @@ A watch event that comes late makes a reconciler look once more at what is done,
 change nothing. Hence the requests are those of the shortest of three undisturbed runs, which must all end the same.
 A run before these has written what the first job in a cluster creates and later ones change.
 
-`make test` tries three k of the main job; `make test-long` (SIGKILL=all) tries every k of every story and prints
-`k of n`.
+`make test` tries three k of the main job; `make test-long` tries every k of every story and prints `k of n`.
 """
 
-import os
 import re
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
@@ -31,6 +29,7 @@ from tests.e2e.commands import PATIENCE, Running
 from tests.e2e.faces import OPERATOR_TOKEN, alone, serving
 from tests.e2e.killing import Killer, killing, sigkill
 from tests.e2e.world import AGENT_TOKEN, CLUSTER, NS, OPERATOR, QUICK, World, instance
+from tests.effort import EFFORT
 from vworkspace_app.commands.cluster_access import Access, write_kubeconfig
 from vworkspace_app.runtime.clock import SystemClock
 from vworkspace_core.kinds.labels import APPLIED_HASH
@@ -45,7 +44,7 @@ pytestmark = pytest.mark.timeout(3600)
 
 KINDS = (APPLICATION_INSTANCE, OCI_REPOSITORY, HELM_RELEASE)
 A, B = "6.6.0", "6.6.1"
-IN_FULL = os.environ.get("SIGKILL") == "all"
+IN_FULL = EFFORT.long
 SAMPLE = ("/ack ", "PATCH .*/applicationinstances/", "/result ")
 
 
@@ -271,8 +270,9 @@ async def staged(folder: Path) -> AsyncIterator[Stage]:
 def points(trace: Sequence[str]) -> list[tuple[str, bool]]:
     """Where to kill: a request, and whether after it has been forwarded.
 
-    Both sides of every request with SIGKILL=all. Otherwise three ends that the servers know more after than the process
-    that comes back was told: the ack, the write of the object and the result had arrived, and nobody heard the answer.
+    Both sides of every request in `make test-long`. Otherwise three ends that the servers know more after than the
+    process that comes back was told: the ack, the write of the object and the result had arrived, and nobody heard the
+    answer.
     """
     if IN_FULL:
         return [(at, after) for at in trace for after in (False, True)]

@@ -919,4 +919,4 @@ class Chaos(RuleBasedStateMachine):
 
 @in_chunks(25)
 def test_every_fault_of_the_cluster_and_the_store_between_any_two_calls_PULL_4(chunk: int, runs: int) -> None:
-    attack(Chaos, chunk, runs, "tests/property/test_agent_machine.py -k every_fault")
+    attack(Chaos, chunk, runs)

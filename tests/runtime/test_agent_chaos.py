@@ -246,4 +246,4 @@ class Chaos(RuleBasedStateMachine):
 
 @in_chunks(10)
 def test_every_fault_of_both_wires_then_peace_PULL_4(chunk: int, runs: int) -> None:
-    attack(Chaos, chunk, runs, "tests/runtime/test_agent_chaos.py -k every_fault")
+    attack(Chaos, chunk, runs)

@@ -1,0 +1,102 @@
+"""Every run of `make test` tries the same, whatever the environment says; `--long` and a seed draw anew.
+
+A law that fails for one person fails for everybody, at once, and a change is judged by its own merits.
+"""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import is_hypothesis_test, settings
+
+from tests.effort import EFFORT
+
+ROOT = Path(__file__).parents[1]
+PROBES = ("tests/property/test_packing.py", "tests/property/test_ssa_ownership_machine.py")
+"""Plain laws, and a state machine."""
+
+OF_THE_MACHINE = {
+    "DOCKER_HOST",
+    "E2E_CLUSTER",
+    "E2E_OPERATOR_CONTEXT",
+    "HELM",
+    "KUBEBUILDER_ASSETS",
+    "KUBECONFIG",
+    "KUBERNETES_EXEC_INFO",
+    "PATH",
+    "PYTEST_XDIST_WORKER",
+    "PYTEST_XDIST_WORKER_COUNT",
+}
+"""What a test may ask the environment for: which cluster, which programs. Nothing of it says what to try."""
+
+only_where_nothing_is_random = pytest.mark.skipif(EFFORT.seed is not None, reason="this run was asked to draw anew")
+
+
+def tried(*options: str, **environment: str) -> str:
+    """What a pytest of its own draws for the probes."""
+    command = [sys.executable, "-m", "pytest", "-s", "-p", "no:cacheprovider", "-p", "no:xdist"]
+    bare = {name: value for name, value in os.environ.items() if name not in ("CI", "PYTHONHASHSEED")}
+    done = subprocess.run(
+        [*command, "--hypothesis-verbosity=verbose", *PROBES, *options],
+        cwd=ROOT,
+        env={**bare, **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    drawn = [line for line in done.stdout.splitlines() if not line.startswith(("=", "platform", "rootdir", "plugins"))]
+    assert len(drawn) > 200, done.stdout[-3000:]
+    return re.sub(r" in [\d.]+s.*", "", "\n".join(drawn))
+
+
+@only_where_nothing_is_random
+def test_the_same_examples_with_CI_and_without_whatever_is_set_and_imported() -> None:
+    hostile = {
+        "CI": "true",
+        "PYTHONHASHSEED": "4711",
+        "HYPOTHESIS_PROFILE": "long",
+        "RECONCILE_EXAMPLES": "1",
+        "CHAOS_EXAMPLES": "1",
+        "CHAOS_SEED": "99",
+    }
+    assert tried(PYTHONHASHSEED="1") == tried("-p", "vworkspace_fake.apiserver.server", **hostile)
+
+
+def test_a_seed_draws_other_examples_and_the_same_ones_again() -> None:
+    first, again, other = (tried(f"--hypothesis-seed={seed}") for seed in (7, 7, 8))
+    assert first == again
+    assert first != other
+
+
+@only_where_nothing_is_random
+def test_no_law_of_this_run_is_random_has_a_deadline_or_remembers(request: pytest.FixtureRequest) -> None:
+    found = [settings(), *filter(None, (_settings_of(item) for item in request.session.items))]
+    assert {(each.derandomize, each.deadline, each.database) for each in found} == {(True, None, None)}
+
+
+def _settings_of(item: pytest.Item) -> settings | None:
+    obj: Any = getattr(item, "obj", None)
+    if obj is not None and is_hypothesis_test(obj):
+        chosen = getattr(obj, "_hypothesis_internal_use_settings", None)
+        return chosen if isinstance(chosen, settings) else None
+    return None
+
+
+def test_no_test_asks_the_environment_how_hard_to_try() -> None:
+    asked = re.compile(
+        r"environ(?:\.get\(|\[|\.setdefault\()\"(\w+)\"|\"(\w+)\" (?:not )?in os\.environ|getenv\(\"(\w+)"
+    )
+    found = {
+        (name, str(file.relative_to(ROOT)))
+        for file in (ROOT / "tests").rglob("*.py")
+        if file != Path(__file__)
+        for names in asked.findall(file.read_text(encoding="utf-8"))
+        for name in names
+        if name and name not in OF_THE_MACHINE
+    }
+    assert not found
