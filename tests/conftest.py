@@ -16,6 +16,7 @@ from hypothesis.internal.conjecture.providers import HypothesisProvider
 from hypothesis.internal.constants_ast import Constants
 
 from tests.effort import EFFORT, PROFILES
+from tests.patience import TIMEOUT
 
 WAITING = (
     "e2e/test_two_replicas.py",
@@ -55,6 +56,8 @@ def pytest_configure(config: pytest.Config) -> None:
     for name, profile in PROFILES.items():
         settings.register_profile(name, profile)
     settings.load_profile(EFFORT.profile)
+    if getattr(config.option, "timeout", 0.0) is None:
+        config.option.timeout = TIMEOUT
     if EFFORT.profile == "same":
         _draw_no_constants_of_modules()
 

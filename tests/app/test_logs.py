@@ -21,6 +21,7 @@ import structlog
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.patience import PATIENCE
 from vworkspace_app import logs
 from vworkspace_app.hiding import Hidden
 from vworkspace_app.runtime import Driver, SystemClock
@@ -209,9 +210,9 @@ def test_a_terminal_gets_text_and_anything_else_json() -> None:
     script = (
         "from vworkspace_app import logs; import structlog; logs.configure(); structlog.get_logger().info('hello', n=1)"
     )
-    piped = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60)
+    piped = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=PATIENCE)
     main, side = pty.openpty()
-    subprocess.run([sys.executable, "-c", script], stderr=side, check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", script], stderr=side, check=True, timeout=PATIENCE)
     os.close(side)
     shown = os.read(main, 4096).decode()
     os.close(main)

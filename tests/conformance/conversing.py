@@ -10,6 +10,7 @@ from urllib.parse import urlencode, urlsplit
 
 import attrs
 
+from tests.patience import PATIENCE
 from vworkspace_core.known import CUSTOM_RESOURCE_DEFINITION
 from vworkspace_core.manifest import Kind, dig
 from vworkspace_core.ports import PatchType
@@ -169,9 +170,9 @@ class OverHttp:
         parts = urlsplit(self.url)
         assert parts.hostname is not None
         connection = (
-            http.client.HTTPConnection(parts.hostname, parts.port, timeout=30)
+            http.client.HTTPConnection(parts.hostname, parts.port, timeout=PATIENCE)
             if self.trust is None
-            else http.client.HTTPSConnection(parts.hostname, parts.port, timeout=30, context=self.trust)
+            else http.client.HTTPSConnection(parts.hostname, parts.port, timeout=PATIENCE, context=self.trust)
         )
         headers = {"content-type": media, "user-agent": "talk/1"}
         headers |= {"authorization": f"Bearer {self.token}"} if self.token else {}
@@ -183,7 +184,7 @@ class OverHttp:
         finally:
             connection.close()
 
-    def until_served(self, patience: float = 20.0) -> None:
+    def until_served(self, patience: float = PATIENCE) -> None:
         """Wait until the server knows the kind. AssertionError after `patience` seconds."""
         limit = time.monotonic() + patience
         while self.send("GET", f"/apis/{SAMPLE.api_version}").status != 200:

@@ -19,6 +19,7 @@ from tests.e2e.clusters import is_existing, real_server
 from tests.e2e.definitions import until_served
 from tests.e2e.embedded import config_of, embedded
 from tests.effort import unused_name
+from tests.patience import PATIENCE
 from vworkspace_core.errors import NotFound
 from vworkspace_core.known import CUSTOM_RESOURCE_DEFINITION, NAMESPACE
 from vworkspace_core.manifest import Kind, Manifest, ObjectRef
@@ -79,7 +80,7 @@ async def _prepared(api: KubeApi) -> Examined:
     await api.apply(_definition(), kind=CUSTOM_RESOURCE_DEFINITION, field_manager="conformance", force=True)
     name = unused_name("conformance")
     await api.create(NAMESPACE.manifest(name), kind=NAMESPACE, field_manager="conformance")
-    with anyio.fail_after(20):
+    with anyio.fail_after(PATIENCE):
         await until_served(_definition(), api)
     return Examined(api, name)
 
@@ -128,7 +129,7 @@ def examine(face: Open, check: Callable[[Examined], Awaitable[None]]) -> None:
 
     async def main() -> None:
         async with face() as examined:
-            with anyio.fail_after(60):
+            with anyio.fail_after(PATIENCE):
                 await check(examined)
 
     anyio.run(main)

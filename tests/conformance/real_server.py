@@ -22,6 +22,7 @@ import attrs
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
+from tests.patience import PATIENCE
 from vworkspace_fake.apiserver.http.authority import certificates_for
 from vworkspace_fake.apiserver.http.certificates import Certificates
 from vworkspace_fake.apiserver.http.serving import kubeconfig
@@ -127,11 +128,11 @@ def audit_flags(log: Path, policy: str) -> list[str]:
 
 
 @contextmanager
-def started(assets: Assets, *flags: str, patience: float = 60.0) -> Iterator[RealServer]:
+def started(assets: Assets, *flags: str, patience: Mapping[str, float] = {}) -> Iterator[RealServer]:
     """Both processes until the block is left, when they are stopped and their data removed.
 
     `flags` are further ones for kube-apiserver. Raises CannotStart when one ends by itself or does not answer within
-    `patience` seconds.
+    `patience` seconds (by the name of the program).
     """
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="vworkspace-envtest-")))
@@ -140,10 +141,10 @@ def started(assets: Assets, *flags: str, patience: float = 60.0) -> Iterator[Rea
         _write(folder, made, token, operator)
         client, peer, port = _free_ports(3)
         etcd = stack.enter_context(_process(etcd_command(assets, folder / "etcd", client, peer), folder))
-        _wait(etcd, lambda: _answers(f"http://{LOOPBACK}:{client}/health"), patience)
+        _wait(etcd, lambda: _answers(f"http://{LOOPBACK}:{client}/health"), patience.get("etcd", PATIENCE))
         server = stack.enter_context(_process([*apiserver_command(assets, folder, port, client), *flags], folder))
         url, trust = f"https://{LOOPBACK}:{port}", ssl.create_default_context(cadata=made.authority.decode())
-        _wait(server, lambda: _answers(f"{url}/readyz", trust, token), patience)
+        _wait(server, lambda: _answers(f"{url}/readyz", trust, token), patience.get("kube-apiserver", PATIENCE))
         yield RealServer(url, token, operator, made.authority)
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from tests.conformance.control_planes import Admin, quick_server, served
 from tests.effort import unused_name
+from tests.patience import PATIENCE
 from vworkspace_core.errors import Unavailable
 from vworkspace_core.ports import ControlPlane
 from vworkspace_fake.controlplane import InProcessControlPlane
@@ -24,7 +25,7 @@ def examine(request: pytest.FixtureRequest) -> Callable[[Body], None]:
     async def main(body: Body) -> None:
         server = quick_server()
         server.tokens.add(CLUSTER, TOKEN)
-        with anyio.fail_after(20):
+        with anyio.fail_after(PATIENCE):
             if request.param == "in-process":
                 await body(Admin(server), InProcessControlPlane(server, TOKEN))
                 return

@@ -10,6 +10,7 @@ import anyio
 import pytest
 
 from tests.conformance.kube_ports import FACES, PROBE, Examined, Open, examine
+from tests.patience import PATIENCE
 from vworkspace_app.operator.events import BackgroundEvents
 from vworkspace_app.runtime import SystemClock
 from vworkspace_core.errors import Invalid
@@ -45,7 +46,7 @@ def about(on: Examined, name: str, note: str) -> KubernetesEvent:
 async def repeats_in_one_object(on: Examined) -> None:
     async def act(sink: BackgroundEvents) -> None:
         await sink.emit(about(on, "probe-a", "it failed"))
-        with anyio.fail_after(20):
+        with anyio.fail_after(PATIENCE):
             while not await events_of(on):
                 await anyio.sleep(0.02)
         for _ in range(4):
@@ -89,7 +90,7 @@ async def a_flood_about_one_object(on: Examined) -> None:
         for number in range(30):
             await sink.emit(about(on, "probe-a", f"note {number}"))
         await sink.emit(about(on, "probe-b", "another object"))
-        with anyio.fail_after(30):
+        with anyio.fail_after(PATIENCE):
             while len(await events_of(on)) < 26:
                 await anyio.sleep(0.02)
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.conformance.real_server import Assets, CannotStart, apiserver_command, assets_of, etcd_command, started
+from tests.patience import PATIENCE
 
 SERVES = """#!{python}
 import http.server, os, signal, ssl, sys
@@ -78,12 +79,12 @@ def test_everything_listens_on_loopback_only() -> None:
 
 
 def test_both_start_answer_are_stopped_and_leave_nothing(tmp_path: Path) -> None:
-    with started(stand_ins(tmp_path), patience=30) as server:
+    with started(stand_ins(tmp_path)) as server:
         assert alive(tmp_path) == ["etcd", "kube-apiserver"]
         user = server.kubeconfig()["users"][0]["user"]
         request = urllib.request.Request(f"{server.url}/readyz", headers={"authorization": f"Bearer {user['token']}"})
         trust = ssl.create_default_context(cadata=server.authority.decode())
-        with urllib.request.urlopen(request, timeout=10, context=trust) as answer:
+        with urllib.request.urlopen(request, timeout=PATIENCE, context=trust) as answer:
             assert answer.status == 200
         folder = _folder_of(tmp_path)
         assert (folder / "server.key").stat().st_mode & 0o077 == 0
@@ -110,7 +111,7 @@ def _folder_of(stand_ins_in: Path) -> Path:
 def test_one_that_does_not_come_up_is_named_with_its_last_words(
     etcd: str, apiserver: str, why: str, tmp_path: Path
 ) -> None:
-    patience = 1 if etcd == HANGS else 5
+    patience = {name: 1.0 for name, does in (("etcd", etcd), ("kube-apiserver", apiserver)) if does == HANGS}
     with pytest.raises(CannotStart) as caught, started(stand_ins(tmp_path, etcd, apiserver), patience=patience):
         pytest.fail("it came up")
     assert str(caught.value).startswith(why)

@@ -10,6 +10,7 @@ import pytest
 
 from tests.e2e.clusters import real_server
 from tests.e2e.served import Wire, served, wall_clock, wired
+from tests.patience import PATIENCE
 from vworkspace_fake.apiserver.server import ApiServer
 
 __all__ = ["WIRES", "until"]
@@ -35,7 +36,7 @@ WIRES: Final[list[Any]] = [pytest.param(_embedded, id="http"), pytest.param(_rea
 
 def until(holds: Callable[[], bool]) -> None:
     """Wait for what controllers within a server do by and by."""
-    limit = time.monotonic() + 30
+    limit = time.monotonic() + PATIENCE
     while not holds():
         assert time.monotonic() < limit
         time.sleep(0.05)

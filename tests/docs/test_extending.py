@@ -12,6 +12,8 @@ import attrs
 import pytest
 import yaml
 
+from tests.patience import PATIENCE
+
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "extending.md").read_text(encoding="utf-8")
 
@@ -96,7 +98,7 @@ def run(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     """Python in that folder, with its core before any other."""
     environ = {**os.environ, "PYTHONPATH": str(folder / "core"), "PYTHONDONTWRITEBYTECODE": "1"}
     return subprocess.run(
-        [sys.executable, *words], cwd=folder, env=environ, capture_output=True, text=True, timeout=120, check=False
+        [sys.executable, *words], cwd=folder, env=environ, capture_output=True, text=True, timeout=PATIENCE, check=False
     )
 
 
@@ -123,7 +125,9 @@ def test_its_module_keeps_the_house_rules(extended: Path) -> None:
     module = "core/vworkspace_core/operations/engines/cnpg.py"
 
     for words in (("check", module), ("format", "--check", module)):
-        ended = subprocess.run([ruff, *words], cwd=extended, capture_output=True, text=True, timeout=60, check=False)
+        ended = subprocess.run(
+            [ruff, *words], cwd=extended, capture_output=True, text=True, timeout=PATIENCE, check=False
+        )
         assert ended.returncode == 0, ended.stdout + ended.stderr
 
 

@@ -19,8 +19,6 @@ from tests.property.strategies import gated_namespace
 from tests.property.worlds import instance_manifest
 from vworkspace_core.kinds.vocabulary import TABLE
 
-pytestmark = pytest.mark.timeout(300)
-
 ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 COMMAND = "vworkspace-operator"

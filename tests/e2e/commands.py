@@ -26,9 +26,9 @@ from typing import Any, Protocol, Self
 
 import attrs
 
+from tests.patience import PATIENCE
+
 COMMAND = Path(sys.executable).with_name("vworkspace-operator")
-PATIENCE = 120.0
-"""Seconds after which something has certainly gone wrong, also on a slow machine that does much else."""
 
 
 @attrs.frozen
@@ -271,7 +271,7 @@ def call(
     headers = {"Content-Type": content} | ({"Authorization": f"Bearer {token}"} if token else {})
     request = urllib.request.Request(url, data=data, headers=headers, method=method)
     try:
-        with urllib.request.urlopen(request, timeout=30, context=trust) as answer:
+        with urllib.request.urlopen(request, timeout=PATIENCE, context=trust) as answer:
             return json.load(answer)
     except urllib.error.HTTPError as error:
         with error:

@@ -8,6 +8,7 @@ import anyio
 from lightkube.config.kubeconfig import KubeConfig, SingleConfig
 from lightkube.config.models import Cluster, User
 
+from tests.patience import PATIENCE
 from vworkspace_fake.apiserver.http.serving import serve
 from vworkspace_fake.apiserver.server import ApiServer
 
@@ -30,7 +31,7 @@ async def embedded(*, window: int = 10_000, bookmark_interval: float = 30.0) -> 
             await serve(server, ready=tell, bookmark_interval=bookmark_interval)
 
         group.start_soon(run)
-        with anyio.fail_after(10):
+        with anyio.fail_after(PATIENCE):
             await ready.wait()
         try:
             yield server, url

@@ -20,6 +20,7 @@ from lightkube.config.models import Cluster, User
 from tests.e2e.environment import environment_world
 from tests.e2e.process import Forgetful, Runs
 from tests.e2e.world import AGENT_TOKEN, CLUSTER, OPERATOR, OWN_NS, QUICK, World
+from tests.patience import PATIENCE
 from vworkspace_app.agent import AgentSettings
 from vworkspace_app.operator import OperatorSettings, PullOperator
 from vworkspace_app.runtime.clock import SystemClock
@@ -233,7 +234,7 @@ class _Url:
         self._known.set()
 
     async def wait(self) -> str:
-        with anyio.fail_after(30):
+        with anyio.fail_after(PATIENCE):
             await self._known.wait()
         return self._url
 

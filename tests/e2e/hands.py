@@ -10,6 +10,7 @@ import anyio
 import attrs
 from anyio.from_thread import BlockingPortal
 
+from tests.patience import PATIENCE
 from vworkspace_core.errors import OperatorError
 from vworkspace_core.manifest import Kind
 from vworkspace_core.ports import KubeApi, ListPage, WatchEvent, WatchEventType
@@ -19,7 +20,6 @@ from vworkspace_fake.apiserver.watching import WatchStream
 __all__ = ["Hands", "InProcessHands", "InProcessRecord", "Record", "RemoteHands", "RemoteRecord"]
 
 T = TypeVar("T")
-PATIENCE = 60.0
 
 
 class Hands(Protocol):

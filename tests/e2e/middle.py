@@ -13,6 +13,7 @@ from typing import Self
 
 import attrs
 
+from tests.patience import PATIENCE
 from vworkspace_fake.apiserver.http.certificates import Certificates
 
 _WRITE = re.compile(
@@ -50,14 +51,14 @@ class Middle:
     def __enter__(self) -> Self:
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
-        assert self._up.wait(30)
+        assert self._up.wait(PATIENCE)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._loop.call_soon_threadsafe(self._ended.set)
-        self._thread.join(30)
+        self._thread.join(PATIENCE)
 
     @property
     def url(self) -> str:

@@ -7,6 +7,7 @@ import anyio
 import attrs
 from anyio.abc import TaskGroup
 
+from tests.patience import PATIENCE
 from vworkspace_app.operator import PullOperator
 from vworkspace_app.runtime.live import Live
 from vworkspace_core.agent.credentials import Credentials
@@ -88,7 +89,7 @@ class Runs:
         operator = self.make()
         self._scope, self._ended = anyio.CancelScope(), anyio.Event()
         self.group.start_soon(self._run, operator)
-        with anyio.fail_after(30):
+        with anyio.fail_after(PATIENCE):
             await operator.ready.wait()
 
     async def _run(self, operator: PullOperator) -> None:

@@ -14,6 +14,7 @@ import attrs
 from anyio.abc import TaskStatus
 from anyio.from_thread import start_blocking_portal
 
+from tests.patience import PATIENCE
 from vworkspace_fake.apiserver.http.serving import serve
 from vworkspace_fake.apiserver.server import ApiServer
 
@@ -59,9 +60,9 @@ class Wire:
         parts = urlsplit(url)
         assert parts.hostname is not None
         self.connection = (
-            http.client.HTTPConnection(parts.hostname, parts.port, timeout=10)
+            http.client.HTTPConnection(parts.hostname, parts.port, timeout=PATIENCE)
             if trust is None
-            else http.client.HTTPSConnection(parts.hostname, parts.port, timeout=10, context=trust)
+            else http.client.HTTPSConnection(parts.hostname, parts.port, timeout=PATIENCE, context=trust)
         )
         self._credentials = {"authorization": f"Bearer {token}"} if token else {}
 

@@ -13,8 +13,6 @@ from tests.e2e.world import CLUSTER, FIRST, NAME, NS, UNGATED_NS, World, instanc
 from vworkspace_core.known import APPLICATION_INSTANCE
 from vworkspace_fake.controlplane.faults import Call, Fault
 
-pytestmark = pytest.mark.timeout(180)
-
 SECRET = {
     "apiVersion": "v1",
     "kind": "Secret",

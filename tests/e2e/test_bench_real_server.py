@@ -14,6 +14,7 @@ from bench import writes
 from bench.reaching import Access
 from tests.conformance.real_server import OPERATOR_USER
 from tests.conformance.test_real_server import alive, stand_ins
+from tests.patience import PATIENCE
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -57,7 +58,7 @@ def test_the_comparison_runs_on_a_kube_apiserver_and_tells_what_it_measures(tmp_
     command = [sys.executable, "-m", "bench.side_by_side", "--only=ours", "--alone=7", "--instances=3", "--settled=12"]
     environment = {**os.environ, "KUBEBUILDER_ASSETS": str(tmp_path)}
 
-    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env=environment, timeout=100)
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env=environment, timeout=PATIENCE)
 
     assert (done.returncode, done.stderr) == (0, "")
     assert alive(tmp_path) == [], "what was started is stopped"
@@ -76,7 +77,7 @@ def test_without_the_executables_it_says_what_is_missing(tmp_path: Path) -> None
         text=True,
         cwd=ROOT,
         env=environment,
-        timeout=60,
+        timeout=PATIENCE,
     )
 
     assert done.returncode == 1

@@ -17,13 +17,12 @@ import yaml
 from cryptography import x509
 
 from tests.e2e.commands import Running, one_line, run
+from tests.patience import PATIENCE
 from vworkspace_core.errors import Forbidden
 from vworkspace_core.known import CONFIG_MAP, NAMESPACE
 from vworkspace_core.manifest import ObjectRef
 from vworkspace_fake.apiserver.http.authority import certificates_for
 from vworkspace_kube import LightkubeApi, load_config
-
-pytestmark = pytest.mark.timeout(300)
 
 TOKEN, GUEST_TOKEN = "admin-s3cr3t-0123456789", "guest-s3cr3t-0123456789"
 USERS = f'{GUEST_TOKEN},guest,u1,"guests, readers"\n\nbot-s3cr3t-0123456789,system:serviceaccount:room:bot,u2\n'
@@ -59,7 +58,7 @@ def test_tls_is_trusted_through_the_kubeconfig_and_by_nobody_else(tmp_path: Path
 
         anyio.run(use)
         with pytest.raises(urllib.error.URLError, match="CERTIFICATE_VERIFY_FAILED"):
-            urllib.request.urlopen(f"{url}/readyz", timeout=20)
+            urllib.request.urlopen(f"{url}/readyz", timeout=PATIENCE)
 
 
 @pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not installed")
@@ -73,7 +72,7 @@ def test_kubectl_reaches_a_server_with_tls_and_a_token(tmp_path: Path) -> None:
 
 def kubectl(kubeconfig: Path, *words: str) -> str:
     command = ["kubectl", "--kubeconfig", str(kubeconfig), "--cache-dir", str(kubeconfig.parent / "cache"), *words]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
 
@@ -126,7 +125,7 @@ def asked(url: str, token: str = "", body: Any = None) -> int:
     headers = {"content-type": "application/json"} | ({"authorization": f"Bearer {token}"} if token else {})
     request = urllib.request.Request(url, None if body is None else json.dumps(body).encode(), headers)
     try:
-        with urllib.request.urlopen(request, timeout=20) as answer:
+        with urllib.request.urlopen(request, timeout=PATIENCE) as answer:
             return int(answer.status)
     except urllib.error.HTTPError as error:
         with error:

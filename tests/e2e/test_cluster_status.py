@@ -27,8 +27,6 @@ from vworkspace_fake.clock import VirtualClock
 from vworkspace_fake.controlplane import Fault, InProcessControlPlane
 from vworkspace_fake.jobstore import MemoryJobStore
 
-pytestmark = pytest.mark.timeout(120)
-
 OURS = ObjectRef(known.CLUSTER, None, CLUSTER)
 QUICK = OperatorSettings(
     Settings(cluster_id=CLUSTER), identity="e2e", version="1.2.3", unreachable_seconds=1.0, disconnected_seconds=3.0

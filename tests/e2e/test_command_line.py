@@ -22,8 +22,6 @@ from vworkspace_core.manifest import ObjectRef
 from vworkspace_fake.apiserver.inprocess import InProcessKube, run_sync
 from vworkspace_fake.apiserver.server import ApiServer
 
-pytestmark = pytest.mark.timeout(300)
-
 GOLDEN = Path(__file__).parent / "golden"
 FILE = GOLDEN / "instance.yaml"
 PLACE = "org-myteam"

@@ -20,7 +20,6 @@ import yaml
 
 from tests.e2e.commands import (
     COMMAND,
-    PATIENCE,
     Ended,
     Running,
     call,
@@ -31,10 +30,9 @@ from tests.e2e.commands import (
     run,
 )
 from tests.e2e.world import CLUSTER, FIRST, NAME, NS, instance
+from tests.patience import PATIENCE
 from vworkspace_app.demo.world import NAMESPACE_NAME
 from vworkspace_core.operations.engines import ENGINES
-
-pytestmark = pytest.mark.timeout(600)
 
 ROOT = Path(__file__).resolve().parents[2]
 TOKEN, ADMIN_TOKEN, WRONG_TOKEN = "agent-s3cr3t-0123456789", "admin-s3cr3t-0123456789", "wrong-s3cr3t-0123456789"

@@ -12,8 +12,6 @@ from tests.e2e.commands import Ended, Running, call, one_line, run
 from vworkspace_app.commands import conformance
 from vworkspace_app.problems import CommandError
 
-pytestmark = pytest.mark.timeout(240)
-
 CLUSTER, TOKEN, ADMIN = "cluster-try", "try-token", "admin-token"
 SHIM = """
 import json, sys, urllib.request

@@ -19,6 +19,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from cryptography.x509.oid import NameOID
 
 from tests.conformance.control_planes import served
+from tests.patience import PATIENCE
 from vworkspace_core.errors import NotFound, OperatorError, Permanent, Unauthorized, Unavailable
 from vworkspace_fake.apiserver.http.authority import certificates_for
 from vworkspace_fake.apiserver.http.certificates import Certificates
@@ -33,7 +34,7 @@ DAY = timedelta(days=1)
 
 def run(body: Callable[[], Awaitable[None]]) -> None:
     async def main() -> None:
-        with anyio.fail_after(30):
+        with anyio.fail_after(PATIENCE):
             await body()
 
     anyio.run(main)

@@ -1,5 +1,6 @@
 """The HTTP face and the HTTP adapter against each other, and against servers that misbehave (PULL-1, PULL-7)."""
 
+import asyncio
 import contextlib
 import gzip
 import json
@@ -8,8 +9,8 @@ import ssl
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -19,8 +20,10 @@ import pytest
 from anyio.abc import SocketStream
 
 from tests.conformance.control_planes import ADMIN_TOKEN, served
+from tests.patience import PATIENCE
 from vworkspace_core.errors import Forbidden, Invalid, NotFound, OperatorError, Permanent, Unauthorized, Unavailable
 from vworkspace_fake.controlplane import Call, ControlPlaneServer, Fault
+from vworkspace_fake.controlplane.http import LONGEST_WAIT
 from vworkspace_fake.controlplane.serve import serve
 from vworkspace_odoo import MEDIA_TYPE, Endpoint, HttpControlPlane
 from vworkspace_odoo.trust import default_trust
@@ -35,7 +38,7 @@ def run(body: Callable[[ControlPlaneServer, str], Awaitable[None]], **fields: An
     async def main() -> None:
         server = ControlPlaneServer(**fields)
         server.tokens.add(CLUSTER, TOKEN)
-        with anyio.fail_after(30):
+        with anyio.fail_after(PATIENCE):
             async with served(server) as url:
                 await body(server, url)
 
@@ -44,7 +47,7 @@ def run(body: Callable[[ControlPlaneServer, str], Awaitable[None]], **fields: An
 
 async def until(holds: Callable[[], bool]) -> None:
     """Wait for something that must come soon."""
-    with anyio.fail_after(20):
+    with anyio.fail_after(PATIENCE):
         while not holds():
             await anyio.sleep(0.01)
 
@@ -64,30 +67,44 @@ async def error_of(call: Awaitable[Any]) -> OperatorError:
 # --- the face -------------------------------------------------------------------------------------------------
 
 
-def test_a_poll_wakes_within_milliseconds_of_an_enqueue_and_burns_no_cpu_before_it() -> None:
-    async def body(server: ControlPlaneServer, url: str) -> None:
-        delays: list[float] = []
-        async with client(url) as control:
-            cpu, calls = time.process_time(), list[float]()
-            for at in range(5):
-                enqueued: list[float] = []
+def test_a_poll_is_woken_by_an_enqueue_and_does_nothing_before_it() -> None:
+    """Rounds of the event loop are counted, not seconds; `make bench` says how long it takes."""
 
-                async def later(at: int = at, enqueued: list[float] = enqueued) -> None:
-                    await anyio.sleep(0.3)
+    async def body(server: ControlPlaneServer, url: str) -> None:
+        async with client(url) as control:
+            for at in range(5):
+
+                async def later(at: int = at) -> None:
+                    await until(lambda: server.waiting == 1)
+                    with rounds_of_the_loop() as rounds:
+                        await anyio.sleep(0.3)
+                    assert len(rounds) < 20, "waiting must be waiting"
                     server.enqueue(CLUSTER, kind="apply", payload={}, idempotency_key=str(at))
-                    enqueued.append(time.perf_counter())
 
                 async with anyio.create_task_group() as tasks:
                     tasks.start_soon(later)
-                    (job,) = (await control.fetch(CLUSTER, 30)).jobs
-                delays.append((asked := time.perf_counter()) - enqueued[0])
+                    (job,) = (await control.fetch(CLUSTER, LONGEST_WAIT)).jobs
                 await control.ack(job["id"])
-                calls.append(time.perf_counter() - asked)
-            used = time.process_time() - cpu
-        assert sorted(delays)[2] < 0.05 + 3 * sorted(calls)[2], (delays, "beside any call of this busy machine", calls)
-        assert used < 0.75, "a second and a half of waiting must be waiting"
 
     run(body)
+
+
+@contextmanager
+def rounds_of_the_loop() -> Iterator[list[None]]:
+    """One entry for each time that the running event loop wakes up."""
+    found: list[None] = []
+    selector = asyncio.get_running_loop()._selector  # type: ignore[attr-defined]
+    whole = selector.select
+
+    def counted(timeout: float | None = None) -> Any:
+        found.append(None)
+        return whole(timeout)
+
+    selector.select = counted
+    try:
+        yield found
+    finally:
+        del selector.select
 
 
 def test_a_caller_who_hangs_up_takes_no_job_with_it() -> None:
@@ -195,17 +212,14 @@ def test_a_port_in_use_is_an_OSError_and_a_cancelled_server_leaves_no_connection
             server = ControlPlaneServer()
             server.tokens.add(CLUSTER, TOKEN)
         ended: list[Any] = []
-        async with anyio.create_task_group() as tasks:
-            async with served(server) as url:
-                control = client(url)
+        async with anyio.create_task_group() as tasks, served(server) as url:
+            control = client(url)
 
-                async def poll() -> None:
-                    ended.append(await control.fetch(CLUSTER, 30))
+            async def poll() -> None:
+                ended.append(await control.fetch(CLUSTER, LONGEST_WAIT))
 
-                tasks.start_soon(poll)
-                await until(lambda: server.waiting == 1)
-                began = time.perf_counter()
-            assert time.perf_counter() - began < 15, "long before the poll would have ended by itself"
+            tasks.start_soon(poll)
+            await until(lambda: server.waiting == 1)
         await control.aclose()
         assert [fetched.jobs for fetched in ended] == [[]], "an open poll ends with an empty answer"
 
@@ -420,7 +434,7 @@ def talk_to(talk: Peer, **options: Any) -> OperatorError:
     found: list[OperatorError] = []
 
     async def main() -> None:
-        with anyio.fail_after(20):
+        with anyio.fail_after(PATIENCE):
             async with peer(talk) as url, client(url, **options) as control:
                 found.append(await error_of(control.fetch(CLUSTER, 0)))
 
@@ -431,9 +445,9 @@ def talk_to(talk: Peer, **options: Any) -> OperatorError:
 def test_a_half_open_connection_is_noticed_by_the_read_timeout() -> None:
     async def silent(stream: SocketStream) -> None:
         await stream.receive()
-        await anyio.sleep(30)
+        await anyio.sleep(3600)
 
-    error = talk_to(silent, margin=0.3)
+    error = talk_to(silent, margin=1)
 
     assert isinstance(error, Unavailable)
     assert "no answer in time" in error.message
@@ -444,11 +458,11 @@ def test_a_server_that_drips_its_answer_is_given_up() -> None:
     async def drip(stream: SocketStream) -> None:
         await stream.receive()
         await stream.send(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\nContent-Type: application/json\r\n\r\n")
-        for _ in range(200):
+        for _ in range(36_000):
             await stream.send(b" ")
             await anyio.sleep(0.1)
 
-    error = talk_to(drip, margin=0.3)
+    error = talk_to(drip, margin=2)
 
     assert isinstance(error, Unavailable)
     assert "the answer did not end in time" in error.message

@@ -9,6 +9,7 @@ import attrs
 import pytest
 
 from tests.e2e.embedded import config_of, embedded
+from tests.patience import PATIENCE
 from vworkspace_app.runtime import SystemClock
 from vworkspace_core.errors import NotFound
 from vworkspace_core.known import CUSTOM_RESOURCE_DEFINITION, HELM_RELEASE, NAMESPACE, OCI_REPOSITORY
@@ -47,7 +48,7 @@ def release(name: str = "shop") -> dict[str, Any]:
 
 
 async def until(api: LightkubeApi, holds: Callable[[Manifest], bool], ref: ObjectRef = RELEASE) -> None:
-    with anyio.fail_after(20):
+    with anyio.fail_after(PATIENCE):
         while not holds(await api.get(ref)):
             await anyio.sleep(0.05)
 

@@ -22,11 +22,10 @@ import yaml
 from tests.conformance.real_server import assets_of, started
 from tests.e2e.commands import run
 from tests.e2e.served import Wire, served, wall_clock, wired
+from tests.patience import PATIENCE
 from vworkspace_fake.apiserver.http.authority import certificates_for
 from vworkspace_fake.apiserver.http.serving import kubeconfig
 from vworkspace_fake.apiserver.server import ApiServer
-
-pytestmark = pytest.mark.timeout(300)
 
 DEPLOY = Path(__file__).resolve().parents[2] / "deploy"
 NAMESPACES = ("org-myteam", "velero")
@@ -131,14 +130,14 @@ class Kubectl:
     def run(self, *words: str | Path, text: str = "") -> str:
         """What it says, on either stream, when it succeeds."""
         own = ("--kubeconfig", self.folder / "kubeconfig", "--cache-dir", self.folder / "cache")
-        done = subprocess.run(["kubectl", *own, *words], input=text, capture_output=True, text=True, timeout=120)
+        done = subprocess.run(["kubectl", *own, *words], input=text, capture_output=True, text=True, timeout=PATIENCE)
         assert done.returncode == 0, done.stderr
         return done.stdout + done.stderr
 
     def apply(self, *words: str | Path, text: str = "") -> list[str]:
         """How it ends for each object: created, configured or unchanged."""
         said = self.run("apply", *words, text=text).splitlines()
-        self.run("wait", "--for=condition=Established", "crd", "--all", "--timeout=30s")
+        self.run("wait", "--for=condition=Established", "crd", "--all", "--timeout=300s")
         return [line.split()[-1] for line in said]
 
     def versions(self, text: str) -> list[str]:

@@ -13,6 +13,7 @@ import pytest
 
 from tests.e2e.definitions import until_served
 from tests.e2e.embedded import config_of, embedded
+from tests.patience import PATIENCE
 from vworkspace_app.runtime import (
     Driver,
     InformerRunner,
@@ -84,7 +85,7 @@ def definition(kind: Kind) -> dict[str, Any]:
 async def install(api: KubeApi, kind: Kind) -> None:
     """Create the definition and wait until its objects can be listed."""
     await api.apply(definition(kind), kind=CUSTOM_RESOURCE_DEFINITION, field_manager="test")
-    with anyio.fail_after(20):
+    with anyio.fail_after(PATIENCE):
         await until_served(definition(kind), api)
 
 
@@ -324,7 +325,7 @@ async def test_a_kind_that_appears_is_watched_without_a_restart_and_its_objects_
     async with anyio.create_task_group() as group:
         group.start_soon(informers.run)
         group.start_soon(driver.run)
-        with anyio.fail_after(20):
+        with anyio.fail_after(PATIENCE):
             await informers.wait_settled()
             assert lates.missing
             await install(cluster.api, late)

@@ -27,6 +27,7 @@ from tests.e2e.wire import (
     stream,
     wire,
 )
+from tests.patience import PATIENCE
 from vworkspace_core.errors import (
     AlreadyExists,
     Conflict,
@@ -419,7 +420,7 @@ async def test_connection_refused_is_unavailable_and_says_why() -> None:
 
 
 async def test_a_server_that_does_not_answer_is_unavailable_in_bounded_time() -> None:
-    async with served(silence, request_timeout=0.2) as (_, api):
+    async with served(silence, request_timeout=1.0) as (_, api):
         with pytest.raises(Unavailable, match="read timeout"):
             await api.get(RELEASE)
 
@@ -527,7 +528,7 @@ async def test_edge_7_a_half_open_connection_ends_after_the_servers_timeout() ->
         with pytest.raises(Unavailable, match="read timeout"):
             await watched(api, timeout_seconds=1)
 
-    assert 1.1 <= asyncio.get_running_loop().time() - began < 5.0
+    assert 1.1 <= asyncio.get_running_loop().time() - began < PATIENCE, "the peer is silent for an hour"
 
 
 async def test_edge_13_many_watches_do_not_starve_requests() -> None:
@@ -556,7 +557,7 @@ async def test_a_watch_that_is_left_gives_its_connection_back() -> None:
         watch = api.watch(HELM_RELEASE, resource_version="1")
         await anext(watch)
         await watch.aclose()  # type: ignore[attr-defined]
-        await asyncio.wait_for(closed.wait(), 10)
+        await asyncio.wait_for(closed.wait(), PATIENCE)
 
 
 # -- credentials ---------------------------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ import pytest
 import yaml
 
 from tests.e2e.served import served, wall_clock
+from tests.patience import PATIENCE
 from tests.property.apiserver_world import GIZMO, RIG, crd
 from vworkspace_fake.apiserver.http.serving import kubeconfig
 from vworkspace_fake.apiserver.server import ApiServer
@@ -60,7 +61,7 @@ class Kubectl:
             input=given,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=PATIENCE,
             env=self._environment,
             check=False,
         )
@@ -78,11 +79,11 @@ class Kubectl:
             yield shown
         finally:
             running.terminate()
-            running.wait(20)
+            running.wait(PATIENCE)
 
     def until(self, shown: Path, last: str) -> list[str]:
         """The words in a file, when the last of them is this one."""
-        limit = time.monotonic() + 30
+        limit = time.monotonic() + PATIENCE
         while (words := shown.read_text(encoding="utf-8").split())[-1:] != [last]:
             assert time.monotonic() < limit, words
             time.sleep(0.05)
@@ -116,7 +117,7 @@ def gear(kubectl: Kubectl) -> Iterator[str]:
 
 
 def test_a_definition_is_awaited_and_listed(kubectl: Kubectl) -> None:
-    kubectl.run("wait", "--for=condition=Established", "crd", "gizmos.tests.example", "--timeout=5s")
+    kubectl.run("wait", "--for=condition=Established", "crd", "gizmos.tests.example", "--timeout=300s")
     assert "gizmos.tests.example" in kubectl.run("get", "crd")
     resources = kubectl.run("api-resources", "--api-group=tests.example", "-o", "name").split()
     assert resources == ["gizmos.tests.example", "rigs.tests.example"]
@@ -167,8 +168,8 @@ def test_patches_of_every_kind(kubectl: Kubectl, gear: str) -> None:
     kubectl.run("patch", gear, "--type=json", "-p", '[{"op":"replace","path":"/spec/size","value":6}]')
     ready = '{"status":{"conditions":[{"type":"Ready","status":"True"}]}}'
     kubectl.run("patch", gear, "--subresource=status", "--type=merge", "-p", ready)
-    kubectl.run("wait", gear, "--for=condition=Ready", "--timeout=5s")
-    kubectl.run("wait", gear, "--for=jsonpath={.spec.size}=6", "--timeout=5s")
+    kubectl.run("wait", gear, "--for=condition=Ready", "--timeout=300s")
+    kubectl.run("wait", gear, "--for=jsonpath={.spec.size}=6", "--timeout=300s")
     refused = kubectl.run("patch", gear, "--type=strategic", "-p", "{}", status=1)
     assert "strategic-merge-patch+json is not supported" in refused
     kubectl.run("create", "configmap", "plain", "--from-literal=a=1")
@@ -211,7 +212,7 @@ def test_describe_shows_fields_and_events(kubectl: Kubectl, gear: str) -> None:
 
 
 def test_a_watch_prints_changes_until_it_is_over(kubectl: Kubectl, gear: str) -> None:
-    with kubectl.watching(gear, "-o", "jsonpath={.spec.size} ", "--request-timeout=60s") as shown:
+    with kubectl.watching(gear, "-o", "jsonpath={.spec.size} ", "--request-timeout=300s") as shown:
         assert kubectl.until(shown, "1") == ["1"]
         for size in (2, 3):
             kubectl.run("patch", gear, "--type=merge", "-p", f'{{"spec":{{"size":{size}}}}}')
@@ -234,7 +235,7 @@ def test_create_makes_plain_kinds(kubectl: Kubectl) -> None:
     containers = kubectl.json("get", "job", "j", "-n", "room")["spec"]["template"]["spec"]["containers"]
     assert containers[0]["command"] == ["echo", "hello"]
     assert "0/1" in kubectl.run("get", "deployments", "-n", "room")
-    kubectl.run("delete", "namespace", "room", "--timeout=10s")
+    kubectl.run("delete", "namespace", "room", "--timeout=300s")
     assert "room" not in kubectl.run("get", "namespaces")
 
 
@@ -254,7 +255,7 @@ spec:
     kubectl.run("scale", "deployment/web", "--replicas=3")
     kubectl.run("set", "image", "deployment/web", "c=registry.example/app:2")
     assert kubectl.json("get", "deployment", "web")["spec"]["replicas"] == 3
-    kubectl.run("delete", "deployment", "web", "--cascade=foreground", "--timeout=10s")
+    kubectl.run("delete", "deployment", "web", "--cascade=foreground", "--timeout=300s")
 
 
 @pytest.mark.parametrize(("cascade", "left"), [("background", []), ("foreground", []), ("orphan", ["child"])])
@@ -265,9 +266,9 @@ def test_delete_takes_dependents_or_leaves_them(kubectl: Kubectl, cascade: str, 
     reference = {key: owner[key] for key in ("apiVersion", "kind")}
     child["metadata"]["ownerReferences"] = [{**reference, "name": "owner", "uid": owner["metadata"]["uid"]}]
     kubectl.run("create", "-f", "-", given=json.dumps(child))
-    kubectl.run("delete", "gizmo", "owner", f"--cascade={cascade}", "--timeout=10s")
+    kubectl.run("delete", "gizmo", "owner", f"--cascade={cascade}", "--timeout=300s")
     if not left:
-        kubectl.run("wait", "--for=delete", "gizmo/child", "--timeout=10s")
+        kubectl.run("wait", "--for=delete", "gizmo/child", "--timeout=300s")
     found = [item["metadata"]["name"] for item in kubectl.json("get", "gizmos", "-l", "app=child")["items"]]
     assert found == left
     kubectl.run("delete", "gizmo", "child", "--ignore-not-found")

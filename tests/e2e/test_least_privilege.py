@@ -49,8 +49,6 @@ from vworkspace_core.manifest import ObjectRef
 from vworkspace_fake.apiserver.http.authority import certificates_for
 from vworkspace_fake.apiserver.http.serving import kubeconfig
 
-pytestmark = pytest.mark.timeout(300)
-
 LABELS = {"app.vworkspace.io/managed-by": "control-plane", "app.vworkspace.io/cluster-id": CLUSTER}
 CREDENTIALS = ObjectRef(SECRET, OWN_NS, "vworkspace-agent-credentials")
 POSTURE = ObjectRef(known.CLUSTER, None, CLUSTER)

@@ -17,11 +17,10 @@ import yaml
 
 from tests.e2e.commands import Running, one_line, run
 from tests.e2e.rights import Right, granted, printed, unused
+from tests.patience import PATIENCE
 from vworkspace_app.install import InstallOptions, installation, tenant
 from vworkspace_core.access import OWNERS
 from vworkspace_fake.apiserver.http.authority import certificates_for
-
-pytestmark = pytest.mark.timeout(300)
 
 ROOT = Path(__file__).resolve().parents[2]
 SYSTEM = "vworkspace-system"
@@ -63,7 +62,7 @@ def test_kubectl_applies_what_is_printed(tmp_path: Path) -> None:
 
 def kubectl(folder: Path, *words: str, text: str = "", fails_if_there: bool = True) -> str:
     command = ["kubectl", "--kubeconfig", str(folder / "kubeconfig"), "--cache-dir", str(folder / "cache"), *words]
-    done = subprocess.run(command, input=text, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(command, input=text, capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert done.returncode == 0 or (not fails_if_there and "AlreadyExists" in done.stderr), done.stderr
     return done.stdout.strip()
 
@@ -81,7 +80,9 @@ def test_the_kustomize_bases_give_the_same_installation(tmp_path: Path) -> None:
 
 
 def built(folder: Path) -> list[dict[str, Any]]:
-    done = subprocess.run(["kubectl", "kustomize", folder], capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run(
+        ["kubectl", "kustomize", folder], capture_output=True, text=True, timeout=PATIENCE, check=True
+    )
     return list(yaml.safe_load_all(done.stdout))
 
 

@@ -25,10 +25,9 @@ from tests.e2e.test_command_processes import (
     stopped,
 )
 from tests.e2e.world import CLUSTER, FIRST, NAME, NS, instance
+from tests.patience import PATIENCE
 from vworkspace_core.known import APPLICATION_INSTANCE, OPERATION
 from vworkspace_core.manifest import Kind
-
-pytestmark = pytest.mark.timeout(300)
 
 MARK = "m4rk3r"
 APPROVAL, PASSWORD, CLAIM, DATA = (f"{what}-{MARK}-0123456789" for what in ("approval", "password", "claim", "data"))
@@ -61,7 +60,7 @@ def make_secret(servers: Servers, namespace: str, name: str, data: dict[str, str
 
 def get(url: str) -> tuple[int, str]:
     parts = urlsplit(url)
-    connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=30)
+    connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=PATIENCE)
     try:
         connection.request("GET", parts.path)
         answer = connection.getresponse()

@@ -4,7 +4,6 @@ import copy
 from datetime import datetime
 
 import attrs
-import pytest
 
 from tests.e2e.operating import (
     APPROVAL_SECRET,
@@ -23,8 +22,6 @@ from vworkspace_core.ports import WatchEvent
 from vworkspace_fake.downstream import Ending, Outcome, WorkflowBehaviour, WorkflowStep, resume_patch
 from vworkspace_fake.downstream.crds import downstream_crds
 from vworkspace_fake.flux.crds import flux_crds
-
-pytestmark = pytest.mark.timeout(180)
 
 
 def _lax(crd: Manifest) -> Manifest:

@@ -17,8 +17,6 @@ from vworkspace_core.known import OPERATION
 from vworkspace_core.manifest import ObjectRef
 from vworkspace_core.operations.conflicts import conflicting
 
-pytestmark = pytest.mark.timeout(180)
-
 SEEDS = of_both(sample=(2, 5), whole=tuple(range(50)))
 """Without the serial queue most of them, and these two, end with two at once that exclude each other."""
 

@@ -1,14 +1,10 @@
 """The helm engine end to end: one writer of the release, an override that lapses when it should (REC-9, OPS-9)."""
 
-import pytest
-
 from tests.e2e.operating import Operating, operations_story
 from tests.e2e.world import BROKEN, EDITED, FAILURE, FIRST, INSTANCE, LATER, RELEASE, SOURCE, World
 from vworkspace_core.kinds.labels import FIELD_MANAGER
 from vworkspace_core.manifest import dig
 from vworkspace_fake.flux import FluxBehaviour
-
-pytestmark = pytest.mark.timeout(180)
 
 
 def override(world: World) -> str | None:

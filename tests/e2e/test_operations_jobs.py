@@ -1,14 +1,10 @@
 """Jobs that ask for Operations: their outcomes, and what is told of runs that no job waits for (PULL-3, PULL-6)."""
 
-import pytest
-
 from tests.e2e.operating import AT_WORK, Operating, operations_story, rules
 from tests.e2e.world import INSTANCE, NS
 from vworkspace_core.known import OPERATION
 from vworkspace_core.manifest import ObjectRef
 from vworkspace_fake.downstream import Ending, Outcome
-
-pytestmark = pytest.mark.timeout(180)
 
 
 def named(name: str) -> ObjectRef:

@@ -26,8 +26,6 @@ from vworkspace_core.known import (
 from vworkspace_core.manifest import ObjectRef
 from vworkspace_fake.flux.crds import flux_crds
 
-pytestmark = pytest.mark.timeout(180)
-
 READY = {"Ready": "True/HelmReleaseReady", "Reconciling": "False/Stable"}
 LABELS = {"app.vworkspace.io/managed-by": "control-plane", "app.vworkspace.io/cluster-id": CLUSTER}
 

@@ -13,6 +13,7 @@ from lightkube.models.meta_v1 import ObjectMeta
 from lightkube.resources.core_v1 import ConfigMap
 
 from tests.e2e.embedded import config_of, embedded
+from tests.patience import PATIENCE
 from tests.property.apiserver_world import GIZMO, crd
 from vworkspace_core.errors import NotFound
 from vworkspace_core.known import CONFIG_MAP, CUSTOM_RESOURCE_DEFINITION
@@ -38,7 +39,7 @@ def against(check: Callable[[InProcessKube, str], Awaitable[None]]) -> ApiServer
         async with embedded() as (server, url):
             api = InProcessKube(server)
             await api.create(crd(GIZMO), kind=CUSTOM_RESOURCE_DEFINITION, field_manager="tests")
-            with anyio.fail_after(30):
+            with anyio.fail_after(PATIENCE):
                 await check(api, url)
             return server
 

@@ -31,8 +31,6 @@ from vworkspace_core.known import ALL_KINDS, JOB
 from vworkspace_core.manifest import canonical_json
 from vworkspace_fake.flux import ChartHook
 
-pytestmark = pytest.mark.timeout(300)
-
 NOW = ("--now", "2026-06-01T12:00:00Z")
 NAME = "op-1-0badcafe"
 RELEASE = target_manifest()["spec"]["release"]["name"]

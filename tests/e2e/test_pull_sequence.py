@@ -36,8 +36,6 @@ from vworkspace_core.ports import WatchEventType
 from vworkspace_core.reconcile import Settings
 from vworkspace_fake.controlplane.faults import Call, Fault
 
-pytestmark = pytest.mark.timeout(180)
-
 
 @on_every_face
 async def test_an_intent_becomes_a_running_release_PULL_2(world: World) -> None:

@@ -24,8 +24,6 @@ from tests.e2e.test_command_processes import (
 )
 from tests.e2e.world import CLUSTER, NS
 
-pytestmark = pytest.mark.timeout(300)
-
 OWN = "vworkspace-system"
 SECRETS = f"/api/v1/namespaces/{OWN}/secrets"
 CLUSTERS = "/apis/ops.vworkspace.io/v1alpha1/clusters"

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.served import served, wall_clock
+from tests.patience import PATIENCE
 from vworkspace_fake.apiserver.server import ApiServer
 
 RECORDED = Path(__file__).resolve().parents[2].parent / "shared" / "apiserver"
@@ -19,7 +20,7 @@ def test_every_recorded_conversation_is_answered_alike_RUN_9() -> None:
     with served(ApiServer(now=wall_clock)) as url:
         script, transcripts = str(RECORDED / "replay.py"), str(RECORDED / "transcripts")
         command = [sys.executable, script, "--server", url, "--settle", "0.3", transcripts]
-        played = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+        played = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
     score = re.search(r"^total: (\d+) of (\d+) agree$", played.stdout, re.MULTILINE)
     assert score is not None, played.stdout + played.stderr
     assert (int(score[1]), int(score[2])) == (CASES, CASES), played.stdout

@@ -8,8 +8,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from tests.e2e.commands import call, merge, one_line, run
 from tests.e2e.test_command_processes import (
     ADMIN_TOKEN,
@@ -25,8 +23,6 @@ from tests.e2e.test_command_processes import (
 )
 from tests.e2e.world import CLUSTER, FIRST, NAME, NS, instance
 from vworkspace_fake.controlplane.sealing import KeyPairs
-
-pytestmark = pytest.mark.timeout(180)
 
 OWN = "vworkspace-system"
 MARK = "m4rk-of-a-value"

@@ -25,11 +25,12 @@ import anyio
 import attrs
 import pytest
 
-from tests.e2e.commands import PATIENCE, Running
+from tests.e2e.commands import Running
 from tests.e2e.faces import OPERATOR_TOKEN, alone, serving
 from tests.e2e.killing import Killer, killing, sigkill
 from tests.e2e.world import AGENT_TOKEN, CLUSTER, NS, OPERATOR, QUICK, World, instance
 from tests.effort import EFFORT
+from tests.patience import PATIENCE
 from vworkspace_app.commands.cluster_access import Access, write_kubeconfig
 from vworkspace_app.runtime.clock import SystemClock
 from vworkspace_core.kinds.labels import APPLIED_HASH
@@ -39,8 +40,6 @@ from vworkspace_core.ports import WatchEventType
 from vworkspace_fake.apiserver.calls import Caller
 from vworkspace_fake.controlplane import JobEntry
 from vworkspace_fake.flux import run as run_flux
-
-pytestmark = pytest.mark.timeout(3600)
 
 KINDS = (APPLICATION_INSTANCE, OCI_REPOSITORY, HELM_RELEASE)
 A, B = "6.6.0", "6.6.1"

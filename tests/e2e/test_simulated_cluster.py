@@ -8,6 +8,7 @@ import pytest
 
 from tests.e2e.commands import run as command
 from tests.e2e.embedded import config_of, embedded
+from tests.patience import PATIENCE
 from tests.property.downstream_world import NS, VELERO_NS, backup, job, workflow
 from vworkspace_app.commands.cluster import EmbeddedCluster
 from vworkspace_app.commands.simulated import SIMULATORS
@@ -41,7 +42,7 @@ def anyio_backend() -> str:
 
 
 async def until(api: LightkubeApi, ref: ObjectRef, holds: Callable[[Manifest], Any]) -> Manifest:
-    with anyio.fail_after(60):
+    with anyio.fail_after(PATIENCE):
         while not holds(manifest := await api.get(ref)):
             await anyio.sleep(0.05)
     return manifest

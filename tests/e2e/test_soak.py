@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from bench.soak import Sample, complaints
+from tests.patience import PATIENCE
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -36,7 +37,7 @@ def test_a_run_without_samples_is_no_proof() -> None:
 @pytest.mark.timeout(200)
 def test_a_short_soak_runs_and_reports() -> None:
     command = [sys.executable, "-m", "bench.soak", "--seconds", "3", "--rate", "20", "--instances", "10"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=180, check=False)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE, check=False)
 
     assert "memory, last third" in done.stdout, done.stderr
     told = [row for row in done.stdout.splitlines() if row.startswith("not as it should be")]

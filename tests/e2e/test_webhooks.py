@@ -15,8 +15,9 @@ import pytest
 from anyio.abc import TaskStatus
 from anyio.from_thread import start_blocking_portal
 
-from tests.e2e.commands import PATIENCE, Running, free_port, one_line, run
+from tests.e2e.commands import Running, free_port, one_line, run
 from tests.e2e.served import Answer, Wire, served, wall_clock, wired
+from tests.patience import PATIENCE
 from tests.property.violations import ADMISSION, Violation
 from tests.property.violations import instance as valid_instance
 from tests.property.violations import operation as valid_operation
@@ -31,8 +32,6 @@ from vworkspace_core.webhook.validating import WebhookSettings
 from vworkspace_fake.apiserver.http.authority import certificates_for
 from vworkspace_fake.apiserver.http.certificates import Certificates
 from vworkspace_fake.apiserver.server import ApiServer
-
-pytestmark = pytest.mark.timeout(120)
 
 CLUSTER = "cluster-prod-1"
 SYSTEM = "vworkspace-system"
@@ -232,7 +231,7 @@ def asked(url: str, authority: bytes, body: bytes = b"{}", path: str = GATED_PAT
     request = urllib.request.Request(url + path, body, {"content-type": "application/json"})
     try:
         trust = ssl.create_default_context(cadata=authority.decode())
-        with urllib.request.urlopen(request, timeout=20, context=trust) as answer:
+        with urllib.request.urlopen(request, timeout=PATIENCE, context=trust) as answer:
             return int(answer.status)
     except urllib.error.HTTPError as error:
         with error:

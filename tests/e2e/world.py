@@ -14,6 +14,7 @@ from tests.e2e.clusters import Reached
 from tests.e2e.hands import Hands, InProcessHands, InProcessRecord, Record
 from tests.e2e.process import Lever
 from tests.e2e.witness import Witness, Write
+from tests.patience import PATIENCE
 from vworkspace_core.errors import AlreadyExists
 from vworkspace_core.kinds.crd import crd_manifests
 from vworkspace_core.kinds.labels import JOB_STORE
@@ -33,6 +34,7 @@ from vworkspace_core.ports import Clock, KubeApi, PatchType, WatchEvent, WatchEv
 from vworkspace_fake.apiserver.calls import Caller
 from vworkspace_fake.apiserver.inprocess import InProcessKube, run_sync
 from vworkspace_fake.apiserver.server import ApiServer
+from vworkspace_fake.clock import VirtualClock
 from vworkspace_fake.controlplane import ControlPlaneServer, JobEntry
 from vworkspace_fake.downstream import DownstreamBehaviour, DownstreamSimulator
 from vworkspace_fake.downstream.crds import downstream_crds
@@ -225,10 +227,14 @@ class World:
     # --- waiting -------------------------------------------------------------------------------------------------
 
     async def until(self, holds: Callable[[], Any], what: str, *, seconds: float = 60.0) -> None:
-        """Wait until something holds; AssertionError naming `what` when it does not come to that."""
-        limit = self.clock.monotonic() + seconds
+        """Wait until something holds; AssertionError naming `what` when it does not come to that.
+
+        `seconds` are those of virtual time; a real clock tells how busy the machine is.
+        """
+        patience = seconds if isinstance(self.clock, VirtualClock) else max(seconds, PATIENCE)
+        limit = self.clock.monotonic() + patience
         while not holds():
-            assert self.clock.monotonic() < limit, f"{what}: not within {seconds:g} seconds; {self.told()}"
+            assert self.clock.monotonic() < limit, f"{what}: not within {patience:g} seconds; {self.told()}"
             await self.clock.sleep(0.02 if self.reached is None else 0.05)  # looking over HTTP costs
 
     async def result(self, job: JobEntry) -> Mapping[str, Any]:

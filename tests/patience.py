@@ -1,0 +1,12 @@
+"""How long a test waits for what it expects (RUN-10): long enough for any machine, however busy.
+
+A test that passes never waits so long. Whoever measures time measures it in `bench/`, or under virtual time.
+"""
+
+__all__ = ["PATIENCE", "TIMEOUT"]
+
+PATIENCE = 240.0
+"""Seconds for one thing to come about; less than the longest poll, so that nobody takes its end for an answer."""
+
+TIMEOUT = 1800.0
+"""Seconds for a whole test, after which it is taken for one that hangs."""
