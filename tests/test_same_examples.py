@@ -100,3 +100,15 @@ def test_no_test_asks_the_environment_how_hard_to_try() -> None:
         if name and name not in OF_THE_MACHINE
     }
     assert not found
+
+
+def test_no_test_of_servers_and_processes_has_a_limit_of_its_own() -> None:
+    """`tests/patience.py` has the one that holds on a machine whose every core is busy otherwise."""
+    hasty = re.compile(r"fail_after\(\d+|mark\.timeout\(\d{1,3}\)|perf_counter\(\)|process_time\(\)")
+    found = [
+        f"{file.relative_to(ROOT)}: {match}"
+        for folder in ("app", "conformance", "docs", "e2e")
+        for file in (ROOT / "tests" / folder).rglob("*.py")
+        for match in hasty.findall(file.read_text(encoding="utf-8"))
+    ]
+    assert not found

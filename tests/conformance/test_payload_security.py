@@ -7,7 +7,6 @@ use other algorithms than ours and must be refused), and 8785 3.2 (canonical JSO
 import base64
 import hmac
 import json
-import time
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
@@ -21,6 +20,7 @@ from joserfc.jwk import ECKey, OKPKey, RSAKey
 
 from tests.property.agent_jobs import CLUSTER_ID
 from tests.property.agent_jobs import instance as manifest
+from tests.work import calls_of
 from vworkspace_core.agent import Outcome, Reason, Scope, Security, Stage
 from vworkspace_core.agent.jobstate import JobState, accept, record_of, restore
 from vworkspace_core.agent.security import signed_content
@@ -552,10 +552,9 @@ def test_keys_show_in_no_repr() -> None:
     assert not [line for line in held.decryption_key.splitlines() if line in shown]
 
 
-def test_opening_is_quick_enough_to_be_done_in_the_loop() -> None:
+def test_opening_is_little_enough_work_to_be_done_in_the_loop() -> None:
+    """Calls are counted, of Python and of C, not seconds: one check of a signature, one decoding, one judgement."""
     raw = ED.sealing(job(), CLUSTER_ID)
     scope = strict(ED)
-    began = time.process_time()
-    for _ in range(50):
-        accept(raw, 0, scope)
-    assert (time.process_time() - began) / 50 < 0.05
+    accept(raw, 0, scope)
+    assert calls_of(lambda: accept(raw, 0, scope)) < 20_000

@@ -8,8 +8,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from bench import writes
 from bench.reaching import Access
 from tests.conformance.real_server import OPERATOR_USER
@@ -52,7 +50,6 @@ anyio.run(lambda: serve(server, "127.0.0.1", int(flags["secure-port"]), tokens=t
 """
 
 
-@pytest.mark.timeout(120)
 def test_the_comparison_runs_on_a_kube_apiserver_and_tells_what_it_measures(tmp_path: Path) -> None:
     stand_ins(tmp_path, apiserver=APISERVER)
     command = [sys.executable, "-m", "bench.side_by_side", "--only=ours", "--alone=7", "--instances=3", "--settled=12"]

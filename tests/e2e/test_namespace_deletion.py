@@ -16,8 +16,6 @@ from vworkspace_core.manifest import Manifest, ObjectRef, dig, ref_of
 from vworkspace_core.operations.identity import UNRECORDED
 from vworkspace_core.reconcile import Settings
 
-pytestmark = pytest.mark.timeout(300)
-
 NAMESPACE_REF = ObjectRef(NAMESPACE, None, NS)
 LABELS = {"app.vworkspace.io/managed-by": "control-plane", "app.vworkspace.io/cluster-id": CLUSTER}
 IMPATIENT = Settings(cluster_id=CLUSTER, namespace_end_seconds=2.0)
