@@ -22,6 +22,9 @@ __all__ = ["FORMATS", "LEVELS", "Logs", "configure"]
 LEVELS: Final = ("debug", "info", "warning", "error")
 FORMATS: Final = ("auto", "json", "text")
 
+_LONGEST: Final = 32_768
+"""Characters of a text in a line: what is cut off is not searched for secrets either (RUN-11)."""
+
 _FIRST: Final = ("timestamp", "level", "event", "controller", "namespace", "name", "reconcile_id")
 _QUIET: Final = ("httpx2", "httpcore2", "httpcore", "uvicorn", "asyncio", "lightkube")
 """Libraries whose chatter is not for our users; the transport's own would even show headers."""
@@ -54,7 +57,7 @@ def _plain(value: Any) -> Any:
         case None | bool() | int() | float():
             return value
         case str():
-            return str(value)
+            return str(value[:_LONGEST])
         case Mapping():
             return {str(key): _plain(item) for key, item in value.items()}
         case list() | tuple() | set() | frozenset():
@@ -62,7 +65,7 @@ def _plain(value: Any) -> Any:
         case bytes():
             return f"{len(value)} bytes"
         case _:
-            return str(value)
+            return str(value)[:_LONGEST]
 
 
 def configure(*, level: str = "info", form: str = "auto", **fields: str) -> Logs:

@@ -8,7 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.property.strategies import inline_values, json_values
-from vworkspace_core.kinds.secrets import PLACEHOLDER, REDACTED, find_secret_material, is_secret_key, redact
+from vworkspace_core.kinds.secrets import PLACEHOLDER, REDACTED, find_secret_material, is_secret_key, redact, shown
 
 SECRET_KEYS = st.sampled_from(
     [
@@ -24,6 +24,17 @@ SECRET_KEYS = st.sampled_from(
         "apikey",
         "token",
         "Token",
+        "api_key",
+        "privateKey",
+        "private-key",
+        "accessToken",
+        "AWS_SECRET_ACCESS_KEY",
+        "passphrase",
+        "MYSQL_PASSWD",
+        "p\N{CYRILLIC SMALL LETTER A}ssword",
+        "clients\N{GREEK SMALL LETTER EPSILON}cret",
+        "\N{FULLWIDTH LATIN SMALL LETTER T}oken",
+        "p\N{LATIN SMALL LETTER A WITH ACUTE}ssword",
     ]
 )
 PLAIN_KEYS = st.sampled_from(
@@ -84,7 +95,52 @@ def test_values_without_material_pass(values: dict[str, Any]) -> None:
     assert find_secret_material(values) == ()
 
 
-@pytest.mark.parametrize("value", ["", PLACEHOLDER, 12345, True, None, {}, []])
+@pytest.mark.parametrize("key", ["existingSecret", "existing_secret", "oidcExistingSecret"])
+def test_keys_that_name_a_secret_hold_none(key: str) -> None:
+    """D17: the usual way of charts to be given a Secret."""
+    assert find_secret_material({"auth": {key: "my-secret"}}) == ()
+    assert redact({key: "my-secret"}) == {key: "my-secret"}
+
+
+@pytest.mark.parametrize("key", ["tls.secretName", "registrySecretName", "caSecretRef"])
+def test_names_of_secrets_and_references_are_no_material(key: str) -> None:
+    assert find_secret_material({key: "my-secret"}) == ()
+
+
+@pytest.mark.parametrize("number", [12345, 0.5])
+def test_a_number_can_be_a_password(number: float) -> None:
+    assert find_secret_material({"db": {"password": number, "pin": number}}) == ("db.password",)
+
+
+def test_a_variable_of_a_secret_name_holds_a_secret() -> None:
+    env = [{"name": "DB_PASSWORD", "value": "x"}, {"name": "HOME", "value": "/"}, {"name": "API_TOKEN", "value": ""}]
+
+    assert find_secret_material({"env": env}) == ("env[0].value",)
+    assert redact(env)[0] == {"name": "DB_PASSWORD", "value": "***"}
+
+
+def test_no_more_is_found_than_anybody_reads_and_no_path_is_longer() -> None:
+    """H6: a value of a hundred thousand problems, each with a key of half a megabyte."""
+    found = find_secret_material({"k" * 500_000: {"password": ["x"] * 100_000}}, "v")
+
+    assert len(found) == 32
+    assert all(len(path) < 120 for path in found)
+
+
+def test_a_path_through_nine_thousand_steps_is_told_by_its_ends() -> None:
+    values: Any = {"password": "x"}
+    for _ in range(9_000):
+        values = {"a" * 50: values}
+
+    (path,) = find_secret_material(values, "v")
+
+    assert path.startswith("v.aaaa")
+    assert path.endswith(".password")
+    assert ".…." in path
+    assert len(path) < 4096
+
+
+@pytest.mark.parametrize("value", ["", PLACEHOLDER, True, None, {}, []])
 def test_what_is_no_text_or_stands_for_a_secret_passes(value: Any) -> None:
     assert find_secret_material({"password": value}) == ()
 
@@ -138,6 +194,32 @@ SPELLINGS = [
     "password: |\n  {}\nuser: ada",
     "(token={})",
     "?token={}",
+    # SL2
+    "pass={}",
+    "DB_PASS={}",
+    "dbPass={}",
+    "pwd={}",
+    "pass: {}\nuser: ada",
+    "passphrase={}",
+    "private_key={}",
+    "AccountKey={}",
+    "credential: {}\nuser: ada",
+    'credential="{}"',
+    '{{"auths":{{"registry.example.test":{{"auth": "{}"}}}}}}',
+    "curl -u ada:{} https://x",
+    "curl --user ada:{} https://x",
+    "mysql -p{} app",
+    "Cookie: session={}; theme=dark",
+    "set-cookie: sid={}",
+    "secret:\n  {}",
+    'secret:\n  "{}"',
+    "secret:\n- {}\n- b",
+    'the password "{}" is wrong',
+    "- name: DB_PASSWORD\n  value: {}",
+    '{{"name":"DB_PASSWORD","value":"{}"}}',
+    'env: "[{{\\"name\\":\\"DB_PASSWORD\\",\\"value\\":\\"{}\\"}}]"',
+    "p\N{CYRILLIC SMALL LETTER A}ssword={}",
+    "\N{FULLWIDTH LATIN SMALL LETTER T}oken: {}",
 ]
 
 
@@ -148,6 +230,21 @@ def test_no_spelling_of_a_secret_survives(spelling: str, secret: str) -> None:
 
     assert secret not in text
     assert REDACTED in text
+
+
+@pytest.mark.parametrize(
+    "token",
+    [
+        "ghp_0123456789abcdefABCDEF0123456789abcd",
+        "github_pat_11ABCDEFG0123456789_abcdef",
+        "glpat-0123456789abcdefABCD",
+        "xoxb-1234567890-abcdef",
+        "hvs.CAESIJ0123456789abcdef",
+        "AKIAIOSFODNN7EXAMPLE",
+    ],
+)
+def test_tokens_of_well_known_makes_are_known_by_themselves(token: str) -> None:
+    assert redact(f"clone with {token}, please") == "clone with ***, please"
 
 
 @given(st.sampled_from(SPELLINGS), st.text(max_size=30), st.text(max_size=30), SECRETS)
@@ -185,8 +282,9 @@ def test_what_admission_refuses_no_report_shows(path: list[str | int], key: str,
 
     assert find_secret_material(values)
     assert secret not in json.dumps(redact(values))
-    assert secret not in redact(json.dumps(values))
-    assert secret not in redact(json.dumps(json.dumps(values)))
+    text = json.dumps(values, ensure_ascii=False)
+    assert secret not in redact(text)
+    assert secret not in redact(json.dumps(text, ensure_ascii=False))
 
 
 def test_json_keeps_its_shape_and_what_is_no_secret() -> None:
@@ -213,6 +311,18 @@ def test_json_keeps_its_shape_and_what_is_no_secret() -> None:
         "basic auth failed",
         "oci://registry.example.test:5000/org/chart@sha256:0123456789abcdef",
         "HelmRelease org/nextcloud: upgrade retries exhausted",
+        # D17: a message about a key is not what the key holds
+        "spec.values.inline.db.password: holds secret material: use a Secret by secretRef",
+        "spec.values.inline.existingSecret: my-secret",
+        "auth.existingSecret=my-secret and ldap.existing_secret: other",
+        "spec.parameters.env.API_TOKEN: must be a string",
+        "spec.parameters.token: unknown key; spec.parameters.secret: is required",
+        "bypass: on",
+        "compass=north",
+        "failed to get credentials: unauthorized",
+        "kubectl logs -p nextcloud-0, and -prune is not set",
+        "docker run -p8080:80 -u 1000",
+        "\N{CYRILLIC CAPITAL LETTER O}\N{CYRILLIC SMALL LETTER A} key of a caf\N{LATIN SMALL LETTER E WITH ACUTE}",
         "",
     ],
 )
@@ -255,6 +365,10 @@ def test_what_a_reader_still_sees(text: str, expected: str) -> None:
         "-----BEGIN PRIVATE KEY" * 2_000,
         "bearer " * 7_000,
         "authorization: " * 3_000,
+        "token=a" + "," * 50_000 + "b",
+        "token=a" + ")" * 50_000 + "b",
+        "eyJaaaaaaaa-" * 5_000,
+        "pass: a,,,, " * 5_000,
         "=" * 50_000,
     ],
     ids=lambda text: text[:12],
@@ -262,3 +376,25 @@ def test_what_a_reader_still_sees(text: str, expected: str) -> None:
 def test_hostile_text_is_redacted_in_linear_time(text: str) -> None:
     # 50 kB take milliseconds; quadratic time would take minutes and trip the time limit.
     assert len(redact(text)) <= 2 * len(text)
+
+
+@given(st.sampled_from(SPELLINGS), st.integers(0, 40), SECRETS, st.integers(1, 12))
+def test_a_cut_shows_no_piece_of_a_secret(spelling: str, before: int, secret: str, longest: int) -> None:
+    """RUN-11: what is shown is cut before it is redacted, also through the midst of a secret."""
+    text = shown(before * "x" + " " + spelling.format(secret), longest)
+
+    assert len(text.encode()) <= longest
+    assert all(secret[at : at + 5] not in text for at in range(len(secret) - 4))
+
+
+@given(st.text(max_size=60), st.integers(0, 30))
+def test_a_short_text_is_shown_as_it_is_redacted(text: str, longest: int) -> None:
+    whole = redact(text)
+
+    assert shown(text, 1000) == (whole if len(whole) * 4 <= 1000 else shown(whole, 1000))
+    assert len(shown(text, longest).encode(errors="replace")) <= longest
+
+
+def test_only_what_can_be_shown_is_looked_at() -> None:
+    """H1: what stands behind the cut costs nothing, though it is a gigabyte of it."""
+    assert shown("a " * 4 + "b" * 50_000_000, 2) == "a "

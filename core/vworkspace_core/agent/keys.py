@@ -11,7 +11,7 @@ from vworkspace_core.manifest import ObjectRef
 
 __all__ = ["generation_in", "object_key"]
 
-_VERSIONED: Final = re.compile(r"(?P<object>[^@]+)@(?P<generation>[1-9][0-9]{0,17})")
+_VERSIONED: Final = re.compile(r"\A(?P<object>[^@]+)@(?P<generation>[1-9][0-9]{0,17})")
 
 
 def object_key(ref: ObjectRef) -> str:

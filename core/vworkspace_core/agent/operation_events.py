@@ -13,7 +13,7 @@ from vworkspace_core.agent.outcome import conditions_of
 from vworkspace_core.agent.reports import event_body
 from vworkspace_core.agent.times import parse_time
 from vworkspace_core.kinds.operation import Phase
-from vworkspace_core.kinds.secrets import redact
+from vworkspace_core.kinds.secrets import shown
 from vworkspace_core.known import OPERATION
 from vworkspace_core.manifest import Manifest, dig, metadata
 
@@ -77,7 +77,7 @@ def _event(live: Manifest, kind: str, at: str, now: datetime) -> dict[str, Any]:
         "target": dig(live, "spec", "targetRef", "name"),
         at: dig(live, "status", at),
         "reason": ended.get("reason"),
-        "message": redact(str(ended.get("message") or "")) or None,
+        "message": shown(str(ended.get("message") or "")) or None,
     }
     beside = {name: value for name, value in told.items() if value is not None}
     return event_body(kind, f"operation/{where}/{kind}", now, live, conditions_of(live), operation=beside)

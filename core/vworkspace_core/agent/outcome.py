@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import attrs
 
-from vworkspace_core.kinds.secrets import redact
+from vworkspace_core.kinds.secrets import shown
 from vworkspace_core.manifest import Manifest, dig
 
 __all__ = ["Outcome", "Reason", "Verdict", "judge", "phase_of", "summary_of"]
@@ -60,7 +60,7 @@ class Verdict:
     @classmethod
     def of(cls, outcome: Outcome, reason: str, message: str) -> "Verdict":
         """A verdict with a reason."""
-        text = f"{reason}: {redact(message)}" if message else reason
+        text = f"{reason}: {shown(message, 2 * LONGEST_ERROR)}" if message else reason
         return cls(outcome, text if len(text) <= LONGEST_ERROR else text[: LONGEST_ERROR - 1] + "…")
 
     @classmethod
@@ -186,7 +186,7 @@ def summary_of(live: Manifest) -> str:
     """The message that explains `phase_of`, redacted."""
     texts = {str(found["type"]): _text(found.get("message")) for found in conditions_of(live)}
     wanted = (phase_of(live), "Ready") if live.get("kind") != "Operation" else (phase_of(live), "Blocked", "Accepted")
-    return str(redact(next((texts[name] for name in wanted if texts.get(name)), "")))
+    return shown(next((texts[name] for name in wanted if texts.get(name)), ""))
 
 
 def _number(value: Any) -> int:

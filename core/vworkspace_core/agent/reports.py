@@ -7,7 +7,7 @@ from typing import Any
 from vworkspace_core.agent.jobstate import AppliedRef
 from vworkspace_core.agent.outcome import Verdict, conditions_of, phase_of, summary_of
 from vworkspace_core.agent.times import format_time
-from vworkspace_core.kinds.secrets import redact
+from vworkspace_core.kinds.secrets import shown
 from vworkspace_core.manifest import Manifest, metadata
 
 __all__ = ["condition_body", "event_body", "progress", "resource_ref", "result_body", "waiting_body"]
@@ -27,14 +27,14 @@ def progress(live: Manifest, now: datetime) -> dict[str, Any]:
 
 def waiting_body(message: str, now: datetime) -> dict[str, Any]:
     """A job that cannot be applied yet."""
-    return {"phase": "Pending", "conditions": [], "message": redact(message), "timestamp": format_time(now)}
+    return {"phase": "Pending", "conditions": [], "message": shown(message), "timestamp": format_time(now)}
 
 
 def condition_body(condition: Mapping[str, Any]) -> dict[str, Any]:
     """One condition as it is told: the standard fields, the message redacted."""
     told = {name: condition[name] for name in _TOLD if name in condition}
     if isinstance(told.get("message"), str):
-        told["message"] = redact(told["message"])
+        told["message"] = shown(told["message"])
     return told
 
 

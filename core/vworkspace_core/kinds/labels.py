@@ -91,7 +91,7 @@ LABEL_RULE: Final = f"at most {LONGEST_LABEL} letters, digits, -, _ and ., first
 
 _HASH_DIGITS: Final = 10
 _LABEL_VALUE: Final = re.compile(LABEL_VALUE)
-_TRAILING: Final = re.compile(r"[^A-Za-z0-9]+\Z")
+_TRAILING: Final = re.compile(r"(?<![^A-Za-z0-9])[^A-Za-z0-9]+\Z")
 _UID_HEAD: Final = re.compile(r"[0-9a-f]{8}(?=-|\Z)")
 
 

@@ -1,10 +1,17 @@
 """What is wrong with an object: every problem at once, each with its path (RES-1, RES-6)."""
 
 from collections.abc import Iterable
+from typing import Final
 
 import attrs
 
-__all__ = ["Problem", "ValidationProblems", "index", "join"]
+__all__ = ["MOST_PROBLEMS", "Problem", "ValidationProblems", "index", "join"]
+
+MOST_PROBLEMS: Final = 32
+"""Problems that are counted, and no further: who reads them mends some of them first (RUN-11)."""
+
+_LONGEST_STEP: Final = 64
+"""Letters of a field's name that a path repeats: names are whatever somebody wrote."""
 
 
 @attrs.frozen(order=True)
@@ -30,7 +37,9 @@ class ValidationProblems(ValueError):
 
 
 def join(path: str, name: str) -> str:
-    """Path of the field `name` under `path`; names that dots would blur are bracketed."""
+    """Path of the field `name` under `path`; long names are cut, and those that dots would blur are bracketed."""
+    if len(name) > _LONGEST_STEP:
+        name = name[: _LONGEST_STEP - 1] + "…"
     if not name or any(character in name for character in ".[]\"' \n"):
         return f"{path}[{name!r}]"
     return f"{path}.{name}" if path else name

@@ -13,7 +13,7 @@ import attrs
 from vworkspace_core.kinds.meta import Condition, ConditionStatus
 from vworkspace_core.kinds.reasons import InstanceConditionType as Type
 from vworkspace_core.kinds.reasons import InstanceReason as Reason
-from vworkspace_core.kinds.secrets import redact
+from vworkspace_core.kinds.secrets import shown
 from vworkspace_core.kinds.transitions import Wanted
 from vworkspace_core.reconcile.flux import Evidence, ReleaseState
 
@@ -44,17 +44,10 @@ def safe(message: str, longest: int = LONGEST_MESSAGE) -> str:
     Short ones are remembered, since Flux repeats itself and the patterns of redaction are the dearest part of a settled
     decision.
     """
-    return _remembered(message, longest) if len(message) <= _LONGEST_REMEMBERED else _safe(message, longest)
+    return _remembered(message, longest) if len(message) <= _LONGEST_REMEMBERED else shown(message, longest)
 
 
-def _safe(message: str, longest: int) -> str:
-    clean = str(redact(message))
-    if len(clean) * 4 <= longest:
-        return clean
-    return clean.encode()[:longest].decode(errors="ignore")
-
-
-_remembered = lru_cache(maxsize=2048)(_safe)
+_remembered = lru_cache(maxsize=2048)(shown)
 
 
 def from_evidence(evidence: Evidence, previous: Previous, *, override_refused: str = "") -> tuple[Wanted, ...]:

@@ -4,7 +4,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from vworkspace_core.kinds.labels import bounded_name
-from vworkspace_core.kinds.secrets import redact
+from vworkspace_core.kinds.secrets import shown
 from vworkspace_core.known import EVENT
 from vworkspace_core.manifest import ObjectRef, content_hash
 from vworkspace_core.moments import microtime
@@ -57,8 +57,7 @@ def series_of(count: int, last: datetime) -> dict[str, Any]:
 
 def note_of(text: str) -> str:
     """`text` without secrets, cut to what fits, between two characters."""
-    shown = str(redact(text))
-    raw = shown.encode("utf-8", "replace")
+    raw = shown(text, 4 * LONGEST_NOTE).encode("utf-8", "replace")
     if len(raw) <= LONGEST_NOTE:
         return raw.decode()
     return raw[: LONGEST_NOTE - len("…".encode())].decode("utf-8", "ignore") + "…"
