@@ -6,6 +6,7 @@ No token may show in any output.
 
 import json
 import os
+import shutil
 import signal
 import stat
 import subprocess
@@ -463,19 +464,68 @@ def test_the_demo_of_operations_checks_what_it_shows_and_all_of_it_holds(tmp_pat
     assert list(tmp_path.iterdir()) == [], "it tidies up"
 
 
-def test_the_demo_keeps_both_servers_up_when_asked_until_a_signal(tmp_path: Path) -> None:
-    with Running(tmp_path / "demo", "demo", "--keep", "--no-payloads", TMPDIR=str(tmp_path)) as process:
-        words = process.until(lambda: process.out.partition("export KUBECONFIG=")[2].split(), "the kubeconfig")
-        kubeconfig = Path(words[0])
-        server = yaml.safe_load(kubeconfig.read_text(encoding="utf-8"))["clusters"][0]["cluster"]["server"]
+def printed_commands(out: str) -> list[str]:
+    """The commands of the playground as a person copies them, continued lines in one."""
+    whole = out.partition("A playground\n")[2].replace("\\\n", "")
+    return [line.strip() for line in whole.splitlines() if line.startswith("  ") and not line.startswith("  #")]
+
+
+def test_the_demo_leaves_a_playground_where_every_printed_command_works_U11(tmp_path: Path) -> None:
+    kubectl = shutil.which("kubectl")
+    with Running(tmp_path / "demo", "demo", "--keep", TMPDIR=str(tmp_path)) as process:
+        process.until(lambda: "Ctrl-C ends everything." in process.out, "the playground")
+        assert " checks hold\n\nA playground\n" in process.out
+        export, *commands, asked = printed_commands(process.out)
+        kubeconfig = Path(export.removeprefix("export KUBECONFIG="))
         assert stat.S_IMODE(kubeconfig.stat().st_mode) == 0o600
-        assert call("GET", f"{server}/api/v1/namespaces/{NAMESPACE_NAME}")["metadata"]["name"] == NAMESPACE_NAME
+        server = yaml.safe_load(kubeconfig.read_text(encoding="utf-8"))["clusters"][0]["cluster"]["server"]
+        api = f"{server}/apis/apps.vworkspace.io/v1alpha1/namespaces/{NAMESPACE_NAME}/applicationinstances"
+        backup = api.replace("apps.", "ops.").replace("applicationinstances", "operations/my-backup")
+        assert says_ready(call("GET", api)["items"][0], "6.6.0"), "an application is running"
+        assert all(command.startswith("kubectl ") for command in commands)
+        assert len(commands) == 5
+        assert asked.startswith("curl ")
 
-        ended = process.stop(signal.SIGINT)
+        for command in commands if kubectl else ():
+            ended = in_shell(command, kubeconfig)
+            assert ended.returncode == 0, (command, ended.stderr)
+            if " patch " in command:
+                process.until(lambda: says_ready(call("GET", api)["items"][0], "6.8.0"), "Flux upgrades")
+            if " apply " in command:
+                process.until(lambda: call("GET", backup).get("status", {}).get("phase") == "Succeeded", "a backup")
+        if kubectl:
+            process.until(lambda: not call("GET", api)["items"], "the application goes")
 
-    assert (ended.status, ended.err) == (0, "")
-    assert ended.out.rstrip().endswith(" checks hold")
+        stopped_demo = process.stop(signal.SIGINT)
+
+    assert (stopped_demo.status, stopped_demo.err) == (0, "")
     assert not kubeconfig.exists()
+    assert [line for line in stopped_demo.out.splitlines() if len(line) > 80 and str(tmp_path) not in line] == []
+
+
+def says_ready(manifest: dict[str, Any], version: str) -> bool:
+    """Whether it is Ready at that version."""
+    conditions = manifest.get("status", {}).get("conditions", ())
+    ready = any((one["type"], one["status"]) == ("Ready", "True") for one in conditions)
+    observed = manifest.get("status", {}).get("observedGeneration") == manifest["metadata"]["generation"]
+    wanted: bool = ready and observed and manifest["spec"]["chart"]["version"] == version
+    return wanted
+
+
+def in_shell(command: str, kubeconfig: Path) -> subprocess.CompletedProcess[str]:
+    """Run it as a person does."""
+    environment = clean_environment(None, {"KUBECONFIG": str(kubeconfig)})
+    return subprocess.run(command, shell=True, env=environment, capture_output=True, text=True, check=False)
+
+
+def test_the_demo_shows_payloads_when_asked_and_fits_80_columns_U11(tmp_path: Path) -> None:
+    short, long = (run("demo", *words, TMPDIR=str(tmp_path)) for words in ((), ("-v",)))
+
+    assert (short.status, long.status) == (0, 0)
+    assert "idempotencyKey" not in short.out
+    assert "idempotencyKey" in long.out
+    assert max(map(len, short.out.splitlines())) <= 80
+    assert "result posted: conflict" in short.out, "the outcome is told without its payload too"
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

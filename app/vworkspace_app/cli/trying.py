@@ -21,9 +21,13 @@ Templates = Annotated[
 
 def demo(
     *,
-    keep: Annotated[bool, Parameter(help="Leave both servers up and print a kubeconfig path.", negative="")] = False,
+    keep: Annotated[
+        bool, Parameter(help="Then leave an application running, and print commands to try on it.", negative="")
+    ] = False,
     plain: Annotated[bool, Parameter(help="Plain lines, also on a terminal.", negative="")] = False,
-    payloads: Annotated[bool, Parameter(help="Show what was sent and stored.")] = True,
+    payloads: Annotated[
+        bool, Parameter(name=("--payloads", "-v"), negative="--no-payloads", help="Show what was sent and stored.")
+    ] = False,
     operations: Annotated[
         bool, Parameter(help="Day-2 operations instead: every engine, and what can go wrong.", negative="")
     ] = False,
@@ -33,6 +37,7 @@ def demo(
     Exit status 0 says that everything shown was also checked. Examples:
 
         vworkspace-operator demo
+        vworkspace-operator demo -v
         vworkspace-operator demo --operations
         vworkspace-operator demo --keep
     """

@@ -1,17 +1,21 @@
 """`demo`: tells the story of `vworkspace_app.demo` and answers whether everything was as it should be."""
 
+from contextlib import suppress
+
 import anyio
 import attrs
 
 from vworkspace_app import VERSION, logs
+from vworkspace_app.demo import playground
 from vworkspace_app.demo.board import board, operations_board
+from vworkspace_app.demo.narrator import Narrator
 from vworkspace_app.demo.operations_scene import ENGINES, FLUX
 from vworkspace_app.demo.operations_story import tell_operations
 from vworkspace_app.demo.scene import QUICK
 from vworkspace_app.demo.spectator import TooSlow
 from vworkspace_app.demo.stage import Stage
 from vworkspace_app.demo.story import tell
-from vworkspace_app.demo.world import ADMIN_TOKEN, World, open_world
+from vworkspace_app.demo.world import World, open_world
 from vworkspace_app.problems import FAILURE, INTERRUPTED, CommandError
 from vworkspace_app.serving import run_until_signal
 
@@ -29,15 +33,7 @@ def run_demo(*, keep: bool, plain: bool, payloads: bool, operations: bool = Fals
     run_until_signal(play.run)
     if not play.is_told:
         raise CommandError("interrupted", status=INTERRUPTED)
-    stage.say("")
-    failures = stage.verdicts.failures
-    if not failures:
-        stage.say(f"all {stage.verdicts.passed} checks hold")
-        return 0
-    stage.say(f"{len(failures)} of {stage.verdicts.passed + len(failures)} checks do not hold:")
-    for failure in failures:
-        stage.say(f"  {failure}")
-    return FAILURE
+    return FAILURE if stage.verdicts.failures else 0
 
 
 @attrs.define
@@ -50,7 +46,8 @@ class _Play:
     is_told: bool = False
 
     async def run(self) -> None:
-        flux, engines = (FLUX, ENGINES) if self.operations else (QUICK, None)
+        flux = FLUX if self.operations else QUICK
+        engines = ENGINES if self.operations or self.keep else None
         draw, story = (operations_board, tell_operations) if self.operations else (board, tell)
         async with open_world(flux, engines) as world:
             self.stage.say(f"API server     {world.cluster_url}")
@@ -61,13 +58,15 @@ class _Play:
             except TooSlow as error:
                 self.stage.verdicts.failures.append(str(error))
             self.is_told = True
+            self.stage.verdict()
             if self.keep:
                 await self._linger(world)
 
     async def _linger(self, world: World) -> None:
-        """Leave everything up until a signal."""
-        self.stage.act("Both servers stay up", "Ctrl-C ends them")
-        self.stage.say(f"  export KUBECONFIG={world.kubeconfig}")
-        self.stage.say("  kubectl get applicationinstances,operations,helmreleases,ocirepositories,events -A")
-        self.stage.say(f"  curl -H 'Authorization: Bearer {ADMIN_TOKEN}' {world.control_url}/api/admin/jobs")
+        """Leave a playground until a signal; a story that went wrong leaves what there is."""
+        self.stage.act("A playground")
+        with suppress(TooSlow):
+            await playground.furnish(Narrator(world, self.stage))
+        for line in playground.lines(world):
+            self.stage.say(line)
         await anyio.sleep_forever()

@@ -12,8 +12,9 @@ from vworkspace_fake.controlplane.server import ControlPlaneServer
 
 __all__ = ["board", "operations_board"]
 
-_COLOURS = {"True": "green", "False": "yellow", "Unknown": "cyan"}
-_PHASES = {"Running": "cyan", "Succeeded": "green", "Failed": "red", "Cancelled": "yellow"}
+_COLOURS = {"True": "green", "False": "bold", "Unknown": "magenta"}
+_PHASES = {"Running": "magenta", "Succeeded": "green", "Failed": "red", "Cancelled": "bold"}
+"""Colours that can be read on light and on dark."""
 
 
 def board(spectator: Spectator, control: ControlPlaneServer, waiting_for: str) -> Table:

@@ -7,7 +7,7 @@ import anyio
 import attrs
 
 from vworkspace_app.demo.sightings import Wanted
-from vworkspace_app.demo.spectator import Sighting, TooSlow
+from vworkspace_app.demo.spectator import PATIENCE, Sighting, TooSlow
 from vworkspace_app.demo.stage import Stage
 from vworkspace_app.demo.world import World
 from vworkspace_core.manifest import Manifest, ObjectRef
@@ -23,14 +23,19 @@ class Narrator:
     world: World
     stage: Stage
 
-    async def result(self, job: JobEntry, seconds: float = 20.0) -> Mapping[str, Any]:
+    def posted(self, number: int | str, result: Mapping[str, Any]) -> None:
+        """Show a result: its outcome and why, and the whole of it where payloads are shown."""
+        why = f", {result['error']}" if result.get("error") else ""
+        self.stage.step(number, self.now, f"result posted: {result.get('outcome')}{why}", {"result": dict(result)})
+
+    async def result(self, job: JobEntry) -> Mapping[str, Any]:
         """The job's result, once it is there."""
         with self.stage.waiting(f"waiting for the result of {job.id}"):
-            await self.until(lambda: job.result is not None, f"a result of {job.id}", seconds)
+            await self.until(lambda: job.result is not None, f"a result of {job.id}")
         found: Mapping[str, Any] = job.result
         return found
 
-    async def until(self, holds: Callable[[], object], what: str, seconds: float = 20.0) -> None:
+    async def until(self, holds: Callable[[], object], what: str, seconds: float = PATIENCE) -> None:
         """Wait until something holds. Raises TooSlow naming `what`."""
         with anyio.move_on_after(seconds):
             while not holds():

@@ -13,7 +13,7 @@ from vworkspace_app.demo.sightings import conditions, gone, made_for, operation_
 from vworkspace_app.demo.stage import Stage
 from vworkspace_app.demo.world import CLUSTER, NAMESPACE_NAME, World
 from vworkspace_core.kinds.labels import CANCEL, CAPABILITY_PREFIX
-from vworkspace_core.known import OPERATION
+from vworkspace_core.known import JOB, OPERATION
 from vworkspace_core.manifest import Manifest, ObjectRef, dig
 from vworkspace_core.ports import PatchType
 from vworkspace_fake.controlplane.jobs import JobEntry
@@ -61,7 +61,7 @@ class OperationsTeller(Narrator):
     async def failed(self, job: JobEntry, reason: str) -> None:
         """The job's result, which is to be a failure for that reason."""
         result = await self.result(job)
-        self.stage.step("·", self.now, "result posted", {"result": dict(result)})
+        self.posted("·", result)
         told = str(result.get("error")).partition(":")[0]
         self.stage.check(f"{job.id} failed: {reason}", wanted=("failed", reason), found=(result.get("outcome"), told))
 
@@ -180,15 +180,15 @@ class OperationsTeller(Narrator):
         stage.act("A deadline", "a command hangs; it was given a second")
         command = {"image": "nextcloud:30", "command": ["sleep", "infinity"]}
         job = self.ask(Request("stuck-command", "RunCommand", "job", command, {"timeoutSeconds": 1}))
-        made = await self.see(made_for("stuck-command"), "the Job", since)
         ended = await self.see(phase_is("stuck-command", "Failed"), "Failed", since)
         stage.step("·", ended.at, "Failed", {"conditions": conditions(ended.object)})
         status = ended.object["status"]
         passed = datetime.fromisoformat(status["finishedAt"]) - datetime.fromisoformat(status["startedAt"])
-        stage.check("it ended at its deadline", wanted=1.0, found=passed.total_seconds())
-        name = str(dig(made.object, "metadata", "name"))
-        went = await self.see(gone(made.kind, name), "the Job gone", since)
-        stage.step("·", went.at, f"Job {name} is gone")
+        stage.check("it ended at its deadline, not before", wanted=True, found=passed.total_seconds() >= 1.0)
+        # A machine that is slow enough may come to the deadline before the Job is made.
+        for name in self.engine_objects("stuck-command"):
+            went = await self.see(gone(JOB, name), "the Job gone", since)
+            stage.step("·", went.at, f"Job {name} is gone")
         await self.failed(job, "Timeout")
 
     async def partial(self) -> None:

@@ -21,6 +21,7 @@ __all__ = [
     "made_for",
     "operation_says",
     "phase_is",
+    "said",
     "spec_of",
 ]
 
@@ -36,6 +37,13 @@ def condition(manifest: Manifest, kind: str) -> dict[str, Any]:
 def conditions(manifest: Manifest) -> dict[str, str]:
     """`status/reason` by condition type: what is shown of a status."""
     return {one["type"]: f"{one['status']}/{one['reason']}" for one in dig(manifest, "status", "conditions") or ()}
+
+
+def said(manifest: Manifest) -> str:
+    """What of its conditions says most, in a line: those that are True, and why it is not Ready."""
+    found = {one["type"]: one for one in dig(manifest, "status", "conditions") or ()}
+    told = [one for name, one in found.items() if one["status"] == "True" or name == "Ready"]
+    return ", ".join(f"{one['type']} {one['status']} ({one['reason']})" for one in told)
 
 
 def appeared(kind: Kind, name: str) -> Wanted:
@@ -58,8 +66,8 @@ def gone(kind: Kind, name: str) -> Wanted:
     )
 
 
-def has_condition(kind: str, status: str, reason: str) -> Wanted:
-    """The instance has that condition, decided from its present generation."""
+def has_condition(kind: str, status: str, reason: str = "") -> Wanted:
+    """The instance has that condition, for any reason unless one is given, decided from its present generation."""
 
     def wanted(sighting: Sighting) -> bool:
         if sighting.kind != APPLICATION_INSTANCE:
@@ -67,7 +75,7 @@ def has_condition(kind: str, status: str, reason: str) -> Wanted:
         found = condition(sighting.object, kind)
         if dig(sighting.object, "status", "observedGeneration") != dig(sighting.object, "metadata", "generation"):
             return False
-        return (found.get("status"), found.get("reason")) == (status, reason)
+        return found.get("status") == status and reason in ("", found.get("reason"))
 
     return wanted
 

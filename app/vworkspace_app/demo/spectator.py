@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterable
+from typing import Final
 
 import anyio
 import attrs
@@ -11,7 +12,10 @@ from vworkspace_core.known import APPLICATION_INSTANCE, EVENT, HELM_RELEASE, OCI
 from vworkspace_core.manifest import Kind, Manifest
 from vworkspace_core.ports import KubeApi, WatchEventType
 
-__all__ = ["WATCHED", "Sighting", "Spectator", "TooSlow"]
+__all__ = ["PATIENCE", "WATCHED", "Sighting", "Spectator", "TooSlow"]
+
+PATIENCE: Final = 180.0
+"""Seconds after which something will not come any more: no measure of how long it takes, on however busy a machine."""
 
 WATCHED = (APPLICATION_INSTANCE, OCI_REPOSITORY, HELM_RELEASE, EVENT)
 
@@ -64,7 +68,7 @@ class Spectator:
         self._changed.set()
 
     async def until(
-        self, wanted: Callable[[Sighting], bool], what: str, *, since: int = 0, seconds: float = 20.0
+        self, wanted: Callable[[Sighting], bool], what: str, *, since: int = 0, seconds: float = PATIENCE
     ) -> Sighting:
         """The first sighting from index `since` on that is `wanted`. Raises TooSlow naming `what`."""
         with anyio.move_on_after(seconds):

@@ -1,14 +1,14 @@
 """What the demo tells: lines with times, payloads and verdicts; colour on a terminal, plain text elsewhere."""
 
+import textwrap
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Final
 
 import attrs
 from rich.console import Console, RenderableType
 from rich.live import Live
 from rich.markup import escape
-from rich.syntax import Syntax
 
 from vworkspace_app.documents import Format, dump
 
@@ -37,8 +37,15 @@ class _Console(Console):
         raise
 
 
+_MARGIN: Final = 15
+_WIDEST: Final = 100
+
+
 class Stage:
-    """Prints the timeline. `plain` turns colour and the live spinner off; so does output that is no terminal."""
+    """Prints the timeline. `plain` turns colour and the live spinner off; so does output that is no terminal.
+
+    Colours are few, and such as can be read on light and on dark; long lines are wrapped at the terminal's width.
+    """
 
     def __init__(self, *, plain: bool, payloads: bool) -> None:
         self._console = _Console(
@@ -54,33 +61,51 @@ class Stage:
         return self._console.is_terminal
 
     def say(self, text: str) -> None:
-        """A plain line."""
+        """A plain line, as it is: a command can be copied."""
         self._console.print(escape(text))
 
     def act(self, title: str, about: str = "") -> None:
         """The heading of a part of the story."""
-        self._console.print(f"\n[bold]{escape(title)}[/bold]" + (f"  {escape(about)}" if about else ""))
+        self._console.print(f"\n[bold]{escape(title)}[/bold]")
+        if about:
+            self._console.print(escape(self._wrapped(about, 0)))
+
+    def _wrapped(self, text: str, margin: int) -> str:
+        """In lines that fit, all but the first one moved in by `margin`."""
+        width = max(40, min(self._console.width, _WIDEST)) - margin
+        lines = textwrap.wrap(text, width, break_long_words=False, break_on_hyphens=False) or [""]
+        return ("\n" + " " * margin).join(lines)
 
     def step(self, number: int | str, at: float, title: str, payload: Mapping[str, Any] | None = None) -> None:
         """One step with its time in milliseconds, and what was sent or stored."""
-        self._console.print(f"[cyan]{at * 1000:7.0f} ms[/cyan]  [bold]{number}[/bold]  {escape(title)}")
+        margin = len(f"{at * 1000:7.0f} ms  {number}  ")
+        told = escape(self._wrapped(title, margin))
+        self._console.print(f"[dim]{at * 1000:7.0f} ms[/dim]  [bold]{number}[/bold]  {told}")
         if payload is not None and self._payloads:
             self._show(payload)
 
     def _show(self, payload: Mapping[str, Any]) -> None:
         text = dump([payload], Format.YAML).rstrip()
-        indented = "\n".join(" " * 15 + line for line in text.splitlines())
-        if self.is_live:
-            self._console.print(Syntax(indented, "yaml", background_color="default", word_wrap=False))
-        else:
-            self._console.print(escape(indented))
+        self._console.print(escape(textwrap.indent(text, " " * _MARGIN)))
 
     def check(self, what: str, *, wanted: object, found: object) -> None:
         """Compare what was shown with what it should be, and say so."""
         if self.verdicts.note(what, wanted, found):
-            self._console.print(f"            [green]ok[/green]  {escape(what)}")
+            self._console.print(f"            [green]ok[/green]  {escape(self._wrapped(what, 16))}")
         else:
-            self._console.print(f"        [bold red]WRONG[/bold red]  {escape(self.verdicts.failures[-1])}")
+            told = self._wrapped(self.verdicts.failures[-1], _MARGIN)
+            self._console.print(f"        [bold red]WRONG[/bold red]  {escape(told)}")
+
+    def verdict(self) -> None:
+        """What came of all checks."""
+        passed, failures = self.verdicts.passed, self.verdicts.failures
+        self.say("")
+        if not failures:
+            self.say(f"all {passed} checks hold")
+            return
+        self.say(f"{len(failures)} of {passed + len(failures)} checks do not hold:")
+        for failure in failures:
+            self.say(f"  {failure}")
 
     @contextmanager
     def live(self, draw: Callable[[str], RenderableType]) -> Iterator[None]:

@@ -14,6 +14,7 @@ from vworkspace_app.demo.sightings import (
     event,
     gone,
     has_condition,
+    said,
     spec_of,
 )
 from vworkspace_app.demo.spectator import Sighting
@@ -65,16 +66,28 @@ class Teller(Narrator):
         release = await self.see(appeared(HELM_RELEASE, NAME), "the HelmRelease")
         stage.step(5, source.at, "reconcile: the OCIRepository", spec_of(source.object))
         stage.step(5, release.at, "reconcile: the HelmRelease", spec_of(release.object))
-        installing = await self.see(has_condition("Reconciling", "True", "HelmReleaseInstalling"), "Reconciling=True")
-        stage.step(6, installing.at, "status: Reconciling", {"conditions": conditions(installing.object)})
+        installing = await self._at_work()
+        stage.step(
+            6, installing.at, f"status: {said(installing.object)}", {"conditions": conditions(installing.object)}
+        )
         ready = await self.see(has_condition("Ready", "True", "HelmReleaseReady"), "Ready=True")
         stage.step(7, ready.at, "Flux confirmed it: Ready", {"conditions": conditions(ready.object)})
         told = await self.see(event("ReleaseReady"), "the Event ReleaseReady")
         stage.step(7, told.at, f"Kubernetes Event {told.object['reason']}: {told.object['note']}")
         result = await self.result(job)
-        stage.step(8, self.now, "result posted", {"result": dict(result)})
+        self.posted(8, result)
         self._check_eight_steps(job, created.object, release.object, ready.object, result)
         stage.say(f"            from enqueue to result: {(self.now - asked) * 1000:.0f} ms")
+
+    async def _at_work(self) -> Sighting:
+        """The last that was told of the way to Ready; on a slow machine Flux may be through before more is."""
+        done = has_condition("Ready", "True", "HelmReleaseReady")
+        at_work = has_condition("Reconciling", "True", "HelmReleaseInstalling")
+        found = await self.see(lambda seen: at_work(seen) or done(seen), "Reconciling=True")
+        if at_work(found):
+            return found
+        began = has_condition("Reconciling", "True")
+        return next(seen for seen in reversed(self.world.spectator.sightings) if began(seen))
 
     def _check_eight_steps(
         self, job: JobEntry, created: Manifest, release: Manifest, ready: Manifest, result: Mapping[str, Any]
@@ -102,9 +115,9 @@ class Teller(Narrator):
         stage.act("An upgrade fails", f"chart {BROKEN}: its upgrade job does not get through")
         job = self.enqueue(BROKEN, 8, "job-2")
         seen = await self.see(has_condition("Degraded", "True", "HelmReleaseFailed"), "Degraded=True", since)
-        stage.step("·", seen.at, "status", {"conditions": conditions(seen.object)})
+        stage.step("·", seen.at, f"status: {said(seen.object)}", {"conditions": conditions(seen.object)})
         result = await self.result(job)
-        stage.step("·", self.now, "result posted", {"result": dict(result)})
+        self.posted("·", result)
         stage.check("the outcome is failed", wanted="failed", found=result.get("outcome"))
         stage.check("it tells the underlying message", wanted=True, found=FAILURE in str(result.get("error")))
         stage.check("Flux went back to what worked", wanted=[FIRST], found=self._running())
@@ -122,7 +135,7 @@ class Teller(Narrator):
         await self.world.admin.patch(INSTANCE, patch, patch_type=PatchType.MERGE, field_manager="kubectl-annotate")
         stage.step("·", self.now, f"kubectl annotate appinst {NAME} {RETRY}=after-mending")
         seen = await self.see(has_condition("Ready", "True", "HelmReleaseReady"), "Ready=True", since)
-        stage.step("·", seen.at, "status", {"conditions": conditions(seen.object)})
+        stage.step("·", seen.at, f"status: {said(seen.object)}", {"conditions": conditions(seen.object)})
         stage.check("the new version runs", wanted=[BROKEN], found=self._running())
         wanted = "/Degraded/False/Recovered@"
         await self.until(lambda: self._transition(wanted) is not None, "the ConditionTransition event")
@@ -140,7 +153,7 @@ class Teller(Narrator):
         stage.act("A replay", "the key of the last job again, under another job id")
         before = await self.live(INSTANCE)
         result = await self.result(self.enqueue(BROKEN, 8, "job-3"))
-        stage.step("·", self.now, "result posted", {"result": dict(result)})
+        self.posted("·", result)
         stage.check("the outcome is noop", wanted="noop", found=result.get("outcome"))
         after = await self.live(INSTANCE)
         found = dig(after, "metadata", "resourceVersion") == dig(before, "metadata", "resourceVersion")
@@ -152,9 +165,14 @@ class Teller(Narrator):
         stage.act("A human editor", "kubectl edit of the chart version, then Odoo wants another one")
         patch = {"spec": {"chart": {"version": EDITED}}}
         await self.world.admin.patch(INSTANCE, patch, patch_type=PatchType.MERGE, field_manager="kubectl-edit")
-        await self.see(has_condition("Ready", "True", "HelmReleaseReady"), "the edit takes effect", since)
+        ready = has_condition("Ready", "True", "HelmReleaseReady")
+        await self.see(
+            lambda seen: ready(seen) and dig(seen.object, "spec", "chart", "version") == EDITED,
+            "the edit takes effect",
+            since,
+        )
         result = await self.result(self.enqueue(WANTED, 9, "job-4"))
-        stage.step("·", self.now, "result posted", {"result": dict(result)})
+        self.posted("·", result)
         error = str(result.get("error"))
         stage.check("the outcome is conflict", wanted="conflict", found=result.get("outcome"))
         stage.check("it names the manager", wanted=True, found="kubectl-edit" in error)
@@ -179,14 +197,14 @@ class Teller(Narrator):
             job_id="job-5",
         )
         asked = await self.see(_deleting, "Deleting=True", since)
-        stage.step("·", asked.at, "status", {"Deleting": condition(asked.object, "Deleting")})
+        stage.step("·", asked.at, f"status: {said(asked.object)}", {"Deleting": condition(asked.object, "Deleting")})
         order = []
         for kind in (HELM_RELEASE, OCI_REPOSITORY, APPLICATION_INSTANCE):
             seen = await self.see(gone(kind, NAME), f"the {kind.kind} gone", since)
             order.append(seen.at)
             stage.step("·", seen.at, f"{kind.kind} {NAME} is gone")
         result = await self.result(job)
-        stage.step("·", self.now, "result posted", {"result": dict(result)})
+        self.posted("·", result)
         stage.check("release, source, instance went in this order", wanted=sorted(order), found=order)
         stage.check("the outcome is succeeded", wanted="succeeded", found=result.get("outcome"))
         stage.check("nothing runs any more", wanted=[], found=list(self.world.flux.workloads))

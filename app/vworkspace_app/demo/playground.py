@@ -1,0 +1,71 @@
+"""What `demo --keep` leaves behind: an application that runs, and commands to try on it (U11)."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from vworkspace_app.demo.narrator import Narrator
+from vworkspace_app.demo.operations_scene import CAPABILITIES, Request
+from vworkspace_app.demo.scene import FIRST, NAME, WANTED, manifest
+from vworkspace_app.demo.world import ADMIN_TOKEN, CLUSTER, NAMESPACE_NAME, World
+from vworkspace_app.documents import Format, dump
+from vworkspace_core.kinds.labels import CAPABILITY_PREFIX, CLUSTER_ID, MANAGED_BY, MANAGED_BY_VALUE
+
+__all__ = ["application", "commands", "furnish", "lines"]
+
+_BACKUP = "backup.yaml"
+
+
+def application() -> dict[str, Any]:
+    """The application as Odoo asks for it, prepared for the engines that are simulated."""
+    wanted = manifest(FIRST)
+    marks = {CAPABILITY_PREFIX + name: engine for name, engine in CAPABILITIES.items()}
+    return {**wanted, "metadata": {**wanted["metadata"], "annotations": marks}}
+
+
+async def furnish(narrator: Narrator) -> None:
+    """Have the application run, whatever the story left, and lay a backup ready. Raises TooSlow."""
+    world = narrator.world
+    job = world.control.enqueue(
+        CLUSTER,
+        kind="apply",
+        payload=application(),
+        idempotency_key=f"ApplicationInstance/{NAMESPACE_NAME}/{NAME}@100",
+        job_id="job-playground",
+    )
+    await narrator.result(job)
+    backup = Request("my-backup", "Backup", "velero", {"retention": "30d"}).manifest
+    labels = {**backup["metadata"]["labels"], MANAGED_BY: MANAGED_BY_VALUE, CLUSTER_ID: CLUSTER}
+    text = dump([{**backup, "metadata": {**backup["metadata"], "labels": labels}}], Format.YAML)
+    (world.kubeconfig.parent / _BACKUP).write_text(text, encoding="utf-8")
+
+
+def commands(world: World) -> tuple[tuple[str, str], ...]:
+    """What to try, and what it shows; each command runs as it stands."""
+    here, where = world.kubeconfig.parent, f"-n {NAMESPACE_NAME}"
+    version = f'{{"spec":{{"chart":{{"version":"{WANTED}"}}}}}}'
+    return (
+        ("kubectl get vworkspace -A", "everything that the operator looks after"),
+        (f"kubectl describe appinst {NAME} {where}", "one application: its conditions and Events"),
+        (f"kubectl patch appinst {NAME} {where} --type merge \\\n    -p '{version}'", "another version: Flux upgrades"),
+        (f"kubectl apply -f {here}/{_BACKUP}", "a backup; follow it with: kubectl get op -A -w"),
+        (f"kubectl delete appinst {NAME} {where}", "the application goes, its release first"),
+    )
+
+
+def lines(world: World) -> Iterator[str]:
+    """What is printed: where things are, and what to try."""
+    yield f'"{NAME}" is running, and so are the operator and the controllers'
+    yield "that it relies on (simulated). Try, in another shell:"
+    yield ""
+    yield f"  export KUBECONFIG={world.kubeconfig}"
+    for command, about in commands(world):
+        yield ""
+        yield f"  # {about}"
+        yield f"  {command}"
+    yield ""
+    yield "What the control plane knows of it (its jobs and their results):"
+    yield ""
+    yield f"  curl -H 'Authorization: Bearer {ADMIN_TOKEN}' \\"
+    yield f"    {world.control_url}/api/admin/jobs"
+    yield ""
+    yield "Ctrl-C ends everything."
