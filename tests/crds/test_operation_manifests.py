@@ -60,7 +60,7 @@ PARAMETERS: dict[str, st.SearchStrategy[dict[str, Any]]] = {
     ),
     "restore.velero": records(
         {"backupName": st.just("b-1")},
-        namespaceMapping=st.dictionaries(dns_labels(), st.sampled_from(["org-a", "org-b"]), min_size=1, max_size=3),
+        namespaceMapping=st.dictionaries(st.just(NS), st.sampled_from(["org-a", "org-b"]), min_size=1),
         restorePVs=st.booleans(),
         existingResourcePolicy=st.sampled_from(["none", "update"]),
     ),

@@ -25,7 +25,7 @@ from tests.property.worlds import CLUSTER
 from vworkspace_core.interpret import Outcome, Reconciler, carry_out
 from vworkspace_core.kinds.border import read_operation
 from vworkspace_core.kinds.crd import crd_manifests
-from vworkspace_core.kinds.labels import FIELD_MANAGER, INSTANCE_UID, OPERATION_UID
+from vworkspace_core.kinds.labels import APPLICATION_NAMESPACE, FIELD_MANAGER, INSTANCE_UID, OPERATION_UID
 from vworkspace_core.kinds.operation import Operation, Phase
 from vworkspace_core.known import (
     APPLICATION_INSTANCE,
@@ -211,7 +211,8 @@ class Cluster:
 
     def make_foreign_backup(self, name: str) -> None:
         """A Backup of another tenant lies in Velero's namespace."""
-        meta = {"name": name, "namespace": "velero", "labels": target_labels(**{INSTANCE_UID: "of-another-tenant"})}
+        labels = target_labels(**{INSTANCE_UID: "of-another-tenant", APPLICATION_NAMESPACE: "org-other"})
+        meta = {"name": name, "namespace": "velero", "labels": labels}
         self.make(VELERO_BACKUP, {"metadata": meta, "spec": {}})
 
     def edit(self, ref: ObjectRef, patch: Mapping[str, Any]) -> Manifest:

@@ -237,9 +237,12 @@ def observed(of: str = "runCommand.job", *, siblings: Iterable[Operation] = (), 
     return OperationObserved(more.pop("namespace", NAMESPACE), objects, siblings=tuple(siblings), **more)
 
 
-def gated(name: str) -> tuple[ObjectRef, Manifest]:
-    """A namespace the operator may act in."""
-    return ObjectRef(NAMESPACES, None, name), {"metadata": {"name": name, "labels": {"managed-by": "vworkspace"}}}
+def gated(name: str, peers: str | None = NS) -> tuple[ObjectRef, Manifest]:
+    """A namespace the operator may act in, which agrees to be in the backups and restores of `peers`."""
+    meta: dict[str, Any] = {"name": name, "labels": {"managed-by": "vworkspace"}}
+    if peers is not None:
+        meta["annotations"] = {"ops.vworkspace.io/velero-peers": peers}
+    return ObjectRef(NAMESPACES, None, name), {"metadata": meta}
 
 
 def at(seconds: float) -> OperationContext:

@@ -298,7 +298,7 @@ def test_excluded_resources_are_not_in_a_backup(excluded: list[str]) -> None:
     made.create(settings_map(a="1"), CONFIG_MAP)
     made.create(backup(excludedResources=excluded), VELERO_BACKUP)
     made.settle()
-    assert restored(made)["progress"]["itemsRestored"] == (0 if excluded else 1)
+    assert restored(made)["progress"].get("itemsRestored") == (None if excluded else 1)
 
 
 def test_a_restore_of_an_unknown_backup_or_of_none_fails_validation() -> None:

@@ -264,7 +264,7 @@ BACKUP = ObjectRef(VELERO_BACKUP, "velero", "b-1")
         (
             "restore.velero",
             {"backupName": "b-1"},
-            {"app.vworkspace.io/instance-uid": "of-another-tenant"},
+            {"app.vworkspace.io/application-namespace": "of-another-tenant"},
             "spec.parameters.backupName",
         ),
         (

@@ -144,7 +144,10 @@ def observed(template: Template) -> OperationObserved:
     recorded, secret = _release()
     objects = {
         TARGET: _target(template),
-        ObjectRef(VELERO_BACKUP, "velero", "nightly-1c0ffee1"): {"metadata": {"labels": labels}},
+        ObjectRef(VELERO_BACKUP, "velero", "nightly-1c0ffee1"): {
+            "metadata": {"labels": labels},
+            "spec": {"includedNamespaces": [_NS]},
+        },
         ObjectRef(VELERO_BACKUP, "velero", "of-another-tenant"): {"metadata": {"labels": {}}},
         ObjectRef(VOLUME_SNAPSHOT_CLASS, None, "csi"): {"driver": "csi.example.com", "deletionPolicy": "Retain"},
         ObjectRef(VOLUME_SNAPSHOT, _NS, "before-upgrade"): {},

@@ -15,6 +15,7 @@ __all__ = [
     "ABANDON",
     "ALLOWED_TYPES",
     "APPLICATION_INSTANCE",
+    "APPLICATION_NAMESPACE",
     "APPLIED_HASH",
     "CANCEL",
     "CAPABILITIES",
@@ -36,6 +37,7 @@ __all__ = [
     "OPERATION",
     "OPERATION_UID",
     "RETRY",
+    "VELERO_PEERS",
     "allowed_types",
     "bounded_name",
     "cancellation_requested",
@@ -52,6 +54,7 @@ __all__ = [
     "operation_labels",
     "retry_token",
     "type_is_allowed",
+    "velero_peers",
 ]
 
 FIELD_MANAGER: Final = "vworkspace-operator"
@@ -62,12 +65,16 @@ MANAGED_BY_VALUE: Final = "control-plane"
 CLUSTER_ID: Final = "app.vworkspace.io/cluster-id"
 APPLICATION_INSTANCE: Final = "app.vworkspace.io/application-instance"
 INSTANCE_UID: Final = "app.vworkspace.io/instance-uid"
+APPLICATION_NAMESPACE: Final = "app.vworkspace.io/application-namespace"
+"""On what lies in another namespace than its application, and may outlive it: Velero's objects (OPS-7)."""
 OPERATION: Final = "app.vworkspace.io/operation"
 OPERATION_UID: Final = "app.vworkspace.io/operation-uid"
 
 NAMESPACE_GATE: Final = "managed-by"
 NAMESPACE_GATE_VALUE: Final = "vworkspace"
 ALLOWED_TYPES: Final = "ops.vworkspace.io/allowed-types"
+VELERO_PEERS: Final = "ops.vworkspace.io/velero-peers"
+"""On a namespace: those whose applications may have it in their backups and restores (OPS-7)."""
 
 CAPABILITY_PREFIX: Final = "ops.vworkspace.io/"
 CAPABILITIES: Final = ("backup", "restore", "upgrade", "migration", "runcommand", "runbook", "quiesce")
@@ -203,6 +210,12 @@ def type_is_allowed(namespace: Manifest | None, operation_type: str) -> bool:
     """Whether an Operation of `operation_type` may run in `namespace`, compared without regard to case."""
     allowed = allowed_types(namespace)
     return allowed is None or operation_type.lower() in {name.lower() for name in allowed}
+
+
+def velero_peers(namespace: Manifest | None) -> frozenset[str]:
+    """Namespaces that `namespace` lets back it up and restore from and into it; a gate alone lets nobody."""
+    text = dig(namespace, "metadata", "annotations", VELERO_PEERS)
+    return frozenset(part.strip() for part in text.split(",") if part.strip()) if isinstance(text, str) else frozenset()
 
 
 def cancellation_requested(meta: ObjectMeta) -> bool:

@@ -80,13 +80,16 @@ BUILTIN_TEMPLATES: Final[tuple[Mapping[str, Any], ...]] = (
         "parameters": record(
             (),
             retention=about(
-                "How long Velero keeps the backup, such as `30d` or `720h`; Velero's own default unless given.",
+                "How long Velero keeps the backup, such as `30d` or `720h`, at most `3650d`; Velero's own default"
+                " unless given.",
                 DURATION,
             ),
             storageLocation=about("The BackupStorageLocation; Velero's default unless given.", NAME),
             snapshotClassName=about("The VolumeSnapshotClass whose driver cuts the snapshots.", NAME),
             includeNamespaces=about(
-                "Namespaces to back up instead of the target's; each has to be gated.", {**listed(LABEL), "minItems": 1}
+                "Namespaces to back up instead of the target's; each other one has to be gated and to agree, by its"
+                " annotation `ops.vworkspace.io/velero-peers`.",
+                {**listed(LABEL), "minItems": 1},
             ),
             includedResources=about("Only these resources; never the operator's own kinds.", listed(RESOURCE)),
             excludedResources=about(
@@ -105,9 +108,12 @@ BUILTIN_TEMPLATES: Final[tuple[Mapping[str, Any], ...]] = (
         "needsApproval": True,
         "parameters": record(
             ("backupName",),
-            backupName=about("The Backup to restore from; it has to carry this target's labels.", NAME),
+            backupName=about(
+                "The Backup to restore from; it has to be one of this application, by name and namespace.", NAME
+            ),
             namespaceMapping=about(
-                "From the namespaces in the backup to those to restore into; each of the latter has to be gated.",
+                "From the namespaces in the backup to those to restore into; each other than the target's own has to be"
+                " gated and to agree, by its annotation `ops.vworkspace.io/velero-peers`.",
                 {**mapped(LABEL, LABEL), "minProperties": 1},
             ),
             restorePVs=about("Whether volumes are restored from their snapshots.", {"type": "boolean"}),

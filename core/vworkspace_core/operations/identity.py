@@ -6,6 +6,7 @@ from typing import Any, Final
 from vworkspace_core.kinds.application_instance import ApplicationInstance
 from vworkspace_core.kinds.border import read_application_instance
 from vworkspace_core.kinds.labels import (
+    APPLICATION_NAMESPACE,
     MANAGED_BY,
     MANAGED_BY_VALUE,
     OPERATION_UID,
@@ -62,6 +63,8 @@ def engine_manifest(
     meta = operation.metadata
     manifest = kind.manifest(name_of(operation), namespace or meta.namespace)
     manifest["metadata"]["labels"] = labels_of(operation, target, context.settings.cluster_id)
+    if namespace not in (None, meta.namespace):
+        manifest["metadata"]["labels"][APPLICATION_NAMESPACE] = bounded_name(meta.namespace)
     if not holds_data and namespace in (None, meta.namespace):
         manifest["metadata"]["ownerReferences"] = [
             {

@@ -102,7 +102,8 @@ def _written(look: Look, run: Run) -> tuple[Effect, ...]:
 
 
 def _progress(flow: Flow, run: Run, done: int) -> dict[str, int]:
-    return {flow.done: done, "totalItems": run.total}
+    # Velero leaves out what is zero.
+    return {name: number for name, number in ((flow.done, done), ("totalItems", run.total)) if number}
 
 
 def _next(look: Look, flow: Flow, run: Run) -> Run:

@@ -1,5 +1,8 @@
 """velero: Backup and Restore in Velero's own namespace (OPS-7).
 
+An application has its own namespace in backups and restores. Another one, to back up or on either side of a mapping,
+has to be gated and to agree: its annotation `ops.vworkspace.io/velero-peers` names the application's namespace. A
+restore takes the backups of an application of that name in that namespace, whatever its uid or cluster were.
 No kind of Velero has a status subresource: its generation moves with its status, and nothing here looks at it.
 """
 
@@ -7,7 +10,17 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from vworkspace_core.kinds.application_instance import ApplicationInstance
-from vworkspace_core.kinds.labels import downstream_labels, namespace_is_gated
+from vworkspace_core.kinds.labels import APPLICATION_INSTANCE as APPLICATION_INSTANCE_LABEL
+from vworkspace_core.kinds.labels import (
+    APPLICATION_NAMESPACE,
+    INSTANCE_UID,
+    MANAGED_BY,
+    MANAGED_BY_VALUE,
+    VELERO_PEERS,
+    bounded_name,
+    namespace_is_gated,
+    velero_peers,
+)
 from vworkspace_core.kinds.operation import LogsRef, Operation
 from vworkspace_core.kinds.problems import Problem, index, join
 from vworkspace_core.kinds.reasons import OperationReason as Reason
@@ -34,7 +47,7 @@ from vworkspace_core.operations.contract import (
     row_of,
 )
 from vworkspace_core.operations.durations import go_duration, seconds_of
-from vworkspace_core.operations.engines.velero_phases import BACKUP, RESTORE
+from vworkspace_core.operations.engines.velero_phases import BACKUP, NOTHING_RESTORED, RESTORE
 from vworkspace_core.operations.identity import engine_manifest, own_object, parameters
 from vworkspace_core.operations.settings import OperationSettings
 
@@ -43,6 +56,7 @@ __all__ = ["ENGINE"]
 _RUNNING, _SUCCEEDED = Progress.RUNNING, Progress.SUCCEEDED
 _OURS: Final = (APPLICATION_INSTANCE.crd_name, OPERATION.crd_name)
 _PATH: Final = "spec.parameters"
+LONGEST_RETENTION_DAYS: Final = 3650
 
 
 _KINDS: Final = by_type(backup=VELERO_BACKUP, restore=VELERO_RESTORE)
@@ -50,11 +64,22 @@ _KINDS: Final = by_type(backup=VELERO_BACKUP, restore=VELERO_RESTORE)
 
 def _looks_up(operation: Operation, target: ApplicationInstance, settings: OperationSettings) -> tuple[ObjectRef, ...]:
     given = parameters(operation)
-    names = {*given.get("includeNamespaces", ()), *given.get("namespaceMapping", {}).values()}
+    names = {name for _, name in _named_namespaces(given)} - {target.metadata.namespace}
     namespaces = tuple(ObjectRef(NAMESPACE, None, name) for name in sorted(names))
     if is_backup(operation):
         return (*namespaces, *_snapshot_class(given))
     return (*namespaces, ObjectRef(VELERO_BACKUP, settings.velero_namespace, given["backupName"]))
+
+
+def _named_namespaces(given: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Every namespace that parameters speak of, each with its path: as a source, and as a goal of a restore."""
+    for number, name in enumerate(given.get("includeNamespaces", ())):
+        yield index(f"{_PATH}.includeNamespaces", number), name
+    mapping = given.get("namespaceMapping", {})
+    for source in sorted(mapping):
+        path = join(f"{_PATH}.namespaceMapping", source)
+        yield path, source
+        yield path, mapping[source]
 
 
 def _snapshot_class(given: Mapping[str, Any]) -> tuple[ObjectRef, ...]:
@@ -64,27 +89,38 @@ def _snapshot_class(given: Mapping[str, Any]) -> tuple[ObjectRef, ...]:
 
 def _check(operation: Operation, target: ApplicationInstance, context: EngineContext) -> Refusal | None:
     problems = _backup_problems if is_backup(operation) else _restore_problems
-    found = [*_namespace_problems(parameters(operation), context.objects), *problems(operation, target, context)]
-    return Refusal(Reason.VALIDATION_FAILED, "; ".join(map(str, found))) if found else None
+    given = parameters(operation)
+    found = [*_namespace_problems(given, target, context.objects), *problems(operation, target, context)]
+    return Refusal(Reason.VALIDATION_FAILED, "; ".join(map(str, dict.fromkeys(found)))) if found else None
 
 
-def _namespace_problems(given: Mapping[str, Any], objects: Objects) -> Iterator[Problem]:
-    """Every namespace that is named has to be gated, as a source of a backup and as a goal of a restore."""
-    included = given.get("includeNamespaces", ())
-    named = [(index(f"{_PATH}.includeNamespaces", i), name) for i, name in enumerate(included)]
-    mapping = given.get("namespaceMapping", {})
-    named += [(join(f"{_PATH}.namespaceMapping", source), mapping[source]) for source in sorted(mapping)]
-    for path, name in named:
-        if not namespace_is_gated(objects.get(ObjectRef(NAMESPACE, None, name))):
+def _namespace_problems(given: Mapping[str, Any], target: ApplicationInstance, objects: Objects) -> Iterator[Problem]:
+    """The target's own namespace is its own; any other has to be gated, and to agree."""
+    ours = target.metadata.namespace
+    for path, name in _named_namespaces(given):
+        namespace = objects.get(ObjectRef(NAMESPACE, None, name))
+        if name == ours:
+            continue
+        if not namespace_is_gated(namespace):
             yield Problem(path, f"namespace {name} is not one the operator may act in")
+        elif ours not in velero_peers(namespace):
+            yield Problem(
+                path,
+                f"namespace {name} does not agree: whoever is in charge of it has to say"
+                f" `kubectl annotate namespace {name} {VELERO_PEERS}={ours}` first",
+            )
 
 
 def _backup_problems(operation: Operation, _target: ApplicationInstance, context: EngineContext) -> Iterator[Problem]:
     given = parameters(operation)
     try:
-        seconds_of(given.get("retention", "1s"))
+        too_long = seconds_of(given.get("retention", "1s")) > LONGEST_RETENTION_DAYS * 86_400
     except ValueError as error:
         yield Problem(f"{_PATH}.retention", str(error))
+    else:
+        if too_long:
+            told = f"must be at most {LONGEST_RETENTION_DAYS}d, which are ten years, not {given['retention']}"
+            yield Problem(f"{_PATH}.retention", told)
     for i, resource in enumerate(given.get("includedResources", ())):
         if resource in _OURS or resource in ("operations", "applicationinstances"):
             yield Problem(index(f"{_PATH}.includedResources", i), "the operator's own kinds are never in a backup")
@@ -94,21 +130,53 @@ def _backup_problems(operation: Operation, _target: ApplicationInstance, context
 
 
 def _restore_problems(operation: Operation, target: ApplicationInstance, context: EngineContext) -> Iterator[Problem]:
-    """A backup that does not carry this target's labels is somebody else's."""
+    """A backup of another application is somebody else's, and what is not in it cannot be restored."""
     if VELERO_BACKUP in context.missing_kinds:
         return  # said by a later precondition
     name = parameters(operation)["backupName"]
     backup = context.objects.get(ObjectRef(VELERO_BACKUP, context.settings.velero_namespace, name))
     if backup is None:
         yield Problem(f"{_PATH}.backupName", f"there is no Backup {context.settings.velero_namespace}/{name}")
-    elif not context.template.allow_foreign_backups and not _carries_labels(backup, target, context):
-        yield Problem(f"{_PATH}.backupName", "the Backup does not carry this target's labels")
+    elif not context.template.allow_foreign_backups and not _is_of(backup, target):
+        meta = target.metadata
+        told = f"the Backup {name} is not one of application {meta.name} in namespace {meta.namespace}"
+        yield Problem(f"{_PATH}.backupName", told)
+    else:
+        yield from _source_problems(parameters(operation), backup, target)
 
 
-def _carries_labels(backup: Manifest, target: ApplicationInstance, context: EngineContext) -> bool:
-    labels = metadata(backup).get("labels")
-    wanted = downstream_labels(target, context.settings.cluster_id)
-    return isinstance(labels, Mapping) and all(labels.get(key) == value for key, value in wanted.items())
+def _is_of(backup: Manifest, target: ApplicationInstance) -> bool:
+    """Whether an application of that name in that namespace was backed up, in this life or an earlier one.
+
+    A backup from before backups named their application's namespace is one of this very uid, or holds this namespace
+    alone.
+    """
+    labels, meta = metadata(backup).get("labels"), target.metadata
+    if not isinstance(labels, Mapping) or labels.get(MANAGED_BY) != MANAGED_BY_VALUE:
+        return False
+    if labels.get(APPLICATION_INSTANCE_LABEL) != bounded_name(meta.name):
+        return False
+    namespace = labels.get(APPLICATION_NAMESPACE)
+    if namespace is not None:
+        return bool(namespace == bounded_name(meta.namespace))
+    same = labels.get(INSTANCE_UID) == bounded_name(meta.uid)
+    return same or dig(backup, "spec", "includedNamespaces") == [meta.namespace]
+
+
+def _source_problems(given: Mapping[str, Any], backup: Manifest, target: ApplicationInstance) -> Iterator[Problem]:
+    """A typing mistake would restore nothing, and call that a success."""
+    mapping = given.get("namespaceMapping", {})
+    included = _texts(dig(backup, "spec", "includedNamespaces")) or ["*"]
+    excluded = _texts(dig(backup, "spec", "excludedNamespaces"))
+    for source in sorted(mapping) or [target.metadata.namespace]:
+        if ("*" in included or source in included) and source not in excluded:
+            continue
+        path = join(f"{_PATH}.namespaceMapping", source) if mapping else f"{_PATH}.backupName"
+        yield Problem(path, f"namespace {source} is not in the Backup, which holds {', '.join(included[:8])}")
+
+
+def _texts(value: Any) -> list[str]:
+    return [one for one in value if isinstance(one, str)] if isinstance(value, list) else []
 
 
 def _desired(operation: Operation, target: ApplicationInstance, context: EngineContext) -> tuple[EngineObject, ...]:
@@ -163,8 +231,10 @@ def _observe(operation: Operation, objects: Objects) -> EngineStatus:
     table = BACKUP if is_backup(operation) else RESTORE
     status = live.get("status") or {}
     row = row_of(table, status.get("phase") or "", unknown="InProgress")
+    if row.phase == "Completed" and not is_backup(operation) and not dig(status, "progress", "itemsRestored"):
+        row = NOTHING_RESTORED
     ended = row.progress is not _RUNNING
-    partial = row.phase == "PartiallyFailed"
+    partial = row.phase == "PartiallyFailed" or row is NOTHING_RESTORED
     return EngineStatus(
         row.progress,
         row.reason,

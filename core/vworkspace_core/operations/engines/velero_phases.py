@@ -6,7 +6,7 @@ from typing import Any, Final
 from vworkspace_core.kinds.reasons import OperationReason as Reason
 from vworkspace_core.operations.contract import Progress, Row, phase_row
 
-__all__ = ["BACKUP", "RESTORE"]
+__all__ = ["BACKUP", "NOTHING_RESTORED", "RESTORE"]
 
 _RUNNING, _SUCCEEDED, _FAILED = Progress.RUNNING, Progress.SUCCEEDED, Progress.FAILED
 _STORAGE_AWAY: Final = {"failureReason": "the object storage is away"}
@@ -50,6 +50,15 @@ BACKUP: Final = _rows(
     phase_row("ReadyToStart", _RUNNING, "VeleroBackupQueued"),
     phase_row("Deleting", _RUNNING, "VeleroBackupDeleting", "somebody is deleting it"),
 )
+NOTHING_RESTORED: Final = Row(
+    "Completed, without an item",
+    _SUCCEEDED,
+    "VeleroRestoreCompleted",
+    "nothing in the backup was restored: Degraded=True/PartialFailure",
+    {"status": {"phase": "Completed", "progress": {}}},
+)
+"""Velero itself calls it a success."""
+
 RESTORE: Final = _rows(
     "Restore",
     "itemsRestored",
@@ -60,4 +69,5 @@ RESTORE: Final = _rows(
         "a restore in part is a failure",
         _counts("itemsRestored", 5, errors=2, warnings=1),
     ),
+    NOTHING_RESTORED,
 )
