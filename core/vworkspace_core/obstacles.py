@@ -22,6 +22,7 @@ from vworkspace_core.kinds.vocabulary import owned_types
 from vworkspace_core.known import APPLICATION_INSTANCE
 from vworkspace_core.manifest import Kind, Manifest, dig, metadata, ref_of
 from vworkspace_core.moments import timestamp
+from vworkspace_core.nesting import LEVELS
 from vworkspace_core.ports import KubernetesEvent
 from vworkspace_core.reconcile.conditions import safe
 from vworkspace_core.reconcile.decision import Decision
@@ -34,10 +35,12 @@ _LOG_LINE: Final = " The log line with reconcile_id "
 
 
 class Cause(StrEnum):
-    """What kind of obstacle stopped the pass; the first two are reasons of Blocked."""
+    """What kind of obstacle stopped the pass: the reason of the condition that says so, but for the last."""
 
     FORBIDDEN = "Forbidden"
     INTERNAL_ERROR = "InternalError"
+    TOO_DEEP = "ValidationFailed"
+    """The object itself: nested so deeply that it cannot be judged."""
     PASSING = "Passing"
     """Nothing that has to be said while the status speaks of this generation: it is tried again."""
 
@@ -62,6 +65,8 @@ def obstacle_of(error: Exception, log_id: str = "", *, passing: bool = False) ->
         return Obstacle(Cause.FORBIDDEN, not_permitted(error.right))
     if isinstance(error, OperatorError):
         return Obstacle(Cause.PASSING if passing else Cause.INTERNAL_ERROR, f"{error.message}; tried again", log_id)
+    if isinstance(error, RecursionError):
+        return Obstacle(Cause.TOO_DEEP, f"the object is nested too deeply to be judged: at most {LEVELS} levels")
     told = f"a defect of the operator stopped this pass ({type(error).__name__}); it is tried again."
     return Obstacle(Cause.INTERNAL_ERROR, told, log_id)
 
@@ -81,7 +86,9 @@ def obstructed(kind: Kind, manifest: Manifest, obstacle: Obstacle, cluster_id: s
         return Decision()
     changed = transitions(before, after)
     events = tuple(
-        _event(kind, manifest, change.condition) for change in changed if change.condition.type in ("Blocked", "Ready")
+        _event(kind, manifest, change.condition)
+        for change in changed
+        if change.condition.type in ("Blocked", "Ready", "Accepted")
     )
     return Decision(status=_status(kind, manifest, after, now), transitions=changed, events=events)
 
@@ -123,7 +130,9 @@ def _says(kind: Kind, before: tuple[Condition, ...], obstacle: Obstacle) -> Iter
         yield Wanted("Reconciling", true, "HelmReleaseInstalling", text) if passing else stable
     elif "Running" not in stands:
         yield Wanted("Running", false, "EngineNotStarted", text if passing else "")
-    if not passing:
+    if obstacle.cause is Cause.TOO_DEEP and kind != APPLICATION_INSTANCE:
+        yield Wanted("Accepted", false, obstacle.cause, text)
+    elif not passing:
         yield Wanted("Blocked", true, obstacle.cause, _unless_only_the_line_differs(stands.get("Blocked"), text))
 
 
@@ -155,7 +164,7 @@ def _event(kind: Kind, manifest: Manifest, condition: Condition) -> KubernetesEv
     return KubernetesEvent(
         regarding=ref_of(manifest, kind),
         regarding_uid=str(metadata(manifest).get("uid", "")),
-        type="Warning" if condition.type == "Blocked" else "Normal",
+        type="Normal" if condition.type == "Ready" else "Warning",
         reason=condition.reason,
         action="Reconcile",
         note=f"{condition.type} is {condition.status}: {condition.message}".removesuffix(": "),

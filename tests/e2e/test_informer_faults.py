@@ -170,12 +170,14 @@ async def reset_now(bench: Bench) -> None:
 
 async def bookmark_only(request: Request, writer: asyncio.StreamWriter) -> None:
     """A bookmark of the position that was asked for, and a clean end."""
-    await stream(event("BOOKMARK", version=int(request.query["resourceVersion"])))(request, writer)
+    line = event("BOOKMARK", version=int(request.query["resourceVersion"]), kind=CONFIG_MAP)
+    await stream(line)(request, writer)
 
 
 async def backwards(request: Request, writer: asyncio.StreamWriter) -> None:
     """An event from long before the position."""
-    await stream(event("ADDED", "ghost", version=1), hang=True)(request, writer)
+    ghost = event("ADDED", "ghost", version=1, kind=CONFIG_MAP, namespace="default")
+    await stream(ghost, hang=True)(request, writer)
 
 
 SLOW = status(429, "TooManyRequests", "slow down", retry_after="1")

@@ -3,7 +3,7 @@ answer becomes an error of the core's closed set, and no token is ever shown."""
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -43,8 +43,9 @@ from vworkspace_core.errors import (
     Unauthorized,
     Unavailable,
 )
-from vworkspace_core.known import CLUSTER, CONFIG_MAP, HELM_RELEASE, SECRET
+from vworkspace_core.known import CLUSTER, CONFIG_MAP, HELM_RELEASE, OCI_REPOSITORY, SECRET
 from vworkspace_core.manifest import Kind, ObjectRef
+from vworkspace_core.nesting import too_deep
 from vworkspace_core.ports import PatchType, Propagation, WatchEventType
 from vworkspace_kube import LightkubeApi
 
@@ -52,7 +53,16 @@ pytestmark = pytest.mark.anyio
 
 TOKEN = "sekret-t0ken"
 RELEASE = ObjectRef(HELM_RELEASE, "n", "a")
-MANIFEST = HELM_RELEASE.manifest("a", "n")
+MANIFEST = {
+    **HELM_RELEASE.manifest("a", "n"),
+    "metadata": {"name": "a", "namespace": "n", "uid": "u-1", "resourceVersion": "2"},
+}
+
+
+def listed(kind: Kind, *items: Any, **meta: Any) -> dict[str, Any]:
+    """A page as the API server sends it."""
+    found = {"resourceVersion": "9", **meta}
+    return {"apiVersion": kind.api_version, "kind": f"{kind.kind}List", "metadata": found, "items": list(items)}
 
 
 @pytest.fixture
@@ -83,9 +93,9 @@ async def watched(api: LightkubeApi, **options: Any) -> list[tuple[WatchEventTyp
     ]
 
 
-async def collect(api: LightkubeApi, came: list[WatchEventType]) -> None:
+async def collect(api: LightkubeApi, came: list[WatchEventType], **options: Any) -> None:
     """Watch, and keep what came even when it ends badly."""
-    async for one in api.watch(HELM_RELEASE, resource_version="1"):
+    async for one in api.watch(HELM_RELEASE, resource_version="1", **options):
         came.append(one.type)
 
 
@@ -137,7 +147,8 @@ async def test_a_patch_says_its_type(patch_type: PatchType) -> None:
 
 
 async def test_a_delete_carries_its_preconditions() -> None:
-    async with served(status(200, "", "ok"), reply(MANIFEST)) as (peer, api):
+    gone = {**CLUSTER.manifest("main"), "metadata": {"name": "main", "uid": "u", "resourceVersion": "8"}}
+    async with served(status(200, "", "ok"), reply(gone)) as (peer, api):
         await api.delete(RELEASE, uid="u", resource_version="7", propagation=Propagation.FOREGROUND)
         await api.delete(ObjectRef(CLUSTER, None, "main"))
 
@@ -150,7 +161,7 @@ async def test_a_delete_carries_its_preconditions() -> None:
 
 
 async def test_a_list_asks_for_all_namespaces_pages_and_selectors() -> None:
-    empty = reply({"metadata": {"resourceVersion": "9"}, "items": []})
+    empty = reply(listed(SECRET))
     async with served(empty, empty) as (peer, api):
         await api.list(SECRET, limit=500, resource_version="0", label_selector="a in (b,c)", field_selector="x=y")
         await api.list(SECRET, namespace="n", limit=500, resource_version="0", continue_token="t")
@@ -231,7 +242,9 @@ async def test_a_manifest_of_another_kind_is_refused_before_it_is_sent() -> None
 async def test_two_definitions_of_one_kind_do_not_meet_in_a_global_registry() -> None:
     one = Kind("t.example.com", "v1", "Thing", "things", namespaced=True)
     other = Kind("t.example.com", "v1", "Thing", "thingies", namespaced=False)
-    async with served(reply({}), reply({})) as (peer, api):
+    meta = {"name": "a", "uid": "u", "resourceVersion": "1"}
+    first = {**one.manifest("a", "n"), "metadata": {**meta, "namespace": "n"}}
+    async with served(reply(first), reply({**other.manifest("a"), "metadata": meta})) as (peer, api):
         await api.get(ObjectRef(one, "n", "a"))
         await api.get(ObjectRef(other, None, "a"))
 
@@ -253,19 +266,18 @@ async def test_edge_2_objects_are_plain_mappings() -> None:
 
 
 async def test_edge_10_a_list_whose_items_are_null_is_empty() -> None:
-    async with served(reply({"metadata": {"resourceVersion": "9", "continue": ""}, "items": None})) as (_, api):
+    async with served(reply({**listed(HELM_RELEASE, **{"continue": ""}), "items": None})) as (_, api):
         page = await api.list(HELM_RELEASE)
 
     assert (list(page.items), page.resource_version, page.continue_token) == ([], "9", "")
 
 
 async def test_items_of_built_in_lists_get_the_type_the_server_leaves_out() -> None:
-    items = [{"metadata": {"name": "a"}}]
-    body = {"metadata": {"resourceVersion": "9", "continue": "t"}, "items": items}
-    async with served(reply(body)) as (_, api):
+    meta = {"name": "a", "namespace": "n", "uid": "u", "resourceVersion": "3"}
+    async with served(reply(listed(CONFIG_MAP, {"metadata": meta}, **{"continue": "t"}))) as (_, api):
         page = await api.list(CONFIG_MAP)
 
-    assert page.items == [{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}]
+    assert page.items == [{"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta}]
     assert page.continue_token == "t"
 
 
@@ -273,16 +285,72 @@ async def test_items_of_built_in_lists_get_the_type_the_server_leaves_out() -> N
     "body",
     [
         {"items": []},
-        {"metadata": {}, "items": []},
-        {"metadata": {"resourceVersion": "1"}, "items": {"a": 1}},
-        {"metadata": {"resourceVersion": "1"}, "items": [1]},
+        {"items": 7},
+        {"metadata": {"resourceVersion": "1"}, "items": []},
+        listed(OCI_REPOSITORY),
+        {**listed(HELM_RELEASE), "metadata": {}},
+        {**listed(HELM_RELEASE), "items": {"a": 1}},
+        {**listed(HELM_RELEASE), "items": [1]},
+        listed(HELM_RELEASE, {**MANIFEST, "kind": "Secret"}),
+        listed(HELM_RELEASE, {**MANIFEST, "metadata": {"name": "a", "namespace": "n"}}),
+        listed(HELM_RELEASE, {**MANIFEST, "metadata": {**MANIFEST["metadata"], "namespace": "another"}}),
+        listed(HELM_RELEASE, {**MANIFEST, "metadata": {**MANIFEST["metadata"], "name": ""}}),
     ],
 )
 async def test_a_list_that_is_none_is_not_taken_for_an_empty_one(body: Any) -> None:
     """An empty list believed in error would be a delete of everything."""
     async with served(reply(body)) as (_, api):
-        with pytest.raises(Unavailable, match="not a list"):
-            await api.list(HELM_RELEASE)
+        with pytest.raises(Unavailable, match="something other than the API server answered"):
+            await api.list(HELM_RELEASE, namespace="n")
+
+
+ANOTHER: list[Any] = [
+    {"items": 7},
+    {},
+    {"kind": "Status", "apiVersion": "v1", "status": "Success"},
+    {**MANIFEST, "kind": "OCIRepository"},
+    {**MANIFEST, "apiVersion": "helm.toolkit.fluxcd.io/v1"},
+    {**MANIFEST, "metadata": {**MANIFEST["metadata"], "name": "another"}},
+    {**MANIFEST, "metadata": {**MANIFEST["metadata"], "namespace": "another"}},
+    {**MANIFEST, "metadata": {"name": "a", "namespace": "n"}},
+    {**MANIFEST, "metadata": {**MANIFEST["metadata"], "resourceVersion": 7}},
+    {**MANIFEST, "metadata": 7},
+]
+"""Answers of 200 that are about something else, as login pages and meshes send them."""
+NAMED = 5
+"""The one of another name, which a watch may well bring."""
+
+
+@pytest.mark.parametrize("body", ANOTHER)
+async def test_an_object_that_was_not_asked_for_is_not_believed_D23(body: Any) -> None:
+    """`{"items": 7}` passed for the object: `applied`, and then `Deleted` for what was never there."""
+    calls: list[Callable[[LightkubeApi], Awaitable[Any]]] = [
+        lambda api: api.get(RELEASE),
+        lambda api: api.create(MANIFEST, kind=HELM_RELEASE, field_manager="m"),
+        lambda api: api.update(MANIFEST, kind=HELM_RELEASE, field_manager="m"),
+        lambda api: api.apply(MANIFEST, kind=HELM_RELEASE, field_manager="m"),
+        lambda api: api.apply_status(MANIFEST, kind=HELM_RELEASE, field_manager="m"),
+        lambda api: api.patch(RELEASE, {}, patch_type=PatchType.MERGE, field_manager="m"),
+    ]
+    async with served(*[reply(body)] * len(calls)) as (_, api):
+        for call in calls:
+            with pytest.raises(Unavailable, match="something other than the API server answered"):
+                await call(api)
+
+
+@pytest.mark.parametrize("body", [one for number, one in enumerate(ANOTHER) if number != NAMED])
+async def test_an_event_of_another_object_is_not_believed_D23(body: Any) -> None:
+    line = json.dumps({"type": "MODIFIED", "object": body}).encode() + b"\n"
+    async with served(stream(line)) as (_, api):
+        with pytest.raises(Unavailable):
+            await collect(api, [], namespace="n")
+
+
+async def test_a_delete_that_something_else_answered_has_not_happened_D23() -> None:
+    async with served(reply({"items": 7}), answer(200, b"<html>log in</html>", "text/html")) as (_, api):
+        for _ in range(2):
+            with pytest.raises(Unavailable, match="something other than the API server answered"):
+                await api.delete(RELEASE)
 
 
 CAUSES = [
@@ -338,6 +406,8 @@ ANSWERS: list[tuple[str, Script, OperatorError]] = [
     ("does not fit the schema", status(500, "", TYPED), Invalid("")),
     ("too large for etcd", status(500, "", "etcdserver: request is too large"), Invalid("")),
     ("internal error", status(500, "InternalError", "boom"), Unavailable("", status=500)),
+    ("a proxy's 403", answer(403, b"<html>log in</html>", "text/html"), Unavailable("", status=403)),
+    ("a mesh's 409", reply({"error": "no"}, 409), Unavailable("", status=409)),
     ("too many requests", status(429, "TooManyRequests", "slow", retry_after="7"), Unavailable("", retry_after=7.0)),
     (
         "asked to wait by the body",
@@ -404,7 +474,7 @@ async def test_a_long_message_is_cut() -> None:
 
 
 async def test_edge_14_an_expired_token_is_an_error_of_its_page() -> None:
-    page = reply({"metadata": {"resourceVersion": "9", "continue": "t"}, "items": [{}]})
+    page = reply(listed(HELM_RELEASE, MANIFEST, **{"continue": "t"}))
     async with served(page, status(410, "Expired", "the token is too old")) as (_, api):
         first = await api.list(HELM_RELEASE, limit=1)
         with pytest.raises(Expired):
@@ -463,7 +533,8 @@ async def test_edge_8_a_clean_end_is_the_end_and_nothing_is_asked_again() -> Non
 
 
 async def test_edge_9_a_bookmark_needs_nothing_but_its_version() -> None:
-    line = json.dumps({"type": "BOOKMARK", "object": {"kind": "Pod", "metadata": {"resourceVersion": "5"}}})
+    bare = {"apiVersion": HELM_RELEASE.api_version, "kind": "HelmRelease", "metadata": {"resourceVersion": "5"}}
+    line = json.dumps({"type": "BOOKMARK", "object": bare})
     async with served(stream(line.encode() + b"\n")) as (_, api):
         assert await watched(api) == [(WatchEventType.BOOKMARK, "5")]
 
@@ -595,3 +666,30 @@ async def test_a_missing_token_file_is_named(tmp_path: Path) -> None:
     async with wire() as peer, LightkubeApi(config_of(peer.url, token_file=str(tmp_path / "none"))) as api:
         with pytest.raises(Unauthorized, match="No such file"):
             await api.get(RELEASE)
+
+
+# -- objects that no decoder can follow ------------------------------------------------------------------------------
+
+
+def deep(levels: int) -> bytes:
+    return b'{"a":' * levels + b"1" + b"}" * levels
+
+
+@pytest.mark.parametrize("levels", [1_200, 9_983])
+async def test_one_object_that_is_too_deep_keeps_no_other_from_being_read_H2(levels: int) -> None:
+    """In a list, in a watch, read alone, and as the answer to a write."""
+    good = json.dumps({**MANIFEST, "spec": {"values": {"a": 1}}}).encode()
+    bad = json.dumps({**MANIFEST, "spec": {"values": "DEEP"}}).replace('"DEEP"', deep(levels).decode()).encode()
+    page = json.dumps(listed(HELM_RELEASE, "ONE", "TWO")).encode().replace(b'"ONE"', bad).replace(b'"TWO"', good)
+    lines = [b'{"type":"ADDED","object":' + one + b"}\n" for one in (bad, good)]
+    async with wire(answer(200, bad)) as peer, LightkubeApi(config_of(peer.url)) as api:
+        peer.scripts.append(answer(200, page))
+        peer.watch_scripts.append(stream(*lines))
+        first, second = (await api.list(HELM_RELEASE)).items
+        streamed = [one.object async for one in api.watch(HELM_RELEASE, resource_version="1")]
+        alone = await api.get(RELEASE)
+        written = await api.apply(MANIFEST, kind=HELM_RELEASE, field_manager="m")
+
+    assert [too_deep(one) for one in (first, streamed[0], alone, written)] == [("spec.values",)] * 4
+    assert first["metadata"] == MANIFEST["metadata"]
+    assert second == streamed[1] == json.loads(good)

@@ -26,6 +26,16 @@ from vworkspace_kube import LightkubeApi, load_config
 
 TOKEN = "sekret-t0ken"
 RELEASE = ObjectRef(HELM_RELEASE, "n", "a")
+FOUND = {
+    **HELM_RELEASE.manifest("a", "n"),
+    "metadata": {"name": "a", "namespace": "n", "uid": "u", "resourceVersion": "7"},
+}
+LISTED = {
+    "apiVersion": HELM_RELEASE.api_version,
+    "kind": "HelmReleaseList",
+    "metadata": {"resourceVersion": "7"},
+    "items": [],
+}
 
 
 @pytest.fixture
@@ -203,7 +213,10 @@ def served_by(peer: Wire, content: dict[str, Any]) -> dict[str, Any]:
 @pytest.mark.anyio
 async def test_exec_credentials_v1_work_and_the_plugin_is_told_what_is_spoken(tmp_path: Path) -> None:
     content = plugin(tmp_path, PLUGIN.format(python=sys.executable, token=TOKEN))
-    async with wire(reply({})) as peer, LightkubeApi(load_config(written(tmp_path, served_by(peer, content)))) as api:
+    async with (
+        wire(reply(FOUND)) as peer,
+        LightkubeApi(load_config(written(tmp_path, served_by(peer, content)))) as api,
+    ):
         await api.get(RELEASE)
 
     assert peer.requests[0].headers["authorization"] == f"Bearer {TOKEN}"
@@ -225,7 +238,10 @@ async def test_a_plugin_that_fails_is_named_and_what_it_said_is_not_shown(
     tmp_path: Path, script: str, expected: str
 ) -> None:
     content = plugin(tmp_path, script)
-    async with wire(reply({})) as peer, LightkubeApi(load_config(written(tmp_path, served_by(peer, content)))) as api:
+    async with (
+        wire(reply(FOUND)) as peer,
+        LightkubeApi(load_config(written(tmp_path, served_by(peer, content)))) as api,
+    ):
         with pytest.raises(Unauthorized) as caught:
             await api.get(RELEASE)
 
@@ -246,7 +262,10 @@ print(json.dumps({{"kind": "ExecCredential", "status": {{"token": f"token-{{numb
 async def test_a_plugin_is_asked_once_and_again_when_the_server_does_not_know_its_token(tmp_path: Path) -> None:
     content = plugin(tmp_path, COUNTING.format(python=sys.executable, count=str(tmp_path / "count")))
     refused = status(401, "Unauthorized", "expired")
-    async with wire(reply({})) as peer, LightkubeApi(load_config(written(tmp_path, served_by(peer, content)))) as api:
+    async with (
+        wire(reply(FOUND)) as peer,
+        LightkubeApi(load_config(written(tmp_path, served_by(peer, content)))) as api,
+    ):
         await api.get(RELEASE)
         await api.get(RELEASE)
         peer.scripts.append(refused)
@@ -262,7 +281,10 @@ async def test_a_plugin_is_asked_once_and_again_when_the_server_does_not_know_it
 @pytest.mark.anyio
 async def test_a_name_and_a_password_are_sent_as_basic_authentication(tmp_path: Path) -> None:
     content = user(username="odoo", password="hunter2")
-    async with wire(reply({})) as peer, LightkubeApi(load_config(written(tmp_path, served_by(peer, content)))) as api:
+    async with (
+        wire(reply(FOUND)) as peer,
+        LightkubeApi(load_config(written(tmp_path, served_by(peer, content)))) as api,
+    ):
         await api.get(RELEASE)
 
     assert peer.requests[0].headers["authorization"] == f"Basic {base64.b64encode(b'odoo:hunter2').decode()}"
@@ -270,7 +292,7 @@ async def test_a_name_and_a_password_are_sent_as_basic_authentication(tmp_path: 
 
 @pytest.mark.anyio
 async def test_an_answer_may_be_compressed_as_long_lists_are(tmp_path: Path) -> None:
-    body = gzip.compress(json.dumps({"metadata": {"resourceVersion": "7"}, "items": []}).encode())
+    body = gzip.compress(json.dumps(LISTED).encode())
     compressed = answer(200, body, content_encoding="gzip")
     async with wire(compressed) as peer, LightkubeApi(load_config(written(tmp_path, served_by(peer, user())))) as api:
         page = await api.list(RELEASE.kind)
@@ -335,13 +357,13 @@ def tls(file: Path) -> ssl.SSLContext:
 @pytest.mark.anyio
 async def test_a_server_is_trusted_by_the_authority_of_the_kubeconfig_only(tmp_path: Path) -> None:
     authority, server = certificate(tmp_path)
-    async with wire(reply({"kind": "HelmRelease"}), tls=tls(server)) as peer:
+    async with wire(reply(FOUND), tls=tls(server)) as peer:
         trusting = {"server": peer.url, "certificate-authority": authority.name}
         for cluster, trusted in ((trusting, True), ({"server": peer.url}, False)):
             content = document(clusters=[{"name": "main", "cluster": cluster}])
             async with LightkubeApi(load_config(written(tmp_path, content))) as api:
                 if trusted:
-                    assert await api.get(RELEASE) == {"kind": "HelmRelease"}
+                    assert await api.get(RELEASE) == FOUND
                 else:
                     with pytest.raises(Unavailable, match="unable to get local issuer certificate"):
                         await api.get(RELEASE)
@@ -354,7 +376,7 @@ async def test_a_new_authority_in_the_file_is_trusted_without_a_restart(tmp_path
     (old, _), (new, server) = certificate(tmp_path / "old"), certificate(tmp_path / "new")
     trusted = tmp_path / "ca.crt"
     trusted.write_bytes(old.read_bytes())
-    async with wire(reply({}), tls=tls(server)) as peer:
+    async with wire(reply(FOUND), tls=tls(server)) as peer:
         cluster = {"server": peer.url, "certificate-authority": "ca.crt"}
         loaded = load_config(written(tmp_path, document(clusters=[{"name": "main", "cluster": cluster}])))
         async with LightkubeApi(loaded, credential_max_age=0.0) as api:
@@ -364,13 +386,13 @@ async def test_a_new_authority_in_the_file_is_trusted_without_a_restart(tmp_path
             with pytest.raises(Unavailable, match="certificate"):
                 await api.get(RELEASE)
             trusted.write_bytes(new.read_bytes())
-            assert await api.get(RELEASE) == {}
+            assert await api.get(RELEASE) == FOUND
 
 
 @pytest.mark.anyio
 async def test_a_token_is_read_again_when_it_is_old_even_without_a_401(tmp_path: Path) -> None:
     (tmp_path / "token").write_text("first")
-    async with wire(reply({})) as peer:
+    async with wire(reply(FOUND)) as peer:
         loaded = load_config(written(tmp_path, served_by(peer, user(tokenFile="token"))))
         for max_age in (60.0, 0.0):
             async with LightkubeApi(loaded, credential_max_age=max_age) as api:
@@ -419,7 +441,7 @@ async def test_proxies_of_the_environment_are_not_for_the_api_server(
 ) -> None:
     for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"):
         monkeypatch.setenv(name, "http://127.0.0.1:1")
-    async with wire(reply({"kind": "HelmRelease"})) as peer:
+    async with wire(reply(FOUND)) as peer:
         clusters = [{"name": "main", "cluster": {"server": peer.url}}]
         async with LightkubeApi(load_config(written(tmp_path, document(clusters=clusters)))) as api:
-            assert await api.get(RELEASE) == {"kind": "HelmRelease"}
+            assert await api.get(RELEASE) == FOUND

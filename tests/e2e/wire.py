@@ -16,6 +16,9 @@ from urllib.parse import parse_qs, urlsplit
 
 import attrs
 
+from vworkspace_core.known import HELM_RELEASE
+from vworkspace_core.manifest import Kind
+
 
 @attrs.frozen
 class Request:
@@ -152,10 +155,13 @@ def stream(*chunks: bytes, hang: bool = False, pause: float = 0.0) -> Script:
     return script
 
 
-def event(kind: str, name: str = "a", version: int = 1, **fields: Any) -> bytes:
+def event(
+    type_: str, name: str = "a", version: int = 1, *, kind: Kind = HELM_RELEASE, namespace: str = "n", **fields: Any
+) -> bytes:
     """One line of a watch."""
-    meta = {"name": name, "namespace": "n", "uid": f"uid-{name}", "resourceVersion": str(version)}
-    return json.dumps({"type": kind, "object": {"metadata": meta, **fields}}).encode() + b"\n"
+    meta = {"name": name, "namespace": namespace, "uid": f"uid-{name}", "resourceVersion": str(version)}
+    made = {**kind.manifest(name, namespace), "metadata": meta, **fields}
+    return json.dumps({"type": type_, "object": made}).encode() + b"\n"
 
 
 def error_event(code: int, reason: str, message: str = "too old resource version") -> bytes:

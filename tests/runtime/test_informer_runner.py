@@ -7,6 +7,7 @@ import anyio
 import anyio.lowlevel
 import attrs
 import pytest
+from structlog.testing import capture_logs
 
 from tests.runtime.virtual import run
 from vworkspace_app.runtime import Driver, InformerRunner, Informers
@@ -237,6 +238,22 @@ def test_a_foreign_error_of_the_port_is_survived_and_counted() -> None:
         assert scene.told() == [("added", "a"), ("added", "b")]
         assert scene.informer.stats().troubles == 2
         assert "ZeroDivisionError" in scene.informer.stats().last_trouble
+
+    play(story)
+
+
+def test_a_defect_that_comes_again_and_again_is_told_in_full_once_SL5() -> None:
+    """A traceback at each try was a flood."""
+
+    async def story(scene: Scene) -> None:
+        scene.api.lists += [ZeroDivisionError("a defect of the adapter") for _ in range(20)]
+        with capture_logs() as logs:
+            await anyio.sleep(600)
+            await scene.write("a")
+            await anyio.sleep(60)
+        assert len([line for line in logs if line.get("exc_info")]) == 1
+        assert scene.informer.stats().troubles >= 20
+        assert [line["event"] for line in logs][-1] == "informer works again"
 
     play(story)
 

@@ -11,15 +11,13 @@ from typing import Any, Self
 import aiohttp
 import anyio
 import attrs
-import msgspec
 from lightkube.config.kubeconfig import SingleConfig
 
-from vworkspace_core.errors import Unavailable
 from vworkspace_core.manifest import Kind, Manifest, ObjectRef
 from vworkspace_core.ports import ListPage, PatchType, Propagation, WatchEvent
+from vworkspace_kube.answers import check_deletion, object_of, page_of
 from vworkspace_kube.credentials import MAX_AGE
 from vworkspace_kube.errors import Asked, transport_error
-from vworkspace_kube.pages import page_of
 from vworkspace_kube.requests import (
     APPLY_PATCH,
     KubeRequest,
@@ -40,8 +38,6 @@ WATCH_GRACE = 15.0
 """Seconds a watch's read timeout lies above the server's: a half-open connection ends, a quiet one does not."""
 
 _CLOSE_LIMIT = 5.0
-
-_decode = msgspec.json.Decoder(dict[str, Any]).decode
 
 
 class LightkubeApi:
@@ -119,7 +115,7 @@ class LightkubeApi:
             "resourceVersion": "" if continue_token else resource_version,
         }
         request = collection("GET", "list", kind, namespace, params=params)
-        return page_of(request.asked, await self._object(request))
+        return page_of(request.asked, await self._send(request))
 
     async def watch(
         self,
@@ -150,9 +146,8 @@ class LightkubeApi:
         ref = target_of(manifest, kind)
         need_namespace("create", ref)
         params = strict(field_manager)
-        return await self._object(
-            KubeRequest("POST", Asked("create", kind, ref.namespace), params=params, body=manifest)
-        )
+        request = KubeRequest("POST", Asked("create", kind, ref.namespace), params=params, body=manifest)
+        return object_of(Asked("create", kind, ref.namespace, ref.name), await self._send(request))
 
     async def update(self, manifest: Manifest, *, kind: Kind, field_manager: str) -> Manifest:
         """PUT."""
@@ -197,7 +192,8 @@ class LightkubeApi:
     ) -> None:
         """DELETE with preconditions in its body."""
         body = delete_options(uid, resource_version, propagation)
-        await self._send(object_request("DELETE", "delete", ref, body=body))
+        request = object_request("DELETE", "delete", ref, body=body)
+        check_deletion(request.asked, await self._send(request))
 
     async def _apply(
         self,
@@ -210,24 +206,19 @@ class LightkubeApi:
         subresource: str = "",
     ) -> Manifest:
         params = strict(field_manager, force="true" if force else None, dryRun="All" if dry_run else None)
-        return await self._object(
-            object_request(
-                "PATCH",
-                "apply" if not subresource else f"apply {subresource} of",
-                target_of(manifest, kind),
-                subresource=subresource,
-                params=params,
-                body=manifest,
-                media_type=APPLY_PATCH,
-            )
+        request = object_request(
+            "PATCH",
+            "apply" if not subresource else f"apply {subresource} of",
+            target_of(manifest, kind),
+            subresource=subresource,
+            params=params,
+            body=manifest,
+            media_type=APPLY_PATCH,
         )
+        return object_of(request.asked, await self._send(request), dry_run=dry_run)
 
     async def _object(self, request: KubeRequest) -> dict[str, Any]:
-        body = await self._send(request)
-        try:
-            return _decode(body)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise Unavailable(f"{request.asked}: the answer is not a JSON object") from error
+        return object_of(request.asked, await self._send(request))
 
     async def _send(self, request: KubeRequest) -> bytes:
         response = await dispatch(self._requests, request)

@@ -105,6 +105,9 @@ def error_of(asked: Asked, answer: Answer) -> OperatorError:
     match answer.code:
         case 401:
             return Unauthorized(said)
+        case 403 | 409 | 410 | 422 if answer.status is None:
+            # The API server says these in a Status only: a proxy or a mesh is no ground to give anything up.
+            return Unavailable(f"{said}; is a proxy or a login page in between?", status=answer.code)
         case 403:
             terminating = any(cause.get("reason") == "NamespaceTerminating" for cause in answer.causes)
             return Forbidden(said, namespace_terminating=terminating)

@@ -13,7 +13,9 @@ import aiohttp
 import msgspec
 
 from vworkspace_core.errors import OperatorError, Unavailable
+from vworkspace_core.nesting import decode_with
 from vworkspace_core.ports import WatchEvent, WatchEventType
+from vworkspace_kube.answers import belongs, not_the_server
 from vworkspace_kube.errors import Asked, in_stream_error
 from vworkspace_kube.lines import LineSplitter, LineTooLong
 
@@ -46,7 +48,7 @@ async def read_events(asked: Asked, response: aiohttp.ClientResponse) -> AsyncIt
 def decode_line(asked: Asked, line: bytes) -> WatchEvent:
     """One line of a watch. Raises Expired or Unavailable for an ERROR line and for anything unreadable."""
     try:
-        decoded = _decode(line)
+        decoded = decode_with(_decode, line, "object")
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise _unreadable(asked, f"a line is not a watch event: {error}") from error
     kind = _types.get(decoded.type)
@@ -54,7 +56,17 @@ def decode_line(asked: Asked, line: bytes) -> WatchEvent:
         raise _refused(asked, decoded)
     if not _has_version(decoded.object):
         raise _unreadable(asked, f"a {decoded.type} event without metadata.resourceVersion")
+    if problem := _foreign(asked, kind, decoded.object):
+        raise not_the_server(asked, f"a {decoded.type} event: {problem}")
     return WatchEvent(kind, decoded.object)
+
+
+def _foreign(asked: Asked, event: WatchEventType, found: dict[str, Any]) -> str:
+    """Why the object of an event is none that is watched; a bookmark has a type and a version only."""
+    if event is not WatchEventType.BOOKMARK:
+        return belongs(asked, found)
+    said = (found.get("apiVersion"), found.get("kind"))
+    return "" if said == (asked.kind.api_version, asked.kind.kind) else "it is of another kind"
 
 
 def _refused(asked: Asked, line: _Line) -> OperatorError:

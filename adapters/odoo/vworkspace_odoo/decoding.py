@@ -6,16 +6,13 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from vworkspace_core.errors import Unavailable
+from vworkspace_core.nesting import pruned
 
-__all__ = ["LONGEST_BODY", "decode", "is_json", "pruned"]
+__all__ = ["LONGEST_BODY", "decode", "is_json"]
 
 LONGEST_BODY: Final = 16 * 1024 * 1024
 """Bytes of an answer, after decompression."""
 
-_KEPT_LEVELS: Final = 150
-"""More than the core admits, so that it is the core that names the path of what is too deep."""
-
-_TOKEN: Final = re.compile(r'"(?:[^"\\]|\\.)*"?|[\[{]|[\]}]', re.DOTALL)
 _JSON_TYPES: Final = re.compile(r"application/(?:[\w.+-]*\+)?json\b", re.IGNORECASE)
 
 
@@ -52,19 +49,3 @@ def _loads(text: str) -> Any:
 def _integer(text: str) -> int | float:
     # int() refuses thousands of digits, and with them the whole body; as a float such a number is infinite.
     return int(text) if len(text) <= 20 else float(text)
-
-
-def pruned(text: str, levels: int = _KEPT_LEVELS) -> str:
-    """JSON text with null in place of every object or list nested deeper than `levels`. Linear, no recursion."""
-    kept: list[str] = []
-    depth, copied = 0, 0
-    for token in _TOKEN.finditer(text):
-        if token[0] in "[{":
-            depth += 1
-            if depth == levels + 1:
-                kept.append(text[copied : token.start()] + "null")
-        elif token[0] in "]}":
-            if depth == levels + 1:
-                copied = token.end()
-            depth -= 1
-    return "".join(kept) + (text[copied:] if depth <= levels else "")

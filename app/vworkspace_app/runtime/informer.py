@@ -9,6 +9,7 @@ import anyio.lowlevel
 from vworkspace_app.runtime.informer_account import InformerAccount, InformerStats
 from vworkspace_app.runtime.pulse import Pulse
 from vworkspace_app.runtime.streams import as_ours, close
+from vworkspace_core.errors import OperatorError
 from vworkspace_core.manifest import Kind, ObjectRef
 from vworkspace_core.ports import Clock, KubeApi, WatchEvent
 from vworkspace_core.runtime.changes import Change
@@ -165,7 +166,7 @@ class InformerRunner:
                 **self._chosen,
             )
         except Exception as error:
-            return ListFailed(as_ours(error))
+            return ListFailed(self._ours(error))
         return PageRead(page.items, page.resource_version, page.continue_token)
 
     async def _follow(self, asked: OpenStream) -> Command:
@@ -179,7 +180,7 @@ class InformerRunner:
         try:
             end = await self._read(stream, asked.quiet_limit)
         except Exception as error:
-            end = StreamFailed(as_ours(error))
+            end = StreamFailed(self._ours(error))
         finally:
             await close(stream)
         command = end if isinstance(end, ReadPage | OpenStream | Wait) else self._step(end)
@@ -203,6 +204,12 @@ class InformerRunner:
                     watchdog.deadline = armed + quiet_limit
             return StreamEnded()
         return WentQuiet()
+
+    def _ours(self, error: Exception) -> OperatorError:
+        ours = as_ours(error)
+        if ours is not error:
+            self._account.defect(ours.message, error)
+        return ours
 
     async def _wait(self, seconds: float) -> InformerEvent:
         with anyio.move_on_after(seconds):

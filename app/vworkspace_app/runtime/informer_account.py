@@ -12,6 +12,7 @@ from vworkspace_core.manifest import Kind
 from vworkspace_core.runtime.changes import Change
 from vworkspace_core.runtime.informer_events import RelistCause
 from vworkspace_core.runtime.informer_state import InformerState, Phase
+from vworkspace_core.runtime.once import Once
 from vworkspace_core.runtime.store import ObjectStore
 from vworkspace_core.runtime.vitals import InformerVitals
 
@@ -48,6 +49,7 @@ class InformerAccount:
     last_trouble: str = ""
     handler_failures: int = 0
     told: str = attrs.field(default="", init=False)
+    _handler_faults: Once = attrs.field(factory=Once, init=False)
 
     @property
     def current(self) -> str:
@@ -66,6 +68,11 @@ class InformerAccount:
         self.last_trouble = self.told = reason
         _log.log(level, "informer trouble", kind=self.kind.kind, reason=reason, failures=failures)
 
+    def defect(self, reason: str, error: Exception) -> None:
+        """The port raised what it may not: told in full, once until it is over."""
+        if reason != self.told:
+            _log.error("the KubeApi port raised a foreign error", kind=self.kind.kind, exc_info=error)
+
     def heard(self) -> None:
         """The server answers with objects: a trouble that was told is over."""
         if self.told:
@@ -73,9 +80,10 @@ class InformerAccount:
             _log.info("informer works again", kind=self.kind.kind)
 
     def handler_failed(self, change: Change, error: Exception) -> None:
-        """A subscriber raised: a defect, told in full."""
+        """A subscriber raised: a defect, told in full once for each object and fault."""
         self.handler_failures += 1
-        _log.error("a handler of changes failed", kind=self.kind.kind, object=str(change.ref), exc_info=error)
+        if self._handler_faults.first(str(change.ref), repr(error)):
+            _log.error("a handler of changes failed", kind=self.kind.kind, object=str(change.ref), exc_info=error)
 
     def stats(self, state: InformerState, store: ObjectStore, now: float) -> InformerStats:
         """The account at this moment."""

@@ -3,24 +3,22 @@
 from collections.abc import AsyncGenerator, AsyncIterator
 
 import anyio
-import structlog
 
 from vworkspace_core.errors import OperatorError, Permanent
 from vworkspace_core.ports import WatchEvent
 
 __all__ = ["as_ours", "close"]
 
-_log = structlog.get_logger("informer")
-
 _CLOSE_LIMIT = 5.0
 
 
 def as_ours(error: Exception) -> OperatorError:
-    """A port may raise only our errors; anything else is a defect, told in full and then survived."""
+    """A port may raise only our errors; anything else is a defect, which is survived. Whoever asks logs it."""
     if isinstance(error, OperatorError):
         return error
-    _log.error("the KubeApi port raised a foreign error", exc_info=error)
-    return Permanent(f"{type(error).__name__} from the KubeApi port")
+    ours = Permanent(f"{type(error).__name__} from the KubeApi port")
+    ours.__cause__ = error
+    return ours
 
 
 async def close(stream: AsyncIterator[WatchEvent]) -> None:

@@ -18,6 +18,7 @@ from vworkspace_core.kinds.operation import Operation
 from vworkspace_core.kinds.problems import Problem, ValidationProblems, index, join
 from vworkspace_core.kinds.shapes import FAST, STRICT, TOLERANT, type_name
 from vworkspace_core.manifest import Kind, Manifest
+from vworkspace_core.nesting import LEVELS, too_deep
 
 __all__ = [
     "CLASSES",
@@ -117,19 +118,27 @@ def unstructure(value: Any) -> dict[str, Any]:
     return body if kind is None else {"apiVersion": kind.api_version, "kind": kind.kind, **body}
 
 
+def _read(cls: type[T], manifest: Manifest) -> T:
+    """`structure`, of what was read whole only: what could not be read is not to be taken for absent."""
+    if cut := too_deep(manifest):
+        told = f"is nested too deeply to be read: at most {LEVELS} levels"
+        raise ValidationProblems(tuple(Problem(path, told) for path in cut))
+    return structure(cls, manifest)
+
+
 def read_application_instance(manifest: Manifest) -> ApplicationInstance:
     """An ApplicationInstance as the API server sent it. Raises ValidationProblems."""
-    return structure(ApplicationInstance, manifest)
+    return _read(ApplicationInstance, manifest)
 
 
 def read_operation(manifest: Manifest) -> Operation:
     """An Operation as the API server sent it. Raises ValidationProblems."""
-    return structure(Operation, manifest)
+    return _read(Operation, manifest)
 
 
 def read_cluster(manifest: Manifest) -> Cluster:
     """A Cluster as the API server sent it. Raises ValidationProblems."""
-    return structure(Cluster, manifest)
+    return _read(Cluster, manifest)
 
 
 def read_meta(manifest: Manifest) -> ObjectMeta:

@@ -12,6 +12,7 @@ import attrs
 import msgspec
 
 from vworkspace_core.manifest import Kind, Manifest, ObjectRef, metadata
+from vworkspace_core.nesting import UNREADABLE
 from vworkspace_core.runtime.changes import Change, ChangeType
 from vworkspace_core.runtime.index import Index, Indexer, IndexKey, Name, keys_of, owner_uids
 from vworkspace_core.runtime.packing import pack, unpack
@@ -20,6 +21,18 @@ __all__ = ["ObjectStore", "Raw", "older", "without_managed_fields"]
 
 Raw: TypeAlias = bytes
 """An object as JSON."""
+
+_IDENTITY = (
+    "name",
+    "namespace",
+    "uid",
+    "resourceVersion",
+    "generation",
+    "labels",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "finalizers",
+)
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
@@ -188,7 +201,13 @@ class ObjectStore:
         return (change for one in differences for change in self._told(one, first))
 
     def _admit(self, manifest: Manifest) -> tuple[Name, _Entry]:
-        kept = self._transform(manifest)
+        try:
+            return self._packed(self._transform(manifest))
+        except (RecursionError, TypeError, ValueError, LookupError, AttributeError):
+            # Whatever somebody stored, it must not stop the informer: its neighbours are well.
+            return self._packed(_unreadable(manifest))
+
+    def _packed(self, kept: Manifest) -> tuple[Name, _Entry]:
         meta = metadata(kept)
         namespace = str(meta.get("namespace") or "") if self.kind.namespaced else ""
         keys = (("namespace", namespace), *keys_of(kept, self._indexers))
@@ -224,6 +243,19 @@ class ObjectStore:
 
     def _ref(self, name: Name) -> ObjectRef:
         return ObjectRef(self.kind, name[0] if self.kind.namespaced else None, name[1])
+
+
+def _unreadable(manifest: Manifest) -> Manifest:
+    """What is always there of an object, with a mark for what was left out."""
+    meta = metadata(manifest)
+    kept = {name: meta[name] for name in _IDENTITY if isinstance(meta.get(name), str | int | dict | list)}
+    status = manifest.get("status")
+    found = {"apiVersion": manifest.get("apiVersion"), "kind": manifest.get("kind"), "metadata": kept}
+    try:
+        _encode(status)
+    except (RecursionError, TypeError, ValueError):
+        return {**found, UNREADABLE: ["spec", "status"]}
+    return {**found, "status": status, UNREADABLE: ["spec"]}
 
 
 def _name(ref: ObjectRef) -> Name:
