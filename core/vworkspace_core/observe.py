@@ -6,8 +6,8 @@ down), and for simulations that have none.
 
 from vworkspace_core.kinds.application_instance import ApplicationInstance
 from vworkspace_core.kinds.labels import INSTANCE_UID, bounded_name, namespace_is_terminating
-from vworkspace_core.known import NAMESPACE
-from vworkspace_core.manifest import ObjectRef
+from vworkspace_core.known import APPLICATION_INSTANCE, CUSTOM_RESOURCE_DEFINITION, NAMESPACE
+from vworkspace_core.manifest import ObjectRef, dig
 from vworkspace_core.ports import KubeApi
 from vworkspace_core.reading import Reading
 from vworkspace_core.reconcile.decision import Observed
@@ -28,4 +28,7 @@ async def observe_live(api: KubeApi, source: ApplicationInstance) -> Observed:
     for ref in watched_refs(source):
         if ref not in reading.objects:
             await reading.note(ref)
-    return Observed(namespace, reading.objects, frozenset(reading.missing))
+    # Not from a cache either: the instances go at once after their definition, and may be heard of before it.
+    definition = await reading.get(ObjectRef(CUSTOM_RESOURCE_DEFINITION, None, APPLICATION_INSTANCE.crd_name))
+    ending = bool(dig(definition, "metadata", "deletionTimestamp"))
+    return Observed(namespace, reading.objects, frozenset(reading.missing), definition_ending=ending)

@@ -83,7 +83,8 @@ def printed(*words: str) -> str:
 
 
 def test_an_api_server_takes_every_manifest_and_a_second_time_changes_nothing(server: Server, authority: Path) -> None:
-    words = ("--webhook-ca", str(authority), "--velero-namespace", "velero"), ("--namespace", "org-myteam")
+    operator = ("--webhook-ca", str(authority), "--velero-namespace", "velero")
+    words = ("--crds-only",), operator, ("--namespace", "org-myteam")
     manifests = [one for some in words for one in yaml.safe_load_all(printed(*some))]
 
     first = [applied(server.wire, manifest, 201) for manifest in manifests]
@@ -154,6 +155,7 @@ def test_kubectl_applies_plainly_what_is_printed_and_the_bases_are_the_same(
     kubectl = Kubectl(tmp_path)
     webhooks = printed("--webhook-ca", str(authority), "--velero-namespace", "velero")
     for text, base in (
+        (printed("--crds-only"), (DEPLOY.parent / "manifests",)),
         (printed(), (DEPLOY,)),
         (printed("--namespace", "org-myteam"), (DEPLOY / "tenant", "-n", "org-myteam")),
         (webhooks, None),

@@ -20,6 +20,7 @@ from tests.e2e.rights import Right, granted, printed, unused
 from tests.patience import PATIENCE
 from vworkspace_app.install import InstallOptions, installation, tenant
 from vworkspace_core.access import OWNERS
+from vworkspace_core.kinds.crd import crd_manifests
 from vworkspace_fake.apiserver.http.authority import certificates_for
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -51,8 +52,13 @@ def container(options: InstallOptions = EVERYTHING) -> dict[str, Any]:
 def test_kubectl_applies_what_is_printed(tmp_path: Path) -> None:
     with Running(tmp_path / "cluster", "cluster", "--kubeconfig-out", tmp_path / "kubeconfig") as server:
         server.ready()
-        for words in ([], ["--velero-namespace", "velero"], ["--namespace", "org-myteam", "--namespace", "velero"]):
-            for namespace in words[1::2]:
+        for words in (
+            ["--crds-only"],
+            [],
+            ["--velero-namespace", "velero"],
+            ["--namespace", "org-myteam", "--namespace", "velero"],
+        ):
+            for namespace in (word for word in words if not word.startswith("-")):
                 kubectl(tmp_path, "create", "namespace", namespace, fails_if_there=False)
             said = kubectl(tmp_path, "apply", "--server-side", "-f", "-", text=run("manifests", *words, cold=True).out)
             assert all(line.endswith("serverside-applied") for line in said.splitlines()), said
@@ -75,6 +81,7 @@ def test_the_kustomize_bases_give_the_same_installation(tmp_path: Path) -> None:
     (tmp_path / "team").mkdir()
     (tmp_path / "team" / "kustomization.yaml").write_text(yaml.safe_dump(overlay))
 
+    assert keyed(built(tmp_path / "manifests")) == keyed(list(crd_manifests()))
     assert keyed(built(tmp_path / "deploy")) == keyed(list(installation(InstallOptions())))
     assert keyed(built(tmp_path / "team")) == keyed(list(tenant("org-myteam", InstallOptions())))
 
@@ -148,6 +155,14 @@ def test_probes_services_and_policy_agree_on_ports() -> None:
         one for one in services if monitor["selector"]["matchLabels"].items() <= one["metadata"]["labels"].items()
     ]
     assert [one["spec"]["ports"][0]["name"] for one in chosen] == [monitor["endpoints"][0]["port"]]
+
+
+def test_what_is_printed_for_the_operator_can_be_deleted_without_the_applications_U3() -> None:
+    kinds = {
+        one["kind"] for words in ([], ["--velero-namespace", "velero"], ["--cert-manager"]) for one in printed(*words)
+    }
+    assert "CustomResourceDefinition" not in kinds
+    assert {one["kind"] for one in printed("--crds-only")} == {"CustomResourceDefinition"}
 
 
 # --- roles -----------------------------------------------------------------------------------------------------------

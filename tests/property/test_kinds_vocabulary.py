@@ -39,7 +39,10 @@ SPECIFIED = {
         " MissingDependencies PolicyDenied AwaitingApproval Forbidden InternalError"
     ),
     ("ApplicationInstance", "Blocked", "False"): "Unblocked",
-    ("ApplicationInstance", "Deleting", "True"): "Uninstalling WaitingForChildResources",
+    ("ApplicationInstance", "Deleting", "True"): (
+        "Uninstalling WaitingForChildResources"
+        " AwaitingConfirmation"  # deleting the definition is no wish to uninstall (U3)
+    ),
     ("ApplicationInstance", "Stalled", "True"): "RetriesExceeded ValidationFailed AnyReasonOfFlux",
     ("Operation", "Accepted", "True"): "TemplateValidated",
     ("Operation", "Accepted", "False"): (

@@ -1,4 +1,4 @@
-"""The commands that bring the operator into a cluster: `manifests`, `register`."""
+"""The commands that bring the operator into a cluster and out of it: `manifests`, `register`, `uninstall`."""
 
 from pathlib import Path
 from typing import Annotated
@@ -8,7 +8,7 @@ from cyclopts import Parameter
 from vworkspace_app import VERSION
 from vworkspace_app.documents import Format
 
-__all__ = ["manifests", "register"]
+__all__ = ["manifests", "register", "uninstall"]
 
 
 def manifests(
@@ -57,13 +57,14 @@ def manifests(
     ] = "",
     output: Annotated[Format, Parameter(name=("--output", "-o"), help="yaml or json.")] = Format.YAML,
 ) -> None:
-    """Print what is to be installed, as YAML for `kubectl apply -f -`.
+    """Print what is to be installed, as YAML for `kubectl apply -f -`: the operator, and the CRDs by `--crds-only`.
 
-    Without `--webhook-ca` or `--cert-manager` no admission webhooks: the reconciler applies the same rules. Examples:
+    Whoever deletes the CRDs deletes every instance; so no other print holds them. Without `--webhook-ca` or
+    `--cert-manager` no admission webhooks: the reconciler applies the same rules. Examples:
 
+        vworkspace-operator manifests --crds-only | kubectl apply --server-side -f -
         vworkspace-operator manifests --image registry.example.com/operator:1 | kubectl apply --server-side -f -
         vworkspace-operator manifests --namespace org-myteam | kubectl apply --server-side -f -
-        vworkspace-operator manifests --crds-only | kubectl apply --server-side -f -
         vworkspace-operator manifests --no-agent --cluster-id prod-1 | kubectl apply --server-side -f -
     """
     from vworkspace_app.commands.manifests import read_authority, render_manifests
@@ -118,5 +119,38 @@ def register(
             kubeconfig=kubeconfig,
             ca_file=ca_file,
             print_secret=print_secret,
+        )
+    )
+
+
+def uninstall(
+    *,
+    keep_applications: Annotated[
+        bool,
+        Parameter(help="Leave every release running, with Flux alone; without it they are uninstalled.", negative=""),
+    ] = False,
+    dry_run: Annotated[bool, Parameter(help="Only tell each step.", negative="")] = False,
+    yes: Annotated[bool, Parameter(name=("--yes", "-y"), help="Do not ask.", negative="")] = False,
+    system_namespace: Annotated[str, Parameter(help="The operator's own namespace.")] = "vworkspace-system",
+    timeout: Annotated[int, Parameter(help="Seconds to wait for each thing to go.")] = 600,
+    kubeconfig: Annotated[Path | None, Parameter(help="Kubeconfig of an administrator.")] = None,
+) -> None:
+    """Take the operator out of a cluster: applications, operator, CRDs, in this order, telling each step.
+
+    May be repeated: it goes on where it stopped. Examples:
+
+        vworkspace-operator uninstall --dry-run
+        vworkspace-operator uninstall --keep-applications
+    """
+    from vworkspace_app.commands.uninstall import UninstallOptions, run_uninstall
+
+    run_uninstall(
+        UninstallOptions(
+            keep_applications=keep_applications,
+            dry_run=dry_run,
+            yes=yes,
+            system_namespace=system_namespace,
+            timeout=float(timeout),
+            kubeconfig=kubeconfig,
         )
     )

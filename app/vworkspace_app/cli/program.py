@@ -9,7 +9,7 @@ from cyclopts import App
 from vworkspace_app import VERSION
 from vworkspace_app.bare import ABOUT
 from vworkspace_app.cli.conformance import conformance
-from vworkspace_app.cli.installing import manifests, register
+from vworkspace_app.cli.installing import manifests, register, uninstall
 from vworkspace_app.cli.servers import cluster, control_plane
 from vworkspace_app.cli.trying import demo, plan
 
@@ -33,5 +33,5 @@ app = App(
 )
 
 app.command("vworkspace_app.cli.run:run", name="run", help=RUN)
-for command in (register, demo, plan, cluster, control_plane, manifests, conformance):
+for command in (register, demo, plan, cluster, control_plane, manifests, uninstall, conformance):
     app.command(command)

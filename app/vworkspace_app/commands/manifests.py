@@ -20,7 +20,7 @@ _LABEL: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 def render_manifests(
     options: InstallOptions, output: Format, *, crds_only: bool = False, namespaces: Sequence[str] = ()
 ) -> str:
-    """The CRDs, or what the gated `namespaces` need, or else the whole installation. Raises CommandError."""
+    """The CRDs, or what the gated `namespaces` need, or else the operator. Raises CommandError."""
     if crds_only and namespaces:
         raise CommandError("--crds-only and --namespace print different things: give one of them", status=USAGE)
     _check_agent(options, whole=not crds_only and not namespaces)

@@ -9,15 +9,15 @@ from vworkspace_app.install.rbac import cluster_rbac, namespace_rbac
 from vworkspace_app.install.webhooks import certificate, configurations
 from vworkspace_app.install.workload import namespace_of, workload
 from vworkspace_core import access
-from vworkspace_core.kinds.crd import crd_manifests
 
 __all__ = ["installation", "tenant"]
 
 
-def installation(options: InstallOptions, *, crds: bool = True) -> Iterator[dict[str, Any]]:
-    """Everything but what gated namespaces need; the webhooks come last, when there is something to ask."""
-    if crds:
-        yield from crd_manifests()
+def installation(options: InstallOptions) -> Iterator[dict[str, Any]]:
+    """Everything but what gated namespaces need; the webhooks come last, when there is something to ask.
+
+    The CRDs stand apart: whoever deletes what one command printed must not delete every application (U3).
+    """
     yield namespace_of(options)
     yield from cluster_rbac(options)
     yield from namespace_rbac(

@@ -14,13 +14,13 @@ _BASE: Final = {"apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustom
 
 
 def bases() -> Mapping[str, str]:
-    """Text by path in the repository: the CRDs, the operator on top of them, and what each gated namespace needs."""
+    """Text by path in the repository: the CRDs, the operator beside them, and what each gated namespace needs."""
     crds = [f"crds/{crd['metadata']['name']}.yaml" for crd in crd_manifests()]
     options = InstallOptions()
     return {
         "manifests/kustomization.yaml": _kustomization(crds),
-        "deploy/kustomization.yaml": _kustomization(["../manifests", "operator.yaml"]),
-        "deploy/operator.yaml": dump(list(installation(options, crds=False)), Format.YAML),
+        "deploy/kustomization.yaml": _kustomization(["operator.yaml"]),
+        "deploy/operator.yaml": dump(list(installation(options)), Format.YAML),
         "deploy/tenant/kustomization.yaml": _kustomization(["role.yaml"]),
         "deploy/tenant/role.yaml": dump([_anywhere(one) for one in tenant("", options)], Format.YAML),
     }

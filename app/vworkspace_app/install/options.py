@@ -7,9 +7,11 @@ import attrs
 from vworkspace_app import VERSION
 
 __all__ = [
+    "COMPONENT",
     "HEALTH_PORT",
     "INSTANCE_LABELS",
     "NAME",
+    "RELEASE_ACCOUNT",
     "TLS_FOLDER",
     "TLS_SECRET",
     "WEBHOOK_PORT",
@@ -28,6 +30,11 @@ HEALTH_PORT: Final = 8080
 
 INSTANCE_LABELS: Final = {"app.kubernetes.io/name": NAME}
 """What Services, budgets and policies select the pods by; immutable in a Deployment, so without the version."""
+
+COMPONENT: Final = "app.kubernetes.io/component"
+"""The label that tells parts of one installation apart."""
+RELEASE_ACCOUNT: Final = "release-account"
+"""Component: the account that Flux installs releases as, and its rights; they are of use as long as releases are."""
 
 
 @attrs.frozen

@@ -37,6 +37,7 @@ __all__ = [
     "OPERATION",
     "OPERATION_UID",
     "RETRY",
+    "UNINSTALL",
     "VELERO_PEERS",
     "allowed_types",
     "bounded_name",
@@ -54,6 +55,7 @@ __all__ = [
     "operation_labels",
     "retry_token",
     "type_is_allowed",
+    "uninstall_is_confirmed",
     "velero_peers",
 ]
 
@@ -88,6 +90,7 @@ JOB_STORE: Final = "vworkspace.io/job-store"
 JOB_ID: Final = "vworkspace.io/job-id"
 ABANDON: Final = "vworkspace.io/abandon"
 RETRY: Final = "vworkspace.io/retry"
+UNINSTALL: Final = "vworkspace.io/uninstall"
 
 FINALIZER: Final = "vworkspace.io/operator"
 
@@ -226,6 +229,11 @@ def cancellation_requested(meta: ObjectMeta) -> bool:
 def is_abandoned(meta: ObjectMeta) -> bool:
     """Whether the finalizer may go without an uninstall (RES-5)."""
     return meta.annotations.get(ABANDON) == "true"
+
+
+def uninstall_is_confirmed(meta: ObjectMeta) -> bool:
+    """Whether somebody wants the application gone that only loses its definition (U3)."""
+    return meta.annotations.get(UNINSTALL) == "true"
 
 
 def retry_token(meta: ObjectMeta) -> str | None:

@@ -62,6 +62,7 @@ class InstanceReason(StrEnum):
     INTERNAL_ERROR = "InternalError"
     UNBLOCKED = "Unblocked"
     UNINSTALLING = "Uninstalling"
+    AWAITING_CONFIRMATION = "AwaitingConfirmation"
     WAITING_FOR_CHILD_RESOURCES = "WaitingForChildResources"
     RETRIES_EXCEEDED = "RetriesExceeded"
 

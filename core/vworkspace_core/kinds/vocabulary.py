@@ -136,7 +136,7 @@ TABLE: Final[Mapping[str, Sequence[Entry]]] = {
         Entry(
             _I.DELETING,
             _TRUE,
-            (_IR.UNINSTALLING, _IR.WAITING_FOR_CHILD_RESOURCES),
+            (_IR.UNINSTALLING, _IR.WAITING_FOR_CHILD_RESOURCES, _IR.AWAITING_CONFIRMATION),
             "The object is being deleted; the message names what is left.",
         ),
     ),

@@ -183,6 +183,8 @@ def uninstalling(reason: str, message: str, previous: Previous, *, refused: str 
     """
     kept = {kind: _keep(condition) for kind, condition in previous.items() if kind in _ORDER}
     deleting = Wanted(Type.DELETING, _TRUE, reason, safe(message))
+    if reason == Reason.AWAITING_CONFIRMATION:
+        return _ordered({**kept, Type.DELETING: deleting})  # nothing is taken down yet
     ready = Wanted(Type.READY, _FALSE, Reason.UNINSTALLING, safe(message))
     blocked_by: dict[str, Wanted] = {}
     if refused:

@@ -100,11 +100,12 @@ class Observed(Snapshot):
     """The snapshot a decision about an ApplicationInstance is made on.
 
     `override` is what a running or succeeded helm Operation asks for and `withdrawn` the uids of Operations that
-    failed or were cancelled (REC-9).
+    failed or were cancelled (REC-9). `definition_ending`: the definition of ApplicationInstance is being deleted.
     """
 
     override: ReleaseOverride | None = None
     withdrawn: frozenset[str] = frozenset()
+    definition_ending: bool = False
 
 
 @attrs.frozen

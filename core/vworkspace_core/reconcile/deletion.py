@@ -4,6 +4,7 @@ Expected flow: unsuspend (Flux would skip the uninstall) → delete the HelmRele
 uninstalled it → delete source and values → wait → remove the finalizer. Each step is decided from what is
 there, so it goes on after a restart anywhere in between, and needs no garbage collector.
 
+Where the definition of ApplicationInstance itself is being deleted nothing is uninstalled before somebody says so.
 Only what this very incarnation controls is deleted. `--cascade=orphan` leaves everything running.
 
 A namespace that is being deleted takes everything with it, the operator's Role first: there the instance waits for
@@ -17,7 +18,13 @@ import attrs
 
 from vworkspace_core.errors import Forbidden
 from vworkspace_core.kinds.application_instance import ApplicationInstance
-from vworkspace_core.kinds.labels import ABANDON, is_abandoned, namespace_is_terminating
+from vworkspace_core.kinds.labels import (
+    ABANDON,
+    UNINSTALL,
+    is_abandoned,
+    namespace_is_terminating,
+    uninstall_is_confirmed,
+)
 from vworkspace_core.kinds.reasons import InstanceReason as Reason
 from vworkspace_core.known import APPLICATION_INSTANCE, HELM_RELEASE, NAMESPACE
 from vworkspace_core.manifest import Manifest, ObjectRef, dig, metadata
@@ -43,6 +50,8 @@ def decide_deletion(source: ApplicationInstance, observed: Observed, context: Co
     left = tuple(_owned(source, observed))
     if namespace_is_terminating(observed.namespace):
         return _with_its_namespace(source, left, observed, context)
+    if observed.definition_ending and left and not uninstall_is_confirmed(source.metadata):
+        return _not_meant(source, context)
     if HELM_RELEASE in observed.missing_kinds:
         return _flux_missing(source, context)
     if not left:
@@ -57,6 +66,21 @@ def _owned(source: ApplicationInstance, observed: Observed) -> Iterator[tuple[Ob
         for ref in sorted(ref for ref in observed.objects if ref.kind == kind):
             if is_controlled_by(observed.objects[ref], source.metadata.uid):
                 yield ref, observed.objects[ref]
+
+
+def _not_meant(source: ApplicationInstance, context: Context) -> Decision:
+    """Whoever deletes a definition, to clear up or to repair, deletes every instance of the cluster, and no word of it.
+
+    That is not taken for the wish to uninstall all applications: it takes a word about this one.
+    """
+    meta = source.metadata
+    annotate = f"kubectl annotate {APPLICATION_INSTANCE.crd_name} {meta.name} -n {meta.namespace}"
+    message = (
+        f"the CustomResourceDefinition {APPLICATION_INSTANCE.crd_name} is being deleted, and every instance with it; "
+        f"the application runs on until somebody decides. To uninstall it: {annotate} {UNINSTALL}=true. "
+        f"To let it run on without the operator: {annotate} {ABANDON}=true"
+    )
+    return _told(Decision(), source, Reason.AWAITING_CONFIRMATION, message, context)
 
 
 def _with_its_namespace(

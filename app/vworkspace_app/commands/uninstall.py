@@ -1,0 +1,115 @@
+"""`uninstall`: take the operator out of a cluster, telling each step; the applications with it, or without them."""
+
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+
+import anyio
+import attrs
+
+from vworkspace_app.problems import USAGE, CommandError
+from vworkspace_app.uninstall import Inventory, Stuck, steps_of, take_inventory
+from vworkspace_app.uninstall.inventory import is_held
+from vworkspace_core.errors import OperatorError
+from vworkspace_core.manifest import dig
+from vworkspace_core.ports import KubeApi
+from vworkspace_kube import LightkubeApi, load_config
+
+__all__ = ["UninstallOptions", "run_uninstall"]
+
+
+@attrs.frozen
+class UninstallOptions:
+    """The options of `uninstall`."""
+
+    keep_applications: bool
+    dry_run: bool
+    yes: bool
+    system_namespace: str
+    timeout: float
+    kubeconfig: Path | None
+
+
+def run_uninstall(options: UninstallOptions) -> None:
+    """Uninstall, or tell what that would be. Raises CommandError."""
+    try:
+        config = load_config(options.kubeconfig)
+        anyio.run(_run, options, config)
+    except OperatorError as error:
+        raise CommandError(error.message) from error
+
+
+async def _run(options: UninstallOptions, config: object) -> None:
+    async with LightkubeApi(config) as api:  # type: ignore[arg-type]
+        found = await take_inventory(api, options.system_namespace)
+        if found.is_empty:
+            print("nothing of the operator is installed here")
+            return
+        if not options.dry_run:
+            _refuse_without_operator(options, found)
+            _confirm(options, found)
+        await _carry_out(api, options, found)
+        _tell_what_stays(options, found)
+
+
+def _refuse_without_operator(options: UninstallOptions, found: Inventory) -> None:
+    """Before anything is deleted: what would then be left half gone, waiting for an operator that is not there."""
+    if options.keep_applications or not found.applications:
+        return
+    if found.lease is not None and not is_held(found.lease, datetime.now(UTC)):
+        since = dig(found.lease, "spec", "renewTime") or "a while"
+        raise CommandError(
+            f"no operator runs in {options.system_namespace} (its Lease was last renewed at {since}), and without one "
+            f"nobody uninstalls {_applications(found)}: start it again, or give --keep-applications"
+        )
+
+
+def _confirm(options: UninstallOptions, found: Inventory) -> None:
+    if options.yes:
+        return
+    what, one = _applications(found), len(found.applications) == 1
+    if options.keep_applications:
+        question = f"The operator goes, and {what} {'stays' if one else 'stay'} with Flux alone."
+    else:
+        question = f"The operator goes, and {what} {'is' if one else 'are'} UNINSTALLED, with what the charts delete."
+    if not sys.stdin.isatty():
+        raise CommandError(
+            f"{question} Nobody can be asked here, so nothing was done: give --yes; --dry-run shows each step",
+            status=USAGE,
+        )
+    if input(f"{question} Go on? [y/N] ").strip().lower() not in ("y", "yes"):
+        raise CommandError("nothing was done")
+
+
+async def _carry_out(api: KubeApi, options: UninstallOptions, found: Inventory) -> None:
+    steps = steps_of(api, found, keep_applications=options.keep_applications, patience=options.timeout)
+    for number, step in enumerate(steps, 1):
+        print(f"{number}. {'would ' if options.dry_run else ''}{step.title}", flush=True)
+        if options.dry_run:
+            continue
+        try:
+            await step.act()
+        except Stuck as error:
+            raise CommandError(
+                f"step {number} is stuck, and nothing after it was done: {error}. Run the same command again "
+                "when that is mended"
+            ) from error
+
+
+def _tell_what_stays(options: UninstallOptions, found: Inventory) -> None:
+    stays = []
+    if options.keep_applications and found.applications:
+        stays.append(f"the HelmReleases and sources of {_applications(found)}")
+    if options.keep_applications and found.release_rights:
+        stays.append("the accounts that Flux installs them as: " + ", ".join(map(str, sorted(found.release_rights))))
+    if found.gated:
+        stays.append("the label managed-by=vworkspace on " + ", ".join(found.gated))
+    if found.namespace is None:
+        stays.append(f"namespace {found.system_namespace} with its Secrets: `manifests` did not make it")
+    for what in stays:
+        print(f"{'would stay' if options.dry_run else 'stays'}: {what}")
+
+
+def _applications(found: Inventory) -> str:
+    count = len(found.applications)
+    return "no application" if count == 0 else "1 application" if count == 1 else f"{count} applications"

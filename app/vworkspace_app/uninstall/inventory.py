@@ -1,0 +1,153 @@
+"""What there is to uninstall, read from the cluster before anything is changed."""
+
+from collections.abc import AsyncIterator
+from datetime import datetime, timedelta
+from typing import Final
+
+import attrs
+
+from vworkspace_app.install.options import COMPONENT, INSTANCE_LABELS, NAME, RELEASE_ACCOUNT
+from vworkspace_core.errors import KindMissing, NotFound
+from vworkspace_core.kinds.labels import FINALIZER, NAMESPACE_GATE, NAMESPACE_GATE_VALUE
+from vworkspace_core.known import (
+    APPLICATION_INSTANCE,
+    CUSTOM_RESOURCE_DEFINITION,
+    LEASE,
+    NAMESPACE,
+    OPERATION,
+    OWN_KINDS,
+)
+from vworkspace_core.manifest import Kind, Manifest, ObjectRef, dig, metadata, ref_of
+from vworkspace_core.moments import timestamp
+from vworkspace_core.ports import KubeApi
+from vworkspace_core.runtime.lease_record import holder_of
+
+__all__ = ["DEPLOYMENT", "Inventory", "all_of", "find", "is_held", "take_inventory"]
+
+_ADMISSION: Final = "admissionregistration.k8s.io"
+_RBAC: Final = "rbac.authorization.k8s.io"
+DEPLOYMENT: Final = Kind("apps", "v1", "Deployment", "deployments")
+_WEBHOOKS: Final = tuple(
+    Kind(_ADMISSION, "v1", kind, plural, namespaced=False)
+    for kind, plural in (
+        ("MutatingWebhookConfiguration", "mutatingwebhookconfigurations"),
+        ("ValidatingWebhookConfiguration", "validatingwebhookconfigurations"),
+    )
+)
+_RIGHTS: Final = (
+    Kind(_RBAC, "v1", "ClusterRoleBinding", "clusterrolebindings", namespaced=False),
+    Kind(_RBAC, "v1", "ClusterRole", "clusterroles", namespaced=False),
+    Kind(_RBAC, "v1", "RoleBinding", "rolebindings"),
+    Kind(_RBAC, "v1", "Role", "roles"),
+    Kind("", "v1", "ServiceAccount", "serviceaccounts"),
+)
+_BESIDE: Final = (
+    Kind("policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets"),
+    Kind("networking.k8s.io", "v1", "NetworkPolicy", "networkpolicies"),
+    Kind("", "v1", "Service", "services"),
+)
+_SELECTOR: Final = ",".join(f"{key}={value}" for key, value in INSTANCE_LABELS.items())
+_HELD: Final = timedelta(seconds=60)
+"""A Lease that was renewed this recently has a holder, whatever the clocks of two machines differ by."""
+
+
+@attrs.frozen
+class Inventory:
+    """Everything of the operator's in a cluster, as manifests. `lease` is None where no replica ever took turns."""
+
+    system_namespace: str
+    operations: tuple[Manifest, ...] = ()
+    instances: tuple[Manifest, ...] = ()
+    webhooks: tuple[ObjectRef, ...] = ()
+    deployment: ObjectRef | None = None
+    rights: tuple[ObjectRef, ...] = ()
+    beside: tuple[ObjectRef, ...] = ()
+    definitions: tuple[ObjectRef, ...] = ()
+    namespace: ObjectRef | None = None
+    """The operator's own, where `manifests` made it."""
+    gated: tuple[str, ...] = ()
+    lease: Manifest | None = None
+    release_rights: frozenset[ObjectRef] = frozenset()
+    """Accounts that Flux installs as, and their roles: of use as long as an application runs."""
+
+    @property
+    def applications(self) -> tuple[Manifest, ...]:
+        """Instances that the operator holds: what is deployed for them goes with them."""
+        return tuple(one for one in self.instances if FINALIZER in (metadata(one).get("finalizers") or ()))
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing of the operator's here."""
+        return not (self.definitions or self.deployment or self.rights or self.webhooks or self.namespace)
+
+
+async def take_inventory(api: KubeApi, system_namespace: str) -> Inventory:
+    """Look at everything. Raises what `KubeApi.list` and `get` raise, but for what is not there."""
+    definitions = [
+        ref
+        for kind in reversed(OWN_KINDS)
+        if await find(api, ref := ObjectRef(CUSTOM_RESOURCE_DEFINITION, None, kind.crd_name)) is not None
+    ]
+    labelled = {kind: await all_of(api, kind, selector=_SELECTOR) for kind in (*_WEBHOOKS, *_RIGHTS)}
+    rights = [(ref_of(one, kind), one) for kind in _RIGHTS for one in labelled[kind]]
+    deployment = ObjectRef(DEPLOYMENT, system_namespace, NAME)
+    return Inventory(
+        system_namespace,
+        operations=await all_of(api, OPERATION),
+        instances=await all_of(api, APPLICATION_INSTANCE),
+        webhooks=tuple(ref_of(one, kind) for kind in _WEBHOOKS for one in labelled[kind]),
+        deployment=deployment if await find(api, deployment) is not None else None,
+        rights=tuple(ref for ref, _ in rights),
+        beside=tuple([ref async for ref in _beside(api, system_namespace)]),
+        definitions=tuple(definitions),
+        namespace=await _own_namespace(api, system_namespace),
+        gated=tuple(
+            str(metadata(one)["name"])
+            for one in await all_of(api, NAMESPACE, selector=f"{NAMESPACE_GATE}={NAMESPACE_GATE_VALUE}")
+        ),
+        lease=await find(api, ObjectRef(LEASE, system_namespace, NAME)),
+        release_rights=frozenset(
+            ref for ref, one in rights if dig(one, "metadata", "labels", COMPONENT) == RELEASE_ACCOUNT
+        ),
+    )
+
+
+async def find(api: KubeApi, ref: ObjectRef) -> Manifest | None:
+    """The object; None where it or its kind is not there."""
+    try:
+        return await api.get(ref)
+    except NotFound:
+        return None
+
+
+async def all_of(api: KubeApi, kind: Kind, *, selector: str = "", namespace: str | None = None) -> tuple[Manifest, ...]:
+    """Every object of a kind that is served, by namespace and name."""
+    found: list[Manifest] = []
+    token = ""
+    try:
+        while True:
+            page = await api.list(kind, namespace=namespace, label_selector=selector, limit=500, continue_token=token)
+            found += page.items
+            if not (token := page.continue_token):
+                break
+    except KindMissing:
+        return ()
+    return tuple(sorted(found, key=lambda one: (str(metadata(one).get("namespace")), str(metadata(one)["name"]))))
+
+
+def is_held(lease: Manifest | None, now: datetime) -> bool:
+    """Whether a replica leads at this moment, as far as its Lease tells."""
+    renewed = dig(lease, "spec", "renewTime")
+    return bool(holder_of(lease)) and isinstance(renewed, str) and renewed > timestamp(now - _HELD)
+
+
+async def _beside(api: KubeApi, namespace: str) -> AsyncIterator[ObjectRef]:
+    for kind in _BESIDE:
+        for one in await all_of(api, kind, selector=_SELECTOR, namespace=namespace):
+            yield ref_of(one, kind)
+
+
+async def _own_namespace(api: KubeApi, name: str) -> ObjectRef | None:
+    ref = ObjectRef(NAMESPACE, None, name)
+    labels = dig(await find(api, ref), "metadata", "labels") or {}
+    return ref if INSTANCE_LABELS.items() <= labels.items() else None

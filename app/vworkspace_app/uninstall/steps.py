@@ -1,0 +1,176 @@
+"""The steps of an uninstallation, in order: each can be told before it is done, and done again after it failed.
+
+With applications: while the operator still runs, Operations end, then instances, whose releases Flux uninstalls;
+nothing else is touched before they are gone. Without: the operator goes first, so that nobody acts on what is let go.
+"""
+
+import time
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from contextlib import suppress
+from datetime import UTC, datetime
+from functools import partial
+from typing import Final
+
+import anyio
+import attrs
+
+from vworkspace_app.uninstall.inventory import Inventory, all_of, find, is_held
+from vworkspace_app.uninstall.letting_go import let_go
+from vworkspace_core.errors import NotFound
+from vworkspace_core.kinds.labels import FIELD_MANAGER, UNINSTALL
+from vworkspace_core.known import APPLICATION_INSTANCE, LEASE, OPERATION
+from vworkspace_core.manifest import Kind, Manifest, ObjectRef, dig, metadata, ref_of
+from vworkspace_core.ports import KubeApi, PatchType
+
+__all__ = ["Step", "Stuck", "steps_of"]
+
+_POLL_SECONDS: Final = 0.5
+
+
+class Stuck(Exception):
+    """Something does not go; the message says what it says of itself."""
+
+
+@attrs.frozen
+class Step:
+    """What is done, in words, and the doing. Raises Stuck, and what the `KubeApi` raises."""
+
+    title: str
+    act: Callable[[], Awaitable[None]] = attrs.field(repr=False)
+
+
+def steps_of(api: KubeApi, found: Inventory, *, keep_applications: bool, patience: float) -> Iterator[Step]:
+    """What there is to do in that cluster. `patience` is in seconds, for each thing that is waited for."""
+    work = _Work(api, found, patience)
+    yield from work.keeping() if keep_applications else work.with_applications()
+    yield from work.the_rest(keep_applications=keep_applications)
+
+
+@attrs.frozen
+class _Work:
+    api: KubeApi
+    found: Inventory
+    patience: float
+
+    # --- the two beginnings ------------------------------------------------------------------------------------------
+
+    def with_applications(self) -> Iterator[Step]:
+        for kind, manifests in ((OPERATION, self.found.operations), (APPLICATION_INSTANCE, self.found.instances)):
+            if manifests:
+                told = "uninstall, by Flux, and delete" if kind == APPLICATION_INSTANCE else "delete"
+                yield Step(f"{told} {_listed(kind, manifests)}", partial(self._delete_all, kind))
+        yield from self._stop()
+
+    def keeping(self) -> Iterator[Step]:
+        yield from self._stop()
+        for kind, manifests in ((OPERATION, self.found.operations), (APPLICATION_INSTANCE, self.found.instances)):
+            if manifests:
+                left = "; their HelmReleases stay with Flux" if kind == APPLICATION_INSTANCE else ""
+                yield Step(f"let go of and delete {_listed(kind, manifests)}{left}", partial(self._let_go, kind))
+
+    def _stop(self) -> Iterator[Step]:
+        for ref in self.found.webhooks:
+            yield Step(f"delete {ref}", partial(self._delete, ref))
+        if self.found.deployment is not None:
+            yield Step(f"delete {self.found.deployment}, and wait until no replica leads any more", self._stop_operator)
+
+    # --- what is the same for both -----------------------------------------------------------------------------------
+
+    def the_rest(self, *, keep_applications: bool) -> Iterator[Step]:
+        for ref in self.found.definitions:
+            yield Step(f"delete {ref}", partial(self._delete_definition, ref))
+        for ref in (*self.found.beside, *self.found.rights):
+            if not (keep_applications and ref in self.found.release_rights):
+                yield Step(f"delete {ref}", partial(self._delete, ref))
+        if self.found.namespace is not None:
+            told = "with the credential of this cluster in it"
+            yield Step(f"delete {self.found.namespace}, {told}", self._delete_namespace)
+
+    # --- doing it ----------------------------------------------------------------------------------------------------
+
+    async def _delete_all(self, kind: Kind) -> None:
+        """And whatever somebody made meanwhile, until there is none."""
+        limit = time.monotonic() + self.patience
+        while left := await all_of(self.api, kind):
+            for manifest in left:
+                await self._want_gone(manifest, kind)
+            if time.monotonic() >= limit:
+                raise Stuck(f"{_listed(kind, left)}: not gone within {self.patience:g} seconds; {_said(left[0])}")
+            await anyio.sleep(_POLL_SECONDS)
+
+    async def _want_gone(self, manifest: Manifest, kind: Kind) -> None:
+        ref = ref_of(manifest, kind)
+        if not metadata(manifest).get("deletionTimestamp"):
+            await self._delete(ref)
+        elif kind == APPLICATION_INSTANCE and not dig(manifest, "metadata", "annotations", UNINSTALL):
+            # Where the definition went first, the operator waits for exactly this word.
+            with suppress(NotFound):
+                change = {"metadata": {"annotations": {UNINSTALL: "true"}}}
+                await self.api.patch(ref, change, patch_type=PatchType.MERGE, field_manager=FIELD_MANAGER)
+
+    async def _let_go(self, kind: Kind) -> None:
+        for manifest in await all_of(self.api, kind):
+            await let_go(self.api, manifest, kind)
+        await self._until_gone(lambda: all_of(self.api, kind), kind.crd_name)
+
+    async def _stop_operator(self) -> None:
+        assert self.found.deployment is not None
+        await self._delete(self.found.deployment)
+        lease = ObjectRef(LEASE, self.found.system_namespace, self.found.deployment.name)
+
+        async def leading() -> tuple[Manifest, ...]:
+            held = await find(self.api, lease)
+            return (held,) if held is not None and is_held(held, datetime.now(UTC)) else ()
+
+        await self._until_gone(leading, "the leader's Lease is still renewed: a replica runs somewhere else")
+
+    async def _delete_definition(self, ref: ObjectRef) -> None:
+        left = await self._objects_of(ref)
+        if left:
+            raise Stuck(f"{left} of {ref.name} came meanwhile: pause the control plane, and run this again")
+        await self._delete(ref)
+        await self._until_gone(lambda: self._there(ref), str(ref))
+
+    async def _objects_of(self, ref: ObjectRef) -> int:
+        for kind in (OPERATION, APPLICATION_INSTANCE):
+            if kind.crd_name == ref.name:
+                return len(await all_of(self.api, kind))
+        return 0
+
+    async def _delete_namespace(self) -> None:
+        assert self.found.namespace is not None
+        ref = self.found.namespace
+        await self._delete(ref)
+        await self._until_gone(
+            lambda: self._there(ref), f"{ref}: kubectl describe namespace {ref.name} says what is left"
+        )
+
+    async def _there(self, ref: ObjectRef) -> tuple[Manifest, ...]:
+        found = await find(self.api, ref)
+        return () if found is None else (found,)
+
+    async def _delete(self, ref: ObjectRef) -> None:
+        with suppress(NotFound):
+            await self.api.delete(ref)
+
+    async def _until_gone(self, look: Callable[[], Awaitable[Iterable[Manifest]]], what: str) -> None:
+        limit = time.monotonic() + self.patience
+        while await look():
+            if time.monotonic() >= limit:
+                raise Stuck(f"{what}: not gone within {self.patience:g} seconds")
+            await anyio.sleep(_POLL_SECONDS)
+
+
+def _listed(kind: Kind, manifests: Iterable[Manifest]) -> str:
+    names = [f"{metadata(one).get('namespace')}/{metadata(one)['name']}" for one in manifests]
+    more = f" and {len(names) - 10} more" if len(names) > 10 else ""
+    plural = kind.kind if len(names) == 1 else f"{kind.kind}s"
+    return f"{len(names)} {plural} ({', '.join(names[:10])}{more})"
+
+
+def _said(manifest: Manifest) -> str:
+    """What the first of them says of its own end."""
+    for one in dig(manifest, "status", "conditions") or ():
+        if dig(one, "type") in ("Deleting", "Running") and dig(one, "status") == "True":
+            return str(dig(one, "message"))
+    return "it says nothing: is the operator running?"

@@ -1,0 +1,284 @@
+"""`uninstall` ends and keeps its word; deleting the operator alone uninstalls nothing, nor does coming back (U3).
+
+Everything that `manifests` prints is in the cluster, and the operator is the command with the printed rights.
+"""
+
+import time
+from collections.abc import AsyncIterator
+from contextlib import ExitStack, asynccontextmanager, suppress
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+import anyio
+import attrs
+import pytest
+
+from tests.e2e.commands import Ended, Running, run
+from tests.e2e.ending_namespaces import is_ended
+from tests.e2e.environment import environment_world
+from tests.e2e.faces import Face, serving_around, simulate
+from tests.e2e.rights import printed
+from tests.e2e.test_least_privilege import kubeconfig_of, write_credentials
+from tests.e2e.world import INSTANCE, NAME, NS, OWN_NS, World, conditions
+from vworkspace_app.operator import OperatorSettings
+from vworkspace_app.uninstall.inventory import DEPLOYMENT
+from vworkspace_core.errors import NotFound
+from vworkspace_core.kinds.crd import crd_manifests
+from vworkspace_core.kinds.labels import ABANDON, UNINSTALL
+from vworkspace_core.known import APPLICATION_INSTANCE, CUSTOM_RESOURCE_DEFINITION, HELM_RELEASE, NAMESPACE
+from vworkspace_core.manifest import Kind, Manifest, ObjectRef, dig, ref_of
+from vworkspace_core.ports import KubeApi
+
+pytestmark = pytest.mark.timeout(300)
+
+_PLURALS: Final = {"NetworkPolicy": "networkpolicies"}
+_CLUSTER_WIDE: Final = ("Namespace", "ClusterRole", "ClusterRoleBinding", "CustomResourceDefinition")
+DEFINITION: Final = ObjectRef(CUSTOM_RESOURCE_DEFINITION, None, APPLICATION_INSTANCE.crd_name)
+
+
+@attrs.define
+class Installed:
+    """A cluster where the operator is installed, and its one replica, which a played Deployment controller runs."""
+
+    world: World
+    control_url: str
+    folder: Path
+    processes: ExitStack
+    replica: Running = attrs.field(init=False)
+
+    def start(self) -> None:
+        """The Deployment's pod, with the credential where somebody has put it."""
+        write_credentials(self.world, self.control_url)
+        place = self.folder / "replica"
+        assert self.world.reached is not None
+        kubeconfig = kubeconfig_of(self.world.reached.operator, self._made(place))
+        self.replica = self.processes.enter_context(
+            Running(place, "run", f"--namespace={OWN_NS}", "--leader-elect", "--kubeconfig", kubeconfig, cold=True)
+        )
+
+    @staticmethod
+    def _made(place: Path) -> Path:
+        place.mkdir(parents=True, exist_ok=True)
+        return place
+
+    async def controllers(self) -> None:
+        """Pods go with their Deployment, and the operator's namespace ends: what a bare API server does not do."""
+        deployment, namespace = ObjectRef(DEPLOYMENT, OWN_NS, "vworkspace-operator"), ObjectRef(NAMESPACE, None, OWN_NS)
+        while True:
+            if self.replica.is_running and self.world.find(deployment) is None:
+                await anyio.to_thread.run_sync(self.replica.stop)
+            if dig(self.world.find(namespace), "metadata", "deletionTimestamp"):
+                is_ended(self.world, OWN_NS)
+            await anyio.sleep(0.2)
+
+    def leave(self) -> None:
+        """What was installed, out of a server that the next story has too."""
+        with self.replica:
+            pass
+        self.world.hands.do(partial(lack, PRINTED))
+        while not is_ended(self.world, OWN_NS):
+            time.sleep(0.05)
+
+    async def uninstall(self, *words: str) -> Ended:
+        """The command, by an administrator."""
+        reached = self.world.reached
+        assert reached is not None
+        place = self._made(self.folder / "administrator")
+        kubeconfig = kubeconfig_of(reached.admin, place)
+        command = partial(
+            run, "uninstall", "--kubeconfig", kubeconfig, "--timeout", "60", *words, cold=True
+        )  # warm ones take turns
+        return await anyio.to_thread.run_sync(command)
+
+    def crds(self) -> list[str]:
+        """Those of our own kinds that are there."""
+        names = [one["metadata"]["name"] for one in crd_manifests()]
+        refs = [ObjectRef(CUSTOM_RESOURCE_DEFINITION, None, name) for name in names]
+        return [ref.name for ref in refs if self.world.find(ref) is not None]
+
+    def releases(self) -> list[Manifest]:
+        """Flux's, in the gated namespace."""
+        return list(self.world.hands.do(lambda api: api.list(HELM_RELEASE, namespace=NS)).items)
+
+
+INSTALLED: list[Installed] = []
+PRINTED: Final[list[dict[str, Any]]] = []
+
+
+def kind_of(manifest: Manifest) -> Kind:
+    group, _, version = str(manifest["apiVersion"]).rpartition("/")
+    kind = str(manifest["kind"])
+    return Kind(group, version, kind, _PLURALS.get(kind, f"{kind.lower()}s"), namespaced=kind not in _CLUSTER_WIDE)
+
+
+async def have(manifests: list[dict[str, Any]], api: KubeApi) -> None:
+    for manifest in manifests:
+        await api.apply(manifest, kind=kind_of(manifest), field_manager="kubectl", force=True)
+
+
+async def lack(manifests: list[dict[str, Any]], api: KubeApi) -> None:
+    """`kubectl delete -f`, in the order in which they stand."""
+    for manifest in manifests:
+        with suppress(NotFound):
+            await api.delete(ref_of(manifest, kind_of(manifest)))
+
+
+@asynccontextmanager
+async def everything_installed(world: World, _settings: OperatorSettings) -> AsyncIterator[None]:
+    assert world.reached is not None
+    if not world.reached.is_ours:
+        pytest.skip("takes definitions and roles away, which others use in a cluster that is shared")
+    async with serving_around(world) as url, anyio.create_task_group() as group, _folder() as folder:
+        simulate(group, world)
+        PRINTED[:] = [*printed(), *printed("--namespace", NS)]
+        world.hands.do(partial(have, PRINTED))
+        with ExitStack() as processes:
+            installed = Installed(world, url, Path(folder), processes)
+            installed.start()
+            INSTALLED[:] = [installed]
+            group.start_soon(installed.controllers)
+            try:
+                await world.until(lambda: world.control.waiting, "the long poll")
+                yield
+            except BaseException:
+                print(installed.replica.err[-6000:])
+                raise
+            finally:
+                installed.leave()
+        group.cancel_scope.cancel()
+
+
+@asynccontextmanager
+async def _folder() -> AsyncIterator[str]:
+    async with anyio.TemporaryDirectory(prefix="vworkspace-uninstall-") as path:
+        yield path
+
+
+FACE: Final = Face("installed", False, everything_installed, environment_world)
+
+
+def test_a_dry_run_tells_each_step_and_changes_nothing_U3() -> None:
+    async def story(world: World) -> None:
+        (installed,) = INSTALLED
+        await world.ready()
+        ended = await installed.uninstall("--dry-run")
+        assert (ended.status, ended.err) == (0, "")
+        assert f"would uninstall, by Flux, and delete 1 ApplicationInstance ({NS}/{NAME})" in ended.out
+        assert world.running() != []
+        assert len(installed.crds()) == 3
+
+    FACE.run(story)
+
+
+def test_where_nobody_can_be_asked_nothing_is_done_without_a_yes_U3() -> None:
+    async def story(world: World) -> None:
+        (installed,) = INSTALLED
+        await world.ready()
+        ended = await installed.uninstall()
+        assert ended.status == 2
+        (told,) = ended.problems
+        assert "1 application is UNINSTALLED" in told
+        assert "--yes" in told
+        assert world.running() != []
+
+    FACE.run(story)
+
+
+def test_applications_are_uninstalled_then_everything_of_the_operator_goes_U3() -> None:
+    async def story(world: World) -> None:
+        (installed,) = INSTALLED
+        await world.ready()
+        ended = await installed.uninstall("--yes")
+        assert (ended.status, ended.err) == (0, "")
+        assert (world.running(), installed.releases(), installed.crds()) == ([], [], [])
+        assert world.find(ObjectRef(NAMESPACE, None, OWN_NS)) is None
+        left = [ref_of(one, kind_of(one)) for one in PRINTED]
+        assert [str(ref) for ref in left if world.find(ref) is not None] == []
+        again = await installed.uninstall("--yes")
+        assert (again.status, again.out) == (0, "nothing of the operator is installed here\n")
+
+    FACE.run(story)
+
+
+def test_kept_applications_run_on_with_flux_and_a_new_operator_takes_nothing_down_U3() -> None:
+    async def story(world: World) -> None:
+        (installed,) = INSTALLED
+        await world.ready()
+        ended = await installed.uninstall("--keep-applications", "--yes")
+        assert (ended.status, ended.err) == (0, "")
+        assert installed.crds() == []
+        (release,) = installed.releases()
+        assert dig(release, "metadata", "ownerReferences") in (None, [])
+        assert dig(release, "metadata", "deletionTimestamp") is None
+        await come_back(installed)
+        assert len(installed.releases()) == 1
+        assert world.running() != []
+
+    FACE.run(story)
+
+
+async def come_back(installed: Installed) -> None:
+    """Somebody installs it again, and it has settled."""
+    world = installed.world
+    world.hands.do(partial(have, [*crd_manifests(), *PRINTED]))
+    installed.start()
+    await anyio.to_thread.run_sync(
+        lambda: installed.replica.until(lambda: "caches are settled" in installed.replica.err, "settled")
+    )
+
+
+def test_deleting_what_manifests_printed_uninstalls_nothing_and_coming_back_resumes_U3() -> None:
+    async def story(world: World) -> None:
+        (installed,) = INSTALLED
+        await world.ready()
+        before = world.find(INSTANCE)
+        world.hands.do(partial(lack, PRINTED))
+        await world.until(lambda: world.find(ObjectRef(NAMESPACE, None, OWN_NS)) is None, "the namespace gone")
+        await come_back(installed)
+        now = world.find(INSTANCE)
+        assert dig(now, "metadata", "uid") == dig(before, "metadata", "uid")
+        assert dig(now, "metadata", "deletionTimestamp") is None
+        assert world.running() != []
+
+    FACE.run(story)
+
+
+@pytest.mark.parametrize(("word", "runs_on"), [(UNINSTALL, False), (ABANDON, True)])
+def test_deleting_the_definitions_is_no_wish_to_uninstall_until_somebody_says_so_U3(word: str, runs_on: bool) -> None:
+    async def story(world: World) -> None:
+        (installed,) = INSTALLED
+        await world.ready()
+        world.delete_object(DEFINITION)
+        await world.until(lambda: says(world) == "True/AwaitingConfirmation", "the question")
+        assert world.running() != []
+        assert all(dig(one, "metadata", "deletionTimestamp") is None for one in installed.releases())
+        told = " ".join(str(one) for one in dig(world.find(INSTANCE), "status", "conditions"))
+        assert f"kubectl annotate {APPLICATION_INSTANCE.crd_name} {NAME} -n {NS} {word}=true" in told
+        world.edit(INSTANCE, {"metadata": {"annotations": {word: "true"}}})
+        await world.until(lambda: world.find(DEFINITION) is None, "the definition gone")
+        assert bool(world.running()) is runs_on
+
+    FACE.run(story)
+
+
+def says(world: World) -> str:
+    return conditions(world.find(INSTANCE)).get("Deleting", "")
+
+
+def test_without_an_operator_nothing_is_begun_that_nobody_would_end_U3() -> None:
+    async def story(world: World) -> None:
+        (installed,) = INSTALLED
+        await world.ready()
+        with installed.replica:
+            pass  # killed
+        lease = ObjectRef(Kind("coordination.k8s.io", "v1", "Lease", "leases"), OWN_NS, "vworkspace-operator")
+        world.edit(lease, {"spec": {"renewTime": "2026-01-01T00:00:00.000000Z"}})
+        ended = await installed.uninstall("--yes")
+        assert ended.status == 1
+        (told,) = ended.problems
+        assert "no operator runs in" in told
+        assert "--keep-applications" in told
+        assert dig(world.find(INSTANCE), "metadata", "deletionTimestamp") is None
+
+    FACE.run(story)
