@@ -97,6 +97,9 @@ async def write_downstream(work: Pass[S, V], decision: Decision) -> bool:
     """Perform everything but the status. True when there is nothing to decide any more: the source may be gone."""
     if decision.only_if_current:
         await _confirm_current(work)
+    for rehearsal in decision.rehearsals:
+        if not await _apply(work, rehearsal, dry_run=True):
+            return False
     if decision.finalizer is Finalizer.ADD:
         await _finalizer(work, (*work.source.metadata.finalizers, FINALIZER))
     for patch in decision.patches:
@@ -147,10 +150,12 @@ async def _patch(work: Pass[S, V], patch: MergePatch) -> None:
         work.note(patch.ref, answer)
 
 
-async def _apply(work: Pass[S, V], apply: Apply) -> bool:
+async def _apply(work: Pass[S, V], apply: Apply, *, dry_run: bool = False) -> bool:
     exact = exactly(apply.manifest, work.observed.objects.get(apply.ref))
     try:
-        answer = await work.api.apply(exact, kind=apply.kind, field_manager=FIELD_MANAGER, force=apply.force)
+        answer = await work.api.apply(
+            exact, kind=apply.kind, field_manager=FIELD_MANAGER, force=apply.force, dry_run=dry_run
+        )
     except Stale:
         raise
     except (Conflict, Invalid) as error:
@@ -162,6 +167,8 @@ async def _apply(work: Pass[S, V], apply: Apply) -> bool:
     except OperatorError as error:
         work.failed(apply.ref, "apply", error)
         return False
+    if dry_run:
+        return True
     work.note(apply.ref, answer)
     work.forget_failure(apply.ref)
     return True

@@ -125,6 +125,7 @@ def contexts() -> st.SearchStrategy[Context]:
         timeout=go_durations(),
         drift_detection=st.sampled_from(["enabled", "warn", "disabled"]),
         default_service_account=st.none() | generated.dns_labels(),
+        allow_unimpersonated_releases=st.just(True),
     )
     return decided.map(lambda chosen: Context(chosen, NOW))
 

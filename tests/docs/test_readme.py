@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from tests.e2e.commands import run
+from tests.names import source_name
 from tests.property.strategies import gated_namespace
 from tests.property.worlds import instance_manifest
 from vworkspace_core.kinds.vocabulary import TABLE
@@ -174,7 +175,7 @@ def test_the_python_example_runs_as_it_is_written() -> None:
 
     lines = printed.getvalue().splitlines()
     assert [line.split()[:2] for line in lines] == [
-        ["OCIRepository", "org-myteam/nextcloud"],
+        ["OCIRepository", f"org-myteam/{source_name('nextcloud', instance_manifest()['spec']['chart'])}"],
         ["HelmRelease", "org-myteam/nextcloud"],
     ]
 

@@ -41,10 +41,11 @@ from tests.e2e.world import (
     World,
 )
 from tests.e2e.world import instance as wanted_instance
+from tests.names import fragment_name, source_ref
 from vworkspace_app.install.webhooks import SERVICE
 from vworkspace_app.operator import OperatorSettings
 from vworkspace_core import known
-from vworkspace_core.known import APPLICATION_INSTANCE, CONFIG_MAP, HELM_REPOSITORY, OPERATION, SECRET
+from vworkspace_core.known import APPLICATION_INSTANCE, CONFIG_MAP, OPERATION, SECRET
 from vworkspace_core.manifest import ObjectRef
 from vworkspace_fake.apiserver.http.authority import certificates_for
 from vworkspace_fake.apiserver.http.serving import kubeconfig
@@ -249,8 +250,10 @@ async def instances(world: World) -> None:
         "integrations": {"ingress": {"enabled": True, "host": "shop.example.com"}},
     }
     world.create_object({**manifest, "metadata": shop, "spec": {**spec, "chart": helm}}, APPLICATION_INSTANCE)
-    ref, beneath = attrs.evolve(INSTANCE, name="shop"), ObjectRef(CONFIG_MAP, NS, "shop-integrations")
-    repository = ObjectRef(HELM_REPOSITORY, NS, "shop")
+    ref = attrs.evolve(INSTANCE, name="shop")
+    fragment = {"ingress": {"enabled": True, "host": "shop.example.com"}}
+    beneath = ObjectRef(CONFIG_MAP, NS, fragment_name("shop", fragment, world.get(ref)["metadata"]["uid"]))
+    repository = source_ref(NS, "shop", helm)
     await world.until(lambda: world.find(beneath) and world.find(repository), "the ConfigMap and the HelmRepository")
     await world.until(lambda: _says(world, ref, "Ready", "True"), "the second instance Ready")
     world.edit(ref, {"spec": {"integrations": None, "chart": {**manifest["spec"]["chart"], "sourceType": "oci"}}})

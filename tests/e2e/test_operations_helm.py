@@ -54,7 +54,7 @@ async def test_a_failed_upgrade_lapses_and_the_release_goes_back_REC_9(ops: Oper
     await world.until(lambda: override(world) is None, "the override lapsed")
     await world.until(lambda: world.conditions().get("Ready") == "True/HelmReleaseReady", "Ready again")
     assert world.running() == [FIRST]
-    assert world.get(SOURCE)["spec"]["ref"]["tag"] == FIRST
+    assert world.get(RELEASE)["spec"]["chartRef"]["name"] == SOURCE.name
 
 
 @operations_story()
@@ -85,7 +85,7 @@ async def test_a_cancelled_upgrade_is_withdrawn_before_it_counts_as_cancelled_OP
 
     await ops.reaches(upgrade, "Cancelled")
     assert override(world) is None
-    assert world.get(SOURCE)["spec"]["ref"]["tag"] == FIRST
+    assert world.get(RELEASE)["spec"]["chartRef"]["name"] == SOURCE.name
     await ops.reaches(waiting, "Cancelled")
 
 

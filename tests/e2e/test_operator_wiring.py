@@ -10,7 +10,21 @@ import pytest
 
 from tests.e2e.faces import FACES, Face
 from tests.e2e.stories import on_every_face
-from tests.e2e.world import CLUSTER, EDITED, FIRST, INSTANCE, NAME, NS, RELEASE, SOURCE, World, install, instance
+from tests.e2e.world import (
+    CLUSTER,
+    EDITED,
+    FIRST,
+    INSTANCE,
+    NAME,
+    NS,
+    RELEASE,
+    SOURCE,
+    World,
+    install,
+    instance,
+    source_of,
+)
+from tests.names import source_ref
 from vworkspace_core import known
 from vworkspace_core.kinds.crd import crd_manifests
 from vworkspace_core.kinds.labels import FIELD_MANAGER
@@ -19,7 +33,6 @@ from vworkspace_core.known import (
     CONFIG_MAP,
     CUSTOM_RESOURCE_DEFINITION,
     HELM_RELEASE,
-    HELM_REPOSITORY,
     NAMESPACE,
     SECRET,
 )
@@ -164,7 +177,7 @@ async def test_a_chart_from_a_helm_repository_runs_too_REC_3(world: World) -> No
 
     await is_ready(world)
 
-    assert world.find(ObjectRef(HELM_REPOSITORY, NS, NAME)) is not None
+    assert world.find(source_ref(NS, NAME, chart)) is not None
     assert world.find(SOURCE) is None
     assert world.running() == [FIRST]
 
@@ -181,7 +194,7 @@ async def test_values_that_come_later_are_waited_for_and_noticed_REC_4(world: Wo
     world.create_object({**secret, "stringData": {"values.yaml": "replicaCount: 3\n"}}, SECRET)
 
     await is_ready(world)
-    beneath = ObjectRef(CONFIG_MAP, NS, f"{NAME}-integrations")
+    beneath = ObjectRef(CONFIG_MAP, NS, world.get(RELEASE)["spec"]["valuesFrom"][0]["name"])
     world.delete_object(beneath)
     await world.until(lambda: world.find(beneath), "our ConfigMap again")
 
@@ -213,7 +226,7 @@ async def test_suspending_stops_upgrades_and_resuming_lets_them_go_on_RES_4(worl
     world.edit(INSTANCE, {"spec": {"suspend": True}})
     await world.until(lambda: world.conditions().get("Suspended") == "True/ManuallySuspended", "Suspended")
     world.edit(INSTANCE, {"spec": {"chart": {"version": EDITED}}})
-    await world.until(lambda: world.get(SOURCE)["spec"]["ref"]["tag"] == EDITED, "the new source")
+    await world.until(lambda: world.find(source_of(EDITED)), "the new source")
     assert world.running() == [FIRST]
 
     world.edit(INSTANCE, {"spec": {"suspend": False}})

@@ -30,7 +30,7 @@ from tests.e2e.world import (
     owned_by,
 )
 from vworkspace_core.kinds.labels import FIELD_MANAGER, FINALIZER, IDEMPOTENCY_KEY, RETRY
-from vworkspace_core.known import APPLICATION_INSTANCE, HELM_RELEASE, OCI_REPOSITORY
+from vworkspace_core.known import APPLICATION_INSTANCE, HELM_RELEASE
 from vworkspace_core.manifest import Kind, Manifest, ObjectRef, dig
 from vworkspace_core.ports import WatchEventType
 from vworkspace_core.reconcile import Settings
@@ -87,7 +87,7 @@ async def test_source_and_release_are_the_instances_own_PULL_2_step_5(world: Wor
         assert set(owned_by(manifest, FIELD_MANAGER)) == {"f:metadata", "f:spec"}
     assert source["spec"]["url"] == "oci://registry.example.com/charts/nextcloud"
     assert source["spec"]["ref"] == {"tag": FIRST}
-    assert release["spec"]["chartRef"] == {"kind": "OCIRepository", "name": NAME}
+    assert release["spec"]["chartRef"] == {"kind": "OCIRepository", "name": SOURCE.name}
     assert release["spec"]["values"] == {"replicaCount": 1}
 
 
@@ -260,7 +260,7 @@ async def test_a_deletion_succeeds_when_everything_is_gone_in_order_PULL_3(world
         for event in world.history.events(since=since)
         if event.type is WatchEventType.DELETED
     ]
-    assert gone == [(kind.kind, NAME) for kind in (HELM_RELEASE, OCI_REPOSITORY, APPLICATION_INSTANCE)]
+    assert gone == [(ref.kind.kind, ref.name) for ref in (RELEASE, SOURCE, INSTANCE)]
     assert "True/WaitingForChildResources" in {status.get("Deleting") for status in world.statuses(since=since)}
     assert world.running() == []
 

@@ -14,6 +14,7 @@ from tests.e2e.clusters import Reached
 from tests.e2e.hands import Hands, InProcessHands, InProcessRecord, Record
 from tests.e2e.process import Lever
 from tests.e2e.witness import Witness, Write
+from tests.names import source_ref
 from tests.patience import PATIENCE
 from vworkspace_core.errors import AlreadyExists
 from vworkspace_core.kinds.crd import crd_manifests
@@ -54,8 +55,10 @@ ENGINES = "system:serviceaccount:engines:engines"
 FLUX = "system:serviceaccount:flux-system:flux"
 INSTANCE = ObjectRef(APPLICATION_INSTANCE, NS, NAME)
 RELEASE = ObjectRef(HELM_RELEASE, NS, NAME)
-SOURCE = ObjectRef(OCI_REPOSITORY, NS, NAME)
 FIRST, BROKEN, EDITED, LATER = "6.6.0", "6.7.0", "6.7.1", "6.8.0"
+CHART = {"sourceType": "oci", "url": "oci://registry.example.com/charts", "name": "nextcloud", "version": FIRST}
+SOURCE = source_ref(NS, NAME, CHART)
+"""Of the first version."""
 FAILURE = "post-upgrade hooks failed: job nextcloud-upgrade: BackoffLimitExceeded"
 QUICK = FluxBehaviour(
     source_fetch_seconds=0.1,
@@ -79,16 +82,20 @@ NAMESPACES: Mapping[str, Mapping[str, str]] = {
 }
 
 
+def source_of(version: str) -> ObjectRef:
+    """The source of that version of the chart."""
+    return source_ref(NS, NAME, CHART, version)
+
+
 def instance(version: str = FIRST, **changes: Any) -> dict[str, Any]:
     """The ApplicationInstance of PULL-2 as Odoo sends it; `changes` replace whole fields of the manifest."""
-    chart = {"sourceType": "oci", "url": "oci://registry.example.com/charts", "name": "nextcloud", "version": version}
     return {
         "apiVersion": APPLICATION_INSTANCE.api_version,
         "kind": APPLICATION_INSTANCE.kind,
         "metadata": {"name": NAME, "namespace": NS},
         "spec": {
             "appRef": {"catalogId": "nextcloud"},
-            "chart": chart,
+            "chart": {**CHART, "version": version},
             "release": {"name": NAME, "namespace": NS},
             "values": {"source": "inline", "inline": {"replicaCount": 1}},
         },

@@ -10,7 +10,8 @@ from typing import Any
 
 import attrs
 
-from tests.property.reconcile_world import CHART, DOWNSTREAM, LEAK, MARKER, OCI, REPOSITORY, Turmoil
+from tests.names import fragment_name, source_ref
+from tests.property.reconcile_world import CHART, DOWNSTREAM, LEAK, MARKER, Turmoil
 from tests.property.simulation import HELM, NS
 from tests.property.worlds import CLUSTER
 from vworkspace_core.kinds.labels import (
@@ -192,12 +193,13 @@ class Wanted:
     version: str
     chart: str
     url: str
+    source: ObjectRef
     oci: bool
     values: Mapping[str, Any]
     references: list[dict[str, str]]
 
     @classmethod
-    def of(cls, spec: Mapping[str, Any], override: Mapping[str, Any]) -> "Wanted":
+    def of(cls, spec: Mapping[str, Any], override: Mapping[str, Any], uid: str) -> "Wanted":
         """From an instance's spec, and what an Operation asks for on top of it (REC-9)."""
         chart, values = spec["chart"], spec.get("values") or {"source": "inline", "inline": {}}
         fragment = {
@@ -211,12 +213,14 @@ class Wanted:
             named = values[values["source"]]
             references.append({"kind": kind, "name": named["name"], "valuesKey": named["key"]})
             if fragment:
-                own_map = {"kind": "ConfigMap", "name": "nextcloud-integrations", "valuesKey": "values.yaml"}
-                references.insert(0, own_map)
+                name = fragment_name("nextcloud", fragment, uid)
+                references.insert(0, {"kind": "ConfigMap", "name": name, "valuesKey": "values.yaml"})
             own = {}
         own = _patched(own, override.get("valuesPatch") or {})
         oci = chart["sourceType"] == "oci"
-        return cls(override.get("version", chart["version"]), chart["name"], chart["url"], oci, own, references)
+        version = override.get("version", chart["version"])
+        source = source_ref(NS, "nextcloud", chart, version)
+        return cls(version, chart["name"], chart["url"], source, oci, own, references)
 
 
 def _under(beneath: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
@@ -268,8 +272,8 @@ def holds(there: Any, wanted: Any) -> bool:
 
 def check_confirmed(world: Turmoil, instance: Manifest) -> None:
     """Ready=True at a generation: downstream and in Helm's storage stands exactly that, and Flux said so (REC-7)."""
-    wanted = Wanted.of(instance["spec"], check_override(world, instance))
-    release, source = world.look(HELM), world.look(OCI if wanted.oci else REPOSITORY)
+    wanted = Wanted.of(instance["spec"], check_override(world, instance), instance["metadata"]["uid"])
+    release, source = world.look(HELM), world.look(wanted.source)
     assert release is not None, "REC-7: Ready without a HelmRelease"
     assert source is not None, "REC-7: Ready without a source"
     spec, status = release["spec"], release["status"]
@@ -279,7 +283,7 @@ def check_confirmed(world: Turmoil, instance: Manifest) -> None:
     generation = source["metadata"]["generation"]
     assert source["status"].get("observedGeneration") == generation, "REC-7: the source was not looked at"
     if wanted.oci:
-        assert spec["chartRef"] == {"kind": "OCIRepository", "name": "nextcloud"}, "REC-4"
+        assert spec["chartRef"] == {"kind": "OCIRepository", "name": wanted.source.name}, "REC-4"
         assert source["spec"]["url"] == f"{wanted.url}/{wanted.chart}", "REC-3"
         assert source["spec"]["ref"] == {"tag": wanted.version.replace("+", "_")}, "REC-3"
         digest = source["status"]["artifact"]["revision"].partition("@")[2]
@@ -290,6 +294,7 @@ def check_confirmed(world: Turmoil, instance: Manifest) -> None:
     else:
         assert source["spec"]["url"] == wanted.url, "REC-3"
         asked = spec["chart"]["spec"]
+        assert asked["sourceRef"] == {"kind": "HelmRepository", "name": wanted.source.name}, "REC-4"
         assert (asked["chart"], asked["version"]) == (wanted.chart, wanted.version), "REC-4"
         made = world.look(CHART)
         assert dig(made, "status", "artifact", "revision") == wanted.version, "REC-7: the chart was not fetched"

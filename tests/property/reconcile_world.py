@@ -15,7 +15,7 @@ from typing import Any, cast
 
 import attrs
 
-from tests.property.simulation import HELM, INSTANCE, NS, Simulation
+from tests.property.simulation import HELM, INSTANCE, NS, OCI, REPOSITORY, Simulation
 from tests.property.worlds import instance_manifest
 from vworkspace_core.errors import Conflict, Forbidden, Invalid, NotFound, OperatorError, Unavailable
 from vworkspace_core.interpret import Again, Outcome
@@ -47,10 +47,7 @@ from vworkspace_fake.flux import Outcome as Ending
 from vworkspace_fake.flux.behaviour import PullRequest, Target
 
 TWIN = attrs.evolve(INSTANCE, name="twin")
-OCI = ObjectRef(OCI_REPOSITORY, NS, "nextcloud")
-REPOSITORY = ObjectRef(HELM_REPOSITORY, NS, "nextcloud")
 CHART = ObjectRef(HELM_CHART, NS, f"{NS}-nextcloud")
-FRAGMENT = ObjectRef(CONFIG_MAP, NS, "nextcloud-integrations")
 GATE = ObjectRef(NAMESPACE, None, NS)
 DOWNSTREAM = (HELM_RELEASE, OCI_REPOSITORY, HELM_REPOSITORY, CONFIG_MAP)
 WATCHED = (*DOWNSTREAM, HELM_CHART)
@@ -242,7 +239,7 @@ class Turmoil(Simulation):
     def look(self, ref: ObjectRef) -> Manifest | None:
         """The object, None where it or its kind does not exist."""
         try:
-            return run_sync(self.admin.get(ref))
+            return run_sync(self.admin.get(self.actual(ref)))
         except NotFound:
             return None
 
@@ -306,7 +303,7 @@ class Turmoil(Simulation):
     def try_remove(self, ref: ObjectRef, propagation: Propagation = Propagation.BACKGROUND) -> bool:
         """Somebody deletes an object; False where there is none."""
         try:
-            run_sync(self.admin.delete(ref, propagation=propagation))
+            run_sync(self.admin.delete(self.actual(ref), propagation=propagation))
         except NotFound:
             return False
         return True
@@ -464,7 +461,7 @@ class Turmoil(Simulation):
         uid = source["metadata"]["uid"]
         parts: list[object] = [source["metadata"]["resourceVersion"], self._version(GATE), repr(self.settings)]
         for one, manifest in self.everything(*WATCHED).items():
-            named = one.name in ("nextcloud", f"{NS}-nextcloud") and one.kind != CONFIG_MAP
+            named = one.name.startswith(("nextcloud", f"{NS}-nextcloud")) and one.kind != CONFIG_MAP
             owners = manifest["metadata"].get("ownerReferences") or ()
             if named or any(owner["uid"] == uid for owner in owners):
                 parts.append((str(one), manifest["metadata"]["resourceVersion"]))

@@ -10,13 +10,22 @@ from typing import Any
 import attrs
 
 from tests.property.worlds import CLUSTER
+from vworkspace_core.errors import NotFound
 from vworkspace_core.interpret import Outcome, Reconciler, carry_out
 from vworkspace_core.kinds.application_instance import ApplicationInstance
 from vworkspace_core.kinds.border import read_application_instance
 from vworkspace_core.kinds.crd import crd_manifests
 from vworkspace_core.kinds.labels import FIELD_MANAGER
-from vworkspace_core.known import APPLICATION_INSTANCE, CUSTOM_RESOURCE_DEFINITION, HELM_RELEASE, NAMESPACE
-from vworkspace_core.manifest import Manifest, ObjectRef, dig
+from vworkspace_core.known import (
+    APPLICATION_INSTANCE,
+    CONFIG_MAP,
+    CUSTOM_RESOURCE_DEFINITION,
+    HELM_RELEASE,
+    HELM_REPOSITORY,
+    NAMESPACE,
+    OCI_REPOSITORY,
+)
+from vworkspace_core.manifest import Kind, Manifest, ObjectRef, dig
 from vworkspace_core.observe import observe_live
 from vworkspace_core.ports import KubernetesEvent, PatchType
 from vworkspace_core.reconcile import Context, Decision, Observed, Settings, reconcile
@@ -80,17 +89,39 @@ class Simulation:
 
     def edit(self, ref: ObjectRef, patch: Mapping[str, Any], *, manager: str = "kubectl-edit") -> Manifest:
         """A merge patch by somebody."""
-        return run_sync(self.admin.patch(ref, patch, patch_type=PatchType.MERGE, field_manager=manager))
+        return run_sync(self.admin.patch(self.actual(ref), patch, patch_type=PatchType.MERGE, field_manager=manager))
 
     def remove(self, ref: ObjectRef) -> None:
         """Somebody deletes an object."""
-        run_sync(self.admin.delete(ref))
+        run_sync(self.admin.delete(self.actual(ref)))
 
     def get(self, ref: ObjectRef) -> Manifest | None:
         """The object as it stands, None when there is none."""
-        kind = self.admin
+        kind, ref = self.admin, self.actual(ref)
         page = run_sync(kind.list(ref.kind, namespace=ref.namespace, field_selector=f"metadata.name={ref.name}"))
         return page.items[0] if page.items else None
+
+    def actual(self, ref: ObjectRef) -> ObjectRef:
+        """`OCI`, `REPOSITORY` and `FRAGMENT` stand for what the HelmRelease reads, whatever that is called.
+
+        Where it reads nothing of the kind, the newest there is.
+        """
+        if ref not in (OCI, REPOSITORY, FRAGMENT):
+            return ref
+        try:
+            found = run_sync(self.admin.list(ref.kind, namespace=NS)).items
+        except NotFound:
+            return ref
+        metas = sorted((one["metadata"] for one in found), key=lambda meta: int(meta["resourceVersion"]))
+        names = [meta["name"] for meta in metas]
+        ours = [name for name in names if name.startswith(ref.name)]
+        used = [name for name in ours if name in self._read_by_release(ref.kind)]
+        return attrs.evolve(ref, name=(used or ours or [ref.name])[-1])
+
+    def _read_by_release(self, kind: Kind) -> list[str]:
+        spec = dig(self.get(HELM), "spec") or {}
+        told = [spec.get("chartRef"), dig(spec, "chart", "spec", "sourceRef"), *(spec.get("valuesFrom") or ())]
+        return [one["name"] for one in told if one and one["kind"] == kind.kind]
 
     # --- the operator --------------------------------------------------------------------------------------------
 
@@ -176,3 +207,7 @@ class Simulation:
 
 INSTANCE = ObjectRef(APPLICATION_INSTANCE, NS, "nextcloud-myteam")
 HELM = ObjectRef(HELM_RELEASE, NS, "nextcloud")
+OCI = ObjectRef(OCI_REPOSITORY, NS, "nextcloud")
+REPOSITORY = ObjectRef(HELM_REPOSITORY, NS, "nextcloud")
+FRAGMENT = ObjectRef(CONFIG_MAP, NS, "nextcloud-integrations")
+"""With `OCI` and `REPOSITORY`: see `Simulation.actual`."""

@@ -10,7 +10,8 @@ from typing import Any
 import attrs
 import pytest
 
-from tests.property.simulation import HELM, INSTANCE, NS, Simulation
+from tests.names import source_ref
+from tests.property.simulation import HELM, INSTANCE, NS, OCI, Simulation
 from tests.property.worlds import instance_manifest
 from vworkspace_core.errors import Conflict, Invalid, Stale
 from vworkspace_core.interpret import Reconciler, carry_out
@@ -19,7 +20,7 @@ from vworkspace_core.known import APPLICATION_INSTANCE, HELM_RELEASE, OCI_REPOSI
 from vworkspace_core.manifest import Kind, Manifest, ObjectRef
 from vworkspace_fake.apiserver.inprocess import InProcessKube, run_sync
 
-SOURCE = ObjectRef(OCI_REPOSITORY, NS, "nextcloud")
+SOURCE = source_ref(NS, "nextcloud", instance_manifest()["spec"]["chart"])
 
 
 class Paused(Exception):
@@ -61,36 +62,55 @@ def to_version(version: str) -> dict[str, Any]:
     return {"spec": {"chart": {"version": version}, "values": {"inline": {"title": version}}}}
 
 
-@pytest.mark.parametrize("ref", [HELM, SOURCE], ids=lambda ref: ref.kind.kind)
-def test_a_late_upgrade_does_not_undo_what_the_next_leader_wrote(ref: ObjectRef) -> None:
+def test_a_late_upgrade_does_not_undo_what_the_next_leader_wrote() -> None:
     world = Simulation()
     world.submit(instance_manifest())
     world.settle(INSTANCE)
     world.edit(INSTANCE, to_version("8.0.0"))
-    late = pause_at_the_apply_of(world, ref.kind)
+    late = pause_at_the_apply_of(world, HELM_RELEASE)
     world.edit(INSTANCE, to_version("9.0.0"))
     world.settle(INSTANCE)
-    before = world.get(ref)
+    before = world.get(HELM)
 
     with pytest.raises(Stale):
         late()
 
-    assert world.get(ref) == before
+    assert world.get(HELM) == before
 
 
-@pytest.mark.parametrize("ref", [HELM, SOURCE], ids=lambda ref: ref.kind.kind)
-def test_a_late_first_apply_does_not_undo_what_the_next_leader_wrote(ref: ObjectRef) -> None:
+def test_a_late_source_is_read_by_nobody_and_goes_REC_3() -> None:
+    """A source has the name of its content: one of an older version that arrives late is another object."""
     world = Simulation()
     world.submit(instance_manifest())
-    late = pause_at_the_apply_of(world, ref.kind)
+    world.settle(INSTANCE)
+    world.edit(INSTANCE, to_version("8.0.0"))
+    late = pause_at_the_apply_of(world, OCI_REPOSITORY)
     world.edit(INSTANCE, to_version("9.0.0"))
     world.settle(INSTANCE)
-    before = world.get(ref)
+    before, used = world.get(HELM), world.actual(OCI)
+
+    late()
+    world.pass_time(30)
+    assert [one.version.partition("+")[0] for one in world.flux.workloads] == ["9.0.0"]
+    world.settle(INSTANCE)
+
+    assert world.get(HELM) == before
+    sources = run_sync(world.admin.list(OCI_REPOSITORY, namespace=NS)).items
+    assert [one["metadata"]["name"] for one in sources] == [used.name]
+
+
+def test_a_late_first_apply_does_not_undo_what_the_next_leader_wrote() -> None:
+    world = Simulation()
+    world.submit(instance_manifest())
+    late = pause_at_the_apply_of(world, HELM_RELEASE)
+    world.edit(INSTANCE, to_version("9.0.0"))
+    world.settle(INSTANCE)
+    before = world.get(HELM)
 
     with pytest.raises(Stale):
         late()
 
-    assert world.get(ref) == before
+    assert world.get(HELM) == before
 
 
 def test_a_late_apply_does_not_bring_back_what_is_deleted() -> None:

@@ -11,15 +11,14 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from tests.effort import effort
 from tests.property.operation_worlds import NS
-from tests.property.simulation import HELM, INSTANCE
+from tests.property.simulation import HELM, INSTANCE, OCI
 from tests.property.test_operations_override import World, failing
 from tests.property.worlds import instance_manifest
 from vworkspace_core.kinds.operation import TERMINAL_PHASES, Phase
-from vworkspace_core.known import OCI_REPOSITORY, OPERATION
+from vworkspace_core.known import OPERATION
 from vworkspace_core.manifest import ObjectRef, dig
 from vworkspace_fake.flux import FluxBehaviour
 
-SOURCE = ObjectRef(OCI_REPOSITORY, NS, HELM.name)
 STRIDE = 3
 picks = st.integers(0, 5)
 
@@ -39,7 +38,7 @@ class Overrides(RuleBasedStateMachine):
         """Version by uid of what succeeded, with the intent it was under, in the order of success."""
 
     def tag(self) -> str:
-        return str(dig(self.world.get(SOURCE), "spec", "ref", "tag"))
+        return str(dig(self.world.get(OCI), "spec", "ref", "tag"))
 
     def refs(self) -> list[ObjectRef]:
         return [ObjectRef(OPERATION, NS, one.metadata.name) for one in self.world.operations()]
@@ -95,7 +94,7 @@ class Overrides(RuleBasedStateMachine):
 
     @invariant()
     def one_writer(self) -> None:
-        for ref in (HELM, SOURCE):
+        for ref in (HELM, OCI):
             for entry in dig(self.world.get(ref), "metadata", "managedFields") or ():
                 assert "f:spec" not in entry["fieldsV1"] or entry["manager"] == "vworkspace-operator", entry
 

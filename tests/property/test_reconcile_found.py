@@ -2,8 +2,8 @@
 
 from tests.property.reconcile_oracle import claims_ready, conditions_of
 from tests.property.reconcile_stories import broken, copy_of, status_of, world_with
-from tests.property.reconcile_world import CHART, FRAGMENT, OCI, REPOSITORY, Turmoil, intent
-from tests.property.simulation import HELM, INSTANCE, NS
+from tests.property.reconcile_world import CHART, Turmoil, intent
+from tests.property.simulation import FRAGMENT, HELM, INSTANCE, NS, OCI, REPOSITORY
 from vworkspace_core.manifest import dig
 from vworkspace_fake.flux import SourceFault
 
@@ -131,12 +131,12 @@ def test_a_suspended_source_confirms_nothing_new_and_is_told_REC_7() -> None:
     """A suspended OCIRepository observes its generation without fetching: another chart of the same version was
     called ready though the old one ran."""
     world = world_with()
-    world.edit(OCI, {"spec": {"suspend": True}}, manager="flux")
-
     world.submit(intent(chart="nextcloud-slim"))
+    world.reconcile(INSTANCE)
+    world.edit(OCI, {"spec": {"suspend": True}}, manager="flux")
     world.run(20)
 
-    assert status_of(world, "Ready") == ("True", "HelmReleaseReady", 1)
+    assert not claims_ready(world.look(INSTANCE))
     assert status_of(world, "Suspended") == ("True", "ManuallySuspended", 2)
     assert "OCIRepository is suspended" in world.message(INSTANCE, "Suspended")
     world.edit(OCI, {"spec": {"suspend": None}}, manager="flux")
@@ -212,7 +212,7 @@ def test_the_command_names_a_resource_of_the_core_group_as_kubectl_does_REC_8() 
     world.edit(FRAGMENT, {"data": {"values.yaml": "{}"}})
     world.run(20)
 
-    assert f"kubectl patch configmaps nextcloud-integrations -n {NS} " in world.message(INSTANCE, "Blocked")
+    assert f"kubectl patch configmaps {world.actual(FRAGMENT).name} -n {NS} " in world.message(INSTANCE, "Blocked")
     assert world.hand_back()
     world.run(20)
     assert world.condition(INSTANCE, "Blocked") == ("False", "Unblocked")

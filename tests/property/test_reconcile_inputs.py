@@ -7,6 +7,7 @@ from typing import Any
 import attrs
 import pytest
 
+from tests.names import source_name
 from tests.property.worlds import (
     CLUSTER,
     CONTEXT,
@@ -63,15 +64,25 @@ def fresh(**spec: Any) -> dict[str, Mapping[str, Any]]:
 
 
 def test_an_oci_chart_is_an_oci_repository_and_goes_by_chart_ref_REC_3_REC_4() -> None:
-    chart = {"sourceType": "oci", "url": "oci://r.example/charts/", "name": "nextcloud", "version": "6.6.0+build.1"}
-    found = fresh(chart={**chart, "secretRef": {"name": "pull"}, "certSecretRef": {"name": "ca"}})
+    chart: dict[str, Any] = {
+        "sourceType": "oci",
+        "url": "oci://r.example/charts/",
+        "name": "nextcloud",
+        "version": "6.6.0+build.1",
+    }
+    chart |= {"secretRef": {"name": "pull"}, "certSecretRef": {"name": "ca"}}
+    found = fresh(chart=chart)
 
     spec = found["OCIRepository"]["spec"]
     assert spec["url"] == "oci://r.example/charts/nextcloud"
     assert spec["ref"] == {"tag": "6.6.0_build.1"}
     assert spec["layerSelector"]["operation"] == "copy"
     assert (spec["secretRef"], spec["certSecretRef"]) == ({"name": "pull"}, {"name": "ca"})
-    assert found["HelmRelease"]["spec"]["chartRef"] == {"kind": "OCIRepository", "name": "nextcloud"}
+    assert found["HelmRelease"]["spec"]["chartRef"] == {
+        "kind": "OCIRepository",
+        "name": source_name("nextcloud", chart),
+    }
+    assert found["OCIRepository"]["metadata"]["name"] == source_name("nextcloud", chart)
     assert "chart" not in found["HelmRelease"]["spec"]
 
 
@@ -82,7 +93,7 @@ def test_a_helm_chart_is_a_helm_repository_and_goes_by_source_ref_REC_3_REC_4() 
     assert found["HelmRelease"]["spec"]["chart"]["spec"] == {
         "chart": "nextcloud",
         "version": "6.6.0",
-        "sourceRef": {"kind": "HelmRepository", "name": "nextcloud"},
+        "sourceRef": {"kind": "HelmRepository", "name": source_name("nextcloud", HELM_CHART)},
     }
     assert "chartRef" not in found["HelmRelease"]["spec"]
 
@@ -102,14 +113,50 @@ def test_suspend_is_sent_only_when_true_REC_4() -> None:
     assert fresh(suspend=True)["HelmRelease"]["spec"]["suspend"] is True
 
 
-@pytest.mark.parametrize(("own", "default", "expected"), [(None, None, None), (None, "d", "d"), ("own", "d", "own")])
-def test_the_service_account_is_the_instances_or_the_clusters_RES_1(own: Any, default: Any, expected: Any) -> None:
+@pytest.mark.parametrize(
+    ("own", "usual", "allowed", "expected"),
+    [
+        (None, "vworkspace-release", (), "vworkspace-release"),
+        ("own", "vworkspace-release", (), "vworkspace-release"),
+        ("own", "vworkspace-release", ("own",), "own"),
+        ("vworkspace-release", "vworkspace-release", (), "vworkspace-release"),
+        ("own", None, ("own",), "own"),
+    ],
+)
+def test_a_release_is_installed_with_an_account_that_the_cluster_allows_C2_REC_4(
+    own: Any, usual: Any, allowed: Any, expected: str
+) -> None:
     release = {"name": "nextcloud", "namespace": "org-myteam", **({"serviceAccountName": own} if own else {})}
-    context = Context(attrs.evolve(SETTINGS, default_service_account=default), NOW)
+    settings = attrs.evolve(SETTINGS, default_service_account=usual, allowed_release_service_accounts=allowed)
 
-    decision = decide(instance_manifest(release=release), Observed(NAMESPACE), context)
+    decision = decide(instance_manifest(release=release), Observed(NAMESPACE), Context(settings, NOW))
 
-    assert manifests(decision)["HelmRelease"]["spec"].get("serviceAccountName") == expected
+    assert manifests(decision)["HelmRelease"]["spec"]["serviceAccountName"] == expected
+    told = [event.note for event in decision.events if event.reason == "ServiceAccountReplaced"]
+    assert bool(told) == (own not in (None, expected)), "C2: another account than the one asked for is told"
+    assert not any("own is not among" not in note for note in told)
+
+
+def test_the_default_account_is_vworkspace_release_C2_REC_4() -> None:
+    assert fresh()["HelmRelease"]["spec"]["serviceAccountName"] == "vworkspace-release"
+
+
+@pytest.mark.parametrize("own", [None, "cluster-admin"])
+def test_nothing_is_installed_with_fluxs_own_rights_unless_told_C2_REC_4(own: Any) -> None:
+    release = {"name": "nextcloud", "namespace": "org-myteam", **({"serviceAccountName": own} if own else {})}
+    manifest = instance_manifest(release=release)
+    settings = attrs.evolve(SETTINGS, default_service_account=None)
+
+    refused = decide(manifest, Observed(NAMESPACE), Context(settings, NOW))
+    assert not refused.applies
+    assert conditions_of(refused)["Blocked"] == ("True", "PolicyDenied")
+    told = message_of(refused, "Blocked")
+    assert "--service-account" in told
+    assert "--allow-unimpersonated-releases" in told
+
+    opened = attrs.evolve(settings, allow_unimpersonated_releases=True)
+    decision = decide(manifest, Observed(NAMESPACE), Context(opened, NOW))
+    assert "serviceAccountName" not in manifests(decision)["HelmRelease"]["spec"]
 
 
 def test_everything_downstream_is_owned_and_labelled_RES_5() -> None:
@@ -146,7 +193,7 @@ def test_integrations_come_first_where_values_are_never_read_RES_1() -> None:
     found = fresh(values=_secret(), integrations=INGRESS)
 
     assert found["HelmRelease"]["spec"]["valuesFrom"] == [
-        {"kind": "ConfigMap", "name": "nextcloud-integrations", "valuesKey": "values.yaml"},
+        {"kind": "ConfigMap", "name": found["ConfigMap"]["metadata"]["name"], "valuesKey": "values.yaml"},
         {"kind": "Secret", "name": "values", "valuesKey": "v.yaml"},
     ]
     assert "values" not in found["HelmRelease"]["spec"]
@@ -177,7 +224,7 @@ def test_what_is_no_longer_wanted_is_pruned_when_the_new_is_in_use_REC_14() -> N
     after = applied(instance_manifest())
     for ref, live in after.items():
         live["status"] = deployed() if ref == RELEASE else fetched()
-    config_map = ObjectRef(CONFIG_MAP, "org-myteam", "nextcloud-integrations")
+    (config_map,) = (ref for ref in objects if ref.kind == CONFIG_MAP)
 
     decision = decide(instance_manifest(), Observed(NAMESPACE, {**objects, **after}))
 

@@ -5,9 +5,9 @@ from typing import Any
 import attrs
 import pytest
 
-from tests.property.simulation import HELM, INSTANCE, NS, Simulation
+from tests.property.simulation import HELM, INSTANCE, NS, OCI, REPOSITORY, Simulation
 from tests.property.worlds import instance_manifest
-from vworkspace_core.known import HELM_RELEASE, HELM_REPOSITORY, OCI_REPOSITORY
+from vworkspace_core.known import HELM_RELEASE
 from vworkspace_core.manifest import Manifest, ObjectRef, dig
 from vworkspace_fake.flux import (
     Action,
@@ -20,9 +20,6 @@ from vworkspace_fake.flux import (
     SourceRule,
 )
 from vworkspace_fake.flux.crds import flux_crds
-
-OCI = ObjectRef(OCI_REPOSITORY, NS, "nextcloud")
-REPOSITORY = ObjectRef(HELM_REPOSITORY, NS, "nextcloud")
 
 
 def chart(version: str = "6.6.0", source_type: str = "oci", url: str = "") -> dict[str, str]:
@@ -451,7 +448,7 @@ def test_the_retry_annotation_sets_a_stalled_release_going_again_REC_14() -> Non
     world.settle(INSTANCE)
 
     assert world.condition(INSTANCE, "Ready") == ("True", "HelmReleaseReady")
-    assert "reconcile.fluxcd.io/resetAt" not in dig(world.get(HELM), "metadata", "annotations")
+    assert dig(world.get(HELM), "status", "lastHandledResetAt") == "token-1"
 
 
 def test_placeholder_is_ready_and_owns_nothing_REC_11() -> None:

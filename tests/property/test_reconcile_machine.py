@@ -20,10 +20,7 @@ from tests.property.reconcile_oracle import conditions_of, is_true
 from tests.property.reconcile_world import (
     CHART,
     DOWNSTREAM,
-    FRAGMENT,
     GATE,
-    OCI,
-    REPOSITORY,
     SECRETS,
     TWIN,
     Interrupted,
@@ -35,7 +32,7 @@ from tests.property.reconcile_world import (
     intent,
     strangers,
 )
-from tests.property.simulation import HELM, INSTANCE, NS
+from tests.property.simulation import FRAGMENT, HELM, INSTANCE, NS, OCI, REPOSITORY
 from tests.property.worlds import CLUSTER
 from vworkspace_core.errors import Invalid
 from vworkspace_core.interpret import Outcome
@@ -314,13 +311,13 @@ class ReconcileMachine(RuleBasedStateMachine):
     @rule(stays=st.booleans(), seconds=SECONDS, ref=st.sampled_from((FRAGMENT, HELM)))
     def people_make_things_of_that_name(self, stays: bool, seconds: float, ref: ObjectRef) -> None:
         self._disturb()
-        if not self.world.serves(ref.kind) or self.world.look(ref) is not None:
+        if not self.world.serves(ref.kind) or ref in self.world.everything(ref.kind):
             return
         theirs = {"interval": "1h", "chartRef": {"kind": "OCIRepository", "name": "theirs"}}
         body = {**ref.kind.manifest(ref.name, NS), **({"spec": theirs} if ref == HELM else {"data": {"theirs": "yes"}})}
         made = run_sync(self.world.admin.create(body, kind=ref.kind, field_manager="kubectl-create"))
         self.world.run(seconds)
-        found = self.world.look(ref)
+        found = self.world.everything(ref.kind).get(ref)
         assert dig(found, "metadata", "uid") == made["metadata"]["uid"], f"REC-4: {ref} is not theirs any more"
         if not stays:
             self._disturb()
@@ -746,7 +743,6 @@ class ReconcileMachine(RuleBasedStateMachine):
                 world.try_edit(ref, {"metadata": {"annotations": annotations}}, manager="flux")
             self.people_ask_for_a_retry()
             world.run(1)
-            world.hand_back()  # the annotation of a `flux reconcile` by hand
             self._until(lambda: oracle.claims_ready(world.look(INSTANCE)), "a retry does not help")
         instance = world.look(INSTANCE)
         assert instance is not None

@@ -8,6 +8,7 @@ from typing import Any
 
 import attrs
 
+from tests.names import source_ref
 from vworkspace_core.kinds.application_instance import ApplicationInstance
 from vworkspace_core.kinds.border import read_application_instance
 from vworkspace_core.known import HELM_RELEASE, OCI_REPOSITORY
@@ -27,7 +28,6 @@ NAMESPACE = {
     "metadata": {"name": "org-myteam", "labels": {"managed-by": "vworkspace"}},
 }
 RELEASE = ObjectRef(HELM_RELEASE, "org-myteam", "nextcloud")
-SOURCE = ObjectRef(OCI_REPOSITORY, "org-myteam", "nextcloud")
 
 
 def instance_manifest(**spec: Any) -> dict[str, Any]:
@@ -55,6 +55,9 @@ def instance_manifest(**spec: Any) -> dict[str, Any]:
         },
         "spec": body,
     }
+
+
+SOURCE = source_ref("org-myteam", "nextcloud", instance_manifest()["spec"]["chart"])
 
 
 def with_meta(manifest: Mapping[str, Any], **fields: Any) -> dict[str, Any]:

@@ -123,6 +123,8 @@ def _operator_settings(settings: RunSettings, cluster_id: str, templates: Templa
         timeout=settings.timeout,
         drift_detection=settings.drift_detection,
         default_service_account=settings.service_account or None,
+        allowed_release_service_accounts=settings.allowed_release_service_accounts,
+        allow_unimpersonated_releases=settings.allow_unimpersonated_releases,
         admission=AdmissionSettings(allow_http=settings.allow_http),
     )
     operations = OperationSettings(

@@ -46,13 +46,13 @@ def said(manifest: Manifest) -> str:
     return ", ".join(f"{one['type']} {one['status']} ({one['reason']})" for one in told)
 
 
-def appeared(kind: Kind, name: str) -> Wanted:
-    """An object of ours was created."""
+def appeared(kind: Kind, name: str = "") -> Wanted:
+    """An object of ours was created, of that name or of any."""
 
     def wanted(sighting: Sighting) -> bool:
         managers = {entry.get("manager") for entry in dig(sighting.object, "metadata", "managedFields") or ()}
         found = sighting.kind == kind and sighting.type is WatchEventType.ADDED and FIELD_MANAGER in managers
-        return found and dig(sighting.object, "metadata", "name") == name
+        return found and name in ("", dig(sighting.object, "metadata", "name"))
 
     return wanted
 

@@ -6,7 +6,7 @@ from typing import Any
 import attrs
 
 from vworkspace_app.demo.narrator import Narrator
-from vworkspace_app.demo.scene import BROKEN, EDITED, FAILURE, FIRST, INSTANCE, NAME, QUICK, WANTED, manifest
+from vworkspace_app.demo.scene import BROKEN, EDITED, FAILURE, FIRST, INSTANCE, NAME, QUICK, RELEASE, WANTED, manifest
 from vworkspace_app.demo.sightings import (
     appeared,
     condition,
@@ -62,7 +62,7 @@ class Teller(Narrator):
         stage.step(3, self.now, f"acknowledged: POST jobs/{job.id}/ack, before anything is applied")
         created = await self.see(appeared(APPLICATION_INSTANCE, NAME), "the instance")
         stage.step(4, created.at, "server-side apply of the ApplicationInstance", _meta(created.object))
-        source = await self.see(appeared(OCI_REPOSITORY, NAME), "the OCIRepository")
+        source = await self.see(appeared(OCI_REPOSITORY), "the OCIRepository")
         release = await self.see(appeared(HELM_RELEASE, NAME), "the HelmRelease")
         stage.step(5, source.at, "reconcile: the OCIRepository", spec_of(source.object))
         stage.step(5, release.at, "reconcile: the HelmRelease", spec_of(release.object))
@@ -184,6 +184,7 @@ class Teller(Narrator):
         """Everything goes, in order, and only then the job succeeds."""
         stage, since = self.stage, self.mark
         stage.act("Deletion")
+        source = str(dig(await self.live(RELEASE), "spec", "chartRef", "name"))
         job = self.world.control.enqueue(
             CLUSTER,
             kind="delete",
@@ -199,10 +200,10 @@ class Teller(Narrator):
         asked = await self.see(_deleting, "Deleting=True", since)
         stage.step("·", asked.at, f"status: {said(asked.object)}", {"Deleting": condition(asked.object, "Deleting")})
         order = []
-        for kind in (HELM_RELEASE, OCI_REPOSITORY, APPLICATION_INSTANCE):
-            seen = await self.see(gone(kind, NAME), f"the {kind.kind} gone", since)
+        for kind, name in ((HELM_RELEASE, NAME), (OCI_REPOSITORY, source), (APPLICATION_INSTANCE, NAME)):
+            seen = await self.see(gone(kind, name), f"the {kind.kind} gone", since)
             order.append(seen.at)
-            stage.step("·", seen.at, f"{kind.kind} {NAME} is gone")
+            stage.step("·", seen.at, f"{kind.kind} {name} is gone")
         result = await self.result(job)
         self.posted("·", result)
         stage.check("release, source, instance went in this order", wanted=sorted(order), found=order)

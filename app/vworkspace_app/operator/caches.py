@@ -21,11 +21,13 @@ from vworkspace_core.known import (
 )
 from vworkspace_core.operations.engines import engine_kinds
 from vworkspace_core.ports import Clock, KubeApi
+from vworkspace_core.reconcile.holders import with_foreign_holders
 from vworkspace_core.runtime.store import ObjectStore
 
 __all__ = ["ENGINE_KINDS", "FLUX_KINDS", "informers_of"]
 
-FLUX_KINDS = (HELM_RELEASE, OCI_REPOSITORY, HELM_REPOSITORY, HELM_CHART)
+_SOURCE_KINDS = (OCI_REPOSITORY, HELM_REPOSITORY, HELM_CHART)
+FLUX_KINDS = (HELM_RELEASE, *_SOURCE_KINDS)
 ENGINE_KINDS = engine_kinds()
 
 
@@ -43,7 +45,10 @@ def informers_of(api: KubeApi, clock: Clock, random: Callable[[], float]) -> Ite
     )
     for kind in ENGINE_KINDS:
         yield InformerRunner(api, kind, clock=clock, random=random, label_selector=OPERATION_UID)
-    for kind in (*FLUX_KINDS, NAMESPACE, CLUSTER):
+    yield InformerRunner(
+        api, HELM_RELEASE, clock=clock, random=random, store=ObjectStore(HELM_RELEASE, transform=with_foreign_holders)
+    )
+    for kind in (*_SOURCE_KINDS, NAMESPACE, CLUSTER):
         yield InformerRunner(api, kind, clock=clock, random=random)
     yield InformerRunner(api, CONFIG_MAP, clock=clock, random=random, label_selector=f"{MANAGED_BY}={MANAGED_BY_VALUE}")
     yield InformerRunner(

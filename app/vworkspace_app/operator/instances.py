@@ -33,6 +33,7 @@ from vworkspace_core.operations.observe import operations_on
 from vworkspace_core.ports import Clock, EventSink, KubeApi
 from vworkspace_core.reconcile import Context, Decision, Observed, Policy, Settings, reconcile
 from vworkspace_core.reconcile.desired import DOWNSTREAM_KINDS, watched_refs
+from vworkspace_core.reconcile.naming import releases_of
 from vworkspace_core.reconcile.unreadable import Unreadable, decide_unreadable
 from vworkspace_core.runtime.changes import Change
 from vworkspace_core.runtime.mapping import owners_of_kind
@@ -109,14 +110,14 @@ class InstanceController:
         for kind in DOWNSTREAM_KINDS:
             owned = self.informers.store(kind).owned_by(meta.uid)
             objects |= {ref_of(manifest, kind): manifest for manifest in owned}
-        for ref in watched_refs(instance):
+        override, withdrawn = self._release_request(instance)
+        for ref in watched_refs(instance, override):
             live = None if ref in objects else self.informers.store(ref.kind).get(ref.namespace, ref.name)
             if live is not None:
                 objects[ref] = live
         namespace = self.informers.store(NAMESPACE).get(None, meta.namespace)
         definitions = self.informers.store(CUSTOM_RESOURCE_DEFINITION)
         missing = frozenset(kind for kind in DOWNSTREAM_KINDS if kind.group and not is_served(kind, definitions))
-        override, withdrawn = self._release_request(instance)
         return Observed(namespace, objects, missing, override=override, withdrawn=withdrawn)
 
     def _release_request(self, instance: ApplicationInstance) -> tuple[ReleaseOverride | None, frozenset[str]]:
@@ -128,7 +129,7 @@ class InstanceController:
     async def _with_strangers(self, instance: ApplicationInstance, observed: Observed) -> Observed:
         """Only our own ConfigMaps are cached; before one of ours is made, its name is looked up live (REC-4)."""
         objects = dict(observed.objects)
-        for ref in watched_refs(instance):
+        for ref in watched_refs(instance, observed.override):
             if ref.kind == CONFIG_MAP and ref not in objects:
                 page = await self.api.list(
                     CONFIG_MAP, namespace=ref.namespace, field_selector=f"metadata.name={ref.name}"
@@ -144,10 +145,11 @@ class InstanceController:
         if change.ref.kind == HELM_CHART:
             name = name.removeprefix(f"{change.ref.namespace}-")
         instances = self.informers.store(APPLICATION_INSTANCE)
-        for namespace, wanting in instances.indexed_names(RELEASE_INDEX, f"{change.ref.namespace}/{name}"):
-            ref = ObjectRef(APPLICATION_INSTANCE, namespace, wanting)
-            if ref not in owners:
-                yield ref
+        for release in releases_of(name):
+            for namespace, wanting in instances.indexed_names(RELEASE_INDEX, f"{change.ref.namespace}/{release}"):
+                ref = ObjectRef(APPLICATION_INSTANCE, namespace, wanting)
+                if ref not in owners:
+                    yield ref
 
     def keys_of_operation(self, change: Change) -> Iterator[ObjectRef]:
         """The target of an Operation that asks something of its release (REC-9)."""

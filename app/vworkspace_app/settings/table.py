@@ -32,6 +32,7 @@ from vworkspace_app.settings.shapes import (
 from vworkspace_core.kinds.labels import CLUSTER_ID
 from vworkspace_core.operations.claims import BINDINGS
 from vworkspace_core.operations.settings import RUNNER
+from vworkspace_core.reconcile.decision import RELEASE_ACCOUNT
 from vworkspace_core.runtime.lease_record import LeasePolicy
 
 __all__ = ["SETTINGS", "RunSettings", "clashes", "inconsistencies", "lease_policy"]
@@ -59,7 +60,19 @@ class RunSettings:
     drift_detection: str = setting(
         choice("enabled", "warn", "disabled"), "warn", "Flux's drift detection; enabled reverts autoscalers."
     )
-    service_account: str = setting(TEXT, "", "Service account that Flux impersonates where an instance names none.")
+    service_account: str = setting(
+        TEXT,
+        RELEASE_ACCOUNT,
+        "Service account of each namespace that Flux installs releases with; without one nothing is installed.",
+    )
+    allowed_release_service_accounts: tuple[str, ...] = setting(
+        NAMES, (), "Service accounts that an instance may name for its release instead."
+    )
+    allow_unimpersonated_releases: bool = setting(
+        SWITCH,
+        False,
+        "Where --service-account is empty, let Flux install releases with its own rights: charts may do anything.",
+    )
     allow_http: bool = setting(SWITCH, False, "Admit chart repositories over plain http://.")
     templates: tuple[str, ...] = setting(
         FILES, (), "YAML files with templates of Operations, one a document, beside the built-in ones."

@@ -37,12 +37,14 @@ __all__ = [
     "OPERATION",
     "OPERATION_UID",
     "RETRY",
+    "RETRY_SENT",
     "UNINSTALL",
     "VELERO_PEERS",
     "allowed_types",
     "bounded_name",
     "cancellation_requested",
     "capabilities",
+    "closed_name",
     "cluster_id_of",
     "cluster_name",
     "downstream_labels",
@@ -91,6 +93,8 @@ JOB_ID: Final = "vworkspace.io/job-id"
 ABANDON: Final = "vworkspace.io/abandon"
 RETRY: Final = "vworkspace.io/retry"
 UNINSTALL: Final = "vworkspace.io/uninstall"
+RETRY_SENT: Final = "vworkspace.io/retry-sent"
+"""On a HelmRelease: when Flux was last asked to try again."""
 
 FINALIZER: Final = "vworkspace.io/operator"
 
@@ -119,7 +123,7 @@ def bounded_name(name: str, limit: int = LONGEST_LABEL) -> str:
     """
     if len(name) <= limit:
         return name
-    return _close(name, _digest(name, _HASH_DIGITS), limit)
+    return closed_name(name, _digest(name, _HASH_DIGITS), limit)
 
 
 def cluster_name(cluster_id: str) -> str:
@@ -134,12 +138,13 @@ def engine_object_name(operation_name: str, uid: str, limit: int = LONGEST_LABEL
     """
     head = _UID_HEAD.match(uid)
     tail = head.group() if head else _digest(uid, 8)
-    if len(operation_name) + 1 + len(tail) <= limit:
-        return f"{operation_name}-{tail}"
-    return _close(operation_name, tail, limit)
+    return closed_name(operation_name, tail, limit)
 
 
-def _close(name: str, tail: str, limit: int) -> str:
+def closed_name(name: str, tail: str, limit: int = LONGEST_LABEL) -> str:
+    """`<name>-<tail>`, the name part cut to fit, the tail kept. Raises ValueError when `limit` leaves it no room."""
+    if len(name) + 1 + len(tail) <= limit:
+        return f"{name}-{tail}"
     if limit < len(tail):
         raise ValueError(f"a limit of {limit} leaves no room for {len(tail)} hash digits")
     head = _TRAILING.sub("", name[: max(limit - len(tail) - 1, 0)])

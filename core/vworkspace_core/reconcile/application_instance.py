@@ -3,7 +3,8 @@
 Expected flow
     not ours → nothing; being deleted → `deletion`; a barrier → Blocked, nothing applied; a placeholder → Ready;
     otherwise the finalizer, what differs of source, values and HelmRelease, what is to be pruned, and the status
-    that Flux's reports mean for exactly this request.
+    that Flux's reports mean for exactly this request. Where others hold fields of the HelmRelease, its apply is tried
+    without effect before anything is written.
 Guarantees
     Pure: the same input gives the same output, byte for byte. Carried out and decided again on what came of it,
     the decision is empty. Objects of others are never applied over, fields of others never forced. Nothing is
@@ -31,6 +32,7 @@ from vworkspace_core.kinds.reasons import InstanceReason as Reason
 from vworkspace_core.known import HELM_RELEASE
 from vworkspace_core.manifest import Manifest, ObjectRef, dig, metadata
 from vworkspace_core.reconcile import conditions, flux
+from vworkspace_core.reconcile.accounts import replaced_account
 from vworkspace_core.reconcile.barriers import Barrier, claimed_by_another_operator, intent_barrier, name_barrier
 from vworkspace_core.reconcile.decision import Apply, Context, Decision, Delete, Finalizer, Observed, Requeue, Settings
 from vworkspace_core.reconcile.deletion import decide_deletion
@@ -38,8 +40,10 @@ from vworkspace_core.reconcile.desired import DOWNSTREAM_KINDS, Desired, desired
 from vworkspace_core.reconcile.drift import needs_apply
 from vworkspace_core.reconcile.failures import Setback, is_own_history, meaning
 from vworkspace_core.reconcile.flux import Evidence, ReleaseState
+from vworkspace_core.reconcile.holders import is_held_by_others
 from vworkspace_core.reconcile.override import effective_override, is_forbidden
 from vworkspace_core.reconcile.ownership import is_controlled_by
+from vworkspace_core.reconcile.retry import SILENT, ring
 from vworkspace_core.reconcile.status import StatusFields, endpoints, own_conditions, with_status
 
 __all__ = ["reconcile"]
@@ -82,7 +86,7 @@ def _managed(
     override = effective_override(source, observed)
     in_force, refused = _permitted(chart, override, settings)
     live_release = observed.objects.get(ObjectRef(HELM_RELEASE, release.namespace, release.name))
-    desired = desired_objects(source, chart, release, in_force, live_release, settings)
+    desired = desired_objects(source, chart, release, in_force, observed.objects, settings)
     if barrier := name_barrier(source, desired, observed):
         return _blocked(Decision(), source, barrier, context)
     evidence = _evidence(desired, chart, live_release, observed, context)
@@ -91,14 +95,18 @@ def _managed(
     pending = tuple(apply for apply in desired.applies if _is_pending(apply, observed))
     if any(apply.kind != HELM_RELEASE or _spec_differs(apply, live_release) for apply in pending):
         evidence = _requested(evidence, source)
+    bell = SILENT if pending else ring(desired.retry, live_release, context.now)
     guarded = FINALIZER not in source.metadata.finalizers  # its patch carries the resourceVersion
     decision = Decision(
         finalizer=Finalizer.ADD if guarded else None,
+        rehearsals=_rehearsals(pending, live_release),
+        patches=bell.patches,
         applies=pending,
         deletes=_prunes(source, desired, observed) if evidence.state is ReleaseState.READY and not pending else (),
-        look_again_after=evidence.look_again_after,
+        look_again_after=_earliest(evidence.look_again_after, bell.wait),
         only_if_current=not guarded,
     )
+    decision = attrs.evolve(decision, events=replaced_account(source, release, settings))
     wanted = conditions.from_evidence(evidence, _previous(source), override_refused=refused)
     return with_status(decision, source, wanted, _fields(source, chart, release, desired, override), context)
 
@@ -131,6 +139,17 @@ def _is_pending(apply: Apply, observed: Observed) -> bool:
     if live is not None and metadata(live).get("deletionTimestamp"):
         return False  # somebody deleted it: it is made again once it has gone
     return needs_apply(apply.manifest, live)
+
+
+def _earliest(*waits: float | None) -> float | None:
+    return min((wait for wait in waits if wait is not None), default=None)
+
+
+def _rehearsals(pending: tuple[Apply, ...], live_release: Manifest | None) -> tuple[Apply, ...]:
+    """The HelmRelease's apply, where it may meet a conflict and something else would be written before it (REC-3)."""
+    if len(pending) < 2:
+        return ()
+    return tuple(one for one in pending if one.kind == HELM_RELEASE and is_held_by_others(one.manifest, live_release))
 
 
 def _spec_differs(apply: Apply, live: Manifest | None) -> bool:

@@ -6,8 +6,6 @@ The first barrier that stands is the one that is named. A barrier never changes 
 from functools import lru_cache
 from typing import Protocol
 
-import attrs
-
 from vworkspace_core.kinds.admission import AdmissionSettings, Problem, check_application_instance
 from vworkspace_core.kinds.application_instance import ApplicationInstance, ChartSource, Mode
 from vworkspace_core.kinds.labels import (
@@ -24,6 +22,8 @@ from vworkspace_core.kinds.reasons import InstanceConditionType as Type
 from vworkspace_core.kinds.reasons import InstanceReason as Reason
 from vworkspace_core.known import HELM_RELEASE
 from vworkspace_core.manifest import Kind, Manifest
+from vworkspace_core.reconcile.accounts import account_barrier
+from vworkspace_core.reconcile.barrier import Barrier
 from vworkspace_core.reconcile.decision import Observed, Requeue, Settings
 from vworkspace_core.reconcile.desired import Desired, source_kind
 from vworkspace_core.reconcile.override import is_forbidden
@@ -41,16 +41,6 @@ __all__ = [
 ]
 
 
-@attrs.frozen
-class Barrier:
-    """Why nothing is applied. `stalled`: only a change of the spec can help."""
-
-    reason: str
-    message: str
-    stalled: bool = False
-    requeue: Requeue = Requeue.NO
-
-
 def intent_barrier(source: ApplicationInstance, observed: Observed, settings: Settings) -> Barrier | None:
     """Cluster, namespace, content, policy, placeholder contract, installed kinds: everything before names."""
     return (
@@ -58,6 +48,7 @@ def intent_barrier(source: ApplicationInstance, observed: Observed, settings: Se
         or _gate(source, observed)
         or _invalid(source, settings)
         or _policy(source, settings)
+        or account_barrier(source.spec.release, settings)
         or _demoted(source, observed)
         or _missing(source, observed)
     )
@@ -204,8 +195,11 @@ def _missing(source: ApplicationInstance, observed: Observed) -> Barrier | None:
 
 
 def name_barrier(source: ApplicationInstance, desired: Desired, observed: Observed) -> Barrier | None:
-    """Every name that we want must be free or ours: server-side apply alone would take it over silently (REC-4)."""
-    for apply in desired.applies:
+    """Every name that we want must be free or ours: server-side apply alone would take it over silently (REC-4).
+
+    The HelmRelease's first: it is what two instances with the same release quarrel about.
+    """
+    for apply in reversed(desired.applies):
         live = observed.objects.get(apply.ref)
         if live is not None and not is_ours(live, source):
             return Barrier(Reason.NAME_TAKEN, stranger(apply.ref, live), requeue=Requeue.SLOW)

@@ -7,6 +7,7 @@
 from collections.abc import Mapping
 from datetime import datetime
 from enum import Enum
+from typing import Final
 
 import attrs
 
@@ -18,6 +19,7 @@ from vworkspace_core.manifest import Kind, Manifest, ObjectRef, ref_of
 from vworkspace_core.ports import KubernetesEvent
 
 __all__ = [
+    "RELEASE_ACCOUNT",
     "Apply",
     "Context",
     "Create",
@@ -32,6 +34,10 @@ __all__ = [
     "Settings",
     "Snapshot",
 ]
+
+
+RELEASE_ACCOUNT: Final = "vworkspace-release"
+"""Service account that Flux installs releases with, unless another one is set or allowed (REC-4)."""
 
 
 @attrs.frozen
@@ -51,7 +57,10 @@ class Settings:
     timeout: str = "5m"
     max_history: int = 10
     drift_detection: str = "warn"
-    default_service_account: str | None = None
+    default_service_account: str | None = RELEASE_ACCOUNT
+    allowed_release_service_accounts: tuple[str, ...] = ()
+    allow_unimpersonated_releases: bool = False
+    """Whether a release may be installed with Flux's own rights where no account is set."""
     admission: AdmissionSettings = attrs.field(factory=AdmissionSettings)
     policy: Policy = attrs.field(factory=Policy)
     message_interval_seconds: float = 60.0
@@ -182,13 +191,15 @@ class Requeue(Enum):
 class Decision:
     """Effects as data. All empty and `status` None: there is nothing to do (REC-6).
 
-    `status` is the whole status as it is to be applied, or None when the present one already says it.
+    `rehearsals` are applies to be tried without effect before anything is written at all; where one is refused, nothing
+    is. `status` is the whole status as it is to be applied, or None when the present one already says it.
     `transitions` and `events` follow from the change of conditions and count only once the status is written.
     `look_again_after` is in seconds; None means that a watch event will tell. With `only_if_current` the source is
     read again before anything is written downstream: a decision from an old copy then writes nothing at all.
     """
 
     finalizer: Finalizer | None = None
+    rehearsals: tuple[Apply, ...] = ()
     patches: tuple[MergePatch, ...] = ()
     applies: tuple[Apply, ...] = ()
     creates: tuple[Create, ...] = ()

@@ -1,7 +1,8 @@
 """The downstream objects an ApplicationInstance wants (REC-3, REC-4): a function of the source object alone.
 
-Names and namespaces follow from `spec.release` (REC-6 b). Every manifest is complete: owner reference, labels,
-annotations and spec go out in one apply.
+Every manifest is complete: owner reference, labels, annotations and spec go out in one apply. What the HelmRelease
+reads is immutable, under a name of its content (`naming`): the apply of the HelmRelease is the one step in which
+chart and values change together.
 """
 
 from collections.abc import Mapping
@@ -27,10 +28,12 @@ from vworkspace_core.known import (
     HELM_REPOSITORY,
     OCI_REPOSITORY,
 )
-from vworkspace_core.manifest import Kind, Manifest, ObjectRef, canonical_json
+from vworkspace_core.manifest import Kind, Manifest, ObjectRef, canonical_json, dig
+from vworkspace_core.reconcile.accounts import release_account
 from vworkspace_core.reconcile.decision import Apply, Settings
-from vworkspace_core.reconcile.drift import stamp
-from vworkspace_core.reconcile.retry import retry_annotations, token_of
+from vworkspace_core.reconcile.drift import needs_apply, stamp
+from vworkspace_core.reconcile.naming import Names, former_names, names_of
+from vworkspace_core.reconcile.retry import token_of
 from vworkspace_core.reconcile.values import integration_values, merge_patch, overlay
 
 __all__ = ["DOWNSTREAM_KINDS", "Desired", "desired_objects", "helm_chart_of", "source_kind", "watched_refs"]
@@ -64,41 +67,44 @@ def desired_objects(
     chart: ChartSource,
     release: Release,
     override: ReleaseOverride | None,
-    live_release: Manifest | None,
+    objects: Mapping[ObjectRef, Manifest],
     settings: Settings,
 ) -> Desired:
-    """What is to exist downstream. `chart` and `release` are the instance's own, known to be present."""
-    version = override.version if override is not None and override.version else chart.version
-    kind = source_kind(chart)
-    frame = _Frame(instance, release, settings)
-    fragment = integration_values(instance.spec.integrations)
-    beneath = _config_map(frame, fragment) if fragment and _referenced(instance.spec.values) else None
-    spec = _release_spec(frame, chart, kind, version)
-    spec |= _values(instance.spec.values, fragment, override, beneath)
-    token = token_of(instance, chart, override)
-    helm_release = frame.wrap(HELM_RELEASE, release.name, {"spec": spec}, retry_annotations(token, live_release))
-    source = frame.wrap(kind, release.name, {"spec": _source_spec(chart, version, settings)})
-    ordered = (source, beneath, helm_release) if beneath is not None else (source, helm_release)
-    return Desired(
-        applies=ordered,
-        release=ObjectRef(HELM_RELEASE, release.namespace, release.name),
-        source=ObjectRef(kind, release.namespace, release.name),
-        version=version,
-        retry=token,
-    )
+    """What is to exist downstream. `chart` and `release` are the instance's own, known to be present.
+
+    What was made under the former names stays as long as it is exactly what is wanted: moving it would start a new
+    request to Flux in every instance of the cluster for nothing. With the next change of the HelmRelease it moves.
+    """
+    wanted = _Wanted(instance, chart, release, override, settings)
+    if _source_in_use(objects.get(wanted.release_ref)) == release.name:
+        former = wanted.objects(former_names(release))
+        if not any(needs_apply(apply.manifest, objects.get(apply.ref)) for apply in former.applies):
+            return former
+    return wanted.objects(wanted.names)
 
 
-def watched_refs(instance: ApplicationInstance) -> tuple[ObjectRef, ...]:
-    """Everything that a decision about `instance` looks up by name, whether or not it exists or is ours."""
+def _source_in_use(helm_release: Manifest | None) -> Any:
+    """Name of the source that a HelmRelease takes its chart from; None without one."""
+    of_oci = dig(helm_release, "spec", "chartRef", "name")
+    return of_oci or dig(helm_release, "spec", "chart", "spec", "sourceRef", "name")
+
+
+def watched_refs(instance: ApplicationInstance, asked: ReleaseOverride | None = None) -> tuple[ObjectRef, ...]:
+    """Everything that a decision about `instance` looks up by name, whether or not it exists or is ours.
+
+    `asked` is what an Operation asks for beside what the status holds: each version has a source of its own.
+    """
     release, chart = instance.spec.release, instance.spec.chart
     if release is None or chart is None:
         return ()
-    namespace, name = instance.metadata.namespace, release.name
-    refs = [ObjectRef(HELM_RELEASE, namespace, name), ObjectRef(source_kind(chart), namespace, name)]
+    helm_release = ObjectRef(HELM_RELEASE, instance.metadata.namespace, release.name)
+    refs = [helm_release]
     if chart.source_type is SourceType.HELM:
-        refs.append(helm_chart_of(ObjectRef(HELM_RELEASE, namespace, name)))
-    if instance.spec.integrations is not None and _referenced(instance.spec.values):
-        refs.append(ObjectRef(CONFIG_MAP, namespace, _config_map_name(release)))
+        refs.append(helm_chart_of(helm_release))
+    for override in (None, instance.status.release_override, asked):
+        wanted = _Wanted(instance, chart, release, override)
+        if override is None or wanted.version != chart.version:
+            refs.extend(ref for ref in wanted.read_refs(wanted.names) if ref not in refs)
     return tuple(refs)
 
 
@@ -107,26 +113,67 @@ def helm_chart_of(release: ObjectRef) -> ObjectRef:
     return ObjectRef(HELM_CHART, release.namespace, f"{release.namespace}-{release.name}")
 
 
-def _config_map_name(release: Release) -> str:
-    return f"{release.name}-integrations"
-
-
 @attrs.frozen
-class _Frame:
-    """What every downstream object of one instance has in common."""
+class _Wanted:
+    """What one instance wants of Flux, with the override in force."""
 
     instance: ApplicationInstance
+    chart: ChartSource
     release: Release
-    settings: Settings
+    override: ReleaseOverride | None
+    settings: Settings = attrs.field(factory=lambda: Settings(cluster_id=""))
 
-    def wrap(
-        self,
-        kind: Kind,
-        name: str,
-        body: Mapping[str, Any],
-        annotations: Mapping[str, str] | None = None,
-        labels: Mapping[str, str] | None = None,
-    ) -> Apply:
+    @property
+    def version(self) -> str:
+        """The effective chart version."""
+        return self.override.version if self.override is not None and self.override.version else self.chart.version
+
+    @property
+    def release_ref(self) -> ObjectRef:
+        """The HelmRelease."""
+        return ObjectRef(HELM_RELEASE, self.instance.metadata.namespace, self.release.name)
+
+    @property
+    def fragment(self) -> Mapping[str, Any]:
+        """The values that the integrations stand for."""
+        return integration_values(self.instance.spec.integrations)
+
+    @property
+    def needs_config_map(self) -> bool:
+        """Whether the fragment has to stand beneath values that we never read."""
+        return bool(self.fragment) and _referenced(self.instance.spec.values)
+
+    @property
+    def names(self) -> Names:
+        """The names of what the HelmRelease reads."""
+        fetched = _fetched(self.chart, self.version)
+        return names_of(self.release, fetched, self.fragment, self.instance.metadata.uid)
+
+    def read_refs(self, names: Names) -> tuple[ObjectRef, ...]:
+        """What the HelmRelease reads of ours."""
+        namespace = self.instance.metadata.namespace
+        source = ObjectRef(source_kind(self.chart), namespace, names.source)
+        return (source, ObjectRef(CONFIG_MAP, namespace, names.fragment)) if self.needs_config_map else (source,)
+
+    def objects(self, names: Names) -> Desired:
+        """Whole manifests, under these names."""
+        kind = source_kind(self.chart)
+        spec = _release_spec(self, ObjectRef(kind, self.release.namespace, names.source))
+        beneath = names.fragment if self.needs_config_map else ""
+        spec |= _values(self.instance.spec.values, self.fragment, self.override, beneath)
+        helm_release = self.wrap(HELM_RELEASE, self.release.name, {"spec": spec})
+        source = self.wrap(kind, names.source, {"spec": _source_spec(self.chart, self.version, self.settings)})
+        between = (_config_map(self, beneath),) if beneath else ()
+        return Desired(
+            applies=(source, *between, helm_release),
+            release=helm_release.ref,
+            source=source.ref,
+            version=self.version,
+            retry=token_of(self.instance, self.chart, self.override),
+        )
+
+    def wrap(self, kind: Kind, name: str, body: Mapping[str, Any], labels: Mapping[str, str] | None = None) -> Apply:
+        """One of our objects, with what they all have in common."""
         meta = self.instance.metadata
         manifest = kind.manifest(name, meta.namespace)
         manifest["metadata"] |= {
@@ -142,21 +189,17 @@ class _Frame:
                 }
             ],
         }
-        if annotations:
-            manifest["metadata"]["annotations"] = dict(annotations)
         manifest.update(body)
         return Apply(kind, stamp(manifest))
 
 
-def _source_spec(chart: ChartSource, version: str, settings: Settings) -> dict[str, Any]:
-    spec: dict[str, Any] = {"interval": settings.interval}
+def _fetched(chart: ChartSource, version: str) -> dict[str, Any]:
+    """What of a source decides what is fetched, from whom and by whom."""
+    spec: dict[str, Any] = {"url": chart.url}
     if chart.source_type is SourceType.OCI:
         spec["url"] = f"{chart.url.rstrip('/')}/{chart.name}"
         # A tag may not hold a plus sign; Helm itself pushes `1.0.0+x` as `1.0.0_x`.
         spec["ref"] = {"tag": version.replace("+", "_")}
-        spec["layerSelector"] = dict(_CHART_LAYER)
-    else:
-        spec["url"] = chart.url
     if chart.secret_ref is not None:
         spec["secretRef"] = {"name": chart.secret_ref.name}
     if chart.cert_secret_ref is not None:
@@ -164,8 +207,13 @@ def _source_spec(chart: ChartSource, version: str, settings: Settings) -> dict[s
     return spec
 
 
-def _release_spec(frame: _Frame, chart: ChartSource, kind: Kind, version: str) -> dict[str, Any]:
-    release, settings = frame.release, frame.settings
+def _source_spec(chart: ChartSource, version: str, settings: Settings) -> dict[str, Any]:
+    spec = {"interval": settings.interval, **_fetched(chart, version)}
+    return {**spec, "layerSelector": dict(_CHART_LAYER)} if chart.source_type is SourceType.OCI else spec
+
+
+def _release_spec(wanted: _Wanted, source: ObjectRef) -> dict[str, Any]:
+    chart, release, settings = wanted.chart, wanted.release, wanted.settings
     spec: dict[str, Any] = {
         "interval": settings.interval,
         "timeout": settings.timeout,
@@ -181,14 +229,14 @@ def _release_spec(frame: _Frame, chart: ChartSource, kind: Kind, version: str) -
         },
         "driftDetection": _drift_detection(settings.drift_detection),
     }
+    reference = {"kind": source.kind.kind, "name": source.name}
     if chart.source_type is SourceType.OCI:
-        spec["chartRef"] = {"kind": kind.kind, "name": release.name}
+        spec["chartRef"] = reference
     else:
-        reference = {"kind": kind.kind, "name": release.name}
-        spec["chart"] = {"spec": {"chart": chart.name, "version": version, "sourceRef": reference}}
-    if account := release.service_account_name or settings.default_service_account:
+        spec["chart"] = {"spec": {"chart": chart.name, "version": wanted.version, "sourceRef": reference}}
+    if account := release_account(release, settings):
         spec["serviceAccountName"] = account
-    if frame.instance.spec.suspend:
+    if wanted.instance.spec.suspend:
         # Sent only when true: an explicit false would conflict with `flux suspend` by hand.
         spec["suspend"] = True
     return spec
@@ -204,14 +252,14 @@ def _referenced(values: Values | None) -> bool:
     return values is not None and values.source is not ValuesSource.INLINE
 
 
-def _config_map(frame: _Frame, fragment: Mapping[str, Any]) -> Apply:
+def _config_map(wanted: _Wanted, name: str) -> Apply:
     """The integrations as a values file (JSON is YAML), to stand beneath values that we never read."""
-    body = {"data": {_VALUES_KEY: canonical_json(fragment).decode()}}
-    return frame.wrap(CONFIG_MAP, _config_map_name(frame.release), body, labels={_WATCH: "Enabled"})
+    body = {"data": {_VALUES_KEY: canonical_json(wanted.fragment).decode()}}
+    return wanted.wrap(CONFIG_MAP, name, body, labels={_WATCH: "Enabled"})
 
 
 def _values(
-    values: Values | None, fragment: Mapping[str, Any], override: ReleaseOverride | None, beneath: Apply | None
+    values: Values | None, fragment: Mapping[str, Any], override: ReleaseOverride | None, beneath: str
 ) -> dict[str, Any]:
     """The `values` and `valuesFrom` of the release; Flux merges in that order, inline last."""
     patch = override.values_patch if override is not None else None
@@ -220,7 +268,7 @@ def _values(
     if values is None or values.source is ValuesSource.INLINE:
         inline = overlay(fragment, (values.inline if values is not None else None) or {})
     else:
-        own = [] if beneath is None else [_value_source("ConfigMap", beneath.ref.name, _VALUES_KEY)]
+        own = [_value_source("ConfigMap", beneath, _VALUES_KEY)] if beneath else []
         spec["valuesFrom"] = [*own, *_explicit(values)]
     inline = merge_patch(inline, patch) if patch else inline
     return {**spec, "values": inline} if inline else spec

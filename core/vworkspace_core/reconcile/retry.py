@@ -1,18 +1,27 @@
 """Asking Flux for another try (REC-14): the token, when to send it, and whether Flux has acted on it.
 
+It is asked by annotations, which are a doorbell and no field that anybody owns: they are patched, never applied, so
+that whoever rang before is in nobody's way, and left there. It is rung at most every ten seconds, whoever asks.
+
 Flux resets its counts of failures for a `resetAt` that equals `requestedAt`, and at the start of an attempt only. A
 pass that gets no further than the chart or the values handles `requestedAt` all the same: the reset of that token is
 lost, and another token has to ask for it once the attempt can be made.
 """
 
 from collections.abc import Mapping
-from typing import Any
+from datetime import datetime
+from typing import Any, Final
+
+import attrs
 
 from vworkspace_core.kinds.application_instance import ApplicationInstance, ChartSource, ReleaseOverride
-from vworkspace_core.kinds.labels import retry_token
-from vworkspace_core.manifest import Manifest, dig
+from vworkspace_core.kinds.labels import RETRY_SENT, retry_token
+from vworkspace_core.known import HELM_RELEASE
+from vworkspace_core.manifest import Manifest, dig, metadata, ref_of
+from vworkspace_core.moments import timestamp
+from vworkspace_core.reconcile.decision import MergePatch
 
-__all__ = ["COUNTED_FAILURES", "is_handled", "retry_annotations", "token_of"]
+__all__ = ["COUNTED_FAILURES", "SILENT", "Bell", "is_handled", "retry_annotations", "ring", "token_of"]
 
 COUNTED_FAILURES = ("failures", "installFailures", "upgradeFailures")
 """Fields of a HelmRelease's status that count the failures of one request, and start anew with the next."""
@@ -22,6 +31,7 @@ _RESET_AT = "reconcile.fluxcd.io/resetAt"
 _OPERATION = "/operation/"
 _AGAIN = "/again"
 _LOOK = "/look"
+_SECONDS_BETWEEN: Final = 10.0
 _UNPREPARED = ("SourceNotReady", "ArtifactFailed", "ValuesError", "DependencyNotReady")
 
 
@@ -45,12 +55,49 @@ def is_handled(status: Mapping[str, Any], token: str) -> bool:
     return told == token or told.startswith(token + _OPERATION) or (token.startswith(_OPERATION) and token in told)
 
 
-def retry_annotations(token: str, release: Manifest | None) -> dict[str, str]:
-    """What the live HelmRelease is to be annotated with, until Flux says that it has handled the token.
+@attrs.frozen
+class Bell:
+    """The patch that asks Flux, if any, and in how many seconds it may be sent where it has to wait."""
 
-    Afterwards the annotations are given up again, so that `flux reconcile` by hand meets no conflict. While chart or
-    values are missing, Flux is only asked to look again: it would lose the reset. What is suspended is asked nothing,
-    and what Flux has handled twice in vain is not asked a third time.
+    patches: tuple[MergePatch, ...] = ()
+    wait: float | None = None
+
+
+SILENT: Final = Bell()
+
+
+def ring(token: str, release: Manifest | None, now: datetime) -> Bell:
+    """What is to be done so that Flux acts on the token; nothing once it is asked, or says that it has."""
+    if release is None or metadata(release).get("deletionTimestamp"):
+        return SILENT
+    wanted, there = retry_annotations(token, release), metadata(release).get("annotations") or {}
+    if all(there.get(name) == value for name, value in wanted.items()):
+        return SILENT
+    if (wait := _wait(there.get(RETRY_SENT), now)) > 0:
+        return Bell(wait=wait)
+    # Flux takes a `resetAt` for handled whatever `requestedAt` is: one of before must not stand beside a mere look.
+    left = {_RESET_AT: None} if _RESET_AT in there else {}
+    meta = {
+        "resourceVersion": metadata(release)["resourceVersion"],
+        "annotations": {**left, **wanted, RETRY_SENT: timestamp(now)},
+    }
+    return Bell((MergePatch(ref_of(release, HELM_RELEASE), {"metadata": meta}),))
+
+
+def _wait(sent: Any, now: datetime) -> float:
+    """Seconds until it may be rung again; none for a time that cannot be read, or that a clock set back has made."""
+    try:
+        age = (now - datetime.fromisoformat(sent)).total_seconds()
+    except (TypeError, ValueError):
+        return 0.0
+    return _SECONDS_BETWEEN - age if 0 <= age < _SECONDS_BETWEEN else 0.0
+
+
+def retry_annotations(token: str, release: Manifest) -> dict[str, str]:
+    """What the HelmRelease is to be annotated with for that token.
+
+    While chart or values are missing, Flux is only asked to look again: it would lose the reset. What is suspended is
+    asked nothing, and what Flux has handled twice in vain is not asked a third time.
     """
     status: Mapping[str, Any] = dig(release, "status") or {}
     if is_handled(status, token) or dig(release, "spec", "suspend") is True:

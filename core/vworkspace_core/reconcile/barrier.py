@@ -1,0 +1,17 @@
+"""Why nothing is applied for an instance, as data."""
+
+import attrs
+
+from vworkspace_core.reconcile.decision import Requeue
+
+__all__ = ["Barrier"]
+
+
+@attrs.frozen
+class Barrier:
+    """Why nothing is applied. `stalled`: only a change of the spec can help."""
+
+    reason: str
+    message: str
+    stalled: bool = False
+    requeue: Requeue = Requeue.NO
