@@ -12,11 +12,11 @@ from tests.property.strategies import application_instances, clusters, json_valu
 from vworkspace_core.errors import Cause
 from vworkspace_core.kinds.border import unstructure
 from vworkspace_core.kinds.crd import crd_manifests
-from vworkspace_fake.apiserver.schema.compile import compile_schema
-from vworkspace_fake.apiserver.schema.defaults import apply_defaults
-from vworkspace_fake.apiserver.schema.node import Schema
-from vworkspace_fake.apiserver.schema.prune import drop_nulls, prune
-from vworkspace_fake.apiserver.schema.validate import validate
+from vworkspace_core.schema.compile import compile_schema
+from vworkspace_core.schema.defaults import apply_defaults
+from vworkspace_core.schema.node import Schema
+from vworkspace_core.schema.prune import drop_nulls, prune
+from vworkspace_core.schema.validate import validate
 
 __all__ = ["Write", "judged_by_crd", "schema_of", "writes"]
 

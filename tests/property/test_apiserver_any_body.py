@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 from tests.effort import effort
 from tests.property.ssa_world import THING, World
 from vworkspace_core.ports import PatchType
+from vworkspace_core.schema.node import JsonType, Schema
 from vworkspace_fake.apiserver import pipeline
 from vworkspace_fake.apiserver.builtin import BUILTIN_DEFINITIONS
 from vworkspace_fake.apiserver.definition import Definition
 from vworkspace_fake.apiserver.failure import ApiFailure, status_body
 from vworkspace_fake.apiserver.patches import merge_patch
 from vworkspace_fake.apiserver.requests import Outcome, Write
-from vworkspace_fake.apiserver.schema.node import JsonType, Schema
 
 SCALARS = (
     st.none() | st.booleans() | st.integers(-1, 70_000) | st.just(1.5) | st.sampled_from(["", "a", "x.y.z/a", "1Gi"])

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from vworkspace_core.errors import Invalid, OperatorError
 from vworkspace_core.known import CUSTOM_RESOURCE_DEFINITION
+from vworkspace_core.schema.words import misfits
 from vworkspace_fake.apiserver.inprocess import InProcessKube, run_sync
-from vworkspace_fake.apiserver.schema.words import misfits
 from vworkspace_fake.apiserver.server import ApiServer
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from vworkspace_core.schema.compile import compile_schema
+from vworkspace_core.schema.equality import equal
 from vworkspace_fake.apiserver.builtin import BUILTIN_DEFINITIONS
 from vworkspace_fake.apiserver.failure import ApiFailure
 from vworkspace_fake.apiserver.patches import json_patch, merge_patch
-from vworkspace_fake.apiserver.schema.compile import compile_schema
-from vworkspace_fake.apiserver.schema.equality import equal
 from vworkspace_fake.apiserver.strategic import strategic_merge
 
 JSON = st.recursive(

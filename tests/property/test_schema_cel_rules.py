@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from vworkspace_fake.apiserver.schema.compile import compile_schema
-from vworkspace_fake.apiserver.schema.node import Schema, SchemaError
-from vworkspace_fake.apiserver.schema.validate import validate
+from vworkspace_core.schema.compile import compile_schema
+from vworkspace_core.schema.node import Schema, SchemaError
+from vworkspace_core.schema.validate import validate
 
 STRING: dict[str, Any] = {"type": "string"}
 

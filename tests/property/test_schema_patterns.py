@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-from vworkspace_fake.apiserver.schema.formats import matches_format
-from vworkspace_fake.apiserver.schema.gopattern import go_pattern
+from vworkspace_core.schema.formats import matches_format
+from vworkspace_core.schema.gopattern import go_pattern
 
 
 @pytest.mark.parametrize(

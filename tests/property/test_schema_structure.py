@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vworkspace_fake.apiserver.schema.compile import compile_schema
-from vworkspace_fake.apiserver.schema.node import Schema
-from vworkspace_fake.apiserver.schema.validate import validate
+from vworkspace_core.schema.compile import compile_schema
+from vworkspace_core.schema.node import Schema
+from vworkspace_core.schema.validate import validate
 
 STRING: dict[str, Any] = {"type": "string"}
 INTEGER: dict[str, Any] = {"type": "integer"}

@@ -8,8 +8,8 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from tests.property.ssa_world import THING, World
+from vworkspace_core.schema.equality import equal
 from vworkspace_fake.apiserver.failure import ApiFailure
-from vworkspace_fake.apiserver.schema.equality import equal
 from vworkspace_fake.apiserver.ssa.compare import compare
 from vworkspace_fake.apiserver.ssa.fieldset import difference, intersection
 from vworkspace_fake.apiserver.ssa.merge import merge

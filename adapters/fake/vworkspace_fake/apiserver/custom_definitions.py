@@ -10,11 +10,11 @@ from datetime import datetime
 from typing import Any
 
 from vworkspace_core.moments import timestamp
+from vworkspace_core.schema.node import SchemaError
 from vworkspace_fake.apiserver.ending_definitions import CLEANUP, DEFINITIONS, in_progress
 from vworkspace_fake.apiserver.records import Change, ObjectKey, Record
 from vworkspace_fake.apiserver.registry import Registry
 from vworkspace_fake.apiserver.resources import Resource, resources_of_crd
-from vworkspace_fake.apiserver.schema.node import SchemaError
 from vworkspace_fake.apiserver.store import GroupResource, Store
 from vworkspace_fake.apiserver.streams import Streams
 

@@ -9,14 +9,14 @@ from typing import Any
 import msgspec
 
 from vworkspace_core.errors import Cause
+from vworkspace_core.schema.defaults import apply_defaults
+from vworkspace_core.schema.objectmeta import OBJECT_META
+from vworkspace_core.schema.prune import drop_nulls, prune
+from vworkspace_core.schema.structure import check_structure
 from vworkspace_fake.apiserver.definition import Definition
 from vworkspace_fake.apiserver.failure import bad_request
 from vworkspace_fake.apiserver.metadata import tidy
 from vworkspace_fake.apiserver.requests import FieldValidation
-from vworkspace_fake.apiserver.schema.defaults import apply_defaults
-from vworkspace_fake.apiserver.schema.objectmeta import OBJECT_META
-from vworkspace_fake.apiserver.schema.prune import drop_nulls, prune
-from vworkspace_fake.apiserver.schema.structure import check_structure
 
 __all__ = ["completed", "read_body", "require_type", "storage_form"]
 

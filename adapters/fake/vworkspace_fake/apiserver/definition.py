@@ -12,10 +12,10 @@ import attrs
 import msgspec
 
 from vworkspace_core.manifest import Kind, canonical_json
+from vworkspace_core.schema.compile import compile_schema
+from vworkspace_core.schema.node import Schema, SchemaError, SchemaProblem
+from vworkspace_core.schema.objectmeta import with_type_meta
 from vworkspace_fake.apiserver.behaviour import CUSTOM, Behaviour
-from vworkspace_fake.apiserver.schema.compile import compile_schema
-from vworkspace_fake.apiserver.schema.node import Schema, SchemaError, SchemaProblem
-from vworkspace_fake.apiserver.schema.objectmeta import with_type_meta
 from vworkspace_fake.apiserver.ssa.fieldset import EMPTY, FieldSet
 
 __all__ = ["Definition", "ScalePaths", "definitions_of_crd"]

@@ -5,9 +5,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from vworkspace_core.errors import Cause
+from vworkspace_core.schema.causes import forbidden_value, invalid_value, required, too_long
+from vworkspace_core.schema.equality import equal
 from vworkspace_fake.apiserver.behaviour import NameRule
-from vworkspace_fake.apiserver.schema.causes import forbidden_value, invalid_value, required, too_long
-from vworkspace_fake.apiserver.schema.equality import equal
 
 __all__ = [
     "check_common",

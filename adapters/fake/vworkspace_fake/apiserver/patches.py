@@ -6,8 +6,8 @@ Pure functions from a document and a patch to a new document; arguments are neve
 from collections.abc import Mapping
 from typing import Any, Final
 
+from vworkspace_core.schema.equality import equal
 from vworkspace_fake.apiserver.failure import ApiFailure, bad_request, too_large
-from vworkspace_fake.apiserver.schema.equality import equal
 
 __all__ = ["json_patch", "merge_patch"]
 

@@ -3,10 +3,10 @@
 from typing import Final
 
 from vworkspace_core.manifest import Kind
+from vworkspace_core.schema.node import ANYTHING
 from vworkspace_fake.apiserver.behaviour import Behaviour, Generation
 from vworkspace_fake.apiserver.definition import Definition
 from vworkspace_fake.apiserver.resources import Resource, resource_of
-from vworkspace_fake.apiserver.schema.node import ANYTHING
 from vworkspace_fake.apiserver.store import GroupResource
 
 __all__ = ["REVIEWS", "review_resources"]

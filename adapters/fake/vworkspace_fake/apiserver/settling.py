@@ -4,6 +4,11 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from vworkspace_core.errors import Cause
+from vworkspace_core.schema.causes import invalid_value
+from vworkspace_core.schema.defaults import apply_defaults
+from vworkspace_core.schema.equality import equal
+from vworkspace_core.schema.node import MISSING
+from vworkspace_core.schema.validate import validate
 from vworkspace_fake.apiserver.behaviour import Generation
 from vworkspace_fake.apiserver.decoding import storage_form
 from vworkspace_fake.apiserver.definition import Definition
@@ -16,11 +21,6 @@ from vworkspace_fake.apiserver.metadata import (
     finalizer_warnings,
 )
 from vworkspace_fake.apiserver.requests import Outcome, Write
-from vworkspace_fake.apiserver.schema.causes import invalid_value
-from vworkspace_fake.apiserver.schema.defaults import apply_defaults
-from vworkspace_fake.apiserver.schema.equality import equal
-from vworkspace_fake.apiserver.schema.node import MISSING
-from vworkspace_fake.apiserver.schema.validate import validate
 
 __all__ = ["settle_creation", "settle_update"]
 

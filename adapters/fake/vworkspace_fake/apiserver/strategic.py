@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
+from vworkspace_core.schema.equality import equal
+from vworkspace_core.schema.node import ANYTHING, ListType, Schema
 from vworkspace_fake.apiserver.failure import bad_request
-from vworkspace_fake.apiserver.schema.equality import equal
-from vworkspace_fake.apiserver.schema.node import ANYTHING, ListType, Schema
 
 __all__ = ["strategic_merge"]
 

@@ -12,6 +12,7 @@ import attrs
 from vworkspace_core.manifest import dig
 from vworkspace_core.moments import timestamp
 from vworkspace_core.ports import PatchType
+from vworkspace_core.schema.defaults import apply_defaults
 from vworkspace_fake.apiserver import ending_definitions, pipeline
 from vworkspace_fake.apiserver.admission import AdmissionRequest
 from vworkspace_fake.apiserver.calls import Caller, Target, Verb, WriteOptions
@@ -24,7 +25,6 @@ from vworkspace_fake.apiserver.records import Record, decode, encode
 from vworkspace_fake.apiserver.replies import Reply
 from vworkspace_fake.apiserver.requests import Outcome, Write
 from vworkspace_fake.apiserver.scale import scale_of
-from vworkspace_fake.apiserver.schema.defaults import apply_defaults
 from vworkspace_fake.apiserver.settling import settle_creation, settle_update
 from vworkspace_fake.apiserver.store import Store
 

@@ -3,17 +3,16 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
+from vworkspace_core.cel import CelSyntaxError
 from vworkspace_core.errors import Cause
 from vworkspace_core.manifest import Kind
+from vworkspace_core.schema.causes import invalid_value, required
+from vworkspace_fake.apiserver.admission_matching import compile_condition
 from vworkspace_fake.apiserver.behaviour import Behaviour, Generation
 from vworkspace_fake.apiserver.builtin.build import built_in
 from vworkspace_fake.apiserver.builtin.openapi import BYTES, INT32, STRING, STRINGS, items, keyed, obj
 from vworkspace_fake.apiserver.builtin.pod_defaults import filled
 from vworkspace_fake.apiserver.builtin.shapes import LABEL_SELECTOR
-from vworkspace_fake.apiserver.cel.evaluate import build
-from vworkspace_fake.apiserver.cel.parser import parse
-from vworkspace_fake.apiserver.cel.syntax import CelSyntaxError
-from vworkspace_fake.apiserver.schema.causes import invalid_value, required
 
 __all__ = ["WEBHOOKS"]
 
@@ -85,7 +84,7 @@ def _check(manifest: Manifest) -> list[Cause]:
             found.append(required(f"{where}.clientConfig", "exactly one of url or service is required"))
         for number, condition in enumerate(webhook.get("matchConditions") or ()):
             try:
-                build(parse(condition["expression"]))
+                compile_condition(condition["expression"])
             except CelSyntaxError as error:
                 at = f"{where}.matchConditions[{number}].expression"
                 found.append(invalid_value(at, condition["expression"], f"compilation failed: {error}"))

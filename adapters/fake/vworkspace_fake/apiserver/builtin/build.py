@@ -3,11 +3,11 @@
 from typing import Any, Final
 
 from vworkspace_core.manifest import Kind
+from vworkspace_core.schema.compile import Compiled, compile_schema
+from vworkspace_core.schema.objectmeta import OBJECT_META_OPENAPI, with_type_meta
 from vworkspace_fake.apiserver.behaviour import Behaviour
 from vworkspace_fake.apiserver.builtin.openapi import MICRO_TIME, STRING, TIME, OpenApi
 from vworkspace_fake.apiserver.definition import Definition, ScalePaths
-from vworkspace_fake.apiserver.schema.compile import Compiled, compile_schema
-from vworkspace_fake.apiserver.schema.objectmeta import OBJECT_META_OPENAPI, with_type_meta
 
 __all__ = ["REPLICAS", "built_in", "immutable_fields"]
 

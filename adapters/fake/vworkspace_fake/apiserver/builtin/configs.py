@@ -7,14 +7,14 @@ from typing import Any, Final
 from vworkspace_core.errors import Cause
 from vworkspace_core.known import CONFIG_MAP, NAMESPACE, SECRET
 from vworkspace_core.manifest import Kind
+from vworkspace_core.schema.causes import forbidden_value, invalid_value, required, too_long
+from vworkspace_core.schema.equality import equal
 from vworkspace_fake.apiserver.behaviour import Behaviour, Generation, NameRule
 from vworkspace_fake.apiserver.builtin.build import built_in
 from vworkspace_fake.apiserver.builtin.openapi import BOOL, BYTES, STRING, STRING_MAP, STRINGS, keyed, obj, table, whole
 from vworkspace_fake.apiserver.builtin.pod_defaults import filled
 from vworkspace_fake.apiserver.builtin.shapes import CONDITIONS, OBJECT_REFERENCE
 from vworkspace_fake.apiserver.metadata import qualified_problems
-from vworkspace_fake.apiserver.schema.causes import forbidden_value, invalid_value, required, too_long
-from vworkspace_fake.apiserver.schema.equality import equal
 
 __all__ = ["CONFIGS"]
 

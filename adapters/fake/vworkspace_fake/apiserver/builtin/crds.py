@@ -5,6 +5,9 @@ from typing import Any, Final
 
 from vworkspace_core.errors import Cause
 from vworkspace_core.known import CUSTOM_RESOURCE_DEFINITION
+from vworkspace_core.schema.causes import invalid_value, required
+from vworkspace_core.schema.node import SchemaError
+from vworkspace_core.schema.words import misfits
 from vworkspace_fake.apiserver.behaviour import Behaviour, Generation, NameRule
 from vworkspace_fake.apiserver.builtin.build import built_in
 from vworkspace_fake.apiserver.builtin.openapi import ANY, BOOL, INT32, INT64, STRING, STRINGS, choice, items, obj
@@ -13,9 +16,6 @@ from vworkspace_fake.apiserver.builtin.shapes import CONDITIONS
 from vworkspace_fake.apiserver.definition import definitions_of_crd
 from vworkspace_fake.apiserver.failure import bad_request
 from vworkspace_fake.apiserver.metadata import name_problems
-from vworkspace_fake.apiserver.schema.causes import invalid_value, required
-from vworkspace_fake.apiserver.schema.node import SchemaError
-from vworkspace_fake.apiserver.schema.words import misfits
 
 __all__ = ["CRDS"]
 

@@ -6,12 +6,12 @@ from typing import Any, Final
 from vworkspace_core.errors import Cause
 from vworkspace_core.known import EVENT
 from vworkspace_core.manifest import Kind
+from vworkspace_core.schema.causes import invalid_value, required
+from vworkspace_core.schema.equality import equal
 from vworkspace_fake.apiserver.behaviour import Behaviour, Generation
 from vworkspace_fake.apiserver.builtin.build import built_in
 from vworkspace_fake.apiserver.builtin.openapi import INT32, MICRO_TIME, STRING, TIME, obj
 from vworkspace_fake.apiserver.builtin.shapes import OBJECT_REFERENCE
-from vworkspace_fake.apiserver.schema.causes import invalid_value, required
-from vworkspace_fake.apiserver.schema.equality import equal
 
 __all__ = ["CORE_EVENT", "EVENTS", "core_event_of", "new_event_of"]
 

@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from vworkspace_core.errors import Cause
-from vworkspace_fake.apiserver.schema.causes import invalid_value, required
-from vworkspace_fake.apiserver.schema.equality import equal
+from vworkspace_core.schema.causes import invalid_value, required
+from vworkspace_core.schema.equality import equal
 
 __all__ = ["check_job_status"]
 

@@ -5,6 +5,8 @@ from typing import Any, Final
 
 from vworkspace_core.errors import Cause
 from vworkspace_core.manifest import Kind
+from vworkspace_core.schema.causes import invalid_value, not_supported, required
+from vworkspace_core.schema.equality import equal
 from vworkspace_fake.apiserver.behaviour import Behaviour, Generation
 from vworkspace_fake.apiserver.builtin.build import built_in
 from vworkspace_fake.apiserver.builtin.job_status import check_job_status
@@ -22,8 +24,6 @@ from vworkspace_fake.apiserver.builtin.openapi import (
 from vworkspace_fake.apiserver.builtin.pod_defaults import filled, pod_template
 from vworkspace_fake.apiserver.builtin.pod_schema import POD_TEMPLATE
 from vworkspace_fake.apiserver.builtin.shapes import CONDITIONS, EMBEDDED_META, LABEL_SELECTOR, OBJECT_REFERENCE
-from vworkspace_fake.apiserver.schema.causes import invalid_value, not_supported, required
-from vworkspace_fake.apiserver.schema.equality import equal
 
 __all__ = ["JOBS"]
 

@@ -5,11 +5,11 @@ from typing import Any, Final
 
 from vworkspace_core.errors import Cause
 from vworkspace_core.known import LEASE
+from vworkspace_core.schema.causes import invalid_value
 from vworkspace_fake.apiserver.behaviour import Behaviour, Generation
 from vworkspace_fake.apiserver.builtin.build import built_in
 from vworkspace_fake.apiserver.builtin.openapi import INT32, MICRO_TIME, STRING, obj
 from vworkspace_fake.apiserver.builtin.pod_defaults import filled
-from vworkspace_fake.apiserver.schema.causes import invalid_value
 
 __all__ = ["LEASES"]
 

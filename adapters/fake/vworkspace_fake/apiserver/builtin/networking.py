@@ -5,6 +5,7 @@ from typing import Any, Final
 
 from vworkspace_core.errors import Cause
 from vworkspace_core.manifest import Kind
+from vworkspace_core.schema.causes import invalid_value, required
 from vworkspace_fake.apiserver.behaviour import Behaviour, Generation, NameRule
 from vworkspace_fake.apiserver.builtin.build import built_in
 from vworkspace_fake.apiserver.builtin.openapi import (
@@ -23,7 +24,6 @@ from vworkspace_fake.apiserver.builtin.openapi import (
 )
 from vworkspace_fake.apiserver.builtin.pod_defaults import filled
 from vworkspace_fake.apiserver.builtin.shapes import CONDITIONS, LABEL_SELECTOR
-from vworkspace_fake.apiserver.schema.causes import invalid_value, required
 
 __all__ = ["NETWORKING"]
 

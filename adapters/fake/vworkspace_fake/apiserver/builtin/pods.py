@@ -5,13 +5,13 @@ from typing import Any, Final
 
 from vworkspace_core.errors import Cause
 from vworkspace_core.manifest import Kind
+from vworkspace_core.schema.causes import forbidden_value, required
+from vworkspace_core.schema.equality import equal
 from vworkspace_fake.apiserver.behaviour import Behaviour, Generation
 from vworkspace_fake.apiserver.builtin.build import built_in
 from vworkspace_fake.apiserver.builtin.openapi import obj
 from vworkspace_fake.apiserver.builtin.pod_defaults import filled, pod_spec
 from vworkspace_fake.apiserver.builtin.pod_schema import POD_SPEC, POD_STATUS
-from vworkspace_fake.apiserver.schema.causes import forbidden_value, required
-from vworkspace_fake.apiserver.schema.equality import equal
 
 __all__ = ["PODS", "check_pod_spec"]
 

@@ -5,13 +5,13 @@ from typing import Any, Final
 
 from vworkspace_core.errors import Cause
 from vworkspace_core.manifest import Kind
+from vworkspace_core.schema.causes import invalid_value, not_supported, required
+from vworkspace_core.schema.equality import equal
 from vworkspace_fake.apiserver.behaviour import Behaviour, Generation, NameRule
 from vworkspace_fake.apiserver.builtin.build import built_in
 from vworkspace_fake.apiserver.builtin.openapi import STRING, STRINGS, items, obj, whole
 from vworkspace_fake.apiserver.builtin.pod_defaults import filled
 from vworkspace_fake.apiserver.builtin.shapes import LABEL_SELECTOR
-from vworkspace_fake.apiserver.schema.causes import invalid_value, not_supported, required
-from vworkspace_fake.apiserver.schema.equality import equal
 
 __all__ = ["RBAC"]
 

@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from vworkspace_core.schema.objectmeta import OBJECT_META_OPENAPI
 from vworkspace_fake.apiserver.builtin.openapi import (
     INT64,
     STRING,
@@ -13,7 +14,6 @@ from vworkspace_fake.apiserver.builtin.openapi import (
     obj,
     whole,
 )
-from vworkspace_fake.apiserver.schema.objectmeta import OBJECT_META_OPENAPI
 
 __all__ = [
     "CONDITIONS",

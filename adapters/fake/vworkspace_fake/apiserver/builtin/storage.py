@@ -5,6 +5,8 @@ from typing import Any, Final
 
 from vworkspace_core.errors import Cause
 from vworkspace_core.manifest import Kind
+from vworkspace_core.schema.causes import forbidden_value, required
+from vworkspace_core.schema.equality import equal
 from vworkspace_fake.apiserver.behaviour import Behaviour, Generation
 from vworkspace_fake.apiserver.builtin.build import built_in
 from vworkspace_fake.apiserver.builtin.openapi import (
@@ -25,8 +27,6 @@ from vworkspace_fake.apiserver.builtin.openapi import (
 from vworkspace_fake.apiserver.builtin.pod_defaults import filled
 from vworkspace_fake.apiserver.builtin.shapes import CONDITIONS, LABEL_SELECTOR, OBJECT_REFERENCE
 from vworkspace_fake.apiserver.builtin.volume_schema import CLAIM_SPEC
-from vworkspace_fake.apiserver.schema.causes import forbidden_value, required
-from vworkspace_fake.apiserver.schema.equality import equal
 
 __all__ = ["STORAGE"]
 

@@ -5,6 +5,8 @@ from typing import Any, Final
 
 from vworkspace_core.errors import Cause
 from vworkspace_core.manifest import Kind
+from vworkspace_core.schema.causes import forbidden_value, invalid_value, required
+from vworkspace_core.schema.equality import equal
 from vworkspace_fake.apiserver.behaviour import Behaviour, Generation
 from vworkspace_fake.apiserver.builtin.build import REPLICAS, built_in
 from vworkspace_fake.apiserver.builtin.openapi import BOOL, INT32, INT64, INT_OR_STRING, STRING, items, obj
@@ -13,8 +15,6 @@ from vworkspace_fake.apiserver.builtin.pod_schema import POD_TEMPLATE
 from vworkspace_fake.apiserver.builtin.pods import check_pod_spec
 from vworkspace_fake.apiserver.builtin.shapes import CONDITIONS, EMBEDDED_META, LABEL_SELECTOR
 from vworkspace_fake.apiserver.builtin.volume_schema import CLAIM_SPEC
-from vworkspace_fake.apiserver.schema.causes import forbidden_value, invalid_value, required
-from vworkspace_fake.apiserver.schema.equality import equal
 
 __all__ = ["WORKLOADS"]
 

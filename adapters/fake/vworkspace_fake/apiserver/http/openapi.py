@@ -4,12 +4,12 @@ import hashlib
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from vworkspace_core.schema.objectmeta import OBJECT_META_OPENAPI
 from vworkspace_fake.apiserver.failure import not_served
 from vworkspace_fake.apiserver.http.protobuf.wire import text_field
 from vworkspace_fake.apiserver.records import encode
 from vworkspace_fake.apiserver.registry import Registry
 from vworkspace_fake.apiserver.resources import Resource
-from vworkspace_fake.apiserver.schema.objectmeta import OBJECT_META_OPENAPI
 
 __all__ = [
     "OPENAPI_V2_ACCEPTED",

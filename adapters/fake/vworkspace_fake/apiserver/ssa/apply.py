@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from typing import Any, Final, Protocol
 
 from vworkspace_core.errors import OperatorError
-from vworkspace_fake.apiserver.schema.equality import equal
-from vworkspace_fake.apiserver.schema.node import Schema
+from vworkspace_core.schema.equality import equal
+from vworkspace_core.schema.node import Schema
 from vworkspace_fake.apiserver.ssa.conform import misfit_text, misfits
 from vworkspace_fake.apiserver.ssa.fieldset import (
     EMPTY,

@@ -8,8 +8,8 @@ from typing import Any
 
 import attrs
 
-from vworkspace_fake.apiserver.schema.equality import equal
-from vworkspace_fake.apiserver.schema.node import ANYTHING, MISSING, ListType, Schema
+from vworkspace_core.schema.equality import equal
+from vworkspace_core.schema.node import ANYTHING, MISSING, ListType, Schema
 from vworkspace_fake.apiserver.ssa.fieldset import EMPTY, FieldSet, insert, recursive_difference, union
 from vworkspace_fake.apiserver.ssa.paths import field
 from vworkspace_fake.apiserver.ssa.typed import element_of, items_schema, shape

@@ -6,8 +6,8 @@ everywhere. Wording follows what a real server sends, since operators tell perma
 
 from typing import Any
 
-from vworkspace_fake.apiserver.schema.causes import quoted
-from vworkspace_fake.apiserver.schema.node import JsonType, ListType, Schema
+from vworkspace_core.schema.causes import quoted
+from vworkspace_core.schema.node import JsonType, ListType, Schema
 from vworkspace_fake.apiserver.ssa.paths import element_text
 from vworkspace_fake.apiserver.ssa.typed import ItemError, element_of, items_schema, shape
 

@@ -7,7 +7,7 @@ them (S-56).
 
 from typing import Any
 
-from vworkspace_fake.apiserver.schema.node import ANYTHING, MISSING, ListType, Schema
+from vworkspace_core.schema.node import ANYTHING, MISSING, ListType, Schema
 from vworkspace_fake.apiserver.ssa.typed import MAP, element_of, items_schema, shape
 
 __all__ = ["merge"]

@@ -6,7 +6,7 @@ from typing import Any, Final, TypeAlias
 import attrs
 
 from vworkspace_core.errors import Conflict, FieldConflict
-from vworkspace_fake.apiserver.schema.node import Schema
+from vworkspace_core.schema.node import Schema
 from vworkspace_fake.apiserver.ssa.compare import Comparison, compare
 from vworkspace_fake.apiserver.ssa.fieldset import FieldSet, difference, intersection
 from vworkspace_fake.apiserver.ssa.managers import Entry, ManagerKey

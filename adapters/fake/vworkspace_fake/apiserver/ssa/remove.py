@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from vworkspace_fake.apiserver.schema.node import ANYTHING, ListType, Schema
+from vworkspace_core.schema.node import ANYTHING, ListType, Schema
 from vworkspace_fake.apiserver.ssa.fieldset import MEMBER, FieldSet, is_member
 from vworkspace_fake.apiserver.ssa.paths import field
 from vworkspace_fake.apiserver.ssa.typed import element_of, items_schema, shape

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from vworkspace_fake.apiserver.schema.node import JsonType, ListType, Schema
+from vworkspace_core.schema.node import JsonType, ListType, Schema
 from vworkspace_fake.apiserver.ssa.fieldset import MEMBER, FieldSet
 from vworkspace_fake.apiserver.ssa.typed import items_schema
 

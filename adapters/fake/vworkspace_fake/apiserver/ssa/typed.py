@@ -7,7 +7,7 @@ node without a type takes whatever shape the value has.
 from collections.abc import Iterator
 from typing import Any, Final
 
-from vworkspace_fake.apiserver.schema.node import ANYTHING, MISSING, JsonType, ListType, Schema
+from vworkspace_core.schema.node import ANYTHING, MISSING, JsonType, ListType, Schema
 from vworkspace_fake.apiserver.ssa.fieldset import FieldSet
 from vworkspace_fake.apiserver.ssa.paths import field, keyed, valued
 

@@ -1,0 +1,36 @@
+"""CEL, the expression language of CRD rules and of boxes: compiled once, checked against schemas, bounded in its cost.
+
+The whole language, its extensions (strings with `format`, math, lists, sets, bindings, encoders, optional values,
+macros of two variables) and the libraries of Kubernetes (quantities, URLs, addresses, networks, versions, regular
+expressions). Pure, and without dependencies. `docs/expressions.md` lists every function.
+"""
+
+from vworkspace_core.cel.check import ITEM, Absence, Checked, Path, Read
+from vworkspace_core.cel.errors import CelError, CelSyntaxError, Fault, LimitExceeded, Missing
+from vworkspace_core.cel.library import FUNCTIONS, LIBRARIES
+from vworkspace_core.cel.limits import LIMITS, Budget, Limits
+from vworkspace_core.cel.program import Environment, Program, compile_expression
+from vworkspace_core.cel.types import CelType, Field
+
+__all__ = [
+    "FUNCTIONS",
+    "ITEM",
+    "LIBRARIES",
+    "LIMITS",
+    "Absence",
+    "Budget",
+    "CelError",
+    "CelSyntaxError",
+    "CelType",
+    "Checked",
+    "Environment",
+    "Fault",
+    "Field",
+    "LimitExceeded",
+    "Limits",
+    "Missing",
+    "Path",
+    "Program",
+    "Read",
+    "compile_expression",
+]

@@ -1,0 +1,519 @@
+"""From a syntax tree to a function of its variables.
+
+Every node becomes a closure once, when the expression is compiled. `&&`, `||`, `all` and `exists` absorb failures as
+CEL demands: a failure matters only where the other operands do not decide. Exceeded limits are never absorbed.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final, assert_never
+
+from vworkspace_core.cel.errors import CelError, Fault, LimitExceeded, Missing, no_overload
+from vworkspace_core.cel.library.lists import sorted_by
+from vworkspace_core.cel.names import unescape
+from vworkspace_core.cel.operators import (
+    Run,
+    Scope,
+    arithmetic,
+    boolean,
+    comparison,
+    contained,
+    decided,
+    equality,
+    negated,
+)
+from vworkspace_core.cel.signatures import Function, FunctionTable
+from vworkspace_core.cel.syntax import (
+    Binary,
+    Bind,
+    Call,
+    Conditional,
+    Expression,
+    Identifier,
+    Index,
+    ListLiteral,
+    Literal,
+    Macro,
+    MapLiteral,
+    Present,
+    Select,
+    Unary,
+    dotted,
+    size_of,
+)
+from vworkspace_core.cel.values import ABSENT, OptionalValue, TypeValue, is_number, look_up
+
+__all__ = ["TYPES", "build"]
+
+TYPES: Final[Mapping[str, TypeValue]] = {
+    name: TypeValue(name)
+    for name in (
+        "bool",
+        "bytes",
+        "double",
+        "int",
+        "list",
+        "map",
+        "null_type",
+        "string",
+        "type",
+        "uint",
+        "optional_type",
+        "google.protobuf.Timestamp",
+        "google.protobuf.Duration",
+        "net.IP",
+        "net.CIDR",
+        "kubernetes.Quantity",
+        "kubernetes.URL",
+        "kubernetes.Semver",
+    )
+}
+"""Names of types, as values."""
+
+_FAILURES: Final = (TypeError, AttributeError, ValueError, ArithmeticError, LookupError)
+"""What Python says where a function was given values that it does not take."""
+
+
+def build(node: Expression, functions: FunctionTable, known: frozenset[str] = frozenset()) -> Run:
+    """Compile a tree. `known` are the names of variables: they hide types and functions of the same name."""
+    return _Builder(functions, known).build(node)
+
+
+class _Builder:
+    def __init__(self, functions: FunctionTable, known: frozenset[str]) -> None:
+        self._functions = functions
+        self._known = known
+
+    def build(self, node: Expression) -> Run:  # noqa: C901 - one case per kind of node
+        match node:
+            case Literal(value):
+                return lambda scope: value
+            case Identifier(name):
+                return self._identifier(name)
+            case Select():
+                return self._select(node)
+            case Index(operand, key, optional):
+                return _index(self.build(operand), self.build(key), optional)
+            case Present(operand, field, quoted):
+                return _present(self.build(operand), field, quoted)
+            case Call():
+                return self._call(node)
+            case Macro():
+                return self._macro(node)
+            case Bind(name, value, body):
+                return self._bind(name, value, body)
+            case Unary(operator, operand):
+                return self._unary(operator, operand)
+            case Binary(operator, left, right):
+                return _binary(operator, self.build(left), self.build(right))
+            case Conditional(condition, positive, negative):
+                return _conditional(self.build(condition), self.build(positive), self.build(negative))
+            case ListLiteral(items, optionals):
+                return _list([self.build(item) for item in items], optionals)
+            case MapLiteral(entries, optionals):
+                return _map([(self.build(key), self.build(value)) for key, value in entries], optionals)
+            case _:
+                assert_never(node)
+
+    def _inside(self, names: tuple[str, ...]) -> "_Builder":
+        return _Builder(self._functions, self._known.union(names))
+
+    def _identifier(self, name: str) -> Run:
+        if name not in self._known and name in TYPES:
+            constant = TYPES[name]
+            return lambda scope: constant
+
+        def run(scope: Scope) -> Any:
+            try:
+                return scope[name]
+            except KeyError:
+                raise Missing(f"undeclared reference to {name!r}") from None
+
+        return run
+
+    def _select(self, node: Select) -> Run:
+        name = dotted(node)
+        if name in TYPES and name.partition(".")[0] not in self._known:
+            constant = TYPES[name]
+            return lambda scope: constant
+        operand = self.build(node.operand)
+        plain = node.field if node.quoted else unescape(node.field)
+        return _optional_select(operand, node.field, plain) if node.optional else _select(operand, node.field, plain)
+
+    def _unary(self, operator: str, operand: Expression) -> Run:
+        run = self.build(operand)
+        if operator == "!":
+            return lambda scope: not boolean(run(scope))
+        return lambda scope: negated(run(scope))
+
+    # --- functions ----------------------------------------------------------------------------------------------------
+
+    def _call(self, node: Call) -> Run:
+        lazy = self._lazy(node)
+        if lazy is not None:
+            return lazy
+        arguments = [self.build(argument) for argument in node.arguments]
+        found = self.function(node)
+        if found is None:
+            return _unknown(node.name)
+        if found.method:
+            assert node.target is not None
+            arguments.insert(0, self.build(node.target))
+        return _called(found, arguments)
+
+    def function(self, node: Call) -> Function | None:
+        """What a call means; a name before it may be that of a library."""
+        count = len(node.arguments)
+        if node.target is None:
+            return self._functions.get((node.name, False, count)) or self._functions.get((node.name, False, -1))
+        library = dotted(node.target)
+        if library and library.partition(".")[0] not in self._known:
+            name = f"{library}.{node.name}"
+            found = self._functions.get((name, False, count)) or self._functions.get((name, False, -1))
+            if found is not None:
+                return found
+        return self._functions.get((node.name, True, count)) or self._functions.get((node.name, True, -1))
+
+    def _lazy(self, node: Call) -> Run | None:
+        """`or` and `orValue` look at their argument only where the target has nothing."""
+        if node.target is None or len(node.arguments) != 1 or node.name not in ("or", "orValue"):
+            return None
+        target, other, whole = self.build(node.target), self.build(node.arguments[0]), node.name == "or"
+
+        def run(scope: Scope) -> Any:
+            value = target(scope)
+            if not isinstance(value, OptionalValue):
+                raise no_overload()
+            if value.present:
+                return value if whole else value.value
+            instead = other(scope)
+            if whole and not isinstance(instead, OptionalValue):
+                raise no_overload()
+            return instead
+
+        return run
+
+    # --- macros -------------------------------------------------------------------------------------------------------
+
+    def _bind(self, name: str, value: Expression, body: Expression) -> Run:
+        first, then = self.build(value), self._inside((name,)).build(body)
+        return lambda scope: then({**scope, name: first(scope)})
+
+    def _macro(self, node: Macro) -> Run:
+        inside = self._inside(node.variables)
+        target = self.build(node.target)
+        body = inside.build(node.body) if node.body is not None else None
+        transform = inside.build(node.transform) if node.transform is not None else None
+        bodies = [one for one in (node.body, node.transform) if one is not None]
+        loop = _Loop(target, node.variables, 1 + sum(map(size_of, bodies)))
+        return _macro(node.name, loop, body, transform)
+
+
+def _unknown(name: str) -> Run:
+    def run(scope: Scope) -> Any:
+        raise Fault(f"unknown function {name}()")
+
+    return run
+
+
+def _called(found: Function, arguments: list[Run]) -> Run:
+    function, cost, name, with_budget = found.run, found.cost, found.name, found.with_budget
+
+    def run(scope: Scope) -> Any:
+        values = [argument(scope) for argument in arguments]
+        try:
+            if cost is not None:
+                scope[None].spend(cost(*values))
+            return function(scope[None], *values) if with_budget else function(*values)
+        except CelError:
+            raise
+        except _FAILURES as error:
+            raise Fault(f"no such overload: {name}()") from error
+
+    return run
+
+
+# --- parts of values -------------------------------------------------------------------------------------------------
+
+
+def _select(operand: Run, field: str, plain: str) -> Run:
+    def run(scope: Scope) -> Any:
+        value = operand(scope)
+        if type(value) is dict:
+            try:
+                return value[field]
+            except KeyError:
+                pass
+        return _member(value, field, plain)
+
+    return run
+
+
+def _member(value: Any, field: str, plain: str) -> Any:
+    if isinstance(value, OptionalValue):
+        return _optionally(value.value, field, plain) if value.present else ABSENT
+    if not isinstance(value, Mapping):
+        raise no_overload()
+    if field in value:
+        return value[field]
+    if plain in value:
+        return value[plain]
+    raise Missing(f"no such key: {plain}")
+
+
+def _optionally(value: Any, field: str, plain: str) -> OptionalValue:
+    if not isinstance(value, Mapping):
+        raise no_overload()
+    key = field if field in value else plain
+    return OptionalValue(value[key], True) if key in value else ABSENT
+
+
+def _optional_select(operand: Run, field: str, plain: str) -> Run:
+    def run(scope: Scope) -> Any:
+        value = operand(scope)
+        if isinstance(value, OptionalValue):
+            return _optionally(value.value, field, plain) if value.present else ABSENT
+        return _optionally(value, field, plain)
+
+    return run
+
+
+def _present(operand: Run, field: str, quoted: bool) -> Run:
+    plain = field if quoted else unescape(field)
+
+    def run(scope: Scope) -> bool:
+        value = operand(scope)
+        if isinstance(value, OptionalValue):
+            if not value.present:
+                return False
+            value = value.value
+        if not isinstance(value, Mapping):
+            raise no_overload()
+        return field in value or plain in value
+
+    return run
+
+
+def _index(operand: Run, key: Run, optional: bool) -> Run:
+    def run(scope: Scope) -> Any:
+        value, at = operand(scope), key(scope)
+        wrapped = optional
+        if isinstance(value, OptionalValue):
+            if not value.present:
+                return ABSENT
+            value, wrapped = value.value, True
+        if not wrapped:
+            return _at(value, at)
+        try:
+            return OptionalValue(_at(value, at), True)
+        except Missing:
+            return ABSENT
+
+    return run
+
+
+def _at(value: Any, at: Any) -> Any:
+    if isinstance(value, Mapping):
+        return look_up(value, at)
+    if isinstance(value, list) and is_number(at):
+        if at != at or at in (float("inf"), float("-inf")) or at != int(at):
+            raise Fault(f"{at} is no index")
+        if not 0 <= at < len(value):
+            raise Missing(f"index out of bounds: {at}")
+        return value[int(at)]
+    raise no_overload()
+
+
+# --- operators and literals ------------------------------------------------------------------------------------------
+
+
+def _binary(operator: str, left: Run, right: Run) -> Run:
+    match operator:
+        case "&&":
+            return decided(left, right, False)
+        case "||":
+            return decided(left, right, True)
+        case "==" | "!=":
+            return equality(left, right, operator == "==")
+        case "<" | "<=" | ">" | ">=":
+            return comparison(operator, left, right)
+        case "in":
+            return lambda scope: contained(left(scope), right(scope), scope[None])
+        case _:
+            return lambda scope: arithmetic(operator, left(scope), right(scope), scope[None])
+
+
+def _conditional(condition: Run, positive: Run, negative: Run) -> Run:
+    return lambda scope: positive(scope) if boolean(condition(scope)) else negative(scope)
+
+
+def _given(run: Run, optional: bool, scope: Scope) -> Iterator[Any]:
+    """The value; none where it stands behind a `?` and is absent."""
+    value = run(scope)
+    if not optional:
+        yield value
+    elif not isinstance(value, OptionalValue):
+        raise no_overload()
+    elif value.present:
+        yield value.value
+
+
+def _list(items: list[Run], optionals: frozenset[int]) -> Run:
+    if not optionals:
+        return lambda scope: [item(scope) for item in items]
+    return lambda scope: [one for at, item in enumerate(items) for one in _given(item, at in optionals, scope)]
+
+
+def _map(entries: list[tuple[Run, Run]], optionals: frozenset[int]) -> Run:
+    def run(scope: Scope) -> dict[Any, Any]:
+        out: dict[Any, Any] = {}
+        for at, (key, value) in enumerate(entries):
+            name = _key(key(scope), out)
+            for one in _given(value, at in optionals, scope):
+                out[name] = one
+        return out
+
+    return run
+
+
+def _key(key: Any, taken: Mapping[Any, Any]) -> Any:
+    if not isinstance(key, (str, bool, int)):
+        raise Fault("a key is a text, a number without a fraction, true or false")
+    if key in taken:
+        raise Fault(f"the key {key} stands there twice")
+    return key
+
+
+# --- loops -----------------------------------------------------------------------------------------------------------
+
+
+class _Loop:
+    """What a macro runs over: a scope for each item of a list, or each key of a map.
+
+    With two variables: index and item, or key and value.
+    """
+
+    __slots__ = ("cost", "first", "second", "target")
+
+    def __init__(self, target: Run, variables: tuple[str, ...], cost: int) -> None:
+        self.target = target
+        self.first = variables[0]
+        self.second = variables[1] if len(variables) > 1 else None
+        self.cost = cost
+
+    def scopes(self, scope: Scope) -> Iterator[tuple[Any, Scope]]:
+        """Each item with the scope of the body. It is one scope, changed as the loop goes on."""
+        value = self.target(scope)
+        if not isinstance(value, (list, Mapping)):
+            raise no_overload()
+        inner, budget, cost, first = dict(scope), scope[None], self.cost, self.first
+        if self.second is None:
+            for item in value:
+                budget.steps -= cost
+                if budget.steps < 0:
+                    budget.spend(0)
+                inner[first] = item
+                yield item, inner
+            return
+        pairs = value.items() if isinstance(value, Mapping) else enumerate(value)
+        for key, item in pairs:
+            budget.spend(cost)
+            inner[first], inner[self.second] = key, item
+            yield key, inner
+
+
+def _macro(name: str, loop: _Loop, body: Run | None, transform: Run | None) -> Run:
+    if body is None:
+        return _transform(name, loop, None, transform)
+    match name:
+        case "all":
+            return _quantified(loop, body, False)
+        case "exists":
+            return _quantified(loop, body, True)
+        case "exists_one" | "existsOne":
+            return lambda scope: sum(boolean(body(inner)) for _, inner in loop.scopes(scope)) == 1
+        case "filter":
+            return lambda scope: _built(scope, (item for item, inner in loop.scopes(scope) if boolean(body(inner))))
+        case "map" if transform is None:
+            return lambda scope: _built(scope, (body(inner) for _, inner in loop.scopes(scope)))
+        case "map":
+            return _transform("transformList", loop, body, transform)
+        case "sortBy":
+            return _sort_by(loop, body)
+        case "optMap" | "optFlatMap":
+            return _opt_map(loop, body, name == "optFlatMap")
+        case _:
+            return _transform(name, loop, body, transform)
+
+
+def _built(scope: Scope, items: Iterator[Any]) -> list[Any]:
+    out, budget = [], scope[None]
+    for item in items:
+        budget.build_items(1)
+        out.append(item)
+    return out
+
+
+def _quantified(loop: _Loop, body: Run, deciding: bool) -> Run:
+    """`all` (False decides) and `exists` (True decides): one deciding item wins over failures of others."""
+
+    def run(scope: Scope) -> bool:
+        failure: CelError | None = None
+        for _, inner in loop.scopes(scope):
+            try:
+                if boolean(body(inner)) is deciding:
+                    return deciding
+            except LimitExceeded:
+                raise
+            except CelError as error:
+                failure = failure or error
+        if failure is not None:
+            raise failure
+        return not deciding
+
+    return run
+
+
+def _sort_by(loop: _Loop, body: Run) -> Run:
+    def run(scope: Scope) -> list[Any]:
+        pairs = [(item, body(inner)) for item, inner in loop.scopes(scope)]
+        return sorted_by(scope[None], [item for item, _ in pairs], [key for _, key in pairs])
+
+    return run
+
+
+def _opt_map(loop: _Loop, body: Run, flat: bool) -> Run:
+    def run(scope: Scope) -> Any:
+        value = loop.target(scope)
+        if not isinstance(value, OptionalValue):
+            raise no_overload()
+        if not value.present:
+            return ABSENT
+        result = body({**scope, loop.first: value.value})
+        if flat and not isinstance(result, OptionalValue):
+            raise no_overload()
+        return result if flat else OptionalValue(result, True)
+
+    return run
+
+
+def _transform(name: str, loop: _Loop, body: Run | None, transform: Run | None) -> Run:
+    assert transform is not None, "the parser gives these macros a transform"
+    passed: Callable[[Scope], bool] = (lambda inner: True) if body is None else (lambda inner: boolean(body(inner)))
+    if name == "transformList":
+        return lambda scope: _built(scope, (transform(inner) for _, inner in loop.scopes(scope) if passed(inner)))
+
+    def run(scope: Scope) -> dict[Any, Any]:
+        out: dict[Any, Any] = {}
+        for key, inner in loop.scopes(scope):
+            if not passed(inner):
+                continue
+            made = transform(inner)
+            entries = {key: made} if name == "transformMap" else made
+            if not isinstance(entries, Mapping):
+                raise no_overload()
+            scope[None].build_items(len(entries))
+            for one, value in entries.items():
+                out[_key(one, out)] = value
+        return out
+
+    return run

@@ -1,0 +1,24 @@
+"""Every function of the language, library by library: CEL's own, its extensions, and those of Kubernetes."""
+
+from typing import Final
+
+from vworkspace_core.cel.library import encoders, lists, mathematics, network, optionals, standard, strings, times
+from vworkspace_core.cel.library import kubernetes as kubernetes_
+from vworkspace_core.cel.signatures import FunctionTable, table
+
+__all__ = ["FUNCTIONS", "LIBRARIES"]
+
+LIBRARIES: Final = {
+    "Standard": standard.FUNCTIONS,
+    "Times": times.FUNCTIONS,
+    "Strings": strings.FUNCTIONS,
+    "Lists and sets": lists.FUNCTIONS,
+    "Math": mathematics.FUNCTIONS,
+    "Optional values": optionals.FUNCTIONS,
+    "Encoders": encoders.FUNCTIONS,
+    "Quantities, versions, regular expressions": kubernetes_.FUNCTIONS,
+    "URLs, addresses, networks": network.FUNCTIONS,
+}
+"""By a heading for people."""
+
+FUNCTIONS: Final[FunctionTable] = table(*LIBRARIES.values())

@@ -1,0 +1,155 @@
+"""Libraries of Kubernetes: quantities, semantic versions, regular expressions, named formats."""
+
+import re
+from decimal import Decimal
+from typing import Any, Final
+
+from vworkspace_core.cel.errors import Fault, no_overload
+from vworkspace_core.cel.library.standard import pattern_of, text_of
+from vworkspace_core.cel.limits import Budget
+from vworkspace_core.cel.quantities import is_quantity, parse_quantity
+from vworkspace_core.cel.signatures import built, function, text_cost
+from vworkspace_core.cel.values import INT_MAX, INT_MIN, Semver, compare_values
+
+__all__ = ["FUNCTIONS", "parse_semver"]
+
+_SEMVER: Final = re.compile(
+    r"(0|[1-9]\d{0,18})\.(0|[1-9]\d{0,18})\.(0|[1-9]\d{0,18})"
+    r"(?:-((?:0|[1-9]\d*|\d*[A-Za-z-][0-9A-Za-z-]*)(?:\.(?:0|[1-9]\d*|\d*[A-Za-z-][0-9A-Za-z-]*))*))?"
+    r"(?:\+([0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)*))?",
+    re.ASCII,
+)
+_LONGEST: Final = 256
+
+
+def _quantity(text: Any) -> Decimal:
+    found = parse_quantity(text_of(text)) if len(text) <= _LONGEST else None
+    if found is None:
+        raise Fault(f"{text[:64]!r} is no quantity such as 500m or 1Gi")
+    return found
+
+
+def _decimal(value: Any) -> Decimal:
+    if isinstance(value, int) and not isinstance(value, bool):
+        return Decimal(int(value))
+    if not isinstance(value, Decimal):
+        raise no_overload()
+    return value
+
+
+def _is_integer(value: Any) -> bool:
+    number = _decimal(value)
+    return number.adjusted() < 20 and number == number.to_integral_value() and INT_MIN <= number <= INT_MAX
+
+
+def _as_integer(value: Any) -> int:
+    if not _is_integer(value):
+        raise Fault("the quantity is no integer of 64 bits")
+    return int(_decimal(value))
+
+
+def _sign(value: Any) -> int:
+    number = _decimal(value)
+    return (number > 0) - (number < 0)
+
+
+def _trimmed(text: str) -> str:
+    """`v1.2` is 1.2.0 where the text is read generously."""
+    core, sign, rest = re.sub(r"([-+])", r" \1", text.removeprefix("v"), count=1).partition(" ")
+    parts = [part.lstrip("0") or "0" for part in core.split(".")]
+    return ".".join(parts + ["0"] * (3 - len(parts))) + rest if all(parts) and len(parts) <= 3 else text + sign
+
+
+def parse_semver(text: str, *, generous: bool = False) -> Semver | None:
+    """A semantic version, None when `text` is none."""
+    match = _SEMVER.fullmatch(_trimmed(text) if generous else text) if len(text) <= _LONGEST else None
+    if match is None:
+        return None
+    major, minor, patch, pre, build = match.groups()
+    return Semver(int(major), int(minor), int(patch), tuple(pre.split(".")) if pre else (), build or "")
+
+
+def _semver(text: Any, generous: Any = False) -> Semver:
+    found = parse_semver(text_of(text), generous=generous is True)
+    if found is None:
+        raise Fault(f"{text[:64]!r} is no semantic version such as 1.2.3")
+    return found
+
+
+def _part(name: str) -> Any:
+    def run(value: Any) -> int:
+        if not isinstance(value, Semver):
+            raise no_overload()
+        return int(getattr(value, name))
+
+    return run
+
+
+def _compare(one: Any, other: Any) -> int:
+    if not isinstance(one, (Decimal, Semver)):
+        raise no_overload()
+    return compare_values(one, other)
+
+
+def _find(budget: Budget, text: Any, pattern: Any) -> str:
+    compiled, text = pattern_of(pattern), text_of(text)
+    budget.spend(1 + len(text) * compiled.size // 16)
+    place = compiled.find(text)
+    return str(built(budget, text[place[0] : place[1]])) if place else ""
+
+
+def _find_all(budget: Budget, text: Any, pattern: Any, most: Any = -1) -> list[str]:
+    compiled, text = pattern_of(pattern), text_of(text)
+    if isinstance(most, bool) or not isinstance(most, int):
+        raise no_overload()
+    out: list[str] = []
+    at = 0
+    for found in compiled.find_all(text, int(most)):
+        at += len(found)
+        budget.spend(1 + len(text) * compiled.size // 16)
+        budget.build_items(1)
+        budget.build_text(len(found))
+        out.append(found)
+    budget.spend(1 + (len(text) - at) * compiled.size // 16)
+    return out
+
+
+FUNCTIONS: Final = (
+    function("quantity(string) -> quantity", _quantity, cost=text_cost),
+    function("isQuantity(string) -> bool", lambda text: is_quantity(text_of(text)), cost=text_cost),
+    function("quantity.isInteger() -> bool", _is_integer),
+    function("quantity.asInteger() -> int", _as_integer),
+    function("quantity.asApproximateFloat() -> double", lambda value: float(_decimal(value))),
+    function("quantity.sign() -> int", _sign),
+    function(
+        ["quantity.add(quantity) -> quantity", "quantity.add(int) -> quantity"],
+        lambda one, other: _decimal(one) + _decimal(other),
+    ),
+    function(
+        ["quantity.sub(quantity) -> quantity", "quantity.sub(int) -> quantity"],
+        lambda one, other: _decimal(one) - _decimal(other),
+    ),
+    function(["quantity.compareTo(quantity) -> int", "semver.compareTo(semver) -> int"], _compare),
+    function(
+        ["quantity.isGreaterThan(quantity) -> bool", "semver.isGreaterThan(semver) -> bool"],
+        lambda one, other: _compare(one, other) == 1,
+    ),
+    function(
+        ["quantity.isLessThan(quantity) -> bool", "semver.isLessThan(semver) -> bool"],
+        lambda one, other: _compare(one, other) == -1,
+    ),
+    function("semver(string) -> semver", _semver, cost=text_cost),
+    function("semver(string, bool) -> semver", _semver, cost=text_cost),
+    function("isSemver(string) -> bool", lambda text: parse_semver(text_of(text)) is not None, cost=text_cost),
+    function(
+        "isSemver(string, bool) -> bool",
+        lambda text, generous: parse_semver(text_of(text), generous=generous is True) is not None,
+        cost=text_cost,
+    ),
+    function("semver.major() -> int", _part("major")),
+    function("semver.minor() -> int", _part("minor")),
+    function("semver.patch() -> int", _part("patch")),
+    function("string.find(string) -> string", _find, with_budget=True),
+    function("string.findAll(string) -> list(string)", _find_all, with_budget=True),
+    function("string.findAll(string, int) -> list(string)", _find_all, with_budget=True),
+)

@@ -1,0 +1,162 @@
+"""Lists and sets: CEL's extension libraries and those of Kubernetes."""
+
+from collections.abc import Callable
+from functools import cmp_to_key
+from itertools import pairwise
+from typing import Any, Final
+
+from vworkspace_core.cel.errors import Fault, no_overload
+from vworkspace_core.cel.limits import Budget
+from vworkspace_core.cel.signatures import built, function, list_cost, square_cost
+from vworkspace_core.cel.values import Duration, Uint, cel_equal, compare_values, is_number, whole
+
+__all__ = ["FUNCTIONS", "sorted_by"]
+
+_SORTED: Final = ("int", "uint", "double", "bool", "string", "bytes", "timestamp", "duration", "dyn")
+_SUMMED: Final = ("int", "uint", "double", "duration", "dyn")
+
+
+def _items(value: Any) -> list[Any]:
+    if not isinstance(value, list):
+        raise no_overload()
+    return value
+
+
+def _count(value: Any) -> int:
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise no_overload()
+    return int(value)
+
+
+def _distinct(budget: Budget, items: Any) -> list[Any]:
+    out: list[Any] = []
+    seen = set[str]()
+    for item in _items(items):
+        if type(item) is str:
+            if item in seen:
+                continue
+            seen.add(item)
+        else:
+            budget.spend(len(out))
+            if any(cel_equal(item, one, budget) for one in out):
+                continue
+        out.append(item)
+    return list(built(budget, out))
+
+
+def _flatten(budget: Budget, items: Any, depth: Any = 1) -> list[Any]:
+    if _count(depth) < 0:
+        raise Fault("level must be non-negative")
+    out: list[Any] = []
+    pending = [(item, int(depth)) for item in reversed(_items(items))]
+    while pending:
+        budget.spend(1)
+        item, left = pending.pop()
+        if isinstance(item, list) and left > 0:
+            pending += [(one, left - 1) for one in reversed(item)]
+        else:
+            out.append(item)
+    return list(built(budget, out))
+
+
+def _range(budget: Budget, count: Any) -> list[int]:
+    budget.build_items(max(0, _count(count)))
+    return list(range(_count(count)))
+
+
+def _reverse(budget: Budget, items: Any) -> list[Any]:
+    return list(built(budget, _items(items)[::-1]))
+
+
+def _slice(budget: Budget, items: Any, start: Any, end: Any) -> list[Any]:
+    if not 0 <= _count(start) <= _count(end) <= len(_items(items)):
+        raise Fault(f"cannot slice {len(items)} items from {start} to {end}")
+    return list(built(budget, items[start:end]))
+
+
+def _compare(left: Any, right: Any) -> int:
+    order = compare_values(left, right)
+    return 0 if order == 2 else order
+
+
+def _sort(budget: Budget, items: Any) -> list[Any]:
+    return sorted_by(budget, _items(items), _items(items))
+
+
+def sorted_by(budget: Budget, items: list[Any], keys: list[Any]) -> list[Any]:
+    """`items` in the order of their `keys`."""
+    budget.spend(len(keys) * max(1, len(keys).bit_length()))
+    in_order = cmp_to_key(_compare)
+    ordered = sorted(zip(keys, range(len(keys)), strict=True), key=lambda pair: in_order(pair[0]))
+    return list(built(budget, [items[at] for _, at in ordered]))
+
+
+def _is_sorted(items: Any) -> bool:
+    found = _items(items)
+    return all(compare_values(one, other) <= 0 for one, other in pairwise(found))
+
+
+def _extreme(sign: int) -> Callable[[Any], Any]:
+    def run(items: Any) -> Any:
+        found = _items(items)
+        if not found:
+            raise Fault("min and max need an item at the least")
+        best = found[0]
+        for item in found:
+            if compare_values(item, best) == sign:
+                best = item
+        return best
+
+    return run
+
+
+def _sum(items: Any) -> Any:
+    found = _items(items)
+    if all(isinstance(item, Duration) for item in found) and found:
+        return Duration(whole(sum(item.nanos for item in found), "duration overflow"))
+    if not all(is_number(item) for item in found) or len({isinstance(item, float) for item in found}) > 1:
+        raise no_overload()
+    total = sum(found)
+    if isinstance(total, float):
+        return total
+    return Uint(total) if found and isinstance(found[0], Uint) else whole(total)
+
+
+def _index_of(budget: Budget, items: Any, what: Any) -> int:
+    return next((at for at, item in enumerate(_items(items)) if cel_equal(item, what, budget)), -1)
+
+
+def _last_index_of(budget: Budget, items: Any, what: Any) -> int:
+    return max((at for at, item in enumerate(_items(items)) if cel_equal(item, what, budget)), default=-1)
+
+
+def _contains(budget: Budget, items: Any, part: Any) -> bool:
+    return all(any(cel_equal(one, item, budget) for item in _items(items)) for one in _items(part))
+
+
+def _intersects(budget: Budget, items: Any, part: Any) -> bool:
+    return any(any(cel_equal(one, item, budget) for item in _items(items)) for one in _items(part))
+
+
+def _equivalent(budget: Budget, items: Any, part: Any) -> bool:
+    return _contains(budget, items, part) and _contains(budget, part, items)
+
+
+FUNCTIONS: Final = (
+    function("list($A).distinct() -> list($A)", _distinct, cost=list_cost, with_budget=True),
+    function("list($A).flatten() -> list(dyn)", _flatten, with_budget=True),
+    function("list($A).flatten(int) -> list(dyn)", _flatten, with_budget=True),
+    function("lists.range(int) -> list(int)", _range, with_budget=True),
+    function("list($A).reverse() -> list($A)", _reverse, cost=list_cost, with_budget=True),
+    function("list($A).slice(int, int) -> list($A)", _slice, cost=list_cost, with_budget=True),
+    function([f"list({one}).sort() -> list({one})" for one in _SORTED], _sort, cost=list_cost, with_budget=True),
+    function([f"list({one}).isSorted() -> bool" for one in _SORTED], _is_sorted, cost=list_cost),
+    function([f"list({one}).min() -> {one}" for one in _SORTED], _extreme(-1), cost=list_cost),
+    function([f"list({one}).max() -> {one}" for one in _SORTED], _extreme(1), cost=list_cost),
+    function([f"list({one}).sum() -> {one}" for one in _SUMMED], _sum, cost=list_cost),
+    function("list($A).indexOf($A) -> int", _index_of, cost=list_cost, with_budget=True),
+    function("list($A).lastIndexOf($A) -> int", _last_index_of, cost=list_cost, with_budget=True),
+    function("sets.contains(list($A), list($A)) -> bool", _contains, cost=square_cost, with_budget=True),
+    function("sets.intersects(list($A), list($A)) -> bool", _intersects, cost=square_cost, with_budget=True),
+    function("sets.equivalent(list($A), list($A)) -> bool", _equivalent, cost=square_cost, with_budget=True),
+)

@@ -1,0 +1,189 @@
+"""The operators of CEL on values."""
+
+import math
+import operator as plain
+from collections.abc import Callable, Mapping
+from typing import Any, Final, TypeAlias
+
+from vworkspace_core.cel.durations import duration_of, timestamp_of
+from vworkspace_core.cel.errors import Fault, LimitExceeded, Missing, no_overload
+from vworkspace_core.cel.limits import Budget
+from vworkspace_core.cel.values import (
+    INT_MAX,
+    INT_MIN,
+    UINT_MAX,
+    Duration,
+    Timestamp,
+    Uint,
+    cel_equal,
+    compare_values,
+    is_number,
+)
+
+__all__ = ["Run", "Scope", "arithmetic", "boolean", "comparison", "contained", "decided", "equality", "negated"]
+
+Scope: TypeAlias = dict[Any, Any]
+"""Variables by name, and the budget under None."""
+
+Run: TypeAlias = Callable[[Scope], Any]
+"""A compiled expression."""
+
+_COMPARISONS: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
+    "<": plain.lt,
+    "<=": plain.le,
+    ">": plain.gt,
+    ">=": plain.ge,
+}
+
+
+def boolean(value: Any) -> bool:
+    """`value` when it is a bool. Raises Fault."""
+    if value is True or value is False:
+        return bool(value)
+    raise no_overload()
+
+
+def decided(left: Run, right: Run, deciding: bool) -> Run:
+    """`&&` (False decides) and `||` (True decides): the deciding operand wins over a failure of the other."""
+
+    def run(scope: Scope) -> bool:
+        try:
+            first = left(scope)
+            if boolean(first) is deciding:
+                return deciding
+        except LimitExceeded:
+            raise
+        except (Fault, Missing):
+            if right(scope) is deciding:
+                return bool(deciding)
+            raise
+        return boolean(right(scope))
+
+    return run
+
+
+def equality(left: Run, right: Run, equal: bool) -> Run:
+    """`==` and `!=`."""
+
+    def run(scope: Scope) -> bool:
+        one, other = left(scope), right(scope)
+        if type(one) is str and type(other) is str:
+            if len(one) > 1_000:
+                scope[None].spend(min(len(one), len(other)) // 16)
+            return bool(one == other) is equal
+        return cel_equal(one, other, scope[None]) is equal
+
+    return run
+
+
+def comparison(operator: str, left: Run, right: Run) -> Run:
+    """`<`, `<=`, `>`, `>=`."""
+    compare = _COMPARISONS[operator]
+
+    def run(scope: Scope) -> bool:
+        one, other = left(scope), right(scope)
+        if type(one) is int and type(other) is int:
+            return compare(one, other)
+        if isinstance(one, float) and isinstance(other, float):
+            return compare(one, other)
+        order = compare_values(one, other)
+        return order != 2 and compare(order, 0)
+
+    return run
+
+
+def contained(value: Any, where: Any, budget: Budget) -> bool:
+    """`in`: an item of a list, a key of a map."""
+    if isinstance(where, list):
+        budget.spend(len(where))
+        return any(cel_equal(value, item, budget) for item in where)
+    if isinstance(where, Mapping):
+        if type(value) is str:
+            return value in where
+        if isinstance(value, (list, Mapping)):
+            raise no_overload()
+        budget.spend(len(where))
+        return any(cel_equal(value, key, budget) for key in where)
+    raise no_overload()
+
+
+def negated(value: Any) -> Any:
+    """`-x`."""
+    if not is_number(value) or isinstance(value, Uint):
+        raise no_overload()
+    if value == INT_MIN and isinstance(value, int):
+        raise Fault("integer overflow")
+    return -value
+
+
+def arithmetic(operator: str, left: Any, right: Any, budget: Budget) -> Any:
+    """`+ - * / %` on numbers of one kind, texts, lists and times."""
+    if isinstance(left, int) and isinstance(right, int):
+        return _integers(operator, left, right)
+    if isinstance(left, float) and isinstance(right, float):
+        return _doubles(operator, left, right)
+    if operator == "+" and type(left) is type(right) and isinstance(left, (str, bytes)):
+        budget.build_text(len(left) + len(right))
+        return left + right
+    if operator == "+" and isinstance(left, list) and isinstance(right, list):
+        budget.build_items(len(left) + len(right))
+        return [*left, *right]
+    if operator in "+-" and isinstance(left, (Timestamp, Duration)) and isinstance(right, (Timestamp, Duration)):
+        return _times(operator, left, right)
+    raise no_overload()
+
+
+def _integers(operator: str, left: int, right: int) -> int:
+    unsigned = isinstance(left, Uint)
+    if isinstance(left, bool) or isinstance(right, bool) or unsigned is not isinstance(right, Uint):
+        raise no_overload()
+    result = _calculated(operator, int(left), int(right))
+    low, high = (0, UINT_MAX) if unsigned else (INT_MIN, INT_MAX)
+    if not low <= result <= high:
+        raise Fault("unsigned integer overflow" if unsigned else "integer overflow")
+    return Uint(result) if unsigned else result
+
+
+def _calculated(operator: str, left: int, right: int) -> int:
+    match operator:
+        case "+":
+            return left + right
+        case "-":
+            return left - right
+        case "*":
+            return left * right
+    if right == 0:
+        raise Fault("division by zero" if operator == "/" else "modulus by zero")
+    quotient = abs(left) // abs(right)
+    quotient = quotient if (left < 0) == (right < 0) else -quotient
+    if operator == "/":
+        return quotient
+    if left == INT_MIN and right == -1:
+        raise Fault("integer overflow")
+    return left - right * quotient
+
+
+def _doubles(operator: str, left: float, right: float) -> float:
+    match operator:
+        case "+":
+            return left + right
+        case "-":
+            return left - right
+        case "*":
+            return left * right
+        case "/" if right:
+            return left / right
+        case "/":
+            signs = math.copysign(1, left) * math.copysign(1, right)
+            return math.nan if left == 0 or math.isnan(left) else math.copysign(math.inf, signs)
+    raise no_overload()
+
+
+def _times(operator: str, left: Timestamp | Duration, right: Timestamp | Duration) -> Timestamp | Duration:
+    total = left.nanos + right.nanos if operator == "+" else left.nanos - right.nanos
+    match left, right, operator:
+        case (Duration(), Duration(), _) | (Timestamp(), Timestamp(), "-"):
+            return duration_of(total)
+        case (Timestamp(), Duration(), _) | (Duration(), Timestamp(), "+"):
+            return timestamp_of(total)
+    raise no_overload()

@@ -1,0 +1,98 @@
+"""Names with dots: which part of `a.b.c` is a variable, and which are fields of it.
+
+The longest name that is a variable wins, looked up in the container first and then in those around it. A variable of
+a macro hides all of them, unless a dot stands before the name.
+"""
+
+from collections.abc import Iterator
+
+import attrs
+
+from vworkspace_core.cel.syntax import (
+    Binary,
+    Bind,
+    Call,
+    Conditional,
+    Expression,
+    Identifier,
+    Index,
+    ListLiteral,
+    Macro,
+    MapLiteral,
+    Present,
+    Select,
+    Unary,
+    dotted,
+)
+
+__all__ = ["resolved"]
+
+
+def resolved(node: Expression, variables: frozenset[str], container: str = "") -> Expression:
+    """The tree with every name of a variable in one piece."""
+    return _Resolver(variables, container, frozenset()).visit(node)
+
+
+@attrs.frozen
+class _Resolver:
+    variables: frozenset[str]
+    container: str
+    local: frozenset[str]
+
+    def visit(self, node: Expression) -> Expression:
+        match node:
+            case Identifier() | Select():
+                return self._name(node)
+            case Present(operand):
+                return attrs.evolve(node, operand=self.visit(operand))
+            case Index(operand, key):
+                return attrs.evolve(node, operand=self.visit(operand), key=self.visit(key))
+            case Call(_, target, arguments):
+                found = None if target is None else self.visit(target)
+                return attrs.evolve(node, target=found, arguments=tuple(map(self.visit, arguments)))
+            case Macro(_, target, names, body, transform):
+                inner = attrs.evolve(self, local=self.local.union(names))
+                bodies = [None if one is None else inner.visit(one) for one in (body, transform)]
+                return attrs.evolve(node, target=self.visit(target), body=bodies[0], transform=bodies[1])
+            case Bind(name, value, body):
+                inner = attrs.evolve(self, local=self.local | {name})
+                return attrs.evolve(node, value=self.visit(value), body=inner.visit(body))
+            case Unary(_, operand):
+                return attrs.evolve(node, operand=self.visit(operand))
+            case Binary(_, left, right):
+                return attrs.evolve(node, left=self.visit(left), right=self.visit(right))
+            case Conditional(condition, positive, negative):
+                first, second, third = map(self.visit, (condition, positive, negative))
+                return Conditional(first, second, third, at=node.at)
+            case ListLiteral(items):
+                return attrs.evolve(node, items=tuple(map(self.visit, items)))
+            case MapLiteral(entries):
+                return attrs.evolve(node, entries=tuple((self.visit(key), self.visit(one)) for key, one in entries))
+            case _:
+                return node
+
+    def _name(self, node: Identifier | Select) -> Expression:
+        found = self._variable(dotted(node), _root(node))
+        if found:
+            return Identifier(found, at=node.at)
+        if isinstance(node, Select):
+            return attrs.evolve(node, operand=self.visit(node.operand))
+        return node
+
+    def _variable(self, name: str, root: Identifier | None) -> str:
+        if not name or root is None or (root.name in self.local and not root.absolute):
+            return ""
+        return next((one for one in self._candidates(name, root.absolute) if one in self.variables), "")
+
+    def _candidates(self, name: str, absolute: bool) -> Iterator[str]:
+        around = "" if absolute else self.container
+        while around:
+            yield f"{around}.{name}"
+            around = around.rpartition(".")[0]
+        yield name
+
+
+def _root(node: Expression) -> Identifier | None:
+    while isinstance(node, Select):
+        node = node.operand
+    return node if isinstance(node, Identifier) else None

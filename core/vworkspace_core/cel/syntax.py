@@ -1,0 +1,244 @@
+"""The syntax tree of a CEL expression. `at` is the place in the text, for messages: no part of what a node means."""
+
+from typing import Any, Final, TypeAlias
+
+import attrs
+
+__all__ = [
+    "RESERVED",
+    "Binary",
+    "Bind",
+    "Call",
+    "Conditional",
+    "Expression",
+    "Identifier",
+    "Index",
+    "ListLiteral",
+    "Literal",
+    "Macro",
+    "MapLiteral",
+    "Present",
+    "Select",
+    "Unary",
+    "dotted",
+    "size_of",
+]
+
+RESERVED: Final = frozenset(
+    (
+        "as",
+        "break",
+        "const",
+        "continue",
+        "else",
+        "for",
+        "function",
+        "if",
+        "import",
+        "let",
+        "loop",
+        "package",
+        "namespace",
+        "return",
+        "var",
+        "void",
+        "while",
+    )
+)
+"""Words that no identifier may be, for languages to come."""
+
+
+def _place() -> Any:
+    return attrs.field(default=0, eq=False, repr=False, kw_only=True)
+
+
+@attrs.frozen
+class Literal:
+    """A constant."""
+
+    value: Any
+    at: int = _place()
+
+
+@attrs.frozen
+class Identifier:
+    """A variable, a type, or the first part of a name with dots. `absolute`: with a dot before it."""
+
+    name: str
+    absolute: bool = False
+    at: int = _place()
+
+
+@attrs.frozen
+class Select:
+    """`operand.field`, or `operand.?field` when `optional`. A `quoted` field is one in backticks."""
+
+    operand: "Expression"
+    field: str
+    optional: bool = False
+    quoted: bool = False
+    at: int = _place()
+
+
+@attrs.frozen
+class Index:
+    """`operand[key]`, or `operand[?key]` when `optional`."""
+
+    operand: "Expression"
+    key: "Expression"
+    optional: bool = False
+    at: int = _place()
+
+
+@attrs.frozen
+class Present:
+    """`has(operand.field)`."""
+
+    operand: "Expression"
+    field: str
+    quoted: bool = False
+    at: int = _place()
+
+
+@attrs.frozen
+class Call:
+    """A function, or a method when there is a `target`."""
+
+    name: str
+    target: "Expression | None"
+    arguments: tuple["Expression", ...]
+    at: int = _place()
+
+
+@attrs.frozen
+class Macro:
+    """`target.all(variable, body)` and its kin; those with two variables have both in `variables`.
+
+    `transform` is what the three-argument map, and `transformList` and `transformMap`, make of what `body` lets
+    through.
+    """
+
+    name: str
+    target: "Expression"
+    variables: tuple[str, ...]
+    body: "Expression | None"
+    transform: "Expression | None" = None
+    at: int = _place()
+
+
+@attrs.frozen
+class Bind:
+    """`cel.bind(name, value, body)`."""
+
+    name: str
+    value: "Expression"
+    body: "Expression"
+    at: int = _place()
+
+
+@attrs.frozen
+class Unary:
+    """`!x` or `-x`."""
+
+    operator: str
+    operand: "Expression"
+    at: int = _place()
+
+
+@attrs.frozen
+class Binary:
+    """An operator between two expressions; `in` included."""
+
+    operator: str
+    left: "Expression"
+    right: "Expression"
+    at: int = _place()
+
+
+@attrs.frozen
+class Conditional:
+    """`condition ? positive : negative`."""
+
+    condition: "Expression"
+    positive: "Expression"
+    negative: "Expression"
+    at: int = _place()
+
+
+@attrs.frozen
+class ListLiteral:
+    """`[a, b]`; the items at the places in `optionals` stand behind a `?`."""
+
+    items: tuple["Expression", ...]
+    optionals: frozenset[int] = frozenset()
+    at: int = _place()
+
+
+@attrs.frozen
+class MapLiteral:
+    """`{key: value}`; the entries at the places in `optionals` stand behind a `?`."""
+
+    entries: tuple[tuple["Expression", "Expression"], ...]
+    optionals: frozenset[int] = frozenset()
+    at: int = _place()
+
+
+Expression: TypeAlias = (
+    Literal
+    | Identifier
+    | Select
+    | Index
+    | Present
+    | Call
+    | Macro
+    | Bind
+    | Unary
+    | Binary
+    | Conditional
+    | ListLiteral
+    | MapLiteral
+)
+
+
+def dotted(node: Expression | None) -> str:
+    """`a.b.c` where a node is names and dots only; empty otherwise."""
+    match node:
+        case Identifier(name):
+            return name
+        case Select(operand, field, optional=False, quoted=False):
+            before = dotted(operand)
+            return f"{before}.{field}" if before else ""
+        case _:
+            return ""
+
+
+def children(node: Expression) -> tuple[Expression, ...]:
+    """What stands directly below a node."""
+    match node:
+        case Literal() | Identifier():
+            return ()
+        case Select(operand) | Present(operand) | Unary(_, operand):
+            return (operand,)
+        case Index(operand, key):
+            return (operand, key)
+        case Call(_, target, arguments):
+            return arguments if target is None else (target, *arguments)
+        case Macro(_, target, _, body, transform):
+            return (target, *(one for one in (body, transform) if one is not None))
+        case Bind(_, value, body):
+            return (value, body)
+        case Binary(_, left, right):
+            return (left, right)
+        case Conditional(condition, positive, negative):
+            return (condition, positive, negative)
+        case ListLiteral(items):
+            return items
+        case MapLiteral(entries):
+            return tuple(one for entry in entries for one in entry)
+
+
+def size_of(node: Expression) -> int:
+    """How many nodes one evaluation visits at the least: bodies of macros inside pay for themselves."""
+    if isinstance(node, Macro):
+        return 1 + size_of(node.target)
+    return 1 + sum(size_of(child) for child in children(node))

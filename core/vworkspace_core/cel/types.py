@@ -1,0 +1,140 @@
+"""Static types of CEL, and how types of arguments meet those of parameters."""
+
+from collections.abc import Mapping
+from typing import Final
+
+import attrs
+
+__all__ = [
+    "BOOL",
+    "BYTES",
+    "DOUBLE",
+    "DURATION",
+    "DYN",
+    "INT",
+    "NULL",
+    "STRING",
+    "TIMESTAMP",
+    "TYPE",
+    "UINT",
+    "CelType",
+    "Field",
+    "joined",
+    "list_of",
+    "map_of",
+    "meet",
+    "optional_of",
+    "substituted",
+]
+
+
+@attrs.frozen
+class Field:
+    """A field of an object. `optional` says that it may be absent: neither required nor given a default."""
+
+    type: "CelType"
+    optional: bool = False
+
+
+@attrs.frozen
+class CelType:
+    """A type. `dyn` is known at run time only: everything fits it, and it fits everywhere.
+
+    `parameters` are those of list, map, optional and type; `fields` those of an object, made as they are asked for. A
+    name that begins with `$` is a parameter of a signature.
+    """
+
+    name: str
+    parameters: tuple["CelType", ...] = ()
+    fields: Mapping[str, Field] | None = attrs.field(default=None, eq=False, repr=False)
+
+    @property
+    def item(self) -> "CelType":
+        """Of list items, of map values, or of what an optional holds."""
+        return self.parameters[-1] if self.parameters else DYN
+
+    @property
+    def key(self) -> "CelType":
+        """Of map keys."""
+        return self.parameters[0] if self.name == "map" and self.parameters else STRING if self.fields else DYN
+
+    def fits(self, other: "CelType") -> bool:
+        """Whether a value of this type can stand where `other` is wanted."""
+        return meet(other, self, {})
+
+    def __str__(self) -> str:
+        inner = ", ".join(str(one) for one in self.parameters)
+        return f"{self.name.removeprefix('$')}({inner})" if inner else self.name.removeprefix("$")
+
+
+DYN: Final = CelType("dyn")
+BOOL: Final = CelType("bool")
+INT: Final = CelType("int")
+UINT: Final = CelType("uint")
+DOUBLE: Final = CelType("double")
+STRING: Final = CelType("string")
+BYTES: Final = CelType("bytes")
+NULL: Final = CelType("null_type")
+TYPE: Final = CelType("type")
+TIMESTAMP: Final = CelType("timestamp")
+DURATION: Final = CelType("duration")
+
+
+def list_of(item: CelType) -> CelType:
+    """The type of lists of `item`."""
+    return CelType("list", (item,))
+
+
+def map_of(value: CelType, key: CelType = STRING) -> CelType:
+    """The type of maps from `key` to `value`."""
+    return CelType("map", (key, value))
+
+
+def optional_of(item: CelType) -> CelType:
+    """The type of an optional `item`."""
+    return CelType("optional", (item,))
+
+
+def meet(wanted: CelType, found: CelType, bound: dict[str, CelType]) -> bool:
+    """Whether `found` fits `wanted`; parameters of a signature are bound to the types that they meet first."""
+    if wanted.name.startswith("$"):
+        known = bound.get(wanted.name)
+        if known is None or (known.name == "dyn" and found.name != "dyn"):
+            bound[wanted.name] = found
+            return True
+        return meet(known, found, bound) or meet(found, known, bound)
+    if "dyn" in (wanted.name, found.name):
+        return True
+    if wanted.name == "map" and found.fields is not None:
+        return True  # an object reads like a map
+    if found.name == "map" and wanted.fields is not None:
+        return True
+    if wanted.name != found.name:
+        return False
+    return all(meet(one, other, bound) for one, other in zip(wanted.parameters, found.parameters, strict=False))
+
+
+def substituted(wanted: CelType, bound: Mapping[str, CelType]) -> CelType:
+    """A type with the parameters of its signature filled in; `dyn` for those that met nothing."""
+    if wanted.name.startswith("$"):
+        return bound.get(wanted.name, DYN)
+    if not wanted.parameters:
+        return wanted
+    return attrs.evolve(wanted, parameters=tuple(substituted(one, bound) for one in wanted.parameters))
+
+
+def joined(types: list[CelType]) -> CelType:
+    """The type of what may be any of these: theirs if they agree, otherwise `dyn`."""
+    if not types:
+        return DYN
+    first = types[0]
+    for other in types[1:]:
+        if first.fields is not None or other.fields is not None:
+            if first is not other and first.fields is not other.fields:
+                return DYN
+        elif first != other:
+            if first.name != other.name or len(first.parameters) != len(other.parameters):
+                return DYN
+            pairs = zip(first.parameters, other.parameters, strict=True)
+            first = attrs.evolve(first, parameters=tuple(joined([one, two]) for one, two in pairs))
+    return first

@@ -1,0 +1,94 @@
+"""Uniqueness in sets and map lists (`x-kubernetes-list-type`), and the type of whole embedded objects."""
+
+from typing import Any
+
+from vworkspace_core.errors import Cause
+from vworkspace_core.schema.causes import duplicate, go_value, invalid_value, required
+from vworkspace_core.schema.node import ListType, Schema
+
+__all__ = ["check_embedded", "check_list_types"]
+
+
+def check_list_types(schema: Schema, value: Any, path: str = "") -> list[Cause]:
+    """Every item of a set or map list that occurs a second time."""
+    if not schema.has_keys:
+        return []
+    if isinstance(value, dict):
+        found: list[Cause] = []
+        for key, item in value.items():
+            child = schema.properties.get(key)
+            if child is not None:
+                if isinstance(item, (dict, list)):
+                    found += check_list_types(child, item, f"{path}.{key}" if path else key)
+            elif schema.additional is not None and isinstance(item, (dict, list)):
+                found += check_list_types(schema.additional, item, f"{path}[{key}]")
+        return found
+    if isinstance(value, list):
+        return _check_list(schema, value, path)
+    return []
+
+
+def _check_list(schema: Schema, value: list[Any], path: str) -> list[Cause]:
+    found: list[Cause] = []
+    if schema.list_type is ListType.SET:
+        found += [duplicate(f"{path}[{index}]", value[index]) for index in _repeated(value)]
+    elif schema.list_type is ListType.MAP:
+        found += _check_map(schema, value, path)
+    if schema.items is not None:
+        for index, item in enumerate(value):
+            if isinstance(item, (dict, list)):
+                found += check_list_types(schema.items, item, f"{path}[{index}]")
+    return found
+
+
+def _check_map(schema: Schema, value: list[Any], path: str) -> list[Cause]:
+    for index, item in enumerate(value):
+        if item is not None and not isinstance(item, dict):
+            return [invalid_value(f"{path}[{index}]", item, "must be an object for an array of list-type map")]
+    keys = [{key: item[key] for key in schema.list_keys if key in item} if item else {} for item in value]
+    return [duplicate(f"{path}[{index}]", keys[index]) for index in _repeated(keys)]
+
+
+def _repeated(items: list[Any]) -> list[int]:
+    """Index of the second occurrence of every item that occurs more than once."""
+    if len(items) < 2:
+        return []
+    times: dict[str, int] = {}
+    found = []
+    for index, item in enumerate(items):
+        key = go_value(item)
+        times[key] = times.get(key, 0) + 1
+        if times[key] == 2:
+            found.append(index)
+    return found
+
+
+def check_embedded(schema: Schema, value: Any, path: str = "", *, root: bool = True) -> list[Cause]:
+    """apiVersion and kind of every embedded resource below the root."""
+    found: list[Cause] = []
+    if isinstance(value, dict):
+        if schema.embedded and not root:
+            found += _type_meta(value, path)
+        if not schema.has_embedded:
+            return found
+        for key, item in value.items():
+            child = schema.child(key)
+            if child is not None and isinstance(item, (dict, list)):
+                found += check_embedded(child, item, f"{path}.{key}" if path else key, root=False)
+    elif isinstance(value, list) and schema.items is not None and schema.has_embedded:
+        for index, item in enumerate(value):
+            found += check_embedded(schema.items, item, f"{path}[{index}]", root=False)
+    return found
+
+
+def _type_meta(value: dict[str, Any], path: str) -> list[Cause]:
+    found = []
+    for key in ("apiVersion", "kind"):
+        text = value.get(key)
+        if key not in value:
+            found.append(required(f"{path}.{key}"))
+        elif not isinstance(text, str):
+            found.append(invalid_value(f"{path}.{key}", text, "must be a string"))
+        elif not text:
+            found.append(invalid_value(f"{path}.{key}", text, "must not be empty"))
+    return found

@@ -1,0 +1,141 @@
+"""A compiled structural schema: an immutable tree that every question about a kind is answered from.
+
+One node serves pruning, defaulting, validation and server-side apply alike, so that a CRD is read once.
+The vocabulary is that of `apiextensions.k8s.io/v1` (`x-kubernetes-list-type`, `nullable`, …).
+"""
+
+from collections.abc import Iterable, Mapping
+from enum import StrEnum
+from re import Pattern
+from typing import Any, Final
+
+import attrs
+
+from vworkspace_core.schema.rule import CelRule
+
+__all__ = ["ANYTHING", "MISSING", "JsonType", "ListType", "Schema", "SchemaError", "SchemaProblem", "ValueChecks"]
+
+
+class _Missing:
+    """Type of `MISSING`: no value at all, where None is the JSON null."""
+
+    def __repr__(self) -> str:
+        return "MISSING"
+
+
+MISSING: Final = _Missing()
+
+
+class JsonType(StrEnum):
+    """`type` of a schema node; ANY where it names none."""
+
+    ANY = ""
+    OBJECT = "object"
+    ARRAY = "array"
+    STRING = "string"
+    INTEGER = "integer"
+    NUMBER = "number"
+    BOOLEAN = "boolean"
+
+
+class ListType(StrEnum):
+    """`x-kubernetes-list-type`: one value as a whole, a set of scalars, or a map keyed by fields."""
+
+    ATOMIC = "atomic"
+    SET = "set"
+    MAP = "map"
+
+
+@attrs.frozen(order=True)
+class SchemaProblem:
+    """One thing that is wrong with a schema: `path` inside the schema, and what is wrong there."""
+
+    path: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.message}" if self.path else self.message
+
+
+class SchemaError(Exception):
+    """A schema that cannot be served, with everything that is wrong with it."""
+
+    def __init__(self, problems: Iterable[SchemaProblem]) -> None:
+        self.problems = tuple(problems)
+        super().__init__("; ".join(str(problem) for problem in self.problems))
+
+
+@attrs.frozen(eq=False)
+class ValueChecks:
+    """The value validations of one node: everything that restricts a value without giving it structure.
+
+    `all_of`, `any_of`, `one_of` and `negated` are themselves nodes that only restrict.
+    """
+
+    enum: tuple[Any, ...] | None = None
+    pattern: Pattern[str] | None = None
+    pattern_text: str = ""
+    minimum: float | None = None
+    maximum: float | None = None
+    exclusive_minimum: bool = False
+    exclusive_maximum: bool = False
+    multiple_of: float | None = None
+    min_length: int | None = None
+    max_length: int | None = None
+    min_items: int | None = None
+    max_items: int | None = None
+    min_properties: int | None = None
+    max_properties: int | None = None
+    all_of: tuple["Schema", ...] = ()
+    any_of: tuple["Schema", ...] = ()
+    one_of: tuple["Schema", ...] = ()
+    negated: "Schema | None" = None
+
+
+@attrs.frozen(eq=False, repr=False)
+class Schema:
+    """One node.
+
+    `properties` are the declared fields, `additional` is the schema of all other keys, `items` that of list
+    items. `free` says that server-side apply accepts keys beyond these with a type deduced from their value:
+    that is so at and below `preserve_unknown`, and where no field is declared at all. `embedded` marks a whole
+    object with apiVersion, kind and metadata of its own. `patch_key` is the merge key of strategic merge
+    patches where that differs from the list keys. `has_defaults`, `has_rules`, `has_keys` (sets and map lists) and
+    `has_embedded` tell whether anything in the subtree has them, so that walks can leave it out.
+    """
+
+    type: JsonType = JsonType.ANY
+    properties: Mapping[str, "Schema"] = attrs.field(factory=dict)
+    additional: "Schema | None" = None
+    items: "Schema | None" = None
+    free: bool = False
+    required: tuple[str, ...] = ()
+    nullable: bool = False
+    int_or_string: bool = False
+    preserve_unknown: bool = False
+    embedded: bool = False
+    default: Any = MISSING
+    list_type: ListType = ListType.ATOMIC
+    list_keys: tuple[str, ...] = ()
+    atomic_map: bool = False
+    patch_key: str = ""
+    format: str = ""
+    checks: ValueChecks | None = None
+    rules: tuple[CelRule, ...] = ()
+    has_defaults: bool = False
+    has_rules: bool = False
+    has_keys: bool = False
+    has_embedded: bool = False
+
+    def child(self, key: str) -> "Schema | None":
+        """Schema of the member `key` of an object; None when the schema says nothing about it."""
+        return self.properties.get(key, self.additional)
+
+    def applied(self, key: str) -> "Schema | None":
+        """Like `child`, as server-side apply sees it: None means "field not declared in schema"."""
+        found = self.properties.get(key, self.additional)
+        return ANYTHING if found is None and self.free else found
+
+
+ANYTHING: Final = Schema(free=True, preserve_unknown=True)
+"""The schema of what no schema describes: objects merge key by key, lists are atomic (S-58)."""

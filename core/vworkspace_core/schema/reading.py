@@ -1,0 +1,79 @@
+"""Single words of a schema, read; whatever cannot be understood is reported where it stands."""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+
+from vworkspace_core.schema.gopattern import go_pattern
+from vworkspace_core.schema.node import JsonType, ListType, SchemaProblem
+
+__all__ = ["Reading"]
+
+
+@attrs.define
+class Reading:
+    """Reads words, and collects what is wrong with them."""
+
+    problems: list[SchemaProblem] = attrs.field(factory=list)
+
+    def type_of(self, raw: Mapping[str, Any], path: str) -> JsonType:
+        """The type of a structural node, which has to have one."""
+        kind = self.json_type(raw, path)
+        if kind is JsonType.ANY and raw.get("type"):
+            return kind
+        known = raw.get("x-kubernetes-int-or-string") or raw.get("x-kubernetes-preserve-unknown-fields")
+        if kind is JsonType.ANY and not known:
+            self.problem(f"{path}.type", "must not be empty for specified fields and items")
+        if kind is JsonType.ARRAY and raw.get("items") is None:
+            self.problem(f"{path}.items", "must be specified")
+        return kind
+
+    def json_type(self, raw: Mapping[str, Any], path: str) -> JsonType:
+        """What `type` says; ANY for nothing, and for what is none."""
+        text = raw.get("type") or ""
+        try:
+            return JsonType(text)
+        except ValueError:
+            self.problem(f"{path}.type", f"{text!r} is none of {', '.join(filter(None, JsonType))}")
+            return JsonType.ANY
+
+    def list_type(self, raw: Mapping[str, Any], path: str) -> ListType:
+        """What `x-kubernetes-list-type` says."""
+        text = raw.get("x-kubernetes-list-type", "atomic")
+        try:
+            return ListType(text)
+        except ValueError:
+            self.problem(f"{path}.x-kubernetes-list-type", f"{text!r} is none of {', '.join(ListType)}")
+            return ListType.ATOMIC
+
+    def pattern(self, text: str, path: str) -> re.Pattern[str] | None:
+        """The pattern of a string; None for one that cannot be read."""
+        try:
+            return go_pattern(text)
+        except re.error as error:
+            self.problem(f"{path}.pattern", f"must be a valid regular expression, but isn't: {error}")
+            return None
+
+    def mapping(self, raw: Mapping[str, Any], key: str, path: str) -> Mapping[str, Any]:
+        """An object within the schema; empty where there is none."""
+        found = raw.get(key) or {}
+        if isinstance(found, Mapping):
+            return found
+        self.problem(f"{path}.{key}", "must be an object")
+        return {}
+
+    def refuse_unstructural(self, raw: Mapping[str, Any], path: str) -> None:
+        """Report the words that no structural schema may have."""
+        for word in ("$ref", "definitions", "dependencies", "patternProperties", "additionalItems"):
+            if raw.get(word) is not None:
+                self.problem(f"{path}.{word}", "is not supported")
+        if raw.get("uniqueItems"):
+            self.problem(f"{path}.uniqueItems", "cannot be set to true since the runtime complexity becomes quadratic")
+        if raw.get("x-kubernetes-preserve-unknown-fields") is False:
+            self.problem(f"{path}.x-kubernetes-preserve-unknown-fields", "must be true or undefined")
+
+    def problem(self, path: str, message: str) -> None:
+        """Report what is wrong at `path`."""
+        self.problems.append(SchemaProblem(path.removeprefix("."), message))

@@ -1,0 +1,55 @@
+"""JSON values as rules see them: times, durations, doubles and bytes by their schema, sets without order."""
+
+from typing import Any
+
+from vworkspace_core.cel.durations import parse_duration, parse_timestamp
+from vworkspace_core.cel.values import KeyedList, SetList
+from vworkspace_core.schema.node import JsonType, ListType, Schema
+
+__all__ = ["convert", "needs_conversion"]
+
+
+def needs_conversion(schema: Schema) -> bool:
+    """Whether anything under `schema` looks different to a rule than it does in JSON."""
+    if schema.type is JsonType.STRING:
+        return schema.format in ("date-time", "date", "duration", "byte")
+    if schema.type is JsonType.NUMBER or schema.list_type is not ListType.ATOMIC:
+        return True
+    below = (*schema.properties.values(), schema.additional, schema.items)
+    return any(needs_conversion(child) for child in below if child is not None)
+
+
+def convert(schema: Schema | None, value: Any) -> Any:
+    """`value` in the types that CEL gives to `schema`."""
+    if schema is None or value is None:
+        return value
+    if isinstance(value, dict):
+        return {key: convert(schema.child(key), item) for key, item in value.items()}
+    if isinstance(value, list):
+        return _list(schema, [convert(schema.items, item) for item in value])
+    if schema.type is JsonType.NUMBER and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    return _scalar(schema.format, value) if schema.type is JsonType.STRING and isinstance(value, str) else value
+
+
+def _list(schema: Schema, items: list[Any]) -> list[Any]:
+    match schema.list_type:
+        case ListType.SET:
+            return SetList(items)
+        case ListType.MAP:
+            return KeyedList(items)
+        case ListType.ATOMIC:
+            return items
+
+
+def _scalar(form: str, value: str) -> Any:
+    """What is not of its form stays a text: the format has refused it elsewhere."""
+    match form:
+        case "date-time" | "date":
+            return parse_timestamp(value) or value
+        case "duration":
+            return parse_duration(value) or value
+        case "byte":
+            return value.encode()
+        case _:
+            return value

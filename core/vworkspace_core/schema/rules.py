@@ -1,0 +1,114 @@
+"""Running the rules of a schema over an object."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from vworkspace_core.cel import CelError
+from vworkspace_core.cel.values import ABSENT, OptionalValue
+from vworkspace_core.errors import Cause
+from vworkspace_core.schema.causes import NO_FIELD, duplicate, go_value, invalid_value, required
+from vworkspace_core.schema.equality import equal
+from vworkspace_core.schema.node import MISSING, JsonType, ListType, Schema
+from vworkspace_core.schema.rule import CelRule
+from vworkspace_core.schema.rule_values import convert
+
+__all__ = ["check_rules"]
+
+
+def check_rules(schema: Schema, value: Any, old: Any = MISSING, path: str = "") -> list[Cause]:
+    """Every rule of `schema` and below that `value` violates, `old` being what it replaces.
+
+    A rule without `oldSelf` that fails on an unchanged value is let through (ratcheting).
+    """
+    if not schema.has_rules or value is None:
+        return []
+    found = [cause for rule in schema.rules for cause in _check(schema, rule, value, old, path)]
+    if isinstance(value, dict):
+        before = old if isinstance(old, dict) else {}
+        for key, item in value.items():
+            child = schema.child(key)
+            if child is not None and child.has_rules:
+                found += check_rules(child, item, before.get(key, MISSING), _member(schema, path, key))
+    elif isinstance(value, list) and schema.items is not None and schema.items.has_rules:
+        for index, item in enumerate(value):
+            found += check_rules(schema.items, item, _old_item(schema, item, old), f"{path}[{index}]")
+    return found
+
+
+def _member(schema: Schema, path: str, key: str) -> str:
+    if key not in schema.properties:
+        return f"{path}[{key}]"
+    return f"{path}.{key}" if path else key
+
+
+def _old_item(schema: Schema, item: Any, old: Any) -> Any:
+    """The item of the old map list with the same keys; items of other lists have no old form."""
+    if schema.list_type is not ListType.MAP or not isinstance(old, list) or not isinstance(item, dict):
+        return MISSING
+    keys = [item.get(key) for key in schema.list_keys]
+    same = (one for one in old if isinstance(one, dict) and [one.get(key) for key in schema.list_keys] == keys)
+    return next(same, MISSING)
+
+
+def _check(schema: Schema, rule: CelRule, value: Any, old: Any, path: str) -> list[Cause]:
+    has_old = old is not MISSING and old is not None
+    if rule.transition and not has_old and not rule.optional_old:
+        return []
+    variables = _variables(schema, rule, value, old if has_old else MISSING)
+    where = path or NO_FIELD
+    try:
+        holds = rule.run(variables)
+    except CelError as error:
+        return [invalid_value(where, schema.type.value, _evaluation(rule, error))]
+    if holds is True or (not rule.transition and has_old and equal(value, old)):
+        return []
+    return [_violation(schema, rule, value, variables, path)]
+
+
+def _variables(schema: Schema, rule: CelRule, value: Any, old: Any) -> Mapping[str, Any]:
+    def seen(one: Any) -> Any:
+        return convert(schema, one) if rule.typed else one
+
+    if not rule.transition:
+        return {"self": seen(value)}
+    if rule.optional_old:
+        return {"self": seen(value), "oldSelf": ABSENT if old is MISSING else OptionalValue(seen(old), True)}
+    return {"self": seen(value), "oldSelf": seen(old)}
+
+
+def _evaluation(rule: CelRule, error: CelError) -> str:
+    text = str(error)
+    shown = rule.message or rule.text
+    if text.startswith("no such overload"):
+        return (
+            f"'{text}': call arguments did not match a supported operator, function or macro signature "
+            f"for rule: {shown}"
+        )
+    return f"{text} evaluating rule: {shown}"
+
+
+def _violation(schema: Schema, rule: CelRule, value: Any, variables: Mapping[str, Any], path: str) -> Cause:
+    where = (path + rule.field_path).lstrip(".") or NO_FIELD
+    detail = _message(rule, variables) or rule.message or f"failed rule: {rule.text}"
+    whole = schema.type in (JsonType.OBJECT, JsonType.ARRAY)
+    match rule.reason:
+        case "FieldValueRequired":
+            return required(where, detail)
+        case "FieldValueForbidden":
+            return Cause(where, f"Forbidden: {detail}", rule.reason)
+        case "FieldValueDuplicate":
+            return Cause(where, "Duplicate value", rule.reason) if whole else duplicate(where, value)
+        case _:
+            shown = "Invalid value" if whole else f"Invalid value: {go_value(value)}"
+            return Cause(where, f"{shown}: {detail}")
+
+
+def _message(rule: CelRule, variables: Mapping[str, Any]) -> str:
+    """What `messageExpression` says; empty where there is none or it has no usable result."""
+    if rule.message_run is None:
+        return ""
+    try:
+        text = rule.message_run(variables)
+    except CelError:
+        return ""
+    return text.strip() if isinstance(text, str) and "\n" not in text.strip() else ""

@@ -1,0 +1,41 @@
+"""Is an object valid: structure, embedded resources, list types, then CEL rules.
+
+CEL rules run only when nothing is wrong that could make them meaningless; otherwise a cause without a field
+says so, as on a real server.
+"""
+
+from typing import Any, Final
+
+from vworkspace_core.errors import Cause
+from vworkspace_core.schema.causes import NO_FIELD, invalid_value
+from vworkspace_core.schema.listtypes import check_embedded, check_list_types
+from vworkspace_core.schema.node import MISSING, Schema
+from vworkspace_core.schema.rules import check_rules
+from vworkspace_core.schema.structure import check_structure
+
+__all__ = ["validate"]
+
+_BLOCKING: Final = frozenset(
+    ("FieldValueNotSupported", "FieldValueRequired", "FieldValueTooLong", "FieldValueTooMany", "FieldValueTypeInvalid")
+)
+_UNCHECKED: Final = (
+    "some validation rules were not checked because the object was invalid; "
+    "correct the existing errors to complete validation"
+)
+
+
+def validate(schema: Schema, value: Any, old: Any = None) -> list[Cause]:
+    """Everything wrong with the object `value`, which replaces `old` (None: it is new).
+
+    Reasons and paths are those of a real server. What did not change is not held against an update
+    (ratcheting); transition rules (`oldSelf`) run only where an old value exists.
+    """
+    before = MISSING if old is None else old
+    found = check_structure(schema, value, before)
+    found += check_embedded(schema, value)
+    repeated = check_list_types(schema, value)
+    if repeated and (old is None or not check_list_types(schema, old)):
+        found += repeated
+    if any(cause.reason in _BLOCKING for cause in found):
+        return [*found, invalid_value(NO_FIELD, None, _UNCHECKED)]
+    return found + check_rules(schema, value, before)
