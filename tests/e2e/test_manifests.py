@@ -189,6 +189,33 @@ def test_nothing_can_be_changed_in_a_namespace_without_a_role_but_our_own_finali
     }
 
 
+def test_accounts_of_a_gated_namespace_have_rights_there_alone_and_none_on_our_kinds_or_flux_s_D7_C2_RUN_12() -> None:
+    manifests = printed("--namespace", "org-myteam")
+    named = {(one["kind"], one["metadata"]["name"]): one for one in manifests}
+    assert {one["metadata"]["namespace"] for one in manifests} == {"org-myteam"}
+    assert named["ServiceAccount", "vworkspace-operation-runner"]["automountServiceAccountToken"] is False
+    bound = {subject["name"]: key for key, one in named.items() for subject in one.get("subjects", ())}
+    assert bound.keys() == {"vworkspace-operator", "vworkspace-release"}, "the runner has no rights"
+    rules = named["Role", "vworkspace-release"]["rules"]
+    groups = {group for rule in rules for group in rule["apiGroups"]}
+    assert not any(group.endswith(("vworkspace.io", "fluxcd.io")) or group == "*" for group in groups)
+    assert not any(word in rule[part] for rule in rules for part in ("resources", "verbs") for word in ("*", "bind"))
+
+
+def test_another_role_or_account_for_releases_and_argo_s_executor_are_options_D7() -> None:
+    manifests = printed("--namespace", "a", "--release-account", "deployer", "--release-role", "edit", "--workflows")
+    named = {(one["kind"], one["metadata"]["name"]): one for one in manifests}
+    assert named["RoleBinding", "deployer"]["roleRef"] == {
+        "apiGroup": "rbac.authorization.k8s.io",
+        "kind": "ClusterRole",
+        "name": "edit",
+    }
+    assert ("Role", "deployer") not in named
+    assert named["Role", "vworkspace-operation-runner"]["rules"] == [
+        {"apiGroups": ["argoproj.io"], "resources": ["workflowtaskresults"], "verbs": ["create", "patch"]}
+    ]
+
+
 def test_protection_of_owner_references_is_granted_where_it_is_asked_for() -> None:
     plain = set(granted(installation(InstallOptions())))
     protected = set(granted(installation(InstallOptions(owner_reference_protection=True))))
@@ -239,6 +266,11 @@ def test_the_service_monitor_is_printed_when_asked_for() -> None:
         (["--system-namespace", "a/b"], "--system-namespace a/b: not the name"),
         (["--velero-namespace", "-"], "--velero-namespace"),
         (["--crds-only", "--namespace", "a"], "give one of them"),
+        (["--crds-only", "--cert-manager"], "--cert-manager: says nothing about what --crds-only prints"),
+        (["--namespace", "a", "--service-monitor"], "--service-monitor: says nothing about what --namespace prints"),
+        (["--workflows", "--release-role", "edit"], "--release-role, --workflows: is for what a gated namespace needs"),
+        (["--namespace", "a", "--release-account", "A b"], "--release-account A b: not the name of a service account"),
+        (["--image", ""], "--image is empty"),
     ],
 )
 def test_options_that_make_no_sense_are_told_in_one_line(words: list[str], told: str) -> None:

@@ -17,11 +17,23 @@ def manifests(
     namespace: Annotated[
         list[str] | None,
         Parameter(
-            help="Only the Role and RoleBinding that the operator needs in this gated namespace; repeatable.",
+            help="Only what this gated namespace needs: the operator's Role, and the accounts that releases and "
+            "Operations run as; repeatable.",
             negative="",
             consume_multiple=False,
         ),
     ] = None,
+    release_account: Annotated[
+        str, Parameter(help="With --namespace: the account that Flux installs releases as.")
+    ] = "vworkspace-release",
+    release_role: Annotated[
+        str,
+        Parameter(help="With --namespace: a ClusterRole, such as edit, for that account; else a Role is printed."),
+    ] = "",
+    workflows: Annotated[
+        bool,
+        Parameter(help="With --namespace: grant Operations by Argo Workflows what their pods need.", negative=""),
+    ] = False,
     system_namespace: Annotated[str, Parameter(help="The operator's own namespace.")] = "vworkspace-system",
     velero_namespace: Annotated[
         str, Parameter(help="Velero's namespace, where it is installed: grant the operator its Backups and Restores.")
@@ -73,6 +85,9 @@ def manifests(
     options = InstallOptions(
         namespace=system_namespace,
         velero_namespace=velero_namespace,
+        release_account=release_account,
+        release_role=release_role,
+        workflows=workflows,
         image=image,
         webhook_ca=b"" if webhook_ca is None else read_authority(webhook_ca),
         cert_manager=cert_manager,

@@ -2,7 +2,7 @@
 
 import re
 import ssl
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -14,6 +14,17 @@ from vworkspace_core.kinds.labels import CLUSTER_ID, LABEL_RULE, is_label_value
 
 __all__ = ["read_authority", "render_manifests"]
 
+_SUBDOMAIN: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?(\.[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)*")
+_OF_THE_OPERATOR: Final = {
+    "image": "--image",
+    "velero_namespace": "--velero-namespace",
+    "webhook_ca": "--webhook-ca",
+    "cert_manager": "--cert-manager",
+    "service_monitor": "--service-monitor",
+    "owner_reference_protection": "--owner-reference-protection",
+}
+"""Options that change nothing in the other prints, by the field that has them."""
+_OF_A_NAMESPACE: Final = {"release_role": "--release-role", "workflows": "--workflows"}
 _LABEL: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
 
@@ -23,6 +34,7 @@ def render_manifests(
     """The CRDs, or what the gated `namespaces` need, or else the operator. Raises CommandError."""
     if crds_only and namespaces:
         raise CommandError("--crds-only and --namespace print different things: give one of them", status=USAGE)
+    _check_use(options, crds_only=crds_only, tenant=bool(namespaces))
     _check_agent(options, whole=not crds_only and not namespaces)
     named = (("--system-namespace", options.namespace), *(("--namespace", name) for name in namespaces))
     if options.velero_namespace:
@@ -30,11 +42,33 @@ def render_manifests(
     for flag, name in named:
         if not _LABEL.fullmatch(name):
             raise CommandError(f"{flag} {name}: not the name of a namespace", status=USAGE)
+    if not _SUBDOMAIN.fullmatch(options.release_account):
+        raise CommandError(
+            f"--release-account {options.release_account}: not the name of a service account, such as "
+            f"{InstallOptions().release_account}",
+            status=USAGE,
+        )
+    if not options.image.strip():
+        raise CommandError("--image is empty: name the image that the cluster is to pull", status=USAGE)
     if crds_only:
         return dump(crd_manifests(), output)
     if namespaces:
         return dump([one for name in namespaces for one in tenant(name, options)], output)
     return dump(list(installation(options)), output)
+
+
+def _check_use(options: InstallOptions, *, crds_only: bool, tenant: bool) -> None:
+    """Raises CommandError for an option that would be ignored."""
+    plain = InstallOptions()
+
+    def given(flags: Mapping[str, str]) -> list[str]:
+        return [flag for field, flag in flags.items() if getattr(options, field) != getattr(plain, field)]
+
+    if (crds_only or tenant) and (found := given(_OF_THE_OPERATOR)):
+        other = "--crds-only" if crds_only else "--namespace"
+        raise CommandError(f"{', '.join(found)}: says nothing about what {other} prints", status=USAGE)
+    if not tenant and (found := given(_OF_A_NAMESPACE)):
+        raise CommandError(f"{', '.join(found)}: is for what a gated namespace needs; give --namespace", status=USAGE)
 
 
 def _check_agent(options: InstallOptions, *, whole: bool) -> None:

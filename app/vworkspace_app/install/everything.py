@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
+from vworkspace_app.install.accounts import accounts
 from vworkspace_app.install.network import network
 from vworkspace_app.install.options import NAME, InstallOptions
 from vworkspace_app.install.rbac import cluster_rbac, namespace_rbac
@@ -34,6 +35,7 @@ def installation(options: InstallOptions) -> Iterator[dict[str, Any]]:
 
 
 def tenant(namespace: str, options: InstallOptions) -> Iterator[dict[str, Any]]:
-    """What lets the operator work in one gated namespace (RES-5)."""
+    """What lets the operator work in one gated namespace (RES-5), and as whom it has things done there (RUN-12)."""
     granted = (*access.TENANT, *access.JOBS) if options.agent else access.TENANT
     yield from namespace_rbac(NAME, namespace, granted, options)
+    yield from accounts(namespace, options)

@@ -12,6 +12,7 @@ __all__ = [
     "INSTANCE_LABELS",
     "NAME",
     "RELEASE_ACCOUNT",
+    "RUNNER_ACCOUNT",
     "TLS_FOLDER",
     "TLS_SECRET",
     "WEBHOOK_PORT",
@@ -35,6 +36,8 @@ COMPONENT: Final = "app.kubernetes.io/component"
 """The label that tells parts of one installation apart."""
 RELEASE_ACCOUNT: Final = "release-account"
 """Component: the account that Flux installs releases as, and its rights; they are of use as long as releases are."""
+RUNNER_ACCOUNT: Final = "operation-runner"
+"""Component: the account that Jobs and Workflows of Operations run as."""
 
 
 @attrs.frozen
@@ -53,6 +56,11 @@ class InstallOptions:
     cert_manager: bool = False
     service_monitor: bool = False
     owner_reference_protection: bool = False
+    release_account: str = "vworkspace-release"
+    """As whom Flux installs the releases of a gated namespace."""
+    release_role: str = ""
+    """A ClusterRole to bind that account to in its namespace, in the place of the printed Role."""
+    workflows: bool = False
     agent: bool = True
     cluster_id: str = ""
 

@@ -1,0 +1,91 @@
+"""The accounts of a gated namespace: as whom Flux installs releases there, and as whom Operations run (RUN-12).
+
+Neither is the operator's own: what comes out of an instance or an Operation has the rights of its namespace alone.
+"""
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+import attrs
+
+from vworkspace_app.install.options import COMPONENT, RELEASE_ACCOUNT, RUNNER_ACCOUNT, InstallOptions, meta
+from vworkspace_core.operations.settings import RUNNER
+
+__all__ = ["accounts"]
+
+_GROUP: Final = "rbac.authorization.k8s.io"
+_ALL: Final = ("get", "list", "watch", "create", "update", "patch", "delete")
+
+
+@attrs.frozen
+class _Rule:
+    group: str
+    resources: tuple[str, ...]
+    verbs: tuple[str, ...] = _ALL
+
+    def manifest(self) -> dict[str, Any]:
+        return {"apiGroups": [self.group], "resources": list(self.resources), "verbs": list(self.verbs)}
+
+
+_CHART: Final = (
+    # Secrets are also where Helm keeps its record of the release.
+    _Rule("", ("configmaps", "persistentvolumeclaims", "pods", "secrets", "serviceaccounts", "services")),
+    _Rule("", ("events", "pods/log"), ("get", "list", "watch")),
+    _Rule("apps", ("daemonsets", "deployments", "statefulsets")),
+    _Rule("apps", ("controllerrevisions", "replicasets"), ("get", "list", "watch")),
+    _Rule("autoscaling", ("horizontalpodautoscalers",)),
+    _Rule("batch", ("cronjobs", "jobs")),
+    _Rule("networking.k8s.io", ("ingresses", "networkpolicies")),
+    _Rule("policy", ("poddisruptionbudgets",)),
+    # The API server lets nobody give away what they do not have.
+    _Rule(_GROUP, ("rolebindings", "roles")),
+)
+"""What an ordinary chart makes, in its own namespace. No kind of ours or of Flux's: a chart with a HelmRelease in it
+would be installed with the rights of Flux itself."""
+
+_EXECUTOR: Final = (_Rule("argoproj.io", ("workflowtaskresults",), ("create", "patch")),)
+"""What Argo's executor writes from within the pods of a workflow."""
+
+
+def accounts(namespace: str, options: InstallOptions) -> Iterator[dict[str, Any]]:
+    """Service accounts, roles and bindings. A namespace that is not known yet is left out."""
+    yield _account(options.release_account, namespace, RELEASE_ACCOUNT)
+    if not options.release_role:
+        yield _role(options.release_account, namespace, RELEASE_ACCOUNT, _CHART)
+    yield _binding(options.release_account, namespace, RELEASE_ACCOUNT, options.release_role)
+    # A token is of use to Argo's executor only; the pods of Jobs ask for none in any case.
+    token = {} if options.workflows else {"automountServiceAccountToken": False}
+    yield {**_account(RUNNER, namespace, RUNNER_ACCOUNT), **token}
+    if options.workflows:
+        yield _role(RUNNER, namespace, RUNNER_ACCOUNT, _EXECUTOR)
+        yield _binding(RUNNER, namespace, RUNNER_ACCOUNT)
+
+
+def _meta(name: str, namespace: str, component: str) -> dict[str, Any]:
+    found = meta(name, namespace)
+    return {**found, "labels": {**found["labels"], COMPONENT: component}}
+
+
+def _account(name: str, namespace: str, component: str) -> dict[str, Any]:
+    return {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": _meta(name, namespace, component)}
+
+
+def _role(name: str, namespace: str, component: str, rules: tuple[_Rule, ...]) -> dict[str, Any]:
+    return {
+        "apiVersion": f"{_GROUP}/v1",
+        "kind": "Role",
+        "metadata": _meta(name, namespace, component),
+        "rules": [rule.manifest() for rule in rules],
+    }
+
+
+def _binding(name: str, namespace: str, component: str, cluster_role: str = "") -> dict[str, Any]:
+    role = {"kind": "ClusterRole", "name": cluster_role} if cluster_role else {"kind": "Role", "name": name}
+    subject = {"kind": "ServiceAccount", "name": name, **({"namespace": namespace} if namespace else {})}
+    return {
+        "apiVersion": f"{_GROUP}/v1",
+        "kind": "RoleBinding",
+        "metadata": _meta(name, namespace, component),
+        "roleRef": {"apiGroup": _GROUP, **role},
+        "subjects": [subject],
+    }
