@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import Any
+from uuid import uuid4
 
 import attrs
 import pytest
@@ -23,7 +24,7 @@ from vworkspace_core.known import (
     VOLUME_SNAPSHOT_CLASS,
 )
 from vworkspace_core.manifest import Kind, Manifest, ObjectRef, dig
-from vworkspace_core.operations.claims import approval_claim
+from vworkspace_core.operations.claims import approval_claim, parameters_digest
 from vworkspace_core.operations.engines import engine_kinds
 from vworkspace_core.ports import WatchEventType
 from vworkspace_fake.controlplane import JobEntry
@@ -126,11 +127,22 @@ class Operating:
         """The approval secret becomes that, while the operator runs."""
         self.world.lever.credentials.set(Credentials(cluster_id=CLUSTER, approval_secret=secret))
 
-    def claim(self, name: str, **bound: Any) -> str:
-        """A good claim for an hour, as the control plane makes it when a person agrees."""
+    def claim(
+        self, name: str, parameters: Mapping[str, Any] | None = None, of: str = "restore.velero", **bound: Any
+    ) -> str:
+        """A good claim for an hour, as the control plane makes it when a person agrees to those parameters."""
         now = self.world.clock.now()
         until = int((now + timedelta(hours=1)).timestamp())
-        payload = {"at": now.isoformat(), "by": "alice", "exp": until, "op": name, "rid": "1", **bound}
+        closer = {"ns": NS, "params": parameters_digest({**PARAMETERS[of], **(parameters or {})})}
+        payload = {
+            "at": now.isoformat(),
+            "by": "alice",
+            "exp": until,
+            "op": name,
+            "rid": str(uuid4()),
+            **closer,
+            **bound,
+        }
         return approval_claim(payload, APPROVAL_SECRET)
 
     def manifest(self, of: str, name: str, parameters: Mapping[str, Any] | None = None, **spec: Any) -> dict[str, Any]:

@@ -290,7 +290,7 @@ async def every_template(ops: Operating) -> None:
         more = {"snapshotClassName": "csi"} if of == "backup.velero" else {}
         await ops.reaches(ops.submit(of, f"done-{of.replace('.', '-').lower()}", more), "Succeeded")
     backup = {"backupName": ops.engine_ref(_operation(ops, "done-backup-velero")).name}
-    claimed = {"approvals": {"required": True, "claim": ops.claim("done-restore")}}
+    claimed = {"approvals": {"required": True, "claim": ops.claim("done-restore", backup)}}
     await ops.reaches(ops.submit("restore.velero", "done-restore", backup, **claimed), "Succeeded")
     snapshot = {"snapshotName": str(ops.outputs(_operation(ops, "done-backup-snapshot"))["volumeSnapshotName"])}
     await ops.reaches(ops.submit("restore.snapshot", "done-claim", snapshot), "Succeeded")
@@ -305,7 +305,7 @@ async def every_cancellation(ops: Operating) -> None:
     backup = {"backupName": ops.engine_ref(_operation(ops, "done-backup-velero")).name}
     snapshot = {"snapshotName": str(ops.outputs(_operation(ops, "done-backup-snapshot"))["volumeSnapshotName"])}
     ops.engines_are(rules(AT_WORK))
-    claimed = {"approvals": {"required": True, "claim": ops.claim("stop-restore")}}
+    claimed = {"approvals": {"required": True, "claim": ops.claim("stop-restore", backup)}}
     for name, of, parameters, more in (
         ("stop-backup", "backup.velero", {}, {}),
         ("stop-restore", "restore.velero", backup, claimed),

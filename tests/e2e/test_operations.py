@@ -4,6 +4,7 @@ import copy
 from datetime import datetime
 
 import attrs
+import pytest
 
 from tests.e2e.operating import (
     APPROVAL_SECRET,
@@ -14,6 +15,7 @@ from tests.e2e.operating import (
     rules,
 )
 from tests.e2e.world import BROKEN, INSTANCE, LATER, NS, OPERATOR, install
+from vworkspace_core.errors import Invalid
 from vworkspace_core.kinds.crd import crd_manifests
 from vworkspace_core.kinds.labels import ALLOWED_TYPES
 from vworkspace_core.known import JOB, NAMESPACE, OPERATION, VELERO_BACKUP
@@ -43,7 +45,9 @@ async def test_one_operation_of_every_template_comes_to_its_end_OPS_2(ops: Opera
 
     async def run(of: str, **parameters: str) -> dict[str, object]:
         name = of.replace(".", "-").lower()
-        approvals = {"approvals": {"required": True, "claim": ops.claim(name)}} if of == "restore.velero" else {}
+        approvals = (
+            {"approvals": {"required": True, "claim": ops.claim(name, parameters)}} if of == "restore.velero" else {}
+        )
         ref = ops.submit(of, name, parameters, **approvals)
         ended = await ops.reaches(ref, "Succeeded")
         done[of] = [one["reason"] for one in ended["status"]["conditions"] if one["type"] == "Succeeded"]
@@ -90,7 +94,7 @@ async def test_conflicting_operations_run_one_after_the_other_in_the_order_of_cr
     names = ("second", "third", "fourth")
     backup = {"backupName": ops.engine_ref(kept).name}
     for name in names:
-        ops.submit("restore.velero", name, backup, approvals={"required": True, "claim": ops.claim(name)})
+        ops.submit("restore.velero", name, backup, approvals={"required": True, "claim": ops.claim(name, backup)})
     refs = [attrs.evolve(first, name=name) for name in names]
     for ref in refs:
         told = await ops.says(ref, "Blocked", "True/ConflictingOperation")
@@ -119,7 +123,7 @@ async def test_an_approval_is_waited_for_and_its_secret_counts_at_once_OPS_4(ops
     restore = ops.submit("restore.velero", "back", {"backupName": ops.engine_ref(backup).name})
     await ops.says(restore, "Blocked", "True/AwaitingApproval")
 
-    claim = ops.claim("back", ns=NS)
+    claim = ops.claim("back", {"backupName": ops.engine_ref(backup).name})
     ops.world.edit(restore, {"spec": {"approvals": {"required": True, "claim": claim}}})
     await ops.says(restore, "Blocked", "True/MissingSecret")
     ops.approve_with(b"another one")
@@ -132,13 +136,45 @@ async def test_an_approval_is_waited_for_and_its_secret_counts_at_once_OPS_4(ops
     assert len(ops.made(restore)) == 1
 
 
+@operations_story(samples=True)
+async def test_an_approval_starts_one_run_and_no_other_H4(ops: Operating) -> None:
+    """It stands readable in the Operation: whoever may write Operations would use it again, for other ends too."""
+    await ops.prepare()
+    claim = ops.claim("run", of="runCommand.job")
+    approvals = {"required": True, "claim": claim}
+    first = ops.submit("runCommand.job", "run", approvals=approvals)
+    await ops.reaches(first, "Succeeded")
+    ops.world.delete_object(first)
+    await ops.gone(first)
+
+    again = ops.submit("runCommand.job", "run", approvals=approvals)
+    assert "has been used before" in await ops.says(again, "Blocked", "True/AwaitingApproval")
+    await ops.world.lever.restart()
+    other = ops.submit("runCommand.job", "other", approvals=approvals)
+    await ops.says(other, "Blocked", "True/AwaitingApproval")
+    assert "has been used before" in await ops.says(again, "Blocked", "True/AwaitingApproval")
+    assert ops.made(again) == []
+
+    for change in (
+        {"approvals": {"required": False}},
+        {"approvals": None},
+        {"parameters": {"image": "registry.example/evil:1"}},
+    ):
+        with pytest.raises(Invalid):
+            ops.world.edit(again, {"spec": change})
+    ops.world.edit(again, {"spec": {"approvals": {"claim": ops.claim("run", of="runCommand.job")}}})
+    await ops.reaches(again, "Succeeded")
+
+
 @operations_story(required_bindings=frozenset({"uid"}))
 async def test_a_binding_that_the_cluster_requires_is_required_OPS_4(ops: Operating) -> None:
     await ops.prepare()
-    job = ops.submit("runCommand.job", "run", approvals={"required": True, "claim": ops.claim("run")})
+    job = ops.submit(
+        "runCommand.job", "run", approvals={"required": True, "claim": ops.claim("run", of="runCommand.job")}
+    )
     await ops.says(job, "Blocked", "True/AwaitingApproval")
 
-    bound = ops.claim("run", uid=ops.world.get(job)["metadata"]["uid"])
+    bound = ops.claim("run", of="runCommand.job", uid=ops.world.get(job)["metadata"]["uid"])
     ops.world.edit(job, {"spec": {"approvals": {"claim": bound}}})
 
     await ops.reaches(job, "Succeeded")

@@ -54,7 +54,7 @@ async def story(ops: Operating, chance: random.Random) -> None:
 
 def _submit(ops: Operating, of: str, name: str, backup: str, *, gated: bool) -> ObjectRef:
     parameters = {"backupName": backup} if of == "restore.velero" else {}
-    approvals = {"required": True, "claim": ops.claim(name)}
+    approvals = {"required": True, "claim": ops.claim(name, parameters, of)}
     more = {"approvals": approvals} if gated or of == "restore.velero" else {}
     ops.world.create_object(ops.manifest(of, name, parameters, **more), OPERATION)
     return ObjectRef(OPERATION, INSTANCE.namespace, name)

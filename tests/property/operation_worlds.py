@@ -23,7 +23,7 @@ from vworkspace_core.known import NAMESPACE as NAMESPACES
 from vworkspace_core.manifest import Manifest, ObjectRef
 from vworkspace_core.operations import Claims, OperationContext, OperationObserved, OperationSettings
 from vworkspace_core.operations.builtin import builtin_templates
-from vworkspace_core.operations.claims import approval_claim
+from vworkspace_core.operations.claims import approval_claim, parameters_digest
 from vworkspace_core.operations.templates import Template
 from vworkspace_core.reconcile import Decision
 from vworkspace_fake.flux import ChartHook
@@ -78,17 +78,17 @@ def target_manifest(
     return manifest
 
 
-def approval_for(name: str, *, days: int) -> dict[str, Any]:
+def approval_for(name: str, *, days: int, **bound: Any) -> dict[str, Any]:
     """`spec.approvals` with a good claim for so many days."""
-    return {"required": True, "claim": claim_for(name, exp=int((NOW + timedelta(days=days)).timestamp()))}
+    return {"required": True, "claim": claim_for(name, exp=int((NOW + timedelta(days=days)).timestamp()), **bound)}
 
 
-def claim_for(name: str, **more: Any) -> str:
-    """A good approval for an hour, unless `exp` says otherwise."""
+def claim_for(name: str, of: str = "restore.velero", **more: Any) -> str:
+    """A good approval of an Operation with the good parameters of that template, for an hour unless told otherwise."""
     until = int((NOW + timedelta(hours=1)).timestamp())
-    return approval_claim(
-        {"at": "2026-06-01T11:00:00Z", "by": "alice", "rid": "1", "exp": until, "op": name, **more}, APPROVAL_SECRET
-    )
+    bound = {"ns": NS, "params": parameters_digest(GOOD[of])}
+    given = {"at": "2026-06-01T11:00:00Z", "by": "alice", "rid": f"request-{name}", "exp": until, "op": name}
+    return approval_claim({**given, **bound, **more}, APPROVAL_SECRET)
 
 
 def operation_manifest(
@@ -112,7 +112,8 @@ def operation_manifest(
         **spec,
     }
     if one.needs_approval and approved and "approvals" not in spec:
-        body["approvals"] = {"required": True, "claim": claim_for(name)}
+        claim = claim_for(name, params=parameters_digest(body["parameters"]))
+        body["approvals"] = {"required": True, "claim": claim}
     meta: dict[str, Any] = {
         "name": name,
         "namespace": NS,

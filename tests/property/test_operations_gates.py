@@ -75,6 +75,17 @@ def ready(world: Cluster, yes: bool) -> None:
     world.write_status(TARGET, target_manifest("migration.workflow", ready=yes)["status"])
 
 
+def parameters_are(world: Cluster, workflow: str) -> None:
+    """Beside a claim they cannot be changed: it goes first, and comes back."""
+    approvals = world.operation(REF).spec.approvals
+    claim = None if approvals is None else approvals.claim
+    if claim is not None:
+        world.edit(REF, {"spec": {"approvals": {"claim": None}}})
+    world.edit(REF, {"spec": {"parameters": {"workflowTemplate": workflow}}})
+    if claim is not None:
+        world.edit(REF, {"spec": {"approvals": {"claim": claim}}})
+
+
 CRD = definition(Cluster())
 CLUSTER_ID = "app.vworkspace.io/cluster-id"
 GATES = (
@@ -106,11 +117,8 @@ GATES = (
     Gate(
         "Accepted",
         "ValidationFailed",
-        *edits(
-            REF,
-            {"spec": {"parameters": {"workflowTemplate": "Not A Name"}}},
-            {"spec": {"parameters": {"workflowTemplate": "migrate"}}},
-        ),
+        lambda world: parameters_are(world, "Not A Name"),
+        lambda world: parameters_are(world, "migrate"),
     ),
     Gate(
         "Blocked",
@@ -118,7 +126,7 @@ GATES = (
         *edits(
             REF,
             {"spec": {"approvals": {"required": True, "claim": "vws1.e30.00"}}},
-            {"spec": {"approvals": {"claim": claim_for("op-1")}}},
+            {"spec": {"approvals": {"claim": claim_for("op-1", "migration.workflow")}}},
         ),
     ),
     Gate("Blocked", "TargetNotReady", lambda world: ready(world, False), lambda world: ready(world, True)),

@@ -317,7 +317,7 @@ def test_relaxed_rules_need_an_approval_C1_OPS_8() -> None:
     waits = start(objects, relaxed(), **ask)
     assert isinstance(waits, Obstacle)
     assert waits.reason == "AwaitingApproval"
-    runs = start(objects, relaxed(), approvals=approval_for("op-1", days=1), **ask)
+    runs = start(objects, relaxed(), approvals=approval_for("op-1", days=1, of=OF), **ask)
     assert _made(runs).objects[0].manifest["spec"]["template"]["spec"]["hostPID"] is True
     with pytest.raises(ValidationProblems, match="allowUnrestrictedHooks"):
         relaxed(needsApproval=False)

@@ -405,7 +405,7 @@ def test_an_approval_that_comes_later_is_enough_OPS_4() -> None:
     world.settle(ref)
     assert world.condition(ref, "Blocked") == ("True", "AwaitingApproval")
 
-    world.edit(ref, {"spec": {"approvals": {"claim": claim_for("op-1")}}})
+    world.edit(ref, {"spec": {"approvals": {"claim": claim_for("op-1", "runCommand.job")}}})
     world.settle(ref)
 
     assert world.phase(ref) is Phase.RUNNING

@@ -13,7 +13,7 @@ from vworkspace_app.demo.scene import QUICK as QUICK_FLUX
 from vworkspace_app.demo.world import CLUSTER, NAMESPACE_NAME
 from vworkspace_core.kinds.labels import APPLICATION_INSTANCE as INSTANCE_LABEL
 from vworkspace_core.known import APPLICATION_INSTANCE, OPERATION
-from vworkspace_core.operations.claims import approval_claim
+from vworkspace_core.operations.claims import approval_claim, parameters_digest
 from vworkspace_fake.downstream import (
     DownstreamBehaviour,
     Ending,
@@ -105,8 +105,9 @@ REQUESTS = (
 """One for every engine."""
 
 
-def approval(name: str, now: datetime) -> str:
-    """The claim that Odoo makes when a person agrees (OPS-4)."""
+def approval(name: str, parameters: Mapping[str, Any], now: datetime) -> str:
+    """The claim that Odoo makes when a person agrees to an Operation with those parameters (OPS-4)."""
     until = int((now + timedelta(minutes=5)).timestamp())
     payload = {"at": now.isoformat(), "by": "alice", "exp": until, "op": name, "rid": "4711", "cluster": CLUSTER}
-    return approval_claim({**payload, "ns": NAMESPACE_NAME}, APPROVAL_SECRET)
+    bound = {"ns": NAMESPACE_NAME, "params": parameters_digest(parameters)}
+    return approval_claim({**payload, **bound}, APPROVAL_SECRET)

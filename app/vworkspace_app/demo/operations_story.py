@@ -126,7 +126,7 @@ class OperationsTeller(Narrator):
         restore = Request("restore", "Restore", "velero", {"backupName": saved})
         first = self.ask(restore)
         await self._blocked("restore", "AwaitingApproval", since)
-        claim = approval("restore", datetime.now(UTC))
+        claim = approval("restore", restore.parameters, datetime.now(UTC))
         again = self.ask(attrs.evolve(restore, more={"approvals": {"required": True, "claim": claim}}), version=2)
         stage.step(
             "·", self.now, "alice agrees in Odoo, which sends it again with her claim", {"claim": claim[:21] + "…"}

@@ -88,7 +88,9 @@ class Operator:
             settings.operations,
             clock,
             self.events,
-            attrs.evolve(approvals or Approvals(), required_bindings=settings.required_bindings),
+            attrs.evolve(
+                approvals or Approvals(), required_bindings=settings.required_bindings, namespace=settings.namespace
+            ),
             settings.templates,
             self.obstacles.tell_unmanaged,
         )

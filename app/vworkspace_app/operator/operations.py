@@ -16,7 +16,7 @@ from vworkspace_app.operator.operation_index import BY_UID, EVERYWHERE, OPEN, OP
 from vworkspace_app.operator.results import no_news, result_of
 from vworkspace_app.runtime.definitions import is_served
 from vworkspace_app.runtime.informers import Informers
-from vworkspace_core.errors import Permanent, Unavailable
+from vworkspace_core.errors import OperatorError, Permanent, Unavailable
 from vworkspace_core.interpret import Reconciler, carry_out
 from vworkspace_core.kinds.border import read_operation
 from vworkspace_core.kinds.labels import OPERATION_UID, is_managed
@@ -30,12 +30,15 @@ from vworkspace_core.operations import (
     OperationContext,
     OperationObserved,
     OperationSettings,
+    approval_to_spend,
     needs_live_view,
     reconcile_operation,
 )
 from vworkspace_core.operations.builtin import builtin_templates
+from vworkspace_core.operations.claims import DEFAULT_BINDINGS
 from vworkspace_core.operations.conflicts import first_ahead, standing_of
 from vworkspace_core.operations.identity import target_ref
+from vworkspace_core.operations.ledger import Ledger, SpentApprovals
 from vworkspace_core.operations.observe import lookups, observe_operation_live, operations_on
 from vworkspace_core.operations.templates import Templates
 from vworkspace_core.operations.unreadable import UnreadableOperation, decide_unreadable_operation
@@ -56,12 +59,22 @@ class Approvals:
     """Where approval claims are checked with what (OPS-4); asked anew for every decision.
 
     `secret` gives the approval secret as it is now, None where there is none. `skew` is what the control plane's
-    clock is ahead of ours (PULL-12). `required_bindings` are those that every claim has to carry.
+    clock is ahead of ours (PULL-12). `required_bindings` are those that every claim has to carry; which have been used
+    is written down in `namespace`.
     """
 
     secret: Callable[[], bytes | None] = lambda: None
     skew: Callable[[], timedelta] = lambda: timedelta(0)
-    required_bindings: frozenset[str] = frozenset()
+    required_bindings: frozenset[str] = DEFAULT_BINDINGS
+    namespace: str = "vworkspace-system"
+
+
+@attrs.frozen
+class Approved:
+    """Which approvals have been used, and why one could not be written down as used."""
+
+    ledger: Ledger = attrs.field(factory=Ledger)
+    trouble: str = ""
 
 
 @attrs.define
@@ -91,7 +104,8 @@ class OperationController:
         if isinstance(source, UnreadableOperation):
             _refuse_unknown_past(source)
         observed = await self._observe(source)
-        reconciler = Reconciler(OPERATION, _read, self._decide)
+        approved = await self._spend(source, observed)
+        reconciler = Reconciler(OPERATION, _read, partial(self._decide, approved))
         wrote = partial(self.wrote, key)
         return result_of(await carry_out(reconciler, source, observed, self.api, self.events, wrote))
 
@@ -100,17 +114,38 @@ class OperationController:
         manifest = self.informers.store(OPERATION).get(key.namespace, key.name)
         return None if manifest is None else target_in(manifest)
 
-    def _context(self) -> OperationContext:
-        approvals = self.approvals
-        claims = Claims(approvals.secret(), self.settings.cluster_id, approvals.required_bindings, approvals.skew())
+    def _context(self, approved: Approved | None = None) -> OperationContext:
+        approvals, known = self.approvals, approved or Approved()
+        claims = Claims(
+            approvals.secret(),
+            self.settings.cluster_id,
+            approvals.required_bindings,
+            approvals.skew(),
+            known.ledger,
+            known.trouble,
+        )
         return OperationContext(
             self.settings, self.clock.now(), claims, templates=self.templates, parse_yaml=parse_yaml
         )
 
-    def _decide(self, source: Source, observed: OperationObserved) -> Decision:
+    def _decide(self, approved: Approved, source: Source, observed: OperationObserved) -> Decision:
         if isinstance(source, UnreadableOperation):
-            return decide_unreadable_operation(source, observed, self._context())
-        return reconcile_operation(source, observed, self._context())
+            return decide_unreadable_operation(source, observed, self._context(approved))
+        return reconcile_operation(source, observed, self._context(approved))
+
+    async def _spend(self, source: Source, observed: OperationObserved) -> Approved:
+        """Write down that an approval is used, before the run that it starts; what stands in its way is told."""
+        none = Approved(Ledger())
+        if isinstance(source, UnreadableOperation):
+            return none
+        spending = approval_to_spend(source, observed, self._context(none))
+        if spending is None:
+            return none
+        try:
+            spent = SpentApprovals(self.api, self.approvals.namespace)
+            return Approved(await spent.spend(spending, self.clock.now()))
+        except OperatorError as error:
+            return Approved(Ledger(), error.message)
 
     async def _observe(self, source: Source) -> OperationObserved:
         operation = source.stub if isinstance(source, UnreadableOperation) else source

@@ -5,6 +5,7 @@ import attrs
 from vworkspace_core.agent.credentials import CREDENTIALS_SECRET
 from vworkspace_core.operations import OperationSettings
 from vworkspace_core.operations.builtin import builtin_templates
+from vworkspace_core.operations.claims import DEFAULT_BINDINGS
 from vworkspace_core.operations.templates import Templates
 from vworkspace_core.reconcile import Settings
 
@@ -18,7 +19,7 @@ class OperatorSettings:
     decisions: Settings
     operations: OperationSettings = attrs.field()
     templates: Templates = attrs.field(factory=builtin_templates)
-    required_bindings: frozenset[str] = frozenset()
+    required_bindings: frozenset[str] = DEFAULT_BINDINGS
     """What every approval claim has to be bound to, beside its Operation's name (OPS-4)."""
     workers: int = 16
     """Of each controller."""

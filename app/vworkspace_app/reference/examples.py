@@ -23,7 +23,7 @@ from vworkspace_core.known import (
 )
 from vworkspace_core.manifest import Manifest, ObjectRef
 from vworkspace_core.operations import Claims, OperationContext, OperationObserved, OperationSettings
-from vworkspace_core.operations.claims import approval_claim
+from vworkspace_core.operations.claims import approval_claim, parameters_digest
 from vworkspace_core.operations.templates import Template
 
 __all__ = ["CONTEXT", "PARAMETERS", "REFUSED", "TARGET", "example", "observed"]
@@ -121,7 +121,8 @@ def example(template: Template, change: Mapping[str, Any] | None = None) -> Oper
     }
     if template.needs_approval:
         until = int((_NOW + timedelta(hours=1)).timestamp())
-        payload = {"at": "2026-06-01T11:00:00Z", "by": "alice", "exp": until, "op": name, "rid": "1"}
+        bound = {"ns": _NS, "params": parameters_digest(spec["parameters"])}
+        payload = {"at": "2026-06-01T11:00:00Z", "by": "alice", "exp": until, "op": name, "rid": "1", **bound}
         spec["approvals"] = {"required": True, "claim": approval_claim(payload, _APPROVAL)}
     meta = {**_metadata(name, "0badcafe-1111-4222-8333-444444444444"), "finalizers": ["vworkspace.io/operator"]}
     return read_operation({**OPERATION.manifest(name, _NS), "metadata": meta, "spec": spec})

@@ -30,7 +30,7 @@ from vworkspace_app.settings.shapes import (
     whole,
 )
 from vworkspace_core.kinds.labels import CLUSTER_ID
-from vworkspace_core.operations.claims import BINDINGS
+from vworkspace_core.operations.claims import BINDINGS, DEFAULT_BINDINGS
 from vworkspace_core.operations.settings import RUNNER
 from vworkspace_core.reconcile.decision import RELEASE_ACCOUNT
 from vworkspace_core.runtime.lease_record import LeasePolicy
@@ -85,7 +85,10 @@ class RunSettings:
         NAMES, (), "What the image of a Job of an Operation has to begin with; nothing allows every image."
     )
     required_claim_bindings: tuple[str, ...] = setting(
-        some_of(*sorted(BINDINGS)), (), "What an approval claim has to be bound to beside its Operation's name."
+        some_of(*sorted(BINDINGS)),
+        tuple(sorted(DEFAULT_BINDINGS)),
+        "What an approval claim has to be bound to beside its Operation's name. Less than ns and params lets a claim be"
+        " used for other parameters, or in another namespace: for older control planes only.",
     )
     webhook_listen: str = setting(ADDRESS, "", "Where the admission webhooks are served; without it they are not.")
     webhook_certificates: Path | None = setting(

@@ -107,6 +107,14 @@ class OperationSpec:
     )
 
 
+def _has_claim(operation: "Operation") -> bool:
+    return operation.spec.approvals is not None and operation.spec.approvals.claim is not None
+
+
+def _is_required(operation: "Operation") -> bool:
+    return operation.spec.approvals is not None and operation.spec.approvals.required
+
+
 @attrs.frozen
 class LogsRef:
     """The object whose logs tell about the run."""
@@ -154,6 +162,22 @@ class Operation:
             "is immutable once the run has started",
             holds=lambda new, old: not old.status.started_at or same_json(new.spec.parameters, old.spec.parameters),
             field_path=".spec.parameters",
+        ),
+        # What a person agreed to must not be exchanged behind the claim, nor the need for one taken back (OPS-4).
+        CelRule(
+            "!has(oldSelf.spec.approvals) || !has(oldSelf.spec.approvals.claim)"
+            " || (has(self.spec.parameters) == has(oldSelf.spec.parameters)"
+            " && (!has(self.spec.parameters) || self.spec.parameters == oldSelf.spec.parameters))",
+            "is immutable while an approval claim stands beside it: take the claim away first",
+            holds=lambda new, old: not _has_claim(old) or same_json(new.spec.parameters, old.spec.parameters),
+            field_path=".spec.parameters",
+        ),
+        CelRule(
+            "!has(oldSelf.spec.approvals) || !has(oldSelf.spec.approvals.required) || !oldSelf.spec.approvals.required"
+            " || (has(self.spec.approvals) && has(self.spec.approvals.required) && self.spec.approvals.required)",
+            "must stay true: an approval that is required cannot be waived by an edit",
+            holds=lambda new, old: not _is_required(old) or _is_required(new),
+            field_path=".spec.approvals.required",
         ),
     )
 

@@ -3,7 +3,7 @@
 from vworkspace_core.operations.claims import Claims
 from vworkspace_core.operations.context import OperationContext, OperationObserved
 from vworkspace_core.operations.override import release_request
-from vworkspace_core.operations.reconcile import needs_live_view, reconcile_operation
+from vworkspace_core.operations.reconcile import approval_to_spend, needs_live_view, reconcile_operation
 from vworkspace_core.operations.settings import OperationSettings
 
 __all__ = [
@@ -11,6 +11,7 @@ __all__ = [
     "OperationContext",
     "OperationObserved",
     "OperationSettings",
+    "approval_to_spend",
     "needs_live_view",
     "reconcile_operation",
     "release_request",

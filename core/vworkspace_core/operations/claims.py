@@ -2,9 +2,10 @@
 
     vws1.<base64url(payload)>.<hex HMAC-SHA256 of the middle part>
 
-The payload is canonical JSON with `at`, `by`, `exp`, `op`, `rid`, `v`, and optionally `cluster`, `ns`, `uid`,
-`params`, which bind it closer. What is wrong with a claim is told from a closed set of sentences: nothing of the
-claim itself is ever repeated.
+The payload is canonical JSON with `at`, `by`, `exp`, `op`, `rid`, `v`, with `ns` and `params`, which bind it to the
+namespace and to these very parameters, and optionally with `cluster` and `uid`, which bind it closer. It is good for
+one run: its `rid` is spent once (`operations.ledger`). What is wrong with a claim is told from a closed set of
+sentences: nothing of the claim itself is ever repeated.
 """
 
 import base64
@@ -21,11 +22,24 @@ import msgspec
 
 from vworkspace_core.kinds.operation import Operation
 from vworkspace_core.manifest import canonical_json
+from vworkspace_core.moments import later_of
+from vworkspace_core.operations.ledger import Ledger, Spending
 
-__all__ = ["BINDINGS", "Claims", "Flaw", "approval_claim", "parameters_digest"]
+__all__ = [
+    "BINDINGS",
+    "DEFAULT_BINDINGS",
+    "Claims",
+    "Flaw",
+    "approval_claim",
+    "are_lowered",
+    "parameters_digest",
+]
 
 BINDINGS: Final = frozenset({"cluster", "ns", "uid", "params"})
-"""Optional fields that bind a claim closer; a setting can require them."""
+"""Fields that bind a claim closer; those that are there count in any case."""
+
+DEFAULT_BINDINGS: Final = frozenset({"ns", "params"})
+"""Those that every claim has to have, unless a setting says otherwise for an older control plane."""
 
 LONGEST: Final = 8192
 """Characters of a claim; the CRD's limit too."""
@@ -47,22 +61,46 @@ class Flaw(Enum):
     EXPIRED = "the approval claim has expired"
     BOUND_ELSEWHERE = "the approval claim is bound to another cluster, namespace, object or set of parameters"
     NOT_BOUND = "the approval claim lacks a binding that this cluster requires"
+    SPENT = "the approval claim has been used before: an approval is good for one run, ask for a new one"
+
+
+def are_lowered(required: frozenset[str]) -> bool:
+    """Whether a setting asks less of claims than is safe: one that is not bound to `ns` and `params` can be moved."""
+    return not required >= DEFAULT_BINDINGS
 
 
 @attrs.frozen
 class Claims:
     """What claims are checked with. `secret` is never shown.
 
-    `skew` is what the control plane's clock is ahead of ours: its times are compared with its own clock (PULL-12).
+    `skew` is what the control plane's clock is ahead of ours, as an unsigned header says: a claim has expired as soon
+    as either clock says so (PULL-12). `ledger` is what has been spent; None where nothing is remembered, as in `plan`.
+    `trouble` says why what is spent could not be written down.
     """
 
     secret: bytes | None = attrs.field(default=None, repr=False)
     cluster_id: str = ""
-    required_bindings: frozenset[str] = frozenset()
+    required_bindings: frozenset[str] = DEFAULT_BINDINGS
     skew: timedelta = timedelta(0)
+    ledger: Ledger | None = attrs.field(default=None, repr=False)
+    trouble: str = ""
 
     def flaw_of(self, claim: str | None, operation: Operation, now: datetime) -> Flaw | None:
         """Why `claim` does not approve `operation` at `now`; None when it does."""
+        judged = self._judged(claim, operation, now)
+        return judged if isinstance(judged, Flaw) else None
+
+    def to_spend(self, operation: Operation, now: datetime) -> Spending | None:
+        """What the Operation's claim spends when it starts; None for one without a good claim."""
+        approvals = operation.spec.approvals
+        judged = self._judged(approvals.claim if approvals is not None else None, operation, now)
+        return None if isinstance(judged, Flaw) else judged
+
+    def is_recorded(self, spending: Spending) -> bool:
+        """Whether the approval stands in the ledger as this Operation's, so that the run may start."""
+        return self.ledger is None or self.ledger.holder_of(spending.rid) == spending.uid
+
+    def _judged(self, claim: str | None, operation: Operation, now: datetime) -> Flaw | Spending:
         if not claim:
             return Flaw.ABSENT
         if self.secret is None or not self.secret:
@@ -70,15 +108,15 @@ class Claims:
         if len(claim) > LONGEST:
             return Flaw.TOO_LARGE
         payload = _authentic(claim, self.secret)
-        return payload if isinstance(payload, Flaw) else self._judge(payload, operation, now + self.skew)
+        return payload if isinstance(payload, Flaw) else self._judge(payload, operation, later_of(now, self.skew))
 
-    def _judge(self, payload: Mapping[str, Any], operation: Operation, now: datetime) -> Flaw | None:
-        version, expires = payload.get("v"), _moment(payload.get("exp"))
+    def _judge(self, payload: Mapping[str, Any], operation: Operation, now: datetime) -> Flaw | Spending:
+        version, expires, rid = payload.get("v"), _moment(payload.get("exp")), _id(payload.get("rid"))
         if version != _VERSION or isinstance(version, bool):
             return Flaw.VERSION
         if payload.get("op") != operation.metadata.name:
             return Flaw.OTHER_OPERATION
-        if expires is None:
+        if expires is None or not rid:
             return Flaw.MALFORMED
         if now >= expires:
             return Flaw.EXPIRED
@@ -87,7 +125,9 @@ class Claims:
         facts = self._facts(operation)
         if any(payload[name] != facts[name] for name in BINDINGS & payload.keys()):
             return Flaw.BOUND_ELSEWHERE
-        return None
+        holder = None if self.ledger is None else self.ledger.holder_of(rid)
+        spending = Spending(rid, operation.metadata.uid, expires)
+        return spending if holder in (None, spending.uid) else Flaw.SPENT
 
     def _facts(self, operation: Operation) -> Mapping[str, str]:
         meta = operation.metadata
@@ -114,6 +154,13 @@ def _authentic(claim: str, secret: bytes) -> Mapping[str, Any] | Flaw:
     except (binascii.Error, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return Flaw.MALFORMED
     return payload if isinstance(payload, dict) else Flaw.MALFORMED
+
+
+def _id(value: Any) -> str:
+    """`rid` as a text, empty for what is none."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(value)
+    return value if isinstance(value, str) else ""
 
 
 def _moment(value: Any) -> datetime | None:

@@ -20,6 +20,7 @@ from vworkspace_core.operations.conflicts import first_ahead
 from vworkspace_core.operations.context import OperationContext, OperationObserved
 from vworkspace_core.operations.contract import Engine, EngineContext, EngineObject, Refusal
 from vworkspace_core.operations.identity import is_ours, target_of
+from vworkspace_core.operations.ledger import Spending
 from vworkspace_core.operations.request import parameter_problems, unknown_template
 from vworkspace_core.operations.targets import is_ready, why_not_ready
 from vworkspace_core.operations.templates import Template
@@ -39,11 +40,12 @@ class Obstacle:
 
 @attrs.frozen
 class Start:
-    """Everything holds: what is to be created, by which engine, for which target."""
+    """Everything holds: what is to be created, by which engine, for which target, and the approval that it takes."""
 
     engine: Engine
     target: ApplicationInstance
     objects: tuple[EngineObject, ...]
+    spending: Spending | None = None
 
 
 @attrs.frozen
@@ -71,7 +73,7 @@ def start_or_obstacle(operation: Operation, observed: OperationObserved, context
     for wanted in objects:
         if obstacle := _taken(known, wanted.ref):
             return obstacle
-    return Start(known.engine, known.target, objects)
+    return Start(known.engine, known.target, objects, _spending(known))
 
 
 def _identified(operation: Operation, observed: OperationObserved, context: OperationContext) -> _Case | Obstacle:
@@ -131,10 +133,19 @@ def _refusal(case: _Case) -> Refusal | None:
     return case.engine.check(case.operation, case.target, case.engine_context)
 
 
-def _approval(case: _Case) -> Obstacle | None:
+def _needs_approval(case: _Case) -> bool:
     approvals = case.operation.spec.approvals
-    if not case.template.needs_approval and not (approvals is not None and approvals.required):
+    return case.template.needs_approval or (approvals is not None and approvals.required)
+
+
+def _spending(case: _Case) -> Spending | None:
+    return case.context.claims.to_spend(case.operation, case.context.now) if _needs_approval(case) else None
+
+
+def _approval(case: _Case) -> Obstacle | None:
+    if not _needs_approval(case):
         return None
+    approvals = case.operation.spec.approvals
     claim = approvals.claim if approvals is not None else None
     flaw = case.context.claims.flaw_of(claim, case.operation, case.context.now)
     if flaw is None:

@@ -24,13 +24,14 @@ from vworkspace_core.operations.context import OperationContext, OperationObserv
 from vworkspace_core.operations.contract import EngineStatus, Progress
 from vworkspace_core.operations.ending import decide_deletion, tidy
 from vworkspace_core.operations.identity import own_object
+from vworkspace_core.operations.ledger import Spending
 from vworkspace_core.operations.preconditions import Obstacle, Start, start_or_obstacle
 from vworkspace_core.operations.report import Report, with_report
 from vworkspace_core.operations.running import decide_running
 from vworkspace_core.reconcile.barriers import claimed_by_another_operator, closed_namespace, wrong_cluster
-from vworkspace_core.reconcile.decision import Decision, Finalizer
+from vworkspace_core.reconcile.decision import Decision, Finalizer, Requeue
 
-__all__ = ["needs_live_view", "reconcile_operation"]
+__all__ = ["approval_to_spend", "needs_live_view", "reconcile_operation"]
 
 
 def needs_live_view(operation: Operation, observed: OperationObserved, context: OperationContext) -> bool:
@@ -63,6 +64,22 @@ def _is_elsewhere(operation: Operation, observed: OperationObserved, context: Op
     return bool(closed or wrong_cluster(operation.metadata, context.settings.cluster_id))
 
 
+def approval_to_spend(operation: Operation, observed: OperationObserved, context: OperationContext) -> Spending | None:
+    """The approval that has to be written down as used before the Operation can start; None where there is none.
+
+    Everything else holds already: an approval is not used up by an Operation that cannot start.
+    """
+    meta = operation.metadata
+    if meta.deletion_timestamp is not None or cancellation_requested(meta) or not is_managed(meta):
+        return None
+    if operation.status.phase not in (None, Phase.PENDING) or claimed_by_another_operator(operation, context.settings):
+        return None
+    found = start_or_obstacle(operation, observed, context)
+    if isinstance(found, Obstacle) or found.spending is None or context.claims.is_recorded(found.spending):
+        return None
+    return found.spending
+
+
 def reconcile_operation(operation: Operation, observed: OperationObserved, context: OperationContext) -> Decision:
     """What is to be done for `operation`, given what exists and the time."""
     meta = operation.metadata
@@ -87,6 +104,9 @@ def _begin(operation: Operation, observed: OperationObserved, context: Operation
     match found:
         case Obstacle():
             return with_report(Decision(), operation, _pending(found), context)
+        case Start(spending=Spending() as spending) if not context.claims.is_recorded(spending):
+            waits = _unrecorded(context.claims.trouble)
+            return with_report(Decision(requeue=Requeue.BACKOFF), operation, _pending(waits), context)
         case Start():
             wanted = life.engine_ref_of(found.objects[0]) if found.objects else None
             outputs = found.engine.opening(operation, found.target)
@@ -95,6 +115,12 @@ def _begin(operation: Operation, observed: OperationObserved, context: Operation
             return with_report(Decision(finalizer=finalizer), operation, report, context)
         case _:
             assert_never(found)
+
+
+def _unrecorded(trouble: str) -> Obstacle:
+    """An approval that is not known to be used once, and once only, starts nothing."""
+    told = f"could not be written down as used: {trouble}; tried again" if trouble else "is being written down as used"
+    return Obstacle(Reason.AWAITING_APPROVAL, f"the approval {told}")
 
 
 def _pending(obstacle: Obstacle) -> Report:
