@@ -27,6 +27,7 @@ from vworkspace_core.runtime.informer_events import (
     StreamEnded,
     Wait,
     WentQuiet,
+    Woken,
 )
 from vworkspace_core.runtime.informer_state import DEFAULT_POLICY, Phase
 
@@ -347,16 +348,33 @@ def test_a_bookmark_is_no_event_and_moves_the_position() -> None:
     assert isinstance(rig.command, Wait), "closed at once: the bookmark does not count"
 
 
-def test_silence_is_noticed_sooner_where_bookmarks_were_seen() -> None:
+def test_silence_is_noticed_a_little_after_the_next_bookmark_was_due_D22() -> None:
+    """Also on the first stream, and again on the one after a silent one: a proxy may hold both."""
     rig = settled_rig("a")
-    assert isinstance(rig.command, OpenStream)
-    assert rig.command.quiet_limit > rig.command.timeout_seconds
+    for _ in range(2):
+        assert isinstance(rig.command, OpenStream)
+        assert 75.0 < rig.command.quiet_limit == DEFAULT_POLICY.bookmark_silence <= 90.0
+        rig.over_stream(WentQuiet())
+        rig.now += 30.0
+        rig.feed(Woken())
     rig.bookmark()
-    rig.now += 400.0
-    rig.over_stream(StreamEnded())
+    for _ in range(10):
+        rig.over_stream(WentQuiet())
+        rig.now += 30.0
+        rig.feed(Woken())
+        assert isinstance(rig.command, OpenStream)
+        assert rig.command.quiet_limit == DEFAULT_POLICY.bookmark_silence
+
+
+def test_a_server_that_never_sends_bookmarks_is_not_suspected_for_ever() -> None:
+    rig = settled_rig("a")
+    for _ in range(DEFAULT_POLICY.believe_silence):
+        rig.over_stream(WentQuiet())
+        rig.now += 30.0
+        rig.feed(Woken())
 
     assert isinstance(rig.command, OpenStream)
-    assert rig.command.quiet_limit == DEFAULT_POLICY.bookmark_silence
+    assert rig.command.quiet_limit > rig.command.timeout_seconds
 
 
 def test_the_server_timeout_is_between_five_and_ten_minutes() -> None:

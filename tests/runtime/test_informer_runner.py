@@ -13,7 +13,7 @@ from tests.runtime.virtual import run
 from vworkspace_app.runtime import Driver, InformerRunner, Informers
 from vworkspace_core.errors import Unavailable
 from vworkspace_core.known import CONFIG_MAP, HELM_RELEASE, NAMESPACE, SECRET
-from vworkspace_core.manifest import Kind, ObjectRef
+from vworkspace_core.manifest import Kind, Manifest, ObjectRef
 from vworkspace_core.ports import ListPage, WatchEvent, WatchEventType
 from vworkspace_core.runtime.changes import Change
 from vworkspace_core.runtime.informer_state import DEFAULT_POLICY
@@ -73,9 +73,9 @@ class Scene:
     informer: InformerRunner
     changes: list[Change] = attrs.field(factory=list)
 
-    async def write(self, name: str, value: str = "1", namespace: str = "default") -> None:
+    async def write(self, name: str, value: str = "1", namespace: str = "default") -> Manifest:
         manifest = {**CONFIG_MAP.manifest(name, namespace), "data": {"value": value}}
-        await self.api.inner.apply(manifest, kind=CONFIG_MAP, field_manager="test")
+        return await self.api.inner.apply(manifest, kind=CONFIG_MAP, field_manager="test")
 
     async def delete(self, name: str) -> None:
         await self.api.inner.delete(ObjectRef(CONFIG_MAP, "default", name))
@@ -146,16 +146,17 @@ def test_selectors_narrow_what_is_cached() -> None:
 
 
 def test_a_half_open_connection_is_noticed_and_what_was_missed_is_told() -> None:
-    """Nothing arrives, not even an end: the watchdog gives the stream up after its timeout and a grace."""
+    """Nothing arrives, not even an end: the stream is given up when the next bookmark is overdue (D22)."""
 
     async def story(scene: Scene) -> None:
         scene.api.watches.append("half-open")
         await scene.informer.wait_settled()
         await scene.write("a")
-        longest = 1.5 * DEFAULT_POLICY.watch_timeout + DEFAULT_POLICY.quiet_grace
+        longest = DEFAULT_POLICY.bookmark_silence
+        assert longest <= 90
         await anyio.sleep(longest - 1)
         assert scene.told() == []
-        assert scene.informer.stats().contact_age > 400
+        assert scene.informer.stats().contact_age > 80
         await anyio.sleep(3)
         assert scene.told() == [("added", "a")]
         assert scene.informer.stats().relists == {}
@@ -175,7 +176,26 @@ def test_a_stream_on_which_something_is_heard_is_not_given_up() -> None:
         assert scene.informer.stats().troubles == 0
         assert [what for _, what in scene.api.calls] == ["list", "watch"]
 
-    play(story, policy=attrs.evolve(DEFAULT_POLICY, quiet_grace=-400.0))
+    play(story, policy=attrs.evolve(DEFAULT_POLICY, bookmark_silence=50.0))
+
+
+def test_what_this_process_wrote_is_known_before_the_watch_tells_and_never_after_it_went_D22() -> None:
+    async def story(scene: Scene) -> None:
+        scene.api.watches.append("half-open")
+        await scene.informer.wait_settled()
+        written = await scene.write("a")
+        informers = Informers([scene.informer])
+        await informers.notice(ObjectRef(CONFIG_MAP, "default", "a"), written)
+        assert scene.told() == [("added", "a")]
+        await anyio.sleep(200)
+        assert scene.told() == [("added", "a")], "the watch that came back tells nothing twice"
+        again = await scene.write("a", "2")
+        await scene.api.inner.delete(ObjectRef(CONFIG_MAP, "default", "a"))
+        await anyio.sleep(1)
+        await informers.notice(ObjectRef(CONFIG_MAP, "default", "a"), again)
+        assert scene.told()[-1] == ("deleted", "a"), "an answer that comes late brings nothing back"
+
+    play(story)
 
 
 def test_a_stream_that_is_left_is_closed_before_the_next_one_is_opened() -> None:

@@ -13,7 +13,7 @@ import structlog
 from vworkspace_app.agent.connection import Connection
 from vworkspace_app.agent.deliveries import ack, result, status, status_key
 from vworkspace_app.agent.lane import Delivery, Lane
-from vworkspace_app.agent.performing import Performing
+from vworkspace_app.agent.performing import Notice, Performing
 from vworkspace_app.agent.polling import Polling
 from vworkspace_app.agent.reconnect import Reconnect
 from vworkspace_app.agent.settings import AgentSettings
@@ -44,7 +44,7 @@ class Agent:
 
     `random` gives numbers in [0, 1) for jitter. `reread` reads the credential again and tells whether it
     changed; `rotate` gets and keeps a new one; `objects` lists the owned objects as the informers have them, `cluster`
-    gives the Cluster object that reports this operator.
+    gives the Cluster object that reports this operator; `noticed` is told of what was written to the cluster.
     """
 
     def __init__(
@@ -61,6 +61,7 @@ class Agent:
         rotate: Rotate | None = None,
         objects: Callable[[], Iterable[Manifest]] = tuple,
         cluster: Callable[[], Manifest | None] = lambda: None,
+        noticed: Notice | None = None,
     ) -> None:
         self._control = control
         self._store = store
@@ -70,6 +71,8 @@ class Agent:
         self._state = AgentState(scope, self._settings.grace)
         self._connection = Connection(clock, reread)
         self._performing = Performing(Performer(kube, store, rotate), self._settings.parallel, self._feed)
+        if noticed is not None:
+            self._performing.noticed = noticed
         self._urgent = Lane("acks and results", self._connection, clock, random, width=4)
         self._statuses = Lane("statuses", self._connection, clock, random, width=1)
         self._telling = Telling(control, self._connection, clock, random, self._settings, objects, cluster)

@@ -1,8 +1,8 @@
 """The effects on the cluster and the job store that are under way (PULL-2, PULL-4)."""
 
 import contextlib
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeAlias
 
 import anyio
 import structlog
@@ -10,8 +10,12 @@ from anyio.abc import TaskGroup
 
 from vworkspace_core.agent import messages as m
 from vworkspace_core.agent.performer import ClusterEffect, Performer
+from vworkspace_core.manifest import Manifest, ObjectRef
 
-__all__ = ["Performing"]
+__all__ = ["Notice", "Performing"]
+
+Notice: TypeAlias = Callable[[ObjectRef, Manifest | None], Awaitable[None]]
+"""Told of an object that was written, and what it is now if that is known. Must not raise."""
 
 log = structlog.get_logger("vworkspace.agent")
 
@@ -20,7 +24,8 @@ class Performing:
     """Performs effects side by side, `parallel` at the most, and feeds back what comes of each.
 
     `tasks` runs them; without it, before the start and after the end, none is begun: the next process goes on from
-    the records.
+    the records. `noticed` is told of each object that was applied, as it is now, or asked to go: whoever keeps caches
+    need not wait for a watch, which may be silent (D22).
     """
 
     def __init__(self, performer: Performer, parallel: int, feed: Callable[[m.Event], None]) -> None:
@@ -30,6 +35,7 @@ class Performing:
         self._count = 0
         self._done = anyio.Event()
         self.tasks: TaskGroup | None = None
+        self.noticed: Notice = _nobody
 
     @property
     def is_idle(self) -> bool:
@@ -70,6 +76,13 @@ class Performing:
             answer = m.StepFailed(effect.job_id, f"unexpected {type(error).__name__}")
         self._feed(answer)
         _tell(effect, answer)
+        match effect, answer:
+            case m.Apply(_, ref), m.Applied(_, live):
+                await self.noticed(ref, live)
+            case m.Delete(_, ref), m.DeleteSent():
+                await self.noticed(ref, None)
+            case _:
+                pass
 
 
 def _tell(effect: Any, answer: m.Event) -> None:
@@ -78,3 +91,7 @@ def _tell(effect: Any, answer: m.Event) -> None:
         log.info("an object is applied", job_id=answer.job_id, object=str(effect.ref))
     if isinstance(answer, m.DeleteSent):
         log.info("an object is being deleted", job_id=answer.job_id, object=str(effect.ref))
+
+
+async def _nobody(ref: ObjectRef, live: Manifest | None) -> None:
+    """Nobody keeps caches."""

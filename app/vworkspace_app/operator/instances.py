@@ -9,14 +9,17 @@ import msgspec
 
 from vworkspace_app.operator.operation_index import UPGRADES_OF, target_in
 from vworkspace_app.operator.results import no_news, result_of
+from vworkspace_app.operator.safety_net import SafetyNet
 from vworkspace_app.runtime.definitions import is_served
 from vworkspace_app.runtime.informers import Informers
 from vworkspace_core.interpret import Reconciler, carry_out
 from vworkspace_core.kinds.application_instance import ApplicationInstance, ReleaseOverride
 from vworkspace_core.kinds.border import read_application_instance
 from vworkspace_core.kinds.labels import is_managed
+from vworkspace_core.kinds.meta import ConditionStatus
 from vworkspace_core.kinds.operation import Engine
 from vworkspace_core.kinds.problems import ValidationProblems
+from vworkspace_core.kinds.reasons import InstanceConditionType as Type
 from vworkspace_core.known import (
     APPLICATION_INSTANCE,
     CLUSTER,
@@ -65,22 +68,39 @@ class InstanceController:
     events: EventSink
     tell_unmanaged: Callable[[ObjectRef, Manifest], Awaitable[None]] = no_news
     """Told of each object that is not for us."""
+    net: SafetyNet = attrs.field(init=False)
     wrote: Callable[[ObjectRef, Written], None] = lambda key, written: None
     """Told of each write for a key as it is answered (RUN-3)."""
+
+    def __attrs_post_init__(self) -> None:
+        self.net = SafetyNet(self.informers, self.clock)
 
     async def reconcile(self, key: ObjectRef) -> ReconcileResult:
         """Observe, decide, carry out, once. Raises errors of the port from live reads only."""
         raw = self.informers.store(APPLICATION_INSTANCE).raw(key.namespace, key.name)
         if raw is None:
+            self.net.settled(key)
             return ReconcileResult()
         source = _read_raw(raw)
         if not is_managed(source.metadata):
             await self.tell_unmanaged(key, msgspec.json.decode(raw))
+        await self._look_after(key, source)
         observed = await self._observe(source)
         reconciler = Reconciler(APPLICATION_INSTANCE, _read, self._decide)
         wrote = partial(self.wrote, key)
         outcome = await carry_out(reconciler, source, observed, self.api, self.events, wrote)
-        return result_of(outcome, fixed_point=True)
+        return self.net.until_next(key, result_of(outcome, fixed_point=True))
+
+    async def _look_after(self, key: ObjectRef, source: Source) -> None:
+        """Read anew what an instance waits for, once it has waited for long."""
+        instance = source.stub if isinstance(source, Unreadable) else source
+        said = {one.type: one.status for one in instance.status.conditions}
+        if said.get(Type.RECONCILING) is not ConditionStatus.TRUE:
+            self.net.settled(key)
+            return
+        uid = instance.metadata.uid
+        owned = [ref_of(one, kind) for kind in DOWNSTREAM_KINDS for one in self.informers.store(kind).owned_by(uid)]
+        await self.net.look(key, dict.fromkeys((key, *watched_refs(instance), *owned)))
 
     def _decide(self, source: Source, observed: Observed) -> Decision:
         context = Context(attrs.evolve(self.settings, policy=self._policy()), self.clock.now())

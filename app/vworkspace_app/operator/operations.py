@@ -14,6 +14,7 @@ import attrs
 from vworkspace_app.documents import parse_yaml
 from vworkspace_app.operator.operation_index import BY_UID, EVERYWHERE, OPEN, OPEN_ON, target_in
 from vworkspace_app.operator.results import no_news, result_of
+from vworkspace_app.operator.safety_net import SafetyNet
 from vworkspace_app.runtime.definitions import is_served
 from vworkspace_app.runtime.informers import Informers
 from vworkspace_core.errors import OperatorError, Permanent, Unavailable
@@ -90,24 +91,41 @@ class OperationController:
     templates: Templates = attrs.field(factory=builtin_templates)
     tell_unmanaged: Callable[[ObjectRef, Manifest], Awaitable[None]] = no_news
     """Told of each object that is not for us."""
+    net: SafetyNet = attrs.field(init=False)
     wrote: Callable[[ObjectRef, Written], None] = lambda key, written: None
     """Told of each write for a key as it is answered (RUN-3)."""
+
+    def __attrs_post_init__(self) -> None:
+        self.net = SafetyNet(self.informers, self.clock)
 
     async def reconcile(self, key: ObjectRef) -> ReconcileResult:
         """Observe, decide, carry out, once. Raises errors of the port from live reads, Permanent for bad status."""
         manifest = self.informers.store(OPERATION).get(key.namespace, key.name)
         if manifest is None:
+            self.net.settled(key)
             return ReconcileResult()
         source = _read(manifest)
         if not is_managed(source.metadata):
             await self.tell_unmanaged(key, manifest)
         if isinstance(source, UnreadableOperation):
             _refuse_unknown_past(source)
+        await self._look_after(key, source)
         observed = await self._observe(source)
         approved = await self._spend(source, observed)
         reconciler = Reconciler(OPERATION, _read, partial(self._decide, approved))
         wrote = partial(self.wrote, key)
-        return result_of(await carry_out(reconciler, source, observed, self.api, self.events, wrote))
+        outcome = await carry_out(reconciler, source, observed, self.api, self.events, wrote)
+        return self.net.until_next(key, result_of(outcome))
+
+    async def _look_after(self, key: ObjectRef, source: Source) -> None:
+        """Read anew what a run depends on, once it has been at it for long."""
+        operation = source.stub if isinstance(source, UnreadableOperation) else source
+        if operation.status.phase is not Phase.RUNNING:
+            self.net.settled(key)
+            return
+        target = target_ref(operation)
+        live = self.informers.store(target.kind).get(target.namespace, target.name)
+        await self.net.look(key, dict.fromkeys((key, target, *lookups(operation, self._context(), live))))
 
     def serial_of(self, key: ObjectRef) -> ObjectRef | None:
         """What the key is decided alone for: its target, which cannot change (OPS-5)."""

@@ -116,6 +116,7 @@ class PullOperator:
             reread=self.reread,
             rotate=None if self.keeper is None else self.keeper.rotate,
             objects=operator.own_objects,
+            noticed=operator.informers.notice,
             cluster=lambda: self._reporting(operator),
         )
 

@@ -10,7 +10,7 @@ from vworkspace_app.runtime.informer_account import InformerAccount, InformerSta
 from vworkspace_app.runtime.pulse import Pulse
 from vworkspace_app.runtime.streams import as_ours, close
 from vworkspace_core.errors import OperatorError
-from vworkspace_core.manifest import Kind, ObjectRef
+from vworkspace_core.manifest import Kind, Manifest, ObjectRef, metadata
 from vworkspace_core.ports import Clock, KubeApi, WatchEvent
 from vworkspace_core.runtime.changes import Change
 from vworkspace_core.runtime.informer import step
@@ -39,7 +39,7 @@ from vworkspace_core.runtime.informer_events import (
     Woken,
 )
 from vworkspace_core.runtime.informer_state import DEFAULT_POLICY, PAGE_SIZE, InformerPolicy, InformerState, Phase
-from vworkspace_core.runtime.store import ObjectStore
+from vworkspace_core.runtime.store import ObjectStore, older
 from vworkspace_core.runtime.vitals import InformerVitals
 
 __all__ = ["InformerRunner", "InformerStats"]
@@ -128,17 +128,31 @@ class InformerRunner:
         """What fails at this moment, free of secrets and empty where nothing does, and how often in a row."""
         return self._account.current, self._state.failures
 
-    async def refresh(self, ref: ObjectRef) -> None:
+    async def refresh(self, ref: ObjectRef, *, believe: bool = False) -> None:
         """Read one object live into the store. Raises what `KubeApi.list` raises.
 
-        A list by name, not a get: the server applies the selectors, so that what is not ours stays out.
+        A list by name, not a get: the server applies the selectors, so that what is not ours stays out. `believe`: what
+        is read counts, also where the store claims to hold something newer.
         """
         by_name = f"metadata.name={ref.name}"
         fields = ",".join(part for part in (self._chosen["field_selector"], by_name) if part)
         chosen = _Chosen(namespace=ref.namespace, label_selector=self._chosen["label_selector"], field_selector=fields)
         page = await self._api.list(self.kind, **chosen)
-        found = [change for item in page.items for change in self.store.put(item)]
+        if older(page.resource_version, self.store.resource_version):
+            return  # the watch has come further meanwhile, and may have seen it go
+        take = self.store.correct if believe else self.store.put
+        found = [change for item in page.items for change in take(item)]
         self._tell(found if page.items else self.store.forget(ref, page.resource_version))
+
+    def learn(self, manifest: Manifest) -> None:
+        """Take in an object as the server answered it to a write of this process, ahead of the watch.
+
+        Not where the watch has come further already: the object may have gone since. Nor what the selectors leave out.
+        """
+        chosen = self._chosen["label_selector"] or self._chosen["field_selector"]
+        version = str(metadata(manifest).get("resourceVersion", ""))
+        if not chosen and self.settled and older(self.store.resource_version, version):
+            self._tell(self.store.put(manifest))
 
     async def run(self) -> NoReturn:
         """Run until cancelled."""

@@ -1,13 +1,14 @@
 """All informers of the process, found by kind."""
 
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 
 import anyio
 
 from vworkspace_app.runtime.informer import InformerRunner
 from vworkspace_app.runtime.informer_account import InformerStats
-from vworkspace_core.errors import KindMissing
-from vworkspace_core.manifest import Kind, ObjectRef
+from vworkspace_core.errors import KindMissing, OperatorError
+from vworkspace_core.manifest import Kind, Manifest, ObjectRef
 from vworkspace_core.runtime.store import ObjectStore
 
 __all__ = ["Informers"]
@@ -57,14 +58,28 @@ class Informers:
         runner = self.find(ref.kind, ref.namespace)
         return runner is None or runner.store.has_seen(ref, version)
 
-    async def refresh(self, ref: ObjectRef) -> None:
-        """Read one object live into its store. Raises what `KubeApi.list` raises, but for a missing kind."""
+    async def refresh(self, ref: ObjectRef, *, believe: bool = False) -> None:
+        """Read one object live into its store, as its informer does; a kind that is missing holds none.
+
+        Raises what else `KubeApi.list` raises.
+        """
         runner = self.find(ref.kind, ref.namespace)
         if runner is not None:
             try:
-                await runner.refresh(ref)
+                await runner.refresh(ref, believe=believe)
             except KindMissing:
                 runner.store.forget(ref, "")
+
+    async def notice(self, ref: ObjectRef, live: Manifest | None) -> None:
+        """Take in an object that this process has just written; where it is not known what became of it, look."""
+        runner = self.find(ref.kind, ref.namespace)
+        if runner is None:
+            return
+        if live is not None:
+            runner.learn(live)
+            return
+        with suppress(OperatorError):  # its watch will tell, and the reconcile looks for itself
+            await self.refresh(ref)
 
     def stats(self) -> tuple[InformerStats, ...]:
         """Every informer's account."""

@@ -70,8 +70,7 @@ def step(
         case StreamFailed(error):
             return _stream_failed(state, error, moment)
         case WentQuiet():
-            quiet = attrs.evolve(state, bookmarks=False)
-            return pause(quiet, moment, Trouble("the stream went quiet"))
+            return _went_quiet(state, moment)
         case Started() | Woken():
             return resume(state, moment)
         case Poked():
@@ -91,6 +90,7 @@ def _streamed(state: InformerState, event: WatchEvent, moment: Moment) -> Steppe
         heard_at=moment.now,
         had_event=state.had_event or not bookmark,
         bookmarks=state.bookmarks or bookmark,
+        bookmarked=state.bookmarked or bookmark,
         broken=0,
     )
     match event.type:
@@ -192,6 +192,14 @@ def _stream_failed(state: InformerState, error: OperatorError, moment: Moment) -
             return pause(state, moment, trouble)
         case _:
             return relist(state, RelistCause.UNREADABLE, moment, trouble)
+
+
+def _went_quiet(state: InformerState, moment: Moment) -> Stepped:
+    """Nobody may be there any more (D22); or the server sends no bookmarks, and then silence says nothing."""
+    silences = state.silences + 1
+    expected = state.bookmarked or silences < moment.policy.believe_silence
+    quiet = attrs.evolve(state, silences=silences, bookmarks=expected)
+    return pause(quiet, moment, Trouble("the stream went quiet"))
 
 
 def _broken(state: InformerState, error: Unavailable, moment: Moment) -> Stepped:

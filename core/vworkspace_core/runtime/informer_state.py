@@ -44,8 +44,10 @@ class InformerPolicy:
     """The server ends a watch after this, and up to twice this by jitter."""
     quiet_grace: float = 20.0
     """How long after its timeout a silent stream is given up; above the adapter's own limit."""
-    bookmark_silence: float = 100.0
-    """The same where bookmarks were seen: they come every 60 to 75 s."""
+    bookmark_silence: float = 85.0
+    """The same while bookmarks are expected: a kube-apiserver sends them every 60 to 75 s."""
+    believe_silence: int = 3
+    """So many silent streams without ever a bookmark show a server that sends none."""
     relist_after: float = 3600.0
     """Age of the list at which the end of a watch leads to a new list; infinity for never."""
     believe_older: int = 3
@@ -73,8 +75,12 @@ class InformerState:
     wake_at: float = 0.0
     had_event: bool = False
     """The stream brought an event that is no bookmark."""
-    bookmarks: bool = False
-    """Bookmarks were seen, so their absence means something."""
+    bookmarks: bool = True
+    """Bookmarks are expected, so their absence means something."""
+    bookmarked: bool = False
+    """A bookmark was seen: this server sends them."""
+    silences: int = 0
+    """Streams that went quiet before the first bookmark was seen."""
     misses: int = 0
     older_lists: int = 0
     broken: int = 0
