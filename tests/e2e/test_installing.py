@@ -9,6 +9,7 @@ import os
 import shutil
 import ssl
 import subprocess
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -91,6 +92,30 @@ def test_an_api_server_takes_every_manifest_and_a_second_time_changes_nothing(se
     second = [applied(server.wire, manifest, 200) for manifest in manifests]
 
     assert second == first
+
+
+def test_an_api_server_takes_every_example_and_knows_all_of_it(server: Server) -> None:
+    """Strictly: a field that is misspelt would be refused."""
+    for manifest in yaml.safe_load_all(printed("--crds-only")):
+        applied(server.wire, manifest, 201)
+    examples = Path(__file__).resolve().parents[2] / "examples"
+    found = [one for path in sorted(examples.rglob("*.yaml")) for one in yaml.safe_load_all(path.read_text())]
+    kinds = {one["kind"] for one in found}
+    assert kinds == {"Namespace", "Secret", "ApplicationInstance", "Operation", "Cluster"}
+    for manifest in sorted(found, key=lambda one: one["kind"] != "Namespace"):
+        wait_until_served(server.wire, manifest)
+        applied(server.wire, manifest, 200 if manifest["kind"] == "Namespace" else 201)
+
+
+def wait_until_served(wire: Wire, manifest: dict[str, Any]) -> None:
+    """A server takes a moment until it serves a new definition."""
+    limit = time.monotonic() + PATIENCE
+    while True:
+        answer = wire.send("GET", api_of(manifest))
+        if answer.status == 200 and any(one["kind"] == manifest["kind"] for one in answer.json["resources"]):
+            return
+        assert time.monotonic() < limit, api_of(manifest)
+        time.sleep(0.05)
 
 
 def applied(wire: Wire, manifest: dict[str, Any], status: int) -> dict[str, Any]:

@@ -309,7 +309,7 @@ def operation_specs() -> st.SearchStrategy[OperationSpec]:
     )
     return st.builds(
         OperationSpec,
-        target_ref=dns_labels().map(lambda name: TargetRef("apps.vworkspace.io/v1alpha1", "ApplicationInstance", name)),
+        target_ref=dns_labels().map(lambda name: TargetRef(name=name)),
         type=st.sampled_from(OperationType),
         engine=st.sampled_from(Engine),
         parameters=st.none() | inline_values(),

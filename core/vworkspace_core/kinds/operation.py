@@ -62,14 +62,22 @@ TERMINAL_PHASES = frozenset({Phase.SUCCEEDED, Phase.FAILED, Phase.CANCELLED})
 """Phases nothing leads out of."""
 
 
-@attrs.frozen
+@attrs.frozen(kw_only=True)
 class TargetRef:
     """The ApplicationInstance the Operation is about, in the same namespace."""
 
     api_version: str = schema_field(
-        "apiVersion of the target.", schema={"maxLength": 63, "pattern": r"^apps\.vworkspace\.io/v[0-9][a-z0-9]*$"}
+        "apiVersion of the target.",
+        default="apps.vworkspace.io/v1alpha1",
+        publish_default=True,
+        schema={"maxLength": 63, "pattern": r"^apps\.vworkspace\.io/v[0-9][a-z0-9]*$"},
     )
-    kind: str = schema_field("Kind of the target.", schema={"enum": ["ApplicationInstance"]})
+    kind: str = schema_field(
+        "Kind of the target.",
+        default="ApplicationInstance",
+        publish_default=True,
+        schema={"enum": ["ApplicationInstance"]},
+    )
     name: str = schema_field("Name of the target.", schema={"minLength": 1, "maxLength": 253})
 
 

@@ -25,7 +25,6 @@ from vworkspace_core.kinds.problems import ValidationProblems
 from vworkspace_core.kinds.reasons import OperationConditionType as Type
 from vworkspace_core.kinds.reasons import OperationReason as Reason
 from vworkspace_core.kinds.transitions import Wanted
-from vworkspace_core.known import APPLICATION_INSTANCE
 from vworkspace_core.manifest import Manifest, dig
 from vworkspace_core.operations.context import OperationContext, OperationObserved
 from vworkspace_core.operations.ending import decide_deletion, tidy
@@ -63,7 +62,7 @@ class UnreadableOperation:
         return self.stub.metadata
 
 
-_NO_TARGET = TargetRef(APPLICATION_INSTANCE.api_version, APPLICATION_INSTANCE.kind, "")
+_NO_TARGET = TargetRef(name="")
 _UNKNOWN = OperationSpec(_NO_TARGET, OperationType.RUNBOOK, Engine.WORKFLOW)
 
 

@@ -41,6 +41,6 @@ def engine_kinds(engines: Mapping[str, Engine] = ENGINES) -> tuple[Kind, ...]:
 
 
 def _kinds_of(engine: Engine) -> Iterator[Kind]:
-    target = TargetRef("", "", "")
+    target = TargetRef(name="")
     for kind in OperationType:
         yield from engine.kinds(Operation(ObjectMeta(""), OperationSpec(target, kind, EngineName.JOB)))
