@@ -210,6 +210,7 @@ def test_the_free_objects_are_those_of_the_specification() -> None:
     assert free == {
         ("ApplicationInstance", "spec.values.inline"),
         ("ApplicationInstance", "status.releaseOverride.valuesPatch"),
+        ("ApplicationInstance", "status.releaseOverride.replaced.valuesPatch"),
         ("Operation", "spec.parameters"),
         ("Operation", "status.outputs"),
     }

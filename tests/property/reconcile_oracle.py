@@ -244,17 +244,35 @@ def _patched(target: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, A
 
 
 def check_override(world: Turmoil, instance: Manifest) -> Mapping[str, Any]:
-    """What the status says an Operation asks for is what one does (REC-9); as far as policy lets it."""
+    """What the status says Operations ask for is what they do (REC-9); as far as policy lets it."""
     told = dig(instance, "status", "releaseOverride") or {}
-    spec = content_hash({"chart": instance["spec"]["chart"], "values": instance["spec"].get("values")})
-    assert not told or told["specHash"] == spec, "REC-9: new intent wins"
+    chart, values = (content_hash(instance["spec"].get(part)) for part in ("chart", "values"))
+    assert _still(told, chart, values) == _asked(told), "REC-9: new intent wins"
     assert told.get("uid") not in world.withdrawn, "REC-9: the Operation has failed, or was cancelled"
     asked = world.override
-    if asked is not None and asked.spec_hash == spec:
-        assert told.get("uid") == asked.uid, f"REC-9: {asked} is not in force"
+    if asked is not None:
+        mine = {"specHash": asked.spec_hash, "version": asked.version, "valuesPatch": asked.values_patch}
+        if _still(mine, chart, values) == _asked(mine):
+            assert told.get("uid") == asked.uid, f"REC-9: {asked} is not in force"
+            assert asked.version in (None, told.get("version")), f"REC-9: {asked} is not in force"
     forbidden = told.get("version") in world.settings.policy.forbidden_versions
     assert is_degraded_for_policy(instance) == bool(told and forbidden), "RES-3: a forbidden version is told"
-    return {} if forbidden else told
+    if not forbidden or told["version"] == dig(instance, "status", "lastAppliedChart", "version"):
+        return told
+    before = told.get("replaced") or {}
+    left = _still(before, chart, values)
+    return {} if left.get("version") in world.settings.policy.forbidden_versions else left
+
+
+def _asked(override: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: override[key] for key in ("version", "valuesPatch") if override.get(key) is not None}
+
+
+def _still(override: Mapping[str, Any], chart: str, values: str) -> dict[str, Any]:
+    """What new intent has left of an override: each part hangs on a part of the spec of its own."""
+    was_chart, _, was_values = override.get("specHash", "").partition("-")
+    kept = {"version": was_chart == chart, "valuesPatch": was_values == values}
+    return {key: value for key, value in _asked(override).items() if kept[key]}
 
 
 def is_degraded_for_policy(instance: Manifest) -> bool:

@@ -27,8 +27,8 @@ from vworkspace_core.kinds.application_instance import ReleaseOverride
 from vworkspace_core.kinds.border import read_application_instance
 from vworkspace_core.kinds.operation import EngineRef, Operation, Phase
 from vworkspace_core.kinds.vocabulary import is_admitted
-from vworkspace_core.known import APPLICATION_INSTANCE, VOLUME_SNAPSHOT_CONTENT
-from vworkspace_core.manifest import Manifest, ObjectRef
+from vworkspace_core.known import APPLICATION_INSTANCE, HELM_RELEASE, VOLUME_SNAPSHOT_CONTENT
+from vworkspace_core.manifest import Manifest, ObjectRef, ref_of
 from vworkspace_core.operations import reconcile_operation, release_request
 from vworkspace_core.operations.contract import EngineObject, Progress, Row
 from vworkspace_core.operations.engines import ENGINES
@@ -50,7 +50,7 @@ def started(of: str, **more: Any) -> tuple[Operation, EngineObject | None]:
     ref = EngineRef("v1", "X", "n", "x") if made is None else None
     if made is not None:
         ref = EngineRef(made.kind.api_version, made.kind.kind, made.ref.namespace or "", made.ref.name, "uid-1")
-    outputs = dict(start.engine.opening(one, start.target))
+    outputs = dict(start.engine.opening(one, start.target, observed(of).objects))
     status = attrs.evolve(
         one.status,
         phase=Phase.RUNNING,
@@ -513,25 +513,53 @@ def test_a_running_upgrade_asks_and_a_finished_one_is_held_by_the_target_REC_9()
 
 
 @pytest.mark.parametrize("phase", [Phase.FAILED, Phase.CANCELLED])
-def test_a_failed_or_cancelled_one_is_withdrawn_and_what_was_before_comes_back_REC_9(phase: Phase) -> None:
-    first = upgrade("a", Phase.SUCCEEDED)
-    second = upgrade("b", phase)
-    second = attrs.evolve(
-        second, status=attrs.evolve(second.status, outputs={**(second.status.outputs or {}), "replacedOperation": "a"})
-    )
+def test_a_failed_or_cancelled_one_is_withdrawn_REC_9(phase: Phase) -> None:
+    """What was before is in the target's status: nobody is asked for it, whether it still exists or not (D1b)."""
+    both = [upgrade("a", Phase.SUCCEEDED), upgrade("b", phase)]
 
-    override, withdrawn = release_request(holding("b"), [first, second])
-
-    assert withdrawn == frozenset({"b"})
-    assert override is not None
-    assert override.uid == "a"
-    assert release_request(holding("b"), [second]) == (None, frozenset({"b"}))
+    assert release_request(holding("b"), both) == (None, frozenset({"b"}))
+    assert release_request(holding("b"), both[1:]) == (None, frozenset({"b"}))
 
 
 def test_one_that_is_leaving_is_withdrawn_before_it_ends_REC_9_OPS_11() -> None:
     cancelled = upgrade("a", Phase.RUNNING, annotations={"ops.vworkspace.io/cancel": "true"})
 
     assert release_request(holding("a"), [cancelled]) == (None, frozenset({"a"}))
+
+
+@pytest.mark.parametrize(
+    ("asked", "changed", "goes_on"),
+    [
+        ({"targetVersion": "6.7.0"}, "values", True),
+        ({"targetVersion": "6.7.0"}, "chart", False),
+        ({"valuesPatch": {"replicas": 3}}, "values", False),
+        ({"valuesPatch": {"replicas": 3}}, "chart", True),
+    ],
+)
+def test_only_new_intent_of_the_same_kind_ends_an_upgrade_D1_REC_9(asked: Any, changed: str, goes_on: bool) -> None:
+    one = upgrade("a", Phase.RUNNING, parameters=asked)
+    chart = TARGET_SPEC.spec.chart
+    assert chart is not None
+    chart = attrs.evolve(chart, version="6.6.1") if changed == "chart" else chart
+    values = None if changed == "values" else TARGET_SPEC.spec.values
+    target = attrs.evolve(TARGET_SPEC, spec=attrs.evolve(TARGET_SPEC.spec, chart=chart, values=values))
+
+    override, _ = release_request(target, [one])
+
+    assert (override is not None) is goes_on
+
+
+def test_an_upgrade_says_what_really_ran_D1_REC_9() -> None:
+    """After a failed upgrade Helm's history knows; the last version that was asked for never ran."""
+    history = [
+        {"status": "failed", "chartVersion": "6.6.0+aaaaaaaaaaaa"},
+        {"status": "deployed", "chartVersion": "6.5.0+bbbbbbbbbbbb"},
+    ]
+    release = {**HELM_RELEASE.manifest("nextcloud", NS), "status": {"history": history}}
+    ref = ref_of(release, HELM_RELEASE)
+    outputs = ENGINES["helm"].opening(operation("upgrade.helm"), TARGET_SPEC, {ref: release})
+
+    assert (outputs["fromVersion"], outputs["toVersion"]) == ("6.5.0", "6.7.0")
 
 
 def test_new_intent_wins_over_a_running_upgrade_REC_9() -> None:

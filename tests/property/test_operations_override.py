@@ -4,19 +4,23 @@ from typing import Any
 
 import attrs
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from tests.property.operation_worlds import NS, SETTINGS, operation_manifest
 from tests.property.simulation import HELM, INSTANCE, Simulation
 from tests.property.worlds import instance_manifest
 from vworkspace_core.interpret import Reconciler, carry_out
 from vworkspace_core.kinds.application_instance import ApplicationInstance
-from vworkspace_core.kinds.border import read_operation
+from vworkspace_core.kinds.border import read_application_instance, read_operation
 from vworkspace_core.kinds.operation import Operation
 from vworkspace_core.known import OPERATION
-from vworkspace_core.manifest import ObjectRef, dig
+from vworkspace_core.manifest import ObjectRef, content_hash, dig
 from vworkspace_core.operations import OperationContext, OperationObserved, reconcile_operation, release_request
 from vworkspace_core.operations.observe import observe_operation_live
-from vworkspace_core.reconcile import Context, Decision, Observed, reconcile
+from vworkspace_core.reconcile import Context, Decision, Observed, Policy, reconcile
+from vworkspace_core.reconcile.override import effective_override
+from vworkspace_core.reconcile.values import merge_patch, patch_between
 from vworkspace_fake.apiserver.inprocess import run_sync
 from vworkspace_fake.flux import Action, FluxBehaviour, Outcome, OutcomeKind, ReleaseRule
 
@@ -197,3 +201,173 @@ def test_new_intent_wins_and_the_override_never_comes_back_REC_9() -> None:
         assert dig(world.get(INSTANCE), "status", "releaseOverride") is None
 
     assert world.versions == ["6.6.0", "6.7.0", "6.9.0", "6.6.0"]
+
+
+# --- D1: Operations add up --------------------------------------------------------------------------------------------
+
+SECOND = attrs.evolve(UPGRADE, name="up-2")
+
+
+def values_of(world: World) -> Any:
+    return dig(world.get(HELM), "spec", "values")
+
+
+def outputs_of(world: World, ref: ObjectRef) -> dict[str, Any]:
+    return {**dig(world.get(ref), "status", "outputs")}
+
+
+def test_an_upgrade_of_values_after_one_of_the_version_downgrades_nothing_D1_REC_9() -> None:
+    """6.6.0 ran again, and the outputs said 6.8.0."""
+    world = World()
+    world.ask(targetVersion="6.8.0")
+    world.work(40)
+    world.ask("up-2", valuesPatch={"replicas": 5})
+    world.work(60)
+
+    assert world.phase(SECOND) == "Succeeded"
+    assert world.versions == ["6.6.0", "6.8.0"]
+    assert values_of(world) == {"replicas": 5}
+    told = outputs_of(world, SECOND)
+    assert (told["fromVersion"], told["toVersion"]) == ("6.8.0", "6.8.0")
+
+
+def test_an_upgrade_of_the_version_after_one_of_values_keeps_the_values_D1_REC_9() -> None:
+    world = World()
+    world.ask(valuesPatch={"replicas": 5, "title": "one"})
+    world.work(40)
+    world.ask("up-2", targetVersion="6.8.0")
+    world.work(60)
+
+    assert world.running() == "6.8.0"
+    assert values_of(world) == {"replicas": 5, "title": "one"}
+    world.ask("up-3", valuesPatch={"title": None, "more": {"a": 1}})
+    world.work(60)
+
+    assert world.running() == "6.8.0"
+    assert values_of(world) == {"replicas": 5, "more": {"a": 1}}
+
+
+@pytest.mark.parametrize("how", ["fails", "cancelled"])
+def test_what_ran_comes_back_although_its_operation_was_deleted_D1b_REC_9(how: str) -> None:
+    """A database that 6.8.0 had migrated was started with 6.6.0."""
+    world = World()
+    world.ask(targetVersion="6.8.0", valuesPatch={"replicas": 5})
+    world.work(40)
+    world.remove(UPGRADE)
+    world.work(10)
+    world.flux.behaviour = failing("6.9.0")
+    world.ask("up-2", targetVersion="6.9.0", valuesPatch={"replicas": 7})
+    if how == "cancelled":
+        for _ in range(3):
+            world.step(SECOND)
+            world.reconcile(INSTANCE)
+        world.edit(SECOND, {"metadata": {"annotations": {"ops.vworkspace.io/cancel": "true"}}})
+    world.work(180)
+
+    assert world.phase(SECOND) == ("Failed" if how == "fails" else "Cancelled")
+    assert world.running() == "6.8.0"
+    assert "6.6.0" not in world.versions[1:]
+    assert values_of(world) == {"replicas": 5}
+    assert dig(world.get(INSTANCE), "status", "releaseOverride", "version") == "6.8.0"
+
+
+def test_a_change_of_values_alone_never_downgrades_and_one_of_the_chart_keeps_the_values_D1_REC_9() -> None:
+    world = World()
+    world.ask(targetVersion="6.8.0", valuesPatch={"replicas": 5})
+    world.work(40)
+
+    world.edit(INSTANCE, {"spec": {"values": {"inline": {"title": "new"}}}})
+    world.work(40)
+    assert world.running() == "6.8.0", "other values end the patch, not the version"
+    assert values_of(world) == {"replicas": 2, "title": "new"}
+
+    world.ask("up-2", valuesPatch={"replicas": 6})
+    world.work(40)
+    world.edit(INSTANCE, {"spec": {"chart": {"version": "6.9.0"}}})
+    world.work(60)
+
+    assert world.versions == ["6.6.0", "6.8.0", "6.9.0"], "another chart ends the version, not the patch"
+    assert values_of(world) == {"replicas": 6, "title": "new"}
+
+
+def test_a_values_job_during_an_upgrade_of_the_version_ends_nothing_D1_REC_9() -> None:
+    world = World()
+    world.ask(targetVersion="6.8.0")
+    for _ in range(3):
+        world.step(UPGRADE)
+        world.reconcile(INSTANCE)
+    world.edit(INSTANCE, {"spec": {"values": {"inline": {"title": "new"}}}})
+    world.work(60)
+
+    assert world.phase() == "Succeeded"
+    assert world.running() == "6.8.0"
+    assert values_of(world) == {"replicas": 2, "title": "new"}
+
+
+def test_an_upgrade_after_a_failed_one_of_the_spec_tells_what_ran_D1_REC_9() -> None:
+    world = World()
+    world.flux.behaviour = failing("6.7.0")
+    world.edit(INSTANCE, {"spec": {"chart": {"version": "6.7.0"}}})
+    world.work(30)
+    world.ask(targetVersion="6.8.0")
+    world.work(60)
+
+    told = outputs_of(world, UPGRADE)
+    assert (told["fromVersion"], told["toVersion"]) == ("6.6.0", "6.8.0")
+
+
+def test_a_version_that_is_forbidden_later_is_not_taken_back_D1_RES_3() -> None:
+    """Policy must not downgrade either."""
+    world = World()
+    world.ask(targetVersion="6.8.0")
+    world.work(40)
+    world.settings = attrs.evolve(world.settings, policy=Policy(forbidden_versions=("6.8.0",)))
+    world.work(40)
+
+    assert world.versions == ["6.6.0", "6.8.0"]
+    assert world.condition(INSTANCE, "Degraded") == ("True", "ForbiddenVersionOverride")
+
+
+def test_a_forbidden_upgrade_leaves_in_force_what_was_D1_RES_3() -> None:
+    world = World()
+    world.ask(targetVersion="6.8.0")
+    world.work(40)
+    world.settings = attrs.evolve(world.settings, policy=Policy(forbidden_versions=("6.9.0",)))
+    world.ask("up-2", targetVersion="6.9.0")
+    world.work(40)
+
+    assert world.phase(SECOND) == "Failed"
+    assert world.versions == ["6.6.0", "6.8.0"]
+
+
+def test_a_status_that_an_operator_of_before_wrote_is_still_in_force_D1_REC_9() -> None:
+    """It had one hash of chart and values together."""
+    manifest = instance_manifest()
+    spec = manifest["spec"]
+    former = content_hash({"chart": spec["chart"], "values": spec["values"]})
+    manifest["status"] = {
+        "releaseOverride": {"operation": "up", "uid": "u", "specHash": former, "version": "6.8.0"},
+        "conditions": [],
+    }
+    source = read_application_instance(manifest)
+
+    held = effective_override(source, Observed())
+    assert held is not None
+    assert held.version == "6.8.0"
+    assert effective_override(attrs.evolve(source, spec=attrs.evolve(source.spec, values=None)), Observed()) is None
+
+
+JSON_VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers(0, 2) | st.sampled_from(["", "a"]),
+    lambda inner: st.dictionaries(st.sampled_from("abc"), inner, max_size=3) | st.lists(inner, max_size=2),
+    max_leaves=6,
+)
+OBJECTS = st.dictionaries(st.sampled_from("abc"), JSON_VALUES, max_size=3)
+
+
+@given(values=OBJECTS, first=OBJECTS, second=OBJECTS)
+@example(values={"a": {"b": 1}}, first={"a": None}, second={"a": {"c": 2}})
+def test_two_patches_add_up_to_one_that_does_the_same_D1_REC_9(values: Any, first: Any, second: Any) -> None:
+    one_by_one = merge_patch(merge_patch(values, first), second)
+
+    assert merge_patch(values, patch_between(values, one_by_one)) == one_by_one

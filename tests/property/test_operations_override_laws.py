@@ -17,9 +17,11 @@ from tests.property.worlds import instance_manifest
 from vworkspace_core.kinds.operation import TERMINAL_PHASES, Phase
 from vworkspace_core.known import OPERATION
 from vworkspace_core.manifest import ObjectRef, dig
+from vworkspace_core.reconcile.values import merge_patch
 from vworkspace_fake.flux import FluxBehaviour
 
 STRIDE = 3
+PATCHES = (None, None, {"replicas": 5}, {"replicas": None, "extra": {"a": 1}}, {"extra": {"b": 2}}, {"extra": None})
 picks = st.integers(0, 5)
 
 
@@ -31,11 +33,12 @@ class Overrides(RuleBasedStateMachine):
         self.world = World()
         self.asked = 0
         self.submitted = 0
-        self.intents = 0
+        self.intents = self.value_intents = 0
         self.spec_version = self.seen_version = "6.6.0"
+        self.spec_replicas = self.seen_replicas = 2
         self.wanted = [self.tag()]
-        self.succeeded: dict[str, tuple[int, str]] = {}
-        """Version by uid of what succeeded, with the intent it was under, in the order of success."""
+        self.succeeded: dict[str, tuple[int, int, dict[str, Any]]] = {}
+        """Parameters by uid of what succeeded, with the intents it was under, in the order of success."""
 
     def tag(self) -> str:
         return str(dig(self.world.get(OCI), "spec", "ref", "tag"))
@@ -44,9 +47,11 @@ class Overrides(RuleBasedStateMachine):
         return [ObjectRef(OPERATION, NS, one.metadata.name) for one in self.world.operations()]
 
     @precondition(lambda self: self.asked < 4)
-    @rule(version=st.sampled_from(["6.7.0", "6.8.0"]))
-    def somebody_asks(self, version: str) -> None:
-        self.world.ask(f"up-{self.asked}", targetVersion=version)
+    @rule(version=st.sampled_from([None, "6.7.0", "6.8.0"]), patch=st.sampled_from(PATCHES))
+    def somebody_asks(self, version: str | None, patch: dict[str, Any] | None) -> None:
+        asked = {"targetVersion": version, "valuesPatch": patch}
+        if asked := {key: value for key, value in asked.items() if value is not None}:
+            self.world.ask(f"up-{self.asked}", **asked)
         self.asked += 1
 
     @rule(number=picks, how=st.sampled_from(["cancel", "delete"]))
@@ -59,13 +64,15 @@ class Overrides(RuleBasedStateMachine):
             self.world.edit(refs[number % len(refs)], patch)
 
     @precondition(lambda self: self.submitted < 3)
-    @rule(version=st.sampled_from(["6.6.0", "6.9.0"]))
-    def intent_changes(self, version: str) -> None:
-        manifest = instance_manifest(chart={**instance_manifest()["spec"]["chart"], "version": version})
+    @rule(version=st.sampled_from(["6.6.0", "6.9.0"]), replicas=st.sampled_from([2, 2, 4]))
+    def intent_changes(self, version: str, replicas: int) -> None:
+        chart = {**instance_manifest()["spec"]["chart"], "version": version}
+        values = {"source": "inline", "inline": {"replicas": replicas}}
+        manifest = instance_manifest(chart=chart, values=values)
         manifest["metadata"]["annotations"] = {"ops.vworkspace.io/upgrade": "helm"}
         self.world.submit(manifest)
-        self.submitted += version != self.spec_version
-        self.spec_version = version
+        self.submitted += (version, replicas) != (self.spec_version, self.spec_replicas)
+        self.spec_version, self.spec_replicas = version, replicas
 
     @rule(version=st.sampled_from(["", "6.7.0", "6.8.0"]))
     def upgrades_begin_to_fail(self, version: str) -> None:
@@ -76,6 +83,9 @@ class Overrides(RuleBasedStateMachine):
         if self.seen_version != self.spec_version:
             self.intents += 1  # what is taken back before anybody looks is none: everything is level-triggered
             self.seen_version = self.spec_version
+        if self.seen_replicas != self.spec_replicas:
+            self.value_intents += 1
+            self.seen_replicas = self.spec_replicas
         for _ in range(looks):
             for ref in self.refs():
                 self.world.step(ref)
@@ -89,8 +99,8 @@ class Overrides(RuleBasedStateMachine):
             self.wanted.append(self.tag())
         for one in self.world.operations():
             if one.status.phase is Phase.SUCCEEDED and one.metadata.uid not in self.succeeded:
-                version = dict(one.spec.parameters or {})["targetVersion"]
-                self.succeeded[one.metadata.uid] = (self.intents, version)
+                given = dict(one.spec.parameters or {})
+                self.succeeded[one.metadata.uid] = (self.intents, self.value_intents, given)
 
     @invariant()
     def one_writer(self) -> None:
@@ -111,24 +121,30 @@ class Overrides(RuleBasedStateMachine):
             if all(one.status.phase in TERMINAL_PHASES for one in self.world.operations()) and self.is_settled():
                 break
         self.no_flapping()
-        counting = [(uid, version) for uid, (intent, version) in self.succeeded.items() if intent == self.intents]
         assert all(one.status.phase in TERMINAL_PHASES for one in self.world.operations())
         assert self.tag() == self.world.running(), self.wanted
-        assert self.tag() in self.versions_asked_for(counting), (self.wanted, counting)
+        assert self.tag() == self.version_asked_for(), (self.wanted, self.succeeded)
+        assert (dig(self.world.get(HELM), "spec", "values") or {}) == self.values_asked_for(), self.succeeded
         override: Any = dig(self.world.get(INSTANCE), "status", "releaseOverride")
         assert (override is None) <= (self.tag() == self.spec_version)
-        assert override is None or dig(override, "version") == self.tag()
+        assert override is None or override.get("version", self.spec_version) == self.tag()
 
-    def versions_asked_for(self, counting: list[tuple[str, str]]) -> set[str]:
-        """That of the last that succeeded under this intent, or the spec's.
+    def version_asked_for(self) -> str:
+        """That of the last that named one and succeeded under this chart, deleted or not; else the spec's."""
+        named = [
+            given["targetVersion"]
+            for chart, _, given in self.succeeded.values()
+            if chart == self.intents and "targetVersion" in given
+        ]
+        return named[-1] if named else self.spec_version
 
-        One that failed later gives way to what was before it as far as that Operation still exists.
-        """
-        if not counting:
-            return {self.spec_version}
-        existing = {one.metadata.uid for one in self.world.operations()}
-        gone = any(uid not in existing for uid, _ in counting)
-        return {counting[-1][1]} | ({self.spec_version, *(version for _, version in counting)} if gone else set())
+    def values_asked_for(self) -> dict[str, Any]:
+        """The spec's, with the patches of all that succeeded under them, one after another."""
+        values: dict[str, Any] = {"replicas": self.spec_replicas}
+        for _, under, given in self.succeeded.values():
+            if under == self.value_intents:
+                values = merge_patch(values, given.get("valuesPatch", {}))
+        return values
 
     def is_settled(self) -> bool:
         return (

@@ -266,7 +266,7 @@ def test_a_recorded_override_outlives_its_operation_and_a_suspension_REC_9() -> 
     assert manifests(decide(suspended, Observed(NAMESPACE)))["OCIRepository"]["spec"]["ref"] == {"tag": "6.9.0"}
 
 
-@pytest.mark.parametrize("why", ["withdrawn", "new chart", "new values"])
+@pytest.mark.parametrize("why", ["withdrawn", "new chart"])
 def test_an_override_lapses_with_its_operation_and_with_new_intent_REC_9(why: str) -> None:
     manifest = instance_manifest()
     manifest = written(manifest, decide(manifest, Observed(NAMESPACE, override=override(manifest, version="6.9.0"))))
@@ -277,9 +277,6 @@ def test_an_override_lapses_with_its_operation_and_with_new_intent_REC_9(why: st
         case "new chart":
             chart = {**manifest["spec"]["chart"], "version": "6.7.0"}
             manifest = {**manifest, "spec": {**manifest["spec"], "chart": chart}}
-        case "new values":
-            values = {"source": "inline", "inline": {"replicas": 3}}
-            manifest = {**manifest, "spec": {**manifest["spec"], "values": values}}
 
     decision = decide(manifest, observed)
 

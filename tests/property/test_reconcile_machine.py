@@ -44,7 +44,7 @@ from vworkspace_core.manifest import Manifest, ObjectRef, dig
 from vworkspace_core.moments import timestamp
 from vworkspace_core.ports import Propagation
 from vworkspace_core.reconcile import Policy
-from vworkspace_core.reconcile.override import spec_hash
+from vworkspace_core.reconcile.override import is_overtaken, spec_hash
 from vworkspace_fake.apiserver.inprocess import run_sync
 from vworkspace_fake.flux import Action, OutcomeKind, SourceFault
 from vworkspace_fake.flux.crds import flux_crds
@@ -166,8 +166,11 @@ class ReconcileMachine(RuleBasedStateMachine):
         self._disturb()
         if self.world.try_submit(intent(**spec)):
             self.spec = dict(spec)
-        if self.world.override is not None and self.world.override.spec_hash != self._hash_of_the_spec():
-            self.world.withdraw()  # it ends with SpecChanged
+        asked, live = self.world.override, self.world.look(INSTANCE)
+        if asked is not None and live is not None:
+            new = read_application_instance(live).spec
+            if is_overtaken(new, asked.spec_hash, asked.version, asked.values_patch):
+                self.world.withdraw()  # it ends with SpecChanged
 
     @rule(spec=specs(), seconds=SECONDS)
     def submit_anything(self, spec: dict[str, Any], seconds: float) -> None:

@@ -114,7 +114,7 @@ def _started(template: Template) -> tuple[Operation, Start]:
         phase=Phase.RUNNING,
         started_at="2026-06-01T11:59:30Z",
         engine_ref=reference,
-        outputs=dict(start.engine.opening(operation, start.target)),
+        outputs=dict(start.engine.opening(operation, start.target, observed(template).objects)),
     )
     return attrs.evolve(operation, status=status), start
 

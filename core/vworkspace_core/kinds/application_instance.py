@@ -26,6 +26,7 @@ __all__ = [
     "ObjectName",
     "Release",
     "ReleaseOverride",
+    "ReplacedOverride",
     "SourceType",
     "Toggle",
     "Values",
@@ -197,14 +198,29 @@ class Endpoint:
 
 
 @attrs.frozen
-class ReleaseOverride:
-    """What a helm Operation asks for on top of spec (REC-9); lapses when `spec_hash` no longer matches."""
+class ReplacedOverride:
+    """The override that another one has replaced, whole: what an Operation that fails goes back to."""
 
     operation: str = schema_field("Name of the Operation.")
     uid: str = schema_field("Its uid.")
-    spec_hash: str = schema_field("Hash of chart and values of the spec it was asked against.")
+    spec_hash: str = schema_field("Hashes of chart and values of the spec it was asked against.")
     version: str | None = schema_field("Chart version instead of spec's.", default=None)
     values_patch: Mapping[str, Any] | None = schema_field("Merge patch over the values.", default=None)
+
+
+@attrs.frozen
+class ReleaseOverride:
+    """What helm Operations ask for on top of spec (REC-9), the last one's word over those before it.
+
+    The version lapses when the chart of `spec_hash` is no longer the spec's, the patch when the values are not.
+    """
+
+    operation: str = schema_field("Name of the Operation.")
+    uid: str = schema_field("Its uid.")
+    spec_hash: str = schema_field("Hashes of chart and values of the spec it was asked against.")
+    version: str | None = schema_field("Chart version instead of spec's.", default=None)
+    values_patch: Mapping[str, Any] | None = schema_field("Merge patch over the values.", default=None)
+    replaced: ReplacedOverride | None = schema_field("What was in force before, to go back to.", default=None)
 
 
 @attrs.frozen

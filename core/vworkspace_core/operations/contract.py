@@ -177,7 +177,7 @@ def _nothing_to_look_up(_operation: Operation, _target: Target, _settings: Opera
     return ()
 
 
-def _no_outputs(_operation: Operation, _target: Target) -> Mapping[str, Any]:
+def _no_outputs(_operation: Operation, _target: Target, _objects: Objects) -> Mapping[str, Any]:
     return {}
 
 
@@ -216,7 +216,7 @@ class Engine:
     timeout_seconds: int
     check: Callable[[Operation, Target, EngineContext], Refusal | None] = _nothing_wrong
     looks_up: Callable[[Operation, Target, OperationSettings], tuple[ObjectRef, ...]] = _nothing_to_look_up
-    opening: Callable[[Operation, Target], Mapping[str, Any]] = _no_outputs
+    opening: Callable[[Operation, Target, Objects], Mapping[str, Any]] = _no_outputs
     recurring: Callable[[Operation], bool] = _never
     needs_seconds: Callable[[Operation], int] = _no_time
     holds: Callable[[Operation, Objects], bool] = _not_holding

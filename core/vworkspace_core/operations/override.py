@@ -1,19 +1,19 @@
 """The release override that helm Operations ask of their target (REC-9): one writer, no flapping.
 
-A running one asks. Once the target has taken it up, its own status holds it: deleting the Operation afterwards
-changes nothing. One that failed, was cancelled or is about to be is withdrawn; what was in force before it comes
-back, as long as that Operation still exists.
+A running one asks. Once the target has taken it up, its own status holds it, with what it replaced: deleting the
+Operation afterwards changes nothing. One that failed, was cancelled or is about to be is withdrawn, and the target
+goes back to what it replaced.
 """
 
 from collections.abc import Iterable
 
 from vworkspace_core.kinds.application_instance import ApplicationInstance, ReleaseOverride
-from vworkspace_core.kinds.labels import cancellation_requested
+from vworkspace_core.kinds.labels import cancellation_requested, is_abandoned
 from vworkspace_core.kinds.operation import Engine, Operation, Phase
 from vworkspace_core.operations.conflicts import order_of
-from vworkspace_core.operations.engines.helm import REPLACED, SPEC_HASH
+from vworkspace_core.operations.engines.helm import SPEC_HASH
 from vworkspace_core.operations.identity import parameters
-from vworkspace_core.reconcile.override import spec_hash
+from vworkspace_core.reconcile.override import is_overtaken
 
 __all__ = ["release_request"]
 
@@ -27,47 +27,31 @@ def release_request(
     """
     of_helm = [one for one in operations if one.spec.engine is Engine.HELM and one.status.started_at is not None]
     withdrawn = frozenset(one.metadata.uid for one in of_helm if _is_withdrawn(one))
-    asking = [one for one in of_helm if one.status.phase is Phase.RUNNING and one.metadata.uid not in withdrawn]
-    wanted = spec_hash(target.spec)
-    asking = [one for one in asking if _hash_of(one) == wanted]
-    if asking:
-        return _override(min(asking, key=order_of)), withdrawn
-    return _before(target, of_helm, withdrawn), withdrawn
+    running = [one for one in of_helm if one.status.phase is Phase.RUNNING and one.metadata.uid not in withdrawn]
+    asking = [one for one in sorted(running, key=order_of) if not _is_overtaken(one, target)]
+    return (_override(asking[0]) if asking else None), withdrawn
 
 
 def _is_withdrawn(operation: Operation) -> bool:
     if operation.status.phase in (Phase.FAILED, Phase.CANCELLED):
         return True
     meta = operation.metadata
-    leaving = meta.deletion_timestamp is not None or cancellation_requested(meta)
-    return operation.status.phase is Phase.RUNNING and leaving
+    leaving = meta.deletion_timestamp is not None and not is_abandoned(meta)
+    return operation.status.phase is Phase.RUNNING and (leaving or cancellation_requested(meta))
 
 
-def _before(
-    target: ApplicationInstance, operations: list[Operation], withdrawn: frozenset[str]
-) -> ReleaseOverride | None:
-    """The override that the one now withdrawn had replaced, if the spec is still the one it was asked against."""
-    by_uid = {one.metadata.uid: one for one in operations}
-    current = target.status.release_override
-    uid = current.uid if current is not None else ""
-    while uid in withdrawn:
-        uid = str((by_uid[uid].status.outputs or {}).get(REPLACED, ""))
-    earlier = by_uid.get(uid)
-    if current is None or earlier is None or uid == current.uid or earlier.status.phase is not Phase.SUCCEEDED:
-        return None
-    return _override(earlier) if _hash_of(earlier) == spec_hash(target.spec) else None
-
-
-def _hash_of(operation: Operation) -> str:
-    return str((operation.status.outputs or {}).get(SPEC_HASH, ""))
+def _is_overtaken(operation: Operation, target: ApplicationInstance) -> bool:
+    asked = _override(operation)
+    return is_overtaken(target.spec, asked.spec_hash, asked.version, asked.values_patch)
 
 
 def _override(operation: Operation) -> ReleaseOverride:
+    """What it asks for by itself; what it takes over of others, the target adds."""
     given = parameters(operation)
     return ReleaseOverride(
         operation=operation.metadata.name,
         uid=operation.metadata.uid,
         version=given.get("targetVersion"),
         values_patch=given.get("valuesPatch"),
-        spec_hash=_hash_of(operation),
+        spec_hash=str((operation.status.outputs or {}).get(SPEC_HASH, "")),
     )

@@ -109,7 +109,7 @@ def _begin(operation: Operation, observed: OperationObserved, context: Operation
             return with_report(Decision(requeue=Requeue.BACKOFF), operation, _pending(waits), context)
         case Start():
             wanted = life.engine_ref_of(found.objects[0]) if found.objects else None
-            outputs = found.engine.opening(operation, found.target)
+            outputs = found.engine.opening(operation, found.target, observed.objects)
             report = life.started_report(operation, wanted, outputs, context.now)
             finalizer = None if FINALIZER in operation.metadata.finalizers else Finalizer.ADD
             return with_report(Decision(finalizer=finalizer), operation, report, context)

@@ -34,14 +34,14 @@ from vworkspace_core.manifest import Manifest, ObjectRef, dig, metadata
 from vworkspace_core.reconcile import conditions, flux
 from vworkspace_core.reconcile.accounts import replaced_account
 from vworkspace_core.reconcile.barriers import Barrier, claimed_by_another_operator, intent_barrier, name_barrier
-from vworkspace_core.reconcile.decision import Apply, Context, Decision, Delete, Finalizer, Observed, Requeue, Settings
+from vworkspace_core.reconcile.decision import Apply, Context, Decision, Delete, Finalizer, Observed, Requeue
 from vworkspace_core.reconcile.deletion import decide_deletion
 from vworkspace_core.reconcile.desired import DOWNSTREAM_KINDS, Desired, desired_objects, helm_chart_of
 from vworkspace_core.reconcile.drift import needs_apply
 from vworkspace_core.reconcile.failures import Setback, is_own_history, meaning
 from vworkspace_core.reconcile.flux import Evidence, ReleaseState
 from vworkspace_core.reconcile.holders import is_held_by_others
-from vworkspace_core.reconcile.override import effective_override, is_forbidden
+from vworkspace_core.reconcile.override import effective_override, permitted_override
 from vworkspace_core.reconcile.ownership import is_controlled_by
 from vworkspace_core.reconcile.retry import SILENT, ring
 from vworkspace_core.reconcile.status import StatusFields, endpoints, own_conditions, with_status
@@ -84,7 +84,7 @@ def _managed(
 ) -> Decision:
     settings = context.settings
     override = effective_override(source, observed)
-    in_force, refused = _permitted(chart, override, settings)
+    in_force, refused = permitted_override(source, override, settings.policy)
     live_release = observed.objects.get(ObjectRef(HELM_RELEASE, release.namespace, release.name))
     desired = desired_objects(source, chart, release, in_force, observed.objects, settings)
     if barrier := name_barrier(source, desired, observed):
@@ -109,15 +109,6 @@ def _managed(
     decision = attrs.evolve(decision, events=replaced_account(source, release, settings))
     wanted = conditions.from_evidence(evidence, _previous(source), override_refused=refused)
     return with_status(decision, source, wanted, _fields(source, chart, release, desired, override), context)
-
-
-def _permitted(
-    chart: ChartSource, override: ReleaseOverride | None, settings: Settings
-) -> tuple[ReleaseOverride | None, str]:
-    """The override as far as the cluster's policy lets it, and why not."""
-    if override is None or override.version is None or not is_forbidden(chart.name, override.version, settings.policy):
-        return override, ""
-    return None, f"Operation {override.operation} asks for version {override.version}, which is forbidden here"
 
 
 def _evidence(

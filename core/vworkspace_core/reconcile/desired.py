@@ -34,7 +34,7 @@ from vworkspace_core.reconcile.decision import Apply, Settings
 from vworkspace_core.reconcile.drift import needs_apply, stamp
 from vworkspace_core.reconcile.naming import Names, former_names, names_of
 from vworkspace_core.reconcile.retry import token_of
-from vworkspace_core.reconcile.values import integration_values, merge_patch, overlay
+from vworkspace_core.reconcile.values import inline_values, integration_values, merge_patch
 
 __all__ = ["DOWNSTREAM_KINDS", "Desired", "desired_objects", "helm_chart_of", "source_kind", "watched_refs"]
 
@@ -160,7 +160,7 @@ class _Wanted:
         kind = source_kind(self.chart)
         spec = _release_spec(self, ObjectRef(kind, self.release.namespace, names.source))
         beneath = names.fragment if self.needs_config_map else ""
-        spec |= _values(self.instance.spec.values, self.fragment, self.override, beneath)
+        spec |= _values(self, beneath)
         helm_release = self.wrap(HELM_RELEASE, self.release.name, {"spec": spec})
         source = self.wrap(kind, names.source, {"spec": _source_spec(self.chart, self.version, self.settings)})
         between = (_config_map(self, beneath),) if beneath else ()
@@ -258,16 +258,12 @@ def _config_map(wanted: _Wanted, name: str) -> Apply:
     return wanted.wrap(CONFIG_MAP, name, body, labels={_WATCH: "Enabled"})
 
 
-def _values(
-    values: Values | None, fragment: Mapping[str, Any], override: ReleaseOverride | None, beneath: str
-) -> dict[str, Any]:
+def _values(wanted: _Wanted, beneath: str) -> dict[str, Any]:
     """The `values` and `valuesFrom` of the release; Flux merges in that order, inline last."""
-    patch = override.values_patch if override is not None else None
+    values, patch = wanted.instance.spec.values, wanted.override.values_patch if wanted.override is not None else None
     spec: dict[str, Any] = {}
-    inline: Mapping[str, Any] = {}
-    if values is None or values.source is ValuesSource.INLINE:
-        inline = overlay(fragment, (values.inline if values is not None else None) or {})
-    else:
+    inline: Mapping[str, Any] = inline_values(wanted.instance.spec)
+    if values is not None and values.source is not ValuesSource.INLINE:
         own = [_value_source("ConfigMap", beneath, _VALUES_KEY)] if beneath else []
         spec["valuesFrom"] = [*own, *_explicit(values)]
     inline = merge_patch(inline, patch) if patch else inline

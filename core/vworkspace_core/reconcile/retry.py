@@ -20,6 +20,7 @@ from vworkspace_core.known import HELM_RELEASE
 from vworkspace_core.manifest import Manifest, dig, metadata, ref_of
 from vworkspace_core.moments import timestamp
 from vworkspace_core.reconcile.decision import MergePatch
+from vworkspace_core.reconcile.override import asks_again
 
 __all__ = ["COUNTED_FAILURES", "SILENT", "Bell", "is_handled", "retry_annotations", "ring", "token_of"]
 
@@ -41,7 +42,7 @@ def token_of(instance: ApplicationInstance, chart: ChartSource, override: Releas
     A function of what is asked for, so that it changes when something new is asked.
     """
     token = retry_token(instance.metadata) or ""
-    if override is not None and override.version in (None, chart.version) and not override.values_patch:
+    if override is not None and asks_again(override, chart.version):
         token += f"{_OPERATION}{override.uid}"
     return token
 

@@ -17,6 +17,7 @@ from vworkspace_core.kinds.application_instance import (
     Endpoint,
     ObjectName,
     ReleaseOverride,
+    ReplacedOverride,
 )
 from vworkspace_core.kinds.meta import Condition, ConditionStatus, condition_json
 from vworkspace_core.kinds.reasons import InstanceConditionType as Type
@@ -157,7 +158,7 @@ def _manifest(
     return {**manifest, "status": status}
 
 
-def _override(override: ReleaseOverride) -> Mapping[str, Any]:
+def _override(override: ReleaseOverride | ReplacedOverride) -> Mapping[str, Any]:
     body: dict[str, Any] = {
         "operation": override.operation,
         "uid": override.uid,
@@ -167,6 +168,8 @@ def _override(override: ReleaseOverride) -> Mapping[str, Any]:
         body["version"] = override.version
     if override.values_patch is not None:
         body["valuesPatch"] = override.values_patch
+    if isinstance(override, ReleaseOverride) and override.replaced is not None:
+        body["replaced"] = _override(override.replaced)
     return body
 
 

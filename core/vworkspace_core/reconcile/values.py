@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
-from vworkspace_core.kinds.application_instance import Integrations
+from vworkspace_core.kinds.application_instance import ApplicationInstanceSpec, Integrations, ValuesSource
 
-__all__ = ["integration_values", "merge_patch", "overlay"]
+__all__ = ["inline_values", "integration_values", "merge_patch", "overlay", "patch_between"]
 
 
 def integration_values(integrations: Integrations | None) -> dict[str, Any]:
@@ -23,6 +23,14 @@ def integration_values(integrations: Integrations | None) -> dict[str, Any]:
     if integrations.external_secrets is not None:
         fragment["externalSecrets"] = {"enabled": integrations.external_secrets.enabled}
     return fragment
+
+
+def inline_values(spec: ApplicationInstanceSpec) -> dict[str, Any]:
+    """The values that stand in the HelmRelease itself, before an Operation's patch; none where they are referenced."""
+    if spec.values is not None and spec.values.source is not ValuesSource.INLINE:
+        return {}
+    explicit = (spec.values.inline if spec.values is not None else None) or {}
+    return overlay(integration_values(spec.integrations), explicit)
 
 
 def overlay(beneath: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
@@ -48,3 +56,17 @@ def merge_patch(target: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str
         else:
             patched[key] = value
     return patched
+
+
+def patch_between(target: Mapping[str, Any], wanted: Mapping[str, Any]) -> dict[str, Any]:
+    """The JSON merge patch that makes `wanted` of `target`, for a `wanted` that `merge_patch` has made of it."""
+    patch: dict[str, Any] = {key: None for key in target if key not in wanted}
+    for key, value in wanted.items():
+        under = target.get(key)
+        if key in target and under == value and isinstance(under, bool) == isinstance(value, bool):
+            continue
+        if isinstance(under, Mapping) and isinstance(value, Mapping):
+            patch[key] = patch_between(under, value)
+        else:
+            patch[key] = value
+    return patch

@@ -15,6 +15,7 @@ from vworkspace_core.kinds.reasons import InstanceConditionType as Type
 from vworkspace_core.kinds.reasons import InstanceReason
 from vworkspace_core.kinds.reasons import OperationReason as Reason
 from vworkspace_core.known import HELM_RELEASE
+from vworkspace_core.manifest import ObjectRef, dig
 from vworkspace_core.operations.contract import (
     OPERATION_UID,
     Engine,
@@ -28,15 +29,13 @@ from vworkspace_core.operations.contract import (
     always,
 )
 from vworkspace_core.operations.identity import parameters, target_of
-from vworkspace_core.reconcile.override import spec_hash
+from vworkspace_core.operations.settings import OperationSettings
+from vworkspace_core.reconcile.override import is_overtaken, spec_hash
 
-__all__ = ["ENGINE", "REPLACED", "SPEC_HASH", "TABLE"]
+__all__ = ["ENGINE", "SPEC_HASH", "TABLE"]
 
 SPEC_HASH: Final = "specHash"
 """Output: hash of the chart and values the Operation was asked against; another hash is new intent, which wins."""
-
-REPLACED: Final = "replacedOperation"
-"""Output: uid of the Operation whose override was in force at the start, to go back to on failure."""
 
 _RUNNING, _SUCCEEDED, _FAILED = Progress.RUNNING, Progress.SUCCEEDED, Progress.FAILED
 
@@ -123,25 +122,53 @@ def _desired(_operation: Operation, _target: ApplicationInstance, _context: Engi
     return ()
 
 
-def _opening(operation: Operation, target: ApplicationInstance) -> Mapping[str, Any]:
+def _releases_of(target: ApplicationInstance) -> tuple[ObjectRef, ...]:
+    release = target.spec.release
+    return () if release is None else (ObjectRef(HELM_RELEASE, target.metadata.namespace, release.name),)
+
+
+def _looks_up(_operation: Operation, target: ApplicationInstance, _: OperationSettings) -> tuple[ObjectRef, ...]:
+    """The HelmRelease: its history says what runs."""
+    return _releases_of(target)
+
+
+def _opening(operation: Operation, target: ApplicationInstance, objects: Objects) -> Mapping[str, Any]:
     """Where the run starts from, written down once."""
-    spec, applied, override = target.spec, target.status.last_applied_chart, target.status.release_override
-    current = applied.version if applied is not None else spec.chart.version if spec.chart is not None else ""
-    outputs: dict[str, Any] = {
-        "fromVersion": current,
-        "toVersion": parameters(operation).get("targetVersion", current),
+    spec = target.spec
+    runs = _running_version(target, objects)
+    return {
+        "fromVersion": runs,
+        "toVersion": parameters(operation).get("targetVersion") or _applied_version(target) or runs,
         "helmReleaseName": spec.release.name if spec.release is not None else "",
         SPEC_HASH: spec_hash(spec),
     }
-    if override is not None and override.spec_hash == outputs[SPEC_HASH]:
-        outputs[REPLACED] = override.uid
-    return outputs
+
+
+def _applied_version(target: ApplicationInstance) -> str:
+    """What Flux was asked for last, by the spec or by an Operation before."""
+    applied, chart = target.status.last_applied_chart, target.spec.chart
+    return applied.version if applied is not None else chart.version if chart is not None else ""
+
+
+def _running_version(target: ApplicationInstance, objects: Objects) -> str:
+    """What is deployed, by Helm's history: after a failed upgrade that is not what was asked for last."""
+    applied = _applied_version(target)
+    for ref in _releases_of(target):
+        history = dig(objects.get(ref), "status", "history")
+        for entry in history if isinstance(history, list) else ():
+            if dig(entry, "status") == "deployed" and isinstance(version := dig(entry, "chartVersion"), str):
+                # With an OCI source Flux replaces the build metadata by a digest.
+                bare = version.partition("+")[0]
+                return applied if applied.partition("+")[0].removeprefix("v") == bare.removeprefix("v") else bare
+    return applied
 
 
 def _observe(operation: Operation, objects: Objects) -> EngineStatus:
     target = target_of(operation, objects)
     outputs = operation.status.outputs or {}
     row, message = _row(operation, target, outputs)
+    if row is _READY and target is not None and _applied_version(target):
+        outputs = {**outputs, "toVersion": _applied_version(target)}
     name = outputs.get("helmReleaseName") or ""
     logs = LogsRef(HELM_RELEASE.kind, name, operation.metadata.namespace) if name else None
     return EngineStatus(row.progress, row.reason, message or row.meaning, outputs, logs)
@@ -150,7 +177,8 @@ def _observe(operation: Operation, objects: Objects) -> EngineStatus:
 def _row(operation: Operation, target: ApplicationInstance | None, outputs: Mapping[str, Any]) -> tuple[Row, str]:
     if target is None:
         return _WAITING, "the target has gone"
-    if outputs.get(SPEC_HASH) != spec_hash(target.spec):
+    asked = parameters(operation)
+    if is_overtaken(target.spec, str(outputs.get(SPEC_HASH, "")), asked.get("targetVersion"), asked.get("valuesPatch")):
         return _NEW_INTENT, ""
     override = target.status.release_override
     if override is None or override.uid != operation.metadata.uid:
@@ -204,6 +232,7 @@ ENGINE: Final = Engine(
     tables={"ApplicationInstance": TABLE},
     timeout_seconds=1800,
     check=_check,
+    looks_up=_looks_up,
     opening=_opening,
     holds=_holds,
 )
