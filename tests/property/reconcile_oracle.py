@@ -132,8 +132,13 @@ def _fields_of_others(manifest: Manifest) -> dict[str, Any]:
         if entry["manager"] == FIELD_MANAGER or entry.get("subresource"):
             continue
         who = f"{entry['manager']}/{entry['operation']}"
-        found |= {f"{who}{path}": value for path, value in _leaves(entry["fieldsV1"], manifest, "")}
+        leaves = _leaves(entry["fieldsV1"], manifest, "")
+        found |= {f"{who}{path}": value for path, value in leaves if not path.endswith(DOORBELL)}
     return found
+
+
+DOORBELL = ("f:reconcile.fluxcd.io/requestedAt", "f:reconcile.fluxcd.io/resetAt")
+"""Annotations that whoever wants Flux to look sets, and nobody keeps (REC-14)."""
 
 
 def _leaves(fields: Mapping[str, Any], value: Any, path: str) -> Iterator[tuple[str, Any]]:

@@ -10,7 +10,6 @@ from contextlib import contextmanager, suppress
 from typing import Any, TypeAlias
 
 import attrs
-import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
@@ -792,7 +791,6 @@ def life(**spec: Any) -> Iterator[ReconcileMachine]:
     machine.teardown()
 
 
-@pytest.mark.xfail(strict=False, reason="L13: a request to look again is taken for a conflict")
 def test_a_flux_reconcile_by_hand_while_suspended_does_not_stand_in_the_way_of_a_retry_L13() -> None:
     """`--hypothesis-seed=277421029824638537148037158647815052323` found it: Blocked=FieldConflict for good."""
     with life(suspend=True) as machine:
