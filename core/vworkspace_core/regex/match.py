@@ -45,6 +45,11 @@ class Pattern:
         """How many instructions it has."""
         return len(self._code)
 
+    @property
+    def kept(self) -> int:
+        """How many steps of its automaton it has worked out and not forgotten."""
+        return self._transitions
+
     def found_in(self, text: str) -> bool:
         """Whether it matches anywhere in a text."""
         state = self._start()

@@ -182,7 +182,7 @@ class _Parser:
         end = self.text.find(sign, self.at)
         if end < 0:
             raise PatternError(f"{what} is not complete", self.at)
-        found, self.at = self.text[self.at : end], end + 1
+        found, self.at = self.text[self.at : end], end + len(sign)
         return found
 
     # --- one item and how often ---------------------------------------------------------------------------------------
