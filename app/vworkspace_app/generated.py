@@ -13,6 +13,7 @@ from vworkspace_app.install.kustomize import bases
 from vworkspace_app.observability.dashboard import dashboard
 from vworkspace_app.observability.page import metrics_page
 from vworkspace_app.reference import operations_page
+from vworkspace_app.reference.expressions_page import expressions_page
 from vworkspace_app.settings import shown
 from vworkspace_core.kinds.crd import crd_manifests
 from vworkspace_core.kinds.vocabulary_page import markdown
@@ -29,6 +30,7 @@ def generated_files() -> Mapping[str, str]:
         **bases(),
         "docs/conditions.md": markdown(),
         "docs/operations.md": operations_page(),
+        "docs/expressions.md": expressions_page(),
         "docs/settings.md": shown.markdown(),
         "docs/metrics.md": metrics_page(),
         "docs/observability/grafana-dashboard.json": dashboard(),

@@ -1,4 +1,4 @@
-"""Laws of the expression language (PH-6): types are sound, reads are known, limits hold, nothing ends in another way."""
+"""Laws of the expression language (PH-6): types are sound, reads known, limits hold, failures of three kinds."""
 
 import re
 from collections.abc import Iterator, Mapping

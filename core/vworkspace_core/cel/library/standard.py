@@ -39,6 +39,8 @@ _TRUE: Final = frozenset(("1", "t", "true", "TRUE", "True"))
 _FALSE: Final = frozenset(("0", "f", "false", "FALSE", "False"))
 _INTEGER: Final = re.compile(r"[+-]?\d{1,20}", re.ASCII)
 _DOUBLE: Final = re.compile(r"[+-]?(?:\d{1,400}(?:\.\d{0,400})?|\.\d{1,400})(?:[eE][+-]?\d{1,5})?", re.ASCII)
+_EXPONENT_FROM: Final = 6
+"""How many digits before the point make Go write an exponent where it writes a number in the shortest way."""
 _NAMED: Final = {"nan": math.nan, "inf": math.inf, "infinity": math.inf}
 
 
@@ -136,8 +138,7 @@ def double_text(value: float) -> str:
     text = "".join(map(str, digits)).rstrip("0") or "0"
     point = len(digits) + exponent
     minus = "-" if sign else ""
-    most = len(text) if len(text) < 21 and len(text) >= point else 21
-    if -4 <= point - 1 < max(most, 21):
+    if -4 <= point - 1 < _EXPONENT_FROM:
         return minus + _plain(text, point)
     tail = f".{text[1:]}" if len(text) > 1 else ""
     return f"{minus}{text[0]}{tail}e{'+' if point > 0 else '-'}{abs(point - 1):02}"

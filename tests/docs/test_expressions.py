@@ -1,0 +1,16 @@
+"""The page about expressions (PH-6): every example has the value that it tells."""
+
+import json
+
+import pytest
+
+from vworkspace_app.reference.expressions_page import EXAMPLE, EXAMPLES
+from vworkspace_core.cel import Environment, compile_expression
+from vworkspace_core.cel.types import DYN
+
+
+@pytest.mark.parametrize(("text", "value"), EXAMPLES)
+def test_an_example_has_the_value_that_the_page_tells(text: str, value: str) -> None:
+    found = compile_expression(text, Environment({"self": DYN})).evaluate({"self": EXAMPLE})
+
+    assert json.loads(json.dumps(found)) == json.loads(value)
