@@ -55,7 +55,10 @@ def test_plan_prints_the_decision_as_it_always_did() -> None:
     ended = run("plan", FILE, *NOW)
 
     assert (ended.status, ended.out) == (0, (GOLDEN / "plan.yaml").read_text(encoding="utf-8"))
-    assert ended.err == "note: no Namespace was given: org-myteam is taken to be gated\n"
+    note, summary = ended.err.splitlines()
+    assert note == "note: no Namespace was given: org-myteam is taken to be gated"
+    assert summary.startswith("plan: 2 applies (OCIRepository nextcloud-myteam")
+    assert summary.endswith("), 0 deletes; adds the finalizer and writes the status")
 
 
 def test_plan_prints_the_same_bytes_whatever_the_hash_seed() -> None:
@@ -114,7 +117,17 @@ def test_plan_of_a_settled_instance_is_nothing_to_do(tmp_path: Path) -> None:
 
     ended = run("plan", file)
 
-    assert (ended.status, ended.out, ended.err) == (0, "{}\n", "")
+    assert (ended.status, ended.out, ended.err) == (0, "{}\n", "plan: nothing to do\n")
+    same = run("plan", file, "-o", "diff", "--exit-code")
+    assert (same.status, same.out, same.err) == (0, "", "plan: nothing to do\n")
+
+    wanted = {**found[0], "spec": {**found[0]["spec"], "chart": {**found[0]["spec"]["chart"], "version": "6.8.0"}}}
+    wanted["metadata"] = {**wanted["metadata"], "generation": wanted["metadata"]["generation"] + 1}
+    ended = run("plan", written(tmp_path / "next.yaml", listed(wanted, *found[1:])), "-o", "diff", "--exit-code")
+    assert ended.status == 1, ended.err
+    assert "+    tag: 6.8.0" in ended.out
+    assert "managedFields" not in ended.out
+    assert not any(line.startswith("\x1b") for line in ended.out.splitlines()), "colours are for terminals"
 
 
 @pytest.mark.parametrize("name", ["HelmRelease", "helmreleases", "helmreleases.helm.toolkit.fluxcd.io"])
@@ -145,7 +158,32 @@ def test_plan_notes_what_the_operator_would_ignore_and_what_decides_nothing(tmp_
     assert ended.err.splitlines() == [
         "note: Pod nextcloud-0 is of no kind that decides anything",
         "note: the operator ignores this object: it lacks the label app.vworkspace.io/managed-by=control-plane",
+        ended.err.splitlines()[-1],
     ]
+    assert ended.err.splitlines()[-1].startswith("plan: ")
+
+
+def test_plan_tells_an_unknown_field_with_its_path_U12(tmp_path: Path) -> None:
+    file = written(tmp_path / "a.yaml", instance(chrat={"version": "6.6.0"}), gate(**{"managed-by": "vworkspace"}))
+
+    ended = run("plan", file, *NOW)
+
+    assert ended.status == 0
+    assert ended.err.splitlines()[0] == (
+        "note: spec.chrat: unknown field; an API server drops it, or refuses the object"
+    )
+
+
+def test_plan_says_in_a_line_and_by_its_status_what_is_in_the_way_U12(tmp_path: Path) -> None:
+    file = written(tmp_path / "a.yaml", instance(), gate())
+
+    ended, judged = run("plan", file, *NOW), run("plan", file, *NOW, "--exit-code")
+
+    assert (ended.status, judged.status) == (0, 2)
+    (summary,) = ended.err.splitlines()
+    assert summary.startswith("plan: no apply, no delete; writes the status; Blocked: NamespaceNotGated: ")
+    assert run("plan", tmp_path / "none.yaml", "--exit-code").status == 2
+    assert run("plan", FILE, *NOW, "--exit-code").status == 1
 
 
 # --- what plan refuses ------------------------------------------------------------------------------------------------

@@ -1,10 +1,12 @@
 """The commands that show what the operator does, without a cluster: `demo`, `plan`."""
 
-from typing import Annotated
+import sys
+from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
 from vworkspace_app.documents import Format
+from vworkspace_app.problems import USAGE, CommandError
 
 __all__ = ["demo", "plan"]
 
@@ -58,11 +60,22 @@ def plan(
         Parameter(help="A kind whose CRD is not installed, such as HelmRelease; repeatable.", negative=""),
     ] = None,
     templates: Templates = None,
-    output: Annotated[Format, Parameter(name=("--output", "-o"), help="yaml or json.")] = Format.YAML,
-) -> None:
+    output: Annotated[
+        Literal["yaml", "json", "diff"],
+        Parameter(name=("--output", "-o"), help="yaml, json, or diff: what would change of the objects downstream."),
+    ] = "yaml",
+    exit_code: Annotated[
+        bool,
+        Parameter(
+            help="Exit status 0: nothing to do; 1: something; 2: the object is blocked, or there was an error.",
+            negative="",
+        ),
+    ] = False,
+) -> int:
     """Print what the operator would do for one object, given what is observed; nothing is contacted.
 
-    The files hold one ApplicationInstance, or one Operation with its target, and any number of observed objects
+    A summary and notes go to standard error. The files hold one ApplicationInstance, or one Operation with its target,
+    and any number of observed objects
     (other Operations, downstream objects, Namespaces), in any order. Examples:
 
         vworkspace-operator plan instance.yaml
@@ -70,9 +83,19 @@ def plan(
         vworkspace-operator plan backup.yaml instance.yaml observed.yaml
         vworkspace-operator plan everything.yaml --for Operation/nightly-backup
         vworkspace-operator plan - < everything.yaml
+        vworkspace-operator plan instance.yaml observed.yaml -o diff --exit-code
     """
     from vworkspace_app.commands.plan import PlanRequest
     from vworkspace_app.commands.plan import plan as decide
 
-    request = PlanRequest(files, wanted, cluster_id, now, missing or (), templates or (), output)
-    print(decide(request), end="")
+    form = None if output == "diff" else Format(output)
+    request = PlanRequest(files, wanted, cluster_id, now, missing or (), templates or (), form)
+    try:
+        planned = decide(request, colour=sys.stdout.isatty())
+    except CommandError as error:
+        raise CommandError(error.message, status=USAGE if exit_code else error.status) from error
+    print(planned.text, end="")
+    print(f"plan: {planned.summary}", file=sys.stderr)
+    if not exit_code:
+        return 0
+    return 2 if planned.obstructed else int(planned.changes)

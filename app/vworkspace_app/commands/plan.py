@@ -5,17 +5,18 @@ from datetime import UTC, datetime
 
 import attrs
 
-from vworkspace_app.commands.plan_input import Given, chosen, cluster_of, note, told
+from vworkspace_app.commands import plan_output as output
+from vworkspace_app.commands.plan_input import Given, chosen, cluster_of, note, quiet, told
 from vworkspace_app.documents import Format, dump, parse_yaml, read_documents
 from vworkspace_app.problems import USAGE, CommandError
 from vworkspace_app.templates import read_templates
-from vworkspace_core.kinds.border import read_application_instance, read_operation
+from vworkspace_core.kinds.border import read_application_instance, read_operation, validate_strict
 from vworkspace_core.kinds.labels import MANAGED_BY, MANAGED_BY_VALUE, bounded_name, cluster_id_of, is_managed
 from vworkspace_core.kinds.meta import ObjectMeta
 from vworkspace_core.kinds.operation import Operation
 from vworkspace_core.kinds.problems import ValidationProblems
 from vworkspace_core.known import ALL_KINDS, OPERATION
-from vworkspace_core.manifest import Kind, Manifest, ObjectRef
+from vworkspace_core.manifest import Kind, Manifest, ObjectRef, dig
 from vworkspace_core.moments import timestamp
 from vworkspace_core.operations import (
     Claims,
@@ -28,9 +29,8 @@ from vworkspace_core.operations import (
 from vworkspace_core.operations.identity import target_ref
 from vworkspace_core.operations.templates import Templates
 from vworkspace_core.reconcile import Context, Decision, Observed, Settings, reconcile
-from vworkspace_core.reconcile.render import as_data
 
-__all__ = ["PlanRequest", "plan"]
+__all__ = ["PlanRequest", "Planned", "plan"]
 
 
 @attrs.frozen
@@ -47,7 +47,20 @@ class PlanRequest:
     now: str = ""
     missing: Sequence[str] = ()
     templates: Sequence[str] = ()
-    output: Format = Format.YAML
+    output: Format | None = Format.YAML
+
+
+@attrs.frozen
+class Planned:
+    """What is printed, what is said of it in a line, and whether there is anything to do or in the way.
+
+    With an `output` of None the text is a diff.
+    """
+
+    text: str
+    summary: str
+    changes: bool
+    obstructed: bool
 
 
 @attrs.frozen
@@ -63,7 +76,7 @@ class _Question:
     templates: Templates
 
 
-def plan(request: PlanRequest) -> str:
+def plan(request: PlanRequest, *, colour: bool = False) -> Planned:
     """The Decision as text. Raises CommandError for options and input that cannot be understood."""
     if not request.files:
         raise CommandError("give at least one FILE (see vworkspace-operator plan --help)", status=USAGE)
@@ -74,8 +87,36 @@ def plan(request: PlanRequest) -> str:
     manifest = given.objects[ref]
     cluster_id = request.cluster_id or cluster_of(manifest)
     question = _Question(ref, manifest, given, missing, cluster_id, now, templates)
-    decision = _of_operation(question) if ref.kind == OPERATION else _of_instance(question)
-    return dump([as_data(decision)], request.output)
+    _note_unknown(manifest)
+    decision, afterwards = _decided(question)
+    if request.output is None:
+        text = output.diff(decision, afterwards, given.objects, colour=colour)
+    else:
+        text = dump([output.data(decision, afterwards)], request.output)
+    summary = output.summary(decision, afterwards, manifest)
+    return Planned(text, summary, not decision.is_empty, output.obstacle(decision, manifest))
+
+
+def _decided(question: _Question) -> tuple[Decision, Decision]:
+    """The decision, and for an Operation that it starts the one after it: what is created once the intent stands."""
+    if question.ref.kind != OPERATION:
+        return _of_instance(question), Decision()
+    decision = _of_operation(question)
+    if decision.status is None or decision.creates or not dig(decision.status, "status", "engineRef"):
+        return decision, Decision()
+    started = {**question.manifest, "status": decision.status["status"]}
+    objects = {**question.given.objects, question.ref: started}
+    with quiet():
+        return decision, _of_operation(
+            attrs.evolve(question, manifest=started, given=attrs.evolve(question.given, objects=objects))
+        )
+
+
+def _note_unknown(manifest: Manifest) -> None:
+    """What an API server drops, or refuses where it is strict."""
+    unknown = [problem for problem in validate_strict(manifest) if problem.message.startswith("unknown")]
+    for problem in unknown:
+        note(f"{problem}; an API server drops it, or refuses the object")
 
 
 def _of_instance(question: _Question) -> Decision:

@@ -3,8 +3,10 @@
 import base64
 import binascii
 import sys
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, Final
 
 import attrs
 
@@ -18,15 +20,27 @@ from vworkspace_core.known import ALL_KINDS, APPLICATION_INSTANCE, NAMESPACE, OP
 from vworkspace_core.manifest import Kind, Manifest, ObjectRef, content_hash, dig, metadata, ref_of
 from vworkspace_core.operations.engines import engine_kinds
 
-__all__ = ["Given", "chosen", "cluster_of", "note", "told"]
+__all__ = ["Given", "chosen", "cluster_of", "note", "quiet", "told"]
 
 _PLANNED = (OPERATION, APPLICATION_INSTANCE)
+_QUIET: Final = ContextVar("quiet", default=False)
 _NO_UID = "00000000-0000-0000-0000-"
 
 
 def note(text: str) -> None:
     """One line on standard error, of what shaped the plan and is not part of it."""
-    print(f"note: {text}", file=sys.stderr)
+    if not _QUIET.get():
+        print(f"note: {text}", file=sys.stderr)
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Notes that were given already are not given again."""
+    token = _QUIET.set(True)
+    try:
+        yield
+    finally:
+        _QUIET.reset(token)
 
 
 def told(error: ValidationProblems) -> str:

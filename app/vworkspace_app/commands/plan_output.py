@@ -1,0 +1,113 @@
+"""What `plan` says of a Decision: in a line for people, as data, or as a diff of what is there and what would be."""
+
+import difflib
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from vworkspace_app.documents import Format, dump
+from vworkspace_core.manifest import Manifest, ObjectRef, dig
+from vworkspace_core.reconcile import Decision
+from vworkspace_core.reconcile.decision import Finalizer
+from vworkspace_core.reconcile.render import as_data
+
+__all__ = ["data", "diff", "obstacle", "summary"]
+
+_OBSTACLES: Final = ("Blocked", "Stalled", "Failed")
+_SERVER: Final = ("creationTimestamp", "generation", "managedFields", "resourceVersion", "uid")
+"""Of metadata, what only an API server writes."""
+
+
+def data(decision: Decision, afterwards: Decision) -> dict[str, Any]:
+    """The decision, and what the next pass creates once its intent stands in the status (OPS-1)."""
+    later = as_data(Decision(creates=afterwards.creates))
+    return {**as_data(decision), **({"then": later} if later else {})}
+
+
+def summary(decision: Decision, afterwards: Decision, present: Manifest) -> str:
+    """`2 applies (OCIRepository shop, HelmRelease shop), 0 deletes; Blocked: ValidationFailed: …`; nothing to do."""
+    told = [text for text in (_downstream(decision, afterwards), _own(decision)) if text]
+    return "; ".join([*told, *_obstacles(decision, present)]) or "nothing to do"
+
+
+def obstacle(decision: Decision, present: Manifest) -> bool:
+    """Whether something is in the way of the object, after the decision."""
+    return any(True for _ in _obstacles(decision, present))
+
+
+def _downstream(decision: Decision, afterwards: Decision) -> str:
+    written = [*(one.ref for one in decision.applies), *(one.ref for one in decision.patches)]
+    creates = [one.ref for one in (*decision.creates, *afterwards.creates)]
+    deletes = [one.ref for one in decision.deletes]
+    if not (written or creates or deletes):
+        return "no apply, no delete" if decision.status is not None or decision.finalizer else ""
+    told = [_counted("apply", "applies", written), _counted("delete", "deletes", deletes)]
+    return ", ".join([_counted("create", "creates", creates), *told] if creates else told)
+
+
+def _counted(one: str, many: str, refs: Sequence[ObjectRef]) -> str:
+    names = ", ".join(f"{ref.kind.kind} {ref.name}" for ref in refs)
+    return f"{len(refs)} {one if len(refs) == 1 else many}" + (f" ({names})" if names else "")
+
+
+def _own(decision: Decision) -> str:
+    """What of the object itself is written."""
+    verb = "adds" if decision.finalizer is Finalizer.ADD else "removes"
+    parts = [f"{verb} the finalizer"] if decision.finalizer else []
+    parts += ["writes the status"] if decision.status is not None else []
+    return " and ".join(parts)
+
+
+def _obstacles(decision: Decision, present: Manifest) -> Iterator[str]:
+    status = dig(decision.status if decision.status is not None else present, "status", "conditions") or ()
+    found = {str(one.get("type")): one for one in status}
+    for kind in _OBSTACLES:
+        if kind in found and found[kind].get("status") == "True":
+            message = str(found[kind].get("message") or "")
+            yield f"{kind}: {found[kind].get('reason')}" + (f": {message}" if message else "")
+            return
+
+
+# --- as a diff ----------------------------------------------------------------------------------------------------
+
+
+def diff(decision: Decision, afterwards: Decision, present: Mapping[ObjectRef, Manifest], *, colour: bool) -> str:
+    """A unified diff for every object downstream; empty where none changes."""
+    before_and_after: list[tuple[ObjectRef, Any, Any]] = []
+    for apply in decision.applies:
+        live = _plain(present.get(apply.ref))
+        before_and_after.append((apply.ref, live, _overlaid(live or {}, _plain(apply.manifest))))
+    for create in (*decision.creates, *afterwards.creates):
+        before_and_after.append((create.ref, None, _plain(create.manifest)))
+    for patch in decision.patches:
+        live = _plain(present.get(patch.ref)) or {}
+        before_and_after.append((patch.ref, live, _overlaid(live, _plain(patch.patch))))
+    for delete in decision.deletes:
+        before_and_after.append((delete.ref, _plain(present.get(delete.ref)), None))
+    lines = [line for ref, before, after in before_and_after for line in _lines(ref, before, after)]
+    return "".join(f"{_coloured(line) if colour else line}\n" for line in lines)
+
+
+def _lines(ref: ObjectRef, before: Any, after: Any) -> Iterator[str]:
+    old, new = ([] if one is None else dump([one], Format.YAML).splitlines() for one in (before, after))
+    yield from difflib.unified_diff(old, new, f"{ref} now", f"{ref} then", lineterm="")
+
+
+def _coloured(line: str) -> str:
+    code = {"+": "32", "-": "31", "@": "35"}.get(line[:1])
+    return f"\x1b[{code}m{line}\x1b[0m" if code else line
+
+
+def _plain(manifest: Manifest | None) -> dict[str, Any] | None:
+    """Without what the API server and status writers add."""
+    if manifest is None:
+        return None
+    meta = {key: value for key, value in (manifest.get("metadata") or {}).items() if key not in _SERVER}
+    return {key: meta if key == "metadata" else value for key, value in manifest.items() if key != "status"}
+
+
+def _overlaid(live: Any, wanted: Any) -> Any:
+    """What a server-side apply comes to, as far as that can be told without a server: lists are replaced whole."""
+    if not isinstance(live, Mapping) or not isinstance(wanted, Mapping):
+        return wanted
+    merged = {key: _overlaid(live[key], wanted[key]) if key in wanted else live[key] for key in live}
+    return {**merged, **{key: value for key, value in wanted.items() if key not in live}}
