@@ -1,8 +1,9 @@
 """Jobs that ask for Operations: their outcomes, and what is told of runs that no job waits for (PULL-3, PULL-6)."""
 
 from tests.e2e.operating import AT_WORK, Operating, operations_story, rules
-from tests.e2e.world import INSTANCE, NS
-from vworkspace_core.known import OPERATION
+from tests.e2e.world import CLUSTER, FIRST, INSTANCE, NS
+from vworkspace_core.kinds.labels import ALLOWED_TYPES
+from vworkspace_core.known import NAMESPACE, OPERATION
 from vworkspace_core.manifest import ObjectRef
 from vworkspace_fake.downstream import Ending, Outcome
 
@@ -46,21 +47,109 @@ async def test_a_job_fails_with_what_the_engine_says_PULL_3(ops: Operating) -> N
     assert "exit code 3" in result["error"]
 
 
-@operations_story()
-async def test_a_job_fails_when_its_operation_is_not_accepted_and_a_later_run_is_an_event_PULL_3(
-    ops: Operating,
-) -> None:
-    await ops.prepare()
-    job = ops.ask("runCommand.job", "run")
-    ops.world.edit(INSTANCE, {"metadata": {"annotations": {"ops.vworkspace.io/runcommand": None}}})
+REFUSED = {
+    "TargetNotFound": ("runCommand.job", {}),
+    "CapabilityMissing": ("runCommand.job", {}),
+    "TemplateNotAllowed": ("runCommand.job", {}),
+    "ValidationFailed": ("restore.velero", {"backupName": "gone"}),
+}
+"""Reasons for which an Operation is refused although nothing is wrong with its spec alone (D3)."""
+
+
+def refuse(ops: Operating, reason: str) -> None:
+    """The world as it is when an Operation is refused for that reason."""
+    match reason:
+        case "CapabilityMissing":
+            ops.world.edit(INSTANCE, {"metadata": {"annotations": {"ops.vworkspace.io/runcommand": None}}})
+        case "TemplateNotAllowed":
+            ops.world.edit(ObjectRef(NAMESPACE, None, NS), {"metadata": {"annotations": {ALLOWED_TYPES: "Backup"}}})
+        case _:
+            pass
+
+
+def mend(ops: Operating, reason: str) -> None:
+    """What was lacking comes, days later."""
+    match reason:
+        case "TargetNotFound":
+            ops.world.ask(FIRST, 1)
+        case "CapabilityMissing":
+            ops.world.edit(INSTANCE, {"metadata": {"annotations": {"ops.vworkspace.io/runcommand": "job"}}})
+        case "TemplateNotAllowed":
+            ops.world.edit(ObjectRef(NAMESPACE, None, NS), {"metadata": {"annotations": {ALLOWED_TYPES: None}}})
+        case _:
+            ops.submit("backup.velero", "another")
+
+
+async def refused_for_good(ops: Operating, reason: str) -> None:
+    """A refusal, told by the job; later what was lacking comes."""
+    await ops.prepare(ready=reason != "TargetNotFound")
+    of, parameters = REFUSED[reason]
+    wanted = ops.manifest(of, "drop", parameters)
+    refuse(ops, reason)
+    key = f"Operation/{NS}/drop@1"
+    payload = {"intent": "request-operation", "operation": wanted}
+    job = ops.world.control.enqueue(CLUSTER, kind="intent", payload=payload, idempotency_key=key)
 
     result = await ops.world.result(job)
     assert result["outcome"] == "failed"
-    assert result["error"].startswith("CapabilityMissing: ")
+    assert result["error"].startswith(f"{reason}: ")
+    await ops.reaches(named("drop"), "Cancelled")
 
-    ops.world.edit(INSTANCE, {"metadata": {"annotations": {"ops.vworkspace.io/runcommand": "job"}}})
-    await ops.reaches(named("run"), "Succeeded")
-    await ops.world.until(lambda: told(ops, "run") == ["OperationStarted", "OperationSucceeded"], "its events")
+    mend(ops, reason)
+    await ops.world.clock.sleep(5)
+    assert ops.phase(named("drop")) == "Cancelled"
+    assert ops.made(named("drop")) == []
+    assert told(ops, "drop") in (["OperationCancelled"], []), "and nothing of it has started"
+
+
+@operations_story()
+async def test_D3_a_command_for_a_target_that_does_not_exist_never_runs_PULL_3(ops: Operating) -> None:
+    await refused_for_good(ops, "TargetNotFound")
+
+
+@operations_story(samples=True)
+async def test_D3_a_command_whose_capability_is_missing_never_runs_PULL_3(ops: Operating) -> None:
+    await refused_for_good(ops, "CapabilityMissing")
+
+
+@operations_story()
+async def test_D3_a_command_of_a_type_that_is_not_allowed_never_runs_PULL_3(ops: Operating) -> None:
+    await refused_for_good(ops, "TemplateNotAllowed")
+
+
+@operations_story()
+async def test_D3_a_restore_whose_backup_is_missing_never_runs_PULL_3(ops: Operating) -> None:
+    await refused_for_good(ops, "ValidationFailed")
+
+
+@operations_story()
+async def test_D12_a_second_request_for_a_finished_operation_is_a_noop_with_its_time_PULL_3(ops: Operating) -> None:
+    await ops.prepare()
+    assert (await ops.world.result(ops.ask("backup.velero", "nightly")))["outcome"] == "succeeded"
+    payload = {"intent": "request-operation", "operation": ops.manifest("backup.velero", "nightly")}
+    key = f"Operation/{NS}/nightly@2"
+
+    again = await ops.world.result(
+        ops.world.control.enqueue(CLUSTER, kind="intent", payload=payload, idempotency_key=key)
+    )
+
+    finished = ops.world.get(named("nightly"))["status"]["finishedAt"]
+    assert again["outcome"] == "noop"
+    assert f"ended Succeeded at {finished}" in again["error"]
+    assert len(ops.made(named("nightly"))) == 1
+
+
+@operations_story()
+async def test_L3_a_job_for_a_recurring_operation_gets_its_result_after_the_first_sync_PULL_3(ops: Operating) -> None:
+    await ops.prepare()
+
+    job = ops.ask("backup.volsync", "hourly", {"schedule": "* * * * *"})
+    await ops.world.until(lambda: job.result is not None, "the first sync", seconds=180)
+
+    assert job.result["outcome"] == "succeeded"
+    live = ops.world.get(named("hourly"))
+    assert live["status"]["phase"] == "Running"
+    assert ops.condition(named("hourly"), "Succeeded").startswith("True/")
 
 
 def told(ops: Operating, name: str) -> list[str]:
@@ -89,6 +178,7 @@ async def test_an_operation_that_has_not_started_in_time_is_cancelled_PULL_3(ops
     other = ops.ask("runCommand.job", "unapproved", expires_in=60, approvals={"required": True})
 
     assert (await ops.world.result(job))["outcome"] == "failed", "not accepted: there is no such backup"
+    await ops.reaches(named("late"), "Cancelled")
     await ops.world.until(lambda: other.result is not None, "the end of its time", seconds=600)
 
     assert other.result is not None

@@ -27,10 +27,11 @@ from tests.e2e.world import (
     SOURCE,
     World,
     conditions,
+    instance,
     owned_by,
 )
 from vworkspace_core.kinds.labels import FIELD_MANAGER, FINALIZER, IDEMPOTENCY_KEY, RETRY
-from vworkspace_core.known import APPLICATION_INSTANCE, HELM_RELEASE
+from vworkspace_core.known import APPLICATION_INSTANCE, CONFIG_MAP, HELM_RELEASE, SECRET
 from vworkspace_core.manifest import Kind, Manifest, ObjectRef, dig
 from vworkspace_core.ports import WatchEventType
 from vworkspace_core.reconcile import Settings
@@ -211,6 +212,59 @@ async def test_a_recovery_after_the_result_is_a_condition_transition_PULL_3(worl
     assert world.conditions()["Ready"] == "True/HelmReleaseReady"
     assert world.running() == [BROKEN]
     assert (job.results_refused, len(job.statuses)) == (0, posted), "the job had its one result"
+
+
+@on_every_face
+async def test_D10_a_job_that_asks_for_a_retry_is_answered_by_what_comes_after_it_PULL_3(world: World) -> None:
+    await world.ready()
+    assert (await world.result(world.ask(BROKEN, 8)))["outcome"] == "failed"
+
+    again = instance(BROKEN)
+    again["metadata"] = {**again["metadata"], "annotations": {RETRY: "first"}}
+    assert (await world.result(world.ask("", 9, payload=again)))["outcome"] == "failed", "it was tried, and failed"
+    world.flux.behaviour = attrs.evolve(QUICK, release_rules=())
+    again["metadata"] = {**again["metadata"], "annotations": {RETRY: "second"}}
+    mended = await world.result(world.ask("", 10, payload=again))
+
+    assert mended["outcome"] == "succeeded", mended
+    assert world.running() == [BROKEN]
+
+
+@on_every_face
+async def test_D10_a_name_that_is_free_again_is_not_called_taken_PULL_3(world: World) -> None:
+    stranger = {**CONFIG_MAP.manifest(f"{NAME}-integrations", NS), "data": {}}
+    world.create_object(stranger, CONFIG_MAP)
+    wanted = instance(FIRST)
+    hosted = {"ingress": {"enabled": True, "host": "cloud.example.com"}}
+    values = {"source": "secretRef", "secretRef": {"name": "values", "key": "values.yaml"}}
+    wanted["spec"] = {**wanted["spec"], "integrations": hosted, "values": values}
+    world.create_object({**SECRET.manifest("values", NS), "stringData": {"values.yaml": "a: 1"}}, SECRET)
+    refused = await world.result(world.ask("", 1, payload=wanted))
+    assert refused["error"].startswith("NameTaken: ")
+
+    world.delete_object(ObjectRef(CONFIG_MAP, NS, f"{NAME}-integrations"))
+    asked_again = await world.result(world.ask("", 2, payload=wanted))
+
+    assert asked_again["outcome"] == "succeeded", asked_again
+
+
+@on_every_face
+async def test_D5_jobs_that_suspend_change_and_resume_end_as_asked_PULL_3(world: World) -> None:
+    def suspended(version: str, wanted: bool = True) -> Manifest:
+        found = instance(version)
+        return {**found, "spec": {**found["spec"], "suspend": wanted}}
+
+    created = await world.result(world.ask("", 1, payload=suspended(FIRST)))
+    assert created["outcome"] == "succeeded", "created suspended"
+    assert world.running() == []
+    resumed = await world.result(world.ask("", 2, payload=suspended(FIRST, False)))
+    assert (resumed["outcome"], world.running()) == ("succeeded", [FIRST])
+    paused = await world.result(world.ask("", 3, payload=suspended(FIRST)))
+    assert paused["outcome"] == "succeeded"
+    changed = await world.result(world.ask("", 4, payload=suspended(LATER)))
+    assert (changed["outcome"], world.running()) == ("succeeded", [FIRST]), "a change while it is suspended"
+    again = await world.result(world.ask("", 5, payload=suspended(LATER, False)))
+    assert (again["outcome"], world.running()) == ("succeeded", [LATER])
 
 
 @on_every_face

@@ -17,6 +17,8 @@ from vworkspace_core.agent.conditions import (
 )
 from vworkspace_core.agent.operation_events import life_events
 from vworkspace_core.agent.outbox import BATCH, Outbox
+from vworkspace_core.kinds.meta import Condition, ConditionStatus, condition_json
+from vworkspace_core.kinds.transitions import Wanted, merge_conditions
 from vworkspace_core.known import CLUSTER
 from vworkspace_fake.controlplane.bodies import check_event
 
@@ -85,6 +87,39 @@ def test_a_flap_has_another_key() -> None:
     again = {**READY, "lastTransitionTime": "2026-01-01T00:04:00Z"}
 
     assert event_key(LIVE, READY) != event_key(LIVE, again)
+
+
+def test_D13_a_reason_that_comes_back_has_a_key_of_its_own_PULL_6() -> None:
+    """What a control plane hears last is what stands, whatever flaps, and however often it is told again."""
+    wanted = [Wanted("Ready", ConditionStatus.FALSE, reason) for reason in ("ChartUnreachable", "WaitingForSecret")]
+    condition_now: tuple[Condition, ...] = ()
+    before, kept, last = told_by(LIVE), {}, ""
+    for number in range(8):
+        at = NOW + timedelta(seconds=number // 3)  # some of them within a second
+        said = merge_conditions(
+            condition_now, [wanted[number % 2]], generation=1, now=at.strftime("%Y-%m-%dT%H:%M:%SZ")
+        )
+        condition_now = said
+        live = with_status(LIVE, *(condition_json(one) for one in said))
+        (told,) = condition_events(before, live, at)
+        (again,) = condition_events({}, live, at + timedelta(hours=1))
+        assert told["eventKey"] == again["eventKey"], "a process that starts later tells it under the same key"
+        assert told["eventKey"] not in kept
+        kept[told["eventKey"]] = told["conditions"][0]["reason"]
+        before, last = told_by(live), told["conditions"][0]["reason"]
+
+    assert list(kept.values())[-1] == last == said[0].reason
+    assert {one.last_transition_time for one in said} == {"2026-01-01T00:05:00Z"}, "it moves with the status alone"
+
+
+def test_D13_also_where_the_writer_does_not_tell_when_the_reason_changed() -> None:
+    states = [with_status(LIVE, {**FAILED, "reason": reason}) for reason in ("A", "B", "A", "B")]
+    keys, before = [], told_by(states[0])
+    for number, live in enumerate(states[1:]):
+        keys += [told["eventKey"] for told in condition_events(before, live, NOW + timedelta(seconds=number))]
+        before = told_by(live)
+
+    assert len(keys) == len(set(keys)) == 3
 
 
 def test_a_heartbeat_replaces_the_one_before_it() -> None:

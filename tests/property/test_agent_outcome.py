@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from tests.property.agent_jobs import condition, instance, operation, with_status
 from vworkspace_core.agent.outcome import LONGEST_ERROR, Outcome, Verdict, judge, phase_of, summary_of
+from vworkspace_core.kinds import labels
 
 READY = condition("Ready", "True", "HelmReleaseReady", 2)
 STABLE = condition("Reconciling", "False", "Stable", 2)
@@ -94,6 +95,85 @@ def test_a_condition_without_a_generation_of_its_own_has_the_status_s() -> None:
 )
 def test_the_table_of_an_Operation_PULL_3(phase: str | None, conditions: Any, verdict: Verdict | None) -> None:
     assert judge(with_status(operation(), *conditions, phase=phase), 1) == verdict
+
+
+def marked(manifest: dict[str, Any], *conditions: Any, retry: str = "", observed: bool = True, **status: Any) -> Any:
+    """A live object that a job wrote; `observed`: its status was decided with that request."""
+    annotations = {labels.IDEMPOTENCY_KEY: "key", **({labels.RETRY: retry} if retry else {})}
+    asked = {**manifest, "metadata": {**manifest["metadata"], "annotations": annotations}}
+    mark = labels.request_mark(annotations if observed else {labels.IDEMPOTENCY_KEY: "another"})
+    return with_status(asked, *conditions, observedRequest=mark, **status)
+
+
+SUSPENDED = condition("Suspended", "True", "ManuallySuspended")
+
+
+def suspended(wanted: bool = True) -> dict[str, Any]:
+    found = instance()
+    return {**found, "spec": {**found["spec"], "suspend": wanted}}
+
+
+@pytest.mark.parametrize(
+    ("conditions", "verdict"),
+    [
+        ((), None),
+        ((SUSPENDED,), Verdict(Outcome.SUCCEEDED)),
+        ((condition("Ready", "True", "HelmReleaseReady", 0), SUSPENDED), Verdict(Outcome.SUCCEEDED)),
+        ((condition("Ready", "False", "NotDeployed"), SUSPENDED), Verdict(Outcome.SUCCEEDED)),
+        ((condition("Stalled", "True", "RetriesExceeded", 0), SUSPENDED), Verdict(Outcome.SUCCEEDED)),
+        ((condition("Suspended", "True", "ManuallySuspended", 0),), None),
+        (
+            (condition("Blocked", "True", "PolicyDenied", 1, "no"), SUSPENDED),
+            Verdict(Outcome.FAILED, "PolicyDenied: no"),
+        ),
+        ((condition("Blocked", "True", "MissingDependencies"), condition("Suspended", "False", "Active")), None),
+    ],
+)
+def test_D5_a_job_that_suspends_succeeds_when_the_suspension_is_observed_PULL_3(
+    conditions: Any, verdict: Verdict | None
+) -> None:
+    assert judge(with_status(suspended(), *conditions), 1) == verdict
+
+
+def test_D5_a_job_that_resumes_is_not_answered_by_the_suspension_of_before() -> None:
+    assert judge(with_status(suspended(False), SUSPENDED), 1) is None
+
+
+@pytest.mark.parametrize("retry", ["", "again"])
+@pytest.mark.parametrize(
+    "conditions",
+    [
+        (condition("Ready", "True", "HelmReleaseReady"),),
+        (condition("Ready", "False", "RolledBack"), condition("Stalled", "True", "RetriesExceeded")),
+        (condition("Blocked", "True", "NameTaken"),),
+        (condition("Blocked", "True", "FieldConflict"),),
+    ],
+)
+def test_D10_a_verdict_from_before_the_request_is_none_PULL_3(conditions: Any, retry: str) -> None:
+    assert judge(marked(instance(), *conditions, retry=retry, observed=False), 1) is None
+    assert judge(marked(instance(), *conditions, retry=retry), 1) is not None
+
+
+def test_D10_an_operation_that_was_refused_before_somebody_asked_for_it_is_not_judged_by_that() -> None:
+    refused = condition("Accepted", "False", "TargetNotFound")
+
+    assert judge(marked(operation(), refused, phase="Pending", observed=False), 1) is None
+    assert judge(marked(operation(), refused, phase="Pending"), 1) == Verdict(Outcome.FAILED, "TargetNotFound")
+    ended = marked(operation(), phase="Succeeded", observed=False)
+    assert judge(ended, 1) == Verdict(Outcome.SUCCEEDED), "an end is final, whoever asked"
+
+
+def test_D10_where_the_status_does_not_say_what_it_answers_it_has_to_have_changed() -> None:
+    """As an operator of before this release left it."""
+    failed = condition("Ready", "False", "RolledBack"), condition("Stalled", "True", "RetriesExceeded")
+    live = with_status(instance(annotations={labels.RETRY: "again"}), *failed)
+
+    assert judge(live, 1, live["status"]) is None
+    assert judge(live, 1, {}) is not None
+    ready = with_status(instance(annotations={labels.RETRY: "again"}), condition("Ready", "True", "HelmReleaseReady"))
+    assert judge(ready, 1, ready["status"]) is None, "not even a success is an answer to a retry"
+    plain = with_status(instance(), condition("Ready", "True", "HelmReleaseReady"))
+    assert judge(plain, 1, plain["status"]) == Verdict(Outcome.SUCCEEDED)
 
 
 @pytest.mark.parametrize("status", [None, 5, [], {"conditions": 5}, {"conditions": [5, {"type": 5}, {"status": "x"}]}])

@@ -1,11 +1,13 @@
 """RES-4: a transition is a change of status or reason, and the time of a condition moves with its status alone."""
 
+from datetime import datetime
+
 import attrs
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.property.strategies import conditions, times
-from vworkspace_core.kinds.meta import Condition, ConditionStatus
+from vworkspace_core.kinds.meta import Condition, ConditionStatus, condition_json
 from vworkspace_core.kinds.transitions import Wanted, merge_conditions, same_but_times, transitions
 
 OLD = conditions("ApplicationInstance")
@@ -92,3 +94,39 @@ def test_messages_count_unless_told_otherwise(old: tuple[Condition, ...], more: 
     assert not same_but_times(old, reworded)
     assert same_but_times(old, reworded, but_messages_of={old[0].type})
     assert not same_but_times(old, old[1:])
+
+
+@given(st.lists(st.tuples(st.sampled_from(ConditionStatus), st.sampled_from("AB"), times()), min_size=1, max_size=12))
+@example([(ConditionStatus.FALSE, reason, "2026-01-01T00:00:00Z") for reason in "ABAB"])
+@example([(status, "A", "2026-01-01T00:00:00Z") for status in (*ConditionStatus, *ConditionStatus)])
+def test_D13_no_two_transitions_of_a_condition_have_the_same_moment_whatever_the_clock_does(
+    states: list[tuple[ConditionStatus, str, str]],
+) -> None:
+    now: tuple[Condition, ...] = ()
+    moments: list[datetime] = []
+    for status, reason, at in states:
+        wanted = [Wanted("Ready", status, reason)]
+        after = merge_conditions(now, wanted, generation=1, now=at)
+        if transitions(now, after):
+            (one,) = after
+            moments.append(datetime.fromisoformat(one.reason_transition_time or one.last_transition_time))
+        else:
+            assert after == now
+        now = after
+
+    assert moments == sorted(set(moments)), "each later than the one before"
+
+
+def test_D13_the_time_of_the_reason_stands_only_where_that_of_the_status_does_not_tell_it() -> None:
+    first = merge_conditions((), [Wanted("Ready", ConditionStatus.FALSE, "A")], generation=1, now=T(0))
+    same = merge_conditions(first, [Wanted("Ready", ConditionStatus.FALSE, "B")], generation=1, now=T(5))
+    other = merge_conditions(same, [Wanted("Ready", ConditionStatus.TRUE, "C")], generation=1, now=T(9))
+
+    told = [(one.last_transition_time, one.reason_transition_time) for (one,) in (first, same, other)]
+    assert told == [(T(0), None), (T(0), T(5)), (T(9), None)]
+    assert "reasonTransitionTime" not in condition_json(first[0])
+    assert condition_json(same[0])["reasonTransitionTime"] == T(5)
+
+
+def T(second: int) -> str:
+    return f"2026-01-01T00:00:{second:02}Z"

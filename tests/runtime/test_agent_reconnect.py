@@ -11,10 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.effort import effort
-from tests.property.agent_jobs import CLUSTER_ID, NAME, condition, instance
+from tests.property.agent_jobs import CLUSTER_ID, NAME, condition, instance, operation, with_status
 from tests.runtime.site import FAILED, READY, REF, Site, outcome, quiet, recent, simulate
+from tests.runtime.virtual import run
 from vworkspace_core.agent import Connectivity
-from vworkspace_core.manifest import ObjectRef
+from vworkspace_core.known import OPERATION
+from vworkspace_core.manifest import ObjectRef, ref_of
 from vworkspace_fake.controlplane import Call, Fault
 
 OUTAGES = [Fault(status=502), Fault(status=0), Fault(status=503, retry_after=20), Fault(status=404)]
@@ -248,3 +250,66 @@ def test_the_order_holds_whatever_waits_and_nothing_is_lost(
         assert in_order == kept or dropped, "a snapshot may have told the newest of them before"
 
     simulate(body, seeded(seed))
+
+
+def test_D8_what_happened_in_an_outage_is_told_by_the_next_process_PULL_5() -> None:
+    """Twenty minutes away, an instance fails, an Operation ends, and the operator's pod is restarted in between."""
+
+    async def main() -> None:
+        site = Site()
+        await site.prepare()
+        site.enqueue()
+        async with anyio.create_task_group() as first:
+            first.start_soon(site.agent.run)
+            first.start_soon(site.watch)
+            await anyio.sleep(5)
+            await site.report(READY)
+            await anyio.sleep(5)
+            site.server.faults.outage(Fault(status=502))
+            await anyio.sleep(60)
+            await site.report(FAILED)
+            await anyio.sleep(1200)
+            first.cancel_scope.cancel()
+        asked = operation()
+        ended = with_status(
+            {**asked, "metadata": {**asked["metadata"], "uid": "u-op"}},
+            condition("Succeeded", "True", "VeleroBackupCompleted"),
+            phase="Succeeded",
+            startedAt="2026-01-01T00:02:00Z",
+            finishedAt="2026-01-01T00:03:00Z",
+        )
+        site.known[ref_of(ended, OPERATION)] = ended
+        site.agent = site.new_agent(objects=lambda: list(site.known.values()))
+        async with anyio.create_task_group() as second:
+            second.start_soon(site.agent.run)
+            second.start_soon(site.watch)
+            await anyio.sleep(30)
+            site.server.faults.outage(None)
+            await anyio.sleep(90)
+            second.cancel_scope.cancel()
+        told = [event["conditions"][0]["reason"] for event in site.events("ConditionTransition")]
+        assert told[-2:] == ["HelmReleaseFailed", "VeleroBackupCompleted"]
+        assert site.events("OperationSucceeded")
+
+    run(main)
+
+
+def test_D8_what_was_told_already_is_told_again_under_the_same_keys_PULL_6() -> None:
+    async def main() -> None:
+        site = Site()
+        await site.prepare()
+        site.enqueue()
+        for number in range(3):
+            async with anyio.create_task_group() as process:
+                process.start_soon(site.agent.run)
+                process.start_soon(site.watch)
+                await anyio.sleep(5)
+                if number == 0:
+                    await site.report(READY)
+                await anyio.sleep(5)
+                process.cancel_scope.cancel()
+            site.agent = site.new_agent()
+        assert len(site.events("ConditionTransition")) == 1
+        assert site.server.events_repeated >= 1
+
+    run(main)

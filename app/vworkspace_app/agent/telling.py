@@ -1,6 +1,7 @@
 """The events lane: what belongs to no open job, batched, in order, bounded (PULL-5, PULL-6)."""
 
 from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime
 from typing import Any
 
 import anyio
@@ -10,7 +11,7 @@ import structlog
 from vworkspace_app.agent.connection import Connection
 from vworkspace_app.agent.gate import Gate
 from vworkspace_app.agent.settings import AgentSettings
-from vworkspace_core.agent.conditions import Told, condition_events, credential_rotated, heartbeat, told_by
+from vworkspace_core.agent.conditions import Told, condition_events, credential_rotated, heartbeat, last_heard, told_by
 from vworkspace_core.agent.operation_events import life_events, phase_in
 from vworkspace_core.agent.outbox import BATCH, Outbox
 from vworkspace_core.agent.pace import Pace
@@ -68,6 +69,8 @@ class Telling:
         self._not_before = 0.0
         self._filling_since = 0.0
         self._snapshot_only = False
+        self._introduced = False
+        self._quiet_since: datetime | None = None
         self.gate = Gate(self._wake)
         self.on_overflow: Callable[[], None] = lambda: None
         self.outbox = Outbox()
@@ -110,10 +113,14 @@ class Telling:
         self._wake()
 
     def release_snapshot(self) -> None:
-        """The control plane is back: first what makes up for dropped events, where any were, and nothing else yet."""
+        """The control plane is there: first what makes up for what was not told, and nothing else yet.
+
+        That is what was dropped, and what a process before this one may not have come to tell (PULL-5).
+        """
         self._snapshot_only = True
-        if self.outbox.owes_snapshot:
+        if self.outbox.owes_snapshot or not self._introduced:
             self._snapshot()
+        self._introduced = True
         self.hurry()
         self.gate.release()
 
@@ -138,6 +145,7 @@ class Telling:
 
     async def run(self) -> None:
         """Send batches until cancelled."""
+        self._quiet_since = last_heard(self._cluster(), self._clock.now())
         while True:
             await self._gather()
             batch = self.outbox.batch()
@@ -205,10 +213,12 @@ class Telling:
             self.on_overflow()
 
     def _snapshot(self) -> None:
-        """Every condition of every owned object, as it is now."""
+        """Every condition of every owned object as it is now, and what Operations went through meanwhile."""
         now = self._clock.now()
         self.outbox = self.outbox.with_snapshot(
-            event for live in self._objects() for event in condition_events({}, live, now)
+            event
+            for live in self._objects()
+            for event in (*condition_events({}, live, now), *life_events(None, live, now, self._quiet_since))
         )
 
     def _refused(self, batch: tuple[Mapping[str, Any], ...], error: Invalid) -> None:

@@ -9,11 +9,13 @@
     apply                           absent                            Write the manifest, no uid
     apply                           there                             Write the manifest with its uid
     apply                           terminating                       AwaitGone
+    apply                           an Operation that has ended       Settle noop, with the time it ended
     delete                          absent                            Settle succeeded
     delete                          there, terminating or not         Remove with its uid
 
     intent recorded (after a crash or an unanswered write)
     ------------------------------  --------------------------------  -----------------------------------------
+    apply of an Operation           its namespace's gate is closed    Unseen: it may start when the gate opens
     apply                           carries our key, same uid if any  Written: go on waiting
     apply onto an object            that object is gone               Settle failed/Deleted: nothing is resurrected
     apply that certainly happened   the object has another key by now Settle failed/Superseded
@@ -31,11 +33,26 @@ import attrs
 
 from vworkspace_core.agent.outcome import EXPIRED, SUCCEEDED, Outcome, Reason, Verdict
 from vworkspace_core.agent.scope import ApplyTask, DeleteTask, RotateTask, Scope, Task, gate_closed, may_touch
+from vworkspace_core.agent.standing import ended_at
 from vworkspace_core.kinds import labels
+from vworkspace_core.known import OPERATION
 from vworkspace_core.manifest import Manifest, dig, exactly, metadata
 from vworkspace_core.ports import Tombstone
 
-__all__ = ["AwaitGone", "Intent", "Plan", "Remove", "Rotate", "Seen", "Settle", "Turn", "Write", "Written", "plan"]
+__all__ = [
+    "AwaitGone",
+    "Intent",
+    "Plan",
+    "Remove",
+    "Rotate",
+    "Seen",
+    "Settle",
+    "Turn",
+    "Unseen",
+    "Write",
+    "Written",
+    "plan",
+]
 
 
 @attrs.frozen
@@ -119,7 +136,12 @@ class Settle:
     had_effect: bool = False
 
 
-Plan: TypeAlias = Write | Remove | Rotate | AwaitGone | Written | Settle
+@attrs.frozen
+class Unseen:
+    """The Operation may be there, and nobody may look: what could still be carried out has not failed (PULL-3)."""
+
+
+Plan: TypeAlias = Write | Remove | Rotate | AwaitGone | Written | Unseen | Settle
 
 
 def plan(turn: Turn, seen: Seen, scope: Scope) -> Plan:
@@ -127,7 +149,8 @@ def plan(turn: Turn, seen: Seen, scope: Scope) -> Plan:
     if turn.intent is None and _is_replay(turn, seen):
         return Settle(Verdict(Outcome.NOOP))
     if (closed := gate_closed(turn.task, seen.namespace)) is not None:
-        return Settle(closed)
+        begun = turn.intent is not None and isinstance(turn.task, ApplyTask) and turn.task.ref.kind == OPERATION
+        return Unseen() if begun else Settle(closed)
     if (resumed := _resume(turn, seen)) is not None:
         return resumed
     if (refusal := may_touch(turn.task, seen.live, seen.namespace, scope)) is not None:
@@ -192,6 +215,10 @@ def _newest_known(turn: Turn, seen: Seen) -> int:
 def _plan_apply(turn: Turn, task: ApplyTask, live: Manifest | None) -> Plan:
     if live is not None and metadata(live).get("deletionTimestamp"):
         return AwaitGone(_uid(live))
+    if ended := ended_at(live):
+        # An end is final: nothing would run. The key stays remembered, so that it runs nothing later either.
+        again = "to run it once more, ask for an Operation of another name"
+        return Settle(Verdict.of(Outcome.NOOP, Reason.ALREADY_ENDED, f"{task.ref} ended {ended}; {again}"), True)
     return Write(stamped(task.manifest, turn.key, turn.generation, live), _uid(live))
 
 

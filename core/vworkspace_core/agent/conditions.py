@@ -1,24 +1,34 @@
 """ConditionTransition events: changes of status that belong to no open job (PULL-6)."""
 
 from collections.abc import Iterator, Mapping
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from vworkspace_core.agent.outcome import conditions_of
 from vworkspace_core.agent.reports import event_body
+from vworkspace_core.agent.standing import conditions_of
 from vworkspace_core.agent.times import format_time, parse_time
 from vworkspace_core.kinds.labels import cluster_name
 from vworkspace_core.known import CLUSTER
 from vworkspace_core.manifest import Manifest, dig, metadata
 
-__all__ = ["Told", "condition_events", "credential_rotated", "event_key", "heartbeat", "told_by", "transitions"]
+__all__ = [
+    "Told",
+    "condition_events",
+    "credential_rotated",
+    "event_key",
+    "heartbeat",
+    "last_heard",
+    "told_by",
+    "transitions",
+]
 
+_A_DAY: Final = timedelta(days=1)
 RECENT: Final = timedelta(minutes=10)
 """How old a change may be to be told at the first sight of an object: the last process may have died before
 it told; the key keeps a second telling from counting (PULL-6)."""
 
-Told = Mapping[str, tuple[str, str]]
-"""Status and reason by condition type: what must be remembered of an object to notice a transition."""
+Told = Mapping[str, tuple[str, ...]]
+"""Status, reason and moment by condition type: what must be remembered of an object to notice a transition."""
 
 
 def transitions(old_status: Any, new_status: Any) -> tuple[Mapping[str, Any], ...]:
@@ -26,14 +36,23 @@ def transitions(old_status: Any, new_status: Any) -> tuple[Mapping[str, Any], ..
     return tuple(_changed(told_by({"status": old_status}), {"status": new_status}))
 
 
-def told_by(live: Manifest) -> dict[str, tuple[str, str]]:
+def told_by(live: Manifest) -> dict[str, tuple[str, ...]]:
     """What a reader of `live` knows of its conditions."""
-    return {str(found["type"]): (str(found.get("status")), str(found.get("reason"))) for found in conditions_of(live)}
+    return {str(found["type"]): (*_says(found), moment_of(found)) for found in conditions_of(live)}
+
+
+def moment_of(condition: Mapping[str, Any]) -> str:
+    """When this status and reason began: `lastTransitionTime` moves with the status alone (RES-4)."""
+    return str(condition.get("reasonTransitionTime") or condition.get("lastTransitionTime") or "")
+
+
+def _says(condition: Mapping[str, Any]) -> tuple[str, str]:
+    return str(condition.get("status")), str(condition.get("reason"))
 
 
 def _changed(before: Told, live: Manifest) -> Iterator[Mapping[str, Any]]:
     for found in conditions_of(live):
-        if before.get(str(found["type"])) != (str(found.get("status")), str(found.get("reason"))):
+        if before.get(str(found["type"]), ())[:2] != _says(found):
             yield found
 
 
@@ -46,28 +65,45 @@ def condition_events(before: Told | None, live: Manifest, now: datetime) -> tupl
 
 def _is_recent(condition: Mapping[str, Any], now: datetime) -> bool:
     try:
-        return now - parse_time(str(condition.get("lastTransitionTime"))) <= RECENT
+        return now - parse_time(moment_of(condition)) <= RECENT
     except ValueError:
         return False
+
+
+def last_heard(cluster: Manifest | None, now: datetime) -> datetime:
+    """From when on a control plane may not have been told of things: since the last round trip, and a little before.
+
+    A Cluster object tells it over the end of a process; where there is none, or none could be made, a day is looked
+    back on. Keys keep what was told before from counting twice.
+    """
+    try:
+        heard = parse_time(str(dig(cluster, "status", "lastHeartbeat")))
+    except ValueError:
+        heard = now - _A_DAY
+    return min(heard, now) - RECENT
 
 
 def _event(live: Manifest, condition: Mapping[str, Any], before: Told, now: datetime) -> dict[str, Any]:
     told = before.get(str(condition["type"]))
     beside = {} if told is None else {"previous": {"status": told[0], "reason": told[1]}}
-    return event_body("ConditionTransition", event_key(live, condition), now, live, [condition], **beside)
+    moment = moment_of(condition)
+    if told is not None and told[2:] == (moment,):
+        # Whoever wrote it does not tell when the reason changed: it was just now.
+        moment = now.astimezone(UTC).replace(tzinfo=None).isoformat() + "Z"
+    return event_body("ConditionTransition", event_key(live, condition, moment), now, live, [condition], **beside)
 
 
-def event_key(live: Manifest, condition: Mapping[str, Any]) -> str:
-    """`condition/<apiVersion>/<kind>/<namespace>/<name>/<uid>/<type>/<status>/<reason>@<generation>/<lastTransitionTime>`.
+def event_key(live: Manifest, condition: Mapping[str, Any], moment: str = "") -> str:
+    """`condition/<apiVersion>/<kind>/<namespace>/<name>/<uid>/<type>/<status>/<reason>@<generation>/<moment>`.
 
-    A function of what happened alone: a replay has the same key, a flap another one.
+    A function of what happened alone: a replay has the same key, a flap another one, also one of the reason alone.
     """
     meta = metadata(live)
     generation = condition.get("observedGeneration", dig(live, "status", "observedGeneration"))
     where = (live.get("apiVersion"), live.get("kind"), meta.get("namespace"), meta.get("name"), meta.get("uid"))
     what = (condition.get("type"), condition.get("status"), condition.get("reason"))
     path = "/".join(str(part) for part in (*where, *what))
-    return f"condition/{path}@{generation or 0}/{condition.get('lastTransitionTime', '')}"
+    return f"condition/{path}@{generation or 0}/{moment or moment_of(condition)}"
 
 
 def heartbeat(cluster_id: str, cluster: Manifest | None, now: datetime) -> dict[str, Any]:

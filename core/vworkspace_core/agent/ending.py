@@ -4,6 +4,7 @@ from vworkspace_core.agent import messages as m
 from vworkspace_core.agent.jobstate import JobState, Stage, tombstone_of
 from vworkspace_core.agent.outcome import Reason, Verdict
 from vworkspace_core.agent.reports import result_body
+from vworkspace_core.agent.standing import can_still_start, last_words
 from vworkspace_core.agent.times import format_time
 from vworkspace_core.agent.transition import Moment, Step, clear
 
@@ -29,7 +30,10 @@ def close(job: JobState, at: Moment) -> m.CloseRecord:
 
 
 def timeout(job: JobState) -> Verdict:
-    """It neither succeeded nor failed in its time."""
+    """It neither succeeded nor failed in its time: what it waited for, as far as its object says."""
     until = format_time(job.expires_at) if job.expires_at else "its time"
-    what = "had not started and was cancelled" if job.cancel_sent else "had not settled"
-    return Verdict.failed(Reason.TIMEOUT, f"{job.ref} {what} by {until} and the grace period after it")
+    seen = job.latest or {}
+    what = "had not started and was cancelled" if can_still_start(seen) else "had not settled"
+    told = f"{job.ref} {what} by {until} and the grace period after it"
+    words = last_words(seen)
+    return Verdict.failed(Reason.TIMEOUT, f"{told}; last seen: {words}" if words else told)

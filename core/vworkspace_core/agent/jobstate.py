@@ -71,6 +71,8 @@ class JobState:
     """A job between offer and closed record. `retry_at` is when a failed step is tried again.
 
     `closed_meanwhile` are tombstones that came to be while an inspection was under way, which may not have seen them.
+    `before` is the status that the job found when it wrote. `ending` is what the job ends with as soon as its
+    Operation, which has not started, is called off.
     """
 
     id: str
@@ -85,7 +87,7 @@ class JobState:
     intent: Intent | None = None
     applied: AppliedRef | None = None
     had_effect: bool = False
-    cancel_sent: bool = False
+    ending: Verdict | None = None
     latest: Manifest | None = attrs.field(default=None, repr=False)
     vanished: bool = False
     posted: Mapping[str, Any] | None = attrs.field(default=None, repr=False)
@@ -93,6 +95,7 @@ class JobState:
     retry_at: datetime | None = None
     recheck_at: datetime | None = None
     writing: Manifest | None = attrs.field(default=None, repr=False)
+    before: Any = attrs.field(default=None, repr=False)
     written: Manifest | None = attrs.field(default=None, repr=False)
     closed_meanwhile: tuple[Tombstone, ...] = ()
 
@@ -166,8 +169,14 @@ def record_of(job: JobState) -> JobRecord:
         told = {"had": job.intent.had, "generation": job.intent.generation}
         state["intent"] = {"uid": job.intent.uid, **{name: value for name, value in told.items() if value}}
     if job.task is None and job.verdict is not None:
-        state["verdict"] = {"outcome": job.verdict.outcome.value, "error": job.verdict.error}
+        state["verdict"] = _as_record(job.verdict)
+    if job.ending is not None:
+        state["ending"] = _as_record(job.ending)
     return JobRecord(job.id, job.raw, state)
+
+
+def _as_record(verdict: Verdict) -> dict[str, str]:
+    return {"outcome": verdict.outcome.value, "error": verdict.error}
 
 
 def restore(record: JobRecord, arrival: int, scope: Scope) -> JobState:
@@ -181,7 +190,8 @@ def restore(record: JobRecord, arrival: int, scope: Scope) -> JobState:
         raw=record.raw,
         stage=Stage.ACKING,
         ack_may_have_arrived=True,
-        verdict=_kept_verdict(record) or found.verdict,
+        verdict=_kept_verdict(record, "verdict") or found.verdict,
+        ending=_kept_verdict(record, "ending"),
         intent=intent,
         had_effect=intent is not None and intent.had,
         applied=_aimed(found, intent),
@@ -203,8 +213,8 @@ def _kept_intent(record: JobRecord) -> Intent | None:
     return Intent(str(kept.get("uid", "")), kept.get("had") is True, generation if isinstance(generation, int) else 0)
 
 
-def _kept_verdict(record: JobRecord) -> Verdict | None:
-    kept = record.state.get("verdict")
+def _kept_verdict(record: JobRecord, name: str) -> Verdict | None:
+    kept = record.state.get(name)
     if not isinstance(kept, Mapping):
         return None
     outcome = str(kept.get("outcome"))

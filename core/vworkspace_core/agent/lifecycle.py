@@ -10,7 +10,7 @@ from typing import Final
 import attrs
 
 from vworkspace_core.agent import messages as m
-from vworkspace_core.agent.ending import close, settle, timeout
+from vworkspace_core.agent.ending import close, settle
 from vworkspace_core.agent.jobstate import JobState, Stage, record_of, slim
 from vworkspace_core.agent.outcome import SUCCEEDED, Reason, Verdict
 from vworkspace_core.agent.scope import DeleteTask
@@ -40,6 +40,8 @@ def advance(job: JobState, event: m.Event, at: Moment) -> Step:  # noqa: C901 - 
             return _unrecordable(job, message)
         case m.Recorded(), Stage.INTENDING:
             return act(clear(job, stage=Stage.ACTING))
+        case m.RecordRefused(), Stage.INTENDING if job.ending is not None:
+            return act(clear(job, stage=Stage.ACTING))  # only the reason is not on record
         case m.RecordRefused(message=message), Stage.INTENDING:
             return settle(job, Verdict.failed(Reason.PAYLOAD_TOO_LARGE, message), at)
         case m.AckLost(), Stage.ACKING:
@@ -61,9 +63,12 @@ def advance(job: JobState, event: m.Event, at: Moment) -> Step:  # noqa: C901 - 
         case m.Conflicted(conflicts=conflicts), Stage.ACTING:
             return conflicted(job, conflicts, at)
         case m.LookAgain(message=message), Stage.ACTING:
-            return retry(attrs.evolve(job, cancel_sent=False), message, at)
+            return retry(attrs.evolve(job, ending=None), message, at)
+        case m.Refused(message=message), Stage.ACTING if job.ending is not None:
+            # What can still be carried out has not failed: the job stays open until it can be called off.
+            return retry(attrs.evolve(job, ending=None), message, at)
         case m.Refused(reason=reason, message=message), Stage.ACTING:
-            return settle(job, timeout(job) if job.cancel_sent else Verdict.failed(reason, message), at)
+            return settle(job, Verdict.failed(reason, message), at)
         case m.Refused(reason=reason, message=message), Stage.INSPECTING:
             return settle(job, Verdict.failed(reason, message), at)
         case m.Inspected(seen=seen), Stage.WAITING:

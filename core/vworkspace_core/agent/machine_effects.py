@@ -10,6 +10,7 @@ from vworkspace_core.ports import JobRecord, Tombstone
 
 __all__ = [
     "Apply",
+    "CallOff",
     "CloseRecord",
     "Delete",
     "Effect",
@@ -59,6 +60,20 @@ class Apply:
     ref: ObjectRef
     manifest: Manifest = attrs.field(repr=False)
     force: bool = False
+
+
+@attrs.frozen
+class CallOff:
+    """Ask for the cancellation of exactly this version of an Operation.
+
+    Answer Applied, LookAgain, Refused or StepFailed. One that has started meanwhile is of another version: it is left
+    alone.
+    """
+
+    job_id: str
+    ref: ObjectRef
+    uid: str
+    version: str
 
 
 @attrs.frozen
@@ -112,5 +127,15 @@ class Note:
 
 
 Effect: TypeAlias = (
-    PutRecord | SendAck | Inspect | Apply | Delete | RotateCredential | PostStatus | PostResult | CloseRecord | Note
+    PutRecord
+    | SendAck
+    | Inspect
+    | Apply
+    | CallOff
+    | Delete
+    | RotateCredential
+    | PostStatus
+    | PostResult
+    | CloseRecord
+    | Note
 )

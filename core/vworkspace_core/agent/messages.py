@@ -2,6 +2,7 @@
 
 from vworkspace_core.agent.machine_effects import (
     Apply,
+    CallOff,
     CloseRecord,
     Delete,
     Effect,
@@ -44,6 +45,7 @@ __all__ = [
     "Acked",
     "Applied",
     "Apply",
+    "CallOff",
     "CloseRecord",
     "Conflicted",
     "Delete",

@@ -9,8 +9,8 @@ from datetime import datetime
 from typing import Any, Final
 
 from vworkspace_core.agent.conditions import RECENT
-from vworkspace_core.agent.outcome import conditions_of
 from vworkspace_core.agent.reports import event_body
+from vworkspace_core.agent.standing import conditions_of
 from vworkspace_core.agent.times import parse_time
 from vworkspace_core.kinds.operation import Phase
 from vworkspace_core.kinds.secrets import shown
@@ -33,10 +33,13 @@ def phase_in(live: Manifest) -> str:
     return phase if isinstance(phase, str) else ""
 
 
-def life_events(before: str | None, live: Manifest, now: datetime) -> tuple[dict[str, Any], ...]:
+def life_events(
+    before: str | None, live: Manifest, now: datetime, since: datetime | None = None
+) -> tuple[dict[str, Any], ...]:
     """What happened to the Operation since it was in phase `before`; None for one that is seen first.
 
-    One that is seen first tells what happened lately: the last process may have died before it told.
+    One that is seen first tells what happened lately, or from `since` on: the last process may have died before it
+    told.
     """
     phase = phase_in(live)
     if phase == before or live.get("kind") != OPERATION.kind:
@@ -44,7 +47,8 @@ def life_events(before: str | None, live: Manifest, now: datetime) -> tuple[dict
     return tuple(
         _event(live, kind, at, now)
         for kind, at in _happened(phase)
-        if dig(live, "status", at) and (_is_recent(live, at, now) if before is None else _is_news(kind, before))
+        if dig(live, "status", at)
+        and (_is_recent(live, at, since or now - RECENT) if before is None else _is_news(kind, before))
     )
 
 
@@ -60,9 +64,9 @@ def _is_news(kind: str, before: str) -> bool:
     return kind != _STARTED or before in ("", Phase.PENDING)
 
 
-def _is_recent(live: Manifest, at: str, now: datetime) -> bool:
+def _is_recent(live: Manifest, at: str, since: datetime) -> bool:
     try:
-        return now - parse_time(str(dig(live, "status", at))) <= RECENT
+        return parse_time(str(dig(live, "status", at))) >= since
     except ValueError:
         return False
 

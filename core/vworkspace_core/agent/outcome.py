@@ -1,15 +1,32 @@
 """How a job ends, and when an object's status says that it has (PULL-3), as tables.
 
 `judge` looks at a live object that carries this job's apply. It answers None while the object is on its
-way: a status of an older generation proves nothing (REC-7), whatever it says.
+way: a status of an older generation proves nothing (REC-7), nor does one from before the request, whatever it says.
+
+    instance, at its generation                           job
+    ----------------------------------------------------  -----------------------------------------
+    Ready=True                                            succeeded
+    Blocked=True/FieldConflict                            conflict
+    Blocked=True for what only others can lift            failed
+    suspended as asked: Suspended=True                    succeeded
+    Stalled=True, or failed with no retry left            failed
+
+    Operation                                             job
+    ----------------------------------------------------  -----------------------------------------
+    Succeeded                                             succeeded
+    Failed, Cancelled                                     failed
+    Running with a schedule, a sync has succeeded         succeeded
+    Accepted=False, not started                           failed, once it is cancelled (`watching`)
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any, Final
 
 import attrs
 
+from vworkspace_core.agent.standing import conditions_of, is_recurring, phase_of, summary_of
+from vworkspace_core.kinds.labels import RETRY, request_mark
 from vworkspace_core.kinds.secrets import shown
 from vworkspace_core.manifest import Manifest, dig
 
@@ -39,6 +56,7 @@ class Reason(StrEnum):
     VALIDATION_FAILED = "ValidationFailed"
     FIELD_CONFLICT = "FieldConflict"
     SUPERSEDED = "Superseded"
+    ALREADY_ENDED = "AlreadyEnded"
     TIMEOUT = "Timeout"
     CANCELLED = "Cancelled"
     DELETED = "Deleted"
@@ -78,15 +96,35 @@ _TERMINAL_BLOCKS: Final = frozenset(
 """Reasons of Blocked=True that only another spec, or someone else, can lift: the job need not wait for that."""
 
 
-def judge(live: Manifest, generation: int) -> Verdict | None:
-    """How the job that applied `generation` of `live` ended, or None while it has not."""
+def judge(live: Manifest, generation: int, before: Any = None) -> Verdict | None:
+    """How the job that applied `generation` of `live` ended, or None while it has not.
+
+    `before` is the status as the job found it, None where there was none.
+    """
     match live.get("kind"):
         case "ApplicationInstance":
-            return _judge_instance(live, generation)
+            return _current(_judge_instance(live, generation), live, before)
         case "Operation":
-            return _judge_operation(live, generation)
+            # An end is final, whoever asked for it; everything else may be from before.
+            return _ended(live, generation) or _current(_judge_operation(live, generation), live, before)
         case _:
             return None
+
+
+def _current(verdict: Verdict | None, live: Manifest, before: Any) -> Verdict | None:
+    """The verdict, unless it may be from before the last request on the object: that need not move the generation."""
+    if verdict is None:
+        return None
+    annotations = dig(live, "metadata", "annotations")
+    asked = annotations if isinstance(annotations, Mapping) else {}
+    observed = dig(live, "status", "observedRequest")
+    if isinstance(observed, str):
+        return verdict if observed == request_mark(asked) else None
+    # A status of an operator that does not say so: what has not changed since may still be the old one.
+    unchanged = before is not None and dig(live, "status") == before
+    if unchanged and (verdict.outcome is not Outcome.SUCCEEDED or asked.get(RETRY)):
+        return None
+    return verdict
 
 
 def _judge_instance(live: Manifest, generation: int) -> Verdict | None:
@@ -98,6 +136,9 @@ def _judge_instance(live: Manifest, generation: int) -> Verdict | None:
             return Verdict.of(Outcome.CONFLICT, "FieldConflict", now.message("Blocked"))
         case (_, _, _, blocked) if blocked in _TERMINAL_BLOCKS:
             return Verdict.failed(blocked, now.message("Blocked"))
+        case _ if dig(live, "spec", "suspend") is True and now.status("Suspended") == "True":
+            # Ready stays as it was: nothing is tried while the instance is suspended (RES-1).
+            return SUCCEEDED
         case ("False", "True", _, _):
             return Verdict.failed(now.reason("Ready"), now.message("Ready") or now.message("Stalled"))
         case (_, "True", _, _):
@@ -111,7 +152,7 @@ def _judge_instance(live: Manifest, generation: int) -> Verdict | None:
 _FAILED: Final = frozenset({"HelmReleaseFailed"})
 
 
-def _judge_operation(live: Manifest, generation: int) -> Verdict | None:
+def _ended(live: Manifest, generation: int) -> Verdict | None:
     now = _Current(live, generation)
     match dig(live, "status", "phase"):
         case "Succeeded":
@@ -121,10 +162,18 @@ def _judge_operation(live: Manifest, generation: int) -> Verdict | None:
         case "Cancelled":
             text = f"{now.any_reason('Cancelled')}: {now.any_message('Cancelled')}".strip(": ")
             return Verdict.failed(Reason.CANCELLED, text)
+        case _:
+            return None
+
+
+def _judge_operation(live: Manifest, generation: int) -> Verdict | None:
+    now = _Current(live, generation)
+    match dig(live, "status", "phase"):
+        case "Running" if is_recurring(live):
+            return SUCCEEDED if now.status("Succeeded") == "True" else None
         case "Running":
             return None
         case _ if now.status("Accepted") == "False":
-            # It cannot run as it is; should what is missing come after all, that is told by events.
             return Verdict.failed(now.reason("Accepted"), now.message("Accepted"))
         case _:
             return None
@@ -159,34 +208,6 @@ class _Current:
 
     def any_message(self, name: str) -> str:
         return _text(self._all.get(name, {}).get("message"))
-
-
-def conditions_of(live: Manifest) -> Iterator[Mapping[str, Any]]:
-    """The well-formed conditions of `live`, in their order."""
-    found = dig(live, "status", "conditions")
-    for condition in found if isinstance(found, list | tuple) else ():
-        if isinstance(condition, Mapping) and isinstance(condition.get("type"), str):
-            yield condition
-
-
-def phase_of(live: Manifest) -> str:
-    """One word for where the object stands, as status posts give it (PULL-2 step 6)."""
-    if live.get("kind") == "Operation":
-        return _text(dig(live, "status", "phase")) or "Pending"
-    true = {found["type"] for found in conditions_of(live) if found.get("status") == "True"}
-    for name in ("Deleting", "Blocked", "Stalled", "Suspended"):
-        if name in true:
-            return name
-    if "Reconciling" in true:
-        return "Reconciling"
-    return "Ready" if "Ready" in true else "Pending" if not true else "Degraded"
-
-
-def summary_of(live: Manifest) -> str:
-    """The message that explains `phase_of`, redacted."""
-    texts = {str(found["type"]): _text(found.get("message")) for found in conditions_of(live)}
-    wanted = (phase_of(live), "Ready") if live.get("kind") != "Operation" else (phase_of(live), "Blocked", "Accepted")
-    return shown(next((texts[name] for name in wanted if texts.get(name)), ""))
 
 
 def _number(value: Any) -> int:

@@ -20,13 +20,13 @@ from vworkspace_core.errors import (
     Stale,
     Unavailable,
 )
-from vworkspace_core.kinds.labels import FIELD_MANAGER, namespace_is_gated
+from vworkspace_core.kinds.labels import CANCEL, FIELD_MANAGER, namespace_is_gated
 from vworkspace_core.manifest import Manifest, ObjectRef
-from vworkspace_core.ports import JobStore, KubeApi
+from vworkspace_core.ports import JobStore, KubeApi, PatchType
 
 __all__ = ["ClusterEffect", "Performer", "Rotate"]
 
-ClusterEffect = m.PutRecord | m.Inspect | m.Apply | m.Delete | m.RotateCredential | m.CloseRecord
+ClusterEffect = m.PutRecord | m.Inspect | m.Apply | m.CallOff | m.Delete | m.RotateCredential | m.CloseRecord
 
 Rotate = Callable[[str], Awaitable[None]]
 """Gets a new credential for a request, once, keeps it durably, then uses it (PULL-8). Raises the ports' errors."""
@@ -62,6 +62,12 @@ class Performer:
             case m.Apply(job_id, ref, manifest, force):
                 live = await self._kube.apply(manifest, kind=ref.kind, field_manager=FIELD_MANAGER, force=force)
                 return m.Applied(job_id, live)
+            case m.CallOff(job_id, ref, uid, version):
+                # By patch: of what others hold of the object nothing is touched (REC-8).
+                meta = {"uid": uid, "resourceVersion": version, "annotations": {CANCEL: "true"}}
+                patch = {"metadata": meta}
+                found = await self._kube.patch(ref, patch, patch_type=PatchType.MERGE, field_manager=FIELD_MANAGER)
+                return m.Applied(job_id, found)
             case m.Delete(job_id, ref, uid):
                 await self._kube.delete(ref, uid=uid)
                 return m.DeleteSent(job_id)
@@ -110,13 +116,17 @@ def _refusal(effect: ClusterEffect, error: OperatorError) -> m.Event:
             return m.Refused(job_id, _reason(error), error.message)
         case m.Apply(), Conflict(conflicts=conflicts):
             return m.Conflicted(job_id, conflicts)
-        case ((m.Apply() | m.Delete()), Stale() | NotFound()):
+        case ((m.Apply() | m.CallOff() | m.Delete()), Stale() | NotFound()):
             return m.LookAgain(job_id, error.message)
-        case m.Apply(), Invalid(causes=causes) if any(cause.field == "metadata.uid" for cause in causes):
+        case ((m.Apply() | m.CallOff()), Invalid()) if _is_another(error):
             # The server's way to say that this is another object of the name (facts S-09).
             return m.LookAgain(job_id, error.message)
         case _:
             return m.Refused(job_id, _reason(error), error.message)
+
+
+def _is_another(error: OperatorError) -> bool:
+    return isinstance(error, Invalid) and any(cause.field == "metadata.uid" for cause in error.causes)
 
 
 def _reason(error: OperatorError) -> Reason:

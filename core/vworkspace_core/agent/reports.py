@@ -5,7 +5,8 @@ from datetime import datetime
 from typing import Any
 
 from vworkspace_core.agent.jobstate import AppliedRef
-from vworkspace_core.agent.outcome import Verdict, conditions_of, phase_of, summary_of
+from vworkspace_core.agent.outcome import Verdict
+from vworkspace_core.agent.standing import conditions_of, phase_of, summary_of
 from vworkspace_core.agent.times import format_time
 from vworkspace_core.kinds.secrets import shown
 from vworkspace_core.manifest import Manifest, metadata

@@ -14,15 +14,17 @@ from vworkspace_core.agent.applier import (
     Seen,
     Settle,
     Turn,
+    Unseen,
     Write,
     Written,
     plan,
 )
-from vworkspace_core.agent.ending import settle, timeout
+from vworkspace_core.agent.ending import settle
 from vworkspace_core.agent.jobstate import JobState, Stage, record_of
 from vworkspace_core.agent.outcome import Outcome, Reason, Verdict
 from vworkspace_core.agent.reports import waiting_body
 from vworkspace_core.agent.scope import DeleteTask
+from vworkspace_core.agent.standing import ended_at
 from vworkspace_core.agent.times import shifted
 from vworkspace_core.agent.transition import Moment, Step, clear, generation, post, ref
 from vworkspace_core.agent.watching import RECHECK, applied, inspect
@@ -53,11 +55,13 @@ def _follow(job: JobState, chosen: Plan, seen: Seen, at: Moment) -> Step:
             ended = _with_live(job, seen) if verdict.outcome is Outcome.NOOP else job
             return settle(attrs.evolve(ended, had_effect=ended.had_effect or had_effect), verdict, at)
         case Write(manifest, uid):
-            return _intend(attrs.evolve(job, writing=manifest), uid)
+            return _intend(attrs.evolve(job, writing=manifest, before=dig(seen.live, "status")), uid)
         case Remove(uid, generation):
             return _intend(attrs.evolve(job, applied=ref(job, uid, generation)), uid, generation)
         case Rotate():
             return _intend(job, "")
+        case Unseen():
+            return attrs.evolve(clear(job, stage=Stage.WAITING), retry_at=shifted(at.now, RECHECK)), ()
         case AwaitGone(uid):
             return _await_gone(job, uid, at)
         case Written(live):
@@ -73,7 +77,9 @@ def _with_live(job: JobState, seen: Seen) -> JobState:
         return job
     live = ref(job, str(metadata(seen.live).get("uid", "")), generation(seen.live))
     ours = dig(seen.live, "metadata", "annotations", labels.IDEMPOTENCY_KEY) == job.key
-    return attrs.evolve(job, applied=live, had_effect=seen.tombstone is None) if ours else job
+    if not ours and (seen.tombstone is not None or not ended_at(seen.live)):
+        return job
+    return attrs.evolve(job, applied=live, had_effect=ours and seen.tombstone is None)
 
 
 def _intend(job: JobState, uid: str, generation: int = 0) -> Step:
@@ -87,6 +93,10 @@ def _intend(job: JobState, uid: str, generation: int = 0) -> Step:
 
 def act(job: JobState, *, force: bool = False) -> Step:
     """The effect, whose intent is on record."""
+    if job.ending is not None and job.ref is not None:
+        about = metadata(job.latest or {})
+        uid, version = (str(about.get(name) or "") for name in ("uid", "resourceVersion"))
+        return job, (m.CallOff(job.id, job.ref, uid, version),)
     acting = attrs.evolve(job, latest=None, vanished=False)
     if job.ref is None:
         return acting, (m.RotateCredential(job.id, job.key),)
@@ -101,8 +111,8 @@ def note(job: JobState, live: Manifest, at: Moment) -> Step:
     A process that starts after a crash could not tell otherwise a write that was lost from one whose object somebody
     has deleted or changed since, and would have its effect again (PULL-4).
     """
-    if job.cancel_sent:
-        return applied(job, live, at)
+    if job.ending is not None:
+        return applied(attrs.evolve(job, latest=None), live, at)
     uid = str(metadata(live).get("uid", ""))
     reference, had = ref(job, uid, generation(live)), Intent(uid, True, generation(live))
     noting = clear(job, stage=Stage.NOTING, intent=had, applied=reference, had_effect=True, written=live)
@@ -117,8 +127,6 @@ def _await_gone(job: JobState, uid: str, at: Moment) -> Step:
 
 def conflicted(job: JobState, conflicts: tuple[FieldConflict, ...], at: Moment) -> Step:
     """Other managers hold fields of the apply: nothing is forced, and who holds what is told (REC-8)."""
-    if job.cancel_sent:
-        return settle(job, timeout(job), at)
     others = [found for found in conflicts if found.manager != labels.FIELD_MANAGER]
     if conflicts and not others:
         # Only our own name: fields that this manager wrote by update once. Ours to take (REC-6).

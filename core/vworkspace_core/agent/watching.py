@@ -5,20 +5,32 @@ from typing import Final
 
 import attrs
 
+from vworkspace_core import known
 from vworkspace_core.agent import messages as m
 from vworkspace_core.agent.applier import Seen
 from vworkspace_core.agent.ending import settle, timeout
-from vworkspace_core.agent.jobstate import JobState, Stage
+from vworkspace_core.agent.jobstate import JobState, Stage, record_of
 from vworkspace_core.agent.keys import object_key
-from vworkspace_core.agent.outcome import SUCCEEDED, Reason, Verdict, judge
+from vworkspace_core.agent.outcome import SUCCEEDED, Outcome, Reason, Verdict, judge
 from vworkspace_core.agent.reports import progress
-from vworkspace_core.agent.scope import DeleteTask
+from vworkspace_core.agent.scope import ApplyTask, DeleteTask
+from vworkspace_core.agent.standing import can_still_start, has_started, waits_for_schedule
 from vworkspace_core.agent.times import shifted
 from vworkspace_core.agent.transition import Moment, Step, clear, generation, post, ref
 from vworkspace_core.kinds import labels
 from vworkspace_core.manifest import Manifest, metadata
 
-__all__ = ["RECHECK", "applied", "await_gone_for_good", "changed", "inspect", "looked"]
+__all__ = [
+    "RECHECK",
+    "applied",
+    "await_gone_for_good",
+    "changed",
+    "give_up",
+    "inspect",
+    "looked",
+    "out_of_time",
+    "runs_on",
+]
 
 RECHECK: Final = timedelta(minutes=5)
 """How long a waiting job trusts the informer before it looks for itself."""
@@ -26,8 +38,6 @@ RECHECK: Final = timedelta(minutes=5)
 
 def applied(job: JobState, live: Manifest, at: Moment) -> Step:
     """The write is there, now or since before a crash: wait for what comes of it."""
-    if job.cancel_sent:
-        return settle(job, timeout(job), at)
     # Its deletion counts as a generation of an object; a delete tells the one that it was asked to delete.
     known = job.applied if isinstance(job.task, DeleteTask) else None
     reference = known or ref(job, str(metadata(live).get("uid", "")), generation(live))
@@ -39,10 +49,11 @@ def applied(job: JobState, live: Manifest, at: Moment) -> Step:
         recheck_at=shifted(at.now, RECHECK),
         writing=None,
         written=None,
+        ending=None if can_still_start(live) or has_started(live) else job.ending,
     )
     if job.vanished:  # an informer saw it go while the answer was under way: which was first?
         return waiting, (inspect(waiting),)
-    return _consider(waiting, _fresher(live, job.latest), at)
+    return _consider(waiting, _fresher(live, job.latest), at, has_turn=True)
 
 
 def _fresher(live: Manifest, seen: Manifest | None) -> Manifest:
@@ -85,17 +96,63 @@ def looked(job: JobState, seen: Seen, at: Moment) -> Step:
     return (job, ()) if closed else _consider(job, seen.live, at)
 
 
-def _consider(job: JobState, live: Manifest | None, at: Moment) -> Step:
-    """What the live object says about a job that had its effect."""
+def out_of_time(job: JobState, at: Moment) -> bool:
+    """Whether the job has had its time: an Operation that has started has a deadline of its own (OPS-12)."""
+    if job.expires_at is None or at.server_now < shifted(job.expires_at, at.grace):
+        return False
+    return not runs_on(job)
+
+
+def runs_on(job: JobState) -> bool:
+    """Whether its Operation is at work: one that only waits for its schedule is not."""
+    live = job.latest or {}
+    return live.get("kind") == known.OPERATION.kind and has_started(live) and not waits_for_schedule(live)
+
+
+def give_up(job: JobState, at: Moment) -> Step:
+    """The job has had its time. An Operation that may still start is called off first, which takes a turn."""
+    if job.latest is not None and waits_for_schedule(job.latest):
+        return settle(job, SUCCEEDED, at)  # it runs as asked; its next sync is later than anybody wants to wait
+    if isinstance(job.task, ApplyTask) and job.task.ref.kind == known.OPERATION:
+        return clear(job, stage=Stage.READY, recheck_at=None), ()
+    return settle(job, timeout(job), at)
+
+
+def _consider(job: JobState, live: Manifest | None, at: Moment, *, has_turn: bool = False) -> Step:
+    """What the live object says about a job that had its effect. `has_turn`: it was read in a turn of the job's."""
     if live is None or _is_gone(job, live):
         deleted = Verdict.failed(Reason.DELETED, f"{job.ref} was deleted before the job settled")
         return settle(job, SUCCEEDED if isinstance(job.task, DeleteTask) else deleted, at)
     told, effects = post(attrs.evolve(job, latest=live), progress(live, at.server_now))
-    verdict = None if isinstance(job.task, DeleteTask) else judge(live, job.applied.generation if job.applied else 0)
+    verdict = None if isinstance(job.task, DeleteTask) else _verdict(told, live, at)
     if verdict is None:
         return told, effects
-    ended, last = settle(told, verdict, at)
+    ended, last = _end(told, live, verdict, at, has_turn)
     return ended, (*effects, *last)
+
+
+def _verdict(job: JobState, live: Manifest, at: Moment) -> Verdict | None:
+    """How the job ends. What it was called off with counts before what the cancelled Operation says of itself."""
+    if job.ending is not None and not has_started(live) and not can_still_start(live):
+        return job.ending
+    found = judge(live, job.applied.generation if job.applied else 0, job.before)
+    if found is None and out_of_time(job, at):
+        return SUCCEEDED if waits_for_schedule(live) else timeout(job)
+    return found
+
+
+def _end(job: JobState, live: Manifest, verdict: Verdict, at: Moment, has_turn: bool) -> Step:
+    """What has failed is never carried out later: an Operation that may still start is called off first (PULL-3).
+
+    Exactly the copy that was judged is, in a turn of the job's, with the reason on record: a crash between the two
+    leaves either an Operation that goes on, as if nothing had been judged, or one that is cancelled and why.
+    """
+    if verdict.outcome is Outcome.SUCCEEDED or not can_still_start(live):
+        return settle(job, verdict, at)
+    if not has_turn:
+        return clear(job, stage=Stage.READY, recheck_at=None), ()
+    calling_off = clear(job, stage=Stage.INTENDING, ending=verdict)
+    return calling_off, (m.PutRecord(job.id, record_of(calling_off)),)
 
 
 def inspect(job: JobState) -> m.Inspect:

@@ -7,7 +7,14 @@ from typing import Any, ClassVar
 import attrs
 
 from vworkspace_core.kinds.chart import AppliedChart, ChartSource, SourceType
-from vworkspace_core.kinds.fields import CelRule, conditions_field, immutable, observed_generation_field, schema_field
+from vworkspace_core.kinds.fields import (
+    CelRule,
+    conditions_field,
+    immutable,
+    observed_generation_field,
+    observed_request_field,
+    schema_field,
+)
 from vworkspace_core.kinds.meta import Condition, ObjectMeta
 from vworkspace_core.kinds.patterns import DNS_LABEL, DNS_SUBDOMAIN
 from vworkspace_core.kinds.refs import KeyRef, ObjectName
@@ -240,6 +247,7 @@ class ApplicationInstanceStatus:
         schema={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]},
     )
     release_override: ReleaseOverride | None = schema_field("Override by a helm Operation (REC-9).", default=None)
+    observed_request: str | None = observed_request_field()
 
 
 @attrs.frozen

@@ -10,7 +10,15 @@ from typing import Any
 
 import attrs
 
-__all__ = ["CelRule", "camel", "conditions_field", "immutable", "observed_generation_field", "schema_field"]
+__all__ = [
+    "CelRule",
+    "camel",
+    "conditions_field",
+    "immutable",
+    "observed_generation_field",
+    "observed_request_field",
+    "schema_field",
+]
 
 
 @attrs.frozen
@@ -72,6 +80,15 @@ def schema_field(
 def observed_generation_field() -> Any:
     """`observedGeneration` of a status (REC-7)."""
     return schema_field("metadata.generation the status was decided from.", default=None, schema={"format": "int64"})
+
+
+def observed_request_field() -> Any:
+    """`observedRequest` of a status: requests need not move the generation (PULL-3)."""
+    return schema_field(
+        "Stands for the last request that the status was decided with: the job's key and the retry it asks for.",
+        default=None,
+        schema={"maxLength": 64},
+    )
 
 
 def conditions_field() -> Any:

@@ -4,7 +4,7 @@ import hashlib
 import re
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
 
 from vworkspace_core.kinds.application_instance import ApplicationInstance
 from vworkspace_core.kinds.meta import ObjectMeta
@@ -55,6 +55,7 @@ __all__ = [
     "namespace_is_gated",
     "namespace_is_terminating",
     "operation_labels",
+    "request_mark",
     "retry_token",
     "type_is_allowed",
     "uninstall_is_confirmed",
@@ -104,6 +105,7 @@ LABEL_RULE: Final = f"at most {LONGEST_LABEL} letters, digits, -, _ and ., first
 """The same for people."""
 
 _HASH_DIGITS: Final = 10
+_MARK_DIGITS: Final = 16
 _LABEL_VALUE: Final = re.compile(LABEL_VALUE)
 _TRAILING: Final = re.compile(r"(?<![^A-Za-z0-9])[^A-Za-z0-9]+\Z")
 _UID_HEAD: Final = re.compile(r"[0-9a-f]{8}(?=-|\Z)")
@@ -244,3 +246,13 @@ def uninstall_is_confirmed(meta: ObjectMeta) -> bool:
 def retry_token(meta: ObjectMeta) -> str | None:
     """Token that asks Flux to try a stalled release again (REC-14); None when nobody asks."""
     return meta.annotations.get(RETRY) or None
+
+
+def request_mark(annotations: Mapping[str, Any]) -> str | None:
+    """What stands for the last request on the object: the key of the job that wrote it, and the retry it asks for.
+
+    `status.observedRequest` repeats it, so that a verdict from before a request is not taken for the answer to it
+    (PULL-3): such requests need not move the generation. None where nobody asked by either.
+    """
+    asked = [str(annotations.get(name) or "") for name in (IDEMPOTENCY_KEY, RETRY)]
+    return _digest("\n".join(asked), _MARK_DIGITS) if any(asked) else None

@@ -21,7 +21,11 @@ class ConditionStatus(StrEnum):
 
 @attrs.frozen
 class Condition:
-    """A standard condition. `last_transition_time` (RFC 3339, whole seconds) moves only with `status`."""
+    """A standard condition. `last_transition_time` (RFC 3339, whole seconds) moves only with `status`.
+
+    `reason_transition_time` stands where that does not say when this status and reason began: after a change of the
+    reason alone, and after two changes within a second.
+    """
 
     type: str = schema_field("Type of condition in CamelCase.", schema={"maxLength": 316})
     status: ConditionStatus = schema_field("True, False or Unknown.")
@@ -33,11 +37,16 @@ class Condition:
     observed_generation: int | None = schema_field(
         "Generation the condition was decided from.", default=None, schema={"format": "int64", "minimum": 0}
     )
+    reason_transition_time: str | None = schema_field(
+        "When the reason last changed, where the status did not change with it.",
+        default=None,
+        schema={"format": "date-time"},
+    )
 
 
 def condition_json(condition: Condition) -> dict[str, Any]:
     """The condition as an apply configuration has it: whole, so that a status that says the same is the same."""
-    return {
+    told = {
         "type": str(condition.type),
         "status": str(condition.status),
         "reason": str(condition.reason),
@@ -45,6 +54,8 @@ def condition_json(condition: Condition) -> dict[str, Any]:
         "lastTransitionTime": condition.last_transition_time,
         "observedGeneration": condition.observed_generation,
     }
+    since = condition.reason_transition_time
+    return told if since is None else {**told, "reasonTransitionTime": since}
 
 
 @attrs.frozen

@@ -7,7 +7,14 @@ from typing import Any, ClassVar
 import attrs
 
 from vworkspace_core.kinds.equality import same_json
-from vworkspace_core.kinds.fields import CelRule, conditions_field, immutable, observed_generation_field, schema_field
+from vworkspace_core.kinds.fields import (
+    CelRule,
+    conditions_field,
+    immutable,
+    observed_generation_field,
+    observed_request_field,
+    schema_field,
+)
 from vworkspace_core.kinds.meta import Condition, ObjectMeta
 
 __all__ = [
@@ -155,6 +162,7 @@ class OperationStatus:
     outputs: Mapping[str, Any] | None = schema_field("What the run produced, by name.", default=None)
     logs_ref: LogsRef | None = schema_field("Where the logs are.", default=None)
     engine_ref: EngineRef | None = schema_field("The engine object.", default=None)
+    observed_request: str | None = observed_request_field()
 
 
 @attrs.frozen

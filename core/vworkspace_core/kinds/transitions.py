@@ -1,9 +1,11 @@
 """Changes of conditions, as both Kubernetes Events and the control plane tell them (RES-4, REC-1).
 
-A transition is a change of status or reason. `merge_conditions` is the only place that sets times.
+A transition is a change of status or reason. `merge_conditions` is the only place that sets times. No two transitions
+of a condition have the same moment, whatever the clock does: events are told apart by it (PULL-6).
 """
 
 from collections.abc import Container, Iterable, Sequence
+from datetime import UTC, datetime, timedelta
 
 import attrs
 
@@ -52,7 +54,38 @@ def _timed(old: Condition | None, want: Wanted, generation: int, now: str) -> Co
         message=want.message,
         last_transition_time=old.last_transition_time if old is not None and kept else now,
         observed_generation=observed,
+        reason_transition_time=_reason_time(old, want, now),
     )
+
+
+def _reason_time(old: Condition | None, want: Wanted, now: str) -> str | None:
+    """When the reason began, where `lastTransitionTime` does not tell it."""
+    if old is None:
+        return None
+    if (old.status, old.reason) == (want.status, want.reason):
+        return old.reason_transition_time
+    before, at = _moment(old), _parsed(now)
+    if before is None or at is None:
+        return now if old.status == want.status else None
+    if at > before:
+        return now if old.status == want.status else None
+    return _text(before + timedelta(microseconds=1))
+
+
+def _moment(condition: Condition) -> datetime | None:
+    return _parsed(condition.reason_transition_time or condition.last_transition_time)
+
+
+def _parsed(text: str) -> datetime | None:
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return found if found.tzinfo is not None else None
+
+
+def _text(at: datetime) -> str:
+    return at.astimezone(UTC).replace(tzinfo=None).isoformat() + "Z"
 
 
 def same_but_times(

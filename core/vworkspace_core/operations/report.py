@@ -7,6 +7,7 @@ import attrs
 
 from vworkspace_core.kinds.border import unstructure
 from vworkspace_core.kinds.equality import same_json
+from vworkspace_core.kinds.labels import request_mark
 from vworkspace_core.kinds.meta import Condition, ConditionStatus, condition_json
 from vworkspace_core.kinds.operation import EngineRef, LogsRef, Operation, Phase
 from vworkspace_core.kinds.reasons import OperationConditionType as Type
@@ -117,6 +118,7 @@ def _says_the_same(
     status = operation.status
     return (
         status.observed_generation == operation.metadata.generation
+        and status.observed_request == request_mark(operation.metadata.annotations)
         and (status.phase, status.started_at, status.finished_at)
         == (report.phase, report.started_at, report.finished_at)
         and (status.engine_ref, status.logs_ref) == (report.engine_ref, report.logs_ref)
@@ -141,6 +143,7 @@ def _manifest(operation: Operation, conditions: tuple[Condition, ...], report: R
         "outputs": dict(report.outputs) or None,
         "logsRef": None if report.logs_ref is None else unstructure(report.logs_ref),
         "engineRef": None if report.engine_ref is None else unstructure(report.engine_ref),
+        "observedRequest": request_mark(meta.annotations),
     }
     return {**manifest, "status": status | {name: value for name, value in given.items() if value is not None}}
 

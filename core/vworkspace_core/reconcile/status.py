@@ -19,6 +19,7 @@ from vworkspace_core.kinds.application_instance import (
     ReleaseOverride,
     ReplacedOverride,
 )
+from vworkspace_core.kinds.labels import request_mark
 from vworkspace_core.kinds.meta import Condition, ConditionStatus, condition_json
 from vworkspace_core.kinds.reasons import InstanceConditionType as Type
 from vworkspace_core.kinds.reasons import InstanceReason as Reason
@@ -106,6 +107,7 @@ def _says_the_same(
     status = source.status
     return (
         status.observed_generation == source.metadata.generation
+        and status.observed_request == request_mark(source.metadata.annotations)
         and same_but_times(own_conditions(status), conditions, but_messages_of=but_messages_of)
         and StatusFields.kept(status) == fields
     )
@@ -140,6 +142,9 @@ def _manifest(
         "conditions": [condition_json(condition) for condition in conditions],
         "lastReconcileTime": now,
     }
+    mark = request_mark(meta.annotations)
+    if mark is not None:
+        status["observedRequest"] = mark
     if fields.helm_release_ref is not None:
         ref = fields.helm_release_ref
         status["helmReleaseRef"] = {"name": ref.name, "namespace": ref.namespace}
