@@ -31,7 +31,7 @@ from tests.e2e.world import (
     owned_by,
 )
 from vworkspace_core.kinds.labels import FIELD_MANAGER, FINALIZER, IDEMPOTENCY_KEY, RETRY
-from vworkspace_core.known import APPLICATION_INSTANCE, CONFIG_MAP, HELM_RELEASE, SECRET
+from vworkspace_core.known import APPLICATION_INSTANCE, HELM_RELEASE
 from vworkspace_core.manifest import Kind, Manifest, ObjectRef, dig
 from vworkspace_core.ports import WatchEventType
 from vworkspace_core.reconcile import Settings
@@ -232,18 +232,15 @@ async def test_D10_a_job_that_asks_for_a_retry_is_answered_by_what_comes_after_i
 
 @on_every_face
 async def test_D10_a_name_that_is_free_again_is_not_called_taken_PULL_3(world: World) -> None:
-    stranger = {**CONFIG_MAP.manifest(f"{NAME}-integrations", NS), "data": {}}
-    world.create_object(stranger, CONFIG_MAP)
-    wanted = instance(FIRST)
-    hosted = {"ingress": {"enabled": True, "host": "cloud.example.com"}}
-    values = {"source": "secretRef", "secretRef": {"name": "values", "key": "values.yaml"}}
-    wanted["spec"] = {**wanted["spec"], "integrations": hosted, "values": values}
-    world.create_object({**SECRET.manifest("values", NS), "stringData": {"values.yaml": "a: 1"}}, SECRET)
-    refused = await world.result(world.ask("", 1, payload=wanted))
+    spec = {"interval": "10m", "chartRef": {"kind": "OCIRepository", "name": "theirs"}}
+    stranger = world.create_object({**HELM_RELEASE.manifest(NAME, NS), "spec": spec}, HELM_RELEASE)
+    refused = await world.result(world.ask(FIRST, 1))
     assert refused["error"].startswith("NameTaken: ")
 
-    world.delete_object(ObjectRef(CONFIG_MAP, NS, f"{NAME}-integrations"))
-    asked_again = await world.result(world.ask("", 2, payload=wanted))
+    world.delete_object(RELEASE)
+    theirs = stranger["metadata"]["uid"]
+    await world.until(lambda: dig(world.find(RELEASE), "metadata", "uid") != theirs, "the name is free again")
+    asked_again = await world.result(world.ask(FIRST, 2))
 
     assert asked_again["outcome"] == "succeeded", asked_again
 
