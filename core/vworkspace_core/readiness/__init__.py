@@ -1,0 +1,11 @@
+"""Is this object ready? One pure answer for any kind (PH-1).
+
+`readiness(manifest)` is decided by the first of: deletion, the generation that was observed, the rule of the kind
+(`table.RULES`), the conventions of kstatus, and existence.
+"""
+
+from vworkspace_core.readiness.generic import readiness
+from vworkspace_core.readiness.result import Readiness, State
+from vworkspace_core.readiness.table import RULES
+
+__all__ = ["RULES", "Readiness", "State", "readiness"]

@@ -1,0 +1,29 @@
+"""Job and CronJob. A Job that runs is not ready: whoever waits for it waits for its end."""
+
+from vworkspace_core.manifest import Manifest
+from vworkspace_core.readiness.reading import Conditions, count, mapping
+from vworkspace_core.readiness.result import Readiness, failed, progressing, ready
+
+__all__ = ["cron_job", "job"]
+
+
+def job(manifest: Manifest) -> Readiness:
+    """Only the conditions Complete and Failed are final; `FailureTarget` and `SuccessCriteriaMet` come before them."""
+    conditions, status = Conditions.of(manifest), mapping(manifest, "status")
+    if conditions.holds("Failed"):
+        return failed(conditions.reason("Failed") or "JobFailed", conditions.said("Failed", "the Job has failed"))
+    if conditions.holds("Complete"):
+        return ready("JobCompleted", "the Job has ended well")
+    if conditions.holds("Suspended"):
+        return progressing("JobSuspended", "the Job is suspended")
+    want = count(mapping(manifest, "spec"), "completions", 1)
+    active, done = count(status, "active"), count(status, "succeeded")
+    if not active and not done:
+        return progressing("JobPending", "no pod of the Job is active yet")
+    return progressing("JobRunning", f"{done} of {want} completions, {active} pods are active")
+
+
+def cron_job(manifest: Manifest) -> Readiness:
+    """It is there; its Jobs have states of their own."""
+    suspended = mapping(manifest, "spec").get("suspend") is True
+    return ready("Suspended" if suspended else "Scheduled")

@@ -1,0 +1,57 @@
+"""HorizontalPodAutoscaler, PodDisruptionBudget, Namespace, CustomResourceDefinition, APIService."""
+
+from vworkspace_core.manifest import Manifest
+from vworkspace_core.readiness.reading import Conditions, count, mapping, text
+from vworkspace_core.readiness.result import Readiness, failed, progressing, ready
+
+__all__ = ["api_service", "autoscaler", "custom_resource_definition", "disruption_budget", "namespace"]
+
+
+def autoscaler(manifest: Manifest) -> Readiness:
+    """It can scale what it is for. Without metrics it is there and idle: that comes by itself."""
+    conditions = Conditions.of(manifest)
+    for kind in ("AbleToScale", "ScalingActive"):
+        if conditions.status(kind) == "False" and conditions.reason(kind) != "ScalingDisabled":
+            return progressing(conditions.reason(kind) or f"Not{kind}", conditions.said(kind, f"{kind} is False"))
+    if not conditions.found:
+        return progressing("NoStatus", "its controller has not looked at it yet")
+    return ready("AbleToScale")
+
+
+def disruption_budget(manifest: Manifest) -> Readiness:
+    """As many pods are healthy as it asks for."""
+    status = mapping(manifest, "status")
+    if "observedGeneration" not in status:
+        return progressing("GenerationNotObserved", "its controller has not looked at it yet")
+    have, want = count(status, "currentHealthy"), count(status, "desiredHealthy")
+    if have < want:
+        return progressing("InsufficientPods", f"{have} of {want} pods are healthy")
+    return ready("SufficientPods")
+
+
+def namespace(manifest: Manifest) -> Readiness:
+    """Active."""
+    phase = text(mapping(manifest, "status"), "phase")
+    return ready("Active") if phase in ("", "Active") else progressing(phase, f"the namespace is {phase}")
+
+
+def custom_resource_definition(manifest: Manifest) -> Readiness:
+    """Its names are accepted, and it is served."""
+    conditions = Conditions.of(manifest)
+    if conditions.status("NamesAccepted") == "False":
+        return failed(conditions.reason("NamesAccepted") or "NamesNotAccepted", conditions.said("NamesAccepted", ""))
+    if conditions.status("NonStructuralSchema") == "True":
+        return failed("NonStructuralSchema", conditions.said("NonStructuralSchema", "its schema is not structural"))
+    if not conditions.holds("Established"):
+        return progressing("NotEstablished", conditions.said("Established", "the API server does not serve it yet"))
+    return ready("Established")
+
+
+def api_service(manifest: Manifest) -> Readiness:
+    """Available."""
+    conditions = Conditions.of(manifest)
+    if conditions.holds("Available"):
+        return ready("Available")
+    return progressing(
+        conditions.reason("Available") or "NotAvailable", conditions.said("Available", "it does not answer")
+    )

@@ -1,0 +1,64 @@
+"""What Operations start: Velero, Argo, VolSync. They run and end; a phase that is not known here is progress."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from vworkspace_core.manifest import Manifest
+from vworkspace_core.readiness.reading import Conditions, mapping, text
+from vworkspace_core.readiness.result import Readiness, failed, progressing, ready
+
+__all__ = ["backup_storage_location", "replication", "velero_backup", "velero_restore", "workflow"]
+
+_VELERO_FAILED: Final = frozenset(("Failed", "FailedValidation"))
+
+
+def _why(status: Mapping[str, object], otherwise: str) -> str:
+    problems = status.get("validationErrors")
+    first = problems[0] if isinstance(problems, list) and problems and isinstance(problems[0], str) else ""
+    return text(status, "failureReason") or text(status, "message") or first[:1_024] or otherwise
+
+
+def _phased(manifest: Manifest, done: frozenset[str], bad: frozenset[str], what: str) -> Readiness:
+    status = mapping(manifest, "status")
+    phase = text(status, "phase")
+    if phase in done:
+        return ready(phase)
+    if phase in bad:
+        return failed(phase, _why(status, f"the {what} has failed"))
+    return progressing(phase or "Pending", f"the {what} is {phase or 'not begun'}")
+
+
+def velero_backup(manifest: Manifest) -> Readiness:
+    """A backup in part can be used."""
+    return _phased(manifest, frozenset(("Completed", "PartiallyFailed")), _VELERO_FAILED, "backup")
+
+
+def velero_restore(manifest: Manifest) -> Readiness:
+    """A restore in part is a failure."""
+    return _phased(manifest, frozenset(("Completed",)), _VELERO_FAILED | {"PartiallyFailed"}, "restore")
+
+
+def backup_storage_location(manifest: Manifest) -> Readiness:
+    """Available; an unavailable one is looked at again by Velero."""
+    return _phased(manifest, frozenset(("Available",)), frozenset(), "storage location")
+
+
+def workflow(manifest: Manifest) -> Readiness:
+    """Succeeded. `Error` is Argo's own failure, `Failed` that of a step."""
+    return _phased(manifest, frozenset(("Succeeded",)), frozenset(("Failed", "Error")), "workflow")
+
+
+def replication(manifest: Manifest) -> Readiness:
+    """The manual trigger is done, or with a schedule a sync has ended well. VolSync never fails by itself."""
+    spec, status = mapping(manifest, "spec"), mapping(manifest, "status")
+    manual = text(mapping(spec, "trigger"), "manual")
+    result = text(mapping(status, "latestMoverStatus"), "result")
+    if result == "Failed":
+        return progressing("MoverFailed", "the last sync has failed; VolSync tries again")
+    done = text(status, "lastManualSync") == manual if manual else bool(text(status, "lastSyncTime"))
+    if done and result == "Successful":
+        return ready("Synchronized")
+    conditions = Conditions.of(manifest)
+    return progressing(
+        conditions.reason("Synchronizing") or "SyncPending", conditions.said("Synchronizing", "no sync has ended yet")
+    )

@@ -1,0 +1,56 @@
+"""Flux's kinds.
+
+Reconciling=True stands beside Ready=True at every interval of Flux; only a condition of the object's own generation
+counts. A HelmRepository of OCI charts has no status at all.
+"""
+
+from vworkspace_core.manifest import Manifest
+from vworkspace_core.readiness.reading import Conditions, mapping, number, text
+from vworkspace_core.readiness.result import Readiness, failed, progressing, ready
+
+__all__ = ["helm_release", "helm_repository", "kustomization", "source"]
+
+
+def _judged(manifest: Manifest) -> Readiness:
+    conditions, generation = Conditions.of(manifest), number(mapping(manifest, "metadata"), "generation")
+    if conditions.holds("Stalled"):
+        return failed(conditions.reason("Stalled") or "Stalled", conditions.said("Stalled", "Flux has given up"))
+    observed = conditions.observed("Ready")
+    if conditions.holds("Ready") and (observed is None or generation is None or observed >= generation):
+        return ready(conditions.reason("Ready") or "Ready")
+    reason = conditions.reason("Ready") or conditions.reason("Reconciling") or "Pending"
+    return progressing(
+        reason, conditions.said("Ready", conditions.said("Reconciling", "Flux has not looked at it yet"))
+    )
+
+
+def _suspended(manifest: Manifest) -> bool:
+    return mapping(manifest, "spec").get("suspend") is True
+
+
+def helm_release(manifest: Manifest) -> Readiness:
+    """Ready at its generation; suspended, it keeps an old Ready and does nothing about the new spec."""
+    if _suspended(manifest):
+        return progressing("Suspended", "the HelmRelease is suspended")
+    return _judged(manifest)
+
+
+def kustomization(manifest: Manifest) -> Readiness:
+    """As a HelmRelease."""
+    if _suspended(manifest):
+        return progressing("Suspended", "the Kustomization is suspended")
+    return _judged(manifest)
+
+
+def source(manifest: Manifest) -> Readiness:
+    """It has an artifact: that is what those who read it ask for, whatever the last look came to."""
+    found = _judged(manifest)
+    artifact = mapping(manifest, "status", "artifact")
+    if found.is_ready and not artifact:
+        return progressing("NoArtifact", "it has no artifact yet")
+    return found
+
+
+def helm_repository(manifest: Manifest) -> Readiness:
+    """One of type `oci` is data that nobody reconciles."""
+    return ready("Exists") if text(mapping(manifest, "spec"), "type") == "oci" else source(manifest)

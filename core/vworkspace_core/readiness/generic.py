@@ -1,0 +1,73 @@
+"""What holds for every kind: deletion and generation before its own rule, conventions behind it."""
+
+from vworkspace_core.manifest import Manifest
+from vworkspace_core.readiness.reading import Conditions, mapping, number, text
+from vworkspace_core.readiness.result import Readiness, failed, progressing, ready, unknown
+from vworkspace_core.readiness.table import RULES
+from vworkspace_core.schema.node import Schema
+
+__all__ = ["readiness"]
+
+
+def readiness(manifest: Manifest | None, schema: Schema | None = None) -> Readiness:
+    """How far an object has come. `schema`, where it is known, tells whether the kind has a status at all.
+
+    Without it an object that has no status counts as ready: so do ConfigMaps, and others that only have to be there.
+    """
+    if manifest is None:
+        return progressing("NotFound", "it does not exist yet")
+    meta = mapping(manifest, "metadata")
+    if meta.get("deletionTimestamp"):
+        return progressing("Terminating", "it is being deleted")
+    status = manifest.get("status")
+    if status is not None and not isinstance(status, dict):
+        return unknown("StatusUnreadable", "its status is no object")
+    if (waiting := _generation(manifest)) is not None:
+        return waiting
+    group = text(manifest, "apiVersion").rpartition("/")[0]
+    rule = RULES.get((group, text(manifest, "kind")))
+    if rule is not None:
+        return rule(manifest)
+    return by_conventions(manifest, schema)
+
+
+def _generation(manifest: Manifest) -> Readiness | None:
+    """A controller that tells which generation it has looked at has to have looked at this one."""
+    observed = number(mapping(manifest, "status"), "observedGeneration")
+    generation = number(mapping(manifest, "metadata"), "generation")
+    if observed is None or generation is None or observed >= generation:
+        return None
+    told = f"its controller has looked at generation {observed}, it is at {generation}"
+    return progressing("GenerationNotObserved", told if observed >= 0 else "its controller has not looked at it yet")
+
+
+def by_conventions(manifest: Manifest, schema: Schema | None = None) -> Readiness:
+    """Reconciling, Stalled and Ready, as kstatus reads them; then whether a status is to be expected."""
+    conditions = Conditions.of(manifest)
+    if conditions.holds("Stalled"):
+        return failed(conditions.reason("Stalled") or "Stalled", conditions.said("Stalled", "it is stalled"))
+    if conditions.holds("Failed"):
+        return failed(conditions.reason("Failed") or "Failed", conditions.said("Failed", "it has failed"))
+    if conditions.holds("Reconciling"):
+        return progressing("Reconciling", conditions.said("Reconciling", "it is being reconciled"))
+    for kind in ("Ready", "Available"):
+        status = conditions.status(kind)
+        if status == "True":
+            return _at_its_generation(manifest, conditions, kind)
+        if status:
+            reason = conditions.reason(kind) or f"Not{kind}"
+            return progressing(reason, conditions.said(kind, f"{kind} is {status}"))
+    if not mapping(manifest, "status") and _has_status(schema):
+        return progressing("NoStatus", "its controller has not written a status yet")
+    return ready("Exists")
+
+
+def _at_its_generation(manifest: Manifest, conditions: Conditions, kind: str) -> Readiness:
+    observed, generation = conditions.observed(kind), number(mapping(manifest, "metadata"), "generation")
+    if observed is not None and generation is not None and observed < generation:
+        return progressing("GenerationNotObserved", f"{kind} speaks of generation {observed}, it is at {generation}")
+    return ready(conditions.reason(kind) or kind)
+
+
+def _has_status(schema: Schema | None) -> bool:
+    return schema is not None and "status" in schema.properties

@@ -1,0 +1,39 @@
+"""Service, Ingress."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from vworkspace_core.manifest import Manifest
+from vworkspace_core.readiness.reading import mapping, text
+from vworkspace_core.readiness.result import Readiness, progressing, ready
+
+__all__ = ["ingress", "service"]
+
+
+def _addresses(manifest: Manifest) -> list[str]:
+    """Of the load balancer, whose status is an empty object at first."""
+    listed = mapping(manifest, "status", "loadBalancer").get("ingress")
+    entries: list[Any] = listed if isinstance(listed, list) else []
+    found = (text(one, "ip") or text(one, "hostname") for one in entries if isinstance(one, Mapping))
+    return [one for one in found if one]
+
+
+def service(manifest: Manifest) -> Readiness:
+    """One of type LoadBalancer has an address; others are there."""
+    spec = mapping(manifest, "spec")
+    if text(spec, "type") != "LoadBalancer":
+        return ready("Exists")
+    if not text(spec, "clusterIP"):
+        return progressing("NoClusterIP", "it has no address in the cluster yet")
+    addresses = _addresses(manifest)
+    if not addresses:
+        return progressing("LoadBalancerPending", "the load balancer has no address yet")
+    return ready("LoadBalancerReady", f"reached at {addresses[0]}")
+
+
+def ingress(manifest: Manifest) -> Readiness:
+    """It has an address."""
+    addresses = _addresses(manifest)
+    if not addresses:
+        return progressing("NoAddress", "no ingress controller has given it an address yet")
+    return ready("HasAddress", f"reached at {addresses[0]}")

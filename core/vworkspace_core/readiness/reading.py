@@ -1,0 +1,72 @@
+"""Reading fields of objects that anybody may have written: what is not of its type counts as absent."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+
+from vworkspace_core.manifest import Manifest
+
+__all__ = ["Conditions", "count", "mapping", "number", "text"]
+
+_LONGEST = 1_024
+
+
+def mapping(value: Any, *path: str) -> Mapping[str, Any]:
+    """The object at a path; an empty one where there is none."""
+    for step in path:
+        value = value.get(step) if isinstance(value, Mapping) else None
+    return value if isinstance(value, Mapping) else {}
+
+
+def number(where: Mapping[str, Any], key: str) -> int | None:
+    """A whole number, None where there is none."""
+    value = where.get(key)
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def count(where: Mapping[str, Any], key: str, default: int = 0) -> int:
+    """A whole number; controllers leave a count out where it is zero."""
+    found = number(where, key)
+    return default if found is None else found
+
+
+def text(where: Mapping[str, Any], key: str) -> str:
+    """A text, empty where there is none, cut where it is long."""
+    value = where.get(key)
+    return value[:_LONGEST] if isinstance(value, str) else ""
+
+
+@attrs.frozen
+class Conditions:
+    """The conditions of a status by their type."""
+
+    found: Mapping[str, Mapping[str, Any]]
+
+    @classmethod
+    def of(cls, manifest: Manifest) -> "Conditions":
+        """Of whatever stands in `status.conditions`."""
+        listed = mapping(manifest, "status").get("conditions")
+        entries = listed if isinstance(listed, list) else []
+        return cls({text(one, "type"): one for one in entries if isinstance(one, Mapping)})
+
+    def status(self, kind: str) -> str:
+        """`True`, `False`, `Unknown`, or empty where there is no such condition."""
+        return text(self.found.get(kind, {}), "status")
+
+    def holds(self, kind: str) -> bool:
+        """Whether a condition is True."""
+        return self.status(kind) == "True"
+
+    def said(self, kind: str, otherwise: str) -> str:
+        """The message of a condition, or else its reason."""
+        one = self.found.get(kind, {})
+        return text(one, "message") or text(one, "reason") or otherwise
+
+    def reason(self, kind: str) -> str:
+        """Its reason."""
+        return text(self.found.get(kind, {}), "reason")
+
+    def observed(self, kind: str) -> int | None:
+        """The generation that a condition speaks of, where it tells."""
+        return number(self.found.get(kind, {}), "observedGeneration")

@@ -1,0 +1,39 @@
+"""PersistentVolumeClaim, PersistentVolume, VolumeSnapshot."""
+
+from vworkspace_core.manifest import Manifest
+from vworkspace_core.readiness.reading import mapping, text
+from vworkspace_core.readiness.result import Readiness, failed, progressing, ready
+
+__all__ = ["persistent_volume", "persistent_volume_claim", "volume_snapshot"]
+
+
+def persistent_volume_claim(manifest: Manifest) -> Readiness:
+    """Bound. A class that waits for the first consumer binds a claim only when a pod wants it."""
+    match text(mapping(manifest, "status"), "phase"):
+        case "Bound":
+            return ready("Bound", f"bound to {text(mapping(manifest, 'spec'), 'volumeName')}")
+        case "Lost":
+            return failed("Lost", "the volume that it was bound to is gone")
+        case _:
+            return progressing("Pending", "no volume is bound yet")
+
+
+def persistent_volume(manifest: Manifest) -> Readiness:
+    """Available or bound."""
+    status = mapping(manifest, "status")
+    match text(status, "phase"):
+        case "Available" | "Bound" | "Released" as phase:
+            return ready(phase)
+        case "Failed":
+            return failed("Failed", text(status, "message") or "the volume could not be reclaimed")
+        case _:
+            return progressing("Pending", "the volume is not available yet")
+
+
+def volume_snapshot(manifest: Manifest) -> Readiness:
+    """Ready to use and bound. An error is transient: the snapshotter goes on trying."""
+    status = mapping(manifest, "status")
+    if status.get("readyToUse") is True and text(status, "boundVolumeSnapshotContentName"):
+        return ready("ReadyToUse")
+    error = text(mapping(status, "error"), "message")
+    return progressing("SnapshotError" if error else "SnapshotPending", error or "the snapshot is not ready to use yet")
