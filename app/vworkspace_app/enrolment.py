@@ -3,9 +3,11 @@
 import base64
 import binascii
 from collections.abc import Iterable
-from typing import Any
+from functools import lru_cache
+from typing import Any, Final
 
 import attrs
+import structlog
 
 from vworkspace_core.agent.rotation_messages import Registrable
 from vworkspace_core.errors import NotFound
@@ -14,7 +16,12 @@ from vworkspace_core.known import CLUSTER, SECRET
 from vworkspace_core.manifest import Manifest, ObjectRef, dig, metadata
 from vworkspace_core.ports import KubeApi
 
-__all__ = ["Enrolment", "enrolment", "rotation_wishes"]
+__all__ = ["REGISTRATION_TOKEN_TYPE", "Enrolment", "enrolment", "rotation_wishes"]
+
+REGISTRATION_TOKEN_TYPE: Final = "vworkspace.io/registration-token"
+"""Type of a Secret that holds a one-time token; the API server never changes it."""
+
+_log = structlog.get_logger("operator")
 
 
 @attrs.frozen
@@ -52,7 +59,11 @@ async def enrolment(api: KubeApi, namespace: str, *, cluster_id: str = "", url: 
 
 
 async def _token(api: KubeApi, namespace: str, cluster: Manifest) -> str:
-    """The registration token; empty where the object names none, or one that is not there."""
+    """The registration token; empty where the object names none, or one that is not there.
+
+    Only a Secret that was made for it is one: whoever may write Clusters must not have any other Secret of the
+    operator's namespace sent to an address of their choice.
+    """
     name, key = (dig(cluster, "spec", "registrationTokenSecretRef", field) for field in ("name", "key"))
     if not isinstance(name, str) or not isinstance(key, str):
         return ""
@@ -60,7 +71,24 @@ async def _token(api: KubeApi, namespace: str, cluster: Manifest) -> str:
         secret = await api.get(ObjectRef(SECRET, namespace, name))
     except NotFound:
         return ""
+    if secret.get("type") != REGISTRATION_TOKEN_TYPE:
+        _tell_wrong_type(str(metadata(cluster).get("name")), namespace, name, key, str(secret.get("type")))
+        return ""
     return _decoded(dig(secret, "data", key))
+
+
+@lru_cache(maxsize=64)
+def _tell_wrong_type(cluster: str, namespace: str, name: str, key: str, found: str) -> None:
+    """Once for each: it is looked at again and again until there is one."""
+    made = f"kubectl -n {namespace} create secret generic {name} --type={REGISTRATION_TOKEN_TYPE} --from-file=./{key}"
+    _log.warning(
+        "a Secret that a Cluster names is not of the type that registration takes",
+        cluster=cluster,
+        object=f"Secret {namespace}/{name}",
+        type=found,
+        wanted=REGISTRATION_TOKEN_TYPE,
+        cure=f"delete it and make it anew: {made}",
+    )
 
 
 def _decoded(text: Any) -> str:

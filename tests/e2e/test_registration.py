@@ -23,6 +23,7 @@ from tests.e2e.test_command_processes import (
     stopped,
 )
 from tests.e2e.world import CLUSTER, NS
+from vworkspace_app.enrolment import REGISTRATION_TOKEN_TYPE
 
 OWN = "vworkspace-system"
 SECRETS = f"/api/v1/namespaces/{OWN}/secrets"
@@ -68,9 +69,9 @@ class Site:
         told = {key.replace("_", "-"): base64.b64encode(text.encode()).decode() for key, text in data.items()}
         merge(where, {"data": told})
 
-    def put(self, name: str, data: dict[str, str]) -> None:
-        """Create a Secret in the operator's namespace."""
-        body = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}, "stringData": data}
+    def put(self, name: str, data: dict[str, str], kind: str = REGISTRATION_TOKEN_TYPE) -> None:
+        """Create a Secret of that type in the operator's namespace."""
+        body = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}, "type": kind, "stringData": data}
         call("POST", f"{self.url}{SECRETS}", body)
 
     def describe(self, **spec: Any) -> None:
@@ -153,6 +154,20 @@ def test_a_cluster_object_with_a_registration_token_is_all_it_takes_to_the_first
         site.put("one-time", {"token": site.offer()})
         assert site.done(process, "second", 7)["outcome"] == "noop", "locked out, and back by a new token"
         assert site.secret()["token"] != found["token"]
+        site.end(process)
+
+
+def test_no_other_secret_is_ever_sent_as_a_registration_token_SL1(site: Site) -> None:
+    site.put("one-time", {"token": site.offer()}, kind="Opaque")
+    site.describe(registrationTokenSecretRef={"name": "one-time", "key": "token"})
+    with site.operator() as process:
+        process.until(
+            lambda: "not of the type that registration takes" in process.err, "why the cluster is not registered"
+        )
+        assert (
+            f"{OWN} create secret generic one-time --type={REGISTRATION_TOKEN_TYPE} --from-file=./token" in process.err
+        )
+        assert "token" not in site.secret()
         site.end(process)
 
 

@@ -26,7 +26,7 @@ from vworkspace_core.kinds.problems import ValidationProblems
 from vworkspace_core.known import CLUSTER, CUSTOM_RESOURCE_DEFINITION, NAMESPACE
 from vworkspace_core.manifest import Kind, Manifest, ObjectRef, dig, metadata, ref_of
 from vworkspace_core.ports import Clock, EventSink, KubeApi
-from vworkspace_core.runtime.changes import Change
+from vworkspace_core.runtime.changes import Change, ChangeType
 from vworkspace_core.runtime.result import ReconcileResult
 
 __all__ = ["ClusterController", "ClusterSettings", "by_spec", "of_cluster"]
@@ -184,7 +184,12 @@ def by_spec(keys_of: Callable[[Change], Iterator[ObjectRef]]) -> Callable[[Chang
 
     def keys(change: Change) -> Iterator[ObjectRef]:
         before = change.old_object
-        if before is not None and metadata(before).get("generation") == metadata(change.object).get("generation"):
+        gone = change.type is ChangeType.DELETED
+        if (
+            not gone
+            and before is not None
+            and metadata(before).get("generation") == metadata(change.object).get("generation")
+        ):
             return iter(())
         return keys_of(change)
 

@@ -12,6 +12,7 @@ from vworkspace_app.operator.results import no_news, result_of
 from vworkspace_app.operator.safety_net import SafetyNet
 from vworkspace_app.runtime.definitions import is_served
 from vworkspace_app.runtime.informers import Informers
+from vworkspace_core.cluster.policy import strictest_policy
 from vworkspace_core.interpret import Reconciler, carry_out
 from vworkspace_core.kinds.application_instance import ApplicationInstance, ReleaseOverride
 from vworkspace_core.kinds.border import read_application_instance
@@ -109,13 +110,10 @@ class InstanceController:
         return reconcile(source, observed, context)
 
     def _policy(self) -> Policy:
-        """What the Cluster object of this cluster's id allows (RES-3); everything where there is none."""
+        """What the Cluster objects of this cluster's id allow together (RES-3); everything where there is none."""
         clusters = self.informers.store(CLUSTER)
-        for namespace, name in clusters.names():
-            raw = clusters.raw(namespace, name)
-            if raw is not None and (policy := _policy_of(raw, self.settings.cluster_id)) is not None:
-                return policy
-        return self.settings.policy
+        found = (clusters.raw(namespace, name) for namespace, name in clusters.names())
+        return strictest_policy(self.settings.policy, filter(None, found), self.settings.cluster_id)
 
     async def _observe(self, source: Source) -> Observed:
         instance = source.stub if isinstance(source, Unreadable) else source
@@ -190,16 +188,6 @@ class InstanceController:
         """Every instance there is."""
         for namespace, name in self.informers.store(APPLICATION_INSTANCE).names():
             yield ObjectRef(APPLICATION_INSTANCE, namespace, name)
-
-
-@lru_cache(maxsize=16)
-def _policy_of(cluster: bytes, cluster_id: str) -> Policy | None:
-    """What a Cluster allows, None for another one's; asked in every decision, of an object that seldom changes."""
-    spec = dig(msgspec.json.decode(cluster), "spec")
-    if dig(spec, "clusterId") != cluster_id:
-        return None
-    policy = dig(spec, "policy") or {}
-    return Policy(tuple(policy.get("allowedChartSources", ())), tuple(policy.get("forbiddenVersions", ())))
 
 
 @lru_cache(maxsize=64)

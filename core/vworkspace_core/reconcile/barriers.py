@@ -153,7 +153,7 @@ def _policy(source: ApplicationInstance, settings: Settings) -> Barrier | None:
     chart, policy = source.spec.chart, settings.policy
     if chart is None:
         return None
-    if policy.allowed_chart_sources and not _allowed(chart, policy.allowed_chart_sources):
+    if not all(_allowed(chart, prefixes) for prefixes in policy.chart_source_lists):
         return Barrier(Reason.POLICY_DENIED, f"spec.chart.url: {chart.url} is not among the allowed chart sources")
     if is_forbidden(chart.name, chart.version, policy):
         return Barrier(Reason.POLICY_DENIED, f"spec.chart.version: {chart.version} is forbidden in this cluster")

@@ -40,12 +40,21 @@ RELEASE_ACCOUNT: Final = "vworkspace-release"
 """Service account that Flux installs releases with, unless another one is set or allowed (REC-4)."""
 
 
-@attrs.frozen
+@attrs.frozen(order=True)
 class Policy:
-    """What the Cluster object allows (RES-3). Empty means everything."""
+    """What the Cluster objects allow (RES-3). Empty means everything.
+
+    Where several of them list chart sources, a chart has to be in every list: `further_chart_sources` are the others.
+    """
 
     allowed_chart_sources: tuple[str, ...] = ()
     forbidden_versions: tuple[str, ...] = ()
+    further_chart_sources: tuple[tuple[str, ...], ...] = ()
+
+    @property
+    def chart_source_lists(self) -> tuple[tuple[str, ...], ...]:
+        """Every list that says something."""
+        return tuple(filter(None, (self.allowed_chart_sources, *self.further_chart_sources)))
 
 
 @attrs.frozen

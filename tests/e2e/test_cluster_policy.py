@@ -1,0 +1,45 @@
+"""A policy counts whoever made its Cluster object, whatever it is called and whenever it came (RES-3, D6, SL1)."""
+
+from typing import Any
+
+import pytest
+
+from tests.e2e.faces import FACES, Face
+from tests.e2e.world import CLUSTER, FIRST, INSTANCE, LATER, World, conditions
+from vworkspace_core import known
+from vworkspace_core.manifest import ObjectRef
+
+pytestmark = pytest.mark.timeout(300)
+
+
+def have_cluster(world: World, name: str, **policy: Any) -> None:
+    spec = {"clusterId": CLUSTER, "controlPlaneEndpoint": "https://odoo.example.com"}
+    manifest = {**known.CLUSTER.manifest(name), "spec": {**spec, **({"policy": policy} if policy else {})}}
+    world.create_object(manifest, known.CLUSTER)
+
+
+@pytest.mark.parametrize("face", FACES, ids=lambda face: face.name)
+@pytest.mark.parametrize("theirs", [f"{CLUSTER}-a", f"{CLUSTER}-z"])
+def test_an_administrator_s_policy_counts_beside_the_operator_s_own_object_D6(face: Face, theirs: str) -> None:
+    async def story(world: World) -> None:
+        have_cluster(world, f"{CLUSTER}-m")  # as the operator makes it for itself: with no policy
+        await world.ready(FIRST)
+        have_cluster(world, theirs, forbiddenVersions=[LATER])
+        try:
+            job = world.ask(LATER, 8)
+            assert (await world.result(job))["outcome"] == "failed"
+            assert conditions(world.find(INSTANCE))["Blocked"] == "True/PolicyDenied"
+            world.delete_object(known_ref(theirs))
+            await world.until(
+                lambda: conditions(world.find(INSTANCE)).get("Ready") == "True/HelmReleaseReady", "lifted"
+            )
+        finally:
+            for name in (theirs, f"{CLUSTER}-m"):
+                if world.find(known_ref(name)) is not None:
+                    world.delete_object(known_ref(name))
+
+    face.run(story)
+
+
+def known_ref(name: str) -> ObjectRef:
+    return ObjectRef(known.CLUSTER, None, name)
