@@ -11,7 +11,7 @@ from vworkspace_core.manifest import ObjectRef, dig
 from vworkspace_core.ports import KubeApi
 from vworkspace_core.reading import Reading
 from vworkspace_core.reconcile.decision import Observed
-from vworkspace_core.reconcile.desired import DOWNSTREAM_KINDS, watched_refs
+from vworkspace_core.reconcile.desired import DOWNSTREAM_KINDS, read_refs, watched_refs
 
 __all__ = ["observe_live"]
 
@@ -26,6 +26,9 @@ async def observe_live(api: KubeApi, source: ApplicationInstance) -> Observed:
     for kind in DOWNSTREAM_KINDS:
         await reading.note_labelled(kind, meta.namespace, selector)
     for ref in watched_refs(source):
+        if ref not in reading.objects:
+            await reading.note(ref)
+    for ref in read_refs(source, reading.objects):
         if ref not in reading.objects:
             await reading.note(ref)
     # Not from a cache either: the instances go at once after their definition, and may be heard of before it.

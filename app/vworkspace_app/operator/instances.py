@@ -36,7 +36,7 @@ from vworkspace_core.operations import release_request
 from vworkspace_core.operations.observe import operations_on
 from vworkspace_core.ports import Clock, EventSink, KubeApi
 from vworkspace_core.reconcile import Context, Decision, Observed, Policy, Settings, reconcile
-from vworkspace_core.reconcile.desired import DOWNSTREAM_KINDS, watched_refs
+from vworkspace_core.reconcile.desired import DOWNSTREAM_KINDS, read_refs, watched_refs
 from vworkspace_core.reconcile.naming import releases_of
 from vworkspace_core.reconcile.unreadable import Unreadable, decide_unreadable
 from vworkspace_core.runtime.changes import Change
@@ -130,6 +130,10 @@ class InstanceController:
             objects |= {ref_of(manifest, kind): manifest for manifest in owned}
         override, withdrawn = self._release_request(instance)
         for ref in watched_refs(instance, override):
+            live = None if ref in objects else self.informers.store(ref.kind).get(ref.namespace, ref.name)
+            if live is not None:
+                objects[ref] = live
+        for ref in read_refs(instance, objects):
             live = None if ref in objects else self.informers.store(ref.kind).get(ref.namespace, ref.name)
             if live is not None:
                 objects[ref] = live

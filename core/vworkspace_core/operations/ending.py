@@ -19,7 +19,7 @@ from vworkspace_core.operations.contract import EngineStatus, Progress
 from vworkspace_core.operations.identity import UNRECORDED, own_object
 from vworkspace_core.operations.report import condition_of, standing, with_report
 from vworkspace_core.ports import KubernetesEvent
-from vworkspace_core.reconcile.decision import Decision, Finalizer
+from vworkspace_core.reconcile.decision import Decision, Finalizer, MergePatch
 from vworkspace_core.remedies import first_refusal
 
 __all__ = ["decide_deletion", "tidy"]
@@ -54,9 +54,9 @@ def _was_stopped(operation: Operation) -> bool:
 def decide_deletion(operation: Operation, observed: OperationObserved, context: OperationContext) -> Decision:
     """The next step of letting go of an Operation that is being deleted and carries our finalizer."""
     gone = Decision(finalizer=Finalizer.REMOVE, only_if_current=True)
-    if is_abandoned(operation.metadata):
-        return attrs.evolve(gone, events=(_abandoned(operation),))
     found = own_object(operation, observed.objects)
+    if is_abandoned(operation.metadata):
+        return _let_go(operation, found, observed, context, gone)
     phase = operation.status.phase
     if phase is not Phase.RUNNING and phase not in TERMINAL_PHASES:
         return gone
@@ -81,6 +81,34 @@ def decide_deletion(operation: Operation, observed: OperationObserved, context: 
     )
     waited = f"{found[0]} to go{_locked_for_good(operation, found, observed)}"
     return _waiting(decision, operation, waited, observed, context)
+
+
+def _let_go(
+    operation: Operation,
+    found: tuple[ObjectRef, Manifest] | None,
+    observed: OperationObserved,
+    context: OperationContext,
+    gone: Decision,
+) -> Decision:
+    """What was started runs on by itself: nothing may be left on it by which the garbage collector would take it."""
+    if found is None or not _is_held(operation, found[1]) or namespace_is_terminating(observed.namespace):
+        return attrs.evolve(gone, events=(_abandoned(operation, found),))
+    ref, live = found
+    meta = metadata(live)
+    patch = {
+        "resourceVersion": meta["resourceVersion"],
+        "ownerReferences": [one for one in meta.get("ownerReferences") or () if one["uid"] != operation.metadata.uid],
+        "finalizers": [name for name in meta.get("finalizers") or () if name != UNRECORDED],
+    }
+    patches = () if any(one.ref == ref for one in observed.failures) else (MergePatch(ref, {"metadata": patch}),)
+    decision = Decision(patches=patches, only_if_current=True, requeue=life.pace_after(observed.failures))
+    return _waiting(decision, operation, f"{ref} to be let go of", observed, context)
+
+
+def _is_held(operation: Operation, live: Manifest) -> bool:
+    """Whether it would go with the Operation, or stay for ever."""
+    owners = metadata(live).get("ownerReferences") or ()
+    return life.is_locked(live) or any(one["uid"] == operation.metadata.uid for one in owners)
 
 
 def _locked_for_good(operation: Operation, found: tuple[ObjectRef, Manifest], observed: OperationObserved) -> str:
@@ -137,13 +165,17 @@ def _waiting(
     return with_report(decision, operation, report, context)
 
 
-def _abandoned(operation: Operation) -> KubernetesEvent:
+def _abandoned(operation: Operation, found: tuple[ObjectRef, Manifest] | None) -> KubernetesEvent:
     meta = operation.metadata
+    told = "nothing that was started is left"
+    if found is not None:
+        going = bool(metadata(found[1]).get("deletionTimestamp"))
+        told = f"{found[0]} {'is being deleted already' if going else 'is left to itself'}"
     return KubernetesEvent(
         regarding=ObjectRef(OPERATION, meta.namespace, meta.name),
         regarding_uid=meta.uid,
         type="Warning",
         reason="Abandoned",
         action="Finalize",
-        note=f"{ABANDON} is set: the finalizer goes and what was started is left to itself",
+        note=f"{ABANDON} is set: the finalizer goes; {told}",
     )

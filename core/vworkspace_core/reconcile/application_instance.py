@@ -34,7 +34,16 @@ from vworkspace_core.manifest import Manifest, ObjectRef, dig, metadata
 from vworkspace_core.reconcile import conditions, flux
 from vworkspace_core.reconcile.accounts import replaced_account
 from vworkspace_core.reconcile.barriers import Barrier, claimed_by_another_operator, intent_barrier, name_barrier
-from vworkspace_core.reconcile.decision import Apply, Context, Decision, Delete, Finalizer, Observed, Requeue
+from vworkspace_core.reconcile.decision import (
+    Apply,
+    Context,
+    Decision,
+    Delete,
+    Finalizer,
+    MergePatch,
+    Observed,
+    Requeue,
+)
 from vworkspace_core.reconcile.deletion import decide_deletion
 from vworkspace_core.reconcile.desired import DOWNSTREAM_KINDS, Desired, desired_objects, helm_chart_of
 from vworkspace_core.reconcile.drift import needs_apply
@@ -42,7 +51,7 @@ from vworkspace_core.reconcile.failures import Setback, is_own_history, meaning
 from vworkspace_core.reconcile.flux import Evidence, ReleaseState
 from vworkspace_core.reconcile.holders import is_held_by_others
 from vworkspace_core.reconcile.override import effective_override, permitted_override
-from vworkspace_core.reconcile.ownership import is_controlled_by
+from vworkspace_core.reconcile.ownership import adoption, controller_of, is_controlled_by, is_ours
 from vworkspace_core.reconcile.retry import SILENT, ring
 from vworkspace_core.reconcile.status import StatusFields, endpoints, own_conditions, with_status
 
@@ -100,7 +109,7 @@ def _managed(
     decision = Decision(
         finalizer=Finalizer.ADD if guarded else None,
         rehearsals=_rehearsals(pending, live_release),
-        patches=bell.patches,
+        patches=(*_adoptions(source, desired, observed), *bell.patches),
         applies=pending,
         deletes=_prunes(source, desired, observed) if evidence.state is ReleaseState.READY and not pending else (),
         look_again_after=_earliest(evidence.look_again_after, bell.wait),
@@ -177,6 +186,19 @@ def _after_failure(
             return with_status(decision, source, wanted, StatusFields.kept(source.status), context)
         case _:
             assert_never(meant)
+
+
+def _adoptions(source: ApplicationInstance, desired: Desired, observed: Observed) -> tuple[MergePatch, ...]:
+    """What an earlier incarnation has left, and this one does not want: made ours, so that it is pruned in time."""
+    wanted = {apply.ref for apply in desired.applies}
+    left = sorted(ref for ref in observed.objects if ref not in wanted and ref.kind in DOWNSTREAM_KINDS)
+    return tuple(
+        adoption(ref, live, source)
+        for ref in left
+        if controller_of(live := observed.objects[ref]) is None
+        and is_ours(live, source)
+        and not dig(live, "metadata", "deletionTimestamp")
+    )
 
 
 def _prunes(source: ApplicationInstance, desired: Desired, observed: Observed) -> tuple[Delete, ...]:

@@ -202,5 +202,5 @@ def name_barrier(source: ApplicationInstance, desired: Desired, observed: Observ
     for apply in reversed(desired.applies):
         live = observed.objects.get(apply.ref)
         if live is not None and not is_ours(live, source):
-            return Barrier(Reason.NAME_TAKEN, stranger(apply.ref, live), requeue=Requeue.SLOW)
+            return Barrier(Reason.NAME_TAKEN, stranger(apply.ref, live, source), requeue=Requeue.SLOW)
     return None

@@ -29,7 +29,8 @@ from vworkspace_core.kinds.reasons import InstanceReason as Reason
 from vworkspace_core.known import APPLICATION_INSTANCE, HELM_RELEASE, NAMESPACE
 from vworkspace_core.manifest import Manifest, ObjectRef, dig, metadata
 from vworkspace_core.ports import KubernetesEvent
-from vworkspace_core.reconcile.conditions import uninstalling
+from vworkspace_core.reconcile.attempt import condition, message_of
+from vworkspace_core.reconcile.conditions import safe, uninstalling
 from vworkspace_core.reconcile.decision import Context, Decision, Delete, Finalizer, MergePatch, Observed, Requeue
 from vworkspace_core.reconcile.desired import DOWNSTREAM_KINDS
 from vworkspace_core.reconcile.ownership import is_controlled_by
@@ -39,12 +40,14 @@ from vworkspace_core.remedies import refusal_told
 __all__ = ["decide_deletion"]
 
 _GARBAGE_COLLECTOR_ORPHANS = "orphan"
+_LONGEST_FAILURE = 512
+"""Bytes of what Flux says of an uninstall: the cure behind it has to fit."""
 
 
 def decide_deletion(source: ApplicationInstance, observed: Observed, context: Context) -> Decision:
     """The next step of taking down what the instance owns. `source` has a deletion timestamp and our finalizer."""
     if is_abandoned(source.metadata):
-        return Decision(finalizer=Finalizer.REMOVE, events=(_abandoned(source),))
+        return _let_go(source, observed, context)
     if _GARBAGE_COLLECTOR_ORPHANS in source.metadata.finalizers:
         return Decision(finalizer=Finalizer.REMOVE)
     left = tuple(_owned(source, observed))
@@ -66,6 +69,32 @@ def _owned(source: ApplicationInstance, observed: Observed) -> Iterator[tuple[Ob
         for ref in sorted(ref for ref in observed.objects if ref.kind == kind):
             if is_controlled_by(observed.objects[ref], source.metadata.uid):
                 yield ref, observed.objects[ref]
+
+
+def _let_go(source: ApplicationInstance, observed: Observed, context: Context) -> Decision:
+    """Our owner references come off first, or the garbage collector would delete the release, and Flux uninstall it."""
+    left = tuple(_owned(source, observed))
+    if not left or namespace_is_terminating(observed.namespace):
+        return Decision(finalizer=Finalizer.REMOVE, events=(_abandoned(source, observed),))
+    failed = {failure.ref for failure in observed.failures}
+    refused = refusal_told(observed.failures)
+    told = "".join(f"; {one.verb} {one.ref}: {one.error.message}; trying again" for one in observed.failures)
+    decision = Decision(
+        patches=tuple(_disown(ref, live, source.metadata.uid) for ref, live in left if ref not in failed),
+        requeue=Requeue.REFUSED if refused else Requeue.BACKOFF if failed else Requeue.NO,
+        only_if_current=True,
+    )
+    message = f"letting go of {', '.join(str(ref) for ref, _ in left)}{told}"
+    return _told(decision, source, Reason.WAITING_FOR_CHILD_RESOURCES, message, context, refused=refused)
+
+
+def _disown(ref: ObjectRef, live: Manifest, uid: str) -> MergePatch:
+    """Without the owner reference it is nobody's. A release that is going already is suspended, so that Flux leaves
+    alone what it runs."""
+    owners = [one for one in metadata(live).get("ownerReferences") or () if dig(one, "uid") != uid]
+    meta = {"resourceVersion": metadata(live)["resourceVersion"], "ownerReferences": owners}
+    going = ref.kind == HELM_RELEASE and metadata(live).get("deletionTimestamp")
+    return MergePatch(ref, {"metadata": meta, **({"spec": {"suspend": True}} if going else {})})
 
 
 def _not_meant(source: ApplicationInstance, context: Context) -> Decision:
@@ -149,6 +178,7 @@ def _take_down(
         reason, message = Reason.UNINSTALLING, "deleting " + ", ".join(str(ref) for ref, _ in doomed)
     else:
         reason, message = Reason.WAITING_FOR_CHILD_RESOURCES, "waiting for " + ", ".join(_since(*one) for one in left)
+        message += _cure(source, left)
     decision = Decision(
         patches=tuple(_unsuspend(ref, live) for ref, live in step if _is_suspended(live) and ref not in failed),
         deletes=tuple(Delete(ref, metadata(live)["uid"]) for ref, live in writable),
@@ -160,7 +190,30 @@ def _take_down(
 
 def _since(ref: ObjectRef, live: Manifest) -> str:
     asked = metadata(live).get("deletionTimestamp")
-    return f"{ref} (deleted at {asked}, not gone yet)" if asked else str(ref)
+    if not asked:
+        return str(ref)
+    failure = _failed_uninstall(live)
+    return f"{ref} (deleted at {asked}, not gone yet{f'; Flux says {failure}' if failure else ''})"
+
+
+def _failed_uninstall(live: Manifest) -> str:
+    """What Flux says of an uninstall that does not get through; empty where it says nothing."""
+    for kind in ("Released", "Ready"):
+        found = condition(live, kind)
+        if found.get("status") == "False" and found.get("reason") == "UninstallFailed":
+            return f"UninstallFailed: {safe(message_of(found), _LONGEST_FAILURE)}"
+    return ""
+
+
+def _cure(source: ApplicationInstance, left: tuple[tuple[ObjectRef, Manifest], ...]) -> str:
+    """How to get on where Flux cannot uninstall."""
+    if not any(_failed_uninstall(live) for _, live in left):
+        return ""
+    meta = source.metadata
+    return (
+        ". Flux tries again by itself; mend what it names, or leave the workload as it is and let go of it with: "
+        f"kubectl annotate {APPLICATION_INSTANCE.crd_name} {meta.name} -n {meta.namespace} {ABANDON}=true"
+    )
 
 
 def _is_suspended(live: Manifest) -> bool:
@@ -193,13 +246,31 @@ def _told(
     return with_status(decision, source, wanted, StatusFields.kept(source.status), context)
 
 
-def _abandoned(source: ApplicationInstance) -> KubernetesEvent:
+def _abandoned(source: ApplicationInstance, observed: Observed) -> KubernetesEvent:
     meta = source.metadata
+    if HELM_RELEASE in observed.missing_kinds:
+        told = "the finalizer goes without an uninstall: Flux is not installed, and what it deployed is left to itself"
+    elif namespace_is_terminating(observed.namespace):
+        told = "the finalizer goes; the namespace is being deleted, and what is in it with it"
+    else:
+        told = _left_of(source, observed)
     return KubernetesEvent(
         regarding=ObjectRef(APPLICATION_INSTANCE, meta.namespace, meta.name),
         regarding_uid=meta.uid,
         type="Warning",
         reason="Abandoned",
         action="Finalize",
-        note=f"{ABANDON} is set: the finalizer goes without an uninstall; what is deployed stays",
+        note=f"{ABANDON} is set: {told}",
     )
+
+
+def _left_of(source: ApplicationInstance, observed: Observed) -> str:
+    """What is true of the release by now: somebody else may have deleted it before it was let go of."""
+    release = source.spec.release
+    ref = None if release is None else ObjectRef(HELM_RELEASE, source.metadata.namespace, release.name)
+    live = None if ref is None else observed.objects.get(ref)
+    if live is None:
+        return "the finalizer goes; no HelmRelease of it is left"
+    if metadata(live).get("deletionTimestamp"):
+        return f"the finalizer goes; {ref} was being deleted already, and Flux has been told to leave what it runs"
+    return f"the finalizer goes without an uninstall: what is deployed stays, and nobody owns {ref} any more"

@@ -21,7 +21,6 @@ from vworkspace_core.kinds.application_instance import (
 )
 from vworkspace_core.kinds.labels import downstream_labels
 from vworkspace_core.known import (
-    APPLICATION_INSTANCE,
     CONFIG_MAP,
     HELM_CHART,
     HELM_RELEASE,
@@ -33,10 +32,19 @@ from vworkspace_core.reconcile.accounts import release_account
 from vworkspace_core.reconcile.decision import Apply, Settings
 from vworkspace_core.reconcile.drift import needs_apply, stamp
 from vworkspace_core.reconcile.naming import Names, former_names, names_of
+from vworkspace_core.reconcile.ownership import owner_reference
 from vworkspace_core.reconcile.retry import token_of
 from vworkspace_core.reconcile.values import inline_values, integration_values, merge_patch
 
-__all__ = ["DOWNSTREAM_KINDS", "Desired", "desired_objects", "helm_chart_of", "source_kind", "watched_refs"]
+__all__ = [
+    "DOWNSTREAM_KINDS",
+    "Desired",
+    "desired_objects",
+    "helm_chart_of",
+    "read_refs",
+    "source_kind",
+    "watched_refs",
+]
 
 DOWNSTREAM_KINDS = (HELM_RELEASE, OCI_REPOSITORY, HELM_REPOSITORY, CONFIG_MAP)
 """Every kind an instance may own, in the order of deletion: the release goes before what it reads."""
@@ -87,6 +95,22 @@ def _source_in_use(helm_release: Manifest | None) -> Any:
     """Name of the source that a HelmRelease takes its chart from; None without one."""
     of_oci = dig(helm_release, "spec", "chartRef", "name")
     return of_oci or dig(helm_release, "spec", "chart", "spec", "sourceRef", "name")
+
+
+def read_refs(instance: ApplicationInstance, objects: Mapping[ObjectRef, Manifest]) -> tuple[ObjectRef, ...]:
+    """What the HelmRelease that is there reads, and may be ours although the instance wants it no longer."""
+    if (release := instance.spec.release) is None:
+        return ()
+    namespace = instance.metadata.namespace
+    spec = dig(objects.get(ObjectRef(HELM_RELEASE, namespace, release.name)), "spec")
+    sources = {OCI_REPOSITORY: dig(spec, "chartRef"), HELM_REPOSITORY: dig(spec, "chart", "spec", "sourceRef")}
+    found = [(kind, dig(told, "name")) for kind, told in sources.items() if dig(told, "kind") == kind.kind]
+    values = dig(spec, "valuesFrom")
+    for told in values if isinstance(values, list) else ():
+        name = dig(told, "name")
+        if dig(told, "kind") == "ConfigMap" and str(name).startswith(former_names(release).fragment):
+            found.append((CONFIG_MAP, name))
+    return tuple(ObjectRef(kind, namespace, str(name)) for kind, name in found)
 
 
 def watched_refs(instance: ApplicationInstance, asked: ReleaseOverride | None = None) -> tuple[ObjectRef, ...]:
@@ -178,16 +202,7 @@ class _Wanted:
         manifest = kind.manifest(name, meta.namespace)
         manifest["metadata"] |= {
             "labels": {**downstream_labels(self.instance, self.settings.cluster_id), **(labels or {})},
-            "ownerReferences": [
-                {
-                    "apiVersion": APPLICATION_INSTANCE.api_version,
-                    "kind": APPLICATION_INSTANCE.kind,
-                    "name": meta.name,
-                    "uid": meta.uid,
-                    "controller": True,
-                    "blockOwnerDeletion": True,
-                }
-            ],
+            "ownerReferences": [owner_reference(self.instance)],
         }
         manifest.update(body)
         return Apply(kind, stamp(manifest))

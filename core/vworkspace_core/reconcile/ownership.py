@@ -4,10 +4,19 @@ from collections.abc import Mapping
 from typing import Any
 
 from vworkspace_core.kinds.application_instance import ApplicationInstance
-from vworkspace_core.kinds.labels import INSTANCE_UID, MANAGED_BY, MANAGED_BY_VALUE, bounded_name
+from vworkspace_core.kinds.labels import (
+    APPLICATION_INSTANCE,
+    CLUSTER_ID,
+    INSTANCE_UID,
+    MANAGED_BY,
+    MANAGED_BY_VALUE,
+    bounded_name,
+)
+from vworkspace_core.known import APPLICATION_INSTANCE as KIND
 from vworkspace_core.manifest import Manifest, ObjectRef, dig, metadata
+from vworkspace_core.reconcile.decision import MergePatch
 
-__all__ = ["controller_of", "is_controlled_by", "is_ours", "stranger"]
+__all__ = ["adoption", "controller_of", "is_controlled_by", "is_ours", "owner_reference", "stranger"]
 
 
 def controller_of(manifest: Manifest) -> Mapping[str, Any] | None:
@@ -24,23 +33,67 @@ def is_controlled_by(manifest: Manifest, uid: str) -> bool:
 
 
 def is_ours(manifest: Manifest, instance: ApplicationInstance) -> bool:
-    """Whether we may apply over it: we control it, or nobody does and it carries our labels.
+    """Whether we may apply over it: we control it, or nobody does and its labels name this instance.
 
-    The owner reference of this incarnation is enough: labels that somebody took away are ours to put back.
+    The owner reference of this incarnation is enough: labels that somebody took away are ours to put back. What an
+    earlier incarnation has left (`--cascade=orphan`, or abandoned) nobody controls: it is taken up again.
     """
-    uid = instance.metadata.uid
+    meta = instance.metadata
     controller = controller_of(manifest)
     if controller is not None:
-        return bool(controller.get("uid") == uid)
+        return bool(controller.get("uid") == meta.uid)
     labels = metadata(manifest).get("labels")
-    if not isinstance(labels, Mapping):
+    if not isinstance(labels, Mapping) or labels.get(MANAGED_BY) != MANAGED_BY_VALUE:
         return False
-    return bool(labels.get(MANAGED_BY) == MANAGED_BY_VALUE and labels.get(INSTANCE_UID) == bounded_name(uid))
+    if labels.get(INSTANCE_UID) == bounded_name(meta.uid):
+        return True
+    named = labels.get(APPLICATION_INSTANCE) == bounded_name(meta.name)
+    return named and labels.get(CLUSTER_ID) == meta.labels.get(CLUSTER_ID)
 
 
-def stranger(ref: ObjectRef, manifest: Manifest) -> str:
-    """Sentence that names an object which is not ours, and who controls it."""
+def adoption(ref: ObjectRef, manifest: Manifest, instance: ApplicationInstance) -> MergePatch:
+    """What nobody controls becomes this instance's by an owner reference, to be taken down or pruned with it."""
+    owners = metadata(manifest).get("ownerReferences") or ()
+    meta = {
+        "resourceVersion": metadata(manifest)["resourceVersion"],
+        "labels": {INSTANCE_UID: bounded_name(instance.metadata.uid)},
+        "ownerReferences": [*owners, owner_reference(instance)],
+    }
+    return MergePatch(ref, {"metadata": meta})
+
+
+def owner_reference(instance: ApplicationInstance) -> dict[str, Any]:
+    """By which an instance controls what is downstream of it."""
+    return {
+        "apiVersion": KIND.api_version,
+        "kind": KIND.kind,
+        "name": instance.metadata.name,
+        "uid": instance.metadata.uid,
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }
+
+
+def stranger(ref: ObjectRef, manifest: Manifest, instance: ApplicationInstance) -> str:
+    """Names an object which is not ours and who controls it, and says how this instance gets on."""
+    kind = ref.kind.crd_name if ref.kind.group else ref.kind.plural
+    place = f"{kind} {ref.name} -n {ref.namespace}"
     controller = controller_of(manifest)
     if controller is None:
-        return f"{ref} exists and was not made for this instance"
-    return f"{ref} is controlled by {controller.get('kind')} {controller.get('name')} (uid {controller.get('uid')})"
+        told = f"{ref} exists and was not made for this instance. If nobody needs it: kubectl delete {place}"
+        return f"{told}. To let this instance take it over: kubectl label {place} {_labels(instance)}"
+    told = f"{ref} is controlled by {controller.get('kind')} {controller.get('name')} (uid {controller.get('uid')})"
+    another = "make this instance anew under another spec.release.name"
+    if controller.get("kind") == KIND.kind:
+        return f"{told}: a release belongs to one instance. Delete one of the two, or {another}"
+    return f"{told}: let {controller.get('kind')} {controller.get('name')} give it up, or {another}"
+
+
+def _labels(instance: ApplicationInstance) -> str:
+    meta = instance.metadata
+    wanted = {
+        MANAGED_BY: MANAGED_BY_VALUE,
+        CLUSTER_ID: meta.labels.get(CLUSTER_ID, ""),
+        APPLICATION_INSTANCE: bounded_name(meta.name),
+    }
+    return " ".join(f"{name}={value}" for name, value in wanted.items())
