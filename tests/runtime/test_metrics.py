@@ -108,10 +108,12 @@ def lived() -> Metrics:
                     4,
                     (("dropped", 2),),
                     (("vworkspace-operator", True),),
+                    ((("Ready", "False", "ChartUnreachable"), 3),),
+                    ((("Blocked", "True", "AwaitingApproval"), 1),),
                 )
             )
             group.cancel_scope.cancel()
-        metrics.request("GET", "200")
+        metrics.request("GET", "200", 0.2)
         metrics.job("succeeded")
         metrics.operation("Backup", "velero", "Succeeded")
         return metrics
@@ -154,6 +156,12 @@ def test_what_a_driver_and_an_informer_did_stands_in_the_metrics(metrics: Metric
     assert found["vworkspace_operator_operation_total{engine=velero,phase=Failed,type=Backup}"] == 0
     assert found["leader_election_master_status{name=vworkspace-operator}"] == 1
     assert found["process_resident_memory_bytes"] > 0
+    assert found["vworkspace_operator_instances{condition=Ready,reason=ChartUnreachable,status=False}"] == 3
+    assert found["vworkspace_operator_operations{condition=Blocked,reason=AwaitingApproval,status=True}"] == 1
+    assert found["rest_client_request_duration_seconds_bucket{le=0.1,verb=GET}"] == 0
+    assert found["rest_client_request_duration_seconds_bucket{le=0.25,verb=GET}"] == 1
+    assert found[f"workqueue_work_duration_seconds_count{{{ours},name=applicationinstance}}"] >= 5
+    assert found[f"workqueue_unfinished_work_seconds{{{ours},name=applicationinstance}}"] >= 0
 
 
 def test_every_metric_of_the_catalogue_is_exposed_with_its_type_and_labels_and_nothing_beside(metrics: Metrics) -> None:
@@ -194,7 +202,7 @@ def test_whatever_is_told_the_number_of_series_stays_small() -> None:
     assert found["rest_client_requests_total{code=<error>,method=GET}"] == 500
     assert found["vworkspace_operator_applied_jobs_total{outcome=other}"] == 500
     assert found["vworkspace_operator_operation_total{engine=other,phase=other,type=other}"] == 500
-    assert len(found) < 45
+    assert len(found) < 75, "a histogram of 15 series for each of two methods among them"
 
 
 def test_a_scraper_gets_the_format_it_asks_for() -> None:

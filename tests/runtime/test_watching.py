@@ -7,12 +7,13 @@ import anyio
 import attrs
 
 from tests.property.operation_worlds import operation_manifest
+from tests.property.worlds import instance_manifest
 from tests.runtime.site import Site
 from tests.runtime.virtual import run
 from vworkspace_app.observability import Board, Metrics, Snapshot, Watching
 from vworkspace_app.operator import Operator, OperatorSettings
-from vworkspace_core.known import NAMESPACE, OPERATION
-from vworkspace_core.manifest import Manifest, ref_of
+from vworkspace_core.known import APPLICATION_INSTANCE, NAMESPACE, OPERATION
+from vworkspace_core.manifest import Manifest, ObjectRef, ref_of
 from vworkspace_core.ports import PatchType
 from vworkspace_core.reconcile import Settings
 from vworkspace_core.runtime.vitals import healthy, ready
@@ -125,6 +126,59 @@ def test_an_operation_is_counted_once_for_each_phase_that_it_comes_to_and_by_the
         assert scene.snapshot.leases == (("lease", False),)
 
     watched(body, before)
+
+
+def test_applications_are_counted_by_what_their_conditions_say_U10() -> None:
+    """As they change, whoever reconciles them; reasons of others are `other`; strangers do not count."""
+
+    def ready(status: str, reason: str) -> dict[str, Any]:
+        return {"type": "Ready", "status": status, "reason": reason, "lastTransitionTime": "2026-01-01T00:00:00Z"}
+
+    async def say(scene: Scene, name: str, *conditions: dict[str, Any]) -> None:
+        ref = ObjectRef(APPLICATION_INSTANCE, "org-myteam", name)
+        await scene.site.kube.patch(
+            ref,
+            {"status": {"conditions": list(conditions)}},
+            patch_type=PatchType.MERGE,
+            field_manager="test",
+            subresource="status",
+        )
+        await anyio.sleep(1)
+
+    async def create(scene: Scene, name: str, **labels: str) -> None:
+        manifest = instance_manifest()
+        manifest["metadata"] = {"name": name, "namespace": "org-myteam", "labels": labels}
+        await scene.site.kube.create(manifest, kind=APPLICATION_INSTANCE, field_manager="test")
+
+    def count(scene: Scene, condition: str, status: str, reason: str) -> float:
+        scene.watching.look()
+        labels = f'{{condition="{condition}",reason="{reason}",status="{status}"}}'
+        return scene.metric("vworkspace_operator_instances" + labels) + scene.metric(
+            f'vworkspace_operator_instances{{condition="{condition}",status="{status}",reason="{reason}"}}'
+        )
+
+    async def body(scene: Scene) -> None:
+        for name in ("one", "two"):
+            await create(scene, name, **{"app.vworkspace.io/managed-by": "control-plane"})
+            await say(scene, name, ready("False", "ChartUnreachable"))
+        await create(scene, "stranger")
+        await say(scene, "stranger", ready("False", "ChartUnreachable"))
+        assert count(scene, "Ready", "False", "ChartUnreachable") == 2
+
+        stalled = {**ready("True", "SomeReasonOfFlux"), "type": "Stalled"}
+        foreign = {**ready("True", "Audited"), "type": "Audited"}
+        await say(scene, "one", ready("True", "HelmReleaseReady"), stalled, foreign)
+        assert count(scene, "Ready", "False", "ChartUnreachable") == 1
+        assert count(scene, "Ready", "True", "HelmReleaseReady") == 1
+        assert count(scene, "Stalled", "True", "other") == 1
+        assert scene.metric('vworkspace_operator_instances{condition="Audited"') == 0
+
+        await scene.site.kube.delete(ObjectRef(APPLICATION_INSTANCE, "org-myteam", "two"))
+        await anyio.sleep(1)
+        assert count(scene, "Ready", "False", "ChartUnreachable") == 0
+        assert sum(number for _, number in scene.snapshot.instances) == 2
+
+    watched(body)
 
 
 def test_the_snapshot_of_a_standby_is_healthy_and_ready() -> None:

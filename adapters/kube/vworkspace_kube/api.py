@@ -58,7 +58,7 @@ class LightkubeApi:
         watch_grace: float = WATCH_GRACE,
         connections: int = 64,
         credential_max_age: float = MAX_AGE,
-        observe: Observe = lambda method, code: None,
+        observe: Observe = lambda method, code, seconds: None,
         before_write: BeforeWrite = lambda: None,
     ) -> None:
         timeout = aiohttp.ClientTimeout(

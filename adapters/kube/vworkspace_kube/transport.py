@@ -5,6 +5,7 @@ a connection (lightkube's edge 13). A watch pool of its own cannot starve reques
 """
 
 import socket
+import time
 from collections.abc import Callable, Mapping
 from importlib.metadata import version
 from typing import Any
@@ -21,7 +22,9 @@ from vworkspace_kube.credentials import Credentials, credentials_of
 
 __all__ = ["BeforeWrite", "Observe", "Pool"]
 
-Observe = Callable[[str, str], None]
+Observe = Callable[[str, str, float], None]
+"""Told of each request: method, status code or `<error>`, and the seconds until its answer began."""
+
 """Told of each request: method, and the status code or `<error>` (rest_client_requests_total, RUN-5)."""
 
 BeforeWrite = Callable[[], None]
@@ -130,6 +133,7 @@ class Pool:
     ) -> aiohttp.ClientResponse:
         headers: Mapping[str, str] = {"Authorization": authorization} if authorization else {}
         data = None if body is None else FencedBody(body, media_type, self._before_write)
+        began = time.monotonic()
         try:
             response = await self._opened().request(
                 method,
@@ -140,9 +144,9 @@ class Pool:
                 timeout=self._timeout if timeout is None else timeout,
             )
         except (aiohttp.ClientError, TimeoutError):
-            self._observe(method, "<error>")
+            self._observe(method, "<error>", time.monotonic() - began)
             raise
-        self._observe(method, str(response.status))
+        self._observe(method, str(response.status), time.monotonic() - began)
         return response
 
     def _opened(self) -> aiohttp.ClientSession:

@@ -37,6 +37,7 @@ _C, _G, _H = Type.COUNTER, Type.GAUGE, Type.HISTOGRAM
 _BY_CONTROLLER: Final = ("controller",)
 _BY_QUEUE: Final = ("name", "controller")
 _BY_KIND: Final = ("group", "kind")
+_BY_CONDITION: Final = ("condition", "status", "reason")
 
 RECONCILES = Metric(
     "controller_runtime_reconcile_total",
@@ -72,9 +73,35 @@ RETRIES = Metric("workqueue_retries_total", _C, _BY_QUEUE, "Keys given back for 
 QUEUE_TIME = Metric(
     "workqueue_queue_duration_seconds", _H, _BY_QUEUE, "How long a key was ready before it was taken.", _QUEUE_BUCKETS
 )
+WORK_TIME = Metric(
+    "workqueue_work_duration_seconds",
+    _H,
+    _BY_QUEUE,
+    "How long a key was in hand once it was taken.",
+    _RECONCILE_BUCKETS,
+)
+UNFINISHED = Metric(
+    "workqueue_unfinished_work_seconds", _G, _BY_QUEUE, "For how long everything in hand has been so, together."
+)
 LONGEST = Metric("workqueue_longest_running_processor_seconds", _G, _BY_QUEUE, "Age of the oldest reconcile under way.")
 REQUESTS = Metric(
     "rest_client_requests_total", _C, ("code", "method"), "Requests to the API server; code <error> without an answer."
+)
+REQUEST_TIME = Metric(
+    "rest_client_request_duration_seconds",
+    _H,
+    ("verb",),
+    "Until the API server's answer to a request began, by its method.",
+    _RECONCILE_BUCKETS,
+)
+INSTANCES = Metric(
+    "vworkspace_operator_instances",
+    _G,
+    _BY_CONDITION,
+    "ApplicationInstances by what a condition of theirs says; a reason that is not ours is `other`.",
+)
+OPERATION_STATES = Metric(
+    "vworkspace_operator_operations", _G, _BY_CONDITION, "Operations by what a condition of theirs says, likewise."
 )
 JOB_LAG = Metric(
     "vworkspace_operator_pull_job_lag_seconds",

@@ -45,6 +45,8 @@ class Metrics:
         self._hot_loops = self._counter(c.HOT_LOOPS)
         self._reconcile_time = self._histogram(c.RECONCILE_TIME)
         self._queue_time = self._histogram(c.QUEUE_TIME)
+        self._work_time = self._histogram(c.WORK_TIME)
+        self._request_time = self._histogram(c.REQUEST_TIME)
         self.registry.register(_Readings(board, now))
         for outcome in Outcome:
             self._jobs.labels(outcome.value)
@@ -64,10 +66,12 @@ class Metrics:
             self._reconciles.labels(name, result)
         return ControllerMetrics(self, name)
 
-    def request(self, method: str, code: str) -> None:
-        """A request to the API server was answered, or failed with code `<error>`."""
+    def request(self, method: str, code: str, seconds: float = 0.0) -> None:
+        """A request to the API server was answered, or failed with code `<error>`, after so many seconds."""
         known = code if code == "<error>" or (code.isdecimal() and len(code) == 3) else _OTHER
-        self._requests.labels(known, method if method in _METHODS else _OTHER).inc()
+        verb = method if method in _METHODS else _OTHER
+        self._requests.labels(known, verb).inc()
+        self._request_time.labels(verb).observe(seconds)
 
     def job(self, outcome: str) -> None:
         """A job came to a result."""
@@ -99,6 +103,7 @@ class ControllerMetrics:
         metrics._reconciles.labels(name, _RESULTS[done.verdict]).inc()
         metrics._reconcile_time.labels(name).observe(done.seconds)
         metrics._queue_time.labels(name, name).observe(done.waited)
+        metrics._work_time.labels(name, name).observe(done.seconds)
         failed = done.verdict in (Verdict.ERROR, Verdict.TERMINAL)
         for counter, happened in (
             (metrics._errors, failed),

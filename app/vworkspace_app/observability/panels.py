@@ -10,6 +10,8 @@ __all__ = ["ROWS", "Panel", "Row"]
 
 _JOB: Final = 'job=~".*vworkspace-operator.*"'
 
+_NOT_READY: Final = 'condition="Ready", status="False", reason!~"Uninstalling|WaitingForChildResources"'
+
 Series = tuple[str, str]
 """A query, and what its series are called."""
 
@@ -42,7 +44,48 @@ def _stat(title: str, about: str, query: Series, *, width: int, unit: str = "sho
     return Panel(title, about, (query,), unit, width, "stat")
 
 
+_APPLICATIONS: Final = "vworkspace_operator_instances"
+
 ROWS: Final = (
+    Row(
+        "Applications",
+        (
+            _stat(
+                "Applications not Ready",
+                "Ready=False for another reason than an uninstall. `kubectl get appinst -A` names them.",
+                (gauge(_APPLICATIONS, "max", "reason", where=_NOT_READY), "{{reason}}"),
+                width=8,
+            ),
+            _chart(
+                "Applications by Ready",
+                "Each application has one of these.",
+                (gauge(_APPLICATIONS, "max", "status", "reason", where='condition="Ready"'), "{{status}} {{reason}}"),
+            ),
+            _chart(
+                "What is in the way",
+                "Blocked, Stalled and Degraded applications, and Blocked Operations, by reason.",
+                (
+                    gauge(
+                        _APPLICATIONS,
+                        "max",
+                        "condition",
+                        "reason",
+                        where='status="True", condition=~"Blocked|Stalled|Degraded"',
+                    ),
+                    "{{condition}} {{reason}}",
+                ),
+                (
+                    gauge(
+                        "vworkspace_operator_operations",
+                        "max",
+                        "reason",
+                        where='status="True", condition="Blocked"',
+                    ),
+                    "Operations {{reason}}",
+                ),
+            ),
+        ),
+    ),
     Row(
         "At a glance",
         (
@@ -117,8 +160,9 @@ ROWS: Final = (
             ),
             _chart(
                 "Wait in the queue",
-                "How long a key was ready before it was taken, 99th percentile.",
+                "How long a key was ready before it was taken, and then in hand, 99th percentiles.",
                 (quantile("0.99", "workqueue_queue_duration_seconds", "name"), "{{name}} p99"),
+                (quantile("0.99", "workqueue_work_duration_seconds", "name"), "{{name}} in hand p99"),
                 unit="s",
             ),
             _chart(
@@ -136,8 +180,9 @@ ROWS: Final = (
             ),
             _chart(
                 "Oldest reconcile under way",
-                "Cancelled at 60 s.",
+                "Cancelled at 60 s; beside it the age of all that are under way, together.",
                 (gauge("workqueue_longest_running_processor_seconds", "max", "name"), "{{name}}"),
+                (gauge("workqueue_unfinished_work_seconds", "max", "name"), "{{name}} all"),
                 unit="s",
             ),
             _chart(
@@ -157,6 +202,12 @@ ROWS: Final = (
                 "By code and method; <error> got no answer.",
                 (rate("rest_client_requests_total", "code", "method"), "{{method}} {{code}}"),
                 unit="reqps",
+            ),
+            _chart(
+                "Length of a request",
+                "99th percentile until its answer began, by method; a watch counts when it opens.",
+                (quantile("0.99", "rest_client_request_duration_seconds", "verb"), "{{verb}} p99"),
+                unit="s",
             ),
             _chart(
                 "Silence by kind",

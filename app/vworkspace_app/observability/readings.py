@@ -30,6 +30,8 @@ def readings(snapshot: Snapshot, now: float) -> Iterator[Reading]:
     yield c.CREDENTIAL_AGE, [((), age)] if (age := snapshot.credential_age) is not None else []
     yield c.EVENTS, [((outcome,), float(count)) for outcome, count in snapshot.events]
     yield c.LEADER, [((name,), float(leads)) for name, leads in snapshot.leases]
+    yield c.INSTANCES, [(said, float(count)) for said, count in snapshot.instances]
+    yield c.OPERATION_STATES, [(said, float(count)) for said, count in snapshot.operations]
     yield from _agent(snapshot.agent)
     yield from _drivers(list(zip(snapshot.vitals.drivers, snapshot.drivers, strict=True)))
     yield from _informers(snapshot.informers)
@@ -47,6 +49,7 @@ def _drivers(drivers: list[tuple[DriverVitals, DriverStats]]) -> Iterator[Readin
     yield c.MAX_WORKERS, [((one.name,), float(one.workers)) for one, _ in drivers]
     yield c.ACTIVE_WORKERS, [((one.name,), float(one.running)) for one, _ in drivers]
     yield c.LONGEST, [((one.name, one.name), one.oldest) for one, _ in drivers]
+    yield c.UNFINISHED, [((one.name, one.name), one.unfinished) for one, _ in drivers]
     yield c.LIVE_READS, [((one.name,), float(stats.live_reads)) for one, stats in drivers]
     yield c.ADDS, [((one.name, one.name), float(stats.queue.adds)) for one, stats in drivers]
     yield c.RETRIES, [((one.name, one.name), float(stats.queue.retries)) for one, stats in drivers]

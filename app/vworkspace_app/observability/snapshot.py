@@ -2,6 +2,7 @@
 
 import attrs
 
+from vworkspace_app.observability.tally import Said
 from vworkspace_app.runtime.driver_account import DriverStats
 from vworkspace_app.runtime.informer_account import InformerStats
 from vworkspace_core.agent.link import Connectivity
@@ -34,6 +35,9 @@ class Snapshot:
     events: tuple[tuple[str, int], ...] = ()
     leases: tuple[tuple[str, bool], ...] = ()
     """Names of the Leases that this process stands for, and whether it leads."""
+    instances: tuple[tuple[Said, int], ...] = ()
+    operations: tuple[tuple[Said, int], ...] = ()
+    """How many objects say what, by condition."""
 
 
 class Board:

@@ -7,13 +7,15 @@ from typing import Final, NoReturn
 import attrs
 
 from vworkspace_app.agent import Agent
+from vworkspace_app.observability import tally
 from vworkspace_app.observability.metrics import Metrics
 from vworkspace_app.observability.snapshot import AgentNumbers, Board, Snapshot
+from vworkspace_app.observability.tally import Tally
 from vworkspace_app.operator.assembly import Operator
 from vworkspace_app.runtime.observer import DriverObserver, LoggingObserver, Observers
 from vworkspace_core.agent.lag import job_lag
 from vworkspace_core.kinds.labels import namespace_is_gated
-from vworkspace_core.known import NAMESPACE, OPERATION
+from vworkspace_core.known import APPLICATION_INSTANCE, NAMESPACE, OPERATION
 from vworkspace_core.manifest import dig
 from vworkspace_core.ports import Clock
 from vworkspace_core.runtime.changes import Change, ChangeType
@@ -40,6 +42,8 @@ class Watching:
     _operator: Operator | None = attrs.field(default=None, init=False)
     _agent: Agent | None = attrs.field(default=None, init=False)
     _gated: set[str] = attrs.field(factory=set, init=False)
+    _instances: Tally = attrs.field(factory=tally.instances, init=False)
+    _operations: Tally = attrs.field(factory=tally.operations, init=False)
     _stopping: bool = attrs.field(default=False, init=False)
 
     def observer(self, controller: str) -> DriverObserver:
@@ -51,7 +55,12 @@ class Watching:
         self._operator, self._agent = operator, agent
         if agent is not None:
             agent.on_settled = self.metrics.job
-        for kind, handler in ((NAMESPACE, self._saw_namespace), (OPERATION, self._saw_operation)):
+        for kind, handler in (
+            (NAMESPACE, self._saw_namespace),
+            (OPERATION, self._saw_operation),
+            (OPERATION, self._operations.saw),
+            (APPLICATION_INSTANCE, self._instances.saw),
+        ):
             runner = operator.informers.find(kind)
             if runner is not None:
                 runner.subscribe(handler)
@@ -92,6 +101,8 @@ class Watching:
                 len(self._gated),
                 tuple((outcome.value, count) for outcome, count in operator.events.counts.items()),
                 self.leases(),
+                self._instances.samples(),
+                self._operations.samples(),
             )
         )
 

@@ -158,6 +158,7 @@ class Driver:
             oldest=0.0 if oldest is None else now - oldest,
             time_limit=self._time_limit,
             moved_ago=now - self._moved_at,
+            unfinished=self._queue.unfinished(now),
         )
 
     async def _next(self) -> ObjectRef | None:

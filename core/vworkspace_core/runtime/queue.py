@@ -154,6 +154,10 @@ class WorkQueue(Generic[K]):
         """When the key that is in hand for longest was taken."""
         return min((one.taken_at for one in self._running.values()), default=None)
 
+    def unfinished(self, now: float) -> float:
+        """For how long all keys in hand have been so, together."""
+        return sum(now - one.taken_at for one in self._running.values())
+
     def failures(self, key: K) -> int:
         """Failures of a key since its last success."""
         return self._retries.failures(key)

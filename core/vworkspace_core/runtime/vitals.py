@@ -45,8 +45,8 @@ class InformerVitals:
 class DriverVitals:
     """One reconcile driver. `active` is False on a standby, whose keys wait for it to lead.
 
-    `ready` keys could be taken now, `running` are in hand, the oldest for `oldest`; a reconcile is cancelled after
-    `time_limit`. `moved_ago`: a key was last taken or given back.
+    `ready` keys could be taken now, `running` are in hand, the oldest for `oldest`, all together for `unfinished`; a
+    reconcile is cancelled after `time_limit`. `moved_ago`: a key was last taken or given back.
     """
 
     name: str
@@ -57,6 +57,7 @@ class DriverVitals:
     oldest: float
     time_limit: float
     moved_ago: float
+    unfinished: float = 0.0
 
 
 @attrs.frozen

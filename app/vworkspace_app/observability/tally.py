@@ -1,0 +1,70 @@
+"""How many objects of ours say what: counted as they change, so that nothing is unpacked when a scraper asks."""
+
+from collections import Counter
+from collections.abc import Iterator
+from enum import StrEnum
+from typing import Final, TypeAlias
+
+import attrs
+
+from vworkspace_core.kinds.labels import MANAGED_BY, MANAGED_BY_VALUE
+from vworkspace_core.kinds.reasons import (
+    InstanceConditionType,
+    InstanceReason,
+    OperationConditionType,
+    OperationReason,
+)
+from vworkspace_core.manifest import Manifest, ObjectRef, dig
+from vworkspace_core.runtime.changes import Change, ChangeType
+
+__all__ = ["Said", "Tally", "instances", "operations"]
+
+Said: TypeAlias = tuple[str, str, str]
+"""Type, status and reason of a condition."""
+
+_OTHER: Final = "other"
+_STATUSES: Final = frozenset(("True", "False", "Unknown"))
+
+
+@attrs.define
+class Tally:
+    """Counts what the conditions of one kind say. Reasons that are not ours, of Flux or an engine, count as `other`."""
+
+    types: type[StrEnum]
+    reasons: type[StrEnum]
+    _by_object: dict[ObjectRef, tuple[Said, ...]] = attrs.field(factory=dict, init=False)
+    _counts: Counter[Said] = attrs.field(factory=Counter, init=False)
+
+    def saw(self, change: Change) -> None:
+        """An informer saw a change."""
+        there = change.type is not ChangeType.DELETED
+        now = tuple(self._said(change.object)) if there and _is_ours(change.object) else ()
+        self._counts.subtract(self._by_object.pop(change.ref, ()))
+        if now:
+            self._by_object[change.ref] = now
+            self._counts.update(now)
+
+    def samples(self) -> tuple[tuple[Said, int], ...]:
+        """What is said, and by how many. What was said once stays, at 0: a series that ends looks like an outage."""
+        return tuple(sorted(self._counts.items()))
+
+    def _said(self, manifest: Manifest) -> Iterator[Said]:
+        for one in dig(manifest, "status", "conditions") or ():
+            kind, status, reason = (str(one.get(field)) for field in ("type", "status", "reason"))
+            if kind in self.types.__members__.values() and status in _STATUSES:
+                yield kind, status, reason if reason in self.reasons.__members__.values() else _OTHER
+
+
+def _is_ours(manifest: Manifest) -> bool:
+    labels = dig(manifest, "metadata", "labels") or {}
+    return bool(labels.get(MANAGED_BY) == MANAGED_BY_VALUE)
+
+
+def instances() -> Tally:
+    """Of ApplicationInstances."""
+    return Tally(InstanceConditionType, InstanceReason)
+
+
+def operations() -> Tally:
+    """Of Operations."""
+    return Tally(OperationConditionType, OperationReason)
