@@ -1,6 +1,7 @@
 """Simulated downstream controllers: they write the statuses that the real ones write (RUN-9).
 
-Velero, Argo Workflows, the Job controller, VolSync, the CSI snapshotter and a volume provisioner.
+Velero, Argo Workflows, the Job controller, VolSync, the CSI snapshotter, a volume provisioner, the controllers of
+Deployments, StatefulSets and DaemonSets, a load balancer and an ingress controller.
 """
 
 from vworkspace_fake.downstream.behaviour import (
@@ -14,6 +15,7 @@ from vworkspace_fake.downstream.behaviour import (
     VolSyncBehaviour,
     WorkflowBehaviour,
     WorkflowStep,
+    WorkloadBehaviour,
 )
 from vworkspace_fake.downstream.catalogue import CONTROLLERS
 from vworkspace_fake.downstream.run import run
@@ -33,6 +35,7 @@ __all__ = [
     "VolSyncBehaviour",
     "WorkflowBehaviour",
     "WorkflowStep",
+    "WorkloadBehaviour",
     "resume_patch",
     "run",
 ]

@@ -33,6 +33,7 @@ __all__ = [
     "VolSyncBehaviour",
     "WorkflowBehaviour",
     "WorkflowStep",
+    "WorkloadBehaviour",
 ]
 
 
@@ -198,6 +199,20 @@ class SnapshotBehaviour:
 
 
 @attrs.frozen
+class WorkloadBehaviour:
+    """That of Deployments, StatefulSets, DaemonSets, load balancers and ingress controllers. Times are seconds.
+
+    A new generation is observed after `observe_seconds`. A rollout takes a pod at a time, each for `ready_seconds`.
+    A DaemonSet has a pod on each of `nodes`. An address is given after `address_seconds`.
+    """
+
+    observe_seconds: float = 0.1
+    ready_seconds: float = 1.0
+    nodes: int = 2
+    address_seconds: float = 2.0
+
+
+@attrs.frozen
 class DownstreamBehaviour:
     """Everything settable about the simulated downstream controllers.
 
@@ -212,6 +227,7 @@ class DownstreamBehaviour:
     job: JobBehaviour = JobBehaviour()
     volsync: VolSyncBehaviour = VolSyncBehaviour()
     snapshot: SnapshotBehaviour = SnapshotBehaviour()
+    workloads: WorkloadBehaviour = WorkloadBehaviour()
 
     def choose(self, ref: ObjectRef, used: Sequence[Rule]) -> Rule | None:
         """The rule for the next attempt at `ref`, of which `used` were applied to earlier ones; None for success."""

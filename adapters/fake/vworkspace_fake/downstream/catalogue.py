@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
+from vworkspace_fake.downstream.addresses import ADDRESSES
 from vworkspace_fake.downstream.claims import VOLUME_PROVISIONER
 from vworkspace_fake.downstream.job import JOB_CONTROLLER
 from vworkspace_fake.downstream.snapshot import SNAPSHOT_CONTROLLER
@@ -11,6 +12,7 @@ from vworkspace_fake.downstream.turns import Controller
 from vworkspace_fake.downstream.velero import VELERO
 from vworkspace_fake.downstream.volsync import VOLSYNC
 from vworkspace_fake.downstream.workflow import WORKFLOW_CONTROLLER
+from vworkspace_fake.downstream.workloads import WORKLOADS
 
 __all__ = ["CONTROLLERS"]
 
@@ -21,6 +23,7 @@ CONTROLLERS: Final[Mapping[str, tuple[Controller, ...]]] = MappingProxyType(
         "job": (JOB_CONTROLLER,),
         "volsync": (VOLSYNC,),
         "snapshot": (SNAPSHOT_CONTROLLER, VOLUME_PROVISIONER),
+        "workloads": (*WORKLOADS, *ADDRESSES),
     }
 )
 """Volumes come with the snapshotter: a snapshot is cut from a bound claim, and restored into one."""

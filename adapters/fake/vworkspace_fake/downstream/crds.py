@@ -20,6 +20,7 @@ _BY_NAME: Final = {
     "job": tuple,
     "volsync": volsync_crds,
     "snapshot": snapshot_crds,
+    "workloads": tuple,
 }
 
 

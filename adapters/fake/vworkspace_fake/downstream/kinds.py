@@ -6,8 +6,13 @@ from vworkspace_core.manifest import Kind
 
 __all__ = [
     "BACKUP_STORAGE_LOCATION",
+    "DAEMON_SET",
     "DELETE_BACKUP_REQUEST",
+    "DEPLOYMENT",
+    "INGRESS",
     "PERSISTENT_VOLUME",
+    "SERVICE",
+    "STATEFUL_SET",
     "STORAGE_CLASS",
     "WORKFLOW_TEMPLATE",
 ]
@@ -17,3 +22,8 @@ DELETE_BACKUP_REQUEST: Final = Kind("velero.io", "v1", "DeleteBackupRequest", "d
 WORKFLOW_TEMPLATE: Final = Kind("argoproj.io", "v1alpha1", "WorkflowTemplate", "workflowtemplates")
 PERSISTENT_VOLUME: Final = Kind("", "v1", "PersistentVolume", "persistentvolumes", namespaced=False)
 STORAGE_CLASS: Final = Kind("storage.k8s.io", "v1", "StorageClass", "storageclasses", namespaced=False)
+DEPLOYMENT: Final = Kind("apps", "v1", "Deployment", "deployments")
+STATEFUL_SET: Final = Kind("apps", "v1", "StatefulSet", "statefulsets")
+DAEMON_SET: Final = Kind("apps", "v1", "DaemonSet", "daemonsets")
+SERVICE: Final = Kind("", "v1", "Service", "services")
+INGRESS: Final = Kind("networking.k8s.io", "v1", "Ingress", "ingresses")

@@ -1,4 +1,4 @@
-"""Service and NetworkPolicy."""
+"""Service, NetworkPolicy and Ingress."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -123,6 +123,37 @@ def _rule(rule: Mapping[str, Any]) -> Mapping[str, Any]:
     return {**rule, "ports": [filled(port, protocol="TCP") for port in rule["ports"]]}
 
 
+def _read_ingress(manifest: Manifest) -> Manifest:
+    return filled({**manifest}, spec={}, status={"loadBalancer": {}})
+
+
+def _check_ingress(manifest: Manifest) -> list[Cause]:
+    """It routes something, and every backend is a Service or a resource."""
+    spec = manifest.get("spec") or {}
+    if not spec.get("rules") and not spec.get("defaultBackend"):
+        text = "either `defaultBackend` or `rules` must be specified"
+        return [invalid_value("spec", spec, text)]
+    found = []
+    for at, rule in enumerate(spec.get("rules") or ()):
+        for index, path in enumerate((rule.get("http") or {}).get("paths") or ()):
+            where = f"spec.rules[{at}].http.paths[{index}]"
+            if path.get("pathType") in ("Exact", "Prefix") and not str(path.get("path") or "").startswith("/"):
+                found.append(invalid_value(f"{where}.path", path.get("path") or "", "must be an absolute path"))
+    return found
+
+
+_BACKEND: Final = obj(
+    resource=obj("kind", "name", apiGroup=STRING, kind=STRING, name=STRING),
+    service=obj("name", name=STRING, port=obj(name=STRING, number=INT32)),
+)
+_PATH: Final = obj(
+    "backend",
+    "pathType",
+    backend=_BACKEND,
+    path=STRING,
+    pathType=choice("Exact", "ImplementationSpecific", "Prefix"),
+)
+_STATUS_PORT: Final = obj("port", "protocol", error=STRING, port=INT32, protocol=STRING)
 _PEER: Final = obj(
     ipBlock=obj("cidr", cidr=STRING, except_=STRINGS), namespaceSelector=LABEL_SELECTOR, podSelector=LABEL_SELECTOR
 )
@@ -191,5 +222,27 @@ NETWORKING: Final = (
             read=_read_policy,
         ),
         short_names=("netpol",),
+    ),
+    built_in(
+        Kind("networking.k8s.io", "v1", "Ingress", "ingresses"),
+        obj(
+            spec=obj(
+                defaultBackend=_BACKEND,
+                ingressClassName=STRING,
+                rules=items(obj(host=STRING, http=obj("paths", paths=items(_PATH)))),
+                tls=items(obj(hosts=STRINGS, secretName=STRING)),
+            ),
+            status=obj(
+                loadBalancer=obj(ingress=items(obj(hostname=STRING, ip=STRING, ports=items(_STATUS_PORT)))),
+            ),
+        ),
+        Behaviour(
+            skeleton={"spec": {}, "status": {"loadBalancer": {}}},
+            generation=Generation.SPEC,
+            unconditional_update=True,
+            read=_read_ingress,
+            check=_check_ingress,
+        ),
+        short_names=("ing",),
     ),
 )

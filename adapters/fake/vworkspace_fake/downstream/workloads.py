@@ -1,0 +1,220 @@
+"""Deployment, StatefulSet and DaemonSet: the statuses that their controllers write, without any pods.
+
+Their habits are kept: counts are left out where they are zero, a new generation is observed a moment late, the rollout
+takes a pod at a time, and a Deployment that makes no progress says so after its deadline and goes on trying.
+"""
+
+from collections.abc import Callable, Mapping
+from datetime import datetime, timedelta
+from typing import Any, Final, TypeAlias
+
+import attrs
+
+from vworkspace_core.manifest import content_hash, metadata
+from vworkspace_fake.downstream.attempts import begin, released
+from vworkspace_fake.downstream.kinds import DAEMON_SET, DEPLOYMENT, STATEFUL_SET
+from vworkspace_fake.downstream.rollout import Pods, Rollout
+from vworkspace_fake.downstream.turns import NOTHING, Controller, Look, Patch, Turn, change, earliest, with_condition
+
+__all__ = ["WORKLOADS"]
+
+_DAEMON_COUNTS: Final = frozenset(
+    ("currentNumberScheduled", "numberMisscheduled", "desiredNumberScheduled", "numberReady")
+)
+_LATE: Final = 600.0
+"""Seconds without progress after which a Deployment says so, where it names no deadline."""
+
+
+StatusOf: TypeAlias = Callable[[Look, Rollout, Pods], dict[str, Any]]
+
+
+@attrs.frozen
+class _Noticed:
+    """A generation that the controller has not looked at yet, and what it knew before."""
+
+    generation: int
+    until: datetime
+    before: Rollout | None
+
+
+def _looking(
+    want_of: Callable[[Look], int], status_of: StatusOf, always: frozenset[str] = frozenset()
+) -> Callable[[Look], Turn]:
+    """`always` are the counts that are there when they are zero, too."""
+
+    def look(look: Look) -> Turn:
+        if look.live is None or look.deleting:
+            return NOTHING
+        noticed = _notice(look)
+        if noticed is not None:
+            return Turn(memory=noticed, due=noticed.until)
+        memory = _rollout(look, want_of(look))
+        pods = memory.at(look.now)
+        status = {key: one for key, one in status_of(look, memory, pods).items() if one != 0 or key in always}
+        due = earliest(memory.next_step(look.now), _deadline(look, memory, pods))
+        return Turn(_written(look, status), memory, due)
+
+    return look
+
+
+def _generation(look: Look) -> int:
+    return int(metadata(look.live or {}).get("generation") or 0)
+
+
+def _notice(look: Look) -> _Noticed | None:
+    """A new generation is observed a moment after it came; None when the one that is there has been."""
+    memory, generation = look.memory, _generation(look)
+    if isinstance(memory, Rollout) and memory.generation == generation:
+        return None
+    if isinstance(memory, _Noticed) and memory.generation == generation:
+        return memory if look.now < memory.until else None
+    seconds = look.behaviour.workloads.observe_seconds
+    return _Noticed(generation, look.at(seconds), _known(memory)) if seconds > 0 else None
+
+
+def _known(memory: Any) -> Rollout | None:
+    match memory:
+        case Rollout():
+            return memory
+        case _Noticed(before=before):
+            return before
+        case _:
+            return None
+
+
+def _rollout(look: Look, want: int) -> Rollout:
+    """The one that goes on, or a new one for another template or number of pods."""
+    generation, template = _generation(look), content_hash(look.spec.get("template"))
+    known = _known(look.memory)
+    if known is not None and (known.template, known.want) == (template, want) and not released(look, known.attempt):
+        return attrs.evolve(known, generation=generation)
+    behaviour = look.behaviour.workloads
+    used = () if known is None else known.attempt.used_up(known.used)
+    attempt = begin(look, used, behaviour.ready_seconds)
+    seconds = attempt.outcome.seconds if attempt.outcome.seconds is not None else behaviour.ready_seconds
+    before = 0 if known is None else _ready_before(known, look.now)
+    same = known is not None and known.template == template
+    began = look.now - timedelta(seconds=seconds * min(before, want) if same else 0)
+    return Rollout(generation, template, 0 if same else before, want, began, seconds, attempt, used)
+
+
+def _ready_before(known: Rollout, now: datetime) -> int:
+    pods = known.at(now)
+    return pods.ready + pods.left
+
+
+def _written(look: Look, status: Mapping[str, Any]) -> tuple[Patch, ...]:
+    return change(look, {"status": status}, subresource="status")
+
+
+def _deadline(look: Look, memory: Rollout, pods: Pods) -> datetime | None:
+    """When a Deployment without progress says so."""
+    if look.ref.kind != DEPLOYMENT or pods.done:
+        return None
+    late = memory.began + timedelta(seconds=memory.seconds * pods.ready + _progress_deadline(look))
+    return late if look.now < late else None
+
+
+def _progress_deadline(look: Look) -> float:
+    return float(look.spec.get("progressDeadlineSeconds") or _LATE)
+
+
+# --- Deployment ------------------------------------------------------------------------------------------------------
+
+
+def _replicas(look: Look) -> int:
+    return int(look.spec.get("replicas", 1))
+
+
+def _deployment(look: Look, memory: Rollout, pods: Pods) -> dict[str, Any]:
+    total, available = pods.updated + pods.left, pods.ready + pods.left
+    conditions = look.status.get("conditions") or []
+    for condition in (_available(available, memory), _progressing(look, memory, pods)):
+        conditions = with_condition(conditions, condition, look.now, lastUpdateTime=look.timestamp())
+    return {
+        "observedGeneration": memory.generation,
+        "replicas": total,
+        "updatedReplicas": pods.updated,
+        "readyReplicas": available,
+        "availableReplicas": available,
+        "unavailableReplicas": max(0, total - available),
+        "conditions": conditions,
+    }
+
+
+def _available(available: int, memory: Rollout) -> dict[str, Any]:
+    enough = available >= memory.want
+    return {
+        "type": "Available",
+        "status": "True" if enough else "False",
+        "reason": "MinimumReplicasAvailable" if enough else "MinimumReplicasUnavailable",
+        "message": f"Deployment {'has' if enough else 'does not have'} minimum availability.",
+    }
+
+
+def _progressing(look: Look, memory: Rollout, pods: Pods) -> dict[str, Any]:
+    name = f"{look.ref.name}-{memory.template[:10]}"
+    late = memory.began + timedelta(seconds=memory.seconds * pods.ready + _progress_deadline(look))
+    if pods.done:
+        status, reason, said = "True", "NewReplicaSetAvailable", "has successfully progressed."
+    elif look.now >= late:
+        status, reason, said = "False", "ProgressDeadlineExceeded", "has timed out progressing."
+    else:
+        status, reason, said = "True", "ReplicaSetUpdated", "is progressing."
+    return {"type": "Progressing", "status": status, "reason": reason, "message": f'ReplicaSet "{name}" {said}'}
+
+
+# --- StatefulSet and DaemonSet ---------------------------------------------------------------------------------------
+
+
+def _left_in_place(memory: Rollout, pods: Pods) -> int:
+    """A pod of before goes first, and the new one takes its place: there are never more than wanted."""
+    return max(0, min(pods.left, memory.want - pods.updated))
+
+
+def _stateful_set(look: Look, memory: Rollout, pods: Pods) -> dict[str, Any]:
+    newest = f"{look.ref.name}-{memory.template[:10]}"
+    current = look.status.get("currentRevision") or newest
+    left = _left_in_place(memory, pods)
+    ready = pods.ready + left
+    return {
+        "observedGeneration": memory.generation,
+        "replicas": pods.updated + left,
+        "readyReplicas": ready,
+        "availableReplicas": ready,
+        "currentReplicas": left or (pods.ready if pods.done or current == newest else 0),
+        "updatedReplicas": pods.updated,
+        "currentRevision": newest if pods.done else current,
+        "updateRevision": newest,
+    }
+
+
+def _daemon_set(look: Look, memory: Rollout, pods: Pods) -> dict[str, Any]:
+    left = _left_in_place(memory, pods)
+    ready = pods.ready + left
+    return {
+        "observedGeneration": memory.generation,
+        "desiredNumberScheduled": memory.want,
+        "currentNumberScheduled": memory.want,
+        "updatedNumberScheduled": pods.updated,
+        "numberReady": ready,
+        "numberMisscheduled": 0,
+        "numberAvailable": ready,
+        "numberUnavailable": memory.want - ready,
+    }
+
+
+def _nodes(look: Look) -> int:
+    return look.behaviour.workloads.nodes
+
+
+WORKLOADS: Final = (
+    Controller("deployment-controller", (DEPLOYMENT,), _looking(_replicas, _deployment)),
+    Controller(
+        "statefulset-controller",
+        (STATEFUL_SET,),
+        _looking(_replicas, _stateful_set, frozenset(("replicas", "availableReplicas"))),
+    ),
+    Controller("daemonset-controller", (DAEMON_SET,), _looking(_nodes, _daemon_set, _DAEMON_COUNTS)),
+)
+"""Their names are the field managers of what they write."""
