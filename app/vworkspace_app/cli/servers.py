@@ -20,8 +20,8 @@ def cluster(
     simulate: Annotated[
         str,
         Parameter(
-            help="Downstream controllers to simulate, by comma: flux, velero, workflow, job, volsync, snapshot, workloads;"
-            " or all."
+            help="Downstream controllers to simulate, by comma: flux, velero, workflow, job, volsync, snapshot,"
+            " workloads; or all."
         ),
     ] = "",
     tls: Annotated[
