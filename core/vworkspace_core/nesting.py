@@ -12,12 +12,15 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-__all__ = ["LEVELS", "UNREADABLE", "decode_answer", "decode_with", "pruned", "too_deep"]
+__all__ = ["LEVELS", "TOO_DEEP", "UNREADABLE", "decode_answer", "decode_with", "pruned", "too_deep"]
 
 T = TypeVar("T")
 
 LEVELS: Final = 150
 """More than the core admits, so that it is the core that names the path of what is too deep."""
+
+TOO_DEEP: Final = f"is nested too deeply to be read: at most {LEVELS} levels"
+"""What to say of a path that was cut out."""
 
 UNREADABLE: Final = "vworkspace.io/unreadable"
 """A field beside `metadata` that no API server sends: the paths that were cut out of an object, as a list."""
@@ -53,8 +56,9 @@ def pruned(text: str, levels: int = LEVELS) -> str:
     return "".join(kept) + (text[copied:] if depth <= levels else "")
 
 
-def decode_answer(raw: bytes, *path: str) -> Any:
+def decode_answer(raw: bytes, *path: str | tuple[str, ...]) -> Any:
     """What the API server answered. `path` leads to the object in it, or to a list of objects; empty: all of it.
+    Its last step may name several.
 
     Of an object that is too deep, the values below its fields that make it so are left out, and their paths named in
     its field `UNREADABLE`. Raises msgspec.DecodeError and UnicodeDecodeError for what is no JSON.
@@ -62,7 +66,7 @@ def decode_answer(raw: bytes, *path: str) -> Any:
     return decode_with(msgspec.json.decode, raw, *path)
 
 
-def decode_with(decode: Callable[[bytes], T], raw: bytes, *path: str) -> T:
+def decode_with(decode: Callable[[bytes], T], raw: bytes, *path: str | tuple[str, ...]) -> T:
     """`decode_answer` by a decoder of a type that has the objects of `path` as they are."""
     try:
         return _calmly(decode, raw)
@@ -141,12 +145,17 @@ def _index(depths: Sequence[int], wanted: int, start: int) -> int | None:
         return None
 
 
-def _objects(found: Any, path: tuple[str, ...]) -> Iterator[dict[str, Any]]:
+def _objects(found: Any, path: tuple[str | tuple[str, ...], ...]) -> Iterator[dict[str, Any]]:
+    standing = [found]
     for step in path:
-        found = found.get(step) if isinstance(found, dict) else getattr(found, step, None)
-    for one in found if isinstance(found, list) else [found]:
-        if isinstance(one, dict):
-            yield one
+        names = (step,) if isinstance(step, str) else step
+        standing = [_below(one, name) for one in standing for name in names]
+    for one in standing:
+        yield from (each for each in (one if isinstance(one, list) else [one]) if isinstance(each, dict))
+
+
+def _below(found: Any, name: str) -> Any:
+    return found.get(name) if isinstance(found, dict) else getattr(found, name, None)
 
 
 def _mark(manifest: dict[str, Any]) -> None:

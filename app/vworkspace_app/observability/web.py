@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import anyio
-import uvicorn
 from anyio.abc import TaskStatus
 from anyio.from_thread import start_blocking_portal
 from starlette.applications import Starlette
@@ -15,11 +14,11 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
+from vworkspace_app.guarded import Limits, bind, serve_guarded, url_of
 from vworkspace_app.observability.metrics import Metrics
 from vworkspace_app.observability.snapshot import Board
 from vworkspace_app.serving import address, refused
 from vworkspace_core.runtime.vitals import Report, healthy, ready
-from vworkspace_fake.serving import bind, serve_until_cancelled, url_of
 
 __all__ = ["served", "web"]
 
@@ -49,19 +48,16 @@ def web(board: Board, metrics: Metrics, now: Callable[[], float]) -> Starlette:
 
 
 @contextmanager
-def served(app: Starlette, listen: str) -> Iterator[str]:
+def served(app: Starlette, listen: str, *, limits: Limits | None = None) -> Iterator[str]:
     """The URL at which `app` is served until the block is left. Raises CommandError for an address that is refused."""
     host, port = address(listen)
     try:
         listener = bind(host, port)
     except OSError as error:
         raise refused(error, listen) from error
-    config = uvicorn.Config(
-        app, log_config=None, access_log=False, lifespan="off", server_header=False, timeout_graceful_shutdown=1
-    )
 
     async def run(*, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
-        await serve_until_cancelled(config, listener, ready=task_status.started, ending=lambda: None)
+        await serve_guarded(app, listener, limits=limits, ready=task_status.started)
 
     with start_blocking_portal() as portal:
         future, _ = portal.start_task(run)

@@ -7,15 +7,17 @@ that the API server's own view of the label counts and every replica can answer 
 from collections.abc import Callable
 from typing import Any, Final
 
+import attrs
 import msgspec
 import structlog
 from starlette.applications import Starlette
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
 from vworkspace_core.kinds.secrets import redact
 from vworkspace_core.manifest import canonical_json
+from vworkspace_core.nesting import decode_answer
 from vworkspace_core.webhook.defaulting import default_patch
 from vworkspace_core.webhook.review import AdmissionRequest, MalformedReview, allowed, patched, read_review, refused
 from vworkspace_core.webhook.validating import WebhookSettings, refusals
@@ -26,8 +28,10 @@ DEFAULT_PATH: Final = "/default"
 GATED_PATH: Final = "/validate"
 UNGATED_PATH: Final = "/validate-ungated"
 
-_LARGEST: Final = 16 * 1024 * 1024
-"""Bytes of a review: two objects of etcd's largest size, and room."""
+LARGEST: Final = 3 * 1024 * 1024
+"""Bytes of a review. An API server takes requests of 3 MiB at most; objects that large are refused, not judged."""
+BUDGET: Final = 24 * 1024 * 1024
+"""Bytes of all reviews that are being read at one time: beyond them the API server is asked to come again."""
 
 _log = structlog.get_logger("webhook")
 
@@ -41,7 +45,10 @@ def application(settings: WebhookSettings) -> Starlette:
         UNGATED_PATH: lambda request: _validated(request, settings, gated=False),
         DEFAULT_PATH: lambda request: patched(request, default_patch(request)),
     }
-    return Starlette(routes=[Route(path, _endpoint(judge), methods=["POST"]) for path, judge in judges.items()])
+    reading = _Reading()
+    return Starlette(
+        routes=[Route(path, _endpoint(judge, reading), methods=["POST"]) for path, judge in judges.items()]
+    )
 
 
 def _validated(request: AdmissionRequest, settings: WebhookSettings, *, gated: bool) -> dict[str, Any]:
@@ -53,25 +60,95 @@ def _validated(request: AdmissionRequest, settings: WebhookSettings, *, gated: b
     return refused(request, problems)
 
 
-def _endpoint(judge: Judge) -> Callable[[Request], Any]:
-    async def answer(request: Request) -> Response:
-        body = await _read(request)
-        if body is None:
-            return PlainTextResponse(f"the review has more than {_LARGEST} bytes\n", 413)
+class _Request(msgspec.Struct):
+    """What is looked at of a request before anything of its objects is built."""
+
+    uid: str = ""
+    operation: str = ""
+    namespace: str | None = None
+    name: str | None = None
+    subResource: str | None = None
+    object: msgspec.Raw = msgspec.Raw(b"null")
+    oldObject: msgspec.Raw = msgspec.Raw(b"null")
+
+
+class _Review(msgspec.Struct):
+    apiVersion: str = ""
+    kind: str = ""
+    request: _Request | None = None
+
+
+_decode = msgspec.json.Decoder(_Review).decode
+
+
+def _review(body: bytes) -> AdmissionRequest:
+    """The request of a review. Raises MalformedReview and msgspec.DecodeError."""
+    try:
+        found = _decode(body)
+        given = msgspec.structs.asdict(found)
+        if found.request is not None:
+            inner = msgspec.structs.asdict(found.request)
+            read_review({**given, "request": {**inner, "object": None, "oldObject": None}})
+            objects = {name: decode_answer(bytes(inner[name])) for name in ("object", "oldObject")}
+            given["request"] = {**inner, **objects}
+    except RecursionError:
+        given = decode_answer(body, "request", ("object", "oldObject"))
+    return read_review(given)
+
+
+@attrs.define
+class _Reading:
+    """The bodies that are in memory at this moment."""
+
+    held: int = 0
+
+    async def read(self, request: Request) -> tuple[bytes, int]:
+        """The body, and what to answer at once where it is not to be had; it counts until `let_go`."""
+        body = bytearray()
         try:
-            review = read_review(msgspec.json.decode(body))
-        except (MalformedReview, msgspec.DecodeError, RecursionError) as error:
+            async for chunk in request.stream():
+                if len(body) + len(chunk) > LARGEST:
+                    return self._refused(body, 413)
+                if self.held + len(chunk) > BUDGET:
+                    return self._refused(body, 503)
+                body += chunk
+                self.held += len(chunk)
+        except BaseException:
+            self.let_go(len(body))
+            raise
+        return bytes(body), 0
+
+    def _refused(self, body: bytearray, code: int) -> tuple[bytes, int]:
+        self.let_go(len(body))
+        return b"", code
+
+    def let_go(self, size: int) -> None:
+        """A body is done with."""
+        self.held -= size
+
+
+_REFUSALS: Final = {
+    413: f"the review has more than {LARGEST} bytes\n",
+    503: "too many reviews at one time: ask again\n",
+}
+
+
+def _endpoint(judge: Judge, reading: _Reading) -> Callable[[Request], Any]:
+    async def answer(request: Request) -> Response:
+        try:
+            body, refusal = await reading.read(request)
+        except ClientDisconnect:
+            return Response(status_code=400)  # nobody reads it
+        if refusal:
+            # What is still on its way is not read: the connection ends with the answer.
+            headers = {"connection": "close", "retry-after": "1"}
+            return PlainTextResponse(_REFUSALS[refusal], refusal, headers=headers)
+        try:
+            review = _review(body)
+            return Response(canonical_json(judge(review)), media_type="application/json")
+        except (MalformedReview, msgspec.DecodeError, UnicodeDecodeError) as error:
             return PlainTextResponse(f"{error}\n", 400)
-        return Response(canonical_json(judge(review)), media_type="application/json")
+        finally:
+            reading.let_go(len(body))
 
     return answer
-
-
-async def _read(request: Request) -> bytes | None:
-    """The body; None when it is too large."""
-    body = bytearray()
-    async for chunk in request.stream():
-        body += chunk
-        if len(body) > _LARGEST:
-            return None
-    return bytes(body)

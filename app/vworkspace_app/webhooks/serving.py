@@ -2,11 +2,12 @@
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from typing import Final
 
 import anyio
 import structlog
-import uvicorn
 
+from vworkspace_app.guarded import Limits, bind, serve_guarded, url_of
 from vworkspace_app.runtime.clock import SystemClock
 from vworkspace_app.serving import address
 from vworkspace_app.settings import RunSettings
@@ -16,11 +17,13 @@ from vworkspace_core.operations.templates import Templates
 from vworkspace_core.ports import Clock
 from vworkspace_core.reconcile import Settings
 from vworkspace_core.webhook.validating import WebhookSettings
-from vworkspace_fake.serving import bind, serve_until_cancelled, url_of
 
 __all__ = ["serve_webhooks", "webhooks"]
 
 _log = structlog.get_logger("webhook")
+
+_LIMITS: Final = Limits(idle=90.0)
+"""An API server keeps its connections and asks again on them."""
 
 
 async def serve_webhooks(
@@ -31,18 +34,11 @@ async def serve_webhooks(
     clock: Clock,
     *,
     ready: Callable[[str], None] = lambda url: None,
+    limits: Limits = _LIMITS,
 ) -> None:
     """Serve HTTPS until cancelled; `ready` gets the URL. Raises OSError when the address cannot be bound."""
     listener = bind(host, port)
     url = url_of(host, listener, "https")
-    config = uvicorn.Config(
-        application(settings),
-        lifespan="off",
-        log_config=None,
-        access_log=False,
-        timeout_graceful_shutdown=1,
-        ssl_context_factory=lambda *_: files.context(),
-    )
 
     def tell() -> None:
         _log.info("webhooks are served", url=url)
@@ -50,7 +46,7 @@ async def serve_webhooks(
 
     async with anyio.create_task_group() as group:
         group.start_soon(files.follow, clock)
-        await serve_until_cancelled(config, listener, ready=tell, ending=lambda: None)
+        await serve_guarded(application(settings), listener, limits=limits, tls=files.context(), ready=tell)
 
 
 @asynccontextmanager

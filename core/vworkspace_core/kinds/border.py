@@ -18,7 +18,7 @@ from vworkspace_core.kinds.operation import Operation
 from vworkspace_core.kinds.problems import Problem, ValidationProblems, index, join
 from vworkspace_core.kinds.shapes import FAST, STRICT, TOLERANT, type_name
 from vworkspace_core.manifest import Kind, Manifest
-from vworkspace_core.nesting import LEVELS, too_deep
+from vworkspace_core.nesting import TOO_DEEP, too_deep
 
 __all__ = [
     "CLASSES",
@@ -121,8 +121,7 @@ def unstructure(value: Any) -> dict[str, Any]:
 def _read(cls: type[T], manifest: Manifest) -> T:
     """`structure`, of what was read whole only: what could not be read is not to be taken for absent."""
     if cut := too_deep(manifest):
-        told = f"is nested too deeply to be read: at most {LEVELS} levels"
-        raise ValidationProblems(tuple(Problem(path, told) for path in cut))
+        raise ValidationProblems(tuple(Problem(path, TOO_DEEP) for path in cut))
     return structure(cls, manifest)
 
 

@@ -21,6 +21,7 @@ from vworkspace_core.kinds.operation import Operation
 from vworkspace_core.kinds.problems import Problem, ValidationProblems
 from vworkspace_core.known import NAMESPACE
 from vworkspace_core.manifest import Manifest
+from vworkspace_core.nesting import TOO_DEEP, too_deep
 from vworkspace_core.operations.builtin import builtin_templates
 from vworkspace_core.operations.request import parameter_problems, unknown_template
 from vworkspace_core.operations.templates import Templates
@@ -48,6 +49,9 @@ def refusals(request: AdmissionRequest, settings: WebhookSettings, *, gated: boo
     if meta.deletion_timestamp is not None or not is_managed(meta):
         return ()
     old = _predecessor(request)
+    if cut := too_deep(new):
+        # What was as deep before cannot be compared: a finalizer that comes off must get through.
+        return () if too_deep(old) else tuple(Problem(path, TOO_DEEP) for path in cut)
     if _belongs_to_another(new, settings):
         return ()
     unchanged = old is not None and same_spec(new, old)
