@@ -33,7 +33,7 @@ from tests.e2e.world import (
 from vworkspace_core.kinds.labels import FIELD_MANAGER, FINALIZER, IDEMPOTENCY_KEY, RETRY
 from vworkspace_core.known import APPLICATION_INSTANCE, HELM_RELEASE
 from vworkspace_core.manifest import Kind, Manifest, ObjectRef, dig
-from vworkspace_core.ports import WatchEventType
+from vworkspace_core.ports import PatchType, WatchEventType
 from vworkspace_core.reconcile import Settings
 from vworkspace_fake.controlplane.faults import Call, Fault
 
@@ -243,6 +243,25 @@ async def test_D10_a_name_that_is_free_again_is_not_called_taken_PULL_3(world: W
     asked_again = await world.result(world.ask(FIRST, 2))
 
     assert asked_again["outcome"] == "succeeded", asked_again
+
+
+@on_every_face
+async def test_D24_a_status_by_hand_is_not_told_as_ours_and_a_job_is_answered_early_PULL_3(world: World) -> None:
+    await world.ready()
+    told = [{**one, "message": "by hand, honest"} for one in world.get(INSTANCE)["status"]["conditions"]]
+    patch = {"status": {"conditions": told}}
+    world.hands.do(
+        lambda api: api.patch(
+            INSTANCE, patch, patch_type=PatchType.MERGE, field_manager="kubectl-edit", subresource="status"
+        )
+    )
+
+    result = await world.result(world.ask(LATER, 8))
+
+    assert result["outcome"] == "conflict"
+    assert "kubectl-edit holds .status.conditions[" in result["error"]
+    assert "kubectl patch applicationinstances.apps.vworkspace.io" in result["error"]
+    assert "by hand, honest" not in str([world.control.events_of(CLUSTER), result])
 
 
 @on_every_face

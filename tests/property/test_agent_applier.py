@@ -1,5 +1,6 @@
 """What a job's turn comes to (REC-6, PULL-3, PULL-4)."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -36,12 +37,21 @@ KEY = "ApplicationInstance/org-myteam/nextcloud-myteam@5"
 NOOP = Settle(Verdict(Outcome.NOOP))
 
 
-def live(*, uid: str = "u1", key: str = "", generation: str = "", terminating: bool = False, **meta: Any) -> Any:
+def live(
+    *, uid: str = "u1", key: str = "", generation: str = "", terminating: bool = False, by: str = "", **meta: Any
+) -> Any:
+    """An object whose annotations were written by that field manager, the operator unless told otherwise."""
     annotations = {labels.IDEMPOTENCY_KEY: key} if key else {}
     if generation:
         annotations[labels.LAST_APPLIED_GENERATION] = generation
     ends = {"deletionTimestamp": "2026-01-01T00:00:00Z"} if terminating else {}
-    return instance(uid=uid, generation=3, resourceVersion="9", labels=OURS, annotations=annotations, **ends, **meta)
+    told = {"labels": OURS, "annotations": annotations, "managedFields": written(annotations, by), **ends, **meta}
+    return instance(uid=uid, generation=3, resourceVersion="9", **told)
+
+
+def written(annotations: Mapping[str, Any], by: str = "") -> list[Any]:
+    fields = {"f:metadata": {"f:annotations": {f"f:{name}": {} for name in annotations}}}
+    return [{"manager": by or labels.FIELD_MANAGER, "operation": "Apply", "fieldsV1": fields}]
 
 
 def apply_turn(**fields: Any) -> Turn:
@@ -185,9 +195,46 @@ def test_where_the_gate_is_closed_nobody_looked_and_nothing_counts_as_gone(turn:
     [("5", 5), ("", None), ("-1", None), ("five", None), ("\u0665", None), ("9" * 30, None), (5, None)],
 )
 def test_an_unreadable_generation_on_an_object_is_none(text: Any, generation: int | None) -> None:
-    found = {"metadata": {"annotations": {labels.LAST_APPLIED_GENERATION: text}}}
+    annotations = {labels.LAST_APPLIED_GENERATION: text}
+    found = {"metadata": {"annotations": annotations, "managedFields": written(annotations)}}
 
     assert applied_generation(found) == generation
+
+
+def edited(found: Any) -> Any:
+    return {**found, "spec": {**found["spec"], "appRef": {"catalogId": "another"}}}
+
+
+@pytest.mark.parametrize("by", ["kubectl-annotate", ""])
+def test_M4_a_key_that_somebody_wrote_makes_no_upgrade_a_noop_RUN_12(by: str) -> None:
+    """Under their own name, or under ours: then the spec tells that the key has not had its effect."""
+    found = edited(live(key=KEY, by=by))
+
+    assert isinstance(plan(apply_turn(), seen(found), SCOPE), Write)
+    assert plan(apply_turn(), seen(live(key=KEY)), SCOPE) == NOOP
+    assert plan(apply_turn(), seen(found, tombstone=stone()), SCOPE) == NOOP, "the job store is out of others' reach"
+
+
+@pytest.mark.parametrize("newest", [None, stone(generation=4)])
+def test_M4_a_generation_that_somebody_wrote_locks_nobody_out_RUN_12(newest: Tombstone | None) -> None:
+    found = live(generation="9" * 18, by="kubectl-annotate")
+
+    assert isinstance(plan(apply_turn(), seen(found, newest=newest), SCOPE), Write)
+    assert isinstance(plan(delete_turn(), seen(found, newest=newest), SCOPE), Remove)
+
+
+def test_M4_what_the_job_store_remembers_counts_before_what_the_object_says() -> None:
+    found = live(generation="9" * 18)
+
+    assert isinstance(plan(apply_turn(), seen(found, newest=stone(generation=4)), SCOPE), Write)
+    assert plan(apply_turn(), seen(live(), newest=stone(generation=6)), SCOPE) == superseded(6)
+    assert plan(apply_turn(), seen(live(generation="6")), SCOPE) == superseded(6), "where it remembers nothing"
+
+
+def test_M4_a_key_that_somebody_wrote_over_ours_is_no_later_request() -> None:
+    found = live(key="theirs", by="kubectl-annotate")
+
+    assert plan(apply_turn(intent=Intent("u1", had=True)), seen(found), SCOPE) == Written(found)
 
 
 lives = st.none() | st.builds(
@@ -196,6 +243,7 @@ lives = st.none() | st.builds(
     key=st.sampled_from(["", KEY, "other"]),
     generation=st.sampled_from(["", "4", "5", "6", "x"]),
     terminating=st.booleans(),
+    by=st.sampled_from(["", "kubectl-annotate"]),
 )
 turns = st.builds(
     apply_turn,
@@ -215,8 +263,8 @@ def test_no_plan_ever_breaks_the_rules(
 
     if isinstance(chosen, Write | Remove):
         assert namespace != UNGATED
-        known = [applied_generation(found) or 0, newest.generation if newest else 0]
-        assert turn.generation is None or turn.generation >= max(known), "an older generation never wins"
+        known = newest.generation if newest else applied_generation(found) or 0
+        assert turn.generation is None or turn.generation >= known, "an older generation never wins"
         assert not turn.expired
     if isinstance(chosen, Write):
         assert namespace == GATED

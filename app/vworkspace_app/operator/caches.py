@@ -6,6 +6,7 @@ from vworkspace_app.operator.instances import RELEASE_INDEX, release_names
 from vworkspace_app.operator.operation_index import OPERATION_INDEXES
 from vworkspace_app.runtime.definitions import slim_definition
 from vworkspace_app.runtime.informer import InformerRunner
+from vworkspace_core.agent.holding import with_status_holders
 from vworkspace_core.kinds.labels import MANAGED_BY, MANAGED_BY_VALUE, OPERATION_UID
 from vworkspace_core.known import (
     APPLICATION_INSTANCE,
@@ -38,10 +39,14 @@ def informers_of(api: KubeApi, clock: Clock, random: Callable[[], float]) -> Ite
         APPLICATION_INSTANCE,
         clock=clock,
         random=random,
-        store=ObjectStore(APPLICATION_INSTANCE, indexers={RELEASE_INDEX: release_names}),
+        store=ObjectStore(APPLICATION_INSTANCE, indexers={RELEASE_INDEX: release_names}, transform=with_status_holders),
     )
     yield InformerRunner(
-        api, OPERATION, clock=clock, random=random, store=ObjectStore(OPERATION, indexers=OPERATION_INDEXES)
+        api,
+        OPERATION,
+        clock=clock,
+        random=random,
+        store=ObjectStore(OPERATION, indexers=OPERATION_INDEXES, transform=with_status_holders),
     )
     for kind in ENGINE_KINDS:
         yield InformerRunner(api, kind, clock=clock, random=random, label_selector=OPERATION_UID)

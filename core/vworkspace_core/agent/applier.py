@@ -31,6 +31,7 @@ from typing import Any, TypeAlias
 
 import attrs
 
+from vworkspace_core.agent.holding import written_by_us
 from vworkspace_core.agent.outcome import EXPIRED, SUCCEEDED, Outcome, Reason, Verdict
 from vworkspace_core.agent.scope import ApplyTask, DeleteTask, RotateTask, Scope, Task, gate_closed, may_touch
 from vworkspace_core.agent.standing import ended_at
@@ -38,6 +39,7 @@ from vworkspace_core.kinds import labels
 from vworkspace_core.known import OPERATION
 from vworkspace_core.manifest import Manifest, dig, exactly, metadata
 from vworkspace_core.ports import Tombstone
+from vworkspace_core.reconcile.drift import needs_apply
 
 __all__ = [
     "AwaitGone",
@@ -51,6 +53,7 @@ __all__ = [
     "Unseen",
     "Write",
     "Written",
+    "key_of",
     "plan",
 ]
 
@@ -186,8 +189,9 @@ def _resume(turn: Turn, seen: Seen) -> Plan | None:
         case ApplyTask(ref):
             if aimed and found != aimed:
                 return Settle(Verdict.failed(Reason.DELETED, f"{ref} was deleted while the job was open"), True)
-            if seen.live is not None and _key_of(seen.live) == turn.key:
-                return Written(seen.live)
+            key = key_of(seen.live)
+            if seen.live is not None and (key == turn.key or (turn.intent.had and key is None)):
+                return Written(seen.live)  # a key that is not ours is no later request
             if turn.intent.had:
                 return Settle(Verdict.failed(Reason.SUPERSEDED, f"a later request for {ref} came first"), True)
             return None
@@ -197,8 +201,8 @@ def _resume(turn: Turn, seen: Seen) -> Plan | None:
 
 def _is_replay(turn: Turn, seen: Seen) -> bool:
     match turn.task:
-        case ApplyTask():
-            return seen.tombstone is not None or (seen.live is not None and _key_of(seen.live) == turn.key)
+        case ApplyTask(manifest=manifest):
+            return seen.tombstone is not None or _says_so(seen.live, turn.key, manifest)
         case DeleteTask():
             # A tombstone of this very object is not a delete's: the object is still there. An apply may have
             # had the same key, since keys count generations of intent.
@@ -207,9 +211,14 @@ def _is_replay(turn: Turn, seen: Seen) -> bool:
             return seen.tombstone is not None
 
 
+def _says_so(live: Manifest | None, key: str, manifest: Manifest) -> bool:
+    """Whether the object shows that the key had its effect: its annotation alone, which others may write, does not."""
+    return key_of(live) == key and not needs_apply({"spec": manifest.get("spec")}, live)
+
+
 def _newest_known(turn: Turn, seen: Seen) -> int:
-    remembered = seen.newest.generation if seen.newest is not None else 0
-    return max(remembered, applied_generation(seen.live) or 0)
+    """What the job store remembers counts before what the object says: only the store is out of others' reach."""
+    return seen.newest.generation if seen.newest is not None else applied_generation(seen.live) or 0
 
 
 def _plan_apply(turn: Turn, task: ApplyTask, live: Manifest | None) -> Plan:
@@ -236,13 +245,14 @@ def stamped(manifest: Manifest, key: str, generation: int | None, live: Manifest
 
 
 def applied_generation(live: Manifest | None) -> int | None:
-    """The control plane's generation that `live` carries; None where it says none that can be read."""
-    text = dig(live, "metadata", "annotations", labels.LAST_APPLIED_GENERATION)
-    return int(text) if isinstance(text, str) and text.isascii() and text.isdigit() and len(text) <= 18 else None
+    """The control plane's generation that we gave `live`; None where there is none that can be read."""
+    text = written_by_us(live, labels.LAST_APPLIED_GENERATION)
+    return int(text) if text is not None and text.isascii() and text.isdigit() and len(text) <= 18 else None
 
 
-def _key_of(live: Manifest) -> Any:
-    return dig(live, "metadata", "annotations", labels.IDEMPOTENCY_KEY)
+def key_of(live: Manifest | None) -> str | None:
+    """The key of the job that wrote `live` last, where it was us."""
+    return written_by_us(live, labels.IDEMPOTENCY_KEY)
 
 
 def _uid(live: Manifest | None) -> str:

@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from vworkspace_core.agent.conditions import RECENT
+from vworkspace_core.agent.holding import held_fields
 from vworkspace_core.agent.reports import event_body
 from vworkspace_core.agent.standing import conditions_of
 from vworkspace_core.agent.times import parse_time
@@ -29,7 +30,8 @@ _ENDED: Final = {
 
 def phase_in(live: Manifest) -> str:
     """Where an Operation stands, as far as it says; empty for every other kind."""
-    phase = dig(live, "status", "phase") if live.get("kind") == OPERATION.kind else None
+    is_ours = live.get("kind") == OPERATION.kind and "phase" not in held_fields(live)
+    phase = dig(live, "status", "phase") if is_ours else None
     return phase if isinstance(phase, str) else ""
 
 

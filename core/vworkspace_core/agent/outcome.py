@@ -25,6 +25,7 @@ from typing import Any, Final
 
 import attrs
 
+from vworkspace_core.agent.holding import status_holder
 from vworkspace_core.agent.standing import conditions_of, is_recurring, phase_of, summary_of
 from vworkspace_core.kinds.labels import RETRY, request_mark
 from vworkspace_core.kinds.secrets import shown
@@ -99,8 +100,11 @@ _TERMINAL_BLOCKS: Final = frozenset(
 def judge(live: Manifest, generation: int, before: Any = None) -> Verdict | None:
     """How the job that applied `generation` of `live` ended, or None while it has not.
 
-    `before` is the status as the job found it, None where there was none.
+    `before` is the status as the job found it, None where there was none. A status that somebody edited by hand proves
+    nothing.
     """
+    if status_holder(live) is not None:
+        return None
     match live.get("kind"):
         case "ApplicationInstance":
             return _current(_judge_instance(live, generation), live, before)

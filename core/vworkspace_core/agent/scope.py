@@ -11,6 +11,7 @@ from typing import Any, Final
 import attrs
 
 from vworkspace_core import known
+from vworkspace_core.agent.holding import OUR_ANNOTATIONS
 from vworkspace_core.agent.outcome import Reason, Verdict
 from vworkspace_core.agent.security import Security
 from vworkspace_core.agent.wire import ApplyRequest, DeleteRequest, Job, RotateRequest
@@ -24,9 +25,6 @@ __all__ = ["Admission", "ApplyTask", "DeleteTask", "RotateTask", "Scope", "Task"
 
 _KINDS: Final = (known.APPLICATION_INSTANCE, known.OPERATION)
 _KEPT: Final = ("name", "namespace", "labels", "annotations")
-_OURS: Final = (labels.IDEMPOTENCY_KEY, labels.LAST_APPLIED_GENERATION)
-"""Annotations that only the applier writes: a payload's own are dropped."""
-
 Admission = Callable[[Manifest], Iterable[Problem]]
 """Admission rules of one manifest: every problem with its path, nothing when it is in order (RUN-6)."""
 
@@ -134,7 +132,7 @@ def _whole(manifest: Manifest, scope: Scope) -> dict[str, Any]:
         labels.CLUSTER_ID: scope.cluster_label,
     }
     given = meta.get("annotations") or {}
-    meta["annotations"] = {name: value for name, value in given.items() if name not in _OURS}
+    meta["annotations"] = {name: value for name, value in given.items() if name not in OUR_ANNOTATIONS}
     whole = {"apiVersion": manifest["apiVersion"], "kind": manifest["kind"], "metadata": meta}
     return {**whole, "spec": manifest["spec"]} if "spec" in manifest else whole
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from vworkspace_core.agent.holding import held_conditions, held_fields
 from vworkspace_core.kinds.labels import CANCEL
 from vworkspace_core.kinds.operation import TERMINAL_PHASES, Phase
 from vworkspace_core.kinds.secrets import shown
@@ -37,17 +38,17 @@ _OBSTACLES: Final = (
 
 
 def conditions_of(live: Manifest) -> Iterator[Mapping[str, Any]]:
-    """The well-formed conditions of `live`, in their order."""
-    found = dig(live, "status", "conditions")
+    """The well-formed conditions of `live`, in their order, but for those of ours that somebody edited by hand."""
+    found, held = dig(live, "status", "conditions"), held_conditions(live)
     for condition in found if isinstance(found, list | tuple) else ():
-        if isinstance(condition, Mapping) and isinstance(condition.get("type"), str):
+        if isinstance(condition, Mapping) and isinstance(condition.get("type"), str) and condition["type"] not in held:
             yield condition
 
 
 def phase_of(live: Manifest) -> str:
     """One word for where the object stands, as status posts give it (PULL-2 step 6)."""
     if live.get("kind") == "Operation":
-        return _text(dig(live, "status", "phase")) or "Pending"
+        return ("phase" not in held_fields(live) and _text(dig(live, "status", "phase"))) or "Pending"
     true = {found["type"] for found in conditions_of(live) if found.get("status") == "True"}
     for name in ("Deleting", "Blocked", "Stalled", "Suspended"):
         if name in true:

@@ -17,9 +17,11 @@ from vworkspace_core.agent.applier import (
     Unseen,
     Write,
     Written,
+    key_of,
     plan,
 )
 from vworkspace_core.agent.ending import settle
+from vworkspace_core.agent.holding import OUR_ANNOTATIONS
 from vworkspace_core.agent.jobstate import JobState, Stage, record_of
 from vworkspace_core.agent.outcome import Outcome, Reason, Verdict
 from vworkspace_core.agent.reports import waiting_body
@@ -76,7 +78,7 @@ def _with_live(job: JobState, seen: Seen) -> JobState:
     if seen.live is None:
         return job
     live = ref(job, str(metadata(seen.live).get("uid", "")), generation(seen.live))
-    ours = dig(seen.live, "metadata", "annotations", labels.IDEMPOTENCY_KEY) == job.key
+    ours = key_of(seen.live) == job.key
     if not ours and (seen.tombstone is not None or not ended_at(seen.live)):
         return job
     return attrs.evolve(job, applied=live, had_effect=ours and seen.tombstone is None)
@@ -125,11 +127,17 @@ def _await_gone(job: JobState, uid: str, at: Moment) -> Step:
     return post(waiting, body)
 
 
+def _is_ours(conflict: FieldConflict) -> bool:
+    """Whether the field is ours to take: this manager wrote it by update once, or it holds our own bookkeeping."""
+    marks = {f".metadata.annotations.{name}" for name in OUR_ANNOTATIONS}
+    return conflict.manager == labels.FIELD_MANAGER or conflict.field in marks
+
+
 def conflicted(job: JobState, conflicts: tuple[FieldConflict, ...], at: Moment) -> Step:
     """Other managers hold fields of the apply: nothing is forced, and who holds what is told (REC-8)."""
-    others = [found for found in conflicts if found.manager != labels.FIELD_MANAGER]
+    others = [found for found in conflicts if not _is_ours(found)]
     if conflicts and not others:
-        # Only our own name: fields that this manager wrote by update once. Ours to take (REC-6).
+        # Exactly the copy that was judged is written: nothing else can be taken by force (REC-6).
         return act(job, force=True)
     held = ", ".join(f"{found.manager} holds {found.field}" for found in others) or "another manager holds a field"
     return settle(job, Verdict.of(Outcome.CONFLICT, Reason.FIELD_CONFLICT, held), at)

@@ -9,6 +9,7 @@ from vworkspace_core import known
 from vworkspace_core.agent import messages as m
 from vworkspace_core.agent.applier import Seen
 from vworkspace_core.agent.ending import settle, timeout
+from vworkspace_core.agent.holding import status_holder
 from vworkspace_core.agent.jobstate import JobState, Stage, record_of
 from vworkspace_core.agent.keys import object_key
 from vworkspace_core.agent.outcome import SUCCEEDED, Outcome, Reason, Verdict, judge
@@ -32,6 +33,7 @@ __all__ = [
     "runs_on",
 ]
 
+_PATIENCE: Final = timedelta(seconds=10)
 RECHECK: Final = timedelta(minutes=5)
 """How long a waiting job trusts the informer before it looks for itself."""
 
@@ -93,7 +95,13 @@ def _is_gone(job: JobState, live: Manifest | None) -> bool:
 def looked(job: JobState, seen: Seen, at: Moment) -> Step:
     """The job looked for itself; where the gate is closed it saw nothing, which does not mean gone."""
     closed = seen.namespace is not None and not labels.namespace_is_gated(seen.namespace)
-    return (job, ()) if closed else _consider(job, seen.live, at)
+    return (job, ()) if closed else _consider(job, seen.live, at, looked=True)
+
+
+def _soon(job: JobState, at: Moment) -> JobState:
+    """Look in a moment: whoever edited the status by hand may be taking it back just now."""
+    soon = shifted(at.now, _PATIENCE)
+    return job if job.recheck_at is not None and job.recheck_at <= soon else attrs.evolve(job, recheck_at=soon)
 
 
 def out_of_time(job: JobState, at: Moment) -> bool:
@@ -118,23 +126,31 @@ def give_up(job: JobState, at: Moment) -> Step:
     return settle(job, timeout(job), at)
 
 
-def _consider(job: JobState, live: Manifest | None, at: Moment, *, has_turn: bool = False) -> Step:
+def _consider(
+    job: JobState, live: Manifest | None, at: Moment, *, has_turn: bool = False, looked: bool = False
+) -> Step:
     """What the live object says about a job that had its effect. `has_turn`: it was read in a turn of the job's."""
     if live is None or _is_gone(job, live):
         deleted = Verdict.failed(Reason.DELETED, f"{job.ref} was deleted before the job settled")
         return settle(job, SUCCEEDED if isinstance(job.task, DeleteTask) else deleted, at)
     told, effects = post(attrs.evolve(job, latest=live), progress(live, at.server_now))
-    verdict = None if isinstance(job.task, DeleteTask) else _verdict(told, live, at)
+    verdict = None if isinstance(job.task, DeleteTask) else _verdict(told, live, at, has_turn or looked)
     if verdict is None:
-        return told, effects
+        return (told if status_holder(live) is None else _soon(told, at)), effects
     ended, last = _end(told, live, verdict, at, has_turn)
     return ended, (*effects, *last)
 
 
-def _verdict(job: JobState, live: Manifest, at: Moment) -> Verdict | None:
-    """How the job ends. What it was called off with counts before what the cancelled Operation says of itself."""
+def _verdict(job: JobState, live: Manifest, at: Moment, fresh: bool) -> Verdict | None:
+    """How the job ends. What it was called off with counts before what the cancelled Operation says of itself.
+
+    `fresh`: the API server has just said how the object is.
+    """
     if job.ending is not None and not has_started(live) and not can_still_start(live):
         return job.ending
+    if (holder := status_holder(live)) is not None and fresh:
+        # Nothing will ever be told of this object while somebody holds its status: better now than by a Timeout.
+        return Verdict.of(Outcome.CONFLICT, Reason.FIELD_CONFLICT, f"{job.ref}: {holder}")
     found = judge(live, job.applied.generation if job.applied else 0, job.before)
     if found is None and out_of_time(job, at):
         return SUCCEEDED if waits_for_schedule(live) else timeout(job)
