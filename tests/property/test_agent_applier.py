@@ -50,7 +50,7 @@ def live(
 
 
 def written(annotations: Mapping[str, Any], by: str = "") -> list[Any]:
-    fields = {"f:metadata": {"f:annotations": {f"f:{name}": {} for name in annotations}}}
+    fields: dict[str, Any] = {"f:metadata": {"f:annotations": {f"f:{name}": {} for name in annotations}}}
     return [{"manager": by or labels.FIELD_MANAGER, "operation": "Apply", "fieldsV1": fields}]
 
 
