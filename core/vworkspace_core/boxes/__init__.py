@@ -1,0 +1,1 @@
+"""Operators from a file: so far their gates and the functions of their expressions (PH-4, PH-5)."""

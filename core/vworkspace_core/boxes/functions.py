@@ -1,0 +1,94 @@
+"""What expressions of boxes may ask about Kubernetes objects, beside the language's own functions (PH-5)."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from vworkspace_core.cel import FUNCTIONS as LANGUAGE
+from vworkspace_core.cel.errors import Fault, Missing, no_overload
+from vworkspace_core.cel.limits import Budget
+from vworkspace_core.cel.signatures import FunctionTable, built, function, list_cost, table
+from vworkspace_core.cel.values import OptionalValue, look_up
+from vworkspace_core.kinds.labels import bounded_name
+from vworkspace_core.manifest import canonical_json, content_hash
+from vworkspace_core.readiness import readiness
+from vworkspace_core.readiness.reading import Conditions, count, mapping, text
+
+__all__ = ["FUNCTIONS", "OBJECTS"]
+
+_LONGEST_NAME: Final = 63
+
+
+def _object(value: Any) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping):
+        raise no_overload()
+    return value
+
+
+def _load_balancer(value: Any, key: str) -> str:
+    listed = mapping(_object(value), "status", "loadBalancer").get("ingress")
+    entries = listed if isinstance(listed, list) else []
+    found = next((text(one, key) for one in entries if isinstance(one, Mapping) and text(one, key)), "")
+    if not found:
+        raise Missing(f"the load balancer has no {'address' if key == 'ip' else 'host name'} yet")
+    return found
+
+
+def _get(value: Any, *path: Any) -> Any:
+    """The value at a path of keys and indices. Raises Missing."""
+    for step in path:
+        if isinstance(value, Mapping):
+            value = look_up(value, step)
+        elif isinstance(value, list) and isinstance(step, int) and not isinstance(step, bool):
+            if not 0 <= step < len(value):
+                raise Missing(f"index out of bounds: {step}")
+            value = value[step]
+        else:
+            raise Missing(f"no such key: {step}")
+    return value
+
+
+def _default(value: Any, other: Any) -> Any:
+    """`other` where an optional value is absent, or a value is null or empty text."""
+    if isinstance(value, OptionalValue):
+        return value.value if value.present else other
+    return other if value is None or value == "" else value
+
+
+def _encoded(budget: Budget, value: Any) -> str:
+    try:
+        return str(built(budget, canonical_json(value).decode()))
+    except (TypeError, ValueError) as error:
+        raise Fault("the value cannot be written as JSON") from error
+
+
+def _hash(value: Any) -> str:
+    try:
+        return content_hash(value)[:16]
+    except (TypeError, ValueError) as error:
+        raise Fault("the value cannot be written as JSON") from error
+
+
+def _name(*parts: Any) -> str:
+    if not parts or not all(isinstance(part, str) for part in parts):
+        raise no_overload()
+    return bounded_name("-".join(part for part in parts if part), _LONGEST_NAME)
+
+
+OBJECTS: Final = (
+    function("isReady(dyn) -> bool", lambda value: readiness(_object(value)).is_ready, cost=list_cost),
+    function("readyReplicas(dyn) -> int", lambda value: count(mapping(_object(value), "status"), "readyReplicas")),
+    function("desiredReplicas(dyn) -> int", lambda value: count(mapping(_object(value), "spec"), "replicas", 1)),
+    function("jobSucceeded(dyn) -> bool", lambda value: Conditions.of(_object(value)).holds("Complete")),
+    function("jobFailed(dyn) -> bool", lambda value: Conditions.of(_object(value)).holds("Failed")),
+    function("serviceLoadBalancerIP(dyn) -> string", lambda value: _load_balancer(value, "ip")),
+    function("serviceLoadBalancerHost(dyn) -> string", lambda value: _load_balancer(value, "hostname")),
+    function("get(dyn...) -> dyn", _get),
+    function(["default($A, $A) -> $A", "default(optional($A), $A) -> $A"], _default),
+    function("hash(dyn) -> string", _hash, cost=list_cost),
+    function("json(dyn) -> string", _encoded, cost=list_cost, with_budget=True),
+    function("name(string...) -> string", _name),
+)
+"""`yaml` comes with the templates of boxes."""
+
+FUNCTIONS: Final[FunctionTable] = {**LANGUAGE, **table(OBJECTS)}
+"""Those of the language, and these."""

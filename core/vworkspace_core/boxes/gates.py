@@ -1,0 +1,153 @@
+"""Gates as mappings (PH-4): sugar for expressions, so that there is one meaning.
+
+`{field: children.web.status.readyReplicas, equals: 3}` is `children.?web.?status.?readyReplicas.optMap(v, v == 3)
+.orValue(false)`: a path that is missing does not hold and is no error, negated or not. `exists` alone asks for just
+that: it holds where something is there and is not empty, since controllers write empty objects at first.
+"""
+
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, Final
+
+import attrs
+import msgspec
+
+from vworkspace_core.kinds.problems import Problem, ValidationProblems
+
+__all__ = ["OPERATORS", "Gate", "all_of", "any_of", "expression_of", "read_gate"]
+
+_NAME: Final = re.compile(r"[A-Za-z_]\w*", re.ASCII)
+_NO_NAMES: Final = frozenset(("in", "true", "false", "null"))
+_STEP: Final = re.compile(r"\.?([^.\[\]'\"]+)|\[(\d+)\]|\['([^']*)'\]|\[\"([^\"]*)\"\]")
+_WHOLE: Final = re.compile(r"\$\{(.*)\}", re.DOTALL)
+_LONGEST: Final = 1_024
+
+
+def _compare(sign: str) -> Callable[[str], str]:
+    return lambda value: f"v {sign} {value}"
+
+
+_TESTS: Final[Mapping[str, Callable[[str], str]]] = {
+    "equals": lambda value: f"dyn(v) == {value}",
+    "notEquals": lambda value: f"dyn(v) != {value}",
+    "in": lambda value: f"dyn(v) in {value}",
+    "notIn": lambda value: f"!(dyn(v) in {value})",
+    "greaterThan": _compare(">"),
+    "greaterOrEqual": _compare(">="),
+    "lessThan": _compare("<"),
+    "lessOrEqual": _compare("<="),
+    "matches": lambda value: f"v.matches({value})",
+    "contains": lambda value: f"(type(v) == string ? string(v).contains(string({value})) : {value} in dyn(v))",
+    "isReady": lambda value: f"isReady(v) == {value}",
+}
+OPERATORS: Final = (*_TESTS, "exists")
+"""What a gate may ask; exactly one."""
+
+_FILLED: Final = "dyn(v) != null && dyn(v) != '' && dyn(v) != [] && dyn(v) != {}"
+
+
+@attrs.frozen
+class Gate:
+    """One gate: a path, what is asked of it, and whether the answer is turned round."""
+
+    field: str
+    operator: str
+    value: Any
+    negated: bool = False
+
+
+def read_gate(raw: Any, path: str = "") -> Gate:
+    """A gate from its mapping. Raises ValidationProblems with everything that is wrong."""
+    if not isinstance(raw, Mapping):
+        raise ValidationProblems([Problem(path, "must be an object such as {field: spec.host, exists: true}")])
+    problems = [*_unknown(raw, path), *_field_problems(raw.get("field"), path)]
+    asked = [name for name in OPERATORS if name in raw]
+    if len(asked) != 1:
+        problems.append(Problem(path, f"must ask exactly one of {', '.join(OPERATORS)}"))
+    if not isinstance(raw.get("not", False), bool):
+        problems.append(Problem(f"{path}.not", "must be true or false"))
+    if asked and asked[0] in ("exists", "isReady") and not isinstance(raw[asked[0]], bool):
+        problems.append(Problem(f"{path}.{asked[0]}", "must be true or false"))
+    if asked and asked[0] in ("in", "notIn") and not isinstance(raw[asked[0]], (list, str)):
+        problems.append(Problem(f"{path}.{asked[0]}", "must be a list, or an expression that gives one"))
+    if problems:
+        raise ValidationProblems(problems)
+    return Gate(raw["field"], asked[0], raw[asked[0]], raw.get("not", False))
+
+
+def _unknown(raw: Mapping[str, Any], path: str) -> list[Problem]:
+    known = ("field", "not", *OPERATORS)
+    return [Problem(f"{path}.{key}", "is unknown to a gate") for key in raw if key not in known]
+
+
+def _field_problems(field: Any, path: str) -> list[Problem]:
+    if not isinstance(field, str) or not field or len(field) > _LONGEST or not _steps(field):
+        return [Problem(f"{path}.field", "must be a path such as spec.host or children.web.status.phase")]
+    return []
+
+
+def _steps(field: str) -> list[str | int]:
+    """The keys and indices of a path; none where it is no path."""
+    out: list[str | int] = []
+    at = 0
+    while at < len(field):
+        match = _STEP.match(field, at)
+        if match is None or (at == 0 and match[1] is None):
+            return []
+        out.append(
+            int(match[2]) if match[2] is not None else next(one for one in match.group(1, 3, 4) if one is not None)
+        )
+        at = match.end()
+    return out
+
+
+def expression_of(gate: Gate, variables: Collection[str]) -> str:
+    """The text of the expression that a gate stands for. A path that begins with no variable is one of `self`."""
+    steps = _steps(gate.field)
+    root = steps.pop(0) if steps[0] in variables else "self"
+    place = f"optional.of({root})" + "".join(map(_optional, steps))
+    if gate.operator == "exists":
+        wanted = gate.value is not gate.negated
+        found = f"{place}.optMap(v, {_FILLED}).orValue(false)"
+        return found if wanted else f"!{found}"
+    test = _TESTS[gate.operator](_literal(gate.value))
+    return f"{place}.optMap(v, {f'!({test})' if gate.negated else test}).orValue(false)"
+
+
+def _optional(step: str | int) -> str:
+    if isinstance(step, int):
+        return f"[?{step}]"
+    return f".?{step}" if _NAME.fullmatch(step) and step not in _NO_NAMES else f"[?{_quoted(step)}]"
+
+
+def _quoted(value: str) -> str:
+    return msgspec.json.encode(value).decode()
+
+
+def _literal(value: Any) -> str:
+    """A value as the language writes it; a text `${…}` is an expression."""
+    match value:
+        case str() if whole := _WHOLE.fullmatch(value.strip()):
+            return f"({whole[1]})"
+        case None:
+            return "null"
+        case bool():
+            return "true" if value else "false"
+        case str():
+            return _quoted(value)
+        case int() | float():
+            return repr(value)
+        case Mapping():
+            return "{" + ", ".join(f"{_quoted(str(key))}: {_literal(one)}" for key, one in value.items()) + "}"
+        case _:
+            return "[" + ", ".join(_literal(one) for one in value) + "]"
+
+
+def all_of(texts: Sequence[str]) -> str:
+    """`when`: all of them. Nothing asked holds."""
+    return " && ".join(f"({text})" for text in texts) or "true"
+
+
+def any_of(texts: Sequence[str]) -> str:
+    """`any`: one of them. Nothing asked holds."""
+    return " || ".join(f"({text})" for text in texts) or "true"
