@@ -6,13 +6,14 @@ from typing import Any, Final
 from vworkspace_core.cel import CelSyntaxError
 from vworkspace_core.errors import Cause
 from vworkspace_core.manifest import Kind
+from vworkspace_core.schema.builtin.document import BuiltIn
+from vworkspace_core.schema.builtin.openapi import BYTES, INT32, STRING, STRINGS, items, keyed, obj
+from vworkspace_core.schema.builtin.shapes import LABEL_SELECTOR
 from vworkspace_core.schema.causes import invalid_value, required
 from vworkspace_fake.apiserver.admission_matching import compile_condition
 from vworkspace_fake.apiserver.behaviour import Behaviour, Generation
 from vworkspace_fake.apiserver.builtin.build import built_in
-from vworkspace_fake.apiserver.builtin.openapi import BYTES, INT32, STRING, STRINGS, items, keyed, obj
 from vworkspace_fake.apiserver.builtin.pod_defaults import filled
-from vworkspace_fake.apiserver.builtin.shapes import LABEL_SELECTOR
 
 __all__ = ["WEBHOOKS"]
 
@@ -96,8 +97,10 @@ def _check(manifest: Manifest) -> list[Cause]:
 def _definition(kind: str, plural: str, *, mutating: bool) -> Any:
     fields = {**_FIELDS, **({"reinvocationPolicy": STRING} if mutating else {})}
     return built_in(
-        Kind(GROUP, "v1", kind, plural, namespaced=False),
-        obj(webhooks=keyed(obj(*_REQUIRED, **fields), "name")),
+        BuiltIn(
+            Kind(GROUP, "v1", kind, plural, namespaced=False),
+            obj(webhooks=keyed(obj(*_REQUIRED, **fields), "name")),
+        ),
         Behaviour(
             generation=Generation.CONTENT,
             unconditional_update=True,

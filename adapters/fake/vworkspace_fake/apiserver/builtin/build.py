@@ -2,11 +2,11 @@
 
 from typing import Any, Final
 
-from vworkspace_core.manifest import Kind
+from vworkspace_core.schema.builtin.document import BuiltIn
+from vworkspace_core.schema.builtin.openapi import MICRO_TIME, STRING, TIME
 from vworkspace_core.schema.compile import Compiled, compile_schema
 from vworkspace_core.schema.objectmeta import OBJECT_META_OPENAPI, with_type_meta
 from vworkspace_fake.apiserver.behaviour import Behaviour
-from vworkspace_fake.apiserver.builtin.openapi import MICRO_TIME, STRING, TIME, OpenApi
 from vworkspace_fake.apiserver.definition import Definition, ScalePaths
 
 __all__ = ["REPLICAS", "built_in", "immutable_fields"]
@@ -18,8 +18,7 @@ REPLICAS = ScalePaths("spec.replicas", "status.replicas", "status.selector")
 
 
 def built_in(
-    kind: Kind,
-    openapi: OpenApi,
+    built: BuiltIn,
     behaviour: Behaviour,
     *,
     short_names: tuple[str, ...] = (),
@@ -28,10 +27,8 @@ def built_in(
     served: frozenset[str] = frozenset(),
     selectable_fields: tuple[str, ...] = (),
 ) -> Definition:
-    """The definition of `kind`, whose schema has no apiVersion, kind and metadata.
-
-    A kind with a `status` has a status subresource.
-    """
+    """The definition of a built-in kind. One with a `status` has a status subresource."""
+    kind, openapi = built.kind, built.openapi
     fields = openapi.get("properties", {})
     document = {
         **openapi,

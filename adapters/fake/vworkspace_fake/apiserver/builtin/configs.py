@@ -5,15 +5,12 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from vworkspace_core.errors import Cause
-from vworkspace_core.known import CONFIG_MAP, NAMESPACE, SECRET
-from vworkspace_core.manifest import Kind
+from vworkspace_core.schema.builtin import configs as schemas
 from vworkspace_core.schema.causes import forbidden_value, invalid_value, required, too_long
 from vworkspace_core.schema.equality import equal
 from vworkspace_fake.apiserver.behaviour import Behaviour, Generation, NameRule
 from vworkspace_fake.apiserver.builtin.build import built_in
-from vworkspace_fake.apiserver.builtin.openapi import BOOL, BYTES, STRING, STRING_MAP, STRINGS, keyed, obj, table, whole
 from vworkspace_fake.apiserver.builtin.pod_defaults import filled
-from vworkspace_fake.apiserver.builtin.shapes import CONDITIONS, OBJECT_REFERENCE
 from vworkspace_fake.apiserver.metadata import qualified_problems
 
 __all__ = ["CONFIGS"]
@@ -136,8 +133,7 @@ def _check_namespace(manifest: Manifest) -> list[Cause]:
 
 CONFIGS: Final = (
     built_in(
-        NAMESPACE,
-        obj(spec=obj(finalizers=STRINGS), status=obj(phase=STRING, conditions=CONDITIONS)),
+        schemas.NAMESPACE,
         Behaviour(
             skeleton={"spec": {}, "status": {}},
             generation=Generation.NEVER,
@@ -151,8 +147,7 @@ CONFIGS: Final = (
         selectable_fields=("status.phase",),
     ),
     built_in(
-        CONFIG_MAP,
-        obj(binaryData=table(BYTES), data=STRING_MAP, immutable=BOOL),
+        schemas.CONFIG_MAP,
         Behaviour(
             generation=Generation.NEVER,
             unconditional_update=True,
@@ -162,8 +157,7 @@ CONFIGS: Final = (
         short_names=("cm",),
     ),
     built_in(
-        SECRET,
-        obj(data=table(BYTES), immutable=BOOL, stringData=STRING_MAP, type=STRING),
+        schemas.SECRET,
         Behaviour(
             generation=Generation.NEVER,
             unconditional_update=True,
@@ -175,16 +169,7 @@ CONFIGS: Final = (
         selectable_fields=("type",),
     ),
     built_in(
-        Kind("", "v1", "ServiceAccount", "serviceaccounts"),
-        obj(
-            automountServiceAccountToken=BOOL,
-            imagePullSecrets={
-                "type": "array",
-                "items": whole(obj(name=STRING)),
-                "x-kubernetes-patch-merge-key": "name",
-            },
-            secrets=keyed({**OBJECT_REFERENCE, "required": ["name"]}, "name"),
-        ),
+        schemas.SERVICE_ACCOUNT,
         Behaviour(generation=Generation.NEVER, unconditional_update=True),
         short_names=("sa",),
     ),

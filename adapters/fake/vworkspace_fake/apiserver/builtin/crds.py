@@ -5,14 +5,13 @@ from typing import Any, Final
 
 from vworkspace_core.errors import Cause
 from vworkspace_core.known import CUSTOM_RESOURCE_DEFINITION
+from vworkspace_core.schema.builtin import crds as schemas
 from vworkspace_core.schema.causes import invalid_value, required
 from vworkspace_core.schema.node import SchemaError
 from vworkspace_core.schema.words import misfits
 from vworkspace_fake.apiserver.behaviour import Behaviour, Generation, NameRule
 from vworkspace_fake.apiserver.builtin.build import built_in
-from vworkspace_fake.apiserver.builtin.openapi import ANY, BOOL, INT32, INT64, STRING, STRINGS, choice, items, obj
 from vworkspace_fake.apiserver.builtin.pod_defaults import filled
-from vworkspace_fake.apiserver.builtin.shapes import CONDITIONS
 from vworkspace_fake.apiserver.definition import definitions_of_crd
 from vworkspace_fake.apiserver.failure import bad_request
 from vworkspace_fake.apiserver.metadata import name_problems
@@ -20,51 +19,6 @@ from vworkspace_fake.apiserver.metadata import name_problems
 __all__ = ["CRDS"]
 
 Manifest = Mapping[str, Any]
-
-_NAMES: Final = obj(
-    "plural",
-    "kind",
-    categories=STRINGS,
-    kind=STRING,
-    listKind=STRING,
-    plural=STRING,
-    shortNames=STRINGS,
-    singular=STRING,
-)
-_COLUMN: Final = obj(
-    "name",
-    "type",
-    "jsonPath",
-    description=STRING,
-    format=STRING,
-    jsonPath=STRING,
-    name=STRING,
-    priority=INT32,
-    type=STRING,
-)
-_VERSION: Final = obj(
-    "name",
-    "served",
-    "storage",
-    additionalPrinterColumns=items(_COLUMN),
-    deprecated=BOOL,
-    deprecationWarning=STRING,
-    name=STRING,
-    schema=obj(openAPIV3Schema={"type": "object", "x-kubernetes-preserve-unknown-fields": True}),
-    selectableFields=items(obj("jsonPath", jsonPath=STRING)),
-    served=BOOL,
-    storage=BOOL,
-    subresources=obj(
-        scale=obj(
-            "specReplicasPath",
-            "statusReplicasPath",
-            labelSelectorPath=STRING,
-            specReplicasPath=STRING,
-            statusReplicasPath=STRING,
-        ),
-        status={"type": "object", "x-kubernetes-preserve-unknown-fields": True},
-    ),
-)
 
 
 def _read(manifest: Manifest) -> Manifest:
@@ -162,28 +116,7 @@ def _check_update(new: Manifest, old: Manifest) -> list[Cause]:
 
 CRDS: Final = (
     built_in(
-        CUSTOM_RESOURCE_DEFINITION,
-        obj(
-            "spec",
-            spec=obj(
-                "group",
-                "names",
-                "scope",
-                "versions",
-                conversion=obj("strategy", strategy=choice("None", "Webhook"), webhook=ANY),
-                group=STRING,
-                names=_NAMES,
-                preserveUnknownFields=BOOL,
-                scope=choice("Cluster", "Namespaced"),
-                versions=items(_VERSION),
-            ),
-            status=obj(
-                acceptedNames=_NAMES,
-                conditions=CONDITIONS,
-                observedGeneration=INT64,
-                storedVersions=STRINGS,
-            ),
-        ),
+        schemas.CUSTOM_RESOURCE_DEFINITION,
         Behaviour(
             skeleton={"spec": {"names": {}}, "status": {}},
             generation=Generation.SPEC,

@@ -6,12 +6,11 @@ from typing import Any, Final
 from vworkspace_core.errors import Cause
 from vworkspace_core.known import EVENT
 from vworkspace_core.manifest import Kind
+from vworkspace_core.schema.builtin import events as schemas
 from vworkspace_core.schema.causes import invalid_value, required
 from vworkspace_core.schema.equality import equal
 from vworkspace_fake.apiserver.behaviour import Behaviour, Generation
 from vworkspace_fake.apiserver.builtin.build import built_in
-from vworkspace_fake.apiserver.builtin.openapi import INT32, MICRO_TIME, STRING, TIME, obj
-from vworkspace_fake.apiserver.builtin.shapes import OBJECT_REFERENCE
 
 __all__ = ["CORE_EVENT", "EVENTS", "core_event_of", "new_event_of"]
 
@@ -98,28 +97,9 @@ def _check_new_update(new: Manifest, old: Manifest) -> list[Cause]:
     ] + _check_series(new)
 
 
-_SERIES: Final = obj(count=INT32, lastObservedTime=MICRO_TIME)
-_SOURCE: Final = obj(component=STRING, host=STRING)
-
 EVENTS: Final = (
     built_in(
-        CORE_EVENT,
-        obj(
-            action=STRING,
-            count=INT32,
-            eventTime={**MICRO_TIME, "nullable": True},
-            firstTimestamp={**TIME, "nullable": True},
-            involvedObject=OBJECT_REFERENCE,
-            lastTimestamp={**TIME, "nullable": True},
-            message=STRING,
-            reason=STRING,
-            related=OBJECT_REFERENCE,
-            reportingComponent=STRING,
-            reportingInstance=STRING,
-            series=_SERIES,
-            source=_SOURCE,
-            type=STRING,
-        ),
+        schemas.CORE_EVENT,
         Behaviour(generation=Generation.NEVER, skeleton={"involvedObject": {}, "source": {}}, check=_check_core),
         short_names=("ev",),
         served=_SERVED,
@@ -133,23 +113,7 @@ EVENTS: Final = (
         ),
     ),
     built_in(
-        EVENT,
-        obj(
-            action=STRING,
-            deprecatedCount=INT32,
-            deprecatedFirstTimestamp={**TIME, "nullable": True},
-            deprecatedLastTimestamp={**TIME, "nullable": True},
-            deprecatedSource=_SOURCE,
-            eventTime={**MICRO_TIME, "nullable": True},
-            note=STRING,
-            reason=STRING,
-            regarding=OBJECT_REFERENCE,
-            related=OBJECT_REFERENCE,
-            reportingController=STRING,
-            reportingInstance=STRING,
-            series=_SERIES,
-            type=STRING,
-        ),
+        schemas.EVENT,
         Behaviour(
             generation=Generation.NEVER,
             skeleton={"regarding": {}, "deprecatedSource": {}},

@@ -5,25 +5,13 @@ from typing import Any, Final
 
 from vworkspace_core.errors import Cause
 from vworkspace_core.manifest import Kind
+from vworkspace_core.schema.builtin import jobs as schemas
 from vworkspace_core.schema.causes import invalid_value, not_supported, required
 from vworkspace_core.schema.equality import equal
 from vworkspace_fake.apiserver.behaviour import Behaviour, Generation
 from vworkspace_fake.apiserver.builtin.build import built_in
 from vworkspace_fake.apiserver.builtin.job_status import check_job_status
-from vworkspace_fake.apiserver.builtin.openapi import (
-    BOOL,
-    INT32,
-    INT64,
-    STRING,
-    TIME,
-    choice,
-    items,
-    obj,
-    unique,
-)
 from vworkspace_fake.apiserver.builtin.pod_defaults import filled, pod_template
-from vworkspace_fake.apiserver.builtin.pod_schema import POD_TEMPLATE
-from vworkspace_fake.apiserver.builtin.shapes import CONDITIONS, EMBEDDED_META, LABEL_SELECTOR, OBJECT_REFERENCE
 
 __all__ = ["JOBS"]
 
@@ -31,46 +19,6 @@ Manifest = Mapping[str, Any]
 
 JOB: Final = Kind("batch", "v1", "Job", "jobs")
 _LABELS: Final = ("batch.kubernetes.io/controller-uid", "batch.kubernetes.io/job-name", "controller-uid", "job-name")
-
-_POLICY_RULE: Final = obj(
-    "action",
-    action=STRING,
-    onExitCodes=obj("operator", "values", containerName=STRING, operator=STRING, values=unique(INT32)),
-    onPodConditions=items(obj("type", type=STRING, status=STRING)),
-)
-JOB_SPEC: Final = obj(
-    "template",
-    activeDeadlineSeconds=INT64,
-    backoffLimit=INT32,
-    backoffLimitPerIndex=INT32,
-    completionMode=choice("NonIndexed", "Indexed"),
-    completions=INT32,
-    managedBy=STRING,
-    manualSelector=BOOL,
-    maxFailedIndexes=INT32,
-    parallelism=INT32,
-    podFailurePolicy=obj("rules", rules=items(_POLICY_RULE)),
-    podReplacementPolicy=choice("TerminatingOrFailed", "Failed"),
-    selector=LABEL_SELECTOR,
-    successPolicy=obj("rules", rules=items(obj(succeededCount=INT32, succeededIndexes=STRING))),
-    suspend=BOOL,
-    template=POD_TEMPLATE,
-    ttlSecondsAfterFinished=INT32,
-)
-_JOB_STATUS: Final = obj(
-    active=INT32,
-    completedIndexes=STRING,
-    completionTime=TIME,
-    conditions={key: value for key, value in CONDITIONS.items() if not key.startswith("x-")}
-    | {"x-kubernetes-list-type": "atomic", "x-kubernetes-patch-merge-key": "type"},
-    failed=INT32,
-    failedIndexes=STRING,
-    ready=INT32,
-    startTime=TIME,
-    succeeded=INT32,
-    terminating=INT32,
-    uncountedTerminatedPods=obj(failed=unique(STRING), succeeded=unique(STRING)),
-)
 
 
 def _read_job(manifest: Manifest) -> Manifest:
@@ -197,8 +145,7 @@ _SKELETON: Final = {"spec": {"template": {"metadata": {}, "spec": {"containers":
 
 JOBS: Final = (
     built_in(
-        JOB,
-        obj(spec=JOB_SPEC, status=_JOB_STATUS),
+        schemas.JOB,
         Behaviour(
             skeleton=_SKELETON,
             generation=Generation.SPEC,
@@ -215,22 +162,7 @@ JOBS: Final = (
         selectable_fields=("status.successful",),
     ),
     built_in(
-        Kind("batch", "v1", "CronJob", "cronjobs"),
-        obj(
-            spec=obj(
-                "schedule",
-                "jobTemplate",
-                concurrencyPolicy=choice("Allow", "Forbid", "Replace"),
-                failedJobsHistoryLimit=INT32,
-                jobTemplate=obj(metadata=EMBEDDED_META, spec=JOB_SPEC),
-                schedule=STRING,
-                startingDeadlineSeconds=INT64,
-                successfulJobsHistoryLimit=INT32,
-                suspend=BOOL,
-                timeZone=STRING,
-            ),
-            status=obj(active=items(OBJECT_REFERENCE), lastScheduleTime=TIME, lastSuccessfulTime=TIME),
-        ),
+        schemas.CRON_JOB,
         Behaviour(
             skeleton={"spec": {"jobTemplate": {"metadata": {}, "spec": _SKELETON["spec"]}}, "status": {}},
             generation=Generation.SPEC,

@@ -4,11 +4,10 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from vworkspace_core.errors import Cause
-from vworkspace_core.known import LEASE
+from vworkspace_core.schema.builtin import leases as schemas
 from vworkspace_core.schema.causes import invalid_value
 from vworkspace_fake.apiserver.behaviour import Behaviour, Generation
 from vworkspace_fake.apiserver.builtin.build import built_in
-from vworkspace_fake.apiserver.builtin.openapi import INT32, MICRO_TIME, STRING, obj
 from vworkspace_fake.apiserver.builtin.pod_defaults import filled
 
 __all__ = ["LEASES"]
@@ -27,18 +26,7 @@ def _check(manifest: Mapping[str, Any]) -> list[Cause]:
 
 LEASES: Final = (
     built_in(
-        LEASE,
-        obj(
-            spec=obj(
-                acquireTime=MICRO_TIME,
-                holderIdentity=STRING,
-                leaseDurationSeconds=INT32,
-                leaseTransitions=INT32,
-                preferredHolder=STRING,
-                renewTime=MICRO_TIME,
-                strategy=STRING,
-            )
-        ),
+        schemas.LEASE,
         Behaviour(
             skeleton={"spec": {}},
             generation=Generation.NEVER,

@@ -4,40 +4,15 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from vworkspace_core.errors import Cause
-from vworkspace_core.manifest import Kind
+from vworkspace_core.schema.builtin import networking as schemas
 from vworkspace_core.schema.causes import invalid_value, required
 from vworkspace_fake.apiserver.behaviour import Behaviour, Generation, NameRule
 from vworkspace_fake.apiserver.builtin.build import built_in
-from vworkspace_fake.apiserver.builtin.openapi import (
-    BOOL,
-    INT32,
-    INT_OR_STRING,
-    STRING,
-    STRING_MAP,
-    STRINGS,
-    choice,
-    defaulted,
-    items,
-    keyed,
-    obj,
-    whole,
-)
 from vworkspace_fake.apiserver.builtin.pod_defaults import filled
-from vworkspace_fake.apiserver.builtin.shapes import CONDITIONS, LABEL_SELECTOR
 
 __all__ = ["NETWORKING"]
 
 Manifest = Mapping[str, Any]
-
-_PORT: Final = obj(
-    "port",
-    appProtocol=STRING,
-    name=STRING,
-    nodePort=INT32,
-    port=INT32,
-    protocol=defaulted(STRING, "TCP"),
-    targetPort=INT_OR_STRING,
-)
 
 
 def _read_service(manifest: Manifest) -> Manifest:
@@ -142,54 +117,9 @@ def _check_ingress(manifest: Manifest) -> list[Cause]:
     return found
 
 
-_BACKEND: Final = obj(
-    resource=obj("kind", "name", apiGroup=STRING, kind=STRING, name=STRING),
-    service=obj("name", name=STRING, port=obj(name=STRING, number=INT32)),
-)
-_PATH: Final = obj(
-    "backend",
-    "pathType",
-    backend=_BACKEND,
-    path=STRING,
-    pathType=choice("Exact", "ImplementationSpecific", "Prefix"),
-)
-_STATUS_PORT: Final = obj("port", "protocol", error=STRING, port=INT32, protocol=STRING)
-_PEER: Final = obj(
-    ipBlock=obj("cidr", cidr=STRING, except_=STRINGS), namespaceSelector=LABEL_SELECTOR, podSelector=LABEL_SELECTOR
-)
-_POLICY_PORT: Final = obj(endPort=INT32, port=INT_OR_STRING, protocol=STRING)
-
 NETWORKING: Final = (
     built_in(
-        Kind("", "v1", "Service", "services"),
-        obj(
-            spec=obj(
-                allocateLoadBalancerNodePorts=BOOL,
-                clusterIP=STRING,
-                clusterIPs=STRINGS,
-                externalIPs=STRINGS,
-                externalName=STRING,
-                externalTrafficPolicy=STRING,
-                healthCheckNodePort=INT32,
-                internalTrafficPolicy=STRING,
-                ipFamilies=STRINGS,
-                ipFamilyPolicy=STRING,
-                loadBalancerClass=STRING,
-                loadBalancerIP=STRING,
-                loadBalancerSourceRanges=STRINGS,
-                ports=keyed(_PORT, "port", "protocol", patch_key="port"),
-                publishNotReadyAddresses=BOOL,
-                selector=whole(STRING_MAP),
-                sessionAffinity=choice("None", "ClientIP"),
-                sessionAffinityConfig=obj(clientIP=obj(timeoutSeconds=INT32)),
-                trafficDistribution=STRING,
-                type=choice("ClusterIP", "ExternalName", "LoadBalancer", "NodePort"),
-            ),
-            status=obj(
-                conditions=CONDITIONS,
-                loadBalancer=obj(ingress=items(obj(hostname=STRING, ip=STRING, ipMode=STRING))),
-            ),
-        ),
+        schemas.SERVICE,
         Behaviour(
             skeleton={"spec": {}, "status": {"loadBalancer": {}}},
             generation=Generation.NEVER,
@@ -206,15 +136,7 @@ NETWORKING: Final = (
         selectable_fields=("spec.clusterIP", "spec.type"),
     ),
     built_in(
-        Kind("networking.k8s.io", "v1", "NetworkPolicy", "networkpolicies"),
-        obj(
-            spec=obj(
-                egress=items(obj(ports=items(_POLICY_PORT), to=items(_PEER))),
-                ingress=items(obj(from_=items(_PEER), ports=items(_POLICY_PORT))),
-                podSelector=LABEL_SELECTOR,
-                policyTypes=STRINGS,
-            )
-        ),
+        schemas.NETWORK_POLICY,
         Behaviour(
             skeleton={"spec": {"podSelector": {}}},
             generation=Generation.SPEC,
@@ -224,18 +146,7 @@ NETWORKING: Final = (
         short_names=("netpol",),
     ),
     built_in(
-        Kind("networking.k8s.io", "v1", "Ingress", "ingresses"),
-        obj(
-            spec=obj(
-                defaultBackend=_BACKEND,
-                ingressClassName=STRING,
-                rules=items(obj(host=STRING, http=obj("paths", paths=items(_PATH)))),
-                tls=items(obj(hosts=STRINGS, secretName=STRING)),
-            ),
-            status=obj(
-                loadBalancer=obj(ingress=items(obj(hostname=STRING, ip=STRING, ports=items(_STATUS_PORT)))),
-            ),
-        ),
+        schemas.INGRESS,
         Behaviour(
             skeleton={"spec": {}, "status": {"loadBalancer": {}}},
             generation=Generation.SPEC,

@@ -4,14 +4,12 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from vworkspace_core.errors import Cause
-from vworkspace_core.manifest import Kind
+from vworkspace_core.schema.builtin import pods as schemas
 from vworkspace_core.schema.causes import forbidden_value, required
 from vworkspace_core.schema.equality import equal
 from vworkspace_fake.apiserver.behaviour import Behaviour, Generation
 from vworkspace_fake.apiserver.builtin.build import built_in
-from vworkspace_fake.apiserver.builtin.openapi import obj
 from vworkspace_fake.apiserver.builtin.pod_defaults import filled, pod_spec
-from vworkspace_fake.apiserver.builtin.pod_schema import POD_SPEC, POD_STATUS
 
 __all__ = ["PODS", "check_pod_spec"]
 
@@ -81,8 +79,7 @@ def _quality(spec: Mapping[str, Any]) -> str:
 
 PODS: Final = (
     built_in(
-        Kind("", "v1", "Pod", "pods"),
-        obj(spec=POD_SPEC, status=POD_STATUS),
+        schemas.POD,
         Behaviour(
             skeleton={"spec": {"containers": None}, "status": {}},
             generation=Generation.SPEC,

@@ -4,26 +4,16 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from vworkspace_core.errors import Cause
-from vworkspace_core.manifest import Kind
+from vworkspace_core.schema.builtin import rbac as schemas
 from vworkspace_core.schema.causes import invalid_value, not_supported, required
 from vworkspace_core.schema.equality import equal
 from vworkspace_fake.apiserver.behaviour import Behaviour, Generation, NameRule
 from vworkspace_fake.apiserver.builtin.build import built_in
-from vworkspace_fake.apiserver.builtin.openapi import STRING, STRINGS, items, obj, whole
 from vworkspace_fake.apiserver.builtin.pod_defaults import filled
-from vworkspace_fake.apiserver.builtin.shapes import LABEL_SELECTOR
 
 __all__ = ["RBAC"]
 
 Manifest = Mapping[str, Any]
-
-GROUP: Final = "rbac.authorization.k8s.io"
-
-_RULES: Final = items(
-    obj("verbs", apiGroups=STRINGS, nonResourceURLs=STRINGS, resourceNames=STRINGS, resources=STRINGS, verbs=STRINGS)
-)
-_ROLE_REF: Final = whole(obj("kind", "name", apiGroup=STRING, kind=STRING, name=STRING))
-_SUBJECTS: Final = items(whole(obj("kind", "name", apiGroup=STRING, kind=STRING, name=STRING, namespace=STRING)))
 
 
 def _check_role(manifest: Manifest) -> list[Cause]:
@@ -45,13 +35,13 @@ def _read_binding(manifest: Manifest) -> Manifest:
     subjects = [_subject(one) for one in manifest.get("subjects") or ()]
     return {
         **manifest,
-        "roleRef": filled(reference, apiGroup=GROUP),
+        "roleRef": filled(reference, apiGroup=schemas.GROUP),
         **({"subjects": subjects} if subjects else {}),
     }
 
 
 def _subject(subject: Mapping[str, Any]) -> Mapping[str, Any]:
-    return filled(subject, apiGroup=GROUP) if subject.get("kind") in ("User", "Group") else subject
+    return filled(subject, apiGroup=schemas.GROUP) if subject.get("kind") in ("User", "Group") else subject
 
 
 def _check_binding(manifest: Manifest) -> list[Cause]:
@@ -93,16 +83,14 @@ _BINDING: Final = Behaviour(
 )
 
 RBAC: Final = (
-    built_in(Kind(GROUP, "v1", "Role", "roles"), obj(rules=_RULES), _ROLE),
+    built_in(schemas.ROLE, _ROLE),
     built_in(
-        Kind(GROUP, "v1", "ClusterRole", "clusterroles", namespaced=False),
-        obj(aggregationRule=obj(clusterRoleSelectors=items(LABEL_SELECTOR)), rules=_RULES),
+        schemas.CLUSTER_ROLE,
         _ROLE,
     ),
-    built_in(Kind(GROUP, "v1", "RoleBinding", "rolebindings"), obj(roleRef=_ROLE_REF, subjects=_SUBJECTS), _BINDING),
+    built_in(schemas.ROLE_BINDING, _BINDING),
     built_in(
-        Kind(GROUP, "v1", "ClusterRoleBinding", "clusterrolebindings", namespaced=False),
-        obj(roleRef=_ROLE_REF, subjects=_SUBJECTS),
+        schemas.CLUSTER_ROLE_BINDING,
         _BINDING,
     ),
 )

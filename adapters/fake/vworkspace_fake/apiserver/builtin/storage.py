@@ -4,29 +4,12 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from vworkspace_core.errors import Cause
-from vworkspace_core.manifest import Kind
+from vworkspace_core.schema.builtin import storage as schemas
 from vworkspace_core.schema.causes import forbidden_value, required
 from vworkspace_core.schema.equality import equal
 from vworkspace_fake.apiserver.behaviour import Behaviour, Generation
 from vworkspace_fake.apiserver.builtin.build import built_in
-from vworkspace_fake.apiserver.builtin.openapi import (
-    ANY,
-    BOOL,
-    INT32,
-    INT64,
-    INT_OR_STRING,
-    QUANTITY,
-    STRING,
-    STRING_MAP,
-    STRINGS,
-    TIME,
-    items,
-    obj,
-    table,
-)
 from vworkspace_fake.apiserver.builtin.pod_defaults import filled
-from vworkspace_fake.apiserver.builtin.shapes import CONDITIONS, LABEL_SELECTOR, OBJECT_REFERENCE
-from vworkspace_fake.apiserver.builtin.volume_schema import CLAIM_SPEC
 
 __all__ = ["STORAGE"]
 
@@ -68,20 +51,7 @@ def _check_claim_update(new: Manifest, old: Manifest) -> list[Cause]:
 
 STORAGE: Final = (
     built_in(
-        Kind("", "v1", "PersistentVolumeClaim", "persistentvolumeclaims"),
-        obj(
-            spec=CLAIM_SPEC,
-            status=obj(
-                accessModes=STRINGS,
-                allocatedResourceStatuses=STRING_MAP,
-                allocatedResources=table(QUANTITY),
-                capacity=table(QUANTITY),
-                conditions=CONDITIONS,
-                currentVolumeAttributesClassName=STRING,
-                modifyVolumeStatus=ANY,
-                phase=STRING,
-            ),
-        ),
+        schemas.PERSISTENT_VOLUME_CLAIM,
         Behaviour(
             skeleton={"spec": {"resources": {}}, "status": {}},
             generation=Generation.NEVER,
@@ -94,21 +64,7 @@ STORAGE: Final = (
         short_names=("pvc",),
     ),
     built_in(
-        Kind("", "v1", "PersistentVolume", "persistentvolumes", namespaced=False),
-        obj(
-            spec={
-                **obj(
-                    accessModes=STRINGS,
-                    capacity=table(QUANTITY),
-                    claimRef=OBJECT_REFERENCE,
-                    persistentVolumeReclaimPolicy=STRING,
-                    storageClassName=STRING,
-                    volumeMode=STRING,
-                ),
-                "x-kubernetes-preserve-unknown-fields": True,
-            },
-            status=obj(lastPhaseTransitionTime=TIME, message=STRING, phase=STRING, reason=STRING),
-        ),
+        schemas.PERSISTENT_VOLUME,
         Behaviour(
             skeleton={"spec": {}, "status": {}},
             generation=Generation.NEVER,
@@ -129,17 +85,7 @@ STORAGE: Final = (
         short_names=("pv",),
     ),
     built_in(
-        Kind("storage.k8s.io", "v1", "StorageClass", "storageclasses", namespaced=False),
-        obj(
-            "provisioner",
-            allowVolumeExpansion=BOOL,
-            allowedTopologies=items(ANY),
-            mountOptions=STRINGS,
-            parameters=STRING_MAP,
-            provisioner=STRING,
-            reclaimPolicy=STRING,
-            volumeBindingMode=STRING,
-        ),
+        schemas.STORAGE_CLASS,
         Behaviour(
             generation=Generation.NEVER,
             unconditional_update=True,
@@ -148,24 +94,7 @@ STORAGE: Final = (
         short_names=("sc",),
     ),
     built_in(
-        Kind("policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets"),
-        obj(
-            spec=obj(
-                maxUnavailable=INT_OR_STRING,
-                minAvailable=INT_OR_STRING,
-                selector=LABEL_SELECTOR,
-                unhealthyPodEvictionPolicy=STRING,
-            ),
-            status=obj(
-                conditions=CONDITIONS,
-                currentHealthy=INT32,
-                desiredHealthy=INT32,
-                disruptedPods=table(TIME),
-                disruptionsAllowed=INT32,
-                expectedPods=INT32,
-                observedGeneration=INT64,
-            ),
-        ),
+        schemas.POD_DISRUPTION_BUDGET,
         Behaviour(
             skeleton={"spec": {}, "status": {}},
             generation=Generation.SPEC,

@@ -4,24 +4,20 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from vworkspace_core.errors import Cause
-from vworkspace_core.manifest import Kind
+from vworkspace_core.schema.builtin import workloads as schemas
 from vworkspace_core.schema.causes import forbidden_value, invalid_value, required
 from vworkspace_core.schema.equality import equal
 from vworkspace_fake.apiserver.behaviour import Behaviour, Generation
 from vworkspace_fake.apiserver.builtin.build import REPLICAS, built_in
-from vworkspace_fake.apiserver.builtin.openapi import BOOL, INT32, INT64, INT_OR_STRING, STRING, items, obj
 from vworkspace_fake.apiserver.builtin.pod_defaults import filled, pod_template
-from vworkspace_fake.apiserver.builtin.pod_schema import POD_TEMPLATE
 from vworkspace_fake.apiserver.builtin.pods import check_pod_spec
-from vworkspace_fake.apiserver.builtin.shapes import CONDITIONS, EMBEDDED_META, LABEL_SELECTOR
-from vworkspace_fake.apiserver.builtin.volume_schema import CLAIM_SPEC
 
 __all__ = ["WORKLOADS"]
 
 Manifest = Mapping[str, Any]
 Defaults = Callable[[Mapping[str, Any]], dict[str, Any]]
 
-_ROLLING: Final = obj(maxSurge=INT_OR_STRING, maxUnavailable=INT_OR_STRING)
+
 _PODS: Final = {"metadata": {}, "spec": {"containers": None}}
 
 
@@ -131,8 +127,6 @@ def _behaviour(
     )
 
 
-_CLAIM: Final = obj(metadata=EMBEDDED_META, spec=CLAIM_SPEC, apiVersion=STRING, kind=STRING)
-_COUNTS: Final = {"observedGeneration": INT64, "collisionCount": INT32, "conditions": CONDITIONS}
 _DAEMON_STATUS: Final = {
     "currentNumberScheduled": 0,
     "numberMisscheduled": 0,
@@ -142,92 +136,21 @@ _DAEMON_STATUS: Final = {
 
 WORKLOADS: Final = (
     built_in(
-        Kind("apps", "v1", "Deployment", "deployments"),
-        obj(
-            spec=obj(
-                "selector",
-                "template",
-                minReadySeconds=INT32,
-                paused=BOOL,
-                progressDeadlineSeconds=INT32,
-                replicas=INT32,
-                revisionHistoryLimit=INT32,
-                selector=LABEL_SELECTOR,
-                strategy=obj(rollingUpdate=_ROLLING, type=STRING),
-                template=POD_TEMPLATE,
-            ),
-            status=obj(
-                **_COUNTS,
-                availableReplicas=INT32,
-                readyReplicas=INT32,
-                replicas=INT32,
-                terminatingReplicas=INT32,
-                unavailableReplicas=INT32,
-                updatedReplicas=INT32,
-            ),
-        ),
+        schemas.DEPLOYMENT,
         _behaviour(_deployment, strategy={}),
         short_names=("deploy",),
         categories=("all",),
         scale=REPLICAS,
     ),
     built_in(
-        Kind("apps", "v1", "StatefulSet", "statefulsets"),
-        obj(
-            spec=obj(
-                "selector",
-                "template",
-                minReadySeconds=INT32,
-                ordinals=obj(start=INT32),
-                persistentVolumeClaimRetentionPolicy=obj(whenDeleted=STRING, whenScaled=STRING),
-                podManagementPolicy=STRING,
-                replicas=INT32,
-                revisionHistoryLimit=INT32,
-                selector=LABEL_SELECTOR,
-                serviceName=STRING,
-                template=POD_TEMPLATE,
-                updateStrategy=obj(rollingUpdate=obj(maxUnavailable=INT_OR_STRING, partition=INT32), type=STRING),
-                volumeClaimTemplates=items(_CLAIM),
-            ),
-            status=obj(
-                **_COUNTS,
-                availableReplicas=INT32,
-                currentReplicas=INT32,
-                currentRevision=STRING,
-                readyReplicas=INT32,
-                replicas=INT32,
-                updateRevision=STRING,
-                updatedReplicas=INT32,
-            ),
-        ),
+        schemas.STATEFUL_SET,
         _behaviour(_stateful_set, _check_set_update, {"replicas": 0, "availableReplicas": 0}, updateStrategy={}),
         short_names=("sts",),
         categories=("all",),
         scale=REPLICAS,
     ),
     built_in(
-        Kind("apps", "v1", "DaemonSet", "daemonsets"),
-        obj(
-            spec=obj(
-                "selector",
-                "template",
-                minReadySeconds=INT32,
-                revisionHistoryLimit=INT32,
-                selector=LABEL_SELECTOR,
-                template=POD_TEMPLATE,
-                updateStrategy=obj(rollingUpdate=_ROLLING, type=STRING),
-            ),
-            status=obj(
-                **_COUNTS,
-                currentNumberScheduled=INT32,
-                desiredNumberScheduled=INT32,
-                numberAvailable=INT32,
-                numberMisscheduled=INT32,
-                numberReady=INT32,
-                numberUnavailable=INT32,
-                updatedNumberScheduled=INT32,
-            ),
-        ),
+        schemas.DAEMON_SET,
         _behaviour(_daemon_set, status=_DAEMON_STATUS, updateStrategy={}),
         short_names=("ds",),
         categories=("all",),

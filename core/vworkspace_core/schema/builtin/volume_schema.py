@@ -2,8 +2,8 @@
 
 from typing import Final
 
-from vworkspace_fake.apiserver.builtin.container_schema import FIELD_SELECTOR, QUANTITIES, RESOURCE_SELECTOR
-from vworkspace_fake.apiserver.builtin.openapi import (
+from vworkspace_core.schema.builtin.container_schema import FIELD_SELECTOR, QUANTITIES, RESOURCE_SELECTOR
+from vworkspace_core.schema.builtin.openapi import (
     ANY,
     BOOL,
     INT32,
@@ -15,7 +15,7 @@ from vworkspace_fake.apiserver.builtin.openapi import (
     items,
     obj,
 )
-from vworkspace_fake.apiserver.builtin.shapes import EMBEDDED_META, LABEL_SELECTOR, LOCAL_REFERENCE, TYPED_REFERENCE
+from vworkspace_core.schema.builtin.shapes import EMBEDDED_META, LABEL_SELECTOR, LOCAL_REFERENCE, TYPED_REFERENCE
 
 __all__ = ["CLAIM_SPEC", "VOLUME"]
 

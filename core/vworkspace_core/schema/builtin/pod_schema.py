@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from vworkspace_fake.apiserver.builtin.container_schema import (
+from vworkspace_core.schema.builtin.container_schema import (
     APP_ARMOR,
     CONTAINER,
     EPHEMERAL,
@@ -12,7 +12,7 @@ from vworkspace_fake.apiserver.builtin.container_schema import (
     SECCOMP,
     WINDOWS,
 )
-from vworkspace_fake.apiserver.builtin.openapi import (
+from vworkspace_core.schema.builtin.openapi import (
     ANY,
     BOOL,
     INT32,
@@ -29,8 +29,8 @@ from vworkspace_fake.apiserver.builtin.openapi import (
     obj,
     whole,
 )
-from vworkspace_fake.apiserver.builtin.shapes import CONDITIONS, EMBEDDED_META, LABEL_SELECTOR, NODE_SELECTOR_TERM
-from vworkspace_fake.apiserver.builtin.volume_schema import VOLUME
+from vworkspace_core.schema.builtin.shapes import CONDITIONS, EMBEDDED_META, LABEL_SELECTOR, NODE_SELECTOR_TERM
+from vworkspace_core.schema.builtin.volume_schema import VOLUME
 
 __all__ = ["POD_SPEC", "POD_STATUS", "POD_TEMPLATE"]
 

@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from vworkspace_fake.apiserver.builtin.openapi import (
+from vworkspace_core.schema.builtin.openapi import (
     BOOL,
     INT32,
     INT64,

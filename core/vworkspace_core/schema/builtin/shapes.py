@@ -2,8 +2,7 @@
 
 from typing import Final
 
-from vworkspace_core.schema.objectmeta import OBJECT_META_OPENAPI
-from vworkspace_fake.apiserver.builtin.openapi import (
+from vworkspace_core.schema.builtin.openapi import (
     INT64,
     STRING,
     STRING_MAP,
@@ -14,6 +13,7 @@ from vworkspace_fake.apiserver.builtin.openapi import (
     obj,
     whole,
 )
+from vworkspace_core.schema.objectmeta import OBJECT_META_OPENAPI
 
 __all__ = [
     "CONDITIONS",

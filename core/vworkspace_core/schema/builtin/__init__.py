@@ -1,0 +1,71 @@
+"""Schemas of built-in kinds, for types of expressions and for the embedded API server.
+
+They are loaded when they are asked for: most of them is the template of a pod.
+"""
+
+from collections.abc import Mapping
+from functools import cache
+from importlib import import_module
+from typing import Final
+
+from vworkspace_core.schema.builtin.document import BuiltIn
+from vworkspace_core.schema.compile import Compiled, compile_schema
+from vworkspace_core.schema.node import Schema
+from vworkspace_core.schema.objectmeta import OBJECT_META_OPENAPI
+
+__all__ = ["BUILT_IN", "BuiltIn", "built_in_kind", "built_in_schema"]
+
+BUILT_IN: Final[Mapping[tuple[str, str], tuple[str, str]]] = {
+    ("v1", "Namespace"): ("configs", "NAMESPACE"),
+    ("v1", "ConfigMap"): ("configs", "CONFIG_MAP"),
+    ("v1", "Secret"): ("configs", "SECRET"),
+    ("v1", "ServiceAccount"): ("configs", "SERVICE_ACCOUNT"),
+    ("v1", "Event"): ("events", "CORE_EVENT"),
+    ("events.k8s.io/v1", "Event"): ("events", "EVENT"),
+    ("v1", "Pod"): ("pods", "POD"),
+    ("v1", "Service"): ("networking", "SERVICE"),
+    ("networking.k8s.io/v1", "NetworkPolicy"): ("networking", "NETWORK_POLICY"),
+    ("networking.k8s.io/v1", "Ingress"): ("networking", "INGRESS"),
+    ("v1", "PersistentVolumeClaim"): ("storage", "PERSISTENT_VOLUME_CLAIM"),
+    ("v1", "PersistentVolume"): ("storage", "PERSISTENT_VOLUME"),
+    ("storage.k8s.io/v1", "StorageClass"): ("storage", "STORAGE_CLASS"),
+    ("policy/v1", "PodDisruptionBudget"): ("storage", "POD_DISRUPTION_BUDGET"),
+    ("apps/v1", "Deployment"): ("workloads", "DEPLOYMENT"),
+    ("apps/v1", "StatefulSet"): ("workloads", "STATEFUL_SET"),
+    ("apps/v1", "DaemonSet"): ("workloads", "DAEMON_SET"),
+    ("batch/v1", "Job"): ("jobs", "JOB"),
+    ("batch/v1", "CronJob"): ("jobs", "CRON_JOB"),
+    ("coordination.k8s.io/v1", "Lease"): ("leases", "LEASE"),
+    ("rbac.authorization.k8s.io/v1", "Role"): ("rbac", "ROLE"),
+    ("rbac.authorization.k8s.io/v1", "ClusterRole"): ("rbac", "CLUSTER_ROLE"),
+    ("rbac.authorization.k8s.io/v1", "RoleBinding"): ("rbac", "ROLE_BINDING"),
+    ("rbac.authorization.k8s.io/v1", "ClusterRoleBinding"): ("rbac", "CLUSTER_ROLE_BINDING"),
+    ("apiextensions.k8s.io/v1", "CustomResourceDefinition"): ("crds", "CUSTOM_RESOURCE_DEFINITION"),
+}
+"""By apiVersion and kind: the module and the name in it."""
+
+_COMPILED: Final[Compiled] = {}
+"""What several kinds share is compiled once."""
+
+
+@cache
+def built_in_kind(api_version: str, kind: str) -> BuiltIn | None:
+    """A kind with its document; None for one that is not built in, or not known here."""
+    place = BUILT_IN.get((api_version, kind))
+    if place is None:
+        return None
+    found = getattr(import_module(f"{__name__}.{place[0]}"), place[1])
+    assert isinstance(found, BuiltIn)
+    return found
+
+
+@cache
+def built_in_schema(api_version: str, kind: str) -> Schema | None:
+    """The schema of whole objects of a built-in kind, its metadata included."""
+    found = built_in_kind(api_version, kind)
+    if found is None:
+        return None
+    text = {"type": "string"}
+    fields = {**found.openapi.get("properties", {}), "apiVersion": text, "kind": text, "metadata": OBJECT_META_OPENAPI}
+    required = [*found.openapi.get("required", ()), "apiVersion", "kind", "metadata"]
+    return compile_schema({**found.openapi, "type": "object", "properties": fields, "required": required}, _COMPILED)

@@ -1,0 +1,52 @@
+"""Schemas of Event, of both groups."""
+
+from typing import Final
+
+from vworkspace_core import known
+from vworkspace_core.manifest import Kind
+from vworkspace_core.schema.builtin.document import BuiltIn
+from vworkspace_core.schema.builtin.openapi import INT32, MICRO_TIME, STRING, TIME, obj
+from vworkspace_core.schema.builtin.shapes import OBJECT_REFERENCE
+
+__all__ = ["CORE_EVENT", "EVENT"]
+
+_SERIES: Final = obj(count=INT32, lastObservedTime=MICRO_TIME)
+_SOURCE: Final = obj(component=STRING, host=STRING)
+CORE_EVENT: Final = BuiltIn(
+    Kind("", "v1", "Event", "events"),
+    obj(
+        action=STRING,
+        count=INT32,
+        eventTime={**MICRO_TIME, "nullable": True},
+        firstTimestamp={**TIME, "nullable": True},
+        involvedObject=OBJECT_REFERENCE,
+        lastTimestamp={**TIME, "nullable": True},
+        message=STRING,
+        reason=STRING,
+        related=OBJECT_REFERENCE,
+        reportingComponent=STRING,
+        reportingInstance=STRING,
+        series=_SERIES,
+        source=_SOURCE,
+        type=STRING,
+    ),
+)
+EVENT: Final = BuiltIn(
+    known.EVENT,
+    obj(
+        action=STRING,
+        deprecatedCount=INT32,
+        deprecatedFirstTimestamp={**TIME, "nullable": True},
+        deprecatedLastTimestamp={**TIME, "nullable": True},
+        deprecatedSource=_SOURCE,
+        eventTime={**MICRO_TIME, "nullable": True},
+        note=STRING,
+        reason=STRING,
+        regarding=OBJECT_REFERENCE,
+        related=OBJECT_REFERENCE,
+        reportingController=STRING,
+        reportingInstance=STRING,
+        series=_SERIES,
+        type=STRING,
+    ),
+)

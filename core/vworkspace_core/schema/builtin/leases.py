@@ -1,0 +1,24 @@
+"""Schemas of Lease."""
+
+from typing import Final
+
+from vworkspace_core import known
+from vworkspace_core.schema.builtin.document import BuiltIn
+from vworkspace_core.schema.builtin.openapi import INT32, MICRO_TIME, STRING, obj
+
+__all__ = ["LEASE"]
+
+LEASE: Final = BuiltIn(
+    known.LEASE,
+    obj(
+        spec=obj(
+            acquireTime=MICRO_TIME,
+            holderIdentity=STRING,
+            leaseDurationSeconds=INT32,
+            leaseTransitions=INT32,
+            preferredHolder=STRING,
+            renewTime=MICRO_TIME,
+            strategy=STRING,
+        )
+    ),
+)

@@ -1,0 +1,47 @@
+"""Schemas of built-in kinds type expressions, and are loaded only when they are asked for (PH-6)."""
+
+import subprocess
+import sys
+
+import pytest
+
+from vworkspace_core.cel import CelSyntaxError, Environment, compile_expression
+from vworkspace_core.schema.builtin import BUILT_IN, built_in_kind, built_in_schema
+from vworkspace_core.schema.celtypes import type_of_schema
+
+
+@pytest.mark.parametrize(("api_version", "kind"), sorted(BUILT_IN))
+def test_every_kind_of_the_table_has_its_schema(api_version: str, kind: str) -> None:
+    found, schema = built_in_kind(api_version, kind), built_in_schema(api_version, kind)
+
+    assert found is not None
+    assert (found.kind.api_version, found.kind.kind) == (api_version, kind)
+    assert schema is not None
+    assert {"apiVersion", "kind", "metadata"} <= set(schema.properties)
+
+
+def test_a_kind_that_is_not_built_in_has_none() -> None:
+    assert built_in_schema("apps/v1", "Shop") is None
+
+
+def test_expressions_are_typed_by_them() -> None:
+    schema = built_in_schema("apps/v1", "Deployment")
+    assert schema is not None
+    environment = Environment({"web": type_of_schema(schema, plain=True)})
+
+    assert str(compile_expression("web.spec.?replicas.orValue(1) + 1", environment).type) == "int"
+    checked = compile_expression("web.status.readyReplicas == 3", environment).checked
+    assert checked is not None
+    assert [".".join(one.path) for one in checked.absences] == ["web.status", "web.status.readyReplicas"]
+    with pytest.raises(CelSyntaxError, match="did you mean 'readyReplicas'"):
+        compile_expression("web.status.readyReplica == 3", environment)
+
+
+def test_to_import_the_package_loads_none_of_them() -> None:
+    code = (
+        "import sys, vworkspace_core.schema.builtin as it;"
+        " print(sorted(name for name in sys.modules if name.startswith(it.__name__ + '.')))"
+    )
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+
+    assert shown.strip() == "['vworkspace_core.schema.builtin.document']"
