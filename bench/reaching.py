@@ -39,10 +39,10 @@ class Client:
         if parts.scheme == "https":
             trust = ssl.create_default_context(cadata=found.authority)
             self._connection: http.client.HTTPConnection = http.client.HTTPSConnection(
-                parts.hostname, parts.port, timeout=10, context=trust
+                parts.hostname, parts.port, timeout=240, context=trust
             )
         else:
-            self._connection = http.client.HTTPConnection(parts.hostname, parts.port, timeout=10)
+            self._connection = http.client.HTTPConnection(parts.hostname, parts.port, timeout=240)
 
     def send(self, method: str, path: str, body: bytes | None = None, media: str = "application/json") -> bytes:
         """A request that must succeed."""

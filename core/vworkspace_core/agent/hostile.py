@@ -6,7 +6,7 @@ Looked for without recursion, so that a hostile payload cannot exhaust the stack
 import math
 from collections.abc import Iterator, Mapping
 from itertools import islice
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from vworkspace_core.kinds.problems import Problem, index, join
 
@@ -19,6 +19,11 @@ _NAMED: Final = 12
 """Levels that a path names; deeper ones are told by the path of that level."""
 _MOST: Final = 10
 _INTEGERS: Final = range(-(2**63), 2**64)
+_PLAIN: Final = (bool, type(None))
+_NESTED: Final = (dict, list, tuple, Mapping)
+
+_Place: TypeAlias = tuple["_Place", Any] | None
+"""Where something stands: the place above it and the step from there, a name or a position."""
 
 
 def flaws(value: Any) -> tuple[Problem, ...]:
@@ -27,30 +32,45 @@ def flaws(value: Any) -> tuple[Problem, ...]:
 
 
 def _flaws(value: Any) -> Iterator[Problem]:
-    pending: list[tuple[str, Any, int]] = [("", value, 1)]
+    if not isinstance(value, _NESTED):
+        yield from _scalar_flaws(None, value)
+        return
+    pending: list[tuple[_Place, Any, int]] = [(None, value, 1)]
     while pending:
-        path, found, level = pending.pop()
-        if isinstance(found, Mapping | list | tuple):
-            if level > DEEPEST:
-                yield Problem(path, f"is nested more than {DEEPEST} levels deep")
+        place, found, level = pending.pop()
+        if level > DEEPEST:
+            yield Problem(_path(place), f"is nested more than {DEEPEST} levels deep")
+            continue
+        named = isinstance(found, Mapping)
+        for step, item in found.items() if named else enumerate(found):
+            is_step = not named or _is_text(step)
+            if not is_step:
+                yield Problem(_path(place), "has a name that is not text")
+            # A job may hold a hundred thousand of them: only what is wrong or goes deeper costs more than a look.
+            kind = type(item)
+            if kind in _PLAIN or (kind is str and item.isascii()) or (kind is int and item in _INTEGERS):
                 continue
-            pending += [(step, item, level + 1) for step, item in _children(path, found, level <= _NAMED)]
-            yield from (Problem(path, "has a name that is not text") for name in _names(found) if not _is_text(name))
-        elif (wrong := _scalar_flaw(found)) is not None:
-            yield Problem(path, wrong)
+            beneath = (place, step) if level <= _NAMED and is_step else place
+            if isinstance(item, _NESTED):
+                pending.append((beneath, item, level + 1))
+            else:
+                yield from _scalar_flaws(beneath, item)
 
 
-def _children(path: str, value: Any, named: bool) -> Iterator[tuple[str, Any]]:
-    if isinstance(value, Mapping):
-        for name, item in value.items():
-            yield (join(path, str(name)) if named and _is_text(name) else path), item
-    else:
-        for at, item in enumerate(value):
-            yield (index(path, at) if named else path), item
+def _scalar_flaws(place: _Place, value: Any) -> Iterator[Problem]:
+    if (wrong := _scalar_flaw(value)) is not None:
+        yield Problem(_path(place), wrong)
 
 
-def _names(value: Any) -> Iterator[Any]:
-    return iter(value) if isinstance(value, Mapping) else iter(())
+def _path(place: _Place) -> str:
+    steps: list[Any] = []
+    while place is not None:
+        place, step = place
+        steps.append(step)
+    path = ""
+    for step in reversed(steps):
+        path = join(path, step) if isinstance(step, str) else index(path, step)
+    return path
 
 
 def _scalar_flaw(value: Any) -> str | None:
