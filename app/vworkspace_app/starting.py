@@ -30,6 +30,12 @@ _CREATE: Final = (
 )
 
 
+_TROUBLE = (
+    "the API server is away; trying again",
+    "the API server's certificate is not trusted: is this its authority? Trying again",
+)
+
+
 async def started(
     api: KubeApi, source: CredentialsSource, server: str, lead: Callable[[], Awaitable[None]]
 ) -> Credentials:
@@ -42,7 +48,7 @@ async def started(
             await _look(api)
         except Unavailable as error:
             if error.message != told:
-                _log.warning("the API server is away; trying again", server=server, error=error.message)
+                _log.warning(_TROUBLE["certificate" in error.message], server=server, error=error.message)
             told = error.message
             await clock.sleep(_RETRY_SECONDS)
         except Unauthorized as error:

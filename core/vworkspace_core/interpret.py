@@ -54,6 +54,8 @@ class Outcome:
     again: Again = Again.NO
     error: OperatorError | None = None
     settled: bool = False
+    done: tuple[tuple[str, ObjectRef], ...] = ()
+    """What was written, each with what was done to it; `STATUS` for the source's status."""
     told: bool = False
     """The status that stands, or was written, says what `error` is about."""
 
@@ -88,12 +90,12 @@ async def carry_out(
             await write_status(work, decision.status)
     except Stale as error:
         # Somebody wrote between our read and our write: the watch has it already, or will in a moment.
-        return Outcome(decision, tuple(work.written), Again.AT_ONCE, error)
+        return Outcome(decision, tuple(work.written), Again.AT_ONCE, error, done=tuple(work.done))
     except NotFound as error:
         # The source has gone meanwhile: its DELETED event is on the way.
-        return Outcome(decision, tuple(work.written), Again.NO, error)
+        return Outcome(decision, tuple(work.written), Again.NO, error, done=tuple(work.done))
     except OperatorError as error:
-        return Outcome(decision, tuple(work.written), _pace(error), error)
+        return Outcome(decision, tuple(work.written), _pace(error), error, done=tuple(work.done))
     return await _finished(work, decision, events)
 
 
@@ -103,7 +105,9 @@ async def _finished(work: Pass[S, V], decision: Decision, events: EventSink) -> 
     settled = not decision.writes_downstream
     again = _again(decision.requeue)
     error = first_refusal(work.observed.failures) if again is Again.REFUSED else None
-    return Outcome(decision, tuple(work.written), again, error, settled=settled, told=error is not None)
+    return Outcome(
+        decision, tuple(work.written), again, error, settled=settled, told=error is not None, done=tuple(work.done)
+    )
 
 
 def _again(requeue: Requeue) -> Again:

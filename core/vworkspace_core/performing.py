@@ -5,7 +5,7 @@ and any other of the port's errors.
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any, Generic, Protocol, TypeAlias, TypeVar
+from typing import Any, Final, Generic, Protocol, TypeAlias, TypeVar
 
 import attrs
 
@@ -25,7 +25,10 @@ from vworkspace_core.reconcile.decision import (
     Snapshot,
 )
 
-__all__ = ["Pass", "Reconciler", "S", "V", "Wrote", "write_downstream", "write_status"]
+__all__ = ["STATUS", "Pass", "Reconciler", "S", "V", "Wrote", "write_downstream", "write_status"]
+
+STATUS: Final = "status"
+"""What is done to a source whose status is written."""
 
 Wrote: TypeAlias = Callable[[tuple[ObjectRef, str]], None]
 """Told of an object and the resourceVersion that the server answered to a write of it."""
@@ -61,9 +64,12 @@ class Pass(Generic[S, V]):
     observed: V
     wrote: Wrote
     written: list[tuple[ObjectRef, str]] = attrs.field(factory=list)
+    done: list[tuple[str, ObjectRef]] = attrs.field(factory=list)
+    """What was written, each with what was done to it."""
 
-    def note(self, ref: ObjectRef, manifest: Manifest) -> None:
+    def note(self, verb: str, ref: ObjectRef, manifest: Manifest) -> None:
         """Remember a write and what the server made of it."""
+        self.done.append((verb, ref))
         written = (ref, str(metadata(manifest).get("resourceVersion", "")))
         self.written.append(written)
         self.wrote(written)
@@ -133,7 +139,7 @@ async def _finalizer(work: Pass[S, V], finalizers: tuple[str, ...]) -> None:
     ref = ObjectRef(work.reconciler.kind, meta.namespace or None, meta.name)
     patch = {"metadata": {"resourceVersion": meta.resource_version, "finalizers": list(finalizers)}}
     answer = await work.api.patch(ref, patch, patch_type=PatchType.MERGE, field_manager=FIELD_MANAGER)
-    work.note(ref, answer)
+    work.note("add finalizer" if FINALIZER in finalizers else "remove finalizer", ref, answer)
     work.source = work.reconciler.read(answer)
 
 
@@ -147,7 +153,7 @@ async def _patch(work: Pass[S, V], patch: MergePatch) -> None:
     except OperatorError as error:
         work.failed(patch.ref, "patch", error)
     else:
-        work.note(patch.ref, answer)
+        work.note("patch", patch.ref, answer)
 
 
 async def _apply(work: Pass[S, V], apply: Apply, *, dry_run: bool = False) -> bool:
@@ -169,7 +175,7 @@ async def _apply(work: Pass[S, V], apply: Apply, *, dry_run: bool = False) -> bo
         return False
     if dry_run:
         return True
-    work.note(apply.ref, answer)
+    work.note("apply", apply.ref, answer)
     work.forget_failure(apply.ref)
     return True
 
@@ -188,7 +194,7 @@ async def _create(work: Pass[S, V], create: Create) -> None:
     except OperatorError as error:
         work.failed(create.ref, "create", error)
     else:
-        work.note(create.ref, answer)
+        work.note("create", create.ref, answer)
         work.forget_failure(create.ref)
 
 
@@ -218,9 +224,10 @@ async def _delete(work: Pass[S, V], delete: Delete) -> None:
 async def _after_delete(work: Pass[S, V], ref: ObjectRef) -> None:
     """A finalizer of Flux usually keeps the object: what is left of it is what the status has to speak of."""
     try:
-        work.note(ref, await work.api.get(ref))
+        work.note("delete", ref, await work.api.get(ref))
     except NotFound:
         work.written.append((ref, ""))
+        work.done.append(("delete", ref))
         _gone(work, ref)
 
 
@@ -234,4 +241,4 @@ async def write_status(work: Pass[S, V], status: Mapping[str, Any]) -> None:
     kind = work.reconciler.kind
     answer = await work.api.apply_status(status, kind=kind, field_manager=FIELD_MANAGER)
     meta = work.source.metadata
-    work.note(ObjectRef(kind, meta.namespace or None, meta.name), answer)
+    work.note(STATUS, ObjectRef(kind, meta.namespace or None, meta.name), answer)

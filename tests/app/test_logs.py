@@ -68,13 +68,13 @@ def test_every_line_is_one_json_object_with_what_all_of_them_say() -> None:
 
     found = said(act)
 
-    assert all(list(one)[:3] == ["timestamp", "level", "event"] for one in found)
-    assert [one["event"] for one in found][:2] == ["ours", "theirs 5\nof two lines"]
-    assert "UserWarning: old" in found[2]["event"]
+    assert all(list(one)[:3] == ["ts", "level", "msg"] for one in found)
+    assert [one["msg"] for one in found][:2] == ["ours", "theirs 5\nof two lines"]
+    assert "UserWarning: old" in found[2]["msg"]
     for one in found:
         assert (one["cluster_id"], one["operator_version"]) == ("prod-1", "1.2.3")
         assert one["level"] in ("info", "warning")
-        assert one["timestamp"].endswith("Z")
+        assert one["ts"].endswith("Z")
     assert (found[0]["path"], found[0]["names"], found[0]["at"]) == ("/x", ["b"], None)
     assert found[1]["logger"] == "some.library"
 
@@ -100,8 +100,8 @@ def test_lines_of_a_reconcile_say_what_it_is_about_and_others_do_not() -> None:
     assert about[:2] == [
         {"controller": "applicationinstance", "namespace": "org-a", "name": name} for name in ("a", "b")
     ]
-    assert [one["reconcile_id"] for one in found if one["event"] == "inside"] == ["cafe-1", "cafe-2"]
-    (crash,) = [one for one in found if one["event"] == "reconcile crashed"]
+    assert [one["reconcile_id"] for one in found if one["msg"] == "inside"] == ["cafe-1", "cafe-2"]
+    (crash,) = [one for one in found if one["msg"] == "reconcile crashed"]
     assert (crash["name"], crash["reconcile_id"]) == ("b", "cafe-2")
     assert "ZeroDivisionError" in crash["exception"]
     assert "reconcile_id" not in found[-1]
@@ -114,8 +114,8 @@ def test_the_level_holds_for_libraries_too_and_the_transport_never_chatters() ->
             logging.getLogger(library).debug("theirs")
             logging.getLogger(library).info("theirs too")
 
-    assert [(one["event"], one["logger"]) for one in said(act)] == [("theirs too", "some.library")]
-    assert [(one["event"], one.get("logger")) for one in said(act, level="debug")] == [
+    assert [(one["msg"], one["logger"]) for one in said(act)] == [("theirs too", "some.library")]
+    assert [(one["msg"], one.get("logger")) for one in said(act, level="debug")] == [
         ("ours", None),
         ("theirs", "some.library"),
         ("theirs too", "some.library"),
@@ -217,7 +217,7 @@ def test_a_terminal_gets_text_and_anything_else_json() -> None:
     shown = os.read(main, 4096).decode()
     os.close(main)
 
-    assert json.loads(piped.stderr)["event"] == "hello"
+    assert json.loads(piped.stderr)["msg"] == "hello"
     assert "hello" in shown
     assert "{" not in shown
 
@@ -226,3 +226,56 @@ def test_a_terminal_gets_text_and_anything_else_json() -> None:
 def test_a_level_or_format_that_is_none_is_refused(options: dict[str, str], problem: str) -> None:
     with pytest.raises(ValueError, match=problem):
         logs.configure(**options)
+
+
+# -- what a log is read for ------------------------------------------------------------------------------------------
+
+
+@given(st.text(max_size=40), st.dictionaries(st.text(min_size=1, max_size=8), st.text(max_size=30), max_size=3))
+@settings(max_examples=60, deadline=None)
+def test_a_text_line_is_one_line_and_nothing_that_a_terminal_obeys_SL3(event: str, fields: dict[str, str]) -> None:
+    """ESC sequences in fields and newlines in the event were printed raw."""
+    kept = {name: value for name, value in fields.items() if name.isidentifier() and name not in ("event", "level")}
+
+    def act(_: logs.Logs) -> None:
+        structlog.get_logger("a").info("\x1b[2J" + event + "\nforged", nested=[{event: event}], **kept)
+
+    with contextlib.redirect_stderr(io.StringIO()) as out:
+        act(logs.configure(form="text"))
+    text = out.getvalue()
+    assert text.endswith("\n")
+    assert text[:-1].isprintable()
+
+
+def test_a_traceback_in_text_marks_its_lines_and_obeys_nothing_SL3() -> None:
+    def act(_: logs.Logs) -> None:
+        try:
+            raise ValueError("first\x1b[31m\n2026-01-01 [info] forged")
+        except ValueError:
+            structlog.get_logger("a").exception("failed")
+
+    shown = lines(act, "text")
+    assert not any(line.startswith("2026-01-01") for line in shown)
+    assert not any("\x1b" in line for line in shown)
+
+
+def test_what_every_line_would_say_is_said_once_to_people_U13() -> None:
+    def act(log: logs.Logs) -> None:
+        log.always(cluster_id="prod-1")
+        for _ in range(3):
+            structlog.get_logger("a").info("ours")
+
+    shown = lines(act, "text")
+    assert sum("prod-1" in line for line in shown) == sum("1.2.3" in line for line in shown) == 1
+    assert all("prod-1" in line for line in lines(act)[1:]), "and in each line for machines"
+
+
+def test_a_library_that_repeats_itself_is_heard_once_in_ten_seconds_M2() -> None:
+    """asyncio wrote 110,470 lines in a minute: a traceback for each connection that it could not accept."""
+
+    def act(_log: logs.Logs) -> None:
+        for _ in range(1000):
+            logging.getLogger("asyncio").error("socket.accept() out of system resource")
+        logging.getLogger("asyncio").error("another trouble")
+
+    assert [one["msg"] for one in said(act)] == ["socket.accept() out of system resource", "another trouble"]

@@ -209,7 +209,7 @@ class Running:
     def log(self, event: str) -> list[dict[str, Any]]:
         """Log lines of that event."""
         lines = [json.loads(line) for line in self.err.splitlines() if line.startswith("{") and line.endswith("}")]
-        return [line for line in lines if line["event"] == event]
+        return [line for line in lines if line["msg"] == event]
 
     def until(self, found: Callable[[], Any], what: str) -> Any:
         """What `found` finds, as soon as it finds something. AssertionError when the process ends before."""

@@ -146,6 +146,8 @@ def transport_error(asked: Asked, error: Exception) -> OperatorError:
             return _no_answer(asked, "connect timeout", may_have_happened=False)
         case TimeoutError():
             return _no_answer(asked, "read timeout")
+        case aiohttp.ClientConnectorCertificateError():
+            return _no_answer(asked, "the server's certificate is not trusted", _why(error), may_have_happened=False)
         case aiohttp.ClientConnectorError() | aiohttp.ClientSSLError():
             return _no_answer(asked, "connect error", _why(error), may_have_happened=False)
         case aiohttp.ServerDisconnectedError():

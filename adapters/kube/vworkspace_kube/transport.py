@@ -4,6 +4,7 @@ A watch keeps a connection for minutes: with one pool for both, many watches wou
 a connection (lightkube's edge 13). A watch pool of its own cannot starve requests.
 """
 
+import logging
 import socket
 import time
 from collections.abc import Callable, Mapping
@@ -36,6 +37,9 @@ _HEADERS = {"User-Agent": f"vworkspace-operator/{version('vworkspace-operator')}
 
 _IDLE_SECONDS = 30.0
 _UNACKNOWLEDGED_MILLISECONDS = 35_000
+
+
+_log = logging.getLogger("vworkspace.requests")
 
 
 class FencedBody(aiohttp.Payload):

@@ -19,7 +19,7 @@ from vworkspace_app.agent.reconnect import Reconnect
 from vworkspace_app.agent.settings import AgentSettings
 from vworkspace_app.agent.telling import Telling
 from vworkspace_core.agent import messages as m
-from vworkspace_core.agent.link import Link
+from vworkspace_core.agent.link import Connectivity, Link
 from vworkspace_core.agent.machine import AgentState, has_open_job, next_deadline, step
 from vworkspace_core.agent.outbox import Outbox
 from vworkspace_core.agent.pace import Pace
@@ -150,7 +150,9 @@ class Agent:
         while True:
             await self._performing.idle()
             if not self._connection.is_up:
-                log.warning("the control plane is away: what waits for it stays with the job store")
+                rejected = self._connection.link.state is Connectivity.REJECTED
+                why = "rejects the credential" if rejected else "is away"
+                log.warning(f"the control plane {why}: what waits for it stays with the job store")
                 return
             for lane in self._lanes:
                 lane.release()  # also where catching up was cut short
@@ -195,7 +197,7 @@ class Agent:
             self._feed(m.Offered(raw))
         for job in self._state.jobs.values():
             if job.arrival >= before.arrivals:
-                log.info("a job is taken in", job_id=job.id, object=str(job.ref or ""), key=job.key)
+                log.info("a job is taken in", job_id=job.id, object=self._object_of(job.id), key=job.key)
         return self._state.arrivals > before.arrivals
 
     async def _tick(self) -> None:
@@ -228,7 +230,7 @@ class Agent:
     def _dispatch(self, effect: m.Effect) -> None:
         match effect:
             case m.Note(level, message, job_id):
-                log.log(_LEVELS[level], message, job_id=job_id)
+                log.log(_LEVELS[level], message, job_id=job_id, object=self._object_of(job_id))
             case m.SendAck(job_id):
                 self._urgent.put(ack(self._control, job_id, self._feed))
             case m.PostResult():
@@ -238,13 +240,22 @@ class Agent:
             case _:
                 self._performing.start(effect)
 
+    def _object_of(self, job_id: str) -> str:
+        """What a job is about, as far as that is known: of one that is refused, by its key at least."""
+        job = self._state.jobs.get(job_id)
+        if job is None:
+            return ""
+        return str(job.ref) if job.ref is not None else job.key.partition("@")[0].replace("/", " ", 1)
+
     def tell_rotated(self, request: str) -> None:
         """A new credential has served `request` (PULL-6)."""
         self._telling.rotated(self._state.scope.cluster_id, request)
 
     def _result(self, effect: m.PostResult) -> Delivery:
         job_id, body = effect.job_id, effect.body
-        log.info("a job is settled", job_id=job_id, outcome=body["outcome"], error=body.get("error", ""))
+        good = body["outcome"] in ("succeeded", "noop")
+        told = {"outcome": body["outcome"], "object": self._object_of(job_id), "error": body.get("error", "")}
+        (log.info if good else log.warning)("a job is settled", job_id=job_id, **told)
         self.on_settled(str(body["outcome"]))
 
         def accepted() -> None:

@@ -188,6 +188,9 @@ class Operator:
         missing = [kind.crd_name for kind in OWN_KINDS if self._runner(kind).missing]
         if missing:
             _log.warning("definitions are not installed; waiting for them", missing=missing, install=_INSTALL)
+        absent = [kind.crd_name for kind in (*FLUX_KINDS, *ENGINE_KINDS) if self._runner(kind).missing]
+        if absent:
+            _log.info("engines not installed: " + ", ".join(absent), remark="each is used as soon as it is there")
 
     def _runner(self, kind: Kind) -> InformerRunner:
         runner = self.informers.find(kind)

@@ -7,6 +7,7 @@ from typing import TypeAlias
 import attrs
 import msgspec
 
+from vworkspace_app.operator.narrating import tell_pass
 from vworkspace_app.operator.operation_index import UPGRADES_OF, target_in
 from vworkspace_app.operator.results import no_news, result_of
 from vworkspace_app.operator.safety_net import SafetyNet
@@ -90,6 +91,7 @@ class InstanceController:
         reconciler = Reconciler(APPLICATION_INSTANCE, _read, self._decide)
         wrote = partial(self.wrote, key)
         outcome = await carry_out(reconciler, source, observed, self.api, self.events, wrote)
+        tell_pass(key, outcome)
         return self.net.until_next(key, result_of(outcome, fixed_point=True))
 
     async def _look_after(self, key: ObjectRef, source: Source) -> None:

@@ -5,6 +5,7 @@ from collections.abc import Callable
 import attrs
 import structlog
 
+from vworkspace_app.operator.narrating import tell_status
 from vworkspace_app.runtime.informers import Informers
 from vworkspace_core.errors import Forbidden, NotFound, OperatorError, Stale
 from vworkspace_core.kinds.labels import FIELD_MANAGER
@@ -52,6 +53,7 @@ class ObstacleTeller:
         answer = await self.api.apply_status(decision.status, kind=key.kind, field_manager=FIELD_MANAGER)
         self._refused.forget(str(key))
         self.wrote(key, (key, str(metadata(answer).get("resourceVersion", ""))))
+        tell_status(key, decision)
         for event in decision.events:
             await self.events.emit(event)
 

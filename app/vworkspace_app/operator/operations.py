@@ -12,6 +12,7 @@ from typing import TypeAlias
 import attrs
 
 from vworkspace_app.documents import parse_yaml
+from vworkspace_app.operator.narrating import tell_pass
 from vworkspace_app.operator.operation_index import BY_UID, EVERYWHERE, OPEN, OPEN_ON, target_in
 from vworkspace_app.operator.results import no_news, result_of
 from vworkspace_app.operator.safety_net import SafetyNet
@@ -115,6 +116,7 @@ class OperationController:
         reconciler = Reconciler(OPERATION, _read, partial(self._decide, approved))
         wrote = partial(self.wrote, key)
         outcome = await carry_out(reconciler, source, observed, self.api, self.events, wrote)
+        tell_pass(key, outcome)
         return self.net.until_next(key, result_of(outcome))
 
     async def _look_after(self, key: ObjectRef, source: Source) -> None:

@@ -267,7 +267,7 @@ class InformerRunner:
             case Relist(cause):
                 self._account.relisting(cause)
             case Trouble(reason):
-                self._account.trouble(reason, self._state.failures)
+                self._account.trouble(reason, self._state.failures, absent=self.missing)
             case ReadPage() | OpenStream() | Wait():
                 raise AssertionError(f"{effect} is a command")
             case _:

@@ -1,6 +1,5 @@
 """What an informer reports of itself (RUN-1): to metrics and probes as numbers, to the log as it happens."""
 
-import logging
 from collections import Counter
 
 import attrs
@@ -9,6 +8,8 @@ import structlog
 from vworkspace_app.runtime.pulse import Pulse
 from vworkspace_core.kinds.secrets import redact
 from vworkspace_core.manifest import Kind
+from vworkspace_core.remedies import remedy
+from vworkspace_core.rights import refused_right
 from vworkspace_core.runtime.changes import Change
 from vworkspace_core.runtime.informer_events import RelistCause
 from vworkspace_core.runtime.informer_state import InformerState, Phase
@@ -61,12 +62,21 @@ class InformerAccount:
         self.relists[cause.value] += 1
         _log.info("listing anew", kind=self.kind.kind, cause=cause.value)
 
-    def trouble(self, reason: str, failures: int) -> None:
-        """Something failed, for the `failures`-th time in a row, and is tried again. Told once until it is over."""
-        level = logging.DEBUG if reason == self.told else logging.WARNING
+    def trouble(self, reason: str, failures: int, *, absent: bool = False) -> None:
+        """Something failed, for the `failures`-th time in a row, and is tried again. Told once until it is over.
+
+        `absent`: the kind is not served, which is no fault of anything.
+        """
+        right = refused_right(reason)
         self.troubles += 1
-        self.last_trouble = self.told = reason
-        _log.log(level, "informer trouble", kind=self.kind.kind, reason=reason, failures=failures)
+        news, self.last_trouble, self.told = reason != self.told, reason, reason
+        fields = {"kind": self.kind.kind, "reason": reason, "failures": failures}
+        if absent or not news:
+            _log.debug("informer trouble", **fields)
+        elif right is not None:
+            _log.error("objects cannot be seen: a right is missing", right=str(right), remedy=remedy(right), **fields)
+        else:
+            _log.warning("informer trouble", **fields)
 
     def defect(self, reason: str, error: Exception) -> None:
         """The port raised what it may not: told in full, once until it is over."""
