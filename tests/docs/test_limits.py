@@ -1,0 +1,87 @@
+"""The limits of docs/security.md are those of the code, and every limit of the code is told or said to be another's."""
+
+import importlib
+import re
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+
+from vworkspace_app.guarded import Limits as PortLimits
+from vworkspace_core.cel.limits import LIMITS as EXPRESSIONS
+from vworkspace_core.kinds.admission import AdmissionSettings
+
+PAGE = (Path(__file__).resolve().parents[2] / "docs" / "security.md").read_text(encoding="utf-8")
+MIB, KIB = 1024 * 1024, 1024
+
+
+def constant(path: str) -> Any:
+    """`package.module.NAME`."""
+    module, _, name = path.rpartition(".")
+    return getattr(importlib.import_module(module), name)
+
+
+@attrs.frozen
+class Limit:
+    """A row: what it is about, and the number as it stands in the code and on the page."""
+
+    what: str
+    value: Any
+    told: str
+
+
+PORT = PortLimits(connections=128)
+ADMISSION = AdmissionSettings()
+LIMITS = (
+    Limit("Body of a webhook request", constant("vworkspace_app.webhooks.answers.LARGEST") / MIB, "3 MiB"),
+    Limit("Bodies of webhook requests", constant("vworkspace_app.webhooks.answers.BUDGET") / MIB, "24 MiB"),
+    Limit("Head and body of a request to a port", max(PORT.head, PORT.body), "5 s"),
+    Limit("A request to a port with its answer", PORT.whole, "30 s"),
+    Limit("Head of a request to a port", constant("vworkspace_app.guarded._LONGEST_HEAD") / KIB, "32 KiB"),
+    Limit("Levels of an object", constant("vworkspace_core.nesting.LEVELS"), "150"),
+    Limit("Line of a watch", constant("vworkspace_kube.lines.LINE_LIMIT") / MIB, "32 MiB"),
+    Limit("Objects on a page", constant("vworkspace_core.runtime.informer_state.PAGE_SIZE"), "150"),
+    Limit("Body of an answer", constant("vworkspace_odoo.decoding.LONGEST_BODY") / MIB, "16 MiB"),
+    Limit("Levels of a job", constant("vworkspace_core.agent.hostile.DEEPEST"), "100"),
+    Limit("Id of a job", constant("vworkspace_core.agent.wire.LONGEST_ID"), "512"),
+    Limit("Idempotency key", constant("vworkspace_core.agent.wire.LONGEST_KEY"), "1,024"),
+    Limit("Encrypted payload", constant("vworkspace_core.agent.security.LONGEST_SEALED") / MIB, "4 MiB"),
+    Limit("Signature of a job", constant("vworkspace_core.agent.security.LONGEST_SIGNATURE"), "2,048"),
+    Limit("Error in the result", constant("vworkspace_core.agent.outcome.LONGEST_ERROR"), "1,024"),
+    Limit("Problems of an object", constant("vworkspace_core.kinds.problems.MOST_PROBLEMS"), "32"),
+    Limit("Inline values", ADMISSION.max_inline_bytes / KIB, "512 KiB"),
+    Limit("Parameters of an Operation", ADMISSION.max_parameters_bytes / KIB, "256 KiB"),
+    Limit("Message of a condition", constant("vworkspace_core.reconcile.conditions.LONGEST_MESSAGE"), "1,024"),
+    Limit("Note of an Event", constant("vworkspace_core.runtime.event_manifest.LONGEST_NOTE"), "1,024"),
+    Limit("Text of a log line", constant("vworkspace_app.logs._LONGEST"), "32,768"),
+    Limit("Approval claim", constant("vworkspace_core.operations.claims.LONGEST"), "8,192"),
+    Limit("Helm's release", constant("vworkspace_core.operations.engines.releases.LARGEST_RELEASE") / MIB, "4 MiB"),
+    Limit("Manifest of a hook", constant("vworkspace_core.operations.engines.releases.LARGEST_HOOK") / KIB, "256 KiB"),
+    Limit("Values in a YAML", constant("vworkspace_app.documents._MOST_VALUES"), "20,000"),
+    Limit("Levels of a YAML", constant("vworkspace_app.documents._DEEPEST"), "100"),
+    Limit("Outputs of a workflow", constant("vworkspace_core.operations.engines.workflow._MOST_OUTPUTS"), "32"),
+    Limit("Text of an expression", EXPRESSIONS.text, "4,096"),
+    Limit("Steps of an expression", EXPRESSIONS.steps, "100,000"),
+)
+
+
+def rows() -> dict[str, str]:
+    """Limit by what it is about."""
+    table = PAGE.partition("## Limits")[2].partition("\n## ")[0]
+    found = re.findall(r"^\| (?!what|-)(.+?) \| (.+?) \| .+ \|$", table, re.MULTILINE)
+    return dict(found)
+
+
+@pytest.mark.parametrize("limit", LIMITS, ids=lambda limit: limit.what)
+def test_a_limit_of_the_page_is_that_of_the_code(limit: Limit) -> None:
+    (told,) = [text for what, text in rows().items() if what.startswith(limit.what)]
+
+    assert told.startswith(limit.told)
+    assert float(limit.told.split(" ")[0].replace(",", "")) == limit.value
+
+
+def test_the_page_tells_nothing_that_nobody_holds() -> None:
+    held = (*(limit.what for limit in LIMITS), "Connections to a port")
+
+    assert [what for what in rows() if not what.startswith(held)] == []
