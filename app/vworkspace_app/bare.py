@@ -23,6 +23,7 @@ COMMANDS: Final = {
     "plan": "prints what the operator would do, offline",
     "register": "exchanges a one-time token for this cluster's credential",
     "run": "the operator",
+    "uninstall": "takes the operator out of a cluster",
 }
 
 

@@ -21,6 +21,7 @@ GOOD: dict[str, list[str]] = {
     "true or false": ["true", "false", "TRUE"],
     "a URL": ["https://a.example.com", "http://b:8069", "https://c.example.com/odoo"],
     "a file": ["/a/b", "c", "d e"],
+    "a folder": ["/a/b", "c", "d e"],
     "text": ["one", "two", "yes"],
     "HOST:PORT": ["127.0.0.1:0", "0.0.0.0:8080", "[::1]:65535"],
     "files, by comma": ["a.yaml", "b.yaml, c.yaml", "/d/e.yaml,"],
@@ -235,6 +236,19 @@ def test_a_password_in_a_url_is_masked_when_printed_and_when_refused(origin: str
 )
 def test_a_misspelt_variable_is_refused_and_says_which_was_meant(name: str, meant: str) -> None:
     assert problems(environ={name: "1"}) == [f"{name}: no such setting", f"did you mean {meant}?"]
+
+
+@pytest.mark.parametrize("name", ["VWORKSPACE_FOO", "VWORKSPACE_PORTAL", "VWORKSPACE_SERVICE"])
+def test_a_variable_that_is_no_setting_is_refused_like_a_key_of_the_file_U13(name: str) -> None:
+    assert problems(environ={name: "1"}) == [f"{name}: no such setting"]
+
+
+def test_the_namespace_has_the_name_that_manifests_gives_it_too_U13(tmp_path: Path) -> None:
+    file = file_of(tmp_path, {"systemNamespace": "in-file"})
+
+    assert load({}, {"VWORKSPACE_SYSTEM_NAMESPACE": "mine"}).settings.namespace == "mine"
+    assert load({}, {"VWORKSPACE_NAMESPACE": "old", "VWORKSPACE_SYSTEM_NAMESPACE": "mine"}).settings.namespace == "old"
+    assert load({}, {}, file).settings.namespace == "in-file"
 
 
 def test_variables_of_other_commands_and_those_of_kubernetes_are_nobodys_misspelling() -> None:

@@ -10,6 +10,8 @@ import shutil
 import signal
 import stat
 import subprocess
+import urllib.error
+import urllib.request
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -160,7 +162,9 @@ def test_the_control_plane_serves_says_where_and_ends_cleanly(tmp_path: Path) ->
         url = process.ready()
 
         assert call("GET", f"{url}/api/admin/jobs", token=ADMIN_TOKEN) == {"jobs": []}
-        assert process.stop() == Ended(0, f"ready {url}\n", "")
+        ended = process.stop()
+        assert (ended.status, ended.err) == (0, "")
+        assert ended.out.startswith(f"ready {url}\n")
 
 
 def test_a_port_in_use_is_one_clear_line(tmp_path: Path) -> None:
@@ -176,10 +180,13 @@ def test_a_port_in_use_is_one_clear_line(tmp_path: Path) -> None:
 SERVER_ERRORS = {
     ("cluster", "--listen", "8001"): (2, "--listen 8001: give HOST:PORT, such as 127.0.0.1:8001"),
     ("cluster", "--listen", "localhost:99999"): (2, "--listen localhost:99999: give HOST:PORT, such as 127.0.0.1:8001"),
-    ("cluster", "--listen", "192.0.2.1:0"): (1, "192.0.2.1:0 is no address of this machine"),
+    ("cluster", "--listen", "192.0.2.1:0", "--token", "t"): (1, "192.0.2.1:0 is no address of this machine"),
     ("cluster", "--simulate", "fluxx"): (2, "--simulate fluxx: there is no such simulator; there is: flux,"),
     ("cluster", "--crds", "/nonexistent"): (1, "/nonexistent: cannot be read: No such file or directory"),
     ("cluster", "--kubeconfig-out", "/nonexistent/kc"): (1, "--kubeconfig-out /nonexistent/kc: cannot be written"),
+    ("cluster", "--listen", "0.0.0.0:0"): (2, "--listen 0.0.0.0: whoever reaches it would be its administrator"),
+    ("cluster", "--listen", "192.0.2.1:0", "--tls"): (2, "--listen 192.0.2.1: whoever reaches it would be"),
+    ("control-plane", "--cluster-id", "a", "--token", "b", "--admin-token", "b"): (2, "--token and --admin-token are"),
     ("control-plane",): (2, ""),
     ("control-plane", "--cluster-id", "a", "--token", "b"): (2, ""),
 }
@@ -190,6 +197,104 @@ def test_a_server_that_cannot_start_says_why_in_one_line(words: tuple[str, ...])
     status, wanted = SERVER_ERRORS[words]
 
     assert one_line(run(*words), status).startswith(wanted)
+
+
+def test_a_kubeconfig_is_not_written_through_a_symbolic_link_SL6(tmp_path: Path) -> None:
+    """In a folder that others may write to, a link would choose what is overwritten."""
+    precious = tmp_path / "precious"
+    precious.write_text("mine", encoding="utf-8")
+    (tmp_path / "kc").symlink_to(precious)
+
+    told = one_line(run("cluster", "--kubeconfig-out", tmp_path / "kc"), 1)
+
+    assert told == f"--kubeconfig-out {tmp_path / 'kc'}: cannot be written: it is a symbolic link"
+    assert precious.read_text(encoding="utf-8") == "mine"
+
+
+def test_the_cluster_has_our_kinds_unless_it_is_to_be_bare_U13(tmp_path: Path) -> None:
+    found = {}
+    for words in ((), ("--bare",)):
+        with Running(tmp_path / "-".join(("c", *words)), "cluster", *words) as process:
+            url = process.ready()
+            found[words] = {one["name"] for one in call("GET", f"{url}/apis")["groups"]}
+
+    assert found[()] >= {"apps.vworkspace.io", "ops.vworkspace.io"}
+    assert not any("vworkspace.io" in name for name in found[("--bare",)])
+
+
+def test_a_web_page_is_not_the_administrator_of_a_cluster_without_tokens_SL6(tmp_path: Path) -> None:
+    with Running(tmp_path / "cluster", "cluster") as process:
+        url = process.ready()
+        namespaces = f"{url}/api/v1/namespaces"
+
+        assert headers_answered(namespaces, {}) == 200
+        assert headers_answered(namespaces, {"Host": "localhost:8001"}) == 200
+        assert headers_answered(namespaces, {"Host": "[::1]:8001"}) == 200
+        assert headers_answered(namespaces, {"Host": "rebound.evil.example:8001"}) == 403
+        assert headers_answered(namespaces, {"Origin": "https://evil.example"}) == 403
+        assert headers_answered(namespaces, {"Origin": url}) == 200
+    with Running(tmp_path / "guarded", "cluster", "--token", TOKEN) as process:
+        named = {"Host": "cluster.example", "Authorization": f"Bearer {TOKEN}"}
+        assert headers_answered(f"{process.ready()}/api/v1/namespaces", named) == 200, (
+            "who has the token is no stranger"
+        )
+
+
+def headers_answered(url: str, headers: dict[str, str]) -> int:
+    """The status of a GET with these headers."""
+    try:
+        with urllib.request.urlopen(urllib.request.Request(url, headers=headers)) as answer:
+            return int(answer.status)
+    except urllib.error.HTTPError as error:
+        return error.code
+
+
+def test_an_object_that_is_nested_too_deeply_is_refused_in_the_servers_words_SL6(tmp_path: Path) -> None:
+    manifest = instance(FIRST)
+    deep: dict[str, Any] = {}
+    for _ in range(400):
+        deep = {"a": deep}
+    manifest["spec"]["values"] = {"source": "inline", "inline": deep}
+    with cluster(tmp_path) as process:
+        url = process.ready()
+        make_namespace(url, NS, GATE)
+        where = f"{url}/{INSTANCES.rpartition('/')[0]}"
+        body = json.dumps(manifest).encode()
+        request = urllib.request.Request(where, data=body, headers={"Content-Type": "application/json"})
+        with pytest.raises(urllib.error.HTTPError) as raised:
+            urllib.request.urlopen(request)
+        status = json.loads(raised.value.read())
+        assert (status["kind"], status["code"], status["reason"]) == ("Status", 400, "BadRequest")
+        assert "nested too deeply" in status["message"]
+        assert call("GET", where)["items"] == []
+        ended = process.stop()
+        assert (ended.status, ended.err) == (0, "")
+
+
+def test_the_control_plane_says_how_to_begin_and_what_is_wrong_with_a_job_U13(tmp_path: Path) -> None:
+    with control_plane(tmp_path) as process:
+        url = process.ready()
+        process.until(lambda: f"{url}/api/admin/jobs\n" in process.out, "how to offer a job")
+        with urllib.request.urlopen(url) as answer:
+            assert b"/api/admin/jobs" in answer.read()
+
+        def refused(**body: Any) -> tuple[int, str]:
+            job = {"clusterId": CLUSTER, "kind": "apply", "payload": {}, "idempotencyKey": "k", **body}
+            job = {key: value for key, value in job.items() if value is not None}
+            headers = {"Authorization": f"Bearer {ADMIN_TOKEN}", "Content-Type": "application/json"}
+            request = urllib.request.Request(f"{url}/api/admin/jobs", json.dumps(job).encode(), headers)
+            with pytest.raises(urllib.error.HTTPError) as raised:
+                urllib.request.urlopen(request)
+            return raised.value.code, raised.value.read().decode()
+
+        status, told = refused(clusterId="elsewhere")
+        assert (status, f"known: {CLUSTER}" in told) == (404, True)
+        status, told = refused(payload=None)
+        assert (status, "payload: is required" in told) == (400, True)
+        bodies = [{"clusterId": CLUSTER, "kind": "apply", "payload": {}, "idempotencyKey": key} for key in "abc"]
+        made = [call("POST", f"{url}/api/admin/jobs", body, token=ADMIN_TOKEN)["id"] for body in bodies]
+        assert made == ["job-1", "job-2", "job-3"]
+        assert_no_secret(process.stop())
 
 
 def test_a_crd_that_is_refused_is_named(tmp_path: Path) -> None:
@@ -514,7 +619,7 @@ def says_ready(manifest: dict[str, Any], version: str) -> bool:
 
 def in_shell(command: str, kubeconfig: Path) -> subprocess.CompletedProcess[str]:
     """Run it as a person does."""
-    environment = clean_environment(None, {"KUBECONFIG": str(kubeconfig)})
+    environment = clean_environment(kubeconfig.parent, {"KUBECONFIG": str(kubeconfig)})  # kubectl keeps a cache at home
     return subprocess.run(command, shell=True, env=environment, capture_output=True, text=True, check=False)
 
 

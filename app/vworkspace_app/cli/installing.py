@@ -105,7 +105,9 @@ def register(
     registration_token_file: Annotated[Path, Parameter(help="File with the one-time registration token.")],
     cluster_id: Annotated[str, Parameter(help="Id of this cluster; default: the one the token is for.")] = "",
     display_name: Annotated[str, Parameter(help="What the control plane is to call this cluster.")] = "",
-    namespace: Annotated[str, Parameter(help="The operator's own namespace.")] = "vworkspace-system",
+    namespace: Annotated[
+        str, Parameter(name=("--system-namespace", "--namespace"), help="The operator's own namespace.")
+    ] = "vworkspace-system",
     kubeconfig: Annotated[Path | None, Parameter(help="Kubeconfig; in a cluster its service account.")] = None,
     ca_file: Annotated[
         Path | None, Parameter(help="PEM file with the authority to trust at the control plane.")

@@ -15,8 +15,9 @@ def cluster(
     listen: Listen = "127.0.0.1:0",
     kubeconfig_out: Annotated[Path | None, Parameter(help="Write a kubeconfig for it there.")] = None,
     crds: Annotated[
-        list[Path] | None, Parameter(help="Folder or file with CRDs to install; repeatable.", negative="")
+        list[Path] | None, Parameter(help="Folder or file with further CRDs to install; repeatable.", negative="")
     ] = None,
+    bare: Annotated[bool, Parameter(help="Without the CRDs of this project.", negative="")] = False,
     simulate: Annotated[
         str,
         Parameter(
@@ -41,11 +42,12 @@ def cluster(
 ) -> None:
     """Serve the embedded Kubernetes API server; prints `ready <url>` when it serves.
 
-    With tokens the kubeconfig holds a context for each user; the first is current. Examples:
+    Without a token everybody who reaches it is its administrator, so it listens on loopback only. With tokens the
+    kubeconfig holds a context for each user; the first is current. Examples:
 
-        vworkspace-operator cluster --kubeconfig-out /tmp/kc --crds manifests/crds --simulate flux
-        vworkspace-operator cluster --kubeconfig-out /tmp/kc --simulate velero,job
-        vworkspace-operator cluster --listen 127.0.0.1:8001
+        vworkspace-operator cluster --kubeconfig-out kc --simulate flux
+        vworkspace-operator cluster --kubeconfig-out kc --simulate velero,job --crds more-crds
+        vworkspace-operator cluster --listen 127.0.0.1:8001 --bare
         vworkspace-operator cluster --kubeconfig-out kc --tls --token T --tokens users.csv --rbac --audit-log log
     """
     from vworkspace_app.commands.cluster import ClusterOptions, run_cluster
@@ -61,6 +63,7 @@ def cluster(
             tokens=tokens,
             rbac=rbac,
             audit_log=audit_log,
+            bare=bare,
         )
     )
 

@@ -85,6 +85,7 @@ class ClusterOptions:
     tokens: Path | None = None
     rbac: bool = False
     audit_log: Path | None = None
+    bare: bool = False
 
 
 def run_cluster(options: ClusterOptions) -> None:
@@ -92,7 +93,7 @@ def run_cluster(options: ClusterOptions) -> None:
     host, port = address(options.listen)
     chosen = _chosen(options.simulate)
     access = access_for(host, tls=options.tls, token=options.token, tokens=options.tokens, rbac=options.rbac)
-    crds = [crd for path in options.crds for crd in _read_crds(path)]
+    crds = list(_definitions(options))
     cluster = EmbeddedCluster.start(crds, chosen, rbac=options.rbac)
 
     async def work() -> None:
@@ -106,6 +107,17 @@ def run_cluster(options: ClusterOptions) -> None:
 
     with audited(cluster.server.audit, options.audit_log):
         run_until_signal(work, listen=options.listen)
+
+
+def _definitions(options: ClusterOptions) -> Iterator[Manifest]:
+    """The CRDs of the files, and this project's own that they do not bring, unless a bare server is wanted."""
+    given = [crd for path in options.crds for crd in _read_crds(path)]
+    yield from given
+    if not options.bare:
+        from vworkspace_core.kinds.crd import crd_manifests
+
+        present = {crd["metadata"]["name"] for crd in given}
+        yield from (crd for crd in crd_manifests() if crd["metadata"]["name"] not in present)
 
 
 def _chosen(names: str) -> tuple[str, ...]:

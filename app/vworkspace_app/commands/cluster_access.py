@@ -1,10 +1,12 @@
 """Who may call the embedded API server, how it proves itself to them, and what is written down of their requests."""
 
 import csv
+import errno
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, Final
 
@@ -54,7 +56,20 @@ def access_for(host: str, *, tls: bool, token: str, tokens: Path | None, rbac: b
     if rbac and not known:
         message = "--rbac needs --token or --tokens: without them every caller is the administrator"
         raise CommandError(message, status=USAGE)
+    if not known and not _is_loopback(host):
+        raise CommandError(
+            f"--listen {host}: whoever reaches it would be its administrator: give --token or --tokens,"
+            " or listen on 127.0.0.1",
+            status=USAGE,
+        )
     return Access(known or None, _certificates(host) if tls else None)
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 def _certificates(host: str) -> Certificates:
@@ -67,11 +82,14 @@ def write_kubeconfig(path: Path, url: str, access: Access = OPEN) -> None:
     """Write a kubeconfig for `url`, readable by its owner only. Raises CommandError when that fails."""
     text = yaml.safe_dump(access.kubeconfig(url), sort_keys=False)
     try:
-        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
+        # Not through a symbolic link: in a folder that others may write to it would choose what is overwritten.
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
+        with open(os.open(path, flags, 0o600), "w", encoding="utf-8") as file:
             os.fchmod(file.fileno(), 0o600)  # one that was there may have let others read
             file.write(text)
     except OSError as error:
-        raise CommandError(f"--kubeconfig-out {path}: cannot be written: {error.strerror}") from error
+        why = "it is a symbolic link" if error.errno == errno.ELOOP else error.strerror
+        raise CommandError(f"--kubeconfig-out {path}: cannot be written: {why}") from error
 
 
 @contextmanager

@@ -26,7 +26,7 @@ def with_flags(command: F) -> F:
 
 def _flags() -> Iterator[inspect.Parameter]:
     for row in SETTINGS:
-        about = Parameter(help=f"{row.about} {_hint(row)}".rstrip())
+        about = Parameter(name=row.flags if row.also else None, help=f"{row.about} {_hint(row)}".rstrip())
         # As text: the table reads flags, variables and the file alike, and tells all problems at once.
         kind: Any = Annotated[bool | None, about] if row.shape is SWITCH else Annotated[str | None, about]
         yield inspect.Parameter(row.name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=kind)

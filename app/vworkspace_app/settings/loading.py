@@ -3,6 +3,7 @@
 All problems are told at once, each with the place where it was said.
 """
 
+import re
 from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 from pathlib import Path
@@ -23,6 +24,10 @@ CONFIG_VARIABLE = "VWORKSPACE_CONFIG"
 
 _PREFIX = "VWORKSPACE_"
 _ALL_BUT = 0.9
+_OF_OTHERS = ("VWORKSPACE_ADMIN_TOKEN", "VWORKSPACE_CLUSTER_TOKEN", "VWORKSPACE_TOKEN")
+"""Variables of other commands."""
+_OF_A_SERVICE = re.compile(r"_(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT(_[0-9]+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?)\Z")
+"""What Kubernetes tells a pod of the Services beside it, whatever their names."""
 
 
 @attrs.frozen
@@ -76,14 +81,15 @@ def _said(
     given = flags.get(row.name)
     if given is not None:
         return _Said(_text(given), row.flag)
-    if environ.get(row.variable):
-        return _Said(environ[row.variable], row.variable)
+    for variable in row.variables:
+        if environ.get(variable):
+            return _Said(environ[variable], variable)
     return filed.get(row.name)
 
 
 def _filed(file: Path, problems: list[str]) -> dict[str, _Said]:
     """What the file says, by name; what is wrong with its keys goes to `problems`."""
-    rows = {row.key: row for row in SETTINGS}
+    rows = {key: row for row in SETTINGS for key in row.keys}
     found: dict[str, _Said] = {}
     for key, value in _mapping(file).items():
         origin = f"{file}: {key}"
@@ -97,12 +103,13 @@ def _filed(file: Path, problems: list[str]) -> dict[str, _Said]:
 
 
 def _misspelt(environ: Mapping[str, str]) -> Iterator[str]:
-    """Variables that are all but one of ours: one that is silently ignored is hard to find."""
-    rows = {row.variable: row for row in SETTINGS}
+    """Variables that look like settings and are none: one that is silently ignored is hard to find."""
+    rows = {variable for row in SETTINGS for variable in row.variables}
     for name in sorted(environ):
-        if name.startswith(_PREFIX) and name not in (*rows, CONFIG_VARIABLE):
-            for close in get_close_matches(name, rows, n=1, cutoff=_ALL_BUT):
-                yield f"{name}: no such setting; did you mean {close}?"
+        if name.startswith(_PREFIX) and name not in (_PREFIX, *rows, CONFIG_VARIABLE, *_OF_OTHERS):
+            close = get_close_matches(name, rows, n=1, cutoff=_ALL_BUT)
+            if close or not _OF_A_SERVICE.search(name):
+                yield f"{name}: no such setting" + "".join(f"; did you mean {one}?" for one in close)
 
 
 def _mapping(file: Path) -> dict[str, Any]:

@@ -15,6 +15,7 @@ __all__ = [
     "ADDRESS",
     "FILE",
     "FILES",
+    "FOLDER",
     "GO_DURATION",
     "LABEL",
     "NAMES",
@@ -58,6 +59,8 @@ class Setting:
     shape: Shape[Any]
     default: Any
     about: str
+    also: str = ""
+    """Another name that it can be given by, as `name` is written."""
 
     @property
     def flag(self) -> str:
@@ -75,6 +78,21 @@ class Setting:
         return camel(self.name)
 
     @property
+    def flags(self) -> tuple[str, ...]:
+        """Every flag that says it, `flag` first."""
+        return (self.flag, "--" + self.also.replace("_", "-")) if self.also else (self.flag,)
+
+    @property
+    def variables(self) -> tuple[str, ...]:
+        """Every variable that says it, `variable` first."""
+        return (self.variable, f"VWORKSPACE_{self.also.upper()}") if self.also else (self.variable,)
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """Every key of the settings file that says it, `key` first."""
+        return (self.key, camel(self.also)) if self.also else (self.key,)
+
+    @property
     def shown_default(self) -> str:
         """The default as a person writes it; empty for none."""
         return as_text(self.default) if self.default is not None else ""
@@ -82,8 +100,8 @@ class Setting:
     @classmethod
     def of(cls, field: "attrs.Attribute[Any]") -> "Setting":
         """The row that a field of the table declares."""
-        shape, about = field.metadata[_KEY]
-        return cls(field.name, shape, field.default, about)
+        shape, about, also = field.metadata[_KEY]
+        return cls(field.name, shape, field.default, about, also)
 
 
 def as_text(value: Any) -> str:
@@ -93,9 +111,9 @@ def as_text(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def setting(shape: Shape[T], default: T, about: str) -> T:
-    """A field of the table."""
-    field: T = attrs.field(default=default, metadata={_KEY: (shape, about)})
+def setting(shape: Shape[T], default: T, about: str, *, also: str = "") -> T:
+    """A field of the table; `also` is a second name for it."""
+    field: T = attrs.field(default=default, metadata={_KEY: (shape, about, also)})
     return field
 
 
@@ -194,6 +212,7 @@ GO_DURATION: Final = Shape("a Go duration", _go_duration)
 LABEL: Final = Shape("the value of a label", _label)
 URL: Final = Shape("a URL", _url)
 FILE: Final = Shape("a file", _file)
+FOLDER: Final = Shape("a folder", _file)
 FILES: Final = Shape("files, by comma", _words)
 NAMES: Final = Shape("names, by comma", _words)
 NAMESPACE: Final = Shape("a namespace", _name)

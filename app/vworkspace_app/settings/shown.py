@@ -43,8 +43,10 @@ _PAGE = """# Settings of `vworkspace-operator run`
 Generated from `app/vworkspace_app/settings/table.py` by `make manifests`; do not edit.
 
 A flag wins over the environment, the environment over the file, the file over the default. The file is YAML; it is
-named by `--config FILE` or `{variable}`. A variable that is empty counts as not set; one that is all but one of
-these is refused. All problems are told at once when the operator starts, each with the place where the value was said;
+named by `--config FILE` or `{variable}`. A variable that is empty counts as not set; one that begins with `VWORKSPACE_`
+and is none of these is refused, but for those that Kubernetes makes for Services. `--namespace` is also
+`--system-namespace`, as it is called by `manifests` (and `VWORKSPACE_SYSTEM_NAMESPACE`, `systemNamespace`). All
+problems are told at once when the operator starts, each with the place where the value was said;
 `--print-config` prints what is in force, with secrets masked and with the place each value comes from, as a settings
 file.
 

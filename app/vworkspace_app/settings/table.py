@@ -15,6 +15,7 @@ from vworkspace_app.settings.shapes import (
     ADDRESS,
     FILE,
     FILES,
+    FOLDER,
     GO_DURATION,
     LABEL,
     NAMES,
@@ -52,7 +53,10 @@ class RunSettings:
         SWITCH, True, "Pull jobs from a control plane; without an agent the operator reconciles what is applied here."
     )
     namespace: str = setting(
-        TEXT, "vworkspace-system", "The operator's own namespace, where the Secret vworkspace-agent-credentials lies."
+        TEXT,
+        "vworkspace-system",
+        "The operator's own namespace, where the Secret vworkspace-agent-credentials lies.",
+        also="system_namespace",
     )
     workers: int = setting(whole(1, 64), 16, "Objects reconciled at the same time.")
     interval: str = setting(GO_DURATION, "5m", "Interval of the Flux objects.")
@@ -82,7 +86,7 @@ class RunSettings:
         NAMES, (), f"Service accounts that a Job of an Operation may ask for beside {RUNNER}."
     )
     allowed_images: tuple[str, ...] = setting(
-        NAMES, (), "What the image of a Job of an Operation has to begin with; nothing allows every image."
+        NAMES, (), "Images that a Job of an Operation may run, by their beginning; when empty, every image is allowed."
     )
     required_claim_bindings: tuple[str, ...] = setting(
         some_of(*sorted(BINDINGS)),
@@ -92,7 +96,7 @@ class RunSettings:
     )
     webhook_listen: str = setting(ADDRESS, "", "Where the admission webhooks are served; without it they are not.")
     webhook_certificates: Path | None = setting(
-        FILE, None, "Folder with tls.crt and tls.key of the webhooks; new ones are noticed."
+        FOLDER, None, "Folder with tls.crt and tls.key of the webhooks; new ones are noticed."
     )
     wait: int = setting(whole(0, 300), 30, "Seconds of a long poll.")
     disconnected_after: int = setting(

@@ -96,12 +96,15 @@ class _Admin:
 
     def enqueue(self, _: Request, body: dict[str, Any]) -> Any:
         """Offer a job."""
+        self._check_cluster(_text(body, "clusterId"))
         if "raw" in body:
             return self._server.enqueue_raw(_text(body, "clusterId"), body["raw"]).as_json()
         fields = dict(body)
         cluster_id, kind, key = (_text(fields, name) for name in ("clusterId", "kind", "idempotencyKey"))
         for name in ("clusterId", "kind", "idempotencyKey"):
             del fields[name]
+        if "payload" not in fields:
+            raise ValueError("payload: is required")
         seconds = fields.pop("expiresInSeconds", None)
         entry = self._server.enqueue(
             cluster_id,
@@ -113,6 +116,15 @@ class _Admin:
             **fields,
         )
         return entry.as_json()
+
+    def _check_cluster(self, cluster_id: str) -> None:
+        """A job for a cluster that can never connect would wait for ever."""
+        known = self._server.tokens.clusters()
+        if cluster_id not in known:
+            names = ", ".join(sorted(known)) or "none"
+            raise Refusal(
+                404, f"clusterId: no cluster {cluster_id} is known here (known: {names}); add its token first"
+            )
 
     def list_jobs(self, request: Request, _: Any) -> Any:
         """Every job."""

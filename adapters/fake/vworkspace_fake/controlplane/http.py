@@ -27,6 +27,16 @@ DEFAULT_WAIT: Final = 30
 LONGEST_WAIT: Final = 300
 _LONGEST_BODY: Final = 16 * 1024 * 1024
 
+_WELCOME: Final = """The embedded control plane of vworkspace-operator.
+
+/api/agent/   what an agent calls (docs/protocol.md)
+/api/admin/   what Odoo does, with Authorization: Bearer <the value of --admin-token>
+
+GET    /api/admin/jobs            every job with its statuses and result
+POST   /api/admin/jobs            {"clusterId", "kind", "payload", "idempotencyKey"}: offer a job
+GET    /api/admin/events?cluster= what the agent told of the cluster
+"""
+
 Effect = Callable[[str | None, Any], Any]
 
 
@@ -44,11 +54,15 @@ def control_plane_app(server: ControlPlaneServer, polls: LongPolls, *, admin_tok
         Route(f"{agent}/credentials/rotate", face.rotate, methods=["POST"]),
     ]
 
+    def welcome(_: Request) -> Response:
+        return Response(_WELCOME, media_type="text/plain")
+
     def elsewhere(_: Request, error: Exception) -> Response:
         status = error.status_code if isinstance(error, HTTPException) else 500
         return _refused(Refusal(status, "the agent API is below /api/agent/, the admin API below /api/admin/"), server)
 
     handlers = {HTTPException: elsewhere}
+    routes.append(Route("/", welcome))
     return Starlette(routes=[*routes, *admin_routes(server, admin_token)], exception_handlers=handlers)
 
 

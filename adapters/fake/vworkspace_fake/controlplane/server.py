@@ -151,11 +151,10 @@ class ControlPlaneServer:
         **fields: Any,
     ) -> JobEntry:
         """Offer a well-formed job, sealed where this server seals. `fields` are further wire fields."""
-        self._numbers += 1
         created = self.now()
         lifetime = self.job_lifetime if expires_in is None else expires_in
         raw = {
-            "id": job_id or f"job-{self._numbers}",
+            "id": job_id or f"job-{self._numbers + 1}",
             "kind": kind,
             "payload": payload,
             "idempotencyKey": idempotency_key,

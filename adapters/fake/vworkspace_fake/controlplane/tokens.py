@@ -39,15 +39,21 @@ class TokenBook:
     lifetime: timedelta | None = None
     _tokens: dict[str, Token] = attrs.field(factory=dict, init=False, repr=False)
     _registrations: dict[str, Registration] = attrs.field(factory=dict, init=False, repr=False)
+    _clusters: set[str] = attrs.field(factory=set, init=False)
 
     def add(self, cluster_id: str, text: str) -> Token:
         """Accept `text` for `cluster_id`."""
+        self._clusters.add(cluster_id)
         token = self._tokens[text] = Token(text, cluster_id)
         return token
 
     def revoke(self, text: str) -> None:
         """Refuse `text` from now on."""
         self._tokens.pop(text, None)
+
+    def clusters(self) -> frozenset[str]:
+        """Every cluster that there ever was a token or a registration for."""
+        return frozenset(self._clusters)
 
     def find(self, text: str) -> Token | None:
         """The token as it stands, without using it."""
@@ -74,6 +80,7 @@ class TokenBook:
     def offer_registration(self, cluster_id: str) -> str:
         """A one-time token that `register` takes for `cluster_id`."""
         text = self.mint()
+        self._clusters.add(cluster_id)
         self._registrations[text] = Registration(text, cluster_id)
         return text
 

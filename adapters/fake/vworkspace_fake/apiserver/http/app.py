@@ -8,7 +8,7 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.types import Receive, Scope, Send
 
 from vworkspace_fake.apiserver.calls import ADMIN, Caller, Target, Verb
-from vworkspace_fake.apiserver.failure import ApiFailure, method_not_allowed, not_served, unauthorized
+from vworkspace_fake.apiserver.failure import ApiFailure, bad_request, method_not_allowed, not_served, unauthorized
 from vworkspace_fake.apiserver.http import discovery
 from vworkspace_fake.apiserver.http.answers import compressed, document, failed, shown, warn
 from vworkspace_fake.apiserver.http.negotiation import Form, Wanted, wanted_form, wants_gzip
@@ -28,6 +28,7 @@ from vworkspace_fake.apiserver.http.openapi import (
     openapi_v3,
     openapi_v3_index,
 )
+from vworkspace_fake.apiserver.http.origins import refuse_web_pages
 from vworkspace_fake.apiserver.http.paths import ResourcePath, parse_path
 from vworkspace_fake.apiserver.http.queries import list_options
 from vworkspace_fake.apiserver.http.watches import send_watch
@@ -70,11 +71,16 @@ class HttpFace:
             raise NotImplementedError(f"an API server has no {scope['type']} scope")
         request = Request(scope, receive)
         try:
+            if self._tokens is None:
+                refuse_web_pages(request)
             response = await self._respond(request, send)
         except ApiFailure as failure:
             if not failure.audited:
                 self._log(request, failure.status)
             response = failed(failure)
+        except RecursionError:
+            # A real server takes a few thousand levels; what walks objects here is recursive.
+            response = failed(bad_request("the object is nested too deeply: this server takes some 200 levels"))
         if response is not None:
             if wants_gzip(request.headers.get("accept-encoding", "")):
                 response = compressed(response)
