@@ -12,6 +12,7 @@ from vworkspace_core.ports import KubeApi
 from vworkspace_core.reading import Reading
 from vworkspace_core.reconcile.decision import Observed
 from vworkspace_core.reconcile.desired import DOWNSTREAM_KINDS, read_refs, watched_refs
+from vworkspace_core.reconcile.records import record_refs, without_content
 
 __all__ = ["observe_live"]
 
@@ -34,4 +35,8 @@ async def observe_live(api: KubeApi, source: ApplicationInstance) -> Observed:
     # Not from a cache either: the instances go at once after their definition, and may be heard of before it.
     definition = await reading.get(ObjectRef(CUSTOM_RESOURCE_DEFINITION, None, APPLICATION_INSTANCE.crd_name))
     ending = bool(dig(definition, "metadata", "deletionTimestamp"))
-    return Observed(namespace, reading.objects, frozenset(reading.missing), definition_ending=ending)
+    observed = Observed(namespace, reading.objects, frozenset(reading.missing), definition_ending=ending)
+    for ref in record_refs(source, observed):
+        if (record := await reading.get(ref)) is not None:
+            reading.objects[ref] = without_content(record)
+    return observed

@@ -134,7 +134,7 @@ def contexts() -> st.SearchStrategy[Context]:
 def sources(**kind: Any) -> st.SearchStrategy[ApplicationInstance]:
     """Managed instances that are ours, settled or new, with and without a retry token."""
     found = generated.application_instances(mode=Mode.MANAGED, **kind)
-    tokens = st.sampled_from([{}, {RETRY: "once more"}])
+    tokens = st.sampled_from([{}, {RETRY: "once-more"}])
 
     def living(source: ApplicationInstance, annotations: Mapping[str, str]) -> ApplicationInstance:
         meta: ObjectMeta = attrs.evolve(

@@ -340,6 +340,14 @@ class Turmoil(Simulation):
                     done |= self.kubectl_patch(command)
         return done
 
+    def take_over(self) -> None:
+        """Do what NameTaken says of a release that Helm alone knows by now."""
+        told = self.message(INSTANCE, "Blocked").partition("kubectl label secrets ")[2].split()
+        if told and self.condition(INSTANCE, "Blocked") == ("True", "NameTaken"):
+            for ref, secret in self.everything(SECRET).items():
+                if dig(secret, "metadata", "labels", "owner") == "helm":
+                    self.edit(ref, {"metadata": {"labels": dict(one.split("=") for one in told[4:])}})
+
     def patch_status(self, ref: ObjectRef, status: Mapping[str, Any] | None) -> None:
         """Somebody writes these fields of a status, or removes it."""
         run_sync(

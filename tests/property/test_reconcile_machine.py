@@ -721,6 +721,8 @@ class ReconcileMachine(RuleBasedStateMachine):
         """Ready=True of the present spec, within bounded time (ESR), or terminal when the spec is broken (REC-13)."""
         world = self.world
         self.world.run(130)
+        world.take_over()
+        self.world.run(70)
         for _ in range(8):
             if not world.hand_back():
                 break

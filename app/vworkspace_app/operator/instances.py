@@ -36,9 +36,11 @@ from vworkspace_core.observe import observe_live
 from vworkspace_core.operations import release_request
 from vworkspace_core.operations.observe import operations_on
 from vworkspace_core.ports import Clock, EventSink, KubeApi
+from vworkspace_core.reading import Reading
 from vworkspace_core.reconcile import Context, Decision, Observed, Policy, Settings, reconcile
 from vworkspace_core.reconcile.desired import DOWNSTREAM_KINDS, read_refs, watched_refs
 from vworkspace_core.reconcile.naming import releases_of
+from vworkspace_core.reconcile.records import record_refs, without_content
 from vworkspace_core.reconcile.unreadable import Unreadable, decide_unreadable
 from vworkspace_core.runtime.changes import Change
 from vworkspace_core.runtime.mapping import owners_of_kind
@@ -159,6 +161,10 @@ class InstanceController:
                     CONFIG_MAP, namespace=ref.namespace, field_selector=f"metadata.name={ref.name}"
                 )
                 objects.update((ref, manifest) for manifest in page.items)
+        reading = Reading(self.api)
+        for ref in record_refs(instance, observed):
+            if (record := await reading.get(ref)) is not None:
+                objects[ref] = without_content(record)
         return attrs.evolve(observed, objects=objects)
 
     def keys_of_downstream(self, change: Change) -> Iterator[ObjectRef]:

@@ -16,13 +16,17 @@ from vworkspace_core.kinds.cluster import Cluster
 from vworkspace_core.kinds.equality import same_json
 from vworkspace_core.kinds.labels import (
     CLUSTER_ID,
+    LONGEST_LABEL,
     MANAGED_BY,
     MANAGED_BY_VALUE,
     NAMESPACE_GATE,
     NAMESPACE_GATE_VALUE,
+    RETRY,
+    RETRY_RULE,
     bounded_name,
     cluster_id_of,
     is_managed,
+    is_retry_token,
     namespace_is_gated,
 )
 from vworkspace_core.kinds.meta import ObjectMeta
@@ -150,6 +154,7 @@ def _application_instance(
     spec, meta = instance.spec, instance.metadata
     yield from check(spec, old.spec if old else None, "spec")
     yield from _name(meta)
+    yield from _retry(meta)
     if spec.release and spec.release.namespace != meta.namespace:
         yield Problem("spec.release.namespace", f"must equal metadata.namespace ({meta.namespace})")
     if spec.chart and spec.chart.url.startswith("http://") and not settings.allow_http:
@@ -183,6 +188,14 @@ def _name(meta: ObjectMeta) -> Iterator[Problem]:
     # An object that asks for a generated name has none yet.
     rules = {"maxLength": 253, "pattern": DNS_SUBDOMAIN} if meta.name else {}
     yield from (Problem("metadata.name", message) for message in violations(meta.name, rules))
+
+
+def _retry(meta: ObjectMeta) -> Iterator[Problem]:
+    token = meta.annotations.get(RETRY, "")
+    if token and not is_retry_token(token):
+        shown = token if len(token) <= LONGEST_LABEL else f"one of {len(token)} characters"
+        told = f"must be {RETRY_RULE}, such as 2026-06-01T12:00:00Z, not {shown!r}"
+        yield Problem(join("metadata.annotations", RETRY), told)
 
 
 def _size(value: Any, limit: int, path: str) -> Iterator[Problem]:

@@ -37,6 +37,7 @@ __all__ = [
     "OPERATION",
     "OPERATION_UID",
     "RETRY",
+    "RETRY_RULE",
     "RETRY_SENT",
     "UNINSTALL",
     "VELERO_PEERS",
@@ -52,6 +53,7 @@ __all__ = [
     "is_abandoned",
     "is_label_value",
     "is_managed",
+    "is_retry_token",
     "namespace_is_gated",
     "namespace_is_terminating",
     "operation_labels",
@@ -108,6 +110,9 @@ _HASH_DIGITS: Final = 10
 _MARK_DIGITS: Final = 16
 _LABEL_VALUE: Final = re.compile(LABEL_VALUE)
 _TRAILING: Final = re.compile(r"(?<![^A-Za-z0-9])[^A-Za-z0-9]+\Z")
+_RETRY_TOKEN: Final = re.compile(r"[A-Za-z0-9][-A-Za-z0-9_.:+]*")
+RETRY_RULE: Final = f"at most {LONGEST_LABEL} letters, digits, -, _, ., : and +, the first a letter or digit"
+"""What a retry token may be, for people."""
 _UID_HEAD: Final = re.compile(r"[0-9a-f]{8}(?=-|\Z)")
 
 
@@ -244,8 +249,18 @@ def uninstall_is_confirmed(meta: ObjectMeta) -> bool:
 
 
 def retry_token(meta: ObjectMeta) -> str | None:
-    """Token that asks Flux to try a stalled release again (REC-14); None when nobody asks."""
-    return meta.annotations.get(RETRY) or None
+    """Token that asks Flux to try a stalled release again (REC-14); None when nobody asks.
+
+    One that admission would not take, and that is there all the same, stands as its digest: it must not make what it
+    is written on invalid.
+    """
+    token = meta.annotations.get(RETRY) or None
+    return token if token is None or is_retry_token(token) else _digest(token, _HASH_DIGITS)
+
+
+def is_retry_token(token: str) -> bool:
+    """Whether a retry token is short and plain enough to be written on the HelmRelease, and to be read there."""
+    return len(token) <= LONGEST_LABEL and _RETRY_TOKEN.fullmatch(token) is not None
 
 
 def request_mark(annotations: Mapping[str, Any]) -> str | None:

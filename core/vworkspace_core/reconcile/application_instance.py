@@ -117,7 +117,7 @@ def _managed(
     )
     decision = attrs.evolve(decision, events=replaced_account(source, release, settings))
     wanted = conditions.from_evidence(evidence, _previous(source), override_refused=refused)
-    return with_status(decision, source, wanted, _fields(source, chart, release, desired, override), context)
+    return with_status(decision, source, wanted, _fields(source, chart, desired, override, in_force), context)
 
 
 def _evidence(
@@ -216,13 +216,13 @@ def _prunes(source: ApplicationInstance, desired: Desired, observed: Observed) -
 def _fields(
     source: ApplicationInstance,
     chart: ChartSource,
-    release: Release,
     desired: Desired,
     override: ReleaseOverride | None,
+    in_force: ReleaseOverride | None,
 ) -> StatusFields:
     return StatusFields(
-        helm_release_ref=ObjectName(release.name, release.namespace),
+        helm_release_ref=ObjectName(desired.release.name, desired.release.namespace or ""),
         last_applied_chart=AppliedChart(chart.source_type, chart.url, chart.name, desired.version),
-        endpoints=endpoints(source),
+        endpoints=endpoints(source, in_force),
         release_override=override,
     )

@@ -28,6 +28,7 @@ from vworkspace_core.reconcile.decision import Observed, Requeue, Settings
 from vworkspace_core.reconcile.desired import Desired, source_kind
 from vworkspace_core.reconcile.override import is_forbidden
 from vworkspace_core.reconcile.ownership import is_controlled_by, is_ours, stranger
+from vworkspace_core.reconcile.records import foreign_release
 
 __all__ = [
     "Barrier",
@@ -203,4 +204,4 @@ def name_barrier(source: ApplicationInstance, desired: Desired, observed: Observ
         live = observed.objects.get(apply.ref)
         if live is not None and not is_ours(live, source):
             return Barrier(Reason.NAME_TAKEN, stranger(apply.ref, live, source), requeue=Requeue.SLOW)
-    return None
+    return foreign_release(source, observed)

@@ -142,11 +142,14 @@ def _ready_while_suspended(evidence: Evidence, previous: Previous) -> Wanted:
 
 
 def blocked(reason: str, message: str, previous: Previous, *, stalled: bool = False) -> tuple[Wanted, ...]:
-    """Nothing is applied: Ready stays as it was, or says that nothing was deployed yet (RES-4)."""
+    """Nothing is applied: Ready stays as it was, or says what keeps the first release from being deployed (RES-4)."""
     before = previous.get(Type.READY)
     text = safe(message, _LONGEST_REFUSAL)
+    deployed = before is not None and before.reason != Reason.NOT_DEPLOYED
     changes: dict[str, Wanted] = {
-        Type.READY: _keep(before) if before else Wanted(Type.READY, _FALSE, Reason.NOT_DEPLOYED, f"blocked: {reason}"),
+        Type.READY: _keep(before)
+        if before is not None and deployed
+        else Wanted(Type.READY, _FALSE, Reason.NOT_DEPLOYED, safe(message)),
         Type.RECONCILING: _stable(f"blocked: {reason}"),
         Type.BLOCKED: Wanted(Type.BLOCKED, _TRUE, reason, text),
     }

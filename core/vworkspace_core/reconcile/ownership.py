@@ -16,7 +16,7 @@ from vworkspace_core.known import APPLICATION_INSTANCE as KIND
 from vworkspace_core.manifest import Manifest, ObjectRef, dig, metadata
 from vworkspace_core.reconcile.decision import MergePatch
 
-__all__ = ["adoption", "controller_of", "is_controlled_by", "is_ours", "owner_reference", "stranger"]
+__all__ = ["adoption", "controller_of", "is_controlled_by", "is_ours", "own_labels", "owner_reference", "stranger"]
 
 
 def controller_of(manifest: Manifest) -> Mapping[str, Any] | None:
@@ -81,7 +81,7 @@ def stranger(ref: ObjectRef, manifest: Manifest, instance: ApplicationInstance) 
     controller = controller_of(manifest)
     if controller is None:
         told = f"{ref} exists and was not made for this instance. If nobody needs it: kubectl delete {place}"
-        return f"{told}. To let this instance take it over: kubectl label {place} {_labels(instance)}"
+        return f"{told}. To let this instance take it over: kubectl label {place} {own_labels(instance)}"
     told = f"{ref} is controlled by {controller.get('kind')} {controller.get('name')} (uid {controller.get('uid')})"
     another = "make this instance anew under another spec.release.name"
     if controller.get("kind") == KIND.kind:
@@ -89,7 +89,8 @@ def stranger(ref: ObjectRef, manifest: Manifest, instance: ApplicationInstance) 
     return f"{told}: let {controller.get('kind')} {controller.get('name')} give it up, or {another}"
 
 
-def _labels(instance: ApplicationInstance) -> str:
+def own_labels(instance: ApplicationInstance) -> str:
+    """By which an object that nobody controls becomes this instance's, as kubectl takes them."""
     meta = instance.metadata
     wanted = {
         MANAGED_BY: MANAGED_BY_VALUE,

@@ -4,6 +4,7 @@ Two statuses are the same when they differ only in times. One that differs only 
 until the last one is a minute old, so that its running commentary does not become a stream of writes.
 """
 
+import re
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any
@@ -21,18 +22,22 @@ from vworkspace_core.kinds.application_instance import (
 )
 from vworkspace_core.kinds.labels import request_mark
 from vworkspace_core.kinds.meta import Condition, ConditionStatus, condition_json
+from vworkspace_core.kinds.patterns import DNS_SUBDOMAIN
 from vworkspace_core.kinds.reasons import InstanceConditionType as Type
 from vworkspace_core.kinds.reasons import InstanceReason as Reason
 from vworkspace_core.kinds.transitions import Transition, Wanted, merge_conditions, same_but_times, transitions
 from vworkspace_core.known import APPLICATION_INSTANCE
-from vworkspace_core.manifest import Manifest, ObjectRef
+from vworkspace_core.manifest import Manifest, ObjectRef, dig
 from vworkspace_core.moments import timestamp
 from vworkspace_core.ports import KubernetesEvent
 from vworkspace_core.reconcile.decision import Context, Decision
+from vworkspace_core.reconcile.values import inline_values, integration_values, merge_patch, overlay
 
 __all__ = ["StatusFields", "endpoints", "own_conditions", "with_status"]
 
 _OWN = frozenset(Type)
+_HOST = re.compile(DNS_SUBDOMAIN)
+_LONGEST_HOST = 253
 _BAD_READY = frozenset(
     {Reason.HELM_RELEASE_FAILED, Reason.CHART_UNREACHABLE, Reason.WAITING_FOR_SECRET, Reason.ROLLED_BACK}
 )
@@ -61,16 +66,26 @@ def own_conditions(status: ApplicationInstanceStatus) -> tuple[Condition, ...]:
     return tuple(condition for condition in status.conditions if condition.type in _OWN)
 
 
-def endpoints(source: ApplicationInstance) -> tuple[Endpoint, ...]:
-    """Where users reach the application: the ingress host, over TLS when cert-manager is on (RES-1)."""
-    integrations = source.spec.integrations
-    if integrations is None or integrations.ingress is None:
+def endpoints(source: ApplicationInstance, override: ReleaseOverride | None = None) -> tuple[Endpoint, ...]:
+    """Where users reach the application: the ingress host, over TLS when cert-manager is on (RES-1).
+
+    As the values have it that win: explicit ones over the integrations, an Operation's over both. Referenced values
+    are never read, so there the integrations have to do.
+    """
+    if source.spec.integrations is None or source.spec.integrations.ingress is None:
         return ()
-    if not integrations.ingress.enabled or not integrations.ingress.host:
+    patch = override.values_patch if override is not None else None
+    values = overlay(integration_values(source.spec.integrations), inline_values(source.spec))
+    values = merge_patch(values, patch) if patch else values
+    host = dig(values, "ingress", "host")
+    if dig(values, "ingress", "enabled") is not True or not _is_host(host):
         return ()
-    secure = integrations.cert_manager is not None and integrations.cert_manager.enabled
-    scheme = "https" if secure else "http"
-    return (Endpoint(name="ingress", url=f"{scheme}://{integrations.ingress.host}", type="ingress"),)
+    scheme = "https" if dig(values, "certManager", "enabled") is True else "http"
+    return (Endpoint(name="ingress", url=f"{scheme}://{host}", type="ingress"),)
+
+
+def _is_host(text: Any) -> bool:
+    return isinstance(text, str) and len(text) <= _LONGEST_HOST and _HOST.fullmatch(text) is not None
 
 
 def with_status(
