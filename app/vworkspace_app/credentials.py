@@ -31,6 +31,7 @@ class CredentialsSource:
     """Reads the credential, as often as it may have changed.
 
     Without an `agent` nothing has to be there: of the Secret only the approval secret is of use then (SEE-4).
+    `allow_http`: the token may go to another machine over plain http:// (PULL-9).
     """
 
     api: KubeApi
@@ -39,6 +40,7 @@ class CredentialsSource:
     cluster_id: str = ""
     token_file: Path | None = None
     agent: bool = True
+    allow_http: bool = False
 
     async def read(self) -> Credentials:
         """The credential as it is now.

@@ -55,7 +55,7 @@ class Process:
         clock = SystemClock()
         watch = CredentialWatch(self.source, self.credentials, clock)
         async with FollowingControlPlane(
-            lambda: endpoint_of(keeper.live.current), lambda *heard: keeper.heard(*heard)
+            lambda: endpoint_of(keeper.live.current, self.source.allow_http), lambda *heard: keeper.heard(*heard)
         ) as control:
             keeper = self._keeper(control, clock)
 
@@ -143,7 +143,7 @@ class LocalProcess:
             group.cancel_scope.cancel()
 
 
-def endpoint_of(credentials: Credentials) -> Endpoint:
+def endpoint_of(credentials: Credentials, allow_http: bool = False) -> Endpoint:
     """Where and as whom to call."""
     found = credentials
-    return Endpoint(found.url, found.token, ca=found.ca, certificate=found.certificate, private_key=found.private_key)
+    return Endpoint(found.url, found.token, found.ca, found.certificate, found.private_key, allow_http)

@@ -51,7 +51,8 @@ async def enrol(api: KubeApi, source: CredentialsSource, clock: Clock) -> None:
     _log.info("registering this cluster", control_plane=way.url, cluster_id=way.cluster_id)
     present = await source.look() or Credentials()
     secret = Live(attrs.evolve(present, url=way.url, cluster_id=way.cluster_id))
-    endpoint = Endpoint(way.url, "", ca=present.ca, certificate=present.certificate, private_key=present.private_key)
+    trust = (present.ca, present.certificate, present.private_key)
+    endpoint = Endpoint(way.url, "", *trust, allow_http=source.allow_http)
     async with FollowingControlPlane(lambda: endpoint) as control, anyio.create_task_group() as group:
         performer = RotationPerformer(api, control, source.namespace, way.url, way.cluster_id)
         keeper = CredentialKeeper(performer, secret, clock, jitter=random.random())

@@ -19,7 +19,7 @@ from vworkspace_app.settings.table import SETTINGS
 GOOD: dict[str, list[str]] = {
     "a Go duration": ["1m", "2h30m", "90s"],
     "true or false": ["true", "false", "TRUE"],
-    "a URL": ["https://a.example.com", "http://b:8069", "https://c.example.com/odoo"],
+    "a URL": ["https://a.example.com", "https://b:8069", "https://c.example.com/odoo"],
     "a file": ["/a/b", "c", "d e"],
     "a folder": ["/a/b", "c", "d e"],
     "text": ["one", "two", "yes"],

@@ -23,7 +23,7 @@ from tests.property.agent_jobs import instance as manifest
 from tests.work import calls_of
 from vworkspace_core.agent import Outcome, Reason, Scope, Security, Stage
 from vworkspace_core.agent.jobstate import JobState, accept, record_of, restore
-from vworkspace_core.agent.security import signed_content
+from vworkspace_core.agent.security import Signatures, in_force, signed_content
 from vworkspace_core.errors import Invalid
 from vworkspace_fake.controlplane.sealing import KeyPairs, Sealing
 from vworkspace_odoo import JosePayloads
@@ -291,6 +291,43 @@ def test_a_JWK_set_names_its_keys_by_kid() -> None:
     verify_detached(signed(kid="c"), content, keys)
     assert "does not match" in rejected(lambda: verify_detached(signed(kid="a"), content, keys))
     assert "algorithm or key" in rejected(lambda: verify_detached(signed(kid="d"), content, keys))
+
+
+@pytest.mark.parametrize(
+    ("by_cluster", "with_key", "told", "required"),
+    [
+        (False, False, Signatures.AUTO, False),
+        (False, True, Signatures.AUTO, True),
+        (False, True, Signatures.UNSIGNED, False),
+        (True, True, Signatures.UNSIGNED, True),
+        (False, False, Signatures.REQUIRED, True),
+        (True, False, Signatures.AUTO, True),
+    ],
+)
+def test_M8_a_configured_key_means_required_unless_the_setting_says_unsigned_PULL_9(
+    by_cluster: bool, with_key: bool, told: Signatures, required: bool
+) -> None:
+    keys = opener(ED) if with_key else JosePayloads()
+
+    found = in_force(Security(require_signed=by_cluster), keys, told)
+
+    assert found.require_signed is required
+    scope = Scope(CLUSTER_ID, security=found)
+    if required:
+        refused(job(), scope, Reason.SIGNATURE_INVALID)
+    else:
+        assert taken(job(), scope).verdict is None
+
+
+def test_M8_taking_the_signature_off_a_job_does_not_help_where_there_is_a_key_PULL_9() -> None:
+    scope = Scope(CLUSTER_ID, security=in_force(Security(), opener(ED)))
+    signed = Sealing(ED.sealing.signing_key)(job(), CLUSTER_ID)
+
+    assert taken(signed, scope).verdict is None
+    stripped = {name: value for name, value in signed.items() if name != "signature"}
+    assert "has no signature" in refused(stripped, scope, Reason.SIGNATURE_INVALID)
+    unsigned = Scope(CLUSTER_ID, security=in_force(Security(), opener(ED), Signatures.UNSIGNED))
+    refused({**signed, "signature": signed["signature"][:-6] + "AAAAAA"}, unsigned, Reason.SIGNATURE_INVALID)
 
 
 def test_what_is_missing_is_refused_where_it_is_required_and_only_there() -> None:

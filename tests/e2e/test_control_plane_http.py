@@ -24,7 +24,7 @@ from vworkspace_core.errors import Forbidden, Invalid, NotFound, OperatorError, 
 from vworkspace_fake.controlplane import Call, ControlPlaneServer, Fault
 from vworkspace_fake.controlplane.http import LONGEST_WAIT
 from vworkspace_fake.controlplane.serve import serve
-from vworkspace_odoo import MEDIA_TYPE, Endpoint, HttpControlPlane
+from vworkspace_odoo import MEDIA_TYPE, Endpoint, FollowingControlPlane, HttpControlPlane
 from vworkspace_odoo.trust import default_trust
 
 CLUSTER = "cluster-prod-1"
@@ -49,6 +49,29 @@ async def until(holds: Callable[[], bool]) -> None:
     with anyio.fail_after(PATIENCE):
         while not holds():
             await anyio.sleep(0.01)
+
+
+@pytest.mark.parametrize(
+    "url", ["http://odoo.example.com", "http://u:secret@10.0.0.7:8069", "http://localhost.evil.io"]
+)
+def test_M8_the_token_goes_to_no_other_machine_in_the_clear_unless_it_is_asked_for_PULL_9(url: str) -> None:
+    with pytest.raises(ValueError, match="use https://, or allow it with --allow-http-control-plane") as refused:
+        client(url)
+    assert "secret" not in str(refused.value)
+    assert client(url, allow_http=True)
+
+    async def main() -> None:
+        async with FollowingControlPlane(lambda: Endpoint(url, TOKEN)) as control:
+            error = await error_of(control.fetch(CLUSTER, 0))
+        assert isinstance(error, Permanent), "told in the log and the Cluster's status, and tried again slowly"
+        assert "--allow-http-control-plane" in error.message
+
+    anyio.run(main)
+
+
+@pytest.mark.parametrize("url", ["http://localhost:1", "http://a.localhost", "http://127.0.0.9", "http://[::1]:8069"])
+def test_M8_loopback_needs_no_leave(url: str) -> None:
+    assert client(url)
 
 
 def client(url: str, token: str = TOKEN, **options: Any) -> HttpControlPlane:
@@ -355,7 +378,7 @@ def test_the_token_is_shown_nowhere_PULL_8(caplog: pytest.LogCaptureFixture) -> 
         ("https://odoo.example.com/", "https://odoo.example.com/api/agent/"),
         ("https://odoo.example.com/tenant/a/", "https://odoo.example.com/tenant/a/api/agent/"),
         ("https://odoo.example.com/api/agent/", "https://odoo.example.com/api/agent/"),
-        ("http://user:pass@odoo:8069?x=1#y", "http://odoo:8069/api/agent/"),
+        ("https://user:pass@odoo:8069?x=1#y", "https://odoo:8069/api/agent/"),
     ],
 )
 def test_the_base_url_of_PULL_1(base: str, shown: str) -> None:
@@ -393,7 +416,7 @@ def free_port() -> int:
     ("url", "text"),
     [
         (f"http://127.0.0.1:{free_port()}", "cannot connect: Connection refused"),
-        ("http://no.invalid", "cannot connect: "),
+        ("https://no.invalid", "cannot connect: "),
     ],
     ids=["nobody listens", "no such host"],  # a port in the name would differ between parallel workers
 )

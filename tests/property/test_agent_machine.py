@@ -15,6 +15,7 @@ from tests.property.attacking import attack, in_chunks
 from tests.property.faulty_kube import Cut
 from vworkspace_core.agent import messages as m
 from vworkspace_core.agent.jobstate import Stage
+from vworkspace_core.agent.security import Security
 from vworkspace_core.kinds import labels
 from vworkspace_core.manifest import dig
 from vworkspace_fake.apiserver.inprocess import run_sync
@@ -328,9 +329,9 @@ def test_an_expired_job_is_noop_by_the_server_s_clock_PULL_12() -> None:
     world = World()
     job = enqueue(world, expires_in=timedelta(minutes=1))
     world.fetch()
-    # The machine's clock is wrong by hours; the Date header is not.
-    world.clock.step_wall(timedelta(hours=-5))
-    real = world.clock.now() + timedelta(hours=5, minutes=2)
+    # The machine's clock is wrong by minutes; the Date header is not.
+    world.clock.step_wall(timedelta(minutes=-7))
+    real = world.clock.now() + timedelta(minutes=9)
     world.feed(m.ServerTime(real))
 
     while world.pending:
@@ -344,13 +345,74 @@ def test_a_wrong_local_clock_does_not_expire_a_job_PULL_12() -> None:
     world = World()
     job = enqueue(world, expires_in=timedelta(minutes=1))
     world.fetch()
-    world.clock.step_wall(timedelta(days=400))
-    world.feed(m.ServerTime(world.clock.now() - timedelta(days=400)))
+    world.clock.step_wall(timedelta(minutes=8))
+    world.feed(m.ServerTime(world.clock.now() - timedelta(minutes=8)))
 
     drain_pending(world)
 
     assert live_of(world) is not None
     assert job.result is None
+
+
+@pytest.mark.parametrize("ahead", [timedelta(minutes=5), timedelta(minutes=-5)])
+def test_M3_where_signatures_are_required_a_job_has_expired_as_soon_as_either_clock_says_so_PULL_12(
+    ahead: timedelta,
+) -> None:
+    """The header that shows the control plane's clock is not signed: it may shorten a job's life, not lengthen it."""
+    outcomes = {}
+    for signed in (False, True):
+        world = World()
+        job = enqueue(world, expires_in=timedelta(minutes=3))
+        world.fetch()
+        if signed:
+            world.feed(m.SecurityChanged(Security(require_signed=True)))  # the job was taken in before that
+        world.clock.advance(240 if ahead < timedelta(0) else 0)
+        world.feed(m.ServerTime(world.clock.now() + ahead))
+        drain_pending(world)
+        outcomes[signed] = None if job.result is None else outcome(job)
+
+    expired = ("noop", "expired")
+    assert outcomes == ({False: expired, True: expired} if ahead > timedelta(0) else {False: None, True: expired})
+
+
+def test_M3_a_job_that_waits_for_its_object_to_go_expires_by_either_clock_too() -> None:
+    world = World()
+    enqueue(world, 1)
+    world.settle()
+    world.hold(live_of(world))
+    world.remove(live_of(world))
+    job = enqueue(world, 2, expires_in=timedelta(minutes=3))
+    drain(world)
+    world.feed(m.SecurityChanged(Security(require_signed=True)))  # the job was taken in before
+    world.feed(m.ServerTime(world.clock.now() - timedelta(minutes=9)))
+    assert job.result is None
+
+    world.advance(181)
+    drain_pending(world)
+
+    assert outcome(job) == ("noop", "expired")
+
+
+@pytest.mark.parametrize("apart", [timedelta(minutes=11), timedelta(minutes=-11), timedelta(days=-365)])
+def test_M3_clocks_more_than_ten_minutes_apart_are_an_error_and_the_header_is_not_used_PULL_12(
+    apart: timedelta,
+) -> None:
+    world = World()
+    job = enqueue(world, expires_in=timedelta(minutes=1))
+    world.fetch()
+    world.clock.advance(120)
+    for _ in range(3):
+        world.feed(m.ServerTime(world.clock.now() + apart))
+    drain_pending(world)
+
+    assert outcome(job) == ("noop", "expired"), "by the machine's clock, whatever an unsigned header says"
+    assert (world.state.skew, world.state.apart) == (timedelta(0), apart)
+    (note,) = [note for note in world.notes if note.level == "error"]
+    assert f"{abs(apart) // timedelta(minutes=1)} minutes" in note.message
+    assert "set the wrong one of the two right" in note.message
+
+    world.feed(m.ServerTime(world.clock.now() + timedelta(minutes=1)))
+    assert (world.state.skew, world.state.apart) == (timedelta(minutes=1), timedelta(0))
 
 
 def drain_pending(world: World) -> None:

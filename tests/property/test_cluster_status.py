@@ -64,6 +64,7 @@ class Life:
     watched: Mapping[Kind, Watched] = attrs.field(factory=lambda: EVERYTHING)
     expires: datetime | None = None
     wall: timedelta = timedelta(0)
+    apart: str = ""
     writes: list[float] = attrs.field(factory=list)
     events: list[str] = attrs.field(factory=list)
 
@@ -88,7 +89,7 @@ class Life:
     def _agent(self) -> AgentReport | None:
         if not self.agent:
             return None
-        return AgentReport(self.link, at(self.started), self.outbox.condition(), self.mail)
+        return AgentReport(self.link, at(self.started), self.outbox.condition(), self.mail, self.apart)
 
     def look(self) -> Decision:
         """Decide and write, as the driver does."""
@@ -323,6 +324,22 @@ def test_a_rejected_credential_that_is_past_its_end_is_called_expired() -> None:
     life.after(1).down(Forbidden("no")).look()
 
     assert life.says()["Authenticated"] == "False/CredentialExpired"
+
+
+def test_M3_clocks_that_differ_too_much_are_a_condition_until_they_agree_PULL_12() -> None:
+    life = connected()
+    assert "ClockSkew" not in life.says(), "nothing is said of clocks that agree"
+    life.apart = "the control plane's clock is 60 minutes ahead"
+    life.up().look()
+    assert life.says()["ClockSkew"] == "True/ClocksDiffer"
+    assert life.told("ClockSkew") == life.apart
+    life.restart().after(5).look()
+    assert life.says()["ClockSkew"] == "True/ClocksDiffer", "a restart moves no condition"
+
+    life.apart = ""
+    life.up().look()
+    assert life.says()["ClockSkew"] == "False/ClocksAgree"
+    assert life.events[-2:] == ["ClocksDiffer", "ClocksAgree"]
 
 
 def test_an_overflow_counts_what_was_dropped_and_ends_with_BufferDrained_PULL_5() -> None:

@@ -123,6 +123,7 @@ def test_the_operator_owns_the_types_of_its_table_and_no_others() -> None:
         "Authenticated",
         "ControllersHealthy",
         "BufferOverflow",
+        "ClockSkew",
     )
     assert owned_types("Pod") == ()
 

@@ -92,7 +92,10 @@ class Replica:
         self.network = Network(world.loop.now, self.die, lambda: world.outage)
         self.kube = SlowKube(world.kube, self.network, self._effect)
         self.control = HttpControlPlane(
-            "http://control-plane", lambda: world.secret, transport=FaultyTransport(world.app, self.network)
+            "http://control-plane",
+            lambda: world.secret,
+            allow_http=True,
+            transport=FaultyTransport(world.app, self.network),
         )
         self.store = KubeJobStore(self.kube, OWN_NAMESPACE, lock=anyio.Lock(), report=world.reports.append)
         self.agent = Agent(

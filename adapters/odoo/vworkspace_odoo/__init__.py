@@ -4,7 +4,7 @@ from vworkspace_odoo.admin import AdminClient
 from vworkspace_odoo.client import MEDIA_TYPE, HttpControlPlane
 from vworkspace_odoo.following import Endpoint, FollowingControlPlane
 from vworkspace_odoo.payloads import JosePayloads
-from vworkspace_odoo.trust import tls_context
+from vworkspace_odoo.trust import in_the_clear, tls_context
 
 __all__ = [
     "MEDIA_TYPE",
@@ -13,5 +13,6 @@ __all__ = [
     "FollowingControlPlane",
     "HttpControlPlane",
     "JosePayloads",
+    "in_the_clear",
     "tls_context",
 ]

@@ -17,7 +17,7 @@ from vworkspace_core.kinds.secrets import without_user
 from vworkspace_core.ports import Fetched
 from vworkspace_odoo.decoding import LONGEST_BODY, decode, is_json
 from vworkspace_odoo.failures import refusal, server_time, transport_failure
-from vworkspace_odoo.trust import default_trust
+from vworkspace_odoo.trust import default_trust, in_the_clear
 
 __all__ = ["MEDIA_TYPE", "HttpControlPlane"]
 
@@ -38,7 +38,8 @@ class HttpControlPlane:
     """The control plane at `base_url`. `token` is asked for before each request, so that a new one counts at once.
 
     `margin` is how many seconds beyond a poll's wait an answer may take; a request without a wait may take
-    `timeout` seconds. `transport` takes the place of sockets, as in a simulation. Use it as an async context
+    `timeout` seconds. `transport` takes the place of sockets, as in a simulation. Raises ValueError for what is no URL
+    of a control plane, and for plain http:// to another machine unless `allow_http`. Use it as an async context
     manager, or close it.
     """
 
@@ -52,8 +53,9 @@ class HttpControlPlane:
         margin: float = 15.0,
         longest_body: int = LONGEST_BODY,
         transport: httpx2.AsyncBaseTransport | None = None,
+        allow_http: bool = False,
     ) -> None:
-        self._base = _agent_url(base_url)
+        self._base = _agent_url(base_url, allow_http=allow_http)
         self._token = token
         self._timeout = timeout
         self._margin = margin
@@ -212,11 +214,13 @@ class HttpControlPlane:
         return f"{method} {self._base}{path}"
 
 
-def _agent_url(base_url: str) -> str:
+def _agent_url(base_url: str, *, allow_http: bool) -> str:
     """Where the agent API is. A user in the URL is left out: httpx would send it in place of the token."""
     parts = urlsplit(base_url.strip())
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ValueError(f"the control plane's URL must be like https://odoo.example.com, not {without_user(base_url)}")
+    if problem := in_the_clear(base_url, allow_http=allow_http):
+        raise ValueError(problem)
     path = parts.path.rstrip("/").removesuffix("/api/agent") + "/api/agent/"
     return without_user(urlunsplit((parts.scheme, parts.netloc, path, "", "")))
 

@@ -19,13 +19,17 @@ __all__ = ["Endpoint", "FollowingControlPlane"]
 
 @attrs.frozen
 class Endpoint:
-    """Where the control plane is, whom to trust there, and what to show: PEM texts, empty for none."""
+    """Where the control plane is, whom to trust there, and what to show: PEM texts, empty for none.
+
+    `allow_http`: the token may go over plain http:// to another machine.
+    """
 
     url: str = attrs.field(repr=lambda url: repr(redact(url)))
     token: str = attrs.field(repr=False)
     ca: str = attrs.field(default="", repr=False)
     certificate: str = attrs.field(default="", repr=False)
     private_key: str = attrs.field(default="", repr=False)
+    allow_http: bool = False
 
 
 @attrs.define(eq=False)
@@ -144,7 +148,8 @@ class FollowingControlPlane:
     def _connect(self, endpoint: Endpoint) -> HttpControlPlane:
         context = tls_context(endpoint.ca, endpoint.certificate, endpoint.private_key)
         try:
-            return HttpControlPlane(endpoint.url, lambda: self._endpoint().token, ssl_context=context, **self._options)
+            options = {"ssl_context": context, "allow_http": endpoint.allow_http, **self._options}
+            return HttpControlPlane(endpoint.url, lambda: self._endpoint().token, **options)
         except ValueError as error:
             raise Permanent(str(error)) from None
 

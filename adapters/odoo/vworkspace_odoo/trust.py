@@ -1,14 +1,17 @@
-"""TLS towards the control plane: whom we trust, and the certificate we show (PULL-8)."""
+"""TLS towards the control plane: whom we trust, the certificate we show (PULL-8), and where there has to be TLS."""
 
 import os
 import ssl
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from ipaddress import ip_address
+from urllib.parse import urlsplit
 
 from vworkspace_core.errors import Permanent
+from vworkspace_core.kinds.secrets import without_user
 
-__all__ = ["default_trust", "tls_context"]
+__all__ = ["default_trust", "in_the_clear", "tls_context"]
 
 
 def tls_context(ca: str, certificate: str, private_key: str) -> ssl.SSLContext | None:
@@ -72,3 +75,24 @@ def _as_file(text: str) -> Iterator[str]:
             file.write(text)
             file.flush()
             yield file.name
+
+
+def in_the_clear(base_url: str, *, allow_http: bool) -> str:
+    """What is wrong with a URL that would send the token unencrypted; empty for one that is in order (PULL-9)."""
+    parts = urlsplit(base_url.strip())
+    if allow_http or parts.scheme != "http" or _is_loopback(parts.hostname or ""):
+        return ""
+    return (
+        f"{without_user(base_url)}: over http:// whoever is on the way reads the token and every job, and can change"
+        " them; use https://, or allow it with --allow-http-control-plane"
+    )
+
+
+def _is_loopback(host: str) -> bool:
+    name = host.rstrip(".")
+    if name == "localhost" or name.endswith(".localhost"):
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False

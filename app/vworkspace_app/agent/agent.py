@@ -20,7 +20,7 @@ from vworkspace_app.agent.settings import AgentSettings
 from vworkspace_app.agent.telling import Telling
 from vworkspace_core.agent import messages as m
 from vworkspace_core.agent.link import Connectivity, Link
-from vworkspace_core.agent.machine import AgentState, has_open_job, next_deadline, step
+from vworkspace_core.agent.machine import AgentState, apart_message, has_open_job, next_deadline, step
 from vworkspace_core.agent.outbox import Outbox
 from vworkspace_core.agent.pace import Pace
 from vworkspace_core.agent.performer import Performer, Rotate
@@ -114,7 +114,8 @@ class Agent:
     def report(self) -> AgentReport:
         """What the Cluster's status tells of the agent."""
         mail = Mail(len(self._urgent), len(self._statuses), len(self.outbox), self.outbox.dropped)
-        return AgentReport(self.link, self._started or self._instant(), self.outbox.condition(), mail)
+        apart = apart_message(self._state.apart) if self._state.apart else ""
+        return AgentReport(self.link, self._started or self._instant(), self.outbox.condition(), mail, apart)
 
     def _instant(self) -> Instant:
         return Instant(self._clock.now(), self._clock.monotonic())
@@ -226,6 +227,8 @@ class Agent:
             self._dispatch(effect)
         if self._state is not before:
             self._news.set()
+        if bool(self._state.apart) != bool(before.apart):
+            self._connection.on_change()
 
     def _dispatch(self, effect: m.Effect) -> None:
         match effect:

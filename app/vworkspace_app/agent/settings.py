@@ -4,6 +4,8 @@ from datetime import timedelta
 
 import attrs
 
+from vworkspace_core.agent.security import Signatures
+
 __all__ = ["AgentSettings"]
 
 
@@ -12,7 +14,8 @@ class AgentSettings:
     """Settings of one agent. `parallel` bounds what it asks of the cluster at once.
 
     When the control plane is back, each of snapshot and statuses, results, and events is given `head_start_seconds`
-    at most before the next begins too (PULL-5).
+    at most before the next begins too (PULL-5). `signatures` is what is asked of jobs beside what the Cluster object
+    requires.
     """
 
     wait_seconds: int = 30
@@ -22,3 +25,4 @@ class AgentSettings:
     idle_seconds: float = 1.0
     head_start_seconds: float = 5.0
     parallel: int = 8
+    signatures: Signatures = Signatures.AUTO

@@ -115,6 +115,9 @@ def register(
     print_secret: Annotated[
         bool, Parameter(name="--print", help="Print the Secret as YAML instead of writing it.", negative="")
     ] = False,
+    allow_http_control_plane: Annotated[
+        bool, Parameter(help="Let the token go to another machine over plain http://.", negative="")
+    ] = False,
 ) -> None:
     """Exchange a one-time token for this cluster's credential, and write the Secret `vworkspace-agent-credentials`.
 
@@ -136,6 +139,7 @@ def register(
             kubeconfig=kubeconfig,
             ca_file=ca_file,
             print_secret=print_secret,
+            allow_http=allow_http_control_plane,
         )
     )
 

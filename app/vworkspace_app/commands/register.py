@@ -15,7 +15,7 @@ from vworkspace_core.agent.credentials import secret_ref
 from vworkspace_core.errors import OperatorError
 from vworkspace_core.kinds.labels import LABEL_RULE, is_label_value
 from vworkspace_kube import LightkubeApi, load_config
-from vworkspace_odoo import Endpoint, FollowingControlPlane
+from vworkspace_odoo import Endpoint, FollowingControlPlane, in_the_clear
 
 __all__ = ["RegisterOptions", "run_register"]
 
@@ -34,6 +34,7 @@ class RegisterOptions:
     kubeconfig: Path | None
     ca_file: Path | None
     print_secret: bool
+    allow_http: bool = False
 
 
 def run_register(options: RegisterOptions) -> None:
@@ -42,6 +43,8 @@ def run_register(options: RegisterOptions) -> None:
         raise CommandError(
             f"--control-plane-url {options.control_plane_url}: not a URL such as https://odoo.example.com", status=USAGE
         )
+    if problem := in_the_clear(options.control_plane_url, allow_http=options.allow_http):
+        raise CommandError(f"--control-plane-url {problem}", status=USAGE)
     if options.cluster_id and not is_label_value(options.cluster_id):
         raise CommandError(f"--cluster-id {options.cluster_id}: not the value of a label: {LABEL_RULE}", status=USAGE)
     token = text_in("--registration-token-file", options.registration_token_file)
@@ -50,7 +53,7 @@ def run_register(options: RegisterOptions) -> None:
 
 
 async def _run(options: RegisterOptions, token: str, ca: str) -> None:
-    endpoint = Endpoint(options.control_plane_url, "", ca=ca)
+    endpoint = Endpoint(options.control_plane_url, "", ca=ca, allow_http=options.allow_http)
     async with FollowingControlPlane(lambda: endpoint) as control:
 
         async def ask() -> Registered:

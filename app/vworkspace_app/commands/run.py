@@ -26,6 +26,7 @@ from vworkspace_app.starting import started
 from vworkspace_app.templates import read_templates
 from vworkspace_app.webhooks import webhooks
 from vworkspace_core.agent.credentials import CREDENTIALS_SECRET
+from vworkspace_core.agent.security import Signatures
 from vworkspace_core.errors import OperatorError
 from vworkspace_core.kinds.admission import AdmissionSettings
 from vworkspace_core.operations import OperationSettings
@@ -72,7 +73,7 @@ def run_operator(settings: RunSettings) -> None:
             decided = _operator_settings(settings, credentials.cluster_id, templates)
             process: Process | LocalProcess
             if settings.agent:
-                agent = AgentSettings(settings.wait)
+                agent = AgentSettings(settings.wait, signatures=Signatures(settings.job_signatures))
                 process = Process(api, decided, agent, source, credentials, watching, election.lead, stop)
             else:
                 process = LocalProcess(api, decided, source, credentials, watching, election.lead, stop)
@@ -113,6 +114,7 @@ def _source(settings: RunSettings, api: KubeApi) -> CredentialsSource:
         settings.cluster_id,
         settings.token_file,
         agent=settings.agent,
+        allow_http=settings.allow_http_control_plane,
     )
 
 

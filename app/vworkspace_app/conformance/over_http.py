@@ -78,7 +78,7 @@ class HttpSubject:
         return self._client(token)
 
     def _client(self, token: str) -> HttpControlPlane:
-        control = HttpControlPlane(self._at.url, lambda: token, ssl_context=self._trust)
+        control = HttpControlPlane(self._at.url, lambda: token, ssl_context=self._trust, allow_http=True)
         self._open.append(control)
         return control
 

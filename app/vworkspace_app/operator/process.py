@@ -17,7 +17,7 @@ from vworkspace_app.operator.telemetry import NoTelemetry, Telemetry
 from vworkspace_app.runtime.live import Live
 from vworkspace_core.agent import Scope
 from vworkspace_core.agent.credentials import Credentials
-from vworkspace_core.agent.security import PayloadOpener, required_by
+from vworkspace_core.agent.security import PayloadOpener, in_force, required_by
 from vworkspace_core.kinds.admission import admit
 from vworkspace_core.kinds.problems import Problem
 from vworkspace_core.known import CLUSTER, OWN_KINDS
@@ -152,7 +152,7 @@ class PullOperator:
 
     def _secure(self, operator: Operator, agent: Agent) -> None:
         required = required_by(operator.informers.store(CLUSTER).objects(), self.settings.decisions.cluster_id)
-        agent.secure(attrs.evolve(required, opener=self.opener(self.credentials.current)))
+        agent.secure(in_force(required, self.opener(self.credentials.current), self.agent_settings.signatures))
 
     def _admit(self, manifest: Manifest) -> tuple[Problem, ...]:
         return admit(manifest, settings=self.settings.decisions.admission)

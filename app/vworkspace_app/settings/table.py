@@ -30,6 +30,7 @@ from vworkspace_app.settings.shapes import (
     some_of,
     whole,
 )
+from vworkspace_core.agent.security import Signatures
 from vworkspace_core.kinds.labels import CLUSTER_ID
 from vworkspace_core.operations.claims import BINDINGS, DEFAULT_BINDINGS
 from vworkspace_core.operations.settings import RUNNER
@@ -47,6 +48,15 @@ class RunSettings:
         FILE, None, "Kubeconfig; without it the pod's service account, KUBECONFIG, ~/.kube."
     )
     control_plane_url: str = setting(URL, "", "Base URL of the control plane; else of the credentials Secret.")
+    allow_http_control_plane: bool = setting(
+        SWITCH, False, "Let the token and the jobs go to another machine over plain http://; loopback needs no leave."
+    )
+    job_signatures: str = setting(
+        choice(*Signatures),
+        Signatures.AUTO.value,
+        "Whether jobs have to be signed: auto, where the credentials have a signing-public-key; required, always;"
+        " unsigned, not even there. The Cluster object can require it in any case.",
+    )
     cluster_id: str = setting(LABEL, "", "Id of this cluster in the control plane; else of the credentials Secret.")
     token_file: Path | None = setting(FILE, None, "File with the agent's bearer token; else the credentials Secret.")
     agent: bool = setting(
@@ -158,5 +168,10 @@ def clashes(said: Set[str], settings: RunSettings) -> Iterator[str]:
             yield f"--no-agent needs --cluster-id: what the label {CLUSTER_ID} says on the objects of this cluster"
     elif "token_file" in said and not {"control_plane_url", "cluster_id"} <= said:
         yield "--token-file needs --control-plane-url and --cluster-id beside it"
+    if "control_plane_url" in said:
+        from vworkspace_odoo import in_the_clear  # what speaks HTTP may not be installed where only help is asked for
+
+        if problem := in_the_clear(settings.control_plane_url, allow_http=settings.allow_http_control_plane):
+            yield f"--control-plane-url {problem}"
     if len(said & {"webhook_listen", "webhook_certificates"}) == 1:
         yield "--webhook-listen and --webhook-certificates need each other"

@@ -34,9 +34,10 @@ from vworkspace_core.agent.transition import Moment, Step
 from vworkspace_core.agent.turn import inspected, start_turn
 from vworkspace_core.agent.wire import BadJob
 from vworkspace_core.manifest import ObjectRef
+from vworkspace_core.moments import LARGEST_SKEW
 from vworkspace_core.ports import Tombstone
 
-__all__ = ["AgentState", "has_open_job", "next_deadline", "step"]
+__all__ = ["AgentState", "apart_message", "has_open_job", "next_deadline", "step"]
 
 GRACE = timedelta(minutes=5)
 """How long after `expiresAt` an applied instance may still settle (PULL-3)."""
@@ -44,13 +45,17 @@ GRACE = timedelta(minutes=5)
 
 @attrs.frozen
 class AgentState:
-    """All open jobs. `skew` is what the control plane's clock is ahead of ours (PULL-12)."""
+    """All open jobs. `skew` is what the control plane's clock is ahead of ours (PULL-12).
+
+    `apart` is that too, where it is so much that it is not used: somebody's clock is wrong, or somebody lies.
+    """
 
     scope: Scope
     grace: timedelta = GRACE
     jobs: Mapping[str, JobState] = attrs.field(factory=dict)
     arrivals: int = 0
     skew: timedelta = timedelta(0)
+    apart: timedelta = timedelta(0)
 
 
 Steps: TypeAlias = tuple[AgentState, tuple[m.Effect, ...]]
@@ -65,7 +70,8 @@ def step(state: AgentState, event: m.Event, now: datetime) -> Steps:
 
 def next_deadline(state: AgentState) -> datetime | None:
     """When a Tick is due, on the local clock; None while nothing waits for time."""
-    times = (due_at(job, state.skew, state.grace) for job in state.jobs.values())
+    strict = state.scope.security.require_signed
+    times = (due_at(job, state.skew, state.grace, strict=strict) for job in state.jobs.values())
     return min((found for found in times if found is not None), default=None)
 
 
@@ -77,7 +83,7 @@ def has_open_job(state: AgentState, ref: ObjectRef) -> bool:
 def _react(state: AgentState, event: m.Event, now: datetime) -> Steps:
     match event:
         case m.ServerTime(at):
-            return attrs.evolve(state, skew=at - now), ()
+            return _told_the_time(state, at - now)
         case m.SecurityChanged(security):
             return attrs.evolve(state, scope=attrs.evolve(state.scope, security=security)), ()
         case m.Offered(raw):
@@ -96,6 +102,25 @@ def _react(state: AgentState, event: m.Event, now: datetime) -> Steps:
         case _:
             job = state.jobs.get(event.job_id)
             return (state, ()) if job is None else _each(state, (job,), event, now)
+
+
+def _told_the_time(state: AgentState, ahead: timedelta) -> Steps:
+    """Use what the clocks differ, unless it is too much: the header that says so is not signed."""
+    if abs(ahead) <= LARGEST_SKEW:
+        note = m.Note("info", "this machine's clock and the control plane's agree again")
+        return attrs.evolve(state, skew=ahead, apart=timedelta(0)), ((note,) if state.apart else ())
+    told = attrs.evolve(state, skew=timedelta(0), apart=ahead)
+    return told, (() if state.apart else (m.Note("error", apart_message(ahead)),))
+
+
+def apart_message(ahead: timedelta) -> str:
+    """What is wrong with the clocks, and what to do."""
+    where = "ahead of" if ahead > timedelta(0) else "behind"
+    return (
+        f"the control plane's clock is {abs(ahead) // timedelta(minutes=1)} minutes {where} this machine's, by its Date"
+        " header; that is too much to be used, so expiry is judged by this machine's clock alone: set the wrong one"
+        " of the two right (NTP)"
+    )
 
 
 def _offered(state: AgentState, raw: Any) -> Steps:

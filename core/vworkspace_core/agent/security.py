@@ -7,6 +7,7 @@
     a signature, no key here  no signature             the payload: nobody asked for more
     a signature, no key here  a signature              failed/JobPayloadSignatureInvalid
     no signature              a signature              failed/JobPayloadSignatureInvalid
+    no signature, a key here  nothing of signatures    the same, unless the setting says `unsigned` (`in_force`)
     an encrypted payload      either                   what it says; else failed/JobPayloadDecryptionFailed
     secrets in the clear      encrypted secrets        failed/JobPayloadDecryptionFailed
 
@@ -15,6 +16,7 @@ that is refused nothing is repeated. A decrypted payload lives in memory only: r
 """
 
 from collections.abc import Iterable, Mapping
+from enum import StrEnum
 from typing import Any, Final, Protocol
 
 import attrs
@@ -24,7 +26,25 @@ from vworkspace_core.errors import Invalid
 from vworkspace_core.kinds.secrets import find_secret_material
 from vworkspace_core.manifest import Manifest, dig
 
-__all__ = ["PayloadOpener", "Security", "decrypted", "opened", "required_by", "signed_content"]
+__all__ = [
+    "PayloadOpener",
+    "Security",
+    "Signatures",
+    "decrypted",
+    "in_force",
+    "opened",
+    "required_by",
+    "signed_content",
+]
+
+
+class Signatures(StrEnum):
+    """What the operator is told about signatures of jobs, beside what the Cluster object requires."""
+
+    AUTO = "auto"
+    REQUIRED = "required"
+    UNSIGNED = "unsigned"
+
 
 LONGEST_SIGNATURE: Final = 2048
 """Characters of a detached JWS: header and signature of one key."""
@@ -67,6 +87,13 @@ def required_by(clusters: Iterable[Manifest], cluster_id: str) -> Security:
         return any(dig(found, "spec", "security", field) not in (None, False) for found in ours)
 
     return Security(asked("requireSignedPayloads"), asked("requireEncryptedSecretPayloads"))
+
+
+def in_force(required: Security, opener: PayloadOpener | None, told: Signatures = Signatures.AUTO) -> Security:
+    """What holds with these keys. A key that nobody has to use protects nothing: taking the signature off would do."""
+    by_key = opener is not None and opener.can_verify and told is not Signatures.UNSIGNED
+    signed = required.require_signed or told is Signatures.REQUIRED or by_key
+    return attrs.evolve(required, require_signed=signed, opener=opener)
 
 
 def signed_content(raw: Mapping[str, Any], cluster_id: str) -> dict[str, Any]:

@@ -15,14 +15,17 @@ from vworkspace_core.agent.watching import RECHECK, give_up, inspect, out_of_tim
 __all__ = ["due_at", "tick"]
 
 
-def due_at(job: JobState, skew: timedelta, grace: timedelta) -> datetime | None:
-    """When a Tick would do something for this job, on the local clock; None for never."""
+def due_at(job: JobState, skew: timedelta, grace: timedelta, *, strict: bool = False) -> datetime | None:
+    """When a Tick would do something for this job, on the local clock; None for never.
+
+    `strict`: expired is what either clock says is (PULL-12).
+    """
     times = [job.retry_at]
     if job.stage in (Stage.WAITING, Stage.AWAITING_GONE):
         times.append(job.recheck_at)
     if job.expires_at is not None:
         if job.stage is Stage.AWAITING_GONE:
-            times.append(shifted(job.expires_at, -skew))
+            times.append(shifted(job.expires_at, -max(skew, timedelta(0)) if strict else -skew))
         if job.stage is Stage.WAITING and not runs_on(job) and job.retry_at is None:
             times.append(shifted(shifted(job.expires_at, grace), -skew))
     return min((found for found in times if found is not None), default=None)
@@ -35,7 +38,7 @@ def tick(job: JobState, at: Moment) -> Step:
     match job.stage:
         case Stage.WAITING if job.retry_at is None and out_of_time(job, at):
             return give_up(job, at)
-        case Stage.AWAITING_GONE if _past(job, timedelta(0), at) or _recheck_due(job, at):
+        case Stage.AWAITING_GONE if _is_expired(job, at) or _recheck_due(job, at):
             return attrs.evolve(job, stage=Stage.READY, recheck_at=None), ()
         case Stage.WAITING if _recheck_due(job, at):
             return attrs.evolve(job, recheck_at=shifted(at.now, RECHECK)), (inspect(job),)
@@ -43,8 +46,8 @@ def tick(job: JobState, at: Moment) -> Step:
             return job, ()
 
 
-def _past(job: JobState, grace: timedelta, at: Moment) -> bool:
-    return job.expires_at is not None and at.server_now >= shifted(job.expires_at, grace)
+def _is_expired(job: JobState, at: Moment) -> bool:
+    return job.expires_at is not None and at.expiry_now >= job.expires_at
 
 
 def _recheck_due(job: JobState, at: Moment) -> bool:

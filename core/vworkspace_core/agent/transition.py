@@ -20,12 +20,21 @@ LONGEST_RETRY: Final = 60.0
 
 @attrs.frozen
 class Moment:
-    """What a transition depends on besides the job: whose scope, which time, on both clocks (PULL-12)."""
+    """What a transition depends on besides the job: whose scope, which time, on both clocks (PULL-12).
+
+    `expiry_now` is the time by which a job has expired: the later of the two where signatures are required, since the
+    header that shows the control plane's clock is not signed.
+    """
 
     scope: Scope
     now: datetime
     server_now: datetime
     grace: timedelta
+
+    @property
+    def expiry_now(self) -> datetime:
+        """By which time a job that has had no effect yet is held to its `expiresAt`."""
+        return max(self.now, self.server_now) if self.scope.security.require_signed else self.server_now
 
 
 Step: TypeAlias = tuple[JobState, tuple[m.Effect, ...]]

@@ -46,7 +46,7 @@ def inspected(job: JobState, seen: Seen, at: Moment) -> Step:
     """Plan with what was seen, and take the first step of the plan."""
     if job.task is None:
         raise AssertionError("a refused job has no turn")
-    expired = job.expires_at is not None and at.server_now >= job.expires_at
+    expired = job.expires_at is not None and at.expiry_now >= job.expires_at
     turn = Turn(job.task, job.key, job.generation, expired, job.intent)
     return _follow(clear(job), plan(turn, seen, at.scope), seen, at)
 

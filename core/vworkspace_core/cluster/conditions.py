@@ -22,7 +22,7 @@ __all__ = ["OF_THE_AGENT", "wanted_conditions"]
 _TRUE, _FALSE = ConditionStatus.TRUE, ConditionStatus.FALSE
 _NO_AGENT: Final = "the operator runs with --no-agent: it reconciles what is applied here, and takes no jobs"
 
-OF_THE_AGENT: Final = frozenset({Type.AUTHENTICATED, Type.BUFFER_OVERFLOW})
+OF_THE_AGENT: Final = frozenset({Type.AUTHENTICATED, Type.BUFFER_OVERFLOW, Type.CLOCK_SKEW})
 """What only an agent can have: without one these conditions go."""
 
 
@@ -41,7 +41,16 @@ def wanted_conditions(posture: Posture, previous: Sequence[Condition]) -> tuple[
         *_authenticated(posture, agent),
         controllers,
         agent.overflow,
+        *_clocks(agent, previous),
     )
+
+
+def _clocks(agent: AgentReport, previous: Sequence[Condition]) -> Iterator[Wanted]:
+    """Told where they differ, and afterwards that they do not any more."""
+    if agent.apart:
+        yield Wanted(Type.CLOCK_SKEW, _TRUE, Reason.CLOCKS_DIFFER, agent.apart)
+    elif any(one.type == Type.CLOCK_SKEW for one in previous) and agent.link.last_ok is not None:
+        yield Wanted(Type.CLOCK_SKEW, _FALSE, Reason.CLOCKS_AGREE)
 
 
 def _connected(posture: Posture, agent: AgentReport) -> Iterator[Wanted]:

@@ -33,7 +33,9 @@ MOST_NAMESPACES: Final = 1000
 
 _SOONEST: Final = 0.1
 _OWN: Final[frozenset[str]] = frozenset(ClusterConditionType)
-_GOOD_WHEN_FALSE: Final = frozenset({ClusterConditionType.DISCONNECTED, ClusterConditionType.BUFFER_OVERFLOW})
+_GOOD_WHEN_FALSE: Final = frozenset(
+    {ClusterConditionType.DISCONNECTED, ClusterConditionType.BUFFER_OVERFLOW, ClusterConditionType.CLOCK_SKEW}
+)
 
 
 def decide(source: Cluster, posture: Posture) -> Decision:

@@ -37,12 +37,16 @@ class Mail:
 
 @attrs.frozen
 class AgentReport:
-    """What the agent knows of its connection. `overflow` is the condition BufferOverflow as its outbox has it."""
+    """What the agent knows of its connection. `overflow` is the condition BufferOverflow as its outbox has it.
+
+    `apart` is how much too far the clocks are apart, in words; empty where they agree.
+    """
 
     link: Link
     started: Instant
     overflow: Wanted
     mail: Mail = Mail()
+    apart: str = ""
 
     @property
     def quiet_since(self) -> Instant:

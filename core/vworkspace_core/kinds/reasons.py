@@ -122,6 +122,7 @@ class ClusterConditionType(StrEnum):
     AUTHENTICATED = "Authenticated"
     CONTROLLERS_HEALTHY = "ControllersHealthy"
     BUFFER_OVERFLOW = "BufferOverflow"
+    CLOCK_SKEW = "ClockSkew"
 
 
 class ClusterReason(StrEnum):
@@ -138,4 +139,6 @@ class ClusterReason(StrEnum):
     CONTROLLER_DEGRADED = "ControllerDegraded"
     EVENT_BUFFER_FULL = "EventBufferFull"
     BUFFER_DRAINED = "BufferDrained"
+    CLOCKS_DIFFER = "ClocksDiffer"
+    CLOCKS_AGREE = "ClocksAgree"
     NO_AGENT = "NoAgent"

@@ -235,6 +235,13 @@ TABLE: Final[Mapping[str, Sequence[Entry]]] = {
         ),
         Entry(_C.BUFFER_OVERFLOW, _TRUE, (_CR.EVENT_BUFFER_FULL,), "Events were dropped; the message counts them."),
         Entry(_C.BUFFER_OVERFLOW, _FALSE, (_CR.BUFFER_DRAINED,), "The buffer is empty again."),
+        Entry(
+            _C.CLOCK_SKEW,
+            _TRUE,
+            (_CR.CLOCKS_DIFFER,),
+            "The control plane's clock and the machine's differ by more than ten minutes: the difference is not used.",
+        ),
+        Entry(_C.CLOCK_SKEW, _FALSE, (_CR.CLOCKS_AGREE,), "They agree again."),
     ),
 }
 """What the operator may say about each of its kinds."""
