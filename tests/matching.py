@@ -6,8 +6,11 @@ greedy or lazy as written) and counts the characters it compares and the ways it
 """
 
 import re
+import sys
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from functools import cache
+from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
 
@@ -40,6 +43,10 @@ class Matcher:
     def spans(self, text: str) -> list[tuple[int, int]]:
         """Where `pattern.finditer(text)` finds something."""
         self._text = text
+        with _deep():
+            return self._found(text)
+
+    def _found(self, text: str) -> list[tuple[int, int]]:
         found, at = [], 0
         while at <= len(text):
             end = self._whole(at, {}, _stop)
@@ -152,11 +159,22 @@ class Matcher:
     def _repeat(self, code: Any, given: Any, flags: int) -> Part:
         least, most, inner = given
         items, lazy = list(inner), code is names.MIN_REPEAT
+        if code is names.POSSESSIVE_REPEAT:
+            return self._atomic(self._repeat(names.MAX_REPEAT, given, flags))
         if len(items) == 1 and items[0][0] in _ONE:
             (kind, what), *_ = items
             test = self._test(kind, what, flags)
             return self._few(test, least, most) if lazy else self._many(test, least, most)
         return self._rounds(self._all(items, flags), least, most, lazy)
+
+    def _atomic(self, inner: Part) -> Part:
+        """Of what matches, the first way only, whatever comes after."""
+
+        def atomic(at: int, groups: Groups, then: Then) -> int | None:
+            end = inner(at, groups, _stop)
+            return None if end is None else then(end, groups)
+
+        return atomic
 
     def _many(self, test: Callable[[str], bool], least: int, most: Any) -> Part:
         def many(at: int, groups: Groups, then: Then) -> int | None:
@@ -206,6 +224,17 @@ class Matcher:
 
     def _test(self, code: Any, given: Any, flags: int) -> Callable[[str], bool]:
         return cache(lambda char: _fits(code, given, char, flags))
+
+
+@contextmanager
+def _deep() -> Iterator[None]:
+    """A repeated group is some calls for each of its rounds."""
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(100_000)
+    try:
+        yield
+    finally:
+        sys.setrecursionlimit(before)
 
 
 def _stop(here: int, _: Groups) -> int:
@@ -302,11 +331,28 @@ def growth(pattern: re.Pattern[str], before: str, pumped: str, after: str) -> fl
 
 
 def patterns_in(modules: Iterable[ModuleType]) -> Iterator[re.Pattern[str]]:
-    """The compiled patterns among the names of these modules, also those in tuples and lists."""
-    stack: list[Any] = [value for module in modules for value in vars(module).values()]
+    """The compiled patterns among the names of these modules, also those in tuples and lists.
+
+    One that its module only asks whether a text begins with it, or is it, costs nothing anywhere else in the text.
+    """
+    for module in modules:
+        source = Path(module.__file__ or "").read_text(encoding="utf-8")
+        for name, value in vars(module).items():
+            asked = set(re.findall(rf"\b{name}\.(\w+)\(", source))
+            for pattern in _patterns_of(value):
+                yield _at_start(pattern) if asked and asked <= {"match", "fullmatch"} else pattern
+
+
+def _patterns_of(value: Any) -> Iterator[re.Pattern[str]]:
+    stack = [value]
     while stack:
-        value = stack.pop()
-        if isinstance(value, re.Pattern):
-            yield value
-        elif isinstance(value, tuple | list):
-            stack.extend(value)
+        one = stack.pop()
+        if isinstance(one, re.Pattern):
+            yield one if isinstance(one.pattern, str) else re.compile(one.pattern.decode("latin-1"), one.flags)
+        elif isinstance(one, tuple | list):
+            stack.extend(one)
+
+
+def _at_start(pattern: re.Pattern[str]) -> re.Pattern[str]:
+    end = "\n)" if pattern.flags & re.VERBOSE else ")"
+    return re.compile(rf"\A(?:{pattern.pattern}{end}", pattern.flags)

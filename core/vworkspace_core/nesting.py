@@ -29,9 +29,10 @@ _CUT: Final = "\x00cut: nested too deeply"
 _CUT_JSON: Final = msgspec.json.encode(_CUT)
 
 _TOKEN: Final = re.compile(r'"(?:[^"\\]|\\.)*"?|[\[{]|[\]}]', re.DOTALL)
-_STRING: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
-_BRACKET: Final = re.compile(rb'(?:[^"\[\]{}]++|"[^"\\]*+(?:\\.[^"\\]*+)*+")*+[\[\]{}]', re.DOTALL)
-"""One bracket, with everything before it."""
+# What does not end is a string up to the end of the text: it is not looked for anew from each of its quotes (RUN-11).
+_STRING: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)', re.DOTALL)
+_BRACKET: Final = re.compile(rb'(?:[^"\[\]{}]++|"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z))*+(?:[\[\]{}]|\Z)', re.DOTALL)
+"""One bracket, with everything before it; in the end what no bracket follows."""
 _NO_BRACKET: Final = bytes(byte for byte in range(256) if byte not in b"[]{}")
 _STEP: Final = [1 if byte in b"[{" else -1 if byte in b"]}" else 0 for byte in range(256)]
 

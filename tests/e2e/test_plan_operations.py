@@ -328,7 +328,7 @@ BAD_TEMPLATES = {
     TEMPLATE.replace(
         "type: Runbook", "type: RunCommand"
     ): ":1: not a template: name: binds type RunCommand to engine job, as runCommand.job",
-    f"{TEMPLATE}---\njust text\n": ":12: not a template: must be of type object",
+    f"{TEMPLATE}---\njust text\n": ":12: not a template: must be an object",
     "name: [\n": ":2: not valid YAML: ",
 }
 

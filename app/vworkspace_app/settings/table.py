@@ -96,7 +96,10 @@ class RunSettings:
         NAMES, (), f"Service accounts that a Job of an Operation may ask for beside {RUNNER}."
     )
     allowed_images: tuple[str, ...] = setting(
-        NAMES, (), "Images that a Job of an Operation may run, by their beginning; when empty, every image is allowed."
+        NAMES,
+        (),
+        "Registries, folders and images that Jobs of Operations may use, such as registry.example.com/tools/."
+        " When empty, every image is allowed.",
     )
     required_claim_bindings: tuple[str, ...] = setting(
         some_of(*sorted(BINDINGS)),

@@ -15,7 +15,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
-from vworkspace_core.kinds.secrets import redact
+from vworkspace_core.kinds.secrets import shown
 from vworkspace_core.manifest import canonical_json
 from vworkspace_core.nesting import decode_answer
 from vworkspace_core.webhook.defaulting import default_patch
@@ -55,7 +55,7 @@ def _validated(request: AdmissionRequest, settings: WebhookSettings, *, gated: b
     problems = refusals(request, settings, gated=gated)
     if not problems:
         return allowed(request)
-    told = [redact(str(problem)) for problem in problems]
+    told = [shown(str(problem)) for problem in problems]
     _log.info("refused", operation=request.verb, namespace=request.namespace, name=request.name, problems=told)
     return refused(request, problems)
 

@@ -32,7 +32,7 @@ from vworkspace_core.kinds.labels import (
 from vworkspace_core.kinds.meta import ObjectMeta
 from vworkspace_core.kinds.operation import Engine, Operation
 from vworkspace_core.kinds.patterns import DNS_SUBDOMAIN
-from vworkspace_core.kinds.problems import Problem, ValidationProblems, join
+from vworkspace_core.kinds.problems import Problem, ValidationProblems, first_of, join
 from vworkspace_core.kinds.secrets import PLACEHOLDER, find_secret_material
 from vworkspace_core.manifest import Manifest, canonical_json, dig
 
@@ -91,7 +91,7 @@ def stored_problems(
     try:
         structure(cls, manifest)
     except ValidationProblems as error:
-        return _unique((*error.problems, *_judge_parts(cls, manifest)))
+        return _unique((*error.problems, *_judge_parts(cls, manifest, settings)))
     return _unique(tuple(_judge(manifest, old, settings)))
 
 
@@ -107,7 +107,7 @@ def _judge(manifest: Any, old: Manifest | None, settings: AdmissionSettings) -> 
     try:
         value = structure(cls, manifest)
     except ValidationProblems:
-        yield from _judge_parts(cls, manifest)
+        yield from _judge_parts(cls, manifest, settings)
         return
     match value:
         case ApplicationInstance():
@@ -118,13 +118,14 @@ def _judge(manifest: Any, old: Manifest | None, settings: AdmissionSettings) -> 
             yield from check(value.spec, None, "spec")
 
 
-def _judge_parts(cls: type[Any], manifest: Manifest) -> Iterator[Problem]:
+def _judge_parts(cls: type[Any], manifest: Manifest, settings: AdmissionSettings) -> Iterator[Problem]:
     """What else is wrong with an object whose shape is, and is reported already."""
     spec, spec_class = manifest.get("spec"), attrs.fields_dict(cls)["spec"].type
     if isinstance(spec, Mapping) and spec_class is not None:
         yield from check_parts(spec_class, spec, "spec")
-    yield from _inline_secrets(dig(spec, "values", "inline"), "spec.values.inline")
-    yield from _inline_secrets(dig(spec, "parameters", "valuesPatch"), "spec.parameters.valuesPatch")
+    for path in (("values", "inline"), ("parameters", "valuesPatch")):
+        where, found = ".".join(("spec", *path)), dig(spec, *path)
+        yield from _too_large(found, settings.max_inline_bytes, where) or _inline_secrets(found, where)
 
 
 def _readable(cls: type[Any], old: Manifest | None) -> Any:
@@ -138,7 +139,7 @@ def _readable(cls: type[Any], old: Manifest | None) -> Any:
 
 
 def _unique(problems: tuple[Problem, ...]) -> tuple[Problem, ...]:
-    return tuple(sorted(set(problems)))
+    return first_of(problems)
 
 
 def check_application_instance(
@@ -160,8 +161,8 @@ def _application_instance(
     if spec.chart and spec.chart.url.startswith("http://") and not settings.allow_http:
         yield Problem("spec.chart.url", "must start with https://; http:// is not allowed by the settings")
     if spec.values and spec.values.inline is not None:
-        yield from _size(spec.values.inline, settings.max_inline_bytes, "spec.values.inline")
-        yield from _inline_secrets(spec.values.inline, "spec.values.inline")
+        too_large = _too_large(spec.values.inline, settings.max_inline_bytes, "spec.values.inline")
+        yield from too_large or _inline_secrets(spec.values.inline, "spec.values.inline")
 
 
 def check_operation(
@@ -179,8 +180,9 @@ def _operation(operation: Operation, old: Operation | None, settings: AdmissionS
     yield from check(attrs.evolve(operation, status=type(operation.status)()), old)
     yield from _name(operation.metadata)
     if spec.parameters is not None:
-        yield from _size(spec.parameters, settings.max_parameters_bytes, "spec.parameters")
-        if spec.engine is Engine.HELM:
+        too_large = _too_large(spec.parameters, settings.max_parameters_bytes, "spec.parameters")
+        yield from too_large
+        if spec.engine is Engine.HELM and not too_large:
             yield from _inline_secrets(spec.parameters.get("valuesPatch"), "spec.parameters.valuesPatch")
 
 
@@ -198,24 +200,23 @@ def _retry(meta: ObjectMeta) -> Iterator[Problem]:
         yield Problem(join("metadata.annotations", RETRY), told)
 
 
-def _size(value: Any, limit: int, path: str) -> Iterator[Problem]:
+def _too_large(value: Any, limit: int, path: str) -> tuple[Problem, ...]:
+    """That there is more than anybody looks into; empty when there is not."""
     try:
         size = len(canonical_json(value))
     except RecursionError:
-        yield Problem(path, "is nested too deeply")
-        return
-    if size > limit:
-        yield Problem(path, f"must have at most {limit} bytes as JSON, not {size}")
+        return (Problem(path, "is nested too deeply"),)
+    return (Problem(path, f"must have at most {limit} bytes as JSON, not {size}"),) if size > limit else ()
 
 
-def _inline_secrets(values: Any, path: str) -> Iterator[Problem]:
-    for where in find_secret_material(values, path):
-        yield Problem(where, f"holds secret material: use a Secret by secretRef, or the placeholder {PLACEHOLDER}")
+def _inline_secrets(values: Any, path: str) -> tuple[Problem, ...]:
+    told = f"holds secret material: use a Secret by secretRef, or the placeholder {PLACEHOLDER}"
+    return tuple(Problem(where, told) for where in find_secret_material(values, path))
 
 
 def check_gate(meta: ObjectMeta, namespace: Manifest | None, cluster_id: str) -> tuple[Problem, ...]:
     """Why the operator of `cluster_id` must not act on an object with `meta` in `namespace` (RES-5, PULL-10)."""
-    return tuple(sorted(_gate(meta, namespace, cluster_id)))
+    return first_of(_gate(meta, namespace, cluster_id))
 
 
 def _gate(meta: ObjectMeta, namespace: Manifest | None, cluster_id: str) -> Iterator[Problem]:

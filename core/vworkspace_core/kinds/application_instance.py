@@ -10,6 +10,7 @@ from vworkspace_core.kinds.chart import AppliedChart, ChartSource, SourceType
 from vworkspace_core.kinds.fields import (
     CelRule,
     conditions_field,
+    formed,
     immutable,
     observed_generation_field,
     observed_request_field,
@@ -69,18 +70,19 @@ class Release:
 
     name: str = schema_field(
         "Name of the Helm release and of its HelmRelease; immutable.",
-        schema={"minLength": 1, "maxLength": 53, "pattern": DNS_LABEL},
-        rules=[immutable()],
+        schema={"minLength": 1, "maxLength": 53},
+        rules=[formed(DNS_LABEL), immutable()],
     )
     namespace: str = schema_field(
         "Namespace of the release; equals metadata.namespace; immutable.",
-        schema={"minLength": 1, "maxLength": 63, "pattern": DNS_LABEL},
-        rules=[immutable()],
+        schema={"minLength": 1, "maxLength": 63},
+        rules=[formed(DNS_LABEL), immutable()],
     )
     service_account_name: str | None = schema_field(
         "Service account Flux impersonates.",
         default=None,
-        schema={"minLength": 1, "maxLength": 253, "pattern": DNS_SUBDOMAIN},
+        schema={"minLength": 1, "maxLength": 253},
+        rules=[formed(DNS_SUBDOMAIN)],
     )
 
 
@@ -134,7 +136,10 @@ class IngressIntegration:
 
     enabled: bool = schema_field("Whether it is on.", default=False)
     host: str | None = schema_field(
-        "Host name; required when enabled.", default=None, schema={"maxLength": 253, "pattern": DNS_SUBDOMAIN}
+        "Host name; required when enabled.",
+        default=None,
+        schema={"maxLength": 253},
+        rules=[formed(DNS_SUBDOMAIN, example="cloud.example.com")],
     )
 
 

@@ -5,6 +5,8 @@ is looked at again, slowly, to name everything that is wrong with it at once (RE
 """
 
 from collections.abc import Iterator, Mapping
+from heapq import nsmallest
+from itertools import islice
 from typing import Any, Final, TypeVar
 
 from cattrs import ClassValidationError, Converter, ForbiddenExtraKeysError, IterableValidationError
@@ -15,7 +17,7 @@ from vworkspace_core.kinds.cluster import Cluster
 from vworkspace_core.kinds.fields import camel
 from vworkspace_core.kinds.meta import ObjectMeta
 from vworkspace_core.kinds.operation import Operation
-from vworkspace_core.kinds.problems import Problem, ValidationProblems, index, join
+from vworkspace_core.kinds.problems import MOST_PROBLEMS, Problem, ValidationProblems, index, join
 from vworkspace_core.kinds.shapes import FAST, STRICT, TOLERANT, type_name
 from vworkspace_core.manifest import Kind, Manifest
 from vworkspace_core.nesting import TOO_DEEP, too_deep
@@ -84,7 +86,7 @@ def _structure_patiently(converter: Converter, cls: type[T], value: Any) -> T:
     try:
         return converter.structure(value, cls)
     except (TypeError, ValueError, KeyError, ClassValidationError, IterableValidationError) as error:
-        problems = tuple(_problems(error, ""))
+        problems = tuple(islice(_problems(error, ""), MOST_PROBLEMS))
     raise ValidationProblems(problems)
 
 
@@ -100,8 +102,8 @@ def _problems(error: BaseException, path: str) -> Iterator[Problem]:
             for item, item_note in error.group_exceptions()[0]:
                 yield from _problems(item, index(path, int(item_note.index)))
         case ForbiddenExtraKeysError():
-            for name in error.extra_fields:
-                yield Problem(join(path, str(name)), "unknown field")
+            for name in nsmallest(MOST_PROBLEMS, map(str, error.extra_fields)):
+                yield Problem(join(path, name), "unknown field")
         case KeyError():
             yield Problem(path, "is required")
         case _:

@@ -5,8 +5,8 @@ from typing import ClassVar
 
 import attrs
 
-from vworkspace_core.kinds.fields import CelRule, schema_field
-from vworkspace_core.kinds.patterns import CHART_NAME, CHART_URL, EXACT_SEMVER
+from vworkspace_core.kinds.fields import CelRule, formed, schema_field
+from vworkspace_core.kinds.patterns import CHART_NAME, CHART_URL, EXACT_SEMVER, NO_USER, PLAIN_PATH
 from vworkspace_core.kinds.refs import NameRef
 
 __all__ = ["AppliedChart", "ChartSource", "SourceType"]
@@ -26,13 +26,13 @@ class ChartSource:
     CEL_RULES: ClassVar[tuple[CelRule, ...]] = (
         CelRule(
             "self.sourceType != 'oci' || self.url.startsWith('oci://')",
-            "must start with oci:// when sourceType is oci",
+            "must start with oci:// when sourceType is oci, such as oci://registry.example.com/charts",
             holds=lambda new, _: new.source_type is not SourceType.OCI or new.url.startswith("oci://"),
             field_path=".url",
         ),
         CelRule(
             "self.sourceType != 'helm' || self.url.startsWith('https://') || self.url.startsWith('http://')",
-            "must start with https:// when sourceType is helm",
+            "must start with https:// when sourceType is helm, such as https://charts.example.com",
             holds=lambda new, _: new.source_type is not SourceType.HELM or new.url.startswith(("https://", "http://")),
             field_path=".url",
         ),
@@ -41,11 +41,12 @@ class ChartSource:
     source_type: SourceType = schema_field("oci or helm.")
     url: str = schema_field(
         "Registry or repository: oci://… or https://…, without user information.",
-        schema={"maxLength": 2048, "pattern": CHART_URL},
+        schema={"maxLength": 2048},
+        rules=[formed(CHART_URL), formed(NO_USER), formed(PLAIN_PATH)],
     )
-    name: str = schema_field("Name of the chart.", schema={"maxLength": 253, "pattern": CHART_NAME})
+    name: str = schema_field("Name of the chart.", schema={"maxLength": 253}, rules=[formed(CHART_NAME)])
     version: str = schema_field(
-        "One exact semantic version: no range, no latest.", schema={"maxLength": 128, "pattern": EXACT_SEMVER}
+        "One exact semantic version: no range, no latest.", schema={"maxLength": 128}, rules=[formed(EXACT_SEMVER)]
     )
     secret_ref: NameRef | None = schema_field(
         "Registry credentials, passed to the source object, never read.", default=None

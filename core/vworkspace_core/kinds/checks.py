@@ -8,14 +8,15 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import date
 from enum import Enum
-from functools import cache, partial
+from functools import partial
 from typing import Any, Final, TypeAlias, get_args
 
 import attrs
 
 from vworkspace_core.kinds.border import structure
 from vworkspace_core.kinds.fields import CelRule, camel
-from vworkspace_core.kinds.problems import Problem, ValidationProblems, index, join
+from vworkspace_core.kinds.patterns import compiled, in_words
+from vworkspace_core.kinds.problems import MOST_PROBLEMS, Problem, ValidationProblems, index, join
 
 __all__ = ["check", "check_parts", "violations"]
 
@@ -79,19 +80,28 @@ def _class_in(annotation: Any) -> type[Any] | None:
 
 
 def _check_item(item: Any, before: Any, field: _Field, path: str, found: list[Problem]) -> None:
-    for test in field.tests:
-        if (message := test(item)) is not None:
-            found.append(Problem(join(path, field.json_name), message))
+    broken = [message for test in field.tests if (message := test(item)) is not None]
+    found += [Problem(join(path, field.json_name), message) for message in broken]
     if field.rules:
         found += _broken(field.rules, item, before, join(path, field.json_name))
     if _PLANS[type(item)].is_class:
         _check(item, before, join(path, field.json_name), found)
-    elif isinstance(item, tuple):
-        for position, member in enumerate(item):
-            where = index(join(path, field.json_name), position)
-            if field.is_set and member in item[:position]:
+    elif isinstance(item, tuple) and not broken:
+        _check_members(item, field, join(path, field.json_name), found)
+
+
+def _check_members(members: tuple[Any, ...], field: _Field, path: str, found: list[Problem]) -> None:
+    """A list that has too many is not looked into, and what is wrong is counted no further than anybody reads."""
+    seen: set[Any] = set()
+    for position, member in enumerate(members):
+        if len(found) >= MOST_PROBLEMS:
+            return
+        where = index(path, position)
+        if field.is_set:
+            if member in seen:
                 found.append(Problem(where, "is there twice"))
-            _check_member(member, field, where, found)
+            seen.add(member)
+        _check_member(member, field, where, found)
 
 
 def _check_member(member: Any, field: _Field, where: str, found: list[Problem]) -> None:
@@ -105,7 +115,7 @@ def _check_member(member: Any, field: _Field, where: str, found: list[Problem]) 
 def _broken(rules: Sequence[CelRule], value: Any, old: Any, path: str) -> Iterator[Problem]:
     for rule in rules:
         if (old is not None or not rule.is_transition) and not rule.holds(value, old):
-            yield Problem((path + rule.field_path).lstrip("."), rule.message)
+            yield Problem((path + rule.field_path).lstrip("."), rule.refusal(value))
 
 
 @attrs.frozen
@@ -172,7 +182,7 @@ def _max_length(bound: int, value: Any) -> str | None:
 
 
 def _pattern(bound: str, value: Any) -> str | None:
-    return None if _compiled(bound).search(value) else f"must match {bound}"
+    return None if compiled(bound).search(value) else in_words(bound, value)
 
 
 def _enum(bound: Sequence[str], value: Any) -> str | None:
@@ -207,12 +217,6 @@ _TESTS: Final[Mapping[str, Callable[[Any, Any], str | None]]] = {
     "maxItems": _max_items,
     "format": _format,
 }
-
-
-@cache
-def _compiled(pattern: str) -> re.Pattern[str]:
-    # RE2's $ is the very end of the text and its \d is ASCII; Python's are not.
-    return re.compile(re.sub(r"\$\Z", r"\\Z", pattern), re.ASCII)
 
 
 _TIME: Final = re.compile(r"([01]\d|2[0-3]):[0-5]\d:[0-5]\d(\.\d+)?(z|[+-]\d{2}:\d{2})", re.IGNORECASE | re.ASCII)

@@ -2,10 +2,10 @@
 
 import attrs
 
-from vworkspace_core.kinds.fields import conditions_field, observed_generation_field, schema_field
+from vworkspace_core.kinds.fields import conditions_field, formed, observed_generation_field, schema_field
 from vworkspace_core.kinds.labels import LONGEST_LABEL
 from vworkspace_core.kinds.meta import Condition, ObjectMeta
-from vworkspace_core.kinds.patterns import LABEL_VALUE
+from vworkspace_core.kinds.patterns import LABEL_VALUE, WEB_URL
 from vworkspace_core.kinds.refs import KeyRef, NameRef
 
 __all__ = ["Cluster", "ClusterSpec", "ClusterStatus", "PolicySpec", "SecuritySpec"]
@@ -51,12 +51,14 @@ class ClusterSpec:
 
     cluster_id: str = schema_field(
         "Id of this cluster at the control plane; a label value.",
-        schema={"minLength": 1, "maxLength": LONGEST_LABEL, "pattern": LABEL_VALUE},
+        schema={"minLength": 1, "maxLength": LONGEST_LABEL},
+        rules=[formed(LABEL_VALUE)],
     )
     control_plane_endpoint: str | None = schema_field(
         "Base URL of the control plane; none where the operator runs without an agent.",
         default=None,
-        schema={"minLength": 1, "maxLength": 2048, "pattern": r"^https?://\S+$"},
+        schema={"minLength": 1, "maxLength": 2048},
+        rules=[formed(WEB_URL)],
     )
     registration_token_secret_ref: KeyRef | None = schema_field(
         "One-time registration token, in the operator's namespace.", default=None

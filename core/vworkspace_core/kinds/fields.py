@@ -10,10 +10,13 @@ from typing import Any
 
 import attrs
 
+from vworkspace_core.kinds.patterns import FORMS, Form
+
 __all__ = [
     "CelRule",
     "camel",
     "conditions_field",
+    "formed",
     "immutable",
     "observed_generation_field",
     "observed_request_field",
@@ -35,11 +38,24 @@ class CelRule:
     holds: Callable[[Any, Any], bool] = attrs.field(eq=False, repr=False)
     field_path: str = ""
     reason: str = "FieldValueInvalid"
+    form: Form | None = attrs.field(default=None, eq=False, repr=False)
 
     @property
     def is_transition(self) -> bool:
         """Whether the rule compares with the object as it was."""
         return "oldSelf" in self.rule
+
+    def refusal(self, value: Any) -> str:
+        """What is said of this very `value`; the API server says `message` of every one."""
+        return self.message if self.form is None else self.form.refusal(str(value))
+
+
+def formed(pattern: str, *, example: str = "") -> CelRule:
+    """The text has one of the known forms: said in words, where the keyword `pattern` would show the pattern."""
+    form = FORMS[pattern]
+    form = attrs.evolve(form, example=example) if example else form
+    in_cel = pattern.replace("\\", "\\\\").replace("'", "\\'")
+    return CelRule(f"self.matches('{in_cel}')", form.message, holds=lambda new, _: form.fits(new), form=form)
 
 
 def immutable() -> CelRule:

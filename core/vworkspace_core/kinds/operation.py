@@ -10,12 +10,15 @@ from vworkspace_core.kinds.equality import same_json
 from vworkspace_core.kinds.fields import (
     CelRule,
     conditions_field,
+    formed,
     immutable,
     observed_generation_field,
     observed_request_field,
     schema_field,
 )
 from vworkspace_core.kinds.meta import Condition, ObjectMeta
+from vworkspace_core.kinds.patterns import TARGET_VERSION
+from vworkspace_core.known import APPLICATION_INSTANCE
 
 __all__ = [
     "TERMINAL_PHASES",
@@ -73,19 +76,20 @@ TERMINAL_PHASES = frozenset({Phase.SUCCEEDED, Phase.FAILED, Phase.CANCELLED})
 class TargetRef:
     """The ApplicationInstance the Operation is about, in the same namespace."""
 
+    name: str = schema_field("Name of the target.", schema={"minLength": 1, "maxLength": 253})
     api_version: str = schema_field(
         "apiVersion of the target.",
-        default="apps.vworkspace.io/v1alpha1",
+        default=APPLICATION_INSTANCE.api_version,
+        schema={"maxLength": 63},
+        rules=[formed(TARGET_VERSION)],
         publish_default=True,
-        schema={"maxLength": 63, "pattern": r"^apps\.vworkspace\.io/v[0-9][a-z0-9]*$"},
     )
     kind: str = schema_field(
         "Kind of the target.",
-        default="ApplicationInstance",
+        default=APPLICATION_INSTANCE.kind,
+        schema={"enum": [APPLICATION_INSTANCE.kind]},
         publish_default=True,
-        schema={"enum": ["ApplicationInstance"]},
     )
-    name: str = schema_field("Name of the target.", schema={"minLength": 1, "maxLength": 253})
 
 
 @attrs.frozen

@@ -1,11 +1,12 @@
 """What is wrong with an object: every problem at once, each with its path (RES-1, RES-6)."""
 
 from collections.abc import Iterable
+from heapq import nsmallest
 from typing import Final
 
 import attrs
 
-__all__ = ["MOST_PROBLEMS", "Problem", "ValidationProblems", "index", "join"]
+__all__ = ["MOST_PROBLEMS", "Problem", "ValidationProblems", "first_of", "index", "join"]
 
 MOST_PROBLEMS: Final = 32
 """Problems that are counted, and no further: who reads them mends some of them first (RUN-11)."""
@@ -26,14 +27,19 @@ class Problem:
 
 
 class ValidationProblems(ValueError):
-    """An object that cannot be read as its kind. `problems` names all of them, sorted by path."""
+    """An object that cannot be read as its kind. `problems` names what is wrong, sorted by path."""
 
     def __init__(self, problems: Iterable[Problem]) -> None:
-        self.problems = tuple(sorted(set(problems)))
+        self.problems = first_of(problems)
         super().__init__("; ".join(map(str, self.problems)))
 
     def __reduce__(self) -> tuple[type["ValidationProblems"], tuple[tuple[Problem, ...]]]:
         return (type(self), (self.problems,))
+
+
+def first_of(problems: Iterable[Problem]) -> tuple[Problem, ...]:
+    """The first of them by path, each once, and no more than anybody reads."""
+    return tuple(nsmallest(MOST_PROBLEMS, set(problems)))
 
 
 def join(path: str, name: str) -> str:

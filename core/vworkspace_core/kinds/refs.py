@@ -2,8 +2,8 @@
 
 import attrs
 
-from vworkspace_core.kinds.fields import schema_field
-from vworkspace_core.kinds.patterns import DNS_SUBDOMAIN
+from vworkspace_core.kinds.fields import formed, schema_field
+from vworkspace_core.kinds.patterns import DNS_SUBDOMAIN, OBJECT_KEY
 
 __all__ = ["KeyRef", "NameRef", "ObjectName"]
 
@@ -12,17 +12,19 @@ __all__ = ["KeyRef", "NameRef", "ObjectName"]
 class NameRef:
     """A Secret in the same namespace, by name."""
 
-    name: str = schema_field("Name of the Secret.", schema={"minLength": 1, "maxLength": 253, "pattern": DNS_SUBDOMAIN})
+    name: str = schema_field(
+        "Name of the Secret.", schema={"minLength": 1, "maxLength": 253}, rules=[formed(DNS_SUBDOMAIN)]
+    )
 
 
 @attrs.frozen
 class KeyRef:
     """One key of a Secret or ConfigMap in the same namespace."""
 
-    name: str = schema_field("Name of the object.", schema={"minLength": 1, "maxLength": 253, "pattern": DNS_SUBDOMAIN})
-    key: str = schema_field(
-        "Key within it.", schema={"minLength": 1, "maxLength": 253, "pattern": r"^[-._a-zA-Z0-9]+$"}
+    name: str = schema_field(
+        "Name of the object.", schema={"minLength": 1, "maxLength": 253}, rules=[formed(DNS_SUBDOMAIN)]
     )
+    key: str = schema_field("Key within it.", schema={"minLength": 1, "maxLength": 253}, rules=[formed(OBJECT_KEY)])
 
 
 @attrs.frozen

@@ -7,7 +7,7 @@ that ends like one of them (`redaction`), which may hide too much and never too 
 import re
 import unicodedata
 from collections.abc import Iterator, Mapping
-from itertools import islice
+from itertools import islice, repeat
 from typing import Any, Final
 
 from vworkspace_core.kinds.problems import MOST_PROBLEMS, index, join
@@ -33,7 +33,11 @@ _WHOLE: Final = frozenset(
         *("token", "accesstoken", "authtoken", "bearertoken", "refreshtoken"),
     }
 )
+_LAST: Final = frozenset("dteynDTEYN_-")
+"""What all of them end in: nearly every key is judged by its last letter."""
+
 _NAMES_A_SECRET: Final = "existingsecret"
+_HARMLESS: Final = frozenset({int, float, bool, type(None)})
 _PEM: Final = re.compile(r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY")
 
 _DEEPEST: Final = 64
@@ -62,6 +66,9 @@ _LIKE: Final = "аьсԁеһіјкӏмтпорԛѕυνѵԝхуАВСЕНІЈКМ
 _MEANT: Final = "abcdehijklmtnopqsuvvwxyABCEHIJKMOPSTXYaeikoptxABEHIKMNOPTYXig"
 _LOOKALIKES: Final = _Letters({**{code: code for code in range(128)}, **str.maketrans(_LIKE, _MEANT)})
 
+_Child = tuple[str | int, Any, bool]
+"""A step, what is there, and whether a text there is a secret."""
+
 _Steps = tuple[Any, str | int] | None
 """The way to a value: the way to what holds it, and the step from there. Spelled only where it is told."""
 
@@ -71,6 +78,8 @@ def is_secret_key(key: str) -> bool:
 
     What names a Secret is none (`existingSecret…`), whatever it ends in.
     """
+    if key[-1:].isascii() and key[-1:] not in _LAST:
+        return False
     folded = _plain(key[-_LONGEST_KEY:]).lower().replace("_", "").replace("-", "")
     return _NAMES_A_SECRET not in folded and (folded.endswith(_ENDINGS) or folded in _WHOLE)
 
@@ -92,15 +101,28 @@ def find_secret_material(values: Any, path: str = "") -> tuple[str, ...]:
 
 def _find(values: Any, path: str) -> Iterator[str]:
     # A stack instead of recursion: values may be nested as deep as the API server lets them be.
-    stack: list[tuple[Any, _Steps, bool]] = [(values, None, False)]
+    stack: list[tuple[Iterator[_Child], _Steps]] = [(iter([("", values, False)]), None)]
     while stack:
-        value, steps, secret = stack.pop()
-        if isinstance(value, Mapping):
-            stack.extend([(value[key], (steps, str(key)), hidden) for key, hidden in _keys(value)][::-1])
-        elif isinstance(value, list | tuple):
-            stack.extend([(item, (steps, i), secret) for i, item in enumerate(value)][::-1])
-        elif _is_material(value, secret):
-            yield _spelled(path, steps)
+        children, way = stack[-1]
+        for step, value, secret in children:
+            if value.__class__ in _HARMLESS and not secret:
+                continue
+            steps = (way, step) if len(stack) > 1 else None
+            if isinstance(value, Mapping):
+                stack.append((_members(value), steps))
+                break
+            if isinstance(value, list | tuple):
+                stack.append((zip(range(len(value)), value, repeat(secret), strict=False), steps))
+                break
+            if _is_material(value, secret):
+                yield _spelled(path, steps)
+        else:
+            stack.pop()
+
+
+def _members(value: Mapping[Any, Any]) -> Iterator[_Child]:
+    for key, is_secret in _keys(value):
+        yield str(key), value[key], is_secret
 
 
 def _keys(value: Mapping[Any, Any]) -> Iterator[tuple[Any, bool]]:
@@ -113,7 +135,8 @@ def _keys(value: Mapping[Any, Any]) -> Iterator[tuple[Any, bool]]:
 
 def _is_material(value: Any, secret: bool) -> bool:
     if isinstance(value, str):
-        return (secret and value not in ("", PLACEHOLDER)) or _PEM.search(value) is not None
+        is_key = "PRIVATE KEY" in value and _PEM.search(value) is not None
+        return is_key or (secret and value not in ("", PLACEHOLDER))
     return secret and _is_number(value)
 
 

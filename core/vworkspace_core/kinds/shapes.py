@@ -19,6 +19,7 @@ from cattrs.gen import make_dict_structure_fn, make_dict_unstructure_fn, overrid
 
 from vworkspace_core.kinds.fields import camel
 from vworkspace_core.kinds.meta import ObjectMeta, OwnerReference
+from vworkspace_core.kinds.problems import MOST_PROBLEMS
 
 __all__ = ["FAST", "STRICT", "TOLERANT", "type_name"]
 
@@ -128,6 +129,8 @@ def _tuple_hook(cls: Any, converter: Converter) -> Hook:
             except Exception as error:
                 error.add_note(IterableValidationNote(f"item {position}", position, inner))
                 errors.append(error)
+                if len(errors) == MOST_PROBLEMS:
+                    break
         if errors:
             raise IterableValidationError("list", errors, cls)
         return tuple(results)

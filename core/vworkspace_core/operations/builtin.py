@@ -8,12 +8,15 @@ from vworkspace_core.kinds.operation import OperationType
 from vworkspace_core.operations.parameter_schemas import (
     ACCESS_MODES,
     ARGUMENT,
+    ARGUMENT_NAME,
+    COUNT,
     CRON,
     DURATION,
     ENV_NAME,
     IMAGE,
     LABEL,
     NAME,
+    PERIOD,
     QUANTITY,
     RESOURCE,
     SECONDS,
@@ -34,7 +37,7 @@ _WORKFLOW: Final = record(
     workflowTemplate=about("The WorkflowTemplate in the Operation's namespace that is run.", NAME),
     workflowTemplateParameters=about(
         "Arguments of the workflow; `targetName` and `targetNamespace` are added, and win.",
-        mapped({"maxLength": 63, "pattern": "^[A-Za-z0-9_][-A-Za-z0-9_]*$"}, ARGUMENT),
+        mapped(ARGUMENT_NAME, ARGUMENT),
     ),
 )
 _JOB: Final = record(
@@ -67,8 +70,8 @@ _RETAIN: Final = record(
     weekly=_RETAIN_COUNT,
     monthly=_RETAIN_COUNT,
     yearly=_RETAIN_COUNT,
-    within={"type": "string", "maxLength": 32, "pattern": "^([0-9]{1,6}[ymdh])+$"},
-    last={"type": "string", "maxLength": 8, "pattern": "^[0-9]+$"},
+    within=PERIOD,
+    last=COUNT,
 )
 
 BUILTIN_TEMPLATES: Final[tuple[Mapping[str, Any], ...]] = (

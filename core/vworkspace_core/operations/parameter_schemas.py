@@ -1,18 +1,23 @@
 """Pieces of JSON Schema that the built-in templates are made of (OPS-2)."""
 
+from collections.abc import Mapping
 from typing import Any, Final, TypeAlias
 
-from vworkspace_core.kinds.patterns import DNS_LABEL, DNS_SUBDOMAIN, EXACT_SEMVER
+from vworkspace_core.kinds.patterns import DNS_LABEL, DNS_SUBDOMAIN, EXACT_SEMVER, Form
 
 __all__ = [
     "ACCESS_MODES",
     "ARGUMENT",
+    "ARGUMENT_NAME",
+    "COUNT",
     "CRON",
     "DURATION",
     "ENV_NAME",
     "IMAGE",
     "LABEL",
     "NAME",
+    "PARAMETER_FORMS",
+    "PERIOD",
     "QUANTITY",
     "RESOURCE",
     "SECONDS",
@@ -87,3 +92,25 @@ def record(required: tuple[str, ...] = (), /, **properties: Schema) -> Schema:
 def about(text: str, schema: Schema) -> Schema:
     """The schema with what the parameter means; `docs/operations.md` prints it."""
     return {**schema, "description": text}
+
+
+ARGUMENT_NAME: Final[Schema] = {"maxLength": 63, "pattern": "^[A-Za-z0-9_][-A-Za-z0-9_]*$"}
+PERIOD: Final[Schema] = {"type": "string", "maxLength": 32, "pattern": "^([0-9]{1,6}[ymdh])+$"}
+COUNT: Final[Schema] = {"type": "string", "maxLength": 8, "pattern": "^[0-9]+$"}
+
+PARAMETER_FORMS: Final[Mapping[str, Form]] = {
+    schema["pattern"]: Form(schema["pattern"], words, example, is_told)
+    for schema, words, example, is_told in (
+        (RESOURCE, "be * or a resource in the plural, with its group where it has one", "deployments.apps", True),
+        (DURATION, "be a duration of days, hours, minutes and seconds", "30d, 720h or 1d12h", True),
+        (QUANTITY, "be a size", "10Gi", True),
+        (CRON, "be five fields of cron, or one of @hourly, @daily, @weekly and @monthly", "'0 3 * * *'", True),
+        (IMAGE, "be the name of an image", "registry.example.com/tools/backup:1.2", True),
+        (ENV_NAME, "be a variable's name: letters, digits and underscores, not first a digit", "DB_HOST", True),
+        (ARGUMENT, "be one line without {{", "daily", False),
+        (ARGUMENT_NAME, "be letters, digits, hyphens and underscores, not first a hyphen", "bucket", True),
+        (PERIOD, "be a number of years, months, days and hours", "1y6m or 30d", True),
+        (COUNT, "be a number", "5", True),
+    )
+}
+"""What is said of a parameter without its form. An argument may be a secret: it is not repeated."""

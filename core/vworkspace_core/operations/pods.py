@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import Any, Final
 
+from vworkspace_core.kinds.images import is_allowed_image, unlisted_image
 from vworkspace_core.kinds.problems import Problem, index, join
 from vworkspace_core.manifest import dig
 from vworkspace_core.operations.settings import RUNNER, OperationSettings
@@ -84,8 +85,8 @@ def image_problem(image: Any, settings: OperationSettings, path: str) -> Iterato
     """Whether pods may run that image."""
     if not isinstance(image, str) or not image:
         yield Problem(path, "must name an image")
-    elif settings.allowed_images and not image.startswith(settings.allowed_images):
-        yield Problem(path, "is not among the images that are allowed here")
+    elif settings.allowed_images and not is_allowed_image(image, settings.allowed_images):
+        yield Problem(path, unlisted_image(image, settings.allowed_images))
 
 
 def restricted_problems(pod: Any, path: str, annotations: Any = None) -> Iterator[Problem]:

@@ -16,8 +16,9 @@ RUNNER = "vworkspace-operation-runner"
 class OperationSettings:
     """What a cluster may tune.
 
-    `allowed_service_accounts` are those a Job may ask for beside the runner; `allowed_images` are beginnings of image
-    names, and empty allows every image. `timeout_seconds` replaces the engines' default deadlines, by engine name.
+    `allowed_service_accounts` are those a Job may ask for beside the runner; `allowed_images` are registries, folders
+    and images (`kinds.images`), and none allows every image. `timeout_seconds` replaces the engines' default deadlines,
+    by engine name.
     """
 
     cluster_id: str

@@ -25,9 +25,14 @@ _TEMPLATE_SCHEMA: Final[Mapping[str, Any]] = {
     "additionalProperties": False,
     "required": ["name", "type", "engine", "capability", "parameters"],
     "properties": {
-        "name": {"type": "string", "pattern": r"^[a-z][A-Za-z0-9]*\.[a-z][A-Za-z0-9.-]*$", "maxLength": 63},
+        "name": {
+            "type": "string",
+            "pattern": r"^[a-z][A-Za-z0-9]*\.[a-z][A-Za-z0-9.-]*$",
+            "maxLength": 63,
+            "examples": ["backup.velero"],
+        },
         "type": {"enum": [kind.value for kind in OperationType]},
-        "engine": {"type": "string", "pattern": "^[a-z][A-Za-z0-9]*$", "maxLength": 63},
+        "engine": {"type": "string", "pattern": "^[a-z][A-Za-z0-9]*$", "maxLength": 63, "examples": ["velero"]},
         "capability": {"enum": list(CAPABILITIES)},
         "parameters": {"type": "object"},
         "rbacProfile": {"type": "string", "maxLength": 63},

@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import Protocol
 
 from vworkspace_core.kinds.admission import AdmissionSettings, Problem, check_application_instance
-from vworkspace_core.kinds.application_instance import ApplicationInstance, ChartSource, Mode
+from vworkspace_core.kinds.application_instance import ApplicationInstance, Mode
 from vworkspace_core.kinds.labels import (
     CLUSTER_ID,
     NAMESPACE_GATE,
@@ -26,8 +26,8 @@ from vworkspace_core.reconcile.accounts import account_barrier
 from vworkspace_core.reconcile.barrier import Barrier
 from vworkspace_core.reconcile.decision import Observed, Requeue, Settings
 from vworkspace_core.reconcile.desired import Desired, source_kind
-from vworkspace_core.reconcile.override import is_forbidden
 from vworkspace_core.reconcile.ownership import is_controlled_by, is_ours, stranger
+from vworkspace_core.reconcile.policy import is_allowed_source, is_forbidden
 from vworkspace_core.reconcile.records import foreign_release
 
 __all__ = [
@@ -154,17 +154,15 @@ def _policy(source: ApplicationInstance, settings: Settings) -> Barrier | None:
     chart, policy = source.spec.chart, settings.policy
     if chart is None:
         return None
-    if not all(_allowed(chart, prefixes) for prefixes in policy.chart_source_lists):
-        return Barrier(Reason.POLICY_DENIED, f"spec.chart.url: {chart.url} is not among the allowed chart sources")
+    for allowed in policy.chart_source_lists:
+        if not is_allowed_source(chart, allowed):
+            sources, found = ", ".join(allowed), f"{chart.url.rstrip('/')}/{chart.name}"
+            told = f"spec.chart.url: charts may come from {sources} only (spec.policy of the Cluster), not from {found}"
+            return Barrier(Reason.POLICY_DENIED, told)
     if is_forbidden(chart.name, chart.version, policy):
-        return Barrier(Reason.POLICY_DENIED, f"spec.chart.version: {chart.version} is forbidden in this cluster")
+        told = f"spec.chart.version: {chart.version} of {chart.name} is forbidden here (spec.policy of the Cluster)"
+        return Barrier(Reason.POLICY_DENIED, f"{told}: choose another version")
     return None
-
-
-def _allowed(chart: ChartSource, prefixes: tuple[str, ...]) -> bool:
-    """Whether the chart's URL is one of the allowed ones, or beneath one."""
-    url = chart.url.rstrip("/") + "/"
-    return any(url.startswith(prefix.rstrip("/") + "/") for prefix in prefixes)
 
 
 def _demoted(source: ApplicationInstance, observed: Observed) -> Barrier | None:

@@ -18,9 +18,10 @@ from vworkspace_core.kinds.application_instance import (
 from vworkspace_core.kinds.border import unstructure
 from vworkspace_core.manifest import content_hash
 from vworkspace_core.reconcile.decision import Observed, Policy
+from vworkspace_core.reconcile.policy import is_forbidden
 from vworkspace_core.reconcile.values import inline_values, merge_patch, patch_between
 
-__all__ = ["asks_again", "effective_override", "is_forbidden", "is_overtaken", "permitted_override", "spec_hash"]
+__all__ = ["asks_again", "effective_override", "is_overtaken", "permitted_override", "spec_hash"]
 
 _BETWEEN = "-"
 
@@ -128,8 +129,3 @@ def permitted_override(
         return override, f"{told}; it was applied before and goes on: ask for another version"
     before = None if override.replaced is None else _left(_again(override.replaced), source.spec)
     return permitted_override(source, before, policy)[0], told
-
-
-def is_forbidden(chart: str, version: str, policy: Policy) -> bool:
-    """Whether the cluster's policy forbids that version, of every chart or of this one (`<chart>@<version>`)."""
-    return version in policy.forbidden_versions or f"{chart}@{version}" in policy.forbidden_versions

@@ -7,8 +7,8 @@ from typing import Any, Final
 
 import attrs
 
-from vworkspace_core.kinds.problems import Problem
-from vworkspace_core.kinds.secrets import redact
+from vworkspace_core.kinds.problems import MOST_PROBLEMS, Problem
+from vworkspace_core.kinds.secrets import shown
 from vworkspace_core.manifest import Manifest, canonical_json
 
 __all__ = ["AdmissionRequest", "MalformedReview", "Verb", "allowed", "patched", "read_review", "refused"]
@@ -16,7 +16,6 @@ __all__ = ["AdmissionRequest", "MalformedReview", "Verb", "allowed", "patched", 
 _API_VERSION: Final = "admission.k8s.io/v1"
 _KIND: Final = "AdmissionReview"
 _LONGEST_MESSAGE: Final = 4096
-_MOST_CAUSES: Final = 32
 
 
 class Verb(StrEnum):
@@ -113,18 +112,15 @@ def refused(request: AdmissionRequest, problems: Sequence[Problem]) -> dict[str,
 
     The message is redacted (RES-7) and cut; the causes are for programs, and there may be fewer of them.
     """
-    shown = [Problem(problem.path, str(redact(problem.message))) for problem in problems]
-    causes = [
-        {"reason": "FieldValueInvalid", "message": problem.message, "field": problem.path}
-        for problem in shown[:_MOST_CAUSES]
-    ]
+    told = [Problem(shown(problem.path), shown(problem.message)) for problem in problems[:MOST_PROBLEMS]]
+    causes = [{"reason": "FieldValueInvalid", "message": problem.message, "field": problem.path} for problem in told]
     status = {
         "apiVersion": "v1",
         "kind": "Status",
         "status": "Failure",
         "code": 422,
         "reason": "Invalid",
-        "message": "; ".join(map(str, shown))[:_LONGEST_MESSAGE],
+        "message": "; ".join(map(str, told))[:_LONGEST_MESSAGE],
         "details": {"causes": causes},
     }
     return _answer({"uid": request.uid, "allowed": False, "status": status})

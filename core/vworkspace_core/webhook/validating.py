@@ -18,7 +18,7 @@ from vworkspace_core.kinds.application_instance import ApplicationInstance
 from vworkspace_core.kinds.border import class_of, read_meta, structure
 from vworkspace_core.kinds.labels import NAMESPACE_GATE, NAMESPACE_GATE_VALUE, cluster_id_of, is_managed
 from vworkspace_core.kinds.operation import Operation
-from vworkspace_core.kinds.problems import Problem, ValidationProblems
+from vworkspace_core.kinds.problems import Problem, ValidationProblems, first_of
 from vworkspace_core.known import NAMESPACE
 from vworkspace_core.manifest import Manifest
 from vworkspace_core.nesting import TOO_DEEP, too_deep
@@ -59,7 +59,7 @@ def refusals(request: AdmissionRequest, settings: WebhookSettings, *, gated: boo
         return ()
     spec = () if unchanged else _spec_problems(new, old, settings)
     namespace = _namespace(request.namespace or meta.namespace, gated=gated)
-    return tuple(sorted({*spec, *check_gate(meta, namespace, settings.cluster_id)}))
+    return first_of([*spec, *check_gate(meta, namespace, settings.cluster_id)])
 
 
 def _predecessor(request: AdmissionRequest) -> Manifest | None:

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from vworkspace_core.kinds.application_instance import ApplicationInstance
+from vworkspace_core.kinds.images import is_allowed_image, unlisted_image
 from vworkspace_core.kinds.operation import LogsRef, Operation
 from vworkspace_core.kinds.problems import Problem
 from vworkspace_core.kinds.reasons import OperationReason as Reason
@@ -74,8 +75,8 @@ def _problems(given: Mapping[str, Any], context: EngineContext) -> Iterator[Prob
     account, settings = given.get("serviceAccountName", RUNNER), context.settings
     if account != RUNNER and account not in settings.allowed_service_accounts:
         yield Problem("spec.parameters.serviceAccountName", "is not among the service accounts that are allowed here")
-    if settings.allowed_images and not given["image"].startswith(settings.allowed_images):
-        yield Problem("spec.parameters.image", "is not among the images that are allowed here")
+    if settings.allowed_images and not is_allowed_image(given["image"], settings.allowed_images):
+        yield Problem("spec.parameters.image", unlisted_image(given["image"], settings.allowed_images))
 
 
 def _desired(operation: Operation, target: ApplicationInstance, context: EngineContext) -> tuple[EngineObject, ...]:
