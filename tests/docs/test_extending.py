@@ -144,5 +144,7 @@ def test_the_template_without_code_is_taken_by_plan_OPS_2(extended: Path) -> Non
     (extended / "runbook.yaml").write_text(yaml.safe_dump_all(found), encoding="utf-8")
     waiting = run(extended, "-m", "vworkspace_app", "plan", "runbook.yaml", "--templates", "templates.yaml")
 
-    assert "spec.parameters.image: does not have the form that the template asks for, such as" in refused.stdout, refused.stderr
+    assert "spec.parameters.image: does not have the form that the template asks for, such as" in refused.stdout, (
+        refused.stderr
+    )
     assert "reason: AwaitingApproval" in waiting.stdout, waiting.stderr
