@@ -4,6 +4,8 @@ Every test runs twice: on ports and under virtual time, and with production adap
 asserts on what both servers hold: objects, who owns which field, statuses, results, events, the audit log.
 """
 
+import json
+import shlex
 from collections.abc import Callable, Iterable
 
 import attrs
@@ -262,6 +264,17 @@ async def test_D24_a_status_by_hand_is_not_told_as_ours_and_a_job_is_answered_ea
     assert "kubectl-edit holds .status.conditions[" in result["error"]
     assert "kubectl patch applicationinstances.apps.vworkspace.io" in result["error"]
     assert "by hand, honest" not in str([world.control.events_of(CLUSTER), result])
+    await world.until(lambda: world.events("StatusHeld"), "the Event on the object")
+    await world.clock.sleep(3)
+    (event,) = world.events("StatusHeld")
+    assert (event["type"], event["regarding"]["name"]) == ("Warning", NAME)
+    assert "kubectl-edit holds .status.conditions[" in event["note"]
+    assert "series" not in event, "once"
+
+    command = shlex.split(event["note"].partition("hand it back: ")[2])
+    steps = json.loads(command[command.index("-p") + 1])
+    world.hands.do(lambda api: api.patch(INSTANCE, steps, patch_type=PatchType.JSON, field_manager="kubectl-patch"))
+    await world.until(lambda: "by hand, honest" not in str(world.get(INSTANCE)["status"]), "our own words again")
 
 
 @on_every_face

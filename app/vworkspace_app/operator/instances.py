@@ -7,6 +7,7 @@ from typing import TypeAlias
 import attrs
 import msgspec
 
+from vworkspace_app.operator.held import HeldStatuses, without_foreign_conditions
 from vworkspace_app.operator.narrating import tell_pass
 from vworkspace_app.operator.operation_index import UPGRADES_OF, target_in
 from vworkspace_app.operator.results import no_news, result_of
@@ -73,11 +74,13 @@ class InstanceController:
     tell_unmanaged: Callable[[ObjectRef, Manifest], Awaitable[None]] = no_news
     """Told of each object that is not for us."""
     net: SafetyNet = attrs.field(init=False)
+    held: HeldStatuses = attrs.field(init=False)
     wrote: Callable[[ObjectRef, Written], None] = lambda key, written: None
     """Told of each write for a key as it is answered (RUN-3)."""
 
     def __attrs_post_init__(self) -> None:
         self.net = SafetyNet(self.informers, self.clock)
+        self.held = HeldStatuses(self.api, self.events)
 
     async def reconcile(self, key: ObjectRef) -> ReconcileResult:
         """Observe, decide, carry out, once. Raises errors of the port from live reads only."""
@@ -93,6 +96,7 @@ class InstanceController:
         reconciler = Reconciler(APPLICATION_INSTANCE, _read, self._decide)
         wrote = partial(self.wrote, key)
         outcome = await carry_out(reconciler, source, observed, self.api, self.events, wrote)
+        await self.held.heard(key, outcome)
         tell_pass(key, outcome)
         return self.net.until_next(key, result_of(outcome, fixed_point=True))
 
@@ -210,6 +214,6 @@ def _read_raw(raw: bytes) -> Source:
 
 def _read(manifest: Manifest) -> Source:
     try:
-        return read_application_instance(manifest)
+        return read_application_instance(without_foreign_conditions(manifest))
     except ValidationProblems as error:
         return Unreadable.of(manifest, error)

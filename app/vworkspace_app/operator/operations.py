@@ -12,6 +12,7 @@ from typing import TypeAlias
 import attrs
 
 from vworkspace_app.documents import parse_yaml
+from vworkspace_app.operator.held import HeldStatuses, without_foreign_conditions
 from vworkspace_app.operator.narrating import tell_pass
 from vworkspace_app.operator.operation_index import BY_UID, EVERYWHERE, OPEN, OPEN_ON, target_in
 from vworkspace_app.operator.results import no_news, result_of
@@ -93,11 +94,13 @@ class OperationController:
     tell_unmanaged: Callable[[ObjectRef, Manifest], Awaitable[None]] = no_news
     """Told of each object that is not for us."""
     net: SafetyNet = attrs.field(init=False)
+    held: HeldStatuses = attrs.field(init=False)
     wrote: Callable[[ObjectRef, Written], None] = lambda key, written: None
     """Told of each write for a key as it is answered (RUN-3)."""
 
     def __attrs_post_init__(self) -> None:
         self.net = SafetyNet(self.informers, self.clock)
+        self.held = HeldStatuses(self.api, self.events)
 
     async def reconcile(self, key: ObjectRef) -> ReconcileResult:
         """Observe, decide, carry out, once. Raises errors of the port from live reads, Permanent for bad status."""
@@ -116,6 +119,7 @@ class OperationController:
         reconciler = Reconciler(OPERATION, _read, partial(self._decide, approved))
         wrote = partial(self.wrote, key)
         outcome = await carry_out(reconciler, source, observed, self.api, self.events, wrote)
+        await self.held.heard(key, outcome)
         tell_pass(key, outcome)
         return self.net.until_next(key, result_of(outcome))
 
@@ -251,7 +255,7 @@ class OperationController:
 
 def _read(manifest: Manifest) -> Source:
     try:
-        return read_operation(manifest)
+        return read_operation(without_foreign_conditions(manifest))
     except ValidationProblems as error:
         return UnreadableOperation.of(manifest, error)
 
