@@ -3,6 +3,7 @@ answer becomes an error of the core's closed set, and no token is ever shown."""
 
 import asyncio
 import json
+import tracemalloc
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -501,7 +502,10 @@ async def test_requests_are_counted_and_writes_can_be_fenced_RUN_4_RUN_5() -> No
     def fence() -> None:
         raise Unavailable("the lease is not held")
 
-    settings: dict[str, Any] = {"observe": lambda method, code: seen.append((method, code)), "before_write": fence}
+    def observe(method: str, code: str, seconds: float) -> None:
+        seen.append((method, code))
+
+    settings: dict[str, Any] = {"observe": observe, "before_write": fence}
     async with served(reply(MANIFEST), reset, **settings) as (peer, api):
         await api.get(RELEASE)
         with pytest.raises(Unavailable, match="lease"):
@@ -693,3 +697,31 @@ async def test_one_object_that_is_too_deep_keeps_no_other_from_being_read_H2(lev
     assert [too_deep(one) for one in (first, streamed[0], alone, written)] == [("spec.values",)] * 4
     assert first["metadata"] == MANIFEST["metadata"]
     assert second == streamed[1] == json.loads(good)
+
+
+async def test_a_page_is_bounded_by_bytes_not_by_objects_M9() -> None:
+    """150 objects of a megabyte were held at once, undecoded and decoded."""
+    asked: list[int] = []
+    item = json.dumps({**MANIFEST, "spec": {"values": "x" * 1_000_000}}).encode()
+
+    async def respond(request: Any, writer: asyncio.StreamWriter) -> None:
+        limit = int(request.query["limit"])
+        asked.append(limit)
+        head = json.dumps({**listed(HELM_RELEASE, **{"continue": "more"}), "items": None}).encode()
+        writer.write(b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nconnection: close\r\n\r\n")
+        writer.write(head[:-5] + b"[")  # the list in the place of null
+        for number in range(limit):
+            writer.write((b"," if number else b"") + item)
+            await writer.drain()
+        writer.write(b"]}")
+
+    async with wire(respond) as peer, LightkubeApi(config_of(peer.url)) as api:
+        tracemalloc.start()
+        page = await api.list(HELM_RELEASE, limit=150)
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+
+    assert asked == [150, 37, 9, 2]
+    assert len(page.items) == 2
+    assert page.continue_token == "more"
+    assert peak < 40_000_000, "a few times the 4 MiB that a page may have"

@@ -1,6 +1,7 @@
 """RUN-1: the informer's driver, against the in-memory API server under virtual time."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
+from itertools import pairwise
 from typing import Any, TypeVar
 
 import anyio
@@ -389,3 +390,26 @@ def test_informer_queue_and_driver_converge_together() -> None:
         assert {one["data"]["value"] for one in scene.informer.store.objects()} == {"done"}
 
     play(story)
+
+
+def test_pages_shrink_for_large_objects_and_grow_again_M9() -> None:
+    """Where the port gives fewer than were asked for, as many are asked for next."""
+    limits: list[int] = []
+    fit = [1]
+
+    async def story(scene: Scene) -> None:
+        inner = scene.api.inner.list
+
+        async def list_(kind: Kind, *, limit: int = 0, **options: Any) -> ListPage:
+            limits.append(limit)
+            return await inner(kind, limit=min(limit, fit[0]), **options)
+
+        scene.api.inner.list = list_  # type: ignore[method-assign]
+        for name in "abcdefgh":
+            await scene.write(name)
+        await scene.informer.wait_settled()
+        assert sorted(name for _, name in scene.told()) == list("abcdefgh")
+
+    play(story, page_size=4)
+    assert limits[:2] == [4, 1]
+    assert all(later <= 2 * earlier for earlier, later in pairwise(limits))

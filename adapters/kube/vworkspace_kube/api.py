@@ -28,7 +28,7 @@ from vworkspace_kube.requests import (
     strict,
     target_of,
 )
-from vworkspace_kube.sending import accepted, dispatch
+from vworkspace_kube.sending import TooLarge, accepted, at_most, dispatch
 from vworkspace_kube.transport import BeforeWrite, Observe, Pool
 from vworkspace_kube.watching import read_events
 
@@ -38,6 +38,8 @@ WATCH_GRACE = 15.0
 """Seconds a watch's read timeout lies above the server's: a half-open connection ends, a quiet one does not."""
 
 _CLOSE_LIMIT = 5.0
+_PAGE_BYTES = 4 * 1024 * 1024
+"""Bytes of a page of several objects. Decoded it takes six times as much, and a start reads several kinds at once."""
 
 
 class LightkubeApi:
@@ -106,8 +108,11 @@ class LightkubeApi:
         continue_token: str = "",
         resource_version: str = "",
     ) -> ListPage:
-        """Read one page. A continue token carries its own resourceVersion, so the other is not sent (W-04)."""
-        params = {
+        """Read one page. A continue token carries its own resourceVersion, so the other is not sent (W-04).
+
+        A page that is larger than can be held in memory lightly is asked for again with fewer objects.
+        """
+        params: dict[str, str | int | None] = {
             "labelSelector": label_selector,
             "fieldSelector": field_selector,
             "limit": limit or None,
@@ -115,7 +120,14 @@ class LightkubeApi:
             "resourceVersion": "" if continue_token else resource_version,
         }
         request = collection("GET", "list", kind, namespace, params=params)
-        return page_of(request.asked, await self._send(request))
+        while limit > 1:
+            response = await dispatch(self._requests, attrs.evolve(request, params={**params, "limit": limit}))
+            try:
+                return page_of(request.asked, await at_most(request.asked, response, _PAGE_BYTES))
+            except TooLarge:
+                limit //= 4
+        one = {**params, "limit": 1} if params["limit"] else params
+        return page_of(request.asked, await self._send(attrs.evolve(request, params=one)))
 
     async def watch(
         self,

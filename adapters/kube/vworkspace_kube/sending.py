@@ -9,7 +9,7 @@ from vworkspace_kube.errors import Answer, Asked, error_of, transport_error
 from vworkspace_kube.requests import KubeRequest
 from vworkspace_kube.transport import Pool
 
-__all__ = ["accepted", "dispatch"]
+__all__ = ["TooLarge", "accepted", "at_most", "dispatch"]
 
 _COMPLAINT = 500
 
@@ -28,6 +28,26 @@ async def dispatch(
     except ConfigError as error:
         said = str(redact(" ".join(str(error).split())))  # a plugin's complaint can have many lines
         raise Unauthorized(f"{request.asked}: {said[:_COMPLAINT]}") from None
+
+
+class TooLarge(Exception):
+    """A success whose body is larger than was asked for."""
+
+
+async def at_most(asked: Asked, response: aiohttp.ClientResponse, limit: int) -> bytes:
+    """The body of a success, of `limit` bytes at most. Raises TooLarge, the connection closed; else like `accepted`."""
+    if response.status >= 300:
+        return await accepted(asked, response)
+    body = bytearray()
+    try:
+        async for chunk in response.content.iter_any():
+            body += chunk
+            if len(body) > limit:
+                response.close()
+                raise TooLarge
+    except (aiohttp.ClientError, TimeoutError) as error:
+        raise transport_error(asked, error) from None
+    return bytes(body)
 
 
 async def accepted(asked: Asked, response: aiohttp.ClientResponse) -> bytes:

@@ -149,8 +149,10 @@ class Pool:
             )
         except (aiohttp.ClientError, TimeoutError):
             self._observe(method, "<error>", time.monotonic() - began)
+            _log.debug("%s %s: no answer", method, target)
             raise
         self._observe(method, str(response.status), time.monotonic() - began)
+        _log.debug("%s %s: %d", method, target, response.status)
         return response
 
     def _opened(self) -> aiohttp.ClientSession:

@@ -1,6 +1,6 @@
 """What the in-cluster operator watches: the kinds, and of each which objects and by what they are found again."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 from vworkspace_app.operator.instances import RELEASE_INDEX, release_names
 from vworkspace_app.operator.operation_index import OPERATION_INDEXES
@@ -20,9 +20,10 @@ from vworkspace_core.known import (
     OCI_REPOSITORY,
     OPERATION,
 )
+from vworkspace_core.manifest import Kind, Manifest
 from vworkspace_core.operations.engines import engine_kinds
 from vworkspace_core.ports import Clock, KubeApi
-from vworkspace_core.reconcile.holders import with_foreign_holders
+from vworkspace_core.reconcile.foreign import slim_chart, slim_config_map, slim_release, slim_source
 from vworkspace_core.runtime.store import ObjectStore
 
 __all__ = ["ENGINE_KINDS", "FLUX_KINDS", "informers_of"]
@@ -30,6 +31,15 @@ __all__ = ["ENGINE_KINDS", "FLUX_KINDS", "informers_of"]
 _SOURCE_KINDS = (OCI_REPOSITORY, HELM_REPOSITORY, HELM_CHART)
 FLUX_KINDS = (HELM_RELEASE, *_SOURCE_KINDS)
 ENGINE_KINDS = engine_kinds()
+
+
+_SLIM: Mapping[Kind, Callable[[Manifest], Manifest]] = {
+    HELM_RELEASE: slim_release,
+    OCI_REPOSITORY: slim_source,
+    HELM_REPOSITORY: slim_source,
+    HELM_CHART: slim_chart,
+}
+"""What is kept of kinds that everybody in the cluster makes objects of."""
 
 
 def informers_of(api: KubeApi, clock: Clock, random: Callable[[], float]) -> Iterator[InformerRunner]:
@@ -50,12 +60,18 @@ def informers_of(api: KubeApi, clock: Clock, random: Callable[[], float]) -> Ite
     )
     for kind in ENGINE_KINDS:
         yield InformerRunner(api, kind, clock=clock, random=random, label_selector=OPERATION_UID)
-    yield InformerRunner(
-        api, HELM_RELEASE, clock=clock, random=random, store=ObjectStore(HELM_RELEASE, transform=with_foreign_holders)
-    )
-    for kind in (*_SOURCE_KINDS, NAMESPACE, CLUSTER):
+    for kind, slim in _SLIM.items():
+        yield InformerRunner(api, kind, clock=clock, random=random, store=ObjectStore(kind, transform=slim))
+    for kind in (NAMESPACE, CLUSTER):
         yield InformerRunner(api, kind, clock=clock, random=random)
-    yield InformerRunner(api, CONFIG_MAP, clock=clock, random=random, label_selector=f"{MANAGED_BY}={MANAGED_BY_VALUE}")
+    yield InformerRunner(
+        api,
+        CONFIG_MAP,
+        clock=clock,
+        random=random,
+        label_selector=f"{MANAGED_BY}={MANAGED_BY_VALUE}",
+        store=ObjectStore(CONFIG_MAP, transform=slim_config_map),
+    )
     yield InformerRunner(
         api,
         CUSTOM_RESOURCE_DEFINITION,

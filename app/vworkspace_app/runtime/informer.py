@@ -87,6 +87,7 @@ class InformerRunner:
         self._chosen = _Chosen(namespace=namespace, label_selector=label_selector, field_selector=field_selector)
         self._policy = policy
         self._page_size = page_size
+        self._limit = page_size
         self._state = InformerState()
         self._handlers: list[Callable[[Change], None]] = []
         self._poked = anyio.Event()
@@ -175,12 +176,16 @@ class InformerRunner:
         try:
             page = await self._api.list(
                 self.kind,
-                limit=self._page_size,
+                limit=self._limit,
                 continue_token=token,
                 **self._chosen,
             )
         except Exception as error:
             return ListFailed(self._ours(error))
+        if page.continue_token and len(page.items) < self._limit:
+            self._limit = max(1, len(page.items))  # as many as fit: these objects are large
+        else:
+            self._limit = min(self._page_size, 2 * self._limit)
         return PageRead(page.items, page.resource_version, page.continue_token)
 
     async def _follow(self, asked: OpenStream) -> Command:
