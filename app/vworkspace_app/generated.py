@@ -12,7 +12,7 @@ from vworkspace_app.documents import Format, dump
 from vworkspace_app.install.kustomize import bases
 from vworkspace_app.observability.dashboard import dashboard
 from vworkspace_app.observability.page import metrics_page
-from vworkspace_app.reference import operations_page
+from vworkspace_app.reference import commands_page, operations_page
 from vworkspace_app.reference.expressions_page import expressions_page
 from vworkspace_app.settings import shown
 from vworkspace_core.kinds.crd import crd_manifests
@@ -28,6 +28,7 @@ def generated_files() -> Mapping[str, str]:
     return {
         **crds,
         **bases(),
+        "docs/cli.md": commands_page(),
         "docs/conditions.md": markdown(),
         "docs/operations.md": operations_page(),
         "docs/expressions.md": expressions_page(),

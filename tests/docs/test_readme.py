@@ -1,4 +1,5 @@
-"""README.md says what is: its commands, options, targets, tests, conditions and files exist, and its example runs."""
+"""README.md and the pages beside it say what is: commands, options, targets, tests, conditions and files exist, and the
+example runs."""
 
 import ast
 import contextlib
@@ -22,12 +23,26 @@ from vworkspace_core.kinds.vocabulary import TABLE
 
 ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+PAGES = {
+    name: (ROOT / name).read_text(encoding="utf-8")
+    for name in (
+        "README.md",
+        "docs/install.md",
+        "docs/guarantees.md",
+        "docs/benchmarks.md",
+        "docs/cli.md",
+        "docs/upgrade.md",
+        "docs/uninstall.md",
+        "examples/README.md",
+    )
+}
+ALL = "\n".join(PAGES.values())
 COMMAND = "vworkspace-operator"
 
 
-def table(heading: str) -> list[list[str]]:
+def table(heading: str, text: str = README) -> list[list[str]]:
     """Cells of the rows below the table's head line."""
-    rows = README.split(f"| {heading} |", 1)[1].splitlines()[2:]
+    rows = text.split(f"| {heading} |", 1)[1].splitlines()[2:]
     found = []
     for row in rows:
         if not row.startswith("|"):
@@ -42,8 +57,8 @@ def code(text: str) -> list[str]:
 
 
 def blocks(language: str) -> list[str]:
-    """Fenced blocks of a language."""
-    return re.findall(rf"```{language}\n(.*?)```", README, re.DOTALL)
+    """Fenced blocks of a language, of all pages."""
+    return re.findall(rf"```{language}\n(.*?)```", ALL, re.DOTALL)
 
 
 def shell_commands() -> Iterator[list[str]]:
@@ -78,21 +93,44 @@ def targets() -> dict[str, str]:
 # --- commands and options ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("usage", "about"), table("command"), ids=lambda cell: code(cell)[0] if code(cell) else "")
-def test_every_command_of_the_table_exists_with_the_options_named(usage: str, about: str) -> None:
-    (line,) = code(usage)
-    program, command, *arguments = line.split()
-
-    assert program == COMMAND
-    known = options_in(help_of(command))
-    named = {option for text in (*arguments, *code(about)) for option in options_in(text)}
-    assert named - known == set()
+DESCRIBED = re.findall(rf"^## `{COMMAND} ([a-z -]+)`$", PAGES["docs/cli.md"], re.MULTILINE)
 
 
-def test_the_table_leaves_no_command_out() -> None:
-    described = {code(usage)[0].split()[1] for usage, _ in table("command")}
+@pytest.mark.parametrize("name", DESCRIBED)
+def test_the_page_about_commands_has_the_options_of_each_and_no_other(name: str) -> None:
+    section = PAGES["docs/cli.md"].split(f"## `{COMMAND} {name}`\n", 1)[1].split("\n## ", 1)[0]
+    listed = {option for row in re.findall(r"^\| (`-.*?) \|", section, re.MULTILINE) for option in code(row)}
+    known = {option for option in options_in(help_of(*name.split())) if not option.startswith("--no-")}
+    known |= {option for option in listed if option.startswith("--no-")}
+
+    assert listed <= options_in(help_of(*name.split()))
+    if name == "run":
+        assert "settings.md" in section, "its options are on a page of their own"
+    else:
+        assert {option for option in known if option.startswith("--")} - {"--help", "--output"} <= listed | options_in(
+            " ".join(re.findall(r"```sh.*?```", section, re.DOTALL)) + section.split("| option", 1)[0]
+        ) | {"--exit-code"}
+
+
+def test_the_page_about_commands_leaves_none_out() -> None:
+    described = {name.split()[0] for name in DESCRIBED}
 
     assert described == set(re.findall(r"^│ ([a-z][a-z-]*) ", help_of(), re.MULTILINE))
+
+
+def test_the_front_page_is_short_and_leads_to_every_other() -> None:
+    pages = {path.name for path in (ROOT / "docs").glob("*.md")}
+
+    assert len(README.splitlines()) <= 150
+    linked = {path.rpartition("/")[2] for text in PAGES.values() for path in re.findall(r"\]\(([^)#]+)\)", text)}
+    assert pages - linked == set()
+
+
+def test_every_claim_has_a_command_that_shows_it() -> None:
+    rows = table("claim | shown by", PAGES["docs/guarantees.md"])
+
+    assert len(rows) >= 15
+    assert all(code(shown)[0].startswith("make ") for _, shown in rows)
 
 
 def test_every_option_of_run_is_on_the_page_about_settings_and_none_beside() -> None:
@@ -103,7 +141,10 @@ def test_every_option_of_run_is_on_the_page_about_settings_and_none_beside() -> 
     assert described == {option for option in known if option.startswith("--")} - {"--help"}
 
 
-@pytest.mark.parametrize("words", [found for found in shell_commands() if found[0].endswith(COMMAND)], ids=" ".join)
+EXAMPLES = {" ".join(found): found for found in shell_commands() if found[0].endswith(COMMAND)}
+
+
+@pytest.mark.parametrize("words", EXAMPLES.values(), ids=" ".join)
 def test_every_command_of_the_examples_exists_with_its_options(words: list[str]) -> None:
     given = {word.partition("=")[0] for word in words[2:] if word.startswith("-") and word != "-"}
 
@@ -117,7 +158,7 @@ def test_every_command_of_the_examples_exists_with_its_options(words: list[str])
 
 def test_every_make_target_named_exists() -> None:
     lines = [words for words in shell_commands() if words[0] == "make"]
-    prose = re.sub(r"```.*?```", "", README, flags=re.DOTALL)
+    prose = re.sub(r"```.*?```", "", ALL, flags=re.DOTALL)
     lines += [shlex.split(text) for text in code(prose) if text.startswith("make ")]
     named = {word for words in lines for word in words[1:] if "=" not in word}
 
@@ -137,7 +178,7 @@ def test_every_target_of_the_makefile_runs_something_that_is_there() -> None:
         assert found.returncode == 0, module
 
 
-SELECTIONS = sorted({shlex.split(match)[0] for match in re.findall(r"PYTEST_ARGS=(\"[^\"]*\")", README)})
+SELECTIONS = sorted({shlex.split(match)[0] for match in re.findall(r"PYTEST_ARGS=(\"[^\"]*\")", ALL)})
 
 
 def names_below(path: Path) -> Iterator[str]:
@@ -194,6 +235,14 @@ def test_every_condition_of_the_troubleshooting_table_is_in_the_vocabulary() -> 
         assert (kind, status, reason) in known, text
 
 
-@pytest.mark.parametrize("path", sorted({path for path in re.findall(r"\]\(([^)#]+)\)", README) if "://" not in path}))
-def test_every_file_that_is_linked_is_there(path: str) -> None:
-    assert (ROOT / path).exists()
+LINKS = sorted(
+    (page, path)
+    for page, text in PAGES.items()
+    for path in set(re.findall(r"\]\(([^)#]+)\)", text))
+    if "://" not in path
+)
+
+
+@pytest.mark.parametrize(("page", "path"), LINKS)
+def test_every_file_that_is_linked_is_there(page: str, path: str) -> None:
+    assert ((ROOT / page).parent / path).exists()

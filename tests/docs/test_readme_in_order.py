@@ -1,0 +1,125 @@
+"""The README's commands as they are written, one after the other, in the order in which they stand there.
+
+The embedded API server with a simulated Flux stands for the cluster, and `run` as a process for its pods.
+"""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+
+from tests.e2e.commands import Running, clean_environment
+from tests.patience import PATIENCE
+
+pytestmark = [
+    pytest.mark.timeout(600),
+    pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not installed"),
+]
+
+ROOT = Path(__file__).resolve().parents[2]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+TOKEN, ADMIN_TOKEN = "agent-s3cr3t-0123456789", "admin-s3cr3t-0123456789"
+CLUSTER = "cluster-prod-1"
+
+
+def commands(heading: str) -> list[str]:
+    """The commands of the shell block below a heading, a continued one in one."""
+    section = README.split(f"## {heading}", 1)[1].split("\n## ", 1)[0]
+    (block,) = re.findall(r"```sh\n(.*?)```", section, re.DOTALL)
+    return [line for line in block.replace("\\\n", " ").splitlines() if line.strip()]
+
+
+@attrs.frozen
+class Shell:
+    """A person's shell in a folder with the repository's examples, towards one cluster."""
+
+    folder: Path
+
+    def run(self, command: str) -> str:
+        """What it prints, once it succeeds."""
+        path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+        environment = clean_environment(self.folder, {"KUBECONFIG": str(self.folder / "kc"), "PATH": path})
+        done = subprocess.run(
+            ["sh", "-c", command], cwd=self.folder, env=environment, capture_output=True, text=True, timeout=PATIENCE
+        )
+        assert done.returncode == 0, (command, done.stderr)
+        return done.stdout
+
+    def get(self, *words: str) -> Any:
+        """An object as it stands."""
+        return json.loads(self.run(" ".join(("kubectl get", *words, "-o json"))))
+
+    def until(self, holds: Callable[[], bool], what: str, process: Running) -> None:
+        """Wait until something is so; a process that ends meanwhile is a failure."""
+        limit = time.monotonic() + PATIENCE
+        while not holds():
+            assert process.is_running, process.err[-4000:]
+            assert time.monotonic() < limit, (what, process.err[-4000:])
+            time.sleep(0.2)
+
+
+def says(manifest: Any, kind: str, status: str) -> str:
+    """The reason of a condition with that status; empty without it, and while it speaks of an older generation."""
+    state = manifest.get("status", {})
+    if state.get("observedGeneration") != manifest["metadata"]["generation"]:
+        return ""
+    found = [one for one in state.get("conditions", ()) if (one["type"], one["status"]) == (kind, status)]
+    return str(found[0]["reason"]) if found else ""
+
+
+def test_install_first_application_and_gitops_work_as_they_are_written(tmp_path: Path) -> None:
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    (tmp_path / "token").write_text(TOKEN, encoding="utf-8")
+    shell = Shell(tmp_path)
+    tokens = ("--cluster-id", CLUSTER, "--token", TOKEN, "--admin-token", ADMIN_TOKEN)
+    with (
+        Running(
+            tmp_path / "api", "cluster", "--bare", "--simulate", "flux", "--kubeconfig-out", tmp_path / "kc"
+        ) as api,
+        Running(tmp_path / "odoo", "control-plane", *tokens) as odoo,
+    ):
+        api.ready()
+        url = odoo.ready()
+        with Running(tmp_path / "pod", "run", "--kubeconfig", tmp_path / "kc") as pod:
+            for command in commands("Install"):
+                shell.run(command.replace("https://odoo.example.com", url))
+            for command in commands("First application"):
+                shell.run(command)
+                if "application-oci" in command:
+                    shell.until(
+                        lambda: bool(says(shell.get("appinst podinfo -n org-myteam"), "Ready", "True")), "Ready", pod
+                    )
+                if "upgrade-helm" in command:
+                    shell.until(
+                        lambda: shell.get("op upgrade -n org-myteam")["status"].get("phase") == "Succeeded",
+                        "6.7.1",
+                        pod,
+                    )
+            shell.until(
+                lambda: bool(says(shell.get("cluster.ops.vworkspace.io", CLUSTER), "Connected", "True")), "poll", pod
+            )
+            assert pod.stop().status == 0
+
+        shell.run("kubectl -n vworkspace-system delete secret vworkspace-agent-credentials")
+        shell.run(f"kubectl delete cluster.ops.vworkspace.io {CLUSTER}")
+        for command in commands("Without a control plane: GitOps"):
+            shell.run(command)
+        words = ("--no-agent", "--cluster-id", CLUSTER)
+        with Running(tmp_path / "local", "run", "--kubeconfig", tmp_path / "kc", *words) as pod:
+            shell.until(lambda: bool(shell.get("clusters.ops.vworkspace.io")["items"]), "the Cluster object", pod)
+            shell.until(
+                lambda: says(shell.get("cluster.ops.vworkspace.io", CLUSTER), "Connected", "False") == "NoAgent",
+                "NoAgent",
+                pod,
+            )
+            shell.run("kubectl delete appinst podinfo -n org-myteam --timeout=120s")
+            assert pod.stop().status == 0
