@@ -97,3 +97,15 @@ def test_a_defect_that_stays_is_told_in_full_once_SL5(monkeypatch: pytest.Monkey
         assert INSTANCE.name in crashes[0]["object"]
 
     IN_PROCESS.run(story)
+
+
+def test_somebody_who_edits_all_the_time_is_no_hot_loop_U5() -> None:
+    async def story(world: World) -> None:
+        await world.ready()
+        with capture_logs() as logs:
+            for number in range(40):
+                world.edit(INSTANCE, {"spec": {"values": {"inline": {"replicaCount": number + 2}}}})
+                await world.clock.sleep(5)
+        assert [line for line in logs if "hot loop" in line["event"]] == []
+
+    IN_PROCESS.run(story)

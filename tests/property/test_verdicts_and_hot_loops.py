@@ -43,6 +43,17 @@ def test_a_status_that_holds_a_clock_is_named_though_no_value_comes_twice() -> N
     assert findings([str(number) for number in range(30)], apart=1.0) == [HotLoop(writes=30, repeats=0, window=60.0)]
 
 
+@given(st.lists(st.integers(1, 4), max_size=40))
+def test_an_object_that_people_keep_editing_is_no_loop(writes: list[int]) -> None:
+    """Each edit is another generation, with the same few statuses again: five in a minute were a warning."""
+    detector: HotLoopDetector[str] = HotLoopDetector()
+    now = 0.0
+    for generation, count in enumerate(writes):
+        for number in range(count):
+            now += 0.5
+            assert detector.record("key", now, f"{number}", generation) is None
+
+
 @given(st.lists(st.integers(0, 5).map(str), unique=True))
 def test_progress_through_different_values_is_no_loop(fingerprints: list[str]) -> None:
     assert findings(fingerprints, apart=1.0) == []

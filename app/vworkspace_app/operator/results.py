@@ -33,6 +33,7 @@ def result_of(outcome: Outcome, *, fixed_point: bool = False) -> ReconcileResult
         fingerprint=_fingerprint(status) if status is not None and error is None else "",
         settled=fixed_point and outcome.settled and outcome.again is Again.NO,
         told=outcome.told,
+        generation=dig(status, "status", "observedGeneration") or 0,
     )
 
 

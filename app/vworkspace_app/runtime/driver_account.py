@@ -85,7 +85,7 @@ class DriverAccount:
                 timed_out=attempt.timed_out,
             )
         )
-        self._detect(key, now, result.fingerprint)
+        self._detect(key, now, result)
 
     def stats(self, queue: QueueStats) -> DriverStats:
         """The account at this moment."""
@@ -100,8 +100,10 @@ class DriverAccount:
             queue=queue,
         )
 
-    def _detect(self, key: ObjectRef, now: float, fingerprint: str) -> None:
-        finding = self._detector.record(key, now, fingerprint) if fingerprint else None
+    def _detect(self, key: ObjectRef, now: float, result: ReconcileResult) -> None:
+        finding = None
+        if result.fingerprint:
+            finding = self._detector.record(key, now, result.fingerprint, result.generation)
         if finding is not None:
             self._counts["hot_loops"] += 1
             self._observer.hot(key, finding)

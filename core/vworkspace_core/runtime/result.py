@@ -40,6 +40,8 @@ class ReconcileResult:
     look_again_after: float | None = None
     error: OperatorError | None = None
     fingerprint: str = ""
+    generation: int = 0
+    """The generation that the status speaks of."""
     settled: bool = False
     told: bool = False
     """The object's own status says what `error` is about."""
