@@ -102,7 +102,7 @@ def test_all_problems_are_told_at_once_each_with_its_place(tmp_path: Path) -> No
         f"{file}: nonsense: no such setting",
         "--workers many: between 1 and 64",
         f"{file}: timeout 5: not a Go duration such as 5m or 90s",
-        "VWORKSPACE_WAIT -1: between 0 and 300",
+        "VWORKSPACE_WAIT '-1': between 0 and 300",
     ]
 
 
@@ -123,7 +123,8 @@ def test_a_cluster_id_is_what_a_label_can_hold_RES_5(text: str) -> None:
 @pytest.mark.parametrize("text", ["c" * 64, "prod 1", "prod/1", "-prod", "prod.", "pröd", "prod\n"])
 def test_a_cluster_id_that_no_label_can_hold_is_refused_where_it_is_said_RES_5(text: str, tmp_path: Path) -> None:
     rule = "at most 63 letters, digits, -, _ and ., first and last a letter or digit"
-    told = f"{text}: not the value of a label: {rule}"
+    shown = f"'{text}'" if text.startswith("-") else text
+    told = f"{shown}: not the value of a label: {rule}"
     file = file_of(tmp_path, {"clusterId": text})
 
     assert problems(flags={"cluster_id": text}) == [f"--cluster-id {told}"]

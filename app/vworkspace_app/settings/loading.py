@@ -66,7 +66,9 @@ def load(flags: Mapping[str, Any], environ: Mapping[str, str], file: Path | None
         try:
             values[row.name] = row.shape.read(said.text)
         except ValueError as error:
-            problems.append(f"{said.origin} {said.text}: {error}")
+            # What begins like a flag is quoted: nobody takes it for one, the redaction of `-pPASSWORD` neither.
+            shown = f"'{said.text}'" if said.text.startswith("-") else said.text
+            problems.append(f"{said.origin} {shown}: {error}")
     settings = RunSettings(**values)
     problems += (*clashes(given, settings), *inconsistencies(settings))
     if problems:
