@@ -15,6 +15,7 @@ from tests.e2e.world import (
     EDITED,
     FIRST,
     INSTANCE,
+    LATER,
     NAME,
     NS,
     RELEASE,
@@ -27,7 +28,7 @@ from tests.e2e.world import (
 from tests.names import source_ref
 from vworkspace_core import known
 from vworkspace_core.kinds.crd import crd_manifests
-from vworkspace_core.kinds.labels import FIELD_MANAGER
+from vworkspace_core.kinds.labels import ABANDON, FIELD_MANAGER
 from vworkspace_core.known import (
     APPLICATION_INSTANCE,
     CONFIG_MAP,
@@ -137,6 +138,45 @@ async def test_a_downstream_field_that_somebody_takes_is_named_and_handed_back_R
     world.edit(RELEASE, {"spec": {"timeout": None}})
     await world.until(lambda: world.conditions().get("Blocked") == "False/Unblocked", "Unblocked")
     assert world.get(RELEASE)["spec"]["timeout"] == "5m"
+
+
+@on_every_face
+async def test_a_held_field_keeps_chart_and_values_together_D21_REC_3(world: World) -> None:
+    """A `kubectl edit` of one field: the new chart ran with the old values, and the instance said Ready."""
+    await world.ready()
+    world.edit(RELEASE, {"spec": {"timeout": "1h"}})
+    await world.until(lambda: world.conditions().get("Blocked") == "True/FieldConflict", "Blocked")
+    since = len(world.history)
+
+    values = {"source": "inline", "inline": {"replicaCount": 7}}
+    world.edit(INSTANCE, {"spec": {"chart": {"version": LATER}, "values": values}})
+    await world.until(
+        lambda: world.get(INSTANCE)["status"]["observedGeneration"] == world.get(INSTANCE)["metadata"]["generation"],
+        "a look at the new generation",
+    )
+    await world.clock.sleep(3)
+
+    assert world.running() == [FIRST]
+    assert world.find(source_of(LATER)) is None, "nothing is made for what cannot be used"
+    assert not [event for event in world.history.events(SOURCE.kind, since=since) if event.type != "MODIFIED"]
+    world.edit(RELEASE, {"spec": {"timeout": None}})
+    await world.until(lambda: world.running() == [LATER], "chart and values together")
+    await is_ready(world)
+    assert world.get(RELEASE)["spec"]["values"] == {"replicaCount": 7}
+    await world.until(lambda: world.find(SOURCE) is None, "the old source pruned")
+
+
+@on_every_face
+async def test_an_abandoned_instance_runs_on_D2_RES_5(world: World) -> None:
+    await world.ready()
+    world.edit(INSTANCE, {"metadata": {"annotations": {ABANDON: "true"}}})
+    world.delete_object(INSTANCE)
+    await world.until(lambda: world.find(INSTANCE) is None, "the instance gone")
+    await world.clock.sleep(3)
+
+    assert world.running() == [FIRST]
+    for ref in (RELEASE, SOURCE):
+        assert not world.get(ref)["metadata"].get("ownerReferences")
 
 
 @on_every_face

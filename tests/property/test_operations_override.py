@@ -357,6 +357,21 @@ def test_a_status_that_an_operator_of_before_wrote_is_still_in_force_D1_REC_9() 
     assert effective_override(attrs.evolve(source, spec=attrs.evolve(source.spec, values=None)), Observed()) is None
 
 
+def test_patches_that_would_add_up_to_too_much_are_refused_and_told_D1_RUN_11() -> None:
+    """Each is small enough; the sum would not fit into a status, which could never be written again."""
+    world = World()
+    for number in range(1, 4):
+        world.ask(f"up-{number}", valuesPatch={f"part{number}": "x" * 100_000})
+        world.work(40)
+
+    third = attrs.evolve(UPGRADE, name="up-3")
+    assert [world.phase(attrs.evolve(UPGRADE, name=f"up-{one}")) for one in (1, 2)] == ["Succeeded", "Succeeded"]
+    assert world.condition(third, "Accepted") == ("False", "ValidationFailed")
+    told = next(one["message"] for one in dig(world.get(third), "status", "conditions") if one["type"] == "Accepted")
+    assert "with the patches of earlier Operations it has 300" in told
+    assert set(values_of(world)) == {"replicas", "part1", "part2"}
+
+
 JSON_VALUES = st.recursive(
     st.none() | st.booleans() | st.integers(0, 2) | st.sampled_from(["", "a"]),
     lambda inner: st.dictionaries(st.sampled_from("abc"), inner, max_size=3) | st.lists(inner, max_size=2),

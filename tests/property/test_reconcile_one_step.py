@@ -12,7 +12,7 @@ import pytest
 from tests.names import source_ref
 from tests.property.reconcile_oracle import check_confirmed, claims_ready, releases
 from tests.property.reconcile_stories import copy_of
-from tests.property.reconcile_world import Interrupted, Turmoil, cut_off, died, intent
+from tests.property.reconcile_world import Interrupted, LiveSourceRule, Turmoil, cut_off, died, intent
 from tests.property.simulation import FRAGMENT, HELM, INSTANCE, NS, OCI, REPOSITORY
 from vworkspace_core.errors import Unavailable
 from vworkspace_core.kinds.border import read_application_instance
@@ -22,6 +22,7 @@ from vworkspace_core.manifest import Kind, Manifest, ObjectRef, dig
 from vworkspace_core.reconcile import Context, Observed, reconcile
 from vworkspace_core.reconcile.drift import stamp
 from vworkspace_fake.apiserver.inprocess import InProcessKube, run_sync
+from vworkspace_fake.flux import SourceFault
 
 OLD, NEW = ("6.6.0", "six"), ("7.0.0", "seven")
 SOURCES = (OCI_REPOSITORY, HELM_REPOSITORY)
@@ -179,6 +180,22 @@ def test_the_old_source_goes_when_the_new_one_is_in_use_and_not_before_REC_14(so
 
     assert claims_ready(world.look(INSTANCE))
     assert sources(world) == {new}
+
+
+def test_sources_do_not_pile_up_where_no_version_is_ever_ready_REC_14() -> None:
+    """The same class: what is made anew for each version, and pruned only when one is in use."""
+    world = installed()
+    world.source_rules.append(LiveSourceRule(world, SourceFault.NOT_FOUND, None, None))
+    world.script()
+    for patch in range(20):
+        world.submit(wanted((f"7.0.{patch}", "seven")))
+        world.run(20)
+
+    assert len(sources(world)) <= 6
+    world.behave()
+    world.run(1200)
+    assert claims_ready(world.look(INSTANCE))
+    assert len(sources(world)) == 1
 
 
 def test_integrations_beneath_foreign_values_change_with_the_chart_D21() -> None:

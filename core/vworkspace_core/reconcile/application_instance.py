@@ -57,6 +57,9 @@ from vworkspace_core.reconcile.status import StatusFields, endpoints, own_condit
 
 __all__ = ["reconcile"]
 
+_KEPT_UNUSED = 4
+"""How many objects of ours that are not wanted any more stay while what is wanted is not in use yet."""
+
 
 def reconcile(source: ApplicationInstance, observed: Observed, context: Context) -> Decision:
     """What is to be done for `source`, given what exists and the time."""
@@ -111,7 +114,7 @@ def _managed(
         rehearsals=_rehearsals(pending, live_release),
         patches=(*_adoptions(source, desired, observed), *bell.patches),
         applies=pending,
-        deletes=_prunes(source, desired, observed) if evidence.state is ReleaseState.READY and not pending else (),
+        deletes=() if pending else _prunes(source, desired, observed, in_use=evidence.state is ReleaseState.READY),
         look_again_after=_earliest(evidence.look_again_after, bell.wait),
         only_if_current=not guarded,
     )
@@ -201,16 +204,20 @@ def _adoptions(source: ApplicationInstance, desired: Desired, observed: Observed
     )
 
 
-def _prunes(source: ApplicationInstance, desired: Desired, observed: Observed) -> tuple[Delete, ...]:
-    """What we own and want no longer, once the new is in use (REC-14, PH-3): owner and labels both must be ours."""
+def _prunes(source: ApplicationInstance, desired: Desired, observed: Observed, *, in_use: bool) -> tuple[Delete, ...]:
+    """What we own and want no longer, once the new is in use (REC-14, PH-3): owner and labels both must be ours.
+
+    Until then a few stay, to go back to: an instance that is changed again and again and never ready makes no more.
+    """
     wanted = {apply.ref for apply in desired.applies}
-    unwanted = sorted(ref for ref in observed.objects if ref not in wanted and ref.kind in DOWNSTREAM_KINDS)
-    return tuple(
-        Delete(ref, metadata(observed.objects[ref])["uid"])
-        for ref in unwanted
-        if is_controlled_by(observed.objects[ref], source.metadata.uid)
-        and not dig(observed.objects[ref], "metadata", "deletionTimestamp")
-    )
+    unwanted = {
+        ref: metadata(live)
+        for ref, live in observed.objects.items()
+        if ref not in wanted and ref.kind in DOWNSTREAM_KINDS and is_controlled_by(live, source.metadata.uid)
+    }
+    newest = sorted(unwanted, key=lambda ref: (str(unwanted[ref].get("creationTimestamp", "")), ref), reverse=True)
+    doomed = sorted(newest if in_use else newest[_KEPT_UNUSED:])
+    return tuple(Delete(ref, unwanted[ref]["uid"]) for ref in doomed if not unwanted[ref].get("deletionTimestamp"))
 
 
 def _fields(

@@ -5,6 +5,7 @@ fails goes back to exactly what ran, whether or not the Operation before it stil
 its like: another chart ends the version, other values end the patch, so that a change of values never downgrades.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 import attrs
@@ -21,7 +22,7 @@ from vworkspace_core.reconcile.decision import Observed, Policy
 from vworkspace_core.reconcile.policy import is_forbidden
 from vworkspace_core.reconcile.values import inline_values, merge_patch, patch_between
 
-__all__ = ["asks_again", "effective_override", "is_overtaken", "permitted_override", "spec_hash"]
+__all__ = ["asks_again", "effective_override", "is_overtaken", "permitted_override", "spec_hash", "summed_patch"]
 
 _BETWEEN = "-"
 
@@ -92,15 +93,27 @@ def _left(override: ReleaseOverride | None, spec: ApplicationInstanceSpec) -> Re
 
 def _on_top(asked: ReleaseOverride, standing: ReleaseOverride, spec: ApplicationInstanceSpec) -> ReleaseOverride:
     """The sum: whoever comes later has the last word on what it names."""
-    patch = standing.values_patch if asked.values_patch is None else asked.values_patch
-    if standing.values_patch is not None and asked.values_patch is not None:
-        # Patches do not join into one by themselves: a null of the first hides what the second would have left.
-        values = inline_values(spec)
-        patch = patch_between(values, merge_patch(merge_patch(values, standing.values_patch), asked.values_patch))
+    patch = _sum(standing.values_patch, asked.values_patch, spec)
     before = ReplacedOverride(
         standing.operation, standing.uid, standing.spec_hash, standing.version, standing.values_patch
     )
     return attrs.evolve(asked, version=asked.version or standing.version, values_patch=patch, replaced=before)
+
+
+def _sum(
+    first: Mapping[str, Any] | None, second: Mapping[str, Any] | None, spec: ApplicationInstanceSpec
+) -> Mapping[str, Any] | None:
+    """Two patches as one. They do not join by themselves: a null of the first hides what the second would have left."""
+    if first is None or second is None:
+        return second if first is None else first
+    values = inline_values(spec)
+    return patch_between(values, merge_patch(merge_patch(values, first), second))
+
+
+def summed_patch(target: ApplicationInstance, patch: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The values patch that would be in force with `patch` on top of what stands."""
+    standing = _left(target.status.release_override, target.spec)
+    return _sum(standing.values_patch if standing is not None else None, patch, target.spec) or {}
 
 
 def asks_again(override: ReleaseOverride, version: str) -> bool:

@@ -15,7 +15,7 @@ from vworkspace_core.kinds.reasons import InstanceConditionType as Type
 from vworkspace_core.kinds.reasons import InstanceReason
 from vworkspace_core.kinds.reasons import OperationReason as Reason
 from vworkspace_core.known import HELM_RELEASE
-from vworkspace_core.manifest import ObjectRef, dig
+from vworkspace_core.manifest import ObjectRef, canonical_json, dig
 from vworkspace_core.operations.contract import (
     OPERATION_UID,
     Engine,
@@ -30,7 +30,7 @@ from vworkspace_core.operations.contract import (
 )
 from vworkspace_core.operations.identity import parameters, target_of
 from vworkspace_core.operations.settings import OperationSettings
-from vworkspace_core.reconcile.override import is_overtaken, spec_hash
+from vworkspace_core.reconcile.override import is_overtaken, spec_hash, summed_patch
 
 __all__ = ["ENGINE", "SPEC_HASH", "TABLE"]
 
@@ -109,12 +109,20 @@ TABLE: Final = (_NEW_INTENT, _WAITING, _FORBIDDEN, _SUSPENDED, _BLOCKED, _READY,
 """Conditions of the target, counted only while its `status.releaseOverride` is this Operation's."""
 
 
-def _check(_operation: Operation, target: ApplicationInstance, _context: EngineContext) -> Refusal | None:
+def _check(operation: Operation, target: ApplicationInstance, context: EngineContext) -> Refusal | None:
     spec = target.spec
     if spec.mode is Mode.PLACEHOLDER or spec.chart is None or spec.release is None:
         return Refusal(Reason.VALIDATION_FAILED, "spec.targetRef.name: a placeholder has no release to upgrade")
     if spec.suspend or _is_true(_conditions(target), Type.SUSPENDED):
         return Refusal(Reason.TARGET_NOT_READY, "the target is suspended: an upgrade would not happen", blocks=True)
+    patch = parameters(operation).get("valuesPatch")
+    limit = context.settings.admission.max_parameters_bytes
+    if isinstance(patch, Mapping) and (size := len(canonical_json(summed_patch(target, patch)))) > limit:
+        told = (
+            f"spec.parameters.valuesPatch: with the patches of earlier Operations it has {size} bytes as JSON, at most "
+            f"{limit} are taken; put what they changed into the instance's own values"
+        )
+        return Refusal(Reason.VALIDATION_FAILED, told)
     return None
 
 
