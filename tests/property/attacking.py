@@ -19,10 +19,13 @@ STEPS = 50
 WHOLE = 2000
 
 
-def in_chunks(sample: int) -> Callable[[Callable[[int, int], None]], Any]:
-    """Parametrize a test with number and size of each chunk: `sample` runs in `make test`, `WHOLE` in the long one."""
+def in_chunks(sample: int, at_once: int = CHUNK) -> Callable[[Callable[[int, int], None]], Any]:
+    """Parametrize a test with number and size of each chunk: `sample` runs in `make test`, `WHOLE` in the long one.
+
+    Chunks of at most `at_once` runs keep workers busy side by side where each run takes long.
+    """
     total = of_both(sample, WHOLE)
-    size = min(total, CHUNK)
+    size = min(total, of_both(at_once, CHUNK))
     return pytest.mark.parametrize(("chunk", "runs"), [(number, size) for number in range(-(-total // size))])
 
 

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 import vworkspace_core
 from tests.property.regex_steps import TooManySteps, steps_of_search
 from tests.property.worst import TEXTS, Grower
+from vworkspace_core.kinds import patterns as forms_of_texts
 
 SMALL, LARGE = 300, 600
 SLACK = 400
@@ -28,14 +29,15 @@ PARTS = ("token", "password=", "eyJaaaaaaaaaa", "bearer ", "://", "-----BEGIN PR
 
 
 def patterns() -> dict[str, re.Pattern[str]]:
-    """Every compiled pattern of the core, by where it stands."""
+    """Every compiled pattern of the core, and every form of a text, by where it stands."""
     found: dict[str, re.Pattern[str]] = {}
     for module in _modules():
         for name, value in vars(module).items():
             for at, pattern in enumerate(_in(value)):
                 if not any(pattern is known for known in found.values()):
                     found[f"{module.__name__.removeprefix('vworkspace_core.')}.{name}[{at}]"] = pattern
-    return found
+    forms = {name: value for name, value in vars(forms_of_texts).items() if isinstance(value, str) and value[:1] == "^"}
+    return found | {f"kinds.patterns.{name}[0]": forms_of_texts.compiled(value) for name, value in forms.items()}
 
 
 def _is_anchored(name: str) -> bool:

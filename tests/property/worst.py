@@ -11,13 +11,14 @@ from typing import Any
 import attrs
 
 from tests.property.operation_worlds import operation_manifest
-from tests.property.worlds import deployed, flux_condition, instance_manifest
+from tests.property.worlds import deployed, flux_condition, history, instance_manifest
 
 DEEPEST = 600
 """Levels that every decoder takes. What is deeper does not come this far: the adapters cut it off, and say so (H2)."""
 
 __all__ = [
     "CORPUS",
+    "DEEP_IN_THE_STORE",
     "INSTANCES",
     "JOBS",
     "OPERATIONS",
@@ -25,6 +26,7 @@ __all__ = [
     "TEXTS",
     "Grower",
     "deep",
+    "deep_json",
     "in_condition",
     "spoken",
 ]
@@ -159,7 +161,7 @@ INSTANCES = (
     instance(INLINE, deep, DEEPEST, "instance: values nested deep"),
     instance(f"{INLINE}.a", lambda size: deep(size, None), DEEPEST, "instance: lists nested deep"),
     instance(f"{INLINE}.a", listed("x"), 100_000, "instance: a long list"),
-    instance(f"{INLINE}.a", listed({}), 100_000, "instance: a long list of objects"),
+    instance(f"{INLINE}.a", listed({}), 60_000, "instance: a long list of objects"),
     instance(f"{INLINE}.password", listed("x"), 100_000, "instance: a long list of secrets (H6)"),
     instance(INLINE, keyed(lambda n: f"password{n}password", "x"), 40_000, "instance: many secret keys (H6)"),
     instance(INLINE, keyed(str, 1), 100_000, "instance: many keys"),
@@ -239,20 +241,46 @@ JOBS = (
 # --- what others say of their objects ---------------------------------------------------------------------------------
 
 
+ENTRY: Tree = {
+    **history(),
+    "name": "nextcloud",
+    "namespace": "org-myteam",
+    "chartName": "nextcloud",
+    "version": 1,
+    "digest": f"sha256:{'0' * 64}",
+    "configDigest": f"sha256:{'0' * 64}",
+    "firstDeployed": "2026-06-01T10:00:00Z",
+    "lastDeployed": "2026-06-01T10:00:00Z",
+}
+
+
+def status(**more: Any) -> Tree:
+    """What Flux says of a release, whole enough for its definition."""
+    return {**deployed(), "history": [ENTRY], **more}
+
+
 def in_condition(message: str) -> Tree:
     """A status of a HelmRelease that is not Ready for this reason."""
-    return {**deployed(), "conditions": [flux_condition("Ready", "False", "UpgradeFailed", message)]}
+    return status(conditions=[flux_condition("Ready", "False", "UpgradeFailed", message)])
 
 
 STATUSES = (
     *(Grower(f"flux: {text.name}", text.full, lambda n, text=text: in_condition(text.make(n))) for text in TEXTS),  # type: ignore[misc]
-    Grower("flux: many conditions", 10_000, lambda size: {**deployed(), "conditions": conditions(size)}),
-    Grower("flux: a long history", 10_000, lambda size: {**deployed(), "history": deployed()["history"] * size}),
-    Grower("flux: conditions that are none", 100_000, lambda size: {**deployed(), "conditions": [7] * size}),
-    Grower("flux: a status nested deep", DEEPEST, lambda size: {**deployed(), "inventory": deep(size)}),
-    Grower("flux: a long revision", 1_000_000, lambda n: {**deployed(), "lastAttemptedRevision": letters(n)}),
-    Grower("flux: a long reset", 1_000_000, lambda n: {**deployed(), "lastHandledResetAt": letters(n)}),
+    Grower("flux: many conditions", 10_000, lambda size: status(conditions=conditions(size))),
+    Grower("flux: a long history", 2_000, lambda size: status(history=[ENTRY] * size)),
+    Grower("flux: conditions that are none", 100_000, lambda size: status(conditions=[7] * size)),
+    Grower("flux: a status nested deep", DEEPEST, lambda size: status(inventory=deep(size))),
+    Grower("flux: a long revision", 1_000_000, lambda size: status(lastAttemptedRevision=letters(size))),
+    Grower("flux: a long reset", 1_000_000, lambda size: status(lastHandledResetAt=letters(size))),
 )
 
 CORPUS = (*INSTANCES, *OPERATIONS)
 """Objects of our own kinds; the others are made of what is said in them."""
+
+DEEP_IN_THE_STORE = 9_000
+"""Levels that kube-apiserver takes and stores."""
+
+
+def deep_json(levels: int, begin: bytes, end: bytes) -> bytes:
+    """JSON nested so deep that no reader of this process may follow it."""
+    return begin * levels + b"1" + end * levels

@@ -15,7 +15,7 @@ import attrs
 
 from vworkspace_core.kinds.border import structure
 from vworkspace_core.kinds.fields import CelRule, camel
-from vworkspace_core.kinds.patterns import compiled, in_words
+from vworkspace_core.kinds.patterns import in_words, matches
 from vworkspace_core.kinds.problems import MOST_PROBLEMS, Problem, ValidationProblems, index, join
 
 __all__ = ["check", "check_parts", "violations"]
@@ -182,7 +182,7 @@ def _max_length(bound: int, value: Any) -> str | None:
 
 
 def _pattern(bound: str, value: Any) -> str | None:
-    return None if compiled(bound).search(value) else in_words(bound, value)
+    return None if matches(bound, value) else in_words(bound, value)
 
 
 def _enum(bound: Sequence[str], value: Any) -> str | None:

@@ -28,6 +28,7 @@ __all__ = [
     "Form",
     "compiled",
     "in_words",
+    "matches",
     "quoted",
 ]
 
@@ -58,7 +59,16 @@ class Form:
 
     def fits(self, text: str) -> bool:
         """Whether `text` has the form."""
-        return compiled(self.pattern).search(text) is not None
+        return matches(self.pattern, text)
+
+
+LONGEST_MATCHED: Final = 65_536
+"""Characters of a text that may match. The engine takes half a gigabyte to hold some patterns against a megabyte."""
+
+
+def matches(pattern: str, text: str) -> bool:
+    """Whether `text` matches; one that is longer than any field may be does not."""
+    return len(text) <= LONGEST_MATCHED and compiled(pattern).search(text) is not None
 
 
 @cache
