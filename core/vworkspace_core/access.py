@@ -13,6 +13,7 @@ from vworkspace_core import known
 from vworkspace_core.agent.credentials import CREDENTIALS_SECRET
 from vworkspace_core.manifest import Kind
 from vworkspace_core.operations.engines import engine_kinds
+from vworkspace_core.operations.ledger import LEDGER_SECRET
 
 __all__ = ["EVERYWHERE", "JOBS", "LOCAL_OWN", "OWN", "OWNERS", "TENANT", "VELERO", "Access", "resources"]
 
@@ -69,6 +70,9 @@ TENANT: Final[tuple[Access, ...]] = (
     *(Access(kind, _CHANGED) for kind in (*_FLUX, *_BESIDE, known.CONFIG_MAP)),
     # Helm's record of the deployed revision, by name: the chart's hooks are in it (OPS-8).
     Access(known.SECRET, ("get",)),
+    # Why the pods of a Job do not start is said by its Events and by the pods, and nowhere else (OPS-8).
+    Access(known.CORE_EVENT, ("list",)),
+    Access(known.POD, ("list",)),
 )
 """In each gated namespace, by a Role there (RES-5)."""
 
@@ -85,8 +89,11 @@ OWN: Final[tuple[Access, ...]] = (
 """In the operator's own namespace: the credential, the records of open jobs, the leader's lease (PULL-4, RUN-4)."""
 
 LOCAL_OWN: Final[tuple[Access, ...]] = (
-    # The approval secret lies there; an operator without an agent keeps no Secret of its own.
+    # The approval secret lies there, and which approvals have been used is written down (OPS-4). A right to create
+    # cannot be limited to a name.
     Access(known.SECRET, ("get", *_FOLLOWED), name=CREDENTIALS_SECRET),
+    Access(known.SECRET, ("get", "update"), name=LEDGER_SECRET),
+    Access(known.SECRET, ("create",)),
     Access(known.LEASE, ("get", "create", "update")),
 )
 """The same without an agent (SEE-4)."""

@@ -9,6 +9,7 @@ __all__ = [
     "APPLICATION_INSTANCE",
     "CLUSTER",
     "CONFIG_MAP",
+    "CORE_EVENT",
     "CUSTOM_RESOURCE_DEFINITION",
     "EVENT",
     "HELM_CHART",
@@ -21,6 +22,7 @@ __all__ = [
     "OPERATION",
     "OWN_KINDS",
     "PERSISTENT_VOLUME_CLAIM",
+    "POD",
     "REPLICATION_DESTINATION",
     "REPLICATION_SOURCE",
     "SECRET",
@@ -62,6 +64,10 @@ NAMESPACE: Final = Kind("", "v1", "Namespace", "namespaces", namespaced=False)
 CONFIG_MAP: Final = Kind("", "v1", "ConfigMap", "configmaps")
 SECRET: Final = Kind("", "v1", "Secret", "secrets")
 EVENT: Final = Kind("events.k8s.io", "v1", "Event", "events")
+CORE_EVENT: Final = Kind("", "v1", "Event", "events")
+"""The same objects as the core group shows them, which can select them by what they are about."""
+
+POD: Final = Kind("", "v1", "Pod", "pods")
 LEASE: Final = Kind("coordination.k8s.io", "v1", "Lease", "leases")
 CUSTOM_RESOURCE_DEFINITION: Final = Kind(
     "apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions", namespaced=False
@@ -90,6 +96,8 @@ ALL_KINDS: Final = (
     CONFIG_MAP,
     SECRET,
     EVENT,
+    CORE_EVENT,
+    POD,
     LEASE,
     CUSTOM_RESOURCE_DEFINITION,
 )

@@ -54,6 +54,23 @@ class Reading:
             return
         self.objects |= {ref_of(manifest, kind): manifest for manifest in page.items}
 
+    async def note_found(
+        self, kind: Kind, namespace: str, *, label_selector: str = "", field_selector: str = "", limit: int = 0
+    ) -> None:
+        """Read what the selectors find, as evidence: where it may not be looked at, it is missing.
+
+        Raises what else `KubeApi.list` raises.
+        """
+        try:
+            page = await self.api.list(
+                kind, namespace=namespace, label_selector=label_selector, field_selector=field_selector, limit=limit
+            )
+        except (KindMissing, Forbidden) as error:
+            if isinstance(error, Unauthorized):
+                raise
+            return
+        self.objects |= {ref_of(manifest, kind): manifest for manifest in page.items}
+
     def _let_pass(self, error: Forbidden) -> None:
         if not self.lenient or isinstance(error, Unauthorized):
             raise error

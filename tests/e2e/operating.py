@@ -26,6 +26,7 @@ from vworkspace_core.known import (
 from vworkspace_core.manifest import Kind, Manifest, ObjectRef, dig
 from vworkspace_core.operations.claims import approval_claim, parameters_digest
 from vworkspace_core.operations.engines import engine_kinds
+from vworkspace_core.operations.settings import RUNNER
 from vworkspace_core.ports import WatchEventType
 from vworkspace_fake.controlplane import JobEntry
 from vworkspace_fake.downstream import (
@@ -38,6 +39,7 @@ from vworkspace_fake.downstream import (
     VolSyncBehaviour,
     WorkflowBehaviour,
 )
+from vworkspace_fake.downstream.kinds import SERVICE_ACCOUNT
 from vworkspace_fake.flux import ChartHook
 
 __all__ = ["AT_WORK", "ENGINES_QUICK", "FLUX", "PARAMETERS", "Operating", "operations_story", "rules"]
@@ -109,6 +111,7 @@ class Operating:
             {**claim, "spec": {"accessModes": ["ReadWriteOnce"], "resources": size}}, PERSISTENT_VOLUME_CLAIM
         )
         world.create_object({**SECRET.manifest("restic", NS), "stringData": {"RESTIC_PASSWORD": "x"}}, SECRET)
+        world.have(SERVICE_ACCOUNT.manifest(RUNNER, NS), SERVICE_ACCOUNT)  # as `manifests --namespace` prints it
         self.approve_with(APPROVAL_SECRET)
         if ready:
             await world.ready()

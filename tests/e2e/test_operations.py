@@ -20,9 +20,11 @@ from vworkspace_core.kinds.crd import crd_manifests
 from vworkspace_core.kinds.labels import ALLOWED_TYPES
 from vworkspace_core.known import JOB, NAMESPACE, OPERATION, VELERO_BACKUP
 from vworkspace_core.manifest import Manifest, ObjectRef
+from vworkspace_core.operations.settings import RUNNER
 from vworkspace_core.ports import WatchEvent
 from vworkspace_fake.downstream import Ending, Outcome, WorkflowBehaviour, WorkflowStep, resume_patch
 from vworkspace_fake.downstream.crds import downstream_crds
+from vworkspace_fake.downstream.kinds import SERVICE_ACCOUNT
 from vworkspace_fake.flux.crds import flux_crds
 
 
@@ -461,3 +463,38 @@ def waits_for(ops: Operating, ref: ObjectRef) -> str:
     found = ops.world.get(ref)["status"]["conditions"]
     message = next(one["message"] for one in found if one["type"] == "Blocked")
     return str(message.removeprefix("waits for Operation ").partition(" ")[0])
+
+
+@operations_story(takes_hours=True)
+async def test_pods_that_cannot_start_are_told_by_their_cause_and_start_once_it_is_gone_D7(ops: Operating) -> None:
+    """As it was installed: nobody had made the service account, and an hour later there was a Timeout."""
+    await ops.prepare()
+    account = ObjectRef(SERVICE_ACCOUNT, NS, RUNNER)
+    ops.world.delete_object(account)
+    job = ops.ask("runCommand.job", "run", timeoutSeconds=600)
+    ref = ObjectRef(OPERATION, NS, "run")
+
+    told = await ops.says(ref, "Running", "True/JobServiceAccountMissing")
+    assert f'serviceaccount "{RUNNER}" not found' in told
+    assert f"vworkspace-operator manifests --namespace {NS}" in told
+    await ops.world.until(lambda: job.result is not None, "the end of its time", seconds=900)
+
+    assert job.result is not None
+    assert job.result["outcome"] == "failed"
+    assert job.result["error"].startswith("Timeout: ")
+    assert "JobServiceAccountMissing" in job.result["error"]
+
+    second = ops.submit("runCommand.job", "again")
+    await ops.says(second, "Running", "True/JobServiceAccountMissing")
+    ops.world.have(SERVICE_ACCOUNT.manifest(RUNNER, NS), SERVICE_ACCOUNT)
+    await ops.reaches(second, "Succeeded")
+
+
+@operations_story(rules(Outcome(Ending.STALL, "back-off pulling image", waiting="ImagePullBackOff"), kind="Job"))
+async def test_an_image_that_cannot_be_pulled_is_told_D7(ops: Operating) -> None:
+    await ops.prepare()
+    ref = ops.submit("runCommand.job", "run", timeoutSeconds=90)
+
+    assert "back-off pulling image" in await ops.says(ref, "Running", "True/JobImagePullFailed")
+    await ops.reaches(ref, "Failed", seconds=200)
+    assert "JobImagePullFailed" in await ops.says(ref, "Failed", "True/Timeout")

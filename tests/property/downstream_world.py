@@ -26,6 +26,7 @@ from vworkspace_fake.apiserver.server import ApiServer
 from vworkspace_fake.clock import ManualClock
 from vworkspace_fake.downstream import DownstreamBehaviour, DownstreamSimulator
 from vworkspace_fake.downstream.crds import downstream_crds
+from vworkspace_fake.downstream.kinds import SERVICE_ACCOUNT
 
 __all__ = [
     "NS",
@@ -151,6 +152,8 @@ class DownstreamWorld:
             run_sync(self.api.create(crd, kind=CUSTOM_RESOURCE_DEFINITION, field_manager="test"))
         for namespace in (NS, VELERO_NS):
             run_sync(self.api.create(NAMESPACE.manifest(namespace), kind=NAMESPACE, field_manager="test"))
+        account = SERVICE_ACCOUNT.manifest("runner", NS)
+        run_sync(self.api.create(account, kind=SERVICE_ACCOUNT, field_manager="test"))
         self.simulator = DownstreamSimulator(KeepingKube(self.server), behaviour, names=names)
         served = {crd["spec"]["names"]["kind"] for crd in definitions}
         builtin = {JOB.kind, PERSISTENT_VOLUME_CLAIM.kind, SECRET.kind}

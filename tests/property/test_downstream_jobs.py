@@ -5,9 +5,11 @@ from typing import Any
 import pytest
 
 from tests.property.downstream_world import NS, DownstreamWorld, conditions, job
-from vworkspace_core.known import JOB
+from vworkspace_core.known import CORE_EVENT, JOB, POD
 from vworkspace_core.manifest import dig
+from vworkspace_fake.apiserver.inprocess import run_sync
 from vworkspace_fake.downstream import DownstreamBehaviour, Ending, JobBehaviour, Outcome, Rule
+from vworkspace_fake.downstream.kinds import SERVICE_ACCOUNT
 
 
 def begun(behaviour: DownstreamBehaviour | None = None, **spec: Any) -> DownstreamWorld:
@@ -176,3 +178,68 @@ def test_a_rule_for_one_namespace_leaves_others_alone() -> None:
     world = begun(DownstreamBehaviour((Rule(Outcome(Ending.FAIL), namespace=f"not-{NS}"),)))
     world.settle()
     assert "Complete" in conditions(world.status(JOB, "j"))
+
+
+# --- pods that cannot start (D7) --------------------------------------------------------------------------------------
+
+
+def told(world: DownstreamWorld) -> list[tuple[str, str]]:
+    """The Events on the Job, oldest first."""
+    page = run_sync(world.api.list(CORE_EVENT, namespace=NS, field_selector="involvedObject.name=j"))
+    return sorted((one["reason"], one["message"]) for one in page.items)
+
+
+def under(account: str) -> dict[str, Any]:
+    pod = {"restartPolicy": "Never", "serviceAccountName": account, "containers": [{"name": "run", "image": "tool:1"}]}
+    return {"template": {"spec": pod}}
+
+
+def test_without_its_service_account_there_is_no_pod_and_an_event_D7() -> None:
+    world = begun(**under("nobody"))
+    world.clock.advance(3600)
+    world.simulator.tick(world.clock.now())
+
+    status = world.status(JOB, "j")
+    assert "active" not in status
+    assert "conditions" not in status, "the Job itself says nothing of it"
+    assert told(world) == [
+        (
+            "FailedCreate",
+            f'Error creating: pods "j-" is forbidden: error looking up service account {NS}/nobody:'
+            ' serviceaccount "nobody" not found',
+        )
+    ]
+    account = SERVICE_ACCOUNT.manifest("nobody", NS)
+    run_sync(world.api.create(account, kind=SERVICE_ACCOUNT, field_manager="admin"))
+    world.settle()
+    assert conditions(world.status(JOB, "j"))["Complete"] == "True/CompletionsReached"
+    assert ("Completed", "Job completed") in told(world)
+
+
+def test_a_pod_that_is_refused_is_tried_again_D7() -> None:
+    quota = 'pods "j-" is forbidden: exceeded quota: small'
+    world = begun(DownstreamBehaviour((Rule(Outcome(Ending.REFUSED, quota)),)))
+    assert "active" not in world.status(JOB, "j")
+    assert told(world) == [("FailedCreate", f"Error creating: {quota}")]
+
+    world.simulator.behaviour = DownstreamBehaviour()
+    world.settle()
+    assert conditions(world.status(JOB, "j"))["Complete"] == "True/CompletionsReached"
+
+
+def test_a_pod_that_cannot_start_is_there_and_says_why_until_the_job_ends_D7() -> None:
+    stuck = Rule(Outcome(Ending.STALL, "Back-off pulling image", waiting="ImagePullBackOff"))
+    world = begun(DownstreamBehaviour((stuck,)), activeDeadlineSeconds=60)
+
+    (pod,) = run_sync(world.api.list(POD, namespace=NS)).items
+    assert dig(pod, "status", "containerStatuses", 0, "state", "waiting") == {
+        "reason": "ImagePullBackOff",
+        "message": "Back-off pulling image",
+    }
+    assert dig(pod, "metadata", "ownerReferences", 0, "uid") == world.get(JOB, "j")["metadata"]["uid"]
+    assert world.status(JOB, "j")["active"] == 1
+
+    world.clock.advance(61)
+    world.settle()
+    assert conditions(world.status(JOB, "j"))["Failed"] == "True/DeadlineExceeded"
+    assert [dig(one, "metadata", "deletionTimestamp") is None for one in run_sync(world.api.list(POD)).items] == []

@@ -147,7 +147,9 @@ def test_parameters_of_any_depth_are_told_of_D4_RUN_11(of: str, depth: int) -> N
     for _ in range(depth):
         deep = [deep]
 
-    decision = reconcile_operation(operation(of, parameters={**GOOD[of], "deep": deep}), observed(of), CONTEXT)
+    decision = reconcile_operation(
+        operation(of, parameters={**GOOD[of], "deep": deep}, approved=False), observed(of), CONTEXT
+    )
 
     assert conditions_of(decision)["Accepted"] == ("False", "ValidationFailed")
 

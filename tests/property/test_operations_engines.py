@@ -32,6 +32,7 @@ from vworkspace_core.manifest import Manifest, ObjectRef, ref_of
 from vworkspace_core.operations import reconcile_operation, release_request
 from vworkspace_core.operations.contract import EngineObject, Progress, Row
 from vworkspace_core.operations.engines import ENGINES
+from vworkspace_core.operations.engines.job_pods import TROUBLES
 from vworkspace_core.operations.identity import UNRECORDED
 from vworkspace_core.operations.preconditions import Start, start_or_obstacle
 from vworkspace_core.operations.samples import shown_by
@@ -250,6 +251,7 @@ def test_what_each_downstream_phase_means(of: str, status: dict[str, Any], expec
 def test_every_row_of_every_table_is_walked_above(name: str) -> None:
     """The tables the documentation is printed from and the tests above speak of the same reasons."""
     told = {reason for of, _, (_, _, _, reason) in TABLE if of.endswith(f".{name}") or name == "helmHookJob"}
+    told |= {row.reason for row in TROUBLES}  # of pods, which tests/property/test_operations_pods.py walks
     rows = {row.reason for rows in ENGINES[name].tables.values() for row in rows}
     assert rows - {"VolSyncWaitingForSchedule"} <= told
 

@@ -26,6 +26,7 @@ from vworkspace_core.kinds.labels import cancellation_requested, engine_object_n
 from vworkspace_core.kinds.operation import TERMINAL_PHASES, Operation, Phase
 from vworkspace_core.known import JOB, VELERO_BACKUP, VOLUME_SNAPSHOT
 from vworkspace_core.manifest import Manifest, ObjectRef, dig, metadata
+from vworkspace_core.operations.claims import parameters_digest
 from vworkspace_core.operations.conflicts import conflicting, is_running, order_of
 
 _LINE = {"message": "", "lastTransitionTime": "2026-06-01T12:00:00Z"}
@@ -116,7 +117,8 @@ class Operations(RuleBasedStateMachine):
 
     def create(self, of: str, name: str, **more: Any) -> ObjectRef:
         parameters = {} if of == "backup.velero" else GOOD[of]
-        return self.world.submit(of, name, parameters=parameters, approvals=approval_for(name, days=365), **more)
+        approvals = approval_for(name, days=365, params=parameters_digest(parameters))
+        return self.world.submit(of, name, parameters=parameters, approvals=approvals, **more)
 
     @precondition(lambda self: self.refs)
     @rule(number=picks, other=picks)

@@ -10,6 +10,8 @@ from typing import Any
 from vworkspace_core.agent.credentials import CREDENTIALS_SECRET
 from vworkspace_core.known import NAMESPACE, PERSISTENT_VOLUME_CLAIM, SECRET, VOLUME_SNAPSHOT_CLASS
 from vworkspace_core.manifest import Kind
+from vworkspace_core.operations.settings import RUNNER
+from vworkspace_fake.downstream.kinds import SERVICE_ACCOUNT
 
 __all__ = ["APPROVAL_SECRET", "CLAIM", "REPOSITORY", "SNAPSHOT_CLASS", "platform"]
 
@@ -26,5 +28,6 @@ def platform(namespace: str, own_namespace: str) -> Iterator[tuple[Kind, dict[st
     size = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
     yield PERSISTENT_VOLUME_CLAIM, {**PERSISTENT_VOLUME_CLAIM.manifest(CLAIM, namespace), "spec": size}
     yield SECRET, {**SECRET.manifest(REPOSITORY, namespace), "stringData": {"RESTIC_PASSWORD": "demo"}}
+    yield SERVICE_ACCOUNT, SERVICE_ACCOUNT.manifest(RUNNER, namespace)  # as `manifests --namespace` prints it
     approval = {"approval-secret": base64.b64encode(APPROVAL_SECRET).decode()}
     yield SECRET, {**SECRET.manifest(CREDENTIALS_SECRET, own_namespace), "data": approval}

@@ -24,6 +24,7 @@ __all__ = [
     "EngineContext",
     "EngineObject",
     "EngineStatus",
+    "Listing",
     "Objects",
     "Progress",
     "Refusal",
@@ -38,6 +39,17 @@ __all__ = [
 
 Objects: TypeAlias = Mapping[ObjectRef, Manifest]
 """A snapshot of live objects."""
+
+
+@attrs.frozen
+class Listing:
+    """Objects that are found by a selector, of which no more than `limit` are looked at."""
+
+    kind: Kind
+    namespace: str
+    label_selector: str = ""
+    field_selector: str = ""
+    limit: int = 50
 
 
 class Progress(Enum):
@@ -90,7 +102,8 @@ class EngineStatus:
     """What the engine object's status means.
 
     `degraded` tells of a success in part, `blocked` why a running engine waits for somebody (AwaitingResume), and
-    `last_run` what the last run of a recurring operation came to. Outputs are names and numbers that people need.
+    `last_run` what the last run of a recurring operation came to. `look_again_after` is in seconds, where nothing that
+    is watched would tell of news. Outputs are names and numbers that people need.
     """
 
     phase: Progress
@@ -101,6 +114,7 @@ class EngineStatus:
     degraded: str = ""
     blocked: OperationReason | None = None
     last_run: str = ""
+    look_again_after: float | None = None
 
 
 @attrs.frozen
@@ -193,6 +207,14 @@ def _nothing_to_follow(_operation: Operation, _objects: Objects) -> tuple[Object
     return ()
 
 
+def _no_evidence(_operation: Operation, _objects: Objects) -> tuple[Listing, ...]:
+    return ()
+
+
+def _nothing_known(_operation: Operation, _objects: Objects) -> EngineStatus | None:
+    return None
+
+
 def _not_holding(_operation: Operation, _objects: Objects) -> bool:
     return False
 
@@ -205,7 +227,9 @@ class Engine:
     cannot see, and may look at what `looks_up` named. `opening` gives outputs at the start. `recurring` tells of an
     operation that has no end of its own, `needs_seconds` of parameters that ask for more time than usual. `holds` is
     for an engine without an object: whether it still has a hold on the target, so that its end has to wait.
-    `follows` names what else has to be read, live, before the object's own word is believed.
+    `follows` names what else has to be read, live, before the object's own word is believed, `evidence` what has to be
+    listed where the object is silent or gone, and `epilogue` judges the end of one that is gone by that. `troubles` are
+    reasons of a run that cannot go on by itself: the end names the last one.
     """
 
     name: str
@@ -221,5 +245,8 @@ class Engine:
     needs_seconds: Callable[[Operation], int] = _no_time
     holds: Callable[[Operation, Objects], bool] = _not_holding
     follows: Callable[[Operation, Objects], tuple[ObjectRef, ...]] = _nothing_to_follow
+    evidence: Callable[[Operation, Objects], tuple[Listing, ...]] = _no_evidence
+    epilogue: Callable[[Operation, Objects], EngineStatus | None] = _nothing_known
+    troubles: frozenset[str] = frozenset()
     after_stop: str = ""
     """What to know once it was told to stop: Velero may finish what it is doing."""

@@ -84,6 +84,14 @@ async def observe_operation_live(api: KubeApi, operation: Operation, context: Op
     engine = context.engine_of(operation)
     for ref in () if engine is None else engine.follows(operation, reading.objects):
         await reading.note(ref)
+    for found in () if engine is None else engine.evidence(operation, reading.objects):
+        await reading.note_found(
+            found.kind,
+            found.namespace,
+            label_selector=found.label_selector,
+            field_selector=found.field_selector,
+            limit=found.limit,
+        )
     page = await api.list(OPERATION, namespace=meta.namespace)
     siblings = tuple(siblings_of(operation, page.items, context))
     return OperationObserved(namespace, reading.objects, frozenset(reading.missing), siblings=siblings)

@@ -38,7 +38,8 @@ def needs_live_view(operation: Operation, observed: OperationObserved, context: 
     """Whether the decision on this must not be made from caches, which may be behind.
 
     So it is for everything that cannot be taken back: to start, to create, to stop, and to call an object gone; and
-    for what the engine follows, which no cache holds. What is not ours to act on needs no look at all.
+    for what the engine follows or finds by a selector, which no cache holds.
+    What is not ours to act on needs no look at all.
     """
     meta = operation.metadata
     if meta.deletion_timestamp is not None:
@@ -55,6 +56,8 @@ def needs_live_view(operation: Operation, observed: OperationObserved, context: 
     if life.is_over(operation, engine, context):
         return True
     if known is not None and own_object(operation, observed.objects) is None:
+        return True
+    if engine.evidence(operation, observed.objects):
         return True
     return any(ref not in observed.objects for ref in engine.follows(operation, observed.objects))
 

@@ -35,10 +35,10 @@ def decide_running(operation: Operation, observed: OperationObserved, context: O
     run = _Run(operation, engine, observed, context)
     decision = run.decide()
     deadline = life.deadline_of(operation, engine, context)
-    if deadline is None or deadline <= context.now:
-        return decision
-    # Look again exactly at the deadline (OPS-12).
-    return attrs.evolve(decision, look_again_after=(deadline - context.now).total_seconds())
+    # Exactly at the deadline (OPS-12), and before where the engine wants to look itself.
+    times = [decision.look_again_after] if decision.look_again_after is not None else []
+    times += [(deadline - context.now).total_seconds()] if deadline is not None and deadline > context.now else []
+    return attrs.evolve(decision, look_again_after=min(times)) if times else decision
 
 
 @attrs.frozen
@@ -101,7 +101,7 @@ class _Run:
             case Progress.SUCCEEDED if counts:
                 return self._ended(Phase.SUCCEEDED, status.reason, status)
             case Progress.FAILED if counts:
-                return self._ended(Phase.FAILED, status.reason, status)
+                return self._ended(Phase.FAILED, status.reason, self._with_last_trouble(status))
             case Progress.RUNNING | Progress.SUCCEEDED | Progress.FAILED:
                 pass
             case _:
@@ -110,7 +110,15 @@ class _Run:
             return self._timed_out(status)
         if self.is_cancelled:
             return self._cancelled(status)
-        return self._told(Decision(), life.progress_report(self.operation, status))
+        decision = Decision(look_again_after=status.look_again_after)
+        return self._told(decision, life.progress_report(self.operation, status))
+
+    def _with_last_trouble(self, status: EngineStatus) -> EngineStatus:
+        """A run that was stopped for its time tells what had been in its way all along."""
+        before = self._last_seen()
+        if before.reason not in self.engine.troubles:
+            return status
+        return attrs.evolve(status, message=f"{status.message}; before: {before.reason} ({before.message})")
 
     def _timed_out(self, status: EngineStatus) -> Decision:
         seconds = self.operation.spec.timeout_seconds
@@ -144,8 +152,20 @@ class _Run:
             return self._timed_out(status)
         if self.is_cancelled:
             return self._cancelled(status)
-        told = attrs.evolve(status, message=f"{known.kind} {known.name} was removed before its end was seen")
-        return self._ended(Phase.FAILED, Reason.EXTERNAL_DELETION, told)
+        return self._ended_unseen(known, status)
+
+    def _ended_unseen(self, known: EngineRef, status: EngineStatus) -> Decision:
+        """By what is left of it, where something is; otherwise it is said that nobody knows (OPS-8)."""
+        found = self.engine.epilogue(self.operation, self.observed.objects)
+        if found is not None:
+            phase = Phase.SUCCEEDED if found.phase is Progress.SUCCEEDED else Phase.FAILED
+            return self._ended(phase, found.reason, found)
+        last = f"{status.reason}: {status.message}" if status.message else status.reason
+        told = (
+            f"{known.kind} {known.name} was removed before its end was seen, so that it is not known whether it had"
+            f" finished; last seen: {last}"
+        )
+        return self._ended(Phase.FAILED, Reason.EXTERNAL_DELETION, attrs.evolve(status, message=told))
 
     def _last_seen(self) -> EngineStatus:
         """What the run was doing when it was last looked at: its engine object cannot tell any more."""
@@ -157,8 +177,8 @@ class _Run:
 
     def _created(self) -> Decision:
         """The intent stands in the status and nothing is there: create it, or end what needs not begin."""
-        outputs = self.operation.status.outputs or {}
-        status = EngineStatus(Progress.RUNNING, Reason.ENGINE_STARTED, "nothing was created", outputs)
+        status = self._last_seen()  # what a refused create said, where one was refused
+        status = attrs.evolve(status, message=f"nothing was created; {status.message}".removesuffix("; "))
         if self.is_over:
             return self._timed_out(status)
         if self.is_cancelled:

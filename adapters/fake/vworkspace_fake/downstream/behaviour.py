@@ -51,6 +51,8 @@ class Ending(StrEnum):
     """Velero: FailedValidation. Argo: Failed with `invalid spec`."""
     STALL = "stall"
     """Begins and does not end, until the rule is taken away: then it is decided anew."""
+    REFUSED = "refused"
+    """A Job's pod: the API server does not let it be created (quota, Pod Security, a webhook), tried again."""
 
 
 @attrs.frozen
@@ -68,7 +70,8 @@ class WorkflowStep:
 class Outcome:
     """The end of one attempt. `seconds` overrides the usual duration; `times` limits a rule's use per object.
 
-    `exit_code` is a failing pod's, `steps` are a workflow's nodes, `outputs` its output parameters,
+    `exit_code` is a failing pod's, `waiting` why one that stalls cannot start (`ImagePullBackOff`), `steps` are a
+    workflow's nodes, `outputs` its output parameters,
     `items` how many items Velero counts, `errors` and `warnings` how many of them went wrong.
     """
 
@@ -77,6 +80,7 @@ class Outcome:
     seconds: float | None = None
     times: int | None = None
     exit_code: int = 1
+    waiting: str = ""
     steps: tuple[WorkflowStep, ...] = ()
     outputs: Mapping[str, str] = attrs.field(factory=dict)
     items: int | None = None
@@ -154,6 +158,7 @@ class WorkflowBehaviour:
 class JobBehaviour:
     """The Job controller's own. Times are seconds.
 
+    Pods need their service account, as they do before any API server; `default` is in every namespace.
     Pods are ready after `ready_seconds` and take `pod_seconds` in all; pods that are told to stop take
     `terminating_seconds`. A failed pod is replaced after 10 s, 20 s, 40 s and so on, at most `max_backoff_seconds`.
     """

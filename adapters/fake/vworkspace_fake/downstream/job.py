@@ -1,28 +1,36 @@
 """The Job controller: pods that run, fail and are replaced, and the conditions that tell of them (facts 7.3).
 
-Pods are not objects here, only counts in the status and the controller's memory of them.
+Pods are not objects here, only counts in the status and the controller's memory of them, but for those that cannot
+start: what is in their way is said nowhere else. What becomes of a Job is told by Events, as the real one tells it.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final
 
 import attrs
 
-from vworkspace_core.known import JOB
-from vworkspace_core.manifest import Manifest, dig
+from vworkspace_core.known import JOB, POD
+from vworkspace_core.manifest import Manifest, ObjectRef, dig, metadata
 from vworkspace_core.ports import Propagation
+from vworkspace_fake.downstream.accounts import account_refusal
 from vworkspace_fake.downstream.attempts import Attempt, begin, released
 from vworkspace_fake.downstream.behaviour import Ending, Rule
+from vworkspace_fake.downstream.kinds import SERVICE_ACCOUNT
 from vworkspace_fake.downstream.turns import (
     NOTHING,
     Controller,
+    Create,
     Delete,
+    Effect,
     Look,
+    Patch,
+    Tell,
     Turn,
     change,
     earliest,
     moment_of,
+    uid_of,
     with_condition,
 )
 
@@ -39,6 +47,7 @@ class _Memory:
     pods: tuple[Attempt, ...] = ()
     used: tuple[Rule, ...] = ()
     retry_at: datetime | None = None
+    refused: str = ""
     gone_at: datetime | None = None
 
 
@@ -90,9 +99,11 @@ def _finish(look: Look, memory: _Memory, interim: Mapping[str, Any]) -> Turn:
     status = {**look.status, "terminating": 0, "ready": 0}
     final = _FINAL[interim["type"]]
     _mark(look, status, final, "True", interim["reason"], interim["message"])
+    told: tuple[Effect, ...] = ()
     if final == "Complete":
         status["completionTime"] = look.timestamp()
-    return Turn(change(look, {"status": status}, subresource="status"))
+        told = (_event(look, "Normal", "Completed", "Job completed"),)
+    return Turn((*change(look, {"status": status}, subresource="status"), *told))
 
 
 def _suspend(look: Look) -> Turn:
@@ -116,10 +127,55 @@ def _run(look: Look, memory: _Memory) -> Turn:
     status.setdefault("startTime", look.timestamp())
     memory, verdict = _collect(look, memory, status)
     verdict = verdict or _deadline(look, status) or _exhausted(look, status)
+    before = memory
     memory = _start(look, memory, status) if verdict is None else _stop(look, memory, status, verdict)
     _count(look, memory, status)
     due = memory.gone_at if verdict is not None else _next(look, memory, status)
-    return Turn(change(look, {"status": status}, subresource="status"), memory, due)
+    told = tuple(_told(look, before, memory, verdict))
+    return Turn((*change(look, {"status": status}, subresource="status"), *told), memory, due)
+
+
+def _told(look: Look, before: _Memory, after: _Memory, verdict: _Verdict | None) -> Iterator[Effect]:
+    """Events, and the pods that are there and cannot start."""
+    if verdict is not None and verdict.type == "FailureTarget":
+        yield _event(look, "Warning", verdict.reason, verdict.message)
+    if after.refused and not after.pods:
+        yield _event(look, "Warning", "FailedCreate", f"Error creating: {after.refused}")
+    for pod in after.pods:
+        if pod not in before.pods and pod.outcome.waiting:
+            yield from _waiting_pod(look, pod)
+        elif pod not in before.pods:
+            yield _event(look, "Normal", "SuccessfulCreate", f"Created pod: {look.ref.name}-pod")
+    if after.gone_at is not None:
+        yield from (Delete(ref, uid_of(pod)) for ref, pod in look.all_of(POD, look.ref.namespace) if _is_of(look, pod))
+
+
+def _is_of(look: Look, pod: Manifest) -> bool:
+    return any(dig(owner, "uid") == look.uid for owner in metadata(pod).get("ownerReferences") or ())
+
+
+def _event(look: Look, type_: str, reason: str, message: str) -> Tell:
+    return Tell(look.ref, look.uid, type_, reason, message, look.timestamp())
+
+
+def _waiting_pod(look: Look, pod: Attempt) -> Iterator[Effect]:
+    """A pod whose container waits: the image is not there, a Secret is missing, the image would run as root."""
+    name = f"{look.ref.name[:57]}-{look.uid[:5]}"
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": look.ref.name, "uid": look.uid, "controller": True}
+    labels = {"batch.kubernetes.io/controller-uid": look.uid, "batch.kubernetes.io/job-name": look.ref.name[:63]}
+    meta = {"name": name, "namespace": look.ref.namespace, "labels": labels, "ownerReferences": [owner]}
+    yield Create(POD, {**POD.manifest(name), "metadata": meta, "spec": dict(dig(look.spec, "template", "spec") or {})})
+    waiting = {"reason": pod.outcome.waiting, "message": pod.outcome.message}
+    status = {
+        "name": "run",
+        "image": "",
+        "imageID": "",
+        "ready": False,
+        "restartCount": 0,
+        "state": {"waiting": waiting},
+    }
+    told = {"status": {"phase": "Pending", "containerStatuses": [status]}}
+    yield Patch(ObjectRef(POD, look.ref.namespace, name), "", told, "status")
 
 
 def _collect(look: Look, memory: _Memory, status: dict[str, Any]) -> tuple[_Memory, _Verdict | None]:
@@ -192,11 +248,25 @@ def _start(look: Look, memory: _Memory, status: Mapping[str, Any]) -> _Memory:
     """As many pods as are missing, unless a failure was too recent."""
     if memory.retry_at is not None and look.now < memory.retry_at:
         return memory
-    missing = _missing(look, memory, status)
-    for _ in range(missing):
+    memory = attrs.evolve(memory, refused="", retry_at=None)
+    for _ in range(_missing(look, memory, status)):
         pod = begin(look, memory.used, look.behaviour.job.pod_seconds)
+        account = dig(look.spec, "template", "spec", "serviceAccountName")
+        refused = account_refusal(look, account) or (
+            pod.outcome.message if pod.outcome.ending is Ending.REFUSED else ""
+        )
+        if refused:
+            retry_at = look.at(look.behaviour.job.backoff_seconds)
+            return attrs.evolve(memory, refused=refused, retry_at=retry_at)
         memory = _using(attrs.evolve(memory, pods=(*memory.pods, pod)), pod)
     return memory
+
+
+def _wakes(ref: ObjectRef, world: Mapping[ObjectRef, Manifest]) -> list[ObjectRef]:
+    """Jobs of a namespace, when a service account comes."""
+    if ref.kind != SERVICE_ACCOUNT:
+        return []
+    return [other for other in world if other.kind == JOB and other.namespace == ref.namespace]
 
 
 def _missing(look: Look, memory: _Memory, status: Mapping[str, Any]) -> int:
@@ -217,7 +287,7 @@ def _count(look: Look, memory: _Memory, status: dict[str, Any]) -> None:
     status.pop("active", None)
     if memory.pods:
         status["active"] = len(memory.pods)
-    status["ready"] = sum(1 for pod in memory.pods if _ready_at(look, pod) <= look.now)
+    status["ready"] = sum(1 for pod in memory.pods if not pod.outcome.waiting and _ready_at(look, pod) <= look.now)
     status.setdefault("terminating", 0)
     status.setdefault("uncountedTerminatedPods", {})
 
@@ -233,5 +303,7 @@ def _next(look: Look, memory: _Memory, status: Mapping[str, Any]) -> datetime | 
     return earliest(*ends, *(moment for moment in ready if moment > look.now), waits, _deadline_at(look, status))
 
 
-JOB_CONTROLLER: Final = Controller("kube-controller-manager", (JOB,), _look)
+JOB_CONTROLLER: Final = Controller(
+    "kube-controller-manager", (JOB,), _look, watches=(SERVICE_ACCOUNT, POD), wakes=_wakes
+)
 """Its name is the field manager of what it writes."""

@@ -12,6 +12,7 @@ __all__ = [
     "INGRESS",
     "PERSISTENT_VOLUME",
     "SERVICE",
+    "SERVICE_ACCOUNT",
     "STATEFUL_SET",
     "STORAGE_CLASS",
     "WORKFLOW_TEMPLATE",
@@ -21,6 +22,7 @@ BACKUP_STORAGE_LOCATION: Final = Kind("velero.io", "v1", "BackupStorageLocation"
 DELETE_BACKUP_REQUEST: Final = Kind("velero.io", "v1", "DeleteBackupRequest", "deletebackuprequests")
 WORKFLOW_TEMPLATE: Final = Kind("argoproj.io", "v1alpha1", "WorkflowTemplate", "workflowtemplates")
 PERSISTENT_VOLUME: Final = Kind("", "v1", "PersistentVolume", "persistentvolumes", namespaced=False)
+SERVICE_ACCOUNT: Final = Kind("", "v1", "ServiceAccount", "serviceaccounts")
 STORAGE_CLASS: Final = Kind("storage.k8s.io", "v1", "StorageClass", "storageclasses", namespaced=False)
 DEPLOYMENT: Final = Kind("apps", "v1", "Deployment", "deployments")
 STATEFUL_SET: Final = Kind("apps", "v1", "StatefulSet", "statefulsets")

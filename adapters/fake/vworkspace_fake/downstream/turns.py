@@ -27,6 +27,7 @@ __all__ = [
     "Erase",
     "Look",
     "Patch",
+    "Tell",
     "Turn",
     "change",
     "earliest",
@@ -82,7 +83,19 @@ class Erase:
     ref: ObjectRef
 
 
-Effect: TypeAlias = Patch | Create | Delete | Capture | Erase
+@attrs.frozen
+class Tell:
+    """Post an Event about an object; nobody waits for it, and one that was told stays as it is."""
+
+    ref: ObjectRef
+    uid: str
+    type: str
+    reason: str
+    message: str
+    moment: str
+
+
+Effect: TypeAlias = Patch | Create | Delete | Capture | Erase | Tell
 
 
 @attrs.frozen

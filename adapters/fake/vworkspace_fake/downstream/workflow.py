@@ -11,8 +11,10 @@ import attrs
 
 from vworkspace_core.known import WORKFLOW
 from vworkspace_core.manifest import dig, metadata
+from vworkspace_fake.downstream.accounts import account_refusal
 from vworkspace_fake.downstream.attempts import Attempt, begin
 from vworkspace_fake.downstream.behaviour import Ending, Outcome, Rule, WorkflowStep
+from vworkspace_fake.downstream.kinds import SERVICE_ACCOUNT
 from vworkspace_fake.downstream.turns import NOTHING, Controller, Delete, Look, Turn, change, earliest, moment_of
 from vworkspace_fake.downstream.workflow_nodes import StepRecord, compressed, node_id, nodes_of, written_nodes
 
@@ -76,6 +78,8 @@ def _refused(look: Look) -> _End | None:
     names = [item.get("name") for item in look.spec.get("templates") or ()]
     if template is None and look.spec.get("entrypoint") not in names:
         return _End("Failed", f"invalid spec: template name '{look.spec.get('entrypoint', '')}' undefined")
+    if refused := account_refusal(look, look.spec.get("serviceAccountName")):
+        return _End("Error", refused)
     rule = look.behaviour.choose(look.ref, ())
     if rule is not None and rule.outcome.ending is Ending.INVALID:
         return _End("Failed", f"invalid spec: {rule.outcome.message or 'templates.main.inputs are not satisfied'}")
@@ -227,5 +231,5 @@ def _object(look: Look, phase: str, status: Mapping[str, Any]) -> dict[str, Any]
     return {"metadata": {**meta, "labels": {**(meta.get("labels") or {}), **marks}}, "status": dict(status)}
 
 
-WORKFLOW_CONTROLLER: Final = Controller("workflow-controller", (WORKFLOW,), _look)
+WORKFLOW_CONTROLLER: Final = Controller("workflow-controller", (WORKFLOW,), _look, watches=(SERVICE_ACCOUNT,))
 """Its name is the field manager of what it writes."""

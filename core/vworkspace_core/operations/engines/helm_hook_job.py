@@ -27,7 +27,14 @@ from vworkspace_core.operations.contract import (
     Refusal,
     always,
 )
-from vworkspace_core.operations.engines.job import KEPT_SECONDS, TABLE, observe_job
+from vworkspace_core.operations.engines.job import (
+    JOB_TROUBLES,
+    KEPT_SECONDS,
+    TABLE,
+    job_epilogue,
+    job_evidence,
+    observe_job,
+)
 from vworkspace_core.operations.engines.releases import LARGEST_HOOK, RecordedHook, UnreadableRelease, proved_hooks
 from vworkspace_core.operations.identity import engine_manifest, parameters, target_of
 from vworkspace_core.operations.pods import job_problems
@@ -243,4 +250,7 @@ ENGINE: Final = Engine(
     check=_check,
     looks_up=_looks_up,
     follows=_follows,
+    evidence=job_evidence,
+    epilogue=job_epilogue,
+    troubles=JOB_TROUBLES,
 )

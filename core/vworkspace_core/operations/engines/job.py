@@ -10,22 +10,24 @@ from vworkspace_core.kinds.operation import LogsRef, Operation
 from vworkspace_core.kinds.problems import Problem
 from vworkspace_core.kinds.reasons import OperationReason as Reason
 from vworkspace_core.known import JOB
-from vworkspace_core.manifest import Manifest, dig
+from vworkspace_core.manifest import Manifest, dig, metadata
 from vworkspace_core.operations.contract import (
     Engine,
     EngineContext,
     EngineObject,
     EngineStatus,
+    Listing,
     Objects,
     Progress,
     Refusal,
     Row,
     always,
 )
+from vworkspace_core.operations.engines.job_pods import TROUBLES, end_told, listings, trouble_of
 from vworkspace_core.operations.identity import engine_manifest, own_object, parameters
 from vworkspace_core.operations.settings import RUNNER
 
-__all__ = ["ENGINE", "KEPT_SECONDS", "TABLE", "observe_job"]
+__all__ = ["ENGINE", "JOB_TROUBLES", "KEPT_SECONDS", "TABLE", "job_epilogue", "job_evidence", "observe_job"]
 
 KEPT_SECONDS: Final = 86_400
 """How long a finished Job stays for its logs to be read."""
@@ -59,10 +61,16 @@ TABLE: Final = (
     ),
     Row("FailureTarget=True", _RUNNING, "JobFinishing", "its last pods are ending", _condition("FailureTarget")),
     Row("active > 0", _RUNNING, "JobPodActive", "", {"status": {"active": 1}}),
+    *TROUBLES,
     Row("", _RUNNING, "JobPending", "no pod is active yet, or the next try has not begun"),
 )
-"""In this order; only the first two are final."""
+"""In this order; only the first two are final. What keeps pods from running is told by Events and by the pods."""
 
+_ACTIVE, _PENDING = TABLE[5], TABLE[-1]
+_LOOK_AGAIN_SECONDS: Final = 15.0
+"""While no pod is ready nothing that is watched tells of what is in its way."""
+
+JOB_TROUBLES: Final = frozenset(row.reason for row in TROUBLES)
 _REASON: Final = re.compile(r"[A-Z][A-Za-z0-9]{0,63}")
 
 
@@ -133,6 +141,9 @@ def observe_job(operation: Operation, objects: Objects) -> EngineStatus:
     status = live.get("status") or {}
     row, condition = _row(live, status)
     ended = row.progress is not _RUNNING
+    trouble = trouble_of(ref, live, objects) if row in (_ACTIVE, _PENDING) else None
+    if trouble is not None:
+        row, condition = trouble[0], {"message": trouble[1]}
     outputs: dict[str, Any] = {"jobName": ref.name}
     if ended:
         outputs |= {"succeededPods": status.get("succeeded", 0), "failedPods": status.get("failed", 0)}
@@ -143,6 +154,36 @@ def observe_job(operation: Operation, objects: Objects) -> EngineStatus:
         str(condition.get("message") or row.meaning),
         outputs,
         LogsRef(JOB.kind, ref.name, ref.namespace or ""),
+        look_again_after=None if ended or status.get("ready") else _LOOK_AGAIN_SECONDS,
+    )
+
+
+def job_evidence(operation: Operation, objects: Objects) -> tuple[Listing, ...]:
+    """What tells why no pod is ready, and how a Job that is gone has ended."""
+    known, found = operation.status.engine_ref, own_object(operation, objects)
+    if found is None:
+        gone = known is not None and known.kind == JOB.kind and bool(known.uid)
+        return listings(known.namespace, known.uid, pods=False) if gone and known is not None else ()
+    ref, live = found
+    status, uid = live.get("status") or {}, metadata(live).get("uid")
+    if status.get("ready") or not uid or _row(live, status)[0].progress is not _RUNNING:
+        return ()
+    return listings(ref.namespace or "", str(uid))
+
+
+def job_epilogue(operation: Operation, objects: Objects) -> EngineStatus | None:
+    """The end of a Job that was removed before it was looked at, as its Events tell it; None where they do not."""
+    known = operation.status.engine_ref
+    told = end_told(known.uid, objects) if known is not None else None
+    if known is None or told is None:
+        return None
+    succeeded, reason, text = told
+    return EngineStatus(
+        _SUCCEEDED if succeeded else _FAILED,
+        "JobComplete" if succeeded else reason,
+        f"{known.kind} {known.name} was removed before its end was seen; its Event says {reason}: {text}",
+        {"jobName": known.name},
+        LogsRef(JOB.kind, known.name, known.namespace),
     )
 
 
@@ -151,7 +192,7 @@ def _row(live: Manifest, status: Mapping[str, Any]) -> tuple[Row, Mapping[str, A
     for row in TABLE:
         if row.phase in true:
             return row, true[row.phase]
-    return TABLE[-2] if status.get("active") else TABLE[-1], {}
+    return _ACTIVE if status.get("active") else _PENDING, {}
 
 
 def _needs_seconds(operation: Operation) -> int:
@@ -169,4 +210,7 @@ ENGINE: Final = Engine(
     timeout_seconds=3600,
     check=_check,
     needs_seconds=_needs_seconds,
+    evidence=job_evidence,
+    epilogue=job_epilogue,
+    troubles=JOB_TROUBLES,
 )

@@ -1,0 +1,18 @@
+"""Service accounts as every API server asks for them: a pod whose account does not exist is refused."""
+
+from typing import Any
+
+from vworkspace_core.manifest import ObjectRef
+from vworkspace_fake.downstream.kinds import SERVICE_ACCOUNT
+from vworkspace_fake.downstream.turns import Look
+
+__all__ = ["account_refusal"]
+
+
+def account_refusal(look: Look, account: Any) -> str:
+    """What is said of a pod under that account; empty where there is one, as there is a `default` everywhere."""
+    name, space = str(account or "default"), look.ref.namespace
+    if name == "default" or ObjectRef(SERVICE_ACCOUNT, space, name) in look.world:
+        return ""
+    missing = f'serviceaccount "{name}" not found'
+    return f'pods "{look.ref.name}-" is forbidden: error looking up service account {space}/{name}: {missing}'

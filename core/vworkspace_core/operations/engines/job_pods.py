@@ -1,0 +1,144 @@
+"""Why a Job's pods do not run: told by what Kubernetes says of them, since the Job itself says nothing (OPS-8).
+
+A pod that is refused (its service account is missing, a quota, Pod Security, an admission webhook) leaves an Event on
+the Job; one that exists and does not start says so in its own status. Both are looked at while no pod is ready.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from vworkspace_core.known import CORE_EVENT, POD
+from vworkspace_core.manifest import Manifest, ObjectRef, dig, metadata
+from vworkspace_core.operations.contract import OBJECT_UID, EngineObject, Listing, Objects, Progress, Row
+
+__all__ = ["TROUBLES", "end_told", "listings", "trouble_of"]
+
+_RUNNING: Final = Progress.RUNNING
+
+
+def _event(text: str) -> tuple[EngineObject, ...]:
+    """The Event of a pod that could not be created."""
+    meta = {"name": "run.1", "namespace": "org-myteam"}
+    body = {"metadata": meta, "involvedObject": {"uid": OBJECT_UID}, "reason": "FailedCreate", "message": text}
+    return (EngineObject(CORE_EVENT, {**CORE_EVENT.manifest("run.1"), **body}),)
+
+
+def _refused(reason: str, meaning: str, text: str) -> Row:
+    return Row(f"Event FailedCreate: {text}", _RUNNING, reason, meaning, {"status": {}}, _event(f"pods is {text}"))
+
+
+def _pod(**status: Any) -> tuple[EngineObject, ...]:
+    meta = {"name": "run-1", "namespace": "org-myteam", "ownerReferences": [{"uid": OBJECT_UID}]}
+    return (EngineObject(POD, {**POD.manifest("run-1"), "metadata": meta, "status": status}),)
+
+
+def _waits(reason: str, meaning: str, why: str) -> Row:
+    beside = _pod(containerStatuses=[{"state": {"waiting": {"reason": why}}}])
+    return Row(f"pod waits: {why}", _RUNNING, reason, meaning, {"status": {"active": 1}}, beside)
+
+
+_ACCOUNT: Final = _refused(
+    "JobServiceAccountMissing",
+    "the pods' service account does not exist",
+    "forbidden: error looking up service account",
+)
+_QUOTA: Final = _refused("JobQuotaExceeded", "a quota of the namespace leaves no room", "forbidden: exceeded quota")
+_SECURITY: Final = _refused("JobPodSecurityDenied", "Pod Security refuses the pod", "forbidden: violates PodSecurity")
+_ADMISSION: Final = _refused("JobAdmissionDenied", "an admission webhook refuses the pod", "denied: admission webhook")
+_REFUSED: Final = _refused("JobPodNotCreated", "the API server refuses the pod", "anything else")
+_IMAGE: Final = _waits("JobImagePullFailed", "the image cannot be pulled", "ImagePullBackOff")
+_CONTAINER: Final = _waits("JobContainerNotStarted", "the container cannot be started", "CreateContainerConfigError")
+_PLACE: Final = Row(
+    "pod: PodScheduled=False",
+    _RUNNING,
+    "JobPodUnschedulable",
+    "no node can take the pod",
+    {"status": {"active": 1}},
+    _pod(conditions=[{"type": "PodScheduled", "status": "False"}]),
+)
+
+TROUBLES: Final = (_ACCOUNT, _QUOTA, _SECURITY, _ADMISSION, _REFUSED, _IMAGE, _CONTAINER, _PLACE)
+"""What can keep a Job's pods from running, as rows of the engine's documentation."""
+
+_CREATION: Final = "FailedCreate"
+_BY_TEXT: Final = (
+    (re.compile(r"looking up service account|serviceaccounts? \"[^\"]*\" not found"), _ACCOUNT),
+    (re.compile(r"exceeded quota|failed quota"), _QUOTA),
+    (re.compile(r"violates PodSecurity"), _SECURITY),
+    (re.compile(r"admission webhook"), _ADMISSION),
+)
+_PULLING: Final = frozenset({"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull"})
+_STARTING: Final = frozenset({"CreateContainerConfigError", "CreateContainerError", "RunContainerError"})
+_ENDS: Final = {"Completed": True, "BackoffLimitExceeded": False, "DeadlineExceeded": False, "PodFailurePolicy": False}
+_MOST: Final = 50
+
+
+def listings(namespace: str, uid: str, *, pods: bool = True) -> tuple[Listing, ...]:
+    """What tells of the pods of the Job with that uid: the Events on it, and the pods themselves."""
+    events = Listing(CORE_EVENT, namespace, field_selector=f"involvedObject.uid={uid}", limit=_MOST)
+    if not pods:
+        return (events,)
+    return (events, Listing(POD, namespace, label_selector=f"batch.kubernetes.io/controller-uid={uid}", limit=_MOST))
+
+
+def trouble_of(ref: ObjectRef, live: Manifest, objects: Objects) -> tuple[Row, str] | None:
+    """What keeps the Job's pods from running, with what is told of it; None where nothing is known to."""
+    found = next(_pod_troubles(live, objects), None)
+    if found is not None or dig(live, "status", "active"):
+        return found
+    told = [event for event in _events_of(str(metadata(live).get("uid", "")), objects) if _reason(event) == _CREATION]
+    return _of_text(ref, str(max(told, key=_moment).get("message") or "")) if told else None
+
+
+def _of_text(ref: ObjectRef, text: str) -> tuple[Row, str]:
+    row = next((row for pattern, row in _BY_TEXT if pattern.search(text)), _REFUSED)
+    if row is _ACCOUNT:
+        space = ref.namespace
+        cure = f"vworkspace-operator manifests --namespace {space} | kubectl apply --server-side -f -"
+        return row, f"{text}. The operator's own account for this comes with `{cure}`"
+    return row, text
+
+
+def _pod_troubles(live: Manifest, objects: Objects) -> Iterator[tuple[Row, str]]:
+    uid = metadata(live).get("uid")
+    for ref in sorted(ref for ref in objects if ref.kind == POD):
+        status = objects[ref].get("status")
+        if any(dig(owner, "uid") == uid for owner in metadata(objects[ref]).get("ownerReferences") or ()):
+            yield from _of_pod(ref.name, status if isinstance(status, Mapping) else {})
+
+
+def _of_pod(name: str, status: Mapping[str, Any]) -> Iterator[tuple[Row, str]]:
+    for field in ("initContainerStatuses", "containerStatuses"):
+        for container in status.get(field) or ():
+            waiting = dig(container, "state", "waiting")
+            reason = str(dig(waiting, "reason") or "")
+            row = _IMAGE if reason in _PULLING else _CONTAINER if reason in _STARTING else None
+            if row is not None:
+                yield row, f"pod {name}: {reason}: {dig(waiting, 'message') or row.meaning}"
+    for condition in status.get("conditions") or ():
+        if (dig(condition, "type"), dig(condition, "status")) == ("PodScheduled", "False"):
+            yield _PLACE, f"pod {name}: {dig(condition, 'message') or _PLACE.meaning}"
+
+
+def _events_of(uid: str, objects: Objects) -> list[Manifest]:
+    events = (live for ref, live in objects.items() if ref.kind == CORE_EVENT)
+    return [event for event in events if uid and dig(event, "involvedObject", "uid") == uid]
+
+
+def _reason(event: Manifest) -> str:
+    return str(event.get("reason") or "")
+
+
+def _moment(event: Manifest) -> tuple[str, str]:
+    times = (dig(event, "series", "lastObservedTime"), event.get("lastTimestamp"), event.get("eventTime"))
+    return str(next((time for time in times if time), "")), str(metadata(event).get("name", ""))
+
+
+def end_told(uid: str, objects: Objects) -> tuple[bool, str, str] | None:
+    """How a Job that is gone ended, by its Events: whether it succeeded, the reason, and the text; None if unknown."""
+    ended = [event for event in _events_of(uid, objects) if _reason(event) in _ENDS]
+    if not ended:
+        return None
+    last = max(ended, key=_moment)
+    return _ENDS[_reason(last)], _reason(last), str(last.get("message") or "")
