@@ -74,7 +74,9 @@ PARAMETERS: dict[str, st.SearchStrategy[dict[str, Any]]] = {
         env=st.dictionaries(st.from_regex(r"\A[A-Za-z_][A-Za-z0-9_]{0,20}\Z"), texts, max_size=3)
         | st.lists(st.fixed_dictionaries({"name": st.sampled_from(["A", "B"]), "value": texts}), max_size=4),
         timeoutSeconds=st.integers(1, 31_536_000),
-        backoffLimit=st.integers(0, 100),
+        backoffLimit=st.integers(0, 10),
+        envFrom=st.lists(st.fixed_dictionaries({"secretRef": records({"name": names}, optional=st.booleans())})),
+        resources=st.sampled_from([{"limits": {"memory": "1Gi"}}, {"requests": {"cpu": "100m"}}]),
     ),
     "backup.volsync": records(
         {"source": names, "repository": names},

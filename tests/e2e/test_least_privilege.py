@@ -47,6 +47,7 @@ from vworkspace_app.operator import OperatorSettings
 from vworkspace_core import known
 from vworkspace_core.known import APPLICATION_INSTANCE, CONFIG_MAP, OPERATION, SECRET
 from vworkspace_core.manifest import ObjectRef
+from vworkspace_core.operations.ledger import LEDGER_SECRET
 from vworkspace_fake.apiserver.http.authority import certificates_for
 from vworkspace_fake.apiserver.http.serving import kubeconfig
 
@@ -198,8 +199,10 @@ def test_without_an_agent_fewer_verbs_do_and_each_is_used_SEE_4_RUN_7() -> None:
     seen = audits[0].requests()
     exactly(seen, NO_AGENT)
     (role,) = (one for one in printed(*NO_AGENT) if _is_own_role(one))
-    (rule,) = (one for one in role["rules"] if one["resources"] == ["secrets"])
-    assert rule["resourceNames"] == [CREDENTIALS.name], "no other Secret of its namespace"
+    rules = [one for one in role["rules"] if one["resources"] == ["secrets"]]
+    named = {name for one in rules for name in one.get("resourceNames", ())}
+    assert named == {CREDENTIALS.name, LEDGER_SECRET}, "no other Secret of its namespace is read"
+    assert [one["verbs"] for one in rules if "resourceNames" not in one] == [["create"]], "which no name can limit"
 
 
 async def no_agent_is_told(world: World) -> None:

@@ -128,7 +128,8 @@ def test_an_argument_of_a_command_is_handed_over_as_it_is_and_no_shell_sees_it_O
     (container,) = pod["containers"]
     assert container[place] == ["tool", value]
     assert container["securityContext"]["allowPrivilegeEscalation"] is False
-    assert set(pod) == {"restartPolicy", "serviceAccountName", "securityContext", "containers", "volumes"}
+    fields = {"restartPolicy", "serviceAccountName", "automountServiceAccountToken"}
+    assert set(pod) == {*fields, "securityContext", "containers", "volumes"}
 
 
 BAD: list[tuple[str, dict[str, Any], str]] = [

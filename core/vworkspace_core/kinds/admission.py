@@ -13,6 +13,7 @@ from vworkspace_core.kinds.application_instance import ApplicationInstance
 from vworkspace_core.kinds.border import class_of, structure, validate_strict
 from vworkspace_core.kinds.checks import check, check_parts, violations
 from vworkspace_core.kinds.cluster import Cluster
+from vworkspace_core.kinds.commands import command_problems
 from vworkspace_core.kinds.equality import same_json
 from vworkspace_core.kinds.labels import (
     CLUSTER_ID,
@@ -184,6 +185,8 @@ def _operation(operation: Operation, old: Operation | None, settings: AdmissionS
         yield from too_large
         if spec.engine is Engine.HELM and not too_large:
             yield from _inline_secrets(spec.parameters.get("valuesPatch"), "spec.parameters.valuesPatch")
+        if spec.engine is Engine.JOB:
+            yield from command_problems(spec.parameters, "spec.parameters")
 
 
 def _name(meta: ObjectMeta) -> Iterator[Problem]:

@@ -40,26 +40,46 @@ _WORKFLOW: Final = record(
         mapped(ARGUMENT_NAME, ARGUMENT),
     ),
 )
+_KEY: Final[Schema] = {"type": "string", "minLength": 1, "maxLength": 253, "pattern": "^[-._a-zA-Z0-9]+$"}
+_OPTIONAL: Final[Schema] = {"type": "boolean"}
+_NAMED: Final = record(("name",), name=NAME, optional=_OPTIONAL)
+_KEY_OF: Final = record(("name", "key"), name=NAME, key=_KEY, optional=_OPTIONAL)
+_VALUE_FROM: Final[Schema] = {
+    **record((), secretKeyRef=_KEY_OF, configMapKeyRef=_KEY_OF),
+    "minProperties": 1,
+    "maxProperties": 1,
+}
+_AMOUNT: Final[Schema] = {"type": "string", "maxLength": 16, "pattern": "^[1-9][0-9]{0,8}(m|[KMGT]i?)?$"}
+_AMOUNTS: Final = record((), cpu=_AMOUNT, memory=_AMOUNT)
 _JOB: Final = record(
     ("image",),
     image=about("Image of the one container; limited where the cluster allows only some.", IMAGE),
     command=about("Its entry point, as a list: no shell is put around it.", listed(TEXT)),
     args=about("Its arguments.", listed(TEXT)),
     env={
-        "description": "Environment: a map of names to values, or a list of `name` and `value`.",
+        "description": "Environment: a map of names to values, or a list of `name` with `value` or with `valueFrom`"
+        " (`secretKeyRef` or `configMapKeyRef`: `name`, `key`). Secrets come by reference only.",
         "type": ["object", "array"],
         "propertyNames": ENV_NAME,
         "additionalProperties": TEXT,
-        "items": record(("name", "value"), name=ENV_NAME, value=TEXT),
+        "items": record(("name",), name=ENV_NAME, value=TEXT, valueFrom=_VALUE_FROM),
         "maxProperties": 256,
         "maxItems": 256,
     },
+    envFrom=about(
+        "Whole Secrets (`secretRef: {name}`) or ConfigMaps (`configMapRef: {name}`) as environment.",
+        listed({**record((), secretRef=_NAMED, configMapRef=_NAMED, prefix=ENV_NAME), "minProperties": 1}, most=16),
+    ),
+    resources=about(
+        "CPU and memory of the container, as `requests` and `limits`; small ones unless given.",
+        record((), requests=_AMOUNTS, limits=_AMOUNTS),
+    ),
     serviceAccountName=about(
         "Another service account than `vworkspace-operation-runner`; the cluster has to allow it.", NAME
     ),
     timeoutSeconds=about("`activeDeadlineSeconds` of the Job.", SECONDS),
     backoffLimit=about(
-        "How often a failed pod is replaced; 0 unless given.", {"type": "integer", "minimum": 0, "maximum": 100}
+        "How often a failed pod is replaced; 0 unless given.", {"type": "integer", "minimum": 0, "maximum": 10}
     ),
 )
 _RETAIN_COUNT: Final[Schema] = {"type": "integer", "minimum": 0, "maximum": 100_000}

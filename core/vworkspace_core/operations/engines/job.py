@@ -5,9 +5,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from vworkspace_core.kinds.application_instance import ApplicationInstance
-from vworkspace_core.kinds.images import is_allowed_image, unlisted_image
 from vworkspace_core.kinds.operation import LogsRef, Operation
-from vworkspace_core.kinds.problems import Problem
+from vworkspace_core.kinds.problems import Problem, index
 from vworkspace_core.kinds.reasons import OperationReason as Reason
 from vworkspace_core.known import JOB
 from vworkspace_core.manifest import Manifest, dig, metadata
@@ -25,9 +24,13 @@ from vworkspace_core.operations.contract import (
 )
 from vworkspace_core.operations.engines.job_pods import TROUBLES, end_told, listings, trouble_of
 from vworkspace_core.operations.identity import engine_manifest, own_object, parameters
+from vworkspace_core.operations.pods import account_problem, image_problem
 from vworkspace_core.operations.settings import RUNNER
 
 __all__ = ["ENGINE", "JOB_TROUBLES", "KEPT_SECONDS", "TABLE", "job_epilogue", "job_evidence", "observe_job"]
+
+DEFAULT_REQUESTS: Final = {"cpu": "50m", "memory": "64Mi"}
+DEFAULT_LIMITS: Final = {"cpu": "1", "memory": "512Mi"}
 
 KEPT_SECONDS: Final = 86_400
 """How long a finished Job stays for its logs to be read."""
@@ -80,11 +83,12 @@ def _check(operation: Operation, _target: ApplicationInstance, context: EngineCo
 
 
 def _problems(given: Mapping[str, Any], context: EngineContext) -> Iterator[Problem]:
-    account, settings = given.get("serviceAccountName", RUNNER), context.settings
-    if account != RUNNER and account not in settings.allowed_service_accounts:
-        yield Problem("spec.parameters.serviceAccountName", "is not among the service accounts that are allowed here")
-    if settings.allowed_images and not is_allowed_image(given["image"], settings.allowed_images):
-        yield Problem("spec.parameters.image", unlisted_image(given["image"], settings.allowed_images))
+    yield from account_problem(given.get("serviceAccountName"), context.settings, "spec.parameters.serviceAccountName")
+    yield from image_problem(given["image"], context.settings, "spec.parameters.image")
+    env = given.get("env", {})
+    for number, one in enumerate(env if isinstance(env, list | tuple) else ()):
+        if ("value" in one) == ("valueFrom" in one):
+            yield Problem(index("spec.parameters.env", number), "must have either value or valueFrom")
 
 
 def _desired(operation: Operation, target: ApplicationInstance, context: EngineContext) -> tuple[EngineObject, ...]:
@@ -113,23 +117,39 @@ def _pod(given: Mapping[str, Any]) -> dict[str, Any]:
             "seccompProfile": {"type": "RuntimeDefault"},
         },
         "volumeMounts": [{"name": "tmp", "mountPath": "/tmp"}],
+        "resources": _resources(given.get("resources", {})),
     }
     container |= {name: list(given[name]) for name in ("command", "args") if name in given}
     if env := _env(given.get("env", {})):
         container["env"] = env
+    if given.get("envFrom"):
+        container["envFrom"] = [dict(one) for one in given["envFrom"]]
+    account = given.get("serviceAccountName", RUNNER)
     return {
         "restartPolicy": "Never",
-        "serviceAccountName": given.get("serviceAccountName", RUNNER),
+        "serviceAccountName": account,
+        # The runner has no rights, and a command no business to speak for it; one that was allowed by name may.
+        "automountServiceAccountToken": account != RUNNER,
         "securityContext": {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}},
         "containers": [container],
         "volumes": [{"name": "tmp", "emptyDir": {}}],
     }
 
 
-def _env(given: Any) -> list[dict[str, str]]:
+def _resources(given: Mapping[str, Any]) -> dict[str, Any]:
+    """What is asked for, over defaults that no neighbour suffers from; of one thing given, the other is the same."""
+    requests, limits = given.get("requests", {}), given.get("limits", {})
+    return {
+        "requests": {name: requests.get(name, limits.get(name, usual)) for name, usual in DEFAULT_REQUESTS.items()},
+        "limits": {name: limits.get(name, requests.get(name, usual)) for name, usual in DEFAULT_LIMITS.items()},
+    }
+
+
+def _env(given: Any) -> list[dict[str, Any]]:
     """A map of names to values, or a list as Kubernetes has it, of which the last of a name counts."""
-    pairs = given.items() if isinstance(given, Mapping) else ((each["name"], each["value"]) for each in given)
-    return [{"name": name, "value": value} for name, value in dict(pairs).items()]
+    if isinstance(given, Mapping):
+        return [{"name": name, "value": value} for name, value in given.items()]
+    return [dict(one) for one in {one["name"]: one for one in given}.values()]
 
 
 def observe_job(operation: Operation, objects: Objects) -> EngineStatus:
