@@ -43,6 +43,8 @@ LIMITS = (
     Limit("Line of a watch", constant("vworkspace_kube.lines.LINE_LIMIT") / MIB, "32 MiB"),
     Limit("Objects on a page", constant("vworkspace_core.runtime.informer_state.PAGE_SIZE"), "150"),
     Limit("Body of an answer", constant("vworkspace_odoo.decoding.LONGEST_BODY") / MIB, "16 MiB"),
+    Limit("Values in an answer", constant("vworkspace_odoo.decoding.MOST_VALUES"), "400,000"),
+    Limit("Jobs in an answer", constant("vworkspace_odoo.decoding.MOST_JOBS"), "1,000"),
     Limit("Levels of a job", constant("vworkspace_core.agent.hostile.DEEPEST"), "100"),
     Limit("Id of a job", constant("vworkspace_core.agent.wire.LONGEST_ID"), "512"),
     Limit("Idempotency key", constant("vworkspace_core.agent.wire.LONGEST_KEY"), "1,024"),

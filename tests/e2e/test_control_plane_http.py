@@ -20,11 +20,13 @@ from anyio.abc import SocketStream
 
 from tests.conformance.control_planes import ADMIN_TOKEN, served
 from tests.patience import PATIENCE
+from tests.work import MIB, peak_of
 from vworkspace_core.errors import Forbidden, Invalid, NotFound, OperatorError, Permanent, Unauthorized, Unavailable
 from vworkspace_fake.controlplane import Call, ControlPlaneServer, Fault
 from vworkspace_fake.controlplane.http import LONGEST_WAIT
 from vworkspace_fake.controlplane.serve import serve
 from vworkspace_odoo import MEDIA_TYPE, Endpoint, FollowingControlPlane, HttpControlPlane
+from vworkspace_odoo.decoding import LONGEST_BODY, MOST_JOBS, MOST_VALUES, decode
 from vworkspace_odoo.trust import default_trust
 
 CLUSTER = "cluster-prod-1"
@@ -505,6 +507,47 @@ def test_an_oversized_body_is_given_up_also_when_it_is_packed(packed: bool) -> N
 
     assert isinstance(error, Unavailable)
     assert "more than 100000 bytes" in error.message
+
+
+BULK = {"objects": b"{}", "lists": b"[]", "texts": b'"abcdef"', "pairs": b'{"a":1}'}
+
+
+@pytest.mark.parametrize("kind", BULK)
+def test_SL4_an_answer_of_sixteen_megabytes_of_nothing_costs_little_memory_RUN_11(kind: str) -> None:
+    item = BULK[kind]
+    body = b'{"jobs":[' + b",".join([item] * (LONGEST_BODY // (len(item) + 1) - 100)) + b"]}"
+
+    def read() -> None:
+        with pytest.raises(Unavailable, match="send fewer jobs at a time"):
+            decode(body, "GET jobs")
+
+    assert peak_of(read) < MIB
+
+
+@pytest.mark.parametrize("kind", BULK)
+def test_SL4_what_is_just_taken_stays_below_what_an_object_may_cost_RUN_11(kind: str) -> None:
+    item = BULK[kind]
+    count = MOST_VALUES // (1 + item.count(b"{") + item.count(b"[")) - 10
+    body = b'{"jobs":[' + b",".join([item] * count) + b"]}"
+
+    assert len(decode(body, "GET jobs")["jobs"]) == count
+    assert peak_of(lambda: decode(body, "GET jobs")) < 64 * MIB
+
+
+def test_SL4_of_more_jobs_than_are_taken_at_once_the_others_come_with_the_next_polls() -> None:
+    async def main() -> None:
+        server = ControlPlaneServer(redelivery=timedelta(seconds=0))
+        server.tokens.add(CLUSTER, TOKEN)
+        for number in range(MOST_JOBS + 7):
+            server.enqueue_raw(CLUSTER, {"id": number})
+        async with served(server) as url, client(url) as control:
+            first = [job["id"] for job in (await control.fetch(CLUSTER, 0)).jobs]
+            for number in first[:50]:
+                await control.ack(str(number))
+            after = [job["id"] for job in (await control.fetch(CLUSTER, 0)).jobs]
+        assert (len(first), after[-1]) == (MOST_JOBS, MOST_JOBS + 6)
+
+    anyio.run(main)
 
 
 def test_garbage_in_place_of_http_is_an_error_like_others() -> None:

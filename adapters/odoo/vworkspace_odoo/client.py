@@ -15,7 +15,7 @@ import httpx2
 from vworkspace_core.errors import Invalid, JobClosed, NotFound, OperatorError, Permanent, Unauthorized, Unavailable
 from vworkspace_core.kinds.secrets import without_user
 from vworkspace_core.ports import Fetched
-from vworkspace_odoo.decoding import LONGEST_BODY, decode, is_json
+from vworkspace_odoo.decoding import LONGEST_BODY, MOST_JOBS, decode, is_json
 from vworkspace_odoo.failures import refusal, server_time, transport_failure
 from vworkspace_odoo.trust import default_trust, in_the_clear
 
@@ -90,7 +90,7 @@ class HttpControlPlane:
         jobs = self._json(answer, "GET", "jobs").get("jobs")
         if not isinstance(jobs, list):
             raise Unavailable(f"{self._where('GET', 'jobs')}: the answer has no list of jobs")
-        return Fetched(jobs, server_time(answer.headers))
+        return Fetched(jobs[:MOST_JOBS], server_time(answer.headers))
 
     async def ack(self, job_id: str) -> None:
         """Take the job. A page in place of an answer counts as 404 too: an unacked job is offered again."""
