@@ -75,7 +75,9 @@ def stone(uid: str = "u1", generation: int = 5) -> Tombstone:
 
 
 def superseded(newer: int, own: int = 5) -> Settle:
-    return Settle(Verdict(Outcome.FAILED, f"Superseded: generation {newer} is newer than {own}"))
+    goes_on = "the counter of an object goes on, also when it was deleted and is made anew"
+    told = f"generation {newer} is newer than {own}; {goes_on}: ask with {newer + 1} or more"
+    return Settle(Verdict.failed("Superseded", told))
 
 
 def test_an_absent_object_is_applied_without_a_uid() -> None:

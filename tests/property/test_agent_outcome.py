@@ -26,6 +26,9 @@ def old(found: dict[str, Any]) -> dict[str, Any]:
     return {**found, "observedGeneration": 1}
 
 
+LEFT_BEHIND = "the ApplicationInstance stays and takes the name once it is free: delete it if you do not want that"
+
+
 @pytest.mark.parametrize(
     ("conditions", "verdict"),
     [
@@ -45,7 +48,7 @@ def old(found: dict[str, Any]) -> dict[str, Any]:
         ((STALLED,), Verdict(Outcome.FAILED, "RetriesExceeded: no retries left")),
         ((old(READY), STALLED), Verdict(Outcome.FAILED, "RetriesExceeded: no retries left")),
         ((old(READY), blocked("ValidationFailed")), Verdict(Outcome.FAILED, "ValidationFailed: why")),
-        ((blocked("NameTaken"),), Verdict(Outcome.FAILED, "NameTaken: why")),
+        ((blocked("NameTaken"),), Verdict(Outcome.FAILED, f"NameTaken: why; {LEFT_BEHIND}")),
         ((blocked("WrongCluster"),), Verdict(Outcome.FAILED, "WrongCluster: why")),
         ((blocked("NamespaceNotGated"),), Verdict(Outcome.FAILED, "NamespaceNotGated: why")),
         ((blocked("PolicyDenied"),), Verdict(Outcome.FAILED, "PolicyDenied: why")),

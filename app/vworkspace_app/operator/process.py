@@ -22,6 +22,7 @@ from vworkspace_core.kinds.admission import admit
 from vworkspace_core.kinds.problems import Problem
 from vworkspace_core.known import CLUSTER, OWN_KINDS
 from vworkspace_core.manifest import Manifest, ObjectRef, metadata, ref_of
+from vworkspace_core.operations.request import template_problems
 from vworkspace_core.ports import Clock, ControlPlane, JobStore, KubeApi
 from vworkspace_core.runtime.changes import Change, ChangeType
 
@@ -155,7 +156,9 @@ class PullOperator:
         agent.secure(in_force(required, self.opener(self.credentials.current), self.agent_settings.signatures))
 
     def _admit(self, manifest: Manifest) -> tuple[Problem, ...]:
-        return admit(manifest, settings=self.settings.decisions.admission)
+        """The rules of the webhooks, those of an Operation's template included (PULL-10)."""
+        problems = admit(manifest, settings=self.settings.decisions.admission)
+        return problems or template_problems(manifest, self.settings.templates)
 
 
 def _connection(found: Credentials) -> tuple[str, ...]:

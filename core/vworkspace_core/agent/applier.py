@@ -150,7 +150,7 @@ Plan: TypeAlias = Write | Remove | Rotate | AwaitGone | Written | Unseen | Settl
 def plan(turn: Turn, seen: Seen, scope: Scope) -> Plan:
     """What to do now. Pure and total."""
     if turn.intent is None and _is_replay(turn, seen):
-        return Settle(Verdict(Outcome.NOOP))
+        return Settle(_replayed(turn, seen))
     if (closed := gate_closed(turn.task, seen.namespace)) is not None:
         begun = turn.intent is not None and isinstance(turn.task, ApplyTask) and turn.task.ref.kind == OPERATION
         return Unseen() if begun else Settle(closed)
@@ -159,7 +159,9 @@ def plan(turn: Turn, seen: Seen, scope: Scope) -> Plan:
     if (refusal := may_touch(turn.task, seen.live, seen.namespace, scope)) is not None:
         return Settle(refusal)
     if turn.generation is not None and (newer := _newest_known(turn, seen)) > turn.generation:
-        return Settle(Verdict.failed(Reason.SUPERSEDED, f"generation {newer} is newer than {turn.generation}"))
+        goes_on = "the counter of an object goes on, also when it was deleted and is made anew"
+        told = f"generation {newer} is newer than {turn.generation}; {goes_on}: ask with {newer + 1} or more"
+        return Settle(Verdict.failed(Reason.SUPERSEDED, told))
     return _act(turn, seen)
 
 
@@ -209,6 +211,15 @@ def _is_replay(turn: Turn, seen: Seen) -> bool:
             return seen.tombstone is not None and _uid(seen.live) != seen.tombstone.object_uid
         case RotateTask():
             return seen.tombstone is not None
+
+
+def _replayed(turn: Turn, seen: Seen) -> Verdict:
+    """Nothing is done for a key a second time; where that was on another object, it is said."""
+    ref, uid = turn.task.ref, seen.tombstone.object_uid if seen.tombstone is not None else ""
+    if ref is None or turn.generation is not None or not uid or uid == _uid(seen.live):
+        return Verdict(Outcome.NOOP)
+    told = f"the key had its effect before, on another object (uid {uid}) than {ref}: ask under a key of its own"
+    return Verdict.of(Outcome.NOOP, Reason.KEY_USED, told)
 
 
 def _says_so(live: Manifest | None, key: str, manifest: Manifest) -> bool:

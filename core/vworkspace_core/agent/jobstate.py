@@ -16,7 +16,7 @@ from vworkspace_core.agent.applier import Intent
 from vworkspace_core.agent.hostile import flaws
 from vworkspace_core.agent.keys import generation_in
 from vworkspace_core.agent.outcome import Outcome, Reason, Verdict
-from vworkspace_core.agent.scope import Scope, Task, admit
+from vworkspace_core.agent.scope import ApplyTask, Scope, Task, admit
 from vworkspace_core.agent.security import Security, decrypted, opened
 from vworkspace_core.agent.wire import BadJob, Job, job_id_of, parse_job, read_job
 from vworkspace_core.manifest import Manifest, ObjectRef
@@ -110,6 +110,11 @@ class JobState:
         return None if self.ref is None else generation_in(self.key, self.ref)
 
     @property
+    def target(self) -> ObjectRef | None:
+        """The application that the job's Operation acts on; None for every other job."""
+        return self.task.target if isinstance(self.task, ApplyTask) else None
+
+    @property
     def settled(self) -> bool:
         """Whether the verdict is final."""
         return self.stage in SETTLED
@@ -180,11 +185,15 @@ def _as_record(verdict: Verdict) -> dict[str, str]:
 
 
 def restore(record: JobRecord, arrival: int, scope: Scope) -> JobState:
-    """The job as it stands after a restart: the ack is repeated, everything later is seen in the cluster."""
-    found = _accept({**record.raw, "id": record.job_id}, arrival, scope, _known_good)
+    """The job as it stands after a restart: the ack is repeated, everything later is seen in the cluster.
+
+    What was begun is not judged again by rules that may have changed since.
+    """
+    intent = _kept_intent(record)
+    rules = scope if intent is None else attrs.evolve(scope, admission=lambda _: ())
+    found = _accept({**record.raw, "id": record.job_id}, arrival, rules, _known_good)
     if isinstance(found, BadJob):  # only a record that somebody else wrote has an id like that
         found = _refused(record.job_id, arrival, "", Verdict.failed(Reason.INVALID_JOB, str(found)))
-    intent = _kept_intent(record)
     return attrs.evolve(
         found,
         raw=record.raw,

@@ -33,12 +33,13 @@ from vworkspace_core.agent.timing import due_at
 from vworkspace_core.agent.transition import Moment, Step
 from vworkspace_core.agent.turn import inspected, start_turn
 from vworkspace_core.agent.wire import BadJob
-from vworkspace_core.manifest import ObjectRef
+from vworkspace_core.manifest import ObjectRef, content_hash
 from vworkspace_core.moments import LARGEST_SKEW
 from vworkspace_core.ports import Tombstone
 
 __all__ = ["AgentState", "apart_message", "has_open_job", "next_deadline", "step"]
 
+_MOST_DROPPED = 1000
 GRACE = timedelta(minutes=5)
 """How long after `expiresAt` an applied instance may still settle (PULL-3)."""
 
@@ -47,13 +48,14 @@ GRACE = timedelta(minutes=5)
 class AgentState:
     """All open jobs. `skew` is what the control plane's clock is ahead of ours (PULL-12).
 
-    `apart` is that too, where it is so much that it is not used: somebody's clock is wrong, or somebody lies.
+    `dropped` stands for the jobs without an id that were told of. `apart` is that too, where it is so much that it is not used: somebody's clock is wrong, or somebody lies.
     """
 
     scope: Scope
     grace: timedelta = GRACE
     jobs: Mapping[str, JobState] = attrs.field(factory=dict)
     arrivals: int = 0
+    dropped: frozenset[str] = frozenset()
     skew: timedelta = timedelta(0)
     apart: timedelta = timedelta(0)
 
@@ -126,13 +128,32 @@ def apart_message(ahead: timedelta) -> str:
 def _offered(state: AgentState, raw: Any) -> Steps:
     found = accept(raw, state.arrivals, state.scope)
     if isinstance(found, BadJob):
-        return state, (m.Note("error", f"a job without a usable id was dropped: {found}"),)
+        return _unanswerable(state, raw, found)
     present = state.jobs.get(found.id)
     if present is not None:
         # Offered again although it is past its ack: that answer was lost, or the server forgot.
         late = present.stage not in (Stage.RECORDING, Stage.ACKING, Stage.CLOSING)
         return state, ((m.SendAck(found.id),) if late else ())
     return _with(attrs.evolve(state, arrivals=state.arrivals + 1), found), (m.PutRecord(found.id, record_of(found)),)
+
+
+def _unanswerable(state: AgentState, raw: Any, found: BadJob) -> Steps:
+    """Nobody can answer it, so it is offered with every poll: told once."""
+    mark = _mark(raw) or str(found)
+    if mark in state.dropped:
+        return state, ()
+    kept = state.dropped if len(state.dropped) < _MOST_DROPPED else frozenset[str]()
+    cure = "it comes with every poll until the control plane withdraws it"
+    note = m.Note("error", f"a job without a usable id was dropped: {found}; {cure}")
+    return attrs.evolve(state, dropped=kept | {mark}), (note,)
+
+
+def _mark(raw: Any) -> str:
+    """What stands for a job that has no id; empty where it is nothing that could be written down."""
+    try:
+        return content_hash(raw)
+    except (TypeError, ValueError, RecursionError):
+        return ""
 
 
 def _resumed(state: AgentState, job: JobState) -> Steps:
@@ -230,8 +251,11 @@ def _start_turns(state: AgentState) -> Steps:
     busy = [job for job in state.jobs.values() if job.stage in BUSY]
     taken, keys = {job.ref for job in busy}, {job.key for job in busy}
     begun = {job.ref: job.id for job in state.jobs.values() if _had_the_turn(job)}
+    first = _first_to_come(state)
     effects: list[m.Effect] = []
     for job in ready:
+        if job.intent is None and first.get(_waits_for(job), job.arrival) < job.arrival:
+            continue  # an earlier request on the same application has not had its effect
         if job.ref in taken or job.key in keys or begun.get(job.ref, job.id) != job.id:
             continue
         started, asked = start_turn(job)
@@ -240,6 +264,30 @@ def _start_turns(state: AgentState) -> Steps:
         taken.add(job.ref)
         keys.add(job.key)
     return state, tuple(effects)
+
+
+_Side: TypeAlias = tuple[bool, ObjectRef | None]
+
+
+def _first_to_come(state: AgentState) -> dict[_Side, int]:
+    """Arrival of the first job without effect, of those on each instance and of those for Operations on it.
+
+    An Operation must not run before an edit that was asked for earlier: the edit would then take its ground away.
+    """
+    found: dict[_Side, int] = {}
+    for job in state.jobs.values():
+        if job.stage not in _BEFORE_THE_EFFECT or job.had_effect or job.ref is None:
+            continue
+        side = (job.target is not None, job.target or job.ref)
+        found[side] = min(found.get(side, job.arrival), job.arrival)
+    return found
+
+
+def _waits_for(job: JobState) -> _Side:
+    return (job.target is None, job.target or job.ref)
+
+
+_BEFORE_THE_EFFECT = frozenset({Stage.RECORDING, Stage.ACKING, Stage.READY, Stage.AWAITING_GONE, *BUSY})
 
 
 def _had_the_turn(job: JobState) -> bool:

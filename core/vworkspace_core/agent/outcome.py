@@ -58,6 +58,7 @@ class Reason(StrEnum):
     FIELD_CONFLICT = "FieldConflict"
     SUPERSEDED = "Superseded"
     ALREADY_ENDED = "AlreadyEnded"
+    KEY_USED = "KeyUsed"
     TIMEOUT = "Timeout"
     CANCELLED = "Cancelled"
     DELETED = "Deleted"
@@ -95,6 +96,11 @@ _TERMINAL_BLOCKS: Final = frozenset(
     {"ValidationFailed", "NameTaken", "WrongCluster", "NamespaceNotGated", "PolicyDenied"}
 )
 """Reasons of Blocked=True that only another spec, or someone else, can lift: the job need not wait for that."""
+
+
+_LEFT_BEHIND: Final[Mapping[str, str]] = {
+    "NameTaken": "; the ApplicationInstance stays and takes the name once it is free: delete it if you do not want that"
+}
 
 
 def judge(live: Manifest, generation: int, before: Any = None) -> Verdict | None:
@@ -139,7 +145,7 @@ def _judge_instance(live: Manifest, generation: int) -> Verdict | None:
         case (_, _, _, "FieldConflict"):
             return Verdict.of(Outcome.CONFLICT, "FieldConflict", now.message("Blocked"))
         case (_, _, _, blocked) if blocked in _TERMINAL_BLOCKS:
-            return Verdict.failed(blocked, now.message("Blocked"))
+            return Verdict.failed(blocked, now.message("Blocked") + _LEFT_BEHIND.get(blocked, ""))
         case _ if dig(live, "spec", "suspend") is True and now.status("Suspended") == "True":
             # Ready stays as it was: nothing is tried while the instance is suspended (RES-1).
             return SUCCEEDED

@@ -56,6 +56,14 @@ class ApplyTask:
         """Where the job names the namespace."""
         return f"{self.path}.metadata.namespace"
 
+    @property
+    def target(self) -> ObjectRef | None:
+        """The application that an Operation acts on; None for what is no Operation."""
+        name = dig(self.manifest, "spec", "targetRef", "name")
+        if self.ref.kind != known.OPERATION or not isinstance(name, str):
+            return None
+        return ObjectRef(known.APPLICATION_INSTANCE, self.ref.namespace, name)
+
 
 @attrs.frozen
 class DeleteTask:
@@ -130,11 +138,20 @@ def _whole(manifest: Manifest, scope: Scope) -> dict[str, Any]:
         **(meta.get("labels") or {}),
         labels.MANAGED_BY: labels.MANAGED_BY_VALUE,
         labels.CLUSTER_ID: scope.cluster_label,
+        **_target_label(manifest),
     }
     given = meta.get("annotations") or {}
     meta["annotations"] = {name: value for name, value in given.items() if name not in OUR_ANNOTATIONS}
     whole = {"apiVersion": manifest["apiVersion"], "kind": manifest["kind"], "metadata": meta}
     return {**whole, "spec": manifest["spec"]} if "spec" in manifest else whole
+
+
+def _target_label(manifest: Manifest) -> dict[str, str]:
+    """Whose Operation it is, so that all of an application are found together (RES-5)."""
+    name = dig(manifest, "spec", "targetRef", "name")
+    if manifest.get("kind") != known.OPERATION.kind or not isinstance(name, str) or not name:
+        return {}
+    return {labels.APPLICATION_INSTANCE: labels.bounded_name(name)}
 
 
 def _metadata_problems(manifest: Manifest) -> Iterable[Problem]:

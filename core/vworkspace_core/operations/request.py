@@ -1,15 +1,29 @@
 """What can be wrong with an Operation by its template, whatever else is in the cluster (OPS-2, OPS-3, RUN-6).
 
-The reconciler says it as Accepted=False/ValidationFailed, the webhook refuses it: both ask here.
+The reconciler says it as Accepted=False/ValidationFailed, the webhook and the agent refuse it: all ask here.
 """
 
+from vworkspace_core.kinds.border import class_of, structure
 from vworkspace_core.kinds.operation import Operation
-from vworkspace_core.kinds.problems import Problem
+from vworkspace_core.kinds.problems import Problem, ValidationProblems
+from vworkspace_core.manifest import Manifest
 from vworkspace_core.operations.builtin import needs_of_engine
 from vworkspace_core.operations.schemas import violations_of
-from vworkspace_core.operations.templates import PARAMETERS, Template
+from vworkspace_core.operations.templates import PARAMETERS, Template, Templates
 
-__all__ = ["parameter_problems", "unknown_template"]
+__all__ = ["parameter_problems", "template_problems", "unknown_template"]
+
+
+def template_problems(manifest: Manifest, templates: Templates) -> tuple[Problem, ...]:
+    """What its template says to a readable Operation (OPS-2); nothing of anything else."""
+    if class_of(manifest) is not Operation:
+        return ()
+    try:
+        operation = structure(Operation, manifest)
+    except ValidationProblems:
+        return ()
+    template = templates.find(operation.spec.type, operation.spec.engine)
+    return (unknown_template(operation),) if template is None else parameter_problems(operation, template)
 
 
 def parameter_problems(operation: Operation, template: Template) -> tuple[Problem, ...]:

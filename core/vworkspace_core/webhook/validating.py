@@ -23,7 +23,7 @@ from vworkspace_core.known import NAMESPACE
 from vworkspace_core.manifest import Manifest
 from vworkspace_core.nesting import TOO_DEEP, too_deep
 from vworkspace_core.operations.builtin import builtin_templates
-from vworkspace_core.operations.request import parameter_problems, unknown_template
+from vworkspace_core.operations.request import template_problems
 from vworkspace_core.operations.templates import Templates
 from vworkspace_core.reconcile.barriers import claimed_by_another_operator
 from vworkspace_core.webhook.review import AdmissionRequest, Verb
@@ -79,19 +79,7 @@ def _belongs_to_another(manifest: Manifest, settings: WebhookSettings) -> bool:
 
 
 def _spec_problems(new: Manifest, old: Manifest | None, settings: WebhookSettings) -> tuple[Problem, ...]:
-    return (*stored_problems(new, old, settings.admission), *_template_problems(new, settings.templates))
-
-
-def _template_problems(manifest: Manifest, templates: Templates) -> tuple[Problem, ...]:
-    """What the template says to a readable Operation (OPS-2)."""
-    if class_of(manifest) is not Operation:
-        return ()
-    try:
-        operation = structure(Operation, manifest)
-    except ValidationProblems:
-        return ()
-    template = templates.find(operation.spec.type, operation.spec.engine)
-    return (unknown_template(operation),) if template is None else parameter_problems(operation, template)
+    return (*stored_problems(new, old, settings.admission), *template_problems(new, settings.templates))
 
 
 def _namespace(name: str, *, gated: bool) -> Manifest:
