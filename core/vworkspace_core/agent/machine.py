@@ -48,7 +48,8 @@ GRACE = timedelta(minutes=5)
 class AgentState:
     """All open jobs. `skew` is what the control plane's clock is ahead of ours (PULL-12).
 
-    `dropped` stands for the jobs without an id that were told of. `apart` is that too, where it is so much that it is not used: somebody's clock is wrong, or somebody lies.
+    `apart` is that too, where it is so much that it is not used: somebody's clock is wrong, or somebody lies. `dropped`
+    stands for the jobs without an id that were told of.
     """
 
     scope: Scope
