@@ -16,6 +16,7 @@ from vworkspace_core.errors import Forbidden, OperatorError
 from vworkspace_core.kinds.border import structure
 from vworkspace_core.kinds.labels import CLUSTER_ID, MANAGED_BY, MANAGED_BY_VALUE, bounded_name
 from vworkspace_core.kinds.meta import Condition, ConditionStatus, condition_json
+from vworkspace_core.kinds.operation import headline
 from vworkspace_core.kinds.problems import ValidationProblems
 from vworkspace_core.kinds.transitions import Wanted, merge_conditions, same_but_times, transitions
 from vworkspace_core.kinds.vocabulary import owned_types
@@ -124,7 +125,7 @@ def _says(kind: Kind, before: tuple[Condition, ...], obstacle: Obstacle) -> Iter
     text, passing = safe(obstacle.text, _LONGEST), obstacle.cause is Cause.PASSING
     if kind == APPLICATION_INSTANCE:
         if "Ready" not in stands:
-            unready = Wanted("Ready", false, "NotDeployed", f"blocked: {obstacle.cause}")
+            unready = Wanted("Ready", false, "NotDeployed", text)
             yield Wanted("Ready", unknown, "Reconciling", text) if passing else unready
         stable = Wanted("Reconciling", false, "Stable", f"blocked: {obstacle.cause}")
         yield Wanted("Reconciling", true, "HelmReleaseInstalling", text) if passing else stable
@@ -154,6 +155,7 @@ def _status(kind: Kind, manifest: Manifest, conditions: tuple[Condition, ...], n
         status["lastReconcileTime"] = timestamp(now)
     else:
         status.setdefault("phase", "Pending")
+        status |= headline(conditions)
     ref = ref_of(manifest, kind)
     body = kind.manifest(ref.name, ref.namespace)
     body["metadata"]["resourceVersion"] = meta.get("resourceVersion", "")

@@ -75,14 +75,15 @@ def test_names_scopes_and_short_names_are_the_specification_s() -> None:
     }
     assert CRDS["ApplicationInstance"]["spec"]["names"]["shortNames"] == ["appinst"]
     assert CRDS["Operation"]["spec"]["names"]["shortNames"] == ["op"]
+    assert CRDS["Cluster"]["spec"]["names"]["shortNames"] == ["vwc"]
     assert [crd["spec"]["versions"][0]["name"] for crd in CRDS.values()] == ["v1alpha1"] * 3
 
 
 @pytest.mark.parametrize(
     ("kind", "columns"),
     [
-        ("ApplicationInstance", ["Ready", "Chart", "Version", "Reason", "Age"]),
-        ("Operation", ["Phase", "Type", "Engine", "Target", "Age"]),
+        ("ApplicationInstance", ["Ready", "Chart", "Version", "Reason", "Blocked", "Age", "Message", "Obstacle"]),
+        ("Operation", ["Phase", "Type", "Engine", "Target", "Reason", "Started", "Age", "Finished", "Message"]),
     ],
 )
 def test_columns_are_the_specification_s(kind: str, columns: list[str]) -> None:

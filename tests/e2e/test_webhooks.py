@@ -126,7 +126,8 @@ def test_what_is_in_order_gets_in_and_the_same_without_the_gate_does_not_RES_5(w
     refused = post(wire, labelled(elsewhere, "in-order", UNGATED))
 
     assert (refused.status, refused.json["reason"]) == (422, "Invalid")
-    said = f"metadata.namespace: '{UNGATED}' is not labelled managed-by=vworkspace"
+    command = f"kubectl label namespace {UNGATED} managed-by=vworkspace"
+    said = f"metadata.namespace: '{UNGATED}' is not labelled managed-by=vworkspace: {command}"
     assert refused.json["message"] == (
         f'admission webhook "ungated.vworkspace-operator.vworkspace.io" denied the request: {said}'
     )

@@ -171,7 +171,10 @@ def test_http_is_a_setting() -> None:
 
     assert admit(manifest, settings=AdmissionSettings(allow_http=True)) == ()
     (problem,) = admit(manifest)
-    assert str(problem) == "spec.chart.url: must start with https://; http:// is not allowed by the settings"
+    assert str(problem) == (
+        "spec.chart.url: must start with https://;"
+        " http:// is not allowed unless the operator is started with --allow-http"
+    )
 
 
 def test_sizes_are_settings_and_limits_are_inclusive() -> None:
@@ -237,7 +240,8 @@ def test_the_gate_names_all_three_keys_RES_5() -> None:
     assert [str(problem) for problem in check_gate(meta, None, CLUSTER_ID)] == [
         f"metadata.labels['{labels.CLUSTER_ID}']: must be cluster-prod-1, not elsewhere",
         f"metadata.labels['{labels.MANAGED_BY}']: must be control-plane",
-        "metadata.namespace: 'org-myteam' is not labelled managed-by=vworkspace",
+        "metadata.namespace: 'org-myteam' is not labelled managed-by=vworkspace:"
+        " kubectl label namespace org-myteam managed-by=vworkspace",
     ]
 
 

@@ -17,6 +17,7 @@ from vworkspace_core.agent.security import Security
 from vworkspace_core.agent.wire import ApplyRequest, DeleteRequest, Job, RotateRequest
 from vworkspace_core.kinds import labels
 from vworkspace_core.kinds.admission import admit as rules
+from vworkspace_core.kinds.cures import gate_command
 from vworkspace_core.kinds.problems import Problem, join
 from vworkspace_core.kinds.shapes import type_name
 from vworkspace_core.manifest import Kind, Manifest, ObjectRef, dig, metadata
@@ -187,7 +188,8 @@ def gate_closed(task: Task, namespace: Manifest | None) -> Verdict | None:
     if isinstance(task, RotateTask) or namespace is None or labels.namespace_is_gated(namespace):
         return None
     gate = f"{labels.NAMESPACE_GATE}={labels.NAMESPACE_GATE_VALUE}"
-    return _not_permitted(f"{task.namespace_path}: namespace {task.ref.namespace!r} is not labelled {gate}")
+    told = f"{task.namespace_path}: namespace {task.ref.namespace!r} is not labelled {gate}"
+    return _not_permitted(f"{told}: {gate_command(task.ref.namespace or '')}")
 
 
 def may_touch(task: Task, live: Manifest | None, namespace: Manifest | None, scope: Scope) -> Verdict | None:

@@ -14,6 +14,7 @@ from vworkspace_core.kinds.border import class_of, structure, validate_strict
 from vworkspace_core.kinds.checks import check, check_parts, violations
 from vworkspace_core.kinds.cluster import Cluster
 from vworkspace_core.kinds.commands import command_problems
+from vworkspace_core.kinds.cures import gate_command
 from vworkspace_core.kinds.equality import same_json
 from vworkspace_core.kinds.labels import (
     CLUSTER_ID,
@@ -63,6 +64,7 @@ class AdmissionSettings:
 
 
 _DEFAULTS: Final = AdmissionSettings()
+_NO_HTTP: Final = "must start with https://; http:// is not allowed unless the operator is started with --allow-http"
 
 
 def admit(
@@ -160,7 +162,10 @@ def _application_instance(
     if spec.release and spec.release.namespace != meta.namespace:
         yield Problem("spec.release.namespace", f"must equal metadata.namespace ({meta.namespace})")
     if spec.chart and spec.chart.url.startswith("http://") and not settings.allow_http:
-        yield Problem("spec.chart.url", "must start with https://; http:// is not allowed by the settings")
+        yield Problem(
+            "spec.chart.url",
+            _NO_HTTP,
+        )
     if spec.values and spec.values.inline is not None:
         too_large = _too_large(spec.values.inline, settings.max_inline_bytes, "spec.values.inline")
         yield from too_large or _inline_secrets(spec.values.inline, "spec.values.inline")
@@ -225,7 +230,9 @@ def check_gate(meta: ObjectMeta, namespace: Manifest | None, cluster_id: str) ->
 def _gate(meta: ObjectMeta, namespace: Manifest | None, cluster_id: str) -> Iterator[Problem]:
     if not namespace_is_gated(namespace):
         yield Problem(
-            "metadata.namespace", f"{meta.namespace!r} is not labelled {NAMESPACE_GATE}={NAMESPACE_GATE_VALUE}"
+            "metadata.namespace",
+            f"{meta.namespace!r} is not labelled {NAMESPACE_GATE}={NAMESPACE_GATE_VALUE}:"
+            f" {gate_command(meta.namespace)}",
         )
     if not is_managed(meta):
         yield Problem(join("metadata.labels", MANAGED_BY), f"must be {MANAGED_BY_VALUE}")

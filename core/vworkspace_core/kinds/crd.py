@@ -41,7 +41,7 @@ _AGE: Final = _Column("Age", ".metadata.creationTimestamp", "date")
 _SHORT_NAMES: Final[Mapping[type[Any], Sequence[str]]] = {
     ApplicationInstance: ("appinst",),
     Operation: ("op",),
-    Cluster: (),
+    Cluster: ("vwc",),
 }
 
 _COLUMNS: Final[Mapping[type[Any], Sequence[_Column]]] = {
@@ -50,14 +50,21 @@ _COLUMNS: Final[Mapping[type[Any], Sequence[_Column]]] = {
         _Column("Chart", ".spec.chart.name"),
         _Column("Version", ".spec.chart.version"),
         _Column("Reason", _condition("Ready", "reason")),
+        _Column("Blocked", _condition("Blocked", "reason")),
         _AGE,
+        _Column("Message", _condition("Ready", "message"), priority=1),
+        _Column("Obstacle", _condition("Blocked", "message"), priority=1),
     ),
     Operation: (
         _Column("Phase", ".status.phase"),
         _Column("Type", ".spec.type"),
         _Column("Engine", ".spec.engine"),
         _Column("Target", ".spec.targetRef.name"),
+        _Column("Reason", ".status.reason"),
+        _Column("Started", ".status.startedAt", "date"),
         _AGE,
+        _Column("Finished", ".status.finishedAt", "date", priority=1),
+        _Column("Message", ".status.message", priority=1),
     ),
     Cluster: (
         _Column("Cluster", ".spec.clusterId"),

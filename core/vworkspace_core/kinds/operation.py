@@ -1,8 +1,8 @@
 """Operation: one day-2 action on an application, run once by one engine (RES-2)."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 import attrs
 
@@ -16,7 +16,7 @@ from vworkspace_core.kinds.fields import (
     observed_request_field,
     schema_field,
 )
-from vworkspace_core.kinds.meta import Condition, ObjectMeta
+from vworkspace_core.kinds.meta import Condition, ConditionStatus, ObjectMeta
 from vworkspace_core.kinds.patterns import TARGET_VERSION
 from vworkspace_core.known import APPLICATION_INSTANCE
 
@@ -32,6 +32,7 @@ __all__ = [
     "OperationType",
     "Phase",
     "TargetRef",
+    "headline",
 ]
 
 
@@ -160,6 +161,8 @@ class OperationStatus:
 
     observed_generation: int | None = observed_generation_field()
     phase: Phase | None = schema_field("Where the run stands; absent before the first look.", default=None)
+    reason: str | None = schema_field("Why it stands there: the reason of the condition that decides.", default=None)
+    message: str | None = schema_field("The message of that condition.", default=None)
     started_at: str | None = schema_field("When the run started.", default=None, schema={"format": "date-time"})
     finished_at: str | None = schema_field("When it ended.", default=None, schema={"format": "date-time"})
     conditions: tuple[Condition, ...] = conditions_field()
@@ -167,6 +170,24 @@ class OperationStatus:
     logs_ref: LogsRef | None = schema_field("Where the logs are.", default=None)
     engine_ref: EngineRef | None = schema_field("The engine object.", default=None)
     observed_request: str | None = observed_request_field()
+
+
+_DECISIVE: Final = (
+    ("Failed", ConditionStatus.TRUE),
+    ("Cancelled", ConditionStatus.TRUE),
+    ("Succeeded", ConditionStatus.TRUE),
+    ("Accepted", ConditionStatus.FALSE),
+    ("Blocked", ConditionStatus.TRUE),
+)
+
+
+def headline(conditions: Sequence[Condition]) -> dict[str, str]:
+    """`reason` and `message` of a status: those of the condition that decides, so that a table can show why (U9)."""
+    found = {(one.type, one.status): one for one in conditions}
+    running = next((one for one in conditions if one.type == "Running"), None)
+    decides = next((found[key] for key in _DECISIVE if key in found), running)
+    told = {} if decides is None else {"reason": str(decides.reason), "message": decides.message}
+    return {name: text for name, text in told.items() if text}
 
 
 @attrs.frozen

@@ -119,7 +119,7 @@ FORMS: Final[Mapping[str, Form]] = {
         # A user there would end up in the status and in Flux's messages (RES-7): the text is not repeated.
         Form(
             NO_USER,
-            "not hold a user or password: keep them in a Secret that secretRef names, and give the address alone",
+            "not hold a user or password, which belong in a Secret that secretRef names; give the address alone",
             "oci://registry.example.com/charts",
             is_told=False,
         ),

@@ -11,8 +11,17 @@ import attrs
 
 from vworkspace_core.kinds.admission import check_operation
 from vworkspace_core.kinds.application_instance import ApplicationInstance
-from vworkspace_core.kinds.labels import bounded_name, capabilities, cluster_id_of, is_managed, type_is_allowed
+from vworkspace_core.kinds.cures import capability_command, not_installed
+from vworkspace_core.kinds.labels import (
+    ALLOWED_TYPES,
+    bounded_name,
+    capabilities,
+    cluster_id_of,
+    is_managed,
+    type_is_allowed,
+)
 from vworkspace_core.kinds.operation import Operation
+from vworkspace_core.kinds.patterns import quoted
 from vworkspace_core.kinds.reasons import OperationReason as Reason
 from vworkspace_core.manifest import ObjectRef
 from vworkspace_core.operations.claims import Flaw
@@ -99,7 +108,8 @@ def _templated(
 ) -> _Case | Obstacle:
     kind, name = operation.spec.type, str(operation.spec.engine)
     if not type_is_allowed(observed.namespace, kind):
-        return Obstacle(Reason.TEMPLATE_NOT_ALLOWED, f"type {kind} is not admitted in this namespace", accepted=False)
+        told = f"type {kind} is not admitted in this namespace: its annotation {ALLOWED_TYPES} names those that are"
+        return Obstacle(Reason.TEMPLATE_NOT_ALLOWED, told, accepted=False)
     template, engine = context.templates.find(kind, name), context.engine_of(operation)
     if template is None or engine is None:
         return Obstacle(Reason.VALIDATION_FAILED, str(unknown_template(operation)), accepted=False)
@@ -111,8 +121,11 @@ def _capability(case: _Case) -> Obstacle | None:
     given = capabilities(case.target.metadata).get(case.template.capability)
     if given == case.engine.name:
         return None
-    told = f"the target does not name engine {case.engine.name} for {case.template.capability}"
-    return Obstacle(Reason.CAPABILITY_MISSING, told + (f", but {given}" if given else ""), accepted=False)
+    meta, capability, engine = case.target.metadata, case.template.capability, case.engine.name
+    told = f"the target {meta.name} does not name engine {engine} for {capability}"
+    told += f", but {quoted(given)}" if given else ""
+    cure = capability_command(meta.name, meta.namespace, capability, engine)
+    return Obstacle(Reason.CAPABILITY_MISSING, f"{told}: {cure}", accepted=False)
 
 
 def _parameters(case: _Case) -> Obstacle | None:
@@ -175,7 +188,7 @@ def _dependencies(case: _Case) -> Obstacle | None:
     missing = [kind.crd_name for kind in case.engine.kinds(case.operation) if kind in case.observed.missing_kinds]
     if not missing:
         return None
-    return Obstacle(Reason.DEPENDENCY_MISSING, f"not installed in this cluster: {', '.join(missing)}")
+    return Obstacle(Reason.DEPENDENCY_MISSING, not_installed(missing))
 
 
 _CHECKS: Final[tuple[Callable[[_Case], Obstacle | None], ...]] = (

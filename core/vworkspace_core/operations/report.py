@@ -9,7 +9,7 @@ from vworkspace_core.kinds.border import unstructure
 from vworkspace_core.kinds.equality import same_json
 from vworkspace_core.kinds.labels import request_mark
 from vworkspace_core.kinds.meta import Condition, ConditionStatus, condition_json
-from vworkspace_core.kinds.operation import EngineRef, LogsRef, Operation, Phase
+from vworkspace_core.kinds.operation import EngineRef, LogsRef, Operation, Phase, headline
 from vworkspace_core.kinds.reasons import OperationConditionType as Type
 from vworkspace_core.kinds.reasons import OperationReason as Reason
 from vworkspace_core.kinds.transitions import Transition, Wanted, merge_conditions, same_but_times, transitions
@@ -123,6 +123,8 @@ def _says_the_same(
         == (report.phase, report.started_at, report.finished_at)
         and (status.engine_ref, status.logs_ref) == (report.engine_ref, report.logs_ref)
         and same_json(status.outputs or {}, report.outputs)
+        and {"reason": status.reason or "", "message": status.message or ""}
+        == {"reason": "", "message": "", **headline(conditions)}
         and same_but_times(previous, conditions)
     )
 
@@ -136,6 +138,7 @@ def _manifest(operation: Operation, conditions: tuple[Condition, ...], report: R
         "observedGeneration": meta.generation,
         "phase": report.phase.value,
         "conditions": [condition_json(condition) for condition in conditions],
+        **headline(conditions),
     }
     given = {
         "startedAt": report.started_at,

@@ -8,6 +8,7 @@ from typing import Protocol
 
 from vworkspace_core.kinds.admission import AdmissionSettings, Problem, check_application_instance
 from vworkspace_core.kinds.application_instance import ApplicationInstance, Mode
+from vworkspace_core.kinds.cures import gate_command, not_installed
 from vworkspace_core.kinds.labels import (
     CLUSTER_ID,
     NAMESPACE_GATE,
@@ -119,7 +120,7 @@ def closed_namespace(name: str, namespace: Manifest | None) -> str:
         return f"namespace {name} is being terminated: nothing new can be created in it"
     if namespace_is_gated(namespace):
         return ""
-    return f"namespace {name} does not carry the label {NAMESPACE_GATE}={NAMESPACE_GATE_VALUE}"
+    return f"namespace {name} does not carry the label {NAMESPACE_GATE}={NAMESPACE_GATE_VALUE}: {gate_command(name)}"
 
 
 def _invalid(source: ApplicationInstance, settings: Settings) -> Barrier | None:
@@ -188,9 +189,7 @@ def _missing(source: ApplicationInstance, observed: Observed) -> Barrier | None:
     missing = [kind.crd_name for kind in needed_kinds(source) if kind in observed.missing_kinds]
     if not missing:
         return None
-    return Barrier(
-        Reason.MISSING_DEPENDENCIES, f"not installed in this cluster: {', '.join(missing)}", requeue=Requeue.SLOW
-    )
+    return Barrier(Reason.MISSING_DEPENDENCIES, not_installed(missing), requeue=Requeue.SLOW)
 
 
 def name_barrier(source: ApplicationInstance, desired: Desired, observed: Observed) -> Barrier | None:

@@ -1,0 +1,83 @@
+"""U9: `kubectl get` alone says why not: the API server's own tables of what the decisions write."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from tests.property.operation_worlds import CONTEXT as OPERATIONS
+from tests.property.operation_worlds import observed, operation_manifest
+from tests.property.worlds import NAMESPACE, NOW, decide, instance_manifest, written
+from vworkspace_core.kinds.border import read_operation
+from vworkspace_core.kinds.crd import crd_manifests
+from vworkspace_core.known import APPLICATION_INSTANCE, CUSTOM_RESOURCE_DEFINITION, OPERATION
+from vworkspace_core.manifest import Kind
+from vworkspace_core.operations import reconcile_operation
+from vworkspace_core.reconcile import Observed
+from vworkspace_fake.apiserver.calls import Target
+from vworkspace_fake.apiserver.http.tables.render import table
+from vworkspace_fake.apiserver.server import ApiServer
+
+
+@pytest.fixture(scope="module")
+def server() -> ApiServer:
+    found = ApiServer(now=lambda: NOW)
+    for crd in crd_manifests():
+        found.create(Target(found.resource(CUSTOM_RESOURCE_DEFINITION), None, crd["metadata"]["name"]), crd)
+    return found
+
+
+def row(server: ApiServer, kind: Kind, manifest: Mapping[str, Any], *, wide: bool = False) -> dict[str, Any]:
+    """The columns of `kubectl get`, those of `-o wide` too where asked for."""
+    found = table(server.resource(kind), [manifest], {}, "", NOW)
+    columns = [(column["name"], column["priority"]) for column in found["columnDefinitions"]]
+    cells = zip(columns, found["rows"][0]["cells"], strict=True)
+    return {name: cell for (name, priority), cell in cells if wide or not priority}
+
+
+def test_a_blocked_instance_says_what_blocks_it(server: ApiServer) -> None:
+    ungated = {**NAMESPACE, "metadata": {"name": "org-myteam"}}
+    manifest = instance_manifest()
+    blocked = written(manifest, decide(manifest, Observed(ungated)))
+
+    short, wide = row(server, APPLICATION_INSTANCE, blocked), row(server, APPLICATION_INSTANCE, blocked, wide=True)
+
+    assert (short["Ready"], short["Reason"], short["Blocked"]) == ("False", "NotDeployed", "NamespaceNotGated")
+    assert "kubectl label namespace org-myteam managed-by=vworkspace" in wide["Message"]
+    assert wide["Obstacle"] == wide["Message"]
+
+
+def ended(of: str = "runCommand.job", **more: Any) -> dict[str, Any]:
+    manifest = operation_manifest(of, **more)
+    decision = reconcile_operation(read_operation(manifest), observed(of), OPERATIONS)
+    assert decision.status is not None
+    return {**manifest, "status": json.loads(json.dumps(decision.status["status"], default=str))}
+
+
+def test_an_operation_that_is_refused_looks_unlike_one_that_waits(server: ApiServer) -> None:
+    refused = ended(parameters={"image": "registry.example.com/x:1", "commnd": ["x"]})
+
+    short, wide = row(server, OPERATION, refused), row(server, OPERATION, refused, wide=True)
+
+    assert (short["Phase"], short["Reason"]) == ("Pending", "ValidationFailed")
+    assert "spec.parameters.commnd: unknown key: known are" in wide["Message"]
+
+
+def test_an_operation_under_way_says_since_when(server: ApiServer) -> None:
+    manifest = operation_manifest("runCommand.job")
+    manifest["status"] = {
+        "phase": "Running",
+        "startedAt": "2026-06-01T11:55:00Z",
+        "reason": "JobPodActive",
+        "message": "one pod",
+    }
+
+    found = row(server, OPERATION, manifest, wide=True)
+
+    assert (found["Phase"], found["Reason"], found["Started"], found["Message"]) == (
+        "Running",
+        "JobPodActive",
+        "5m",
+        "one pod",
+    )
