@@ -15,6 +15,9 @@ from vworkspace_core.kinds.secrets import PLACEHOLDER, find_secret_material
 __all__ = ["command_problems"]
 
 _MOST: Final = 32
+_MOST_MEMBERS: Final = 1024
+"""Variables and words that are looked at: what has more is refused by its schema in any case (RUN-11)."""
+
 _CURE: Final = (
     "holds secret material: put it into a Secret and name that, by env[].valueFrom.secretKeyRef {name, key} or by"
     " envFrom[].secretRef {name}"
@@ -33,12 +36,12 @@ def command_problems(parameters: Mapping[str, Any], path: str) -> tuple[Problem,
 
 
 def _problems(parameters: Mapping[str, Any], path: str) -> Iterator[Problem]:
-    for where, name, value in _environment(parameters.get("env"), join(path, "env")):
+    for where, name, value in islice(_environment(parameters.get("env"), join(path, "env")), _MOST_MEMBERS):
         if _is_secret(name, value):
             yield Problem(where, _CURE)
     for field in ("command", "args"):
         given = parameters.get(field)
-        yield from _word_problems(given if isinstance(given, list | tuple) else (), join(path, field))
+        yield from _word_problems(given[:_MOST_MEMBERS] if isinstance(given, list | tuple) else (), join(path, field))
 
 
 def _environment(env: Any, path: str) -> Iterator[tuple[str, str, Any]]:
