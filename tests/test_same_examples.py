@@ -20,6 +20,7 @@ PROBES = ("tests/property/test_packing.py", "tests/property/test_ssa_ownership_m
 """Plain laws, and a state machine."""
 
 OF_THE_MACHINE = {
+    "CEL_CASES",
     "DOCKER_HOST",
     "E2E_CLUSTER",
     "E2E_OPERATOR_CONTEXT",

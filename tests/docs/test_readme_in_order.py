@@ -21,7 +21,6 @@ from tests.e2e.commands import Running, clean_environment
 from tests.patience import PATIENCE
 
 pytestmark = [
-    pytest.mark.timeout(600),
     pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not installed"),
 ]
 

@@ -14,6 +14,7 @@ import pytest
 
 from tests.e2e.served import Answer, Wire, served, wall_clock, wired
 from tests.e2e.test_kube_config import certificate, tls
+from tests.patience import PATIENCE
 from tests.property.apiserver_world import GIZMO, crd
 from vworkspace_fake.apiserver.server import ApiServer
 
@@ -159,7 +160,7 @@ def test_a_write_that_is_overtaken_while_a_webhook_thinks_is_decided_again() -> 
     def think(request: dict[str, Any]) -> dict[str, Any]:
         if request["object"]["spec"]["size"] == 8 and not asked.is_set():
             asked.set()
-            go_on.wait(5)
+            go_on.wait(PATIENCE)
         return {"allowed": True}
 
     merge = "application/merge-patch+json"
@@ -175,8 +176,8 @@ def test_a_write_that_is_overtaken_while_a_webhook_thinks_is_decided_again() -> 
 
         thread = threading.Thread(target=slow)
         thread.start()
-        assert asked.wait(5)
+        assert asked.wait(PATIENCE)
         wire.send("PATCH", f"{GIZMOS}/a", {"spec": {"mode": "quick"}}, content_type=merge)
         go_on.set()
-        thread.join(5)
+        thread.join(PATIENCE)
         assert answers[0].json["spec"] == {"size": 8, "mode": "quick"}

@@ -9,8 +9,6 @@ from tests.e2e.world import CLUSTER, FIRST, INSTANCE, LATER, World, conditions
 from vworkspace_core import known
 from vworkspace_core.manifest import ObjectRef
 
-pytestmark = pytest.mark.timeout(300)
-
 
 def have_cluster(world: World, name: str, **policy: Any) -> None:
     spec = {"clusterId": CLUSTER, "controlPlaneEndpoint": "https://odoo.example.com"}

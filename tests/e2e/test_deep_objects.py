@@ -12,6 +12,7 @@ from tests.e2e.clusters import real_server
 from tests.e2e.faces import ENVIRONMENT
 from tests.e2e.operating import LABELS
 from tests.e2e.world import NS, UNGATED_NS, World, instance
+from tests.patience import PATIENCE
 from vworkspace_core.errors import NotFound
 from vworkspace_core.known import APPLICATION_INSTANCE, HELM_RELEASE
 from vworkspace_core.manifest import Kind, Manifest, ObjectRef, dig
@@ -32,7 +33,7 @@ def store(kind: Kind, manifest: Manifest) -> None:
     headers = {"content-type": "application/json", "authorization": f"Bearer {server.token}"}
     trust = ssl.create_default_context(cadata=(server.authority or b"").decode())
     request = urllib.request.Request(where, body, headers)
-    with urllib.request.urlopen(request, timeout=60, context=trust) as answer:
+    with urllib.request.urlopen(request, timeout=PATIENCE, context=trust) as answer:
         assert answer.status == 201
 
 

@@ -30,8 +30,6 @@ from vworkspace_core.known import APPLICATION_INSTANCE, CUSTOM_RESOURCE_DEFINITI
 from vworkspace_core.manifest import Kind, Manifest, ObjectRef, dig, ref_of
 from vworkspace_core.ports import KubeApi
 
-pytestmark = pytest.mark.timeout(300)
-
 _PLURALS: Final = {"NetworkPolicy": "networkpolicies"}
 _CLUSTER_WIDE: Final = ("Namespace", "ClusterRole", "ClusterRoleBinding", "CustomResourceDefinition")
 DEFINITION: Final = ObjectRef(CUSTOM_RESOURCE_DEFINITION, None, APPLICATION_INSTANCE.crd_name)
