@@ -12,6 +12,8 @@ __all__ = ["as_data"]
 def as_data(decision: Decision) -> dict[str, Any]:
     """Every effect of `decision`, empty ones left out; keys in the order in which they are carried out."""
     body: dict[str, Any] = {}
+    if decision.rehearsals:
+        body["dryRun"] = [{"object": _object(rehearsal.ref)} for rehearsal in decision.rehearsals]
     if decision.finalizer is not None:
         body["finalizer"] = decision.finalizer.value
     if decision.patches:
