@@ -103,6 +103,14 @@ def test_no_test_asks_the_environment_how_hard_to_try() -> None:
     assert not found
 
 
+def test_every_number_of_examples_grows_with_the_effort() -> None:
+    """What is fixed would not be tried harder by `make test-long`."""
+    fixed = re.compile(r"max_examples=\d+")
+    files = (file for file in (ROOT / "tests").rglob("*.py") if file.name != "effort.py")
+    found = [str(file.relative_to(ROOT)) for file in files if fixed.search(file.read_text(encoding="utf-8"))]
+    assert not found, f"say a share of the profile's, as tests/effort.py has it: {found}"
+
+
 def test_no_test_of_servers_and_processes_has_a_limit_of_its_own() -> None:
     """`tests/patience.py` has the one that holds on a machine whose every core is busy otherwise."""
     hasty = re.compile(r"fail_after\(\d+|mark\.timeout\(\d{1,3}\)|perf_counter\(\)|process_time\(\)")

@@ -21,6 +21,7 @@ import structlog
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.effort import effort
 from tests.patience import PATIENCE
 from vworkspace_app import logs
 from vworkspace_app.hiding import Hidden
@@ -189,7 +190,7 @@ def test_what_we_hold_is_masked_whatever_it_looks_like(form: str) -> None:
 
 
 @given(st.lists(st.text(min_size=6, max_size=12), min_size=1, max_size=4), st.text(max_size=40), st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=effort(1.5))
 def test_no_hidden_text_survives_a_mask(secrets: list[str], around: str, data: st.DataObject) -> None:
     hidden = Hidden()
     hidden.add(*secrets)
@@ -232,7 +233,7 @@ def test_a_level_or_format_that_is_none_is_refused(options: dict[str, str], prob
 
 
 @given(st.text(max_size=40), st.dictionaries(st.text(min_size=1, max_size=8), st.text(max_size=30), max_size=3))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=effort(1.5))
 def test_a_text_line_is_one_line_and_nothing_that_a_terminal_obeys_SL3(event: str, fields: dict[str, str]) -> None:
     """ESC sequences in fields and newlines in the event were printed raw."""
     kept = {name: value for name, value in fields.items() if name.isidentifier() and name not in ("event", "level")}

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from joserfc import jwe, jws
 from joserfc.jwk import ECKey, OKPKey, RSAKey
 
+from tests.effort import effort
 from tests.property.agent_jobs import CLUSTER_ID
 from tests.property.agent_jobs import instance as manifest
 from tests.work import calls_of
@@ -465,7 +466,7 @@ def test_a_job_for_another_cluster_cannot_be_replayed_here_PULL_9(other: str) ->
 
 
 @given(st.text(max_size=300) | st.from_regex(r"[A-Za-z0-9_-]{0,80}\.\.[A-Za-z0-9_-]{0,90}", fullmatch=True))
-@settings(max_examples=60)
+@settings(max_examples=effort(1.5))
 def test_whatever_stands_for_a_signature_is_an_answer_never_a_crash(text: str) -> None:
     refused({**job(), "signature": text}, strict(ED), Reason.SIGNATURE_INVALID)
 

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.effort import effort
 from tests.projects_crds import projects_crds
 from tests.property.operation_worlds import CONTEXT, GOOD, NS, RESTRICTED, gated, observed, operation, recorded
 from tests.property.operation_worlds import hook as chart_hook
@@ -179,7 +180,7 @@ def _ref(kind: Kind, meta: Any) -> ObjectRef:
 
 @pytest.mark.parametrize("cluster", [real, small], ids=["real CRDs", "CRDs of the fake"])
 @pytest.mark.parametrize("of", PARAMETERS)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=effort(0.625))
 @given(data=st.data())
 def test_every_manifest_is_accepted(of: str, cluster: Any, data: Any) -> None:
     parameters = data.draw(PARAMETERS[of])

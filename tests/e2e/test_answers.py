@@ -18,6 +18,7 @@ from tests.e2e.faces import ENVIRONMENT, IN_PROCESS
 from tests.e2e.operating import ENGINES_QUICK, FLUX, LABELS, Operating
 from tests.e2e.rights import printed
 from tests.e2e.world import CLUSTER, INSTANCE, NAME, NS, OPERATOR, SUFFIX, UNGATED_NS, VELERO_NS, World, instance
+from tests.effort import effort
 from vworkspace_app.operator import OperatorSettings
 from vworkspace_app.operator.instances import InstanceController
 from vworkspace_core.access import EVERYWHERE, TENANT, VELERO
@@ -139,7 +140,7 @@ def is_answered(world: World, ref: ObjectRef, logs: list[Any]) -> bool:
     )
 
 
-@settings(max_examples=25)
+@settings(max_examples=effort(0.625))
 @given(lacks(), objects())
 @example(frozenset({("patch", "applicationinstances", NS)}), ())
 @example(frozenset({("get", "backups", VELERO_NS)}), ())

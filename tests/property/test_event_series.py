@@ -8,6 +8,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from tests.effort import effort
 from vworkspace_core.known import APPLICATION_INSTANCE, CLUSTER, EVENT, NAMESPACE
 from vworkspace_core.manifest import ObjectRef
 from vworkspace_core.ports import KubernetesEvent, PatchType
@@ -92,7 +93,7 @@ STEPS = st.lists(
 
 @given(steps=STEPS)
 @example(steps=[("observe", 0, OBJECTS[0]), ("write", False, None), *[("observe", 0, OBJECTS[0])] * 3])
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=effort(1.5))
 def test_a_strict_server_takes_every_write_and_the_laws_hold(steps: list[Any]) -> None:
     site = Site()
     for what, argument, about in steps:
@@ -174,7 +175,7 @@ def test_memory_is_bounded_and_what_does_not_fit_is_dropped() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(1, 30), st.sampled_from([0, 300, 2000])), min_size=1, max_size=5))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=effort(0.5))
 def test_nothing_is_remembered_of_objects_about_which_nothing_was_said_for_long(lives: list[tuple[int, int]]) -> None:
     """25 writes at most, each given back after five minutes: what is older is as if it had never been."""
     site = Site()
@@ -195,7 +196,7 @@ def test_nothing_is_remembered_of_objects_about_which_nothing_was_said_for_long(
 @example("é" * 2000)
 @example("x" * LONGEST_NOTE)
 @example("\ud800" * 600)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=effort(1))
 def test_a_note_fits_in_bytes_and_is_cut_between_characters(text: str) -> None:
     note = note_of(text)
 

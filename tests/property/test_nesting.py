@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.effort import effort
 from tests.property.violations import instance
 from vworkspace_core.kinds.border import read_application_instance
 from vworkspace_core.kinds.problems import ValidationProblems
@@ -46,7 +47,7 @@ manifests = st.dictionaries(
 )
 
 
-@settings(max_examples=25)
+@settings(max_examples=effort(0.625))
 @given(st.lists(manifests, max_size=4), st.integers(0, 4))
 def test_its_neighbours_are_read_as_if_it_were_not_there_H2(items: list[Any], at: int) -> None:
     bad = {"metadata": {"name": "bad", "managedFields": MARK}, "spec": {"ok": [1], "values": MARK}, "status": {"a": 1}}
@@ -62,7 +63,7 @@ def test_its_neighbours_are_read_as_if_it_were_not_there_H2(items: list[Any], at
     }
 
 
-@settings(max_examples=25)
+@settings(max_examples=effort(0.625))
 @given(manifests)
 def test_one_object_and_one_event_are_cut_at_the_same_places_H2(manifest: Any) -> None:
     whole = {**manifest, "spec": {**manifest.get("spec", {}), "deep": MARK, "list": [1, MARK]}}
