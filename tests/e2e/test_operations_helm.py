@@ -131,3 +131,16 @@ async def test_a_forbidden_version_is_not_reached_by_an_upgrade_RES_3(ops: Opera
     await ops.reaches(upgrade, "Failed")
     assert ops.condition(upgrade, "Failed") == "True/ForbiddenVersion"
     assert world.running() == [FIRST]
+
+
+@operations_story()
+async def test_an_upgrade_ends_when_its_target_is_deleted_L7(ops: Operating) -> None:
+    await ops.prepare()
+    ops.world.edit(INSTANCE, {"spec": {"suspend": False}})
+    blocked = ops.submit("upgrade.helm", "up", {"targetVersion": "9.9.9"})
+    await ops.reaches(blocked, "Running")
+
+    ops.world.delete_object(INSTANCE)
+
+    await ops.reaches(blocked, "Failed")
+    assert await ops.says(blocked, "Failed", "True/TargetDeleted")

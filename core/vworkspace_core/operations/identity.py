@@ -7,6 +7,7 @@ from vworkspace_core.kinds.application_instance import ApplicationInstance
 from vworkspace_core.kinds.border import read_application_instance
 from vworkspace_core.kinds.labels import (
     APPLICATION_NAMESPACE,
+    FIELD_MANAGER,
     MANAGED_BY,
     MANAGED_BY_VALUE,
     OPERATION_UID,
@@ -17,7 +18,7 @@ from vworkspace_core.kinds.labels import (
 from vworkspace_core.kinds.operation import Operation
 from vworkspace_core.kinds.problems import ValidationProblems
 from vworkspace_core.known import APPLICATION_INSTANCE, OPERATION
-from vworkspace_core.manifest import Kind, Manifest, ObjectRef, metadata
+from vworkspace_core.manifest import Kind, Manifest, ObjectRef, dig, metadata
 from vworkspace_core.operations.contract import EngineContext, Objects
 
 __all__ = [
@@ -30,6 +31,7 @@ __all__ = [
     "parameters",
     "target_of",
     "target_ref",
+    "was_made_here",
 ]
 
 UNRECORDED: Final = "vworkspace.io/unrecorded"
@@ -88,6 +90,22 @@ def is_ours(manifest: Manifest, operation: Operation) -> bool:
         return False
     known = operation.status.engine_ref
     return known is None or not known.uid or known.uid == metadata(manifest).get("uid")
+
+
+def was_made_here(manifest: Manifest, operation: Operation) -> bool:
+    """Whether an object whose uid is not recorded yet is the one that the operator created for the Operation.
+
+    Labels alone would do for anybody who may create that kind. The operator's own create is known by its field
+    manager, by the finalizer that stays until the uid is recorded, and by its time: none is older than its Operation.
+    """
+    meta = metadata(manifest)
+    finalizers, managed = meta.get("finalizers"), meta.get("managedFields")
+    created = any(
+        dig(one, "manager") == FIELD_MANAGER and dig(one, "operation") == "Update" and not dig(one, "subresource")
+        for one in (managed if isinstance(managed, list) else ())
+    )
+    locked = isinstance(finalizers, list) and UNRECORDED in finalizers
+    return created and locked and str(meta.get("creationTimestamp") or "") >= operation.metadata.creation_timestamp
 
 
 def own_object(operation: Operation, objects: Objects) -> tuple[ObjectRef, Manifest] | None:

@@ -28,7 +28,7 @@ from vworkspace_core.operations.claims import Flaw
 from vworkspace_core.operations.conflicts import first_ahead
 from vworkspace_core.operations.context import OperationContext, OperationObserved
 from vworkspace_core.operations.contract import Engine, EngineContext, EngineObject, Refusal
-from vworkspace_core.operations.identity import is_ours, target_of
+from vworkspace_core.operations.identity import target_of
 from vworkspace_core.operations.ledger import Spending
 from vworkspace_core.operations.request import parameter_problems, unknown_template
 from vworkspace_core.operations.targets import is_ready, why_not_ready
@@ -202,8 +202,7 @@ _CHECKS: Final[tuple[Callable[[_Case], Obstacle | None], ...]] = (
 
 
 def _taken(case: _Case, ref: ObjectRef) -> Obstacle | None:
-    """What carries the name and is not ours is never adopted, overwritten or deleted (OPS-1)."""
-    live = case.observed.objects.get(ref)
-    if live is None or is_ours(live, case.operation):
+    """What carries the name is not ours, whatever its labels: nothing has been created for this Operation (OPS-1)."""
+    if ref not in case.observed.objects:
         return None
     return Obstacle(Reason.NAME_TAKEN, f"{ref} exists and was not made for this Operation")

@@ -23,7 +23,7 @@ from vworkspace_core.operations import life
 from vworkspace_core.operations.context import OperationContext, OperationObserved
 from vworkspace_core.operations.contract import EngineStatus, Progress
 from vworkspace_core.operations.ending import decide_deletion, tidy
-from vworkspace_core.operations.identity import own_object
+from vworkspace_core.operations.identity import own_object, target_ref
 from vworkspace_core.operations.ledger import Spending
 from vworkspace_core.operations.preconditions import Obstacle, Start, start_or_obstacle
 from vworkspace_core.operations.report import Report, with_report
@@ -52,6 +52,8 @@ def needs_live_view(operation: Operation, observed: OperationObserved, context: 
         return True
     engine, known = context.engine_of(operation), operation.status.engine_ref
     if engine is None or (known is not None and not known.uid):
+        return True
+    if known is None and target_ref(operation) not in observed.objects:
         return True
     if life.is_over(operation, engine, context):
         return True

@@ -17,7 +17,7 @@ from vworkspace_core.manifest import Manifest, ObjectRef, metadata
 from vworkspace_core.operations import life
 from vworkspace_core.operations.context import OperationContext, OperationObserved
 from vworkspace_core.operations.contract import Engine, EngineObject, EngineStatus, Progress
-from vworkspace_core.operations.identity import UNRECORDED, is_ours, own_object, target_of
+from vworkspace_core.operations.identity import UNRECORDED, own_object, target_of, was_made_here
 from vworkspace_core.operations.report import Report, condition_of, with_report
 from vworkspace_core.operations.request import parameter_problems
 from vworkspace_core.reconcile.decision import Create, Decision, Requeue
@@ -52,8 +52,11 @@ class _Run:
 
     @property
     def found(self) -> tuple[ObjectRef, Manifest] | None:
-        """The engine object, if it is there and ours."""
-        return own_object(self.operation, self.observed.objects)
+        """The engine object, if it is there and ours: before its uid is known, only the one that we created."""
+        found, known = own_object(self.operation, self.observed.objects), self.operation.status.engine_ref
+        if found is None or (known is not None and known.uid):
+            return found
+        return found if was_made_here(found[1], self.operation) else None
 
     @property
     def engine_ref(self) -> EngineRef | None:
@@ -187,7 +190,7 @@ class _Run:
         if not isinstance(wanted, EngineObject):
             return self._ended(Phase.FAILED, Reason.PRECONDITION_FAILED, attrs.evolve(status, message=wanted))
         live = self.observed.objects.get(wanted.ref)
-        if live is not None and not is_ours(live, self.operation):
+        if live is not None:
             told = f"{wanted.ref} exists and was not made for this Operation"
             report = life.blocked_report(self.operation, Reason.NAME_TAKEN, told)
             return self._told(Decision(requeue=Requeue.SLOW), report)

@@ -28,7 +28,7 @@ from vworkspace_core.operations.contract import (
     Row,
     always,
 )
-from vworkspace_core.operations.identity import parameters, target_of
+from vworkspace_core.operations.identity import parameters, target_of, target_ref
 from vworkspace_core.operations.settings import OperationSettings
 from vworkspace_core.reconcile.override import is_overtaken, spec_hash, summed_patch
 
@@ -76,6 +76,13 @@ _FORBIDDEN: Final = Row(
     "the cluster's policy forbids that version",
     _shows(("Degraded", "True", "ForbiddenVersionOverride")),
 )
+_DELETED: Final = Row(
+    "deleted, or being deleted",
+    _FAILED,
+    "TargetDeleted",
+    "the target is gone or going: there is nothing to upgrade",
+    {"metadata": {"deletionTimestamp": "2026-06-01T12:00:00Z"}},
+)
 _NEW_INTENT: Final = Row(
     "chart or values changed",
     _FAILED,
@@ -105,8 +112,8 @@ _WAITING: Final = Row(
     {"status": {"conditions": []}},
 )
 
-TABLE: Final = (_NEW_INTENT, _WAITING, _FORBIDDEN, _SUSPENDED, _BLOCKED, _READY, _FAILED_ROW, _ROLLED_BACK)
-"""Conditions of the target, counted only while its `status.releaseOverride` is this Operation's."""
+TABLE: Final = (_DELETED, _NEW_INTENT, _WAITING, _FORBIDDEN, _SUSPENDED, _BLOCKED, _READY, _FAILED_ROW, _ROLLED_BACK)
+"""Conditions of the target. But for Blocked they count only while its `status.releaseOverride` is this Operation's."""
 
 
 def _check(operation: Operation, target: ApplicationInstance, context: EngineContext) -> Refusal | None:
@@ -174,7 +181,8 @@ def _running_version(target: ApplicationInstance, objects: Objects) -> str:
 def _observe(operation: Operation, objects: Objects) -> EngineStatus:
     target = target_of(operation, objects)
     outputs = operation.status.outputs or {}
-    row, message = _row(operation, target, outputs)
+    gone = target_ref(operation) not in objects or (target and target.metadata.deletion_timestamp is not None)
+    row, message = (_DELETED, "") if gone else _row(operation, target, outputs)
     if row is _READY and target is not None and _applied_version(target):
         outputs = {**outputs, "toVersion": _applied_version(target)}
     name = outputs.get("helmReleaseName") or ""
@@ -184,12 +192,14 @@ def _observe(operation: Operation, objects: Objects) -> EngineStatus:
 
 def _row(operation: Operation, target: ApplicationInstance | None, outputs: Mapping[str, Any]) -> tuple[Row, str]:
     if target is None:
-        return _WAITING, "the target has gone"
+        return _WAITING, "the target cannot be read"
     asked = parameters(operation)
     if is_overtaken(target.spec, str(outputs.get(SPEC_HASH, "")), asked.get("targetVersion"), asked.get("valuesPatch")):
         return _NEW_INTENT, ""
     override = target.status.release_override
     if override is None or override.uid != operation.metadata.uid:
+        if _is_true(_conditions(target), Type.BLOCKED):
+            return _BLOCKED, _told(_conditions(target)[Type.BLOCKED])
         return _WAITING, "waiting for the target to take it up"
     return _judged(_conditions(target))
 
@@ -202,7 +212,7 @@ def _judged(conditions: Mapping[str, Condition]) -> tuple[Row, str]:
         return _FORBIDDEN, degraded.message
     for kind, row in ((Type.SUSPENDED, _SUSPENDED), (Type.BLOCKED, _BLOCKED)):
         if _is_true(conditions, kind):
-            return row, conditions[kind].message
+            return row, _told(conditions[kind])
     if ready is None:
         return _WAITING, ""
     match (ready.status, ready.reason):
@@ -214,6 +224,10 @@ def _judged(conditions: Mapping[str, Condition]) -> tuple[Row, str]:
             return _ROLLED_BACK, degraded.message if degraded is not None else ready.message
         case _:
             return _WAITING, ready.message
+
+
+def _told(condition: Condition) -> str:
+    return f"{condition.reason}: {condition.message}" if condition.message else condition.reason
 
 
 def _conditions(target: ApplicationInstance) -> dict[str, Condition]:
