@@ -58,6 +58,10 @@ LIMITS = (
     Limit("Note of an Event", constant("vworkspace_core.runtime.event_manifest.LONGEST_NOTE"), "1,024"),
     Limit("Text of a log line", constant("vworkspace_app.logs._LONGEST"), "32,768"),
     Limit("Approval claim", constant("vworkspace_core.operations.claims.LONGEST"), "8,192"),
+    Limit("Used approvals", constant("vworkspace_core.operations.ledger.MOST_SPENT"), "5,000"),
+    Limit(
+        "Retention of a backup", constant("vworkspace_core.operations.engines.velero.LONGEST_RETENTION_DAYS"), "3650"
+    ),
     Limit("Helm's release", constant("vworkspace_core.operations.engines.releases.LARGEST_RELEASE") / MIB, "4 MiB"),
     Limit("Manifest of a hook", constant("vworkspace_core.operations.engines.releases.LARGEST_HOOK") / KIB, "256 KiB"),
     Limit("Values in a YAML", constant("vworkspace_app.documents._MOST_VALUES"), "20,000"),

@@ -44,11 +44,37 @@ type is allowed in the namespace; the target's annotation `ops.vworkspace.io/<ca
 parameters are valid; a person approved, where that is needed; the target is Ready, where the template asks for it; no
 conflicting Operation is ahead; the engine's kinds are installed.
 
-A phase that an engine does not know counts as in progress. An engine object that somebody else deletes is
-`Failed=True/ExternalDeletion`; a run that is not over at its deadline (`spec.timeoutSeconds` from `startedAt`) is
-`Failed=True/Timeout`, and its object is deleted. The annotation `ops.vworkspace.io/cancel: "true"`, or deleting the
-Operation, deletes the object, waits for it to go, and ends as `Cancelled=True/UserCancelled`. Reasons of conditions:
-[conditions.md](conditions.md).
+A phase that an engine does not know counts as in progress. An engine object that went before its end was seen is
+judged by what is left of it: a Job by its Events. Where nothing tells, the Operation ends as
+`Failed=True/ExternalDeletion`, and its message says that nobody knows whether the run had finished. A run that is not
+over at its deadline (`spec.timeoutSeconds` from `startedAt`) is `Failed=True/Timeout`, and its object is deleted. The
+annotation `ops.vworkspace.io/cancel: "true"`, or deleting the Operation, deletes the object, waits for it to go, and
+ends as `Cancelled=True/UserCancelled`. Reasons of conditions: [conditions.md](conditions.md).
+
+A suspended target counts as Ready when it was Ready before: suspend, maintain, resume. It is not upgraded. A recurring
+Operation (volsync with a schedule) stays Running; after each sync `Succeeded=True/EngineSucceeded` says when it ended,
+which is what answers the job that asked for it.
+
+## Approvals
+
+An approval claim is `vws1.<base64url(payload)>.<hex HMAC-SHA256 of the middle part>` with the key `approval-secret` of
+the credentials Secret. The payload is canonical JSON:
+
+| field | |
+|---|---|
+| `v` | 1 |
+| `op` | name of the Operation |
+| `ns` | its namespace; required unless `--required-claim-bindings` says otherwise |
+| `params` | SHA-256 in hex of its parameters as canonical JSON; required likewise |
+| `uid`, `cluster` | uid of the Operation, id of the cluster: count where they are given, or required |
+| `rid` | id of the request: **good for one run**. It is written down before the run starts |
+| `at`, `by` | when and who: recorded, not judged |
+| `exp` | when it ends, in seconds since the epoch or RFC 3339 |
+
+A claim has ended as soon as the operator's clock or the control plane's says so; a difference of more than ten
+minutes is not used. Which `rid`s have been used stands in the Secret `vworkspace-spent-approvals` in the operator's
+namespace, hashed, until a day after they end. While a claim stands in `spec.approvals.claim`, `spec.parameters`
+cannot be changed; an `approvals.required: true` cannot be taken back.
 """
 
 
