@@ -24,6 +24,7 @@ from tests.conformance.real_server import assets_of, started
 from tests.e2e.commands import run
 from tests.e2e.served import Wire, served, wall_clock, wired
 from tests.patience import PATIENCE
+from tests.property.violations import CRD
 from vworkspace_fake.apiserver.http.authority import certificates_for
 from vworkspace_fake.apiserver.http.serving import kubeconfig
 from vworkspace_fake.apiserver.server import ApiServer
@@ -105,6 +106,22 @@ def test_an_api_server_takes_every_example_and_knows_all_of_it(server: Server) -
     for manifest in sorted(found, key=lambda one: one["kind"] != "Namespace"):
         wait_until_served(server.wire, manifest)
         applied(server.wire, manifest, 200 if manifest["kind"] == "Namespace" else 201)
+
+
+def test_an_api_server_alone_refuses_each_violation_in_words(server: Server) -> None:
+    """U7, U8, RES-6: without the webhook; no pattern, and never the password of an address."""
+    for manifest in yaml.safe_load_all(printed("--crds-only")):
+        applied(server.wire, manifest, 201)
+    new = [violation for violation in CRD if violation.old is None]
+    for violation in new:
+        manifest = dict(violation.manifest)
+        wait_until_served(server.wire, manifest)
+        where = path_of(server.wire.send("GET", api_of(manifest)).json["resources"], manifest)
+        answer = server.wire.send("POST", where.rpartition("/")[0] + "?dryRun=All", manifest)
+        assert answer.status == 422, (violation.name, answer.raw)
+        for cause in answer.json["details"]["causes"]:
+            assert "should match" not in cause["message"], violation.name
+        assert "ada:pw" not in answer.raw.decode(), violation.name
 
 
 def wait_until_served(wire: Wire, manifest: dict[str, Any]) -> None:

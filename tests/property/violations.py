@@ -134,6 +134,14 @@ _CREATES = (
     _new("helm with ftp", changed(instance(), chart__sourceType="helm", chart__url="ftp://r"), "spec.chart.url"),
     _new("scheme without host", changed(instance(), chart__url="oci://"), "spec.chart.url"),
     _new("password in url", changed(instance(), chart__url="oci://ada:pw@r.example.test"), "spec.chart.url"),
+    *(
+        _new(f"url {url!r}", changed(instance(), chart__url=f"oci://r.example.test/{url}"), "spec.chart.url")
+        for url in ("a/../b", "..", "a/./b", "a//b", "a/%2e%2e/b", "a?x=b", "a#b", "a\\b")
+    ),
+    *(
+        _new(f"chart name {name!r}", changed(instance(), chart__name=name), "spec.chart.name")
+        for name in ("../evil/x", "a/..", ".", "a//b", "/a", "a?b")
+    ),
     _new("url with a blank", changed(instance(), chart__url="oci://r.example.test/a b"), "spec.chart.url"),
     _new("endless url", changed(instance(), chart__url="oci://r/" + "a" * 2048), "spec.chart.url"),
     _new("empty chart name", changed(instance(), chart__name=""), "spec.chart.name"),

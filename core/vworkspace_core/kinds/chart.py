@@ -24,6 +24,10 @@ class ChartSource:
     """An exact chart version in a registry or repository."""
 
     CEL_RULES: ClassVar[tuple[CelRule, ...]] = (
+        # At the object, not at the field: of an address with a password the API server would repeat both.
+        formed(CHART_URL, of="url"),
+        formed(NO_USER, of="url"),
+        formed(PLAIN_PATH, of="url"),
         CelRule(
             "self.sourceType != 'oci' || self.url.startsWith('oci://')",
             "must start with oci:// when sourceType is oci, such as oci://registry.example.com/charts",
@@ -42,7 +46,6 @@ class ChartSource:
     url: str = schema_field(
         "Registry or repository: oci://… or https://…, without user information.",
         schema={"maxLength": 2048},
-        rules=[formed(CHART_URL), formed(NO_USER), formed(PLAIN_PATH)],
     )
     name: str = schema_field("Name of the chart.", schema={"maxLength": 253}, rules=[formed(CHART_NAME)])
     version: str = schema_field(

@@ -10,7 +10,7 @@ from typing import Any
 
 import attrs
 
-from vworkspace_core.kinds.patterns import FORMS, Form
+from vworkspace_core.kinds.patterns import FORMS
 
 __all__ = [
     "CelRule",
@@ -38,7 +38,7 @@ class CelRule:
     holds: Callable[[Any, Any], bool] = attrs.field(eq=False, repr=False)
     field_path: str = ""
     reason: str = "FieldValueInvalid"
-    form: Form | None = attrs.field(default=None, eq=False, repr=False)
+    told: Callable[[Any], str] | None = attrs.field(default=None, eq=False, repr=False)
 
     @property
     def is_transition(self) -> bool:
@@ -47,15 +47,24 @@ class CelRule:
 
     def refusal(self, value: Any) -> str:
         """What is said of this very `value`; the API server says `message` of every one."""
-        return self.message if self.form is None else self.form.refusal(str(value))
+        return self.message if self.told is None else self.told(value)
 
 
-def formed(pattern: str, *, example: str = "") -> CelRule:
-    """The text has one of the known forms: said in words, where the keyword `pattern` would show the pattern."""
+def formed(pattern: str, *, example: str = "", of: str = "") -> CelRule:
+    """The text has one of the known forms: said in words, where the keyword `pattern` would show the pattern.
+
+    `of` is the field that it is about where the rule stands at the object: the API server then repeats no value.
+    """
     form = FORMS[pattern]
     form = attrs.evolve(form, example=example) if example else form
     in_cel = pattern.replace("\\", "\\\\").replace("'", "\\'")
-    return CelRule(f"self.matches('{in_cel}')", form.message, holds=lambda new, _: form.fits(new), form=form)
+    return CelRule(
+        f"self{f'.{of}' if of else ''}.matches('{in_cel}')",
+        form.message,
+        holds=lambda new, _: form.fits(getattr(new, of) if of else new),
+        field_path=f".{of}" if of else "",
+        told=lambda new: form.refusal(getattr(new, of) if of else new),
+    )
 
 
 def immutable() -> CelRule:
