@@ -1,6 +1,9 @@
 """Operations from request to end, against every simulated engine, in process and over HTTP (OPS-1 to OPS-12)."""
 
 import copy
+import gzip
+import json
+from base64 import b64decode, b64encode
 from datetime import datetime
 
 import attrs
@@ -14,12 +17,12 @@ from tests.e2e.operating import (
     operations_story,
     rules,
 )
-from tests.e2e.world import BROKEN, INSTANCE, LATER, NS, OPERATOR, install
+from tests.e2e.world import BROKEN, INSTANCE, LATER, NS, OPERATOR, RELEASE, install
 from vworkspace_core.errors import Invalid
 from vworkspace_core.kinds.crd import crd_manifests
 from vworkspace_core.kinds.labels import ALLOWED_TYPES
-from vworkspace_core.known import JOB, NAMESPACE, OPERATION, VELERO_BACKUP
-from vworkspace_core.manifest import Manifest, ObjectRef
+from vworkspace_core.known import JOB, NAMESPACE, OPERATION, SECRET, VELERO_BACKUP
+from vworkspace_core.manifest import Manifest, ObjectRef, dig
 from vworkspace_core.operations.settings import RUNNER
 from vworkspace_core.ports import WatchEvent
 from vworkspace_fake.downstream import Ending, Outcome, WorkflowBehaviour, WorkflowStep, resume_patch
@@ -498,3 +501,23 @@ async def test_an_image_that_cannot_be_pulled_is_told_D7(ops: Operating) -> None
     assert "back-off pulling image" in await ops.says(ref, "Running", "True/JobImagePullFailed")
     await ops.reaches(ref, "Failed", seconds=200)
     assert "JobImagePullFailed" in await ops.says(ref, "Failed", "True/Timeout")
+
+
+@operations_story(samples=True)
+async def test_a_release_that_a_tenant_wrote_runs_nothing_C1(ops: Operating) -> None:
+    """Secrets and Operations are the tenant's to write; a privileged pod by the operator's hand is not."""
+    await ops.prepare()
+    release = ops.world.get(RELEASE)
+    recorded = dig(release, "status", "history", 0)
+    secret = ObjectRef(SECRET, NS, f"sh.helm.release.v1.{recorded['name']}.v{recorded['version']}")
+    stored = json.loads(gzip.decompress(b64decode(b64decode(ops.world.get(secret)["data"]["release"]))))
+    evil = json.loads(stored["hooks"][0]["manifest"])
+    evil["spec"]["template"]["spec"] |= {"hostPID": True, "nodeName": "control-plane-1"}
+    stored["hooks"][0]["manifest"] = json.dumps(evil)
+    data = b64encode(b64encode(gzip.compress(json.dumps(stored).encode()))).decode()
+    ops.world.edit(secret, {"data": {"release": data}})
+
+    ref = ops.submit("migration.helmHookJob", "migrate")
+
+    assert "checksum differs" in await ops.says(ref, "Accepted", "False/HookNotFound")
+    assert ops.made(ref) == []
