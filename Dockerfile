@@ -1,18 +1,33 @@
-# The operator, without compiler or package manager of its own in use, as a user without a name. Build it with
-#   docker build -t registry.example.com/vworkspace-operator:1 .
-FROM python:3.13-slim AS build
+# The operator as a user without a name, in an image with neither shell nor package manager. A release pins the base:
+#   docker buildx imagetools inspect python:3.13-slim --format '{{.Manifest.Digest}}'
+#   docker build --build-arg BASE=python:3.13-slim@sha256:… -t registry.example.com/vworkspace-operator:1 .
+# What is installed is pinned by deploy/image/requirements.txt, hashes included (scripts/lock writes it).
+ARG BASE=python:3.13-slim
+
+FROM ${BASE} AS build
 WORKDIR /src
+COPY deploy/image deploy/image
+RUN python -m pip install --no-cache-dir --require-hashes --only-binary :all: -r deploy/image/build-requirements.txt \
+ && python -m venv --without-pip /opt/operator \
+ && python -m pip --python /opt/operator/bin/python install --no-cache-dir --require-hashes --no-deps \
+      --only-binary :all: -r deploy/image/requirements.txt
 COPY pyproject.toml README.md LICENSE ./
 COPY core core
 COPY adapters adapters
 COPY app app
-RUN python -m venv /opt/operator \
- && /opt/operator/bin/python -m pip install --no-cache-dir --disable-pip-version-check '.[operator]'
+RUN python -m pip wheel --no-deps --no-build-isolation --wheel-dir /wheels . \
+ && python -m pip --python /opt/operator/bin/python install --no-cache-dir --no-index --no-deps /wheels/*.whl
 
-# The same Python as above: the virtual environment refers to it.
-FROM python:3.13-slim
+# The same Python as above: the virtual environment refers to it. What installs or runs other things goes last.
+FROM ${BASE} AS bare
+COPY deploy/image /strip
+RUN ["python", "/strip/strip.py"]
+
+# One layer of what is left: nothing that was taken away lies beneath it.
+FROM scratch
+COPY --from=bare / /
 COPY --from=build /opt/operator /opt/operator
-ENV PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1
+ENV PATH=/usr/local/bin:/usr/bin PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1 LANG=C.UTF-8
 USER 65532:65532
 EXPOSE 8080 9443
 ENTRYPOINT ["/opt/operator/bin/vworkspace-operator"]

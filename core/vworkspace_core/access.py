@@ -83,7 +83,9 @@ VELERO: Final[tuple[Access, ...]] = tuple(Access(kind, ("get", "create", "patch"
 """In Velero's namespace, which is the only one that Velero looks at (OPS-7)."""
 
 OWN: Final[tuple[Access, ...]] = (
-    Access(known.SECRET, ("get", "list", "watch", "create", "update", "delete")),
+    # The records of jobs have names of their own, and RBAC knows no labels; only the credential is watched.
+    Access(known.SECRET, ("get", "list", "create", "update", "delete")),
+    Access(known.SECRET, ("watch",), name=CREDENTIALS_SECRET),
     Access(known.LEASE, ("get", "create", "update")),
 )
 """In the operator's own namespace: the credential, the records of open jobs, the leader's lease (PULL-4, RUN-4)."""

@@ -116,7 +116,8 @@ def flags(world: World, place: Path, more: Sequence[str] = ()) -> list[str]:
     made = certificates_for((f"{SERVICE}.{OWN_NS}.svc",), datetime.now(UTC))
     for name, content in (("tls.crt", made.certificate), ("tls.key", made.key), ("ca.crt", made.authority)):
         (place / name).write_bytes(content)
-    manifests = printed("--velero-namespace", VELERO_NS, "--webhook-ca", str(place / "ca.crt"), *more)
+    plain = ("--setting", "job-signatures=auto", "--setting", "allowed-images=")
+    manifests = printed("--velero-namespace", VELERO_NS, "--webhook-ca", str(place / "ca.crt"), *plain, *more)
     (deployment,) = (one for one in manifests if one["kind"] == "Deployment")
     (container,) = deployment["spec"]["template"]["spec"]["containers"]
     own = {

@@ -165,6 +165,79 @@ def test_what_is_printed_for_the_operator_can_be_deleted_without_the_application
     assert {one["kind"] for one in printed("--crds-only")} == {"CustomResourceDefinition"}
 
 
+@pytest.mark.parametrize(
+    ("words", "shown"),
+    [
+        (
+            [],
+            {"allowedImages": "none.invalid/", "jobSignatures": "required", "serviceAccount": "vworkspace-release"},
+        ),
+        (["--no-agent", "--cluster-id", "c"], {"jobSignatures": "auto"}),
+        (["--profile", "single-tenant"], {"serviceAccount": "", "allowUnimpersonatedReleases": True}),
+        (
+            ["--setting", "allowed-images=registry.example.com/ok/", "--setting", "job-signatures=auto"],
+            {"allowedImages": "registry.example.com/ok/", "jobSignatures": "auto"},
+        ),
+        (["--setting", "allowed-chart-sources=oci://a.example/x"], {"allowedChartSources": "oci://a.example/x"}),
+        (["--release-account", "deployer"], {"serviceAccount": "deployer"}),
+    ],
+)
+def test_a_profile_is_settings_that_run_takes_and_each_can_be_said_otherwise_M6_RUN_12(
+    words: list[str], shown: dict[str, Any]
+) -> None:
+    (deployment,) = (one for one in printed(*words) if one["kind"] == "Deployment")
+    command, *given = deployment["spec"]["template"]["spec"]["containers"][0]["args"]
+    ended = run(command, *given, "--print-config")
+    assert (ended.status, ended.err) == (0, "")
+    said = yaml.safe_load(ended.out)
+    assert {key: said[key] for key in shown} == shown
+
+
+def test_every_hardening_setting_is_reachable_M6() -> None:
+    reachable = one_line(run("manifests", "--setting", "x"), 2)
+    for name in (
+        "service-account",
+        "allowed-release-service-accounts",
+        "allow-unimpersonated-releases",
+        "allowed-chart-sources",
+        "forbidden-versions",
+        "job-signatures",
+        "allow-http-control-plane",
+        "writers",
+        "allow-http",
+        "allowed-service-accounts",
+        "allowed-images",
+        "required-claim-bindings",
+    ):
+        assert f" {name}," in reachable
+
+
+def test_an_image_by_digest_and_its_pull_policy_can_be_chosen_M10() -> None:
+    image = "registry.example.com/operator@sha256:" + "0" * 64
+    (deployment,) = (
+        one for one in printed("--image", image, "--image-pull-policy", "IfNotPresent") if one["kind"] == "Deployment"
+    )
+    (one,) = deployment["spec"]["template"]["spec"]["containers"]
+    assert (one["image"], one["imagePullPolicy"]) == (image, "IfNotPresent")
+
+
+def test_pods_reach_no_address_where_a_cloud_hands_out_credentials_M9() -> None:
+    blocks = [to["ipBlock"] for rule in only("NetworkPolicy")["spec"]["egress"] for to in rule["to"] if "ipBlock" in to]
+    (everywhere,) = (block for block in blocks if block["cidr"] == "0.0.0.0/0")
+    assert everywhere["except"] == ["169.254.0.0/16"]
+    assert all("except" in block or block["cidr"] == "169.254.20.10/32" for block in blocks)
+
+
+def test_a_service_monitor_has_an_interval_and_the_labels_that_prometheus_selects_by_U13() -> None:
+    (monitor,) = (
+        one
+        for one in printed("--service-monitor", "--service-monitor-label", "release=prometheus")
+        if one["kind"] == "ServiceMonitor"
+    )
+    assert monitor["metadata"]["labels"]["release"] == "prometheus"
+    assert [one["interval"] for one in monitor["spec"]["endpoints"]] == ["30s"]
+
+
 # --- roles -----------------------------------------------------------------------------------------------------------
 
 
@@ -271,6 +344,10 @@ def test_the_service_monitor_is_printed_when_asked_for() -> None:
         (["--workflows", "--release-role", "edit"], "--release-role, --workflows: is for what a gated namespace needs"),
         (["--namespace", "a", "--release-account", "A b"], "--release-account A b: not the name of a service account"),
         (["--image", ""], "--image is empty"),
+        (["--service-monitor-label", "a=b"], "--service-monitor-label is for --service-monitor"),
+        (["--setting", "allow-http=maybe"], "--setting allow-http=maybe: use true or false"),
+        (["--setting", "listen=0.0.0.0:1"], "give NAME=VALUE with a setting of run"),
+        (["--crds-only", "--profile", "single-tenant"], "--profile: says nothing"),
     ],
 )
 def test_options_that_make_no_sense_are_told_in_one_line(words: list[str], told: str) -> None:
@@ -310,18 +387,82 @@ def test_the_image_copies_what_the_package_is_made_of() -> None:
     assert let_through == copied
 
 
+def stages() -> list[list[tuple[str, str]]]:
+    found: list[list[tuple[str, str]]] = []
+    for instruction in instructions():
+        if instruction[0] == "FROM":
+            found.append([])
+        if found:
+            found[-1].append(instruction)
+    return found
+
+
 def test_the_image_starts_the_command_as_the_pods_user_and_needs_no_shell() -> None:
-    stages = [number for number, (name, _) in enumerate(instructions()) if name == "FROM"]
-    last = dict(instructions()[stages[-1] :])
-    assert len(stages) == 2
-    (program,) = json.loads(last["ENTRYPOINT"])
+    last = stages()[-1]
+    told = dict(last)
+    (program,) = json.loads(told["ENTRYPOINT"])
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     assert Path(program).name in project["project"]["scripts"]
-    assert program.startswith(last["COPY"].split()[-1])
-    assert "RUN" not in last
-    assert isinstance(json.loads(last["CMD"]), list)
-    assert last["USER"].split(":")[0] == str(pod()["securityContext"]["runAsUser"])
-    assert {int(port) for port in last["EXPOSE"].split()} == {port["containerPort"] for port in container()["ports"]}
+    assert program.startswith("/opt/operator/")
+    assert "RUN" not in told
+    assert isinstance(json.loads(told["CMD"]), list)
+    assert told["USER"].split(":")[0] == str(pod()["securityContext"]["runAsUser"])
+    assert {int(port) for port in told["EXPOSE"].split()} == {port["containerPort"] for port in container()["ports"]}
+
+
+def test_the_base_of_the_image_can_be_pinned_and_nothing_lies_beneath_what_was_stripped_M10() -> None:
+    assert instructions()[0][0] == "ARG"
+    assert [stage[0][1].split(" AS ")[0] for stage in stages()] == ["${BASE}", "${BASE}", "scratch"]
+    stripping = [text for name, text in stages()[1] if name == "RUN"]
+    assert [json.loads(text) for text in stripping] == [["python", "/strip/strip.py"]]
+
+
+LOCK = ROOT / "deploy/image/requirements.txt"
+
+
+def locked(path: Path = LOCK) -> dict[str, str]:
+    return dict(re.findall(r"^([a-z0-9._-]+)==([^\s;\\]+)", path.read_text(encoding="utf-8"), re.MULTILINE))
+
+
+@pytest.mark.parametrize("name", ["requirements.txt", "build-requirements.txt"])
+def test_what_the_image_installs_is_pinned_with_hashes_and_names_no_registry_M10(name: str) -> None:
+    text = (LOCK.parent / name).read_text(encoding="utf-8")
+    entries = [part for part in text.replace("\\\n", " ").splitlines() if part.strip()]
+    assert entries
+    assert all(re.match(r"^[a-z0-9._-]+==\S+( ; .*)?( +--hash=sha256:[0-9a-f]{64})+ *$", entry) for entry in entries)
+    assert "://" not in text
+    installs = [line for instruction, line in instructions() if instruction == "RUN" and "install" in line]
+    assert sum(line.count("--require-hashes") for line in installs) == 2
+    assert all(
+        "--no-index" in part or "--require-hashes" in part
+        for line in installs
+        for part in line.split("&&")
+        if "install" in part
+    )
+
+
+def test_the_lock_holds_every_dependency_at_a_version_that_is_asked_for_M10() -> None:
+    from packaging.requirements import Requirement
+
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    found = locked()
+    for line in (*project["dependencies"], *project["optional-dependencies"]["operator"]):
+        asked = Requirement(line)
+        assert asked.specifier.contains(found[asked.name.lower()]), f"{line}: run scripts/lock"
+
+
+def test_the_bill_of_materials_is_that_of_the_lock_M10() -> None:
+    made = subprocess.run(
+        [sys.executable, "scripts/sbom.py", str(LOCK)], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout
+    assert (LOCK.parent / "sbom.cdx.json").read_text(encoding="utf-8") == made, "run scripts/lock"
+    assert {one["name"]: one["version"] for one in json.loads(made)["components"]} == locked()
+
+
+def test_an_audit_that_cannot_be_made_is_skipped_with_a_reason_M10() -> None:
+    script = (ROOT / "scripts/audit").read_text(encoding="utf-8")
+    assert "scripts/audit" in (ROOT / ".ci/run").read_text(encoding="utf-8")
+    assert script.count('skip "') == 2
 
 
 def test_the_operator_imports_nothing_that_only_tests_install() -> None:

@@ -139,6 +139,7 @@ WELL = {
     "Authenticated": "True/CredentialAccepted",
     "ControllersHealthy": "True/AllControllersReady",
     "BufferOverflow": "False/BufferDrained",
+    "Hardened": "True/NothingOpen",
 }
 
 
@@ -175,6 +176,7 @@ def test_without_an_agent_nothing_is_connected_and_nothing_lost_SEE_4() -> None:
         "Connected": "False/NoAgent",
         "Disconnected": "False/NoAgent",
         "ControllersHealthy": "True/AllControllersReady",
+        "Hardened": "True/NothingOpen",
     }
     assert "--no-agent" in life.told("Connected")
     assert life.events == ["RoundTripOK", "NoAgent"]

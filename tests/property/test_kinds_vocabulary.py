@@ -69,6 +69,8 @@ SPECIFIED = {
     ("Cluster", "ControllersHealthy", "False"): "ControllerMissing ControllerDegraded",
     ("Cluster", "BufferOverflow", "True"): "EventBufferFull",
     ("Cluster", "BufferOverflow", "False"): "BufferDrained",
+    ("Cluster", "Hardened", "True"): "NothingOpen",
+    ("Cluster", "Hardened", "False"): "OpenSettings OpenPolicy UnguardedNamespaces",
 }
 
 
@@ -124,6 +126,7 @@ def test_the_operator_owns_the_types_of_its_table_and_no_others() -> None:
         "ControllersHealthy",
         "BufferOverflow",
         "ClockSkew",
+        "Hardened",
     )
     assert owned_types("Pod") == ()
 

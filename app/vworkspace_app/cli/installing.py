@@ -1,7 +1,7 @@
 """The commands that bring the operator into a cluster and out of it: `manifests`, `register`, `uninstall`."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
@@ -38,7 +38,28 @@ def manifests(
     velero_namespace: Annotated[
         str, Parameter(help="Velero's namespace, where it is installed: grant the operator its Backups and Restores.")
     ] = "",
-    image: Annotated[str, Parameter(help="Image of the operator.")] = f"vworkspace-operator:{VERSION}",
+    image: Annotated[
+        str, Parameter(help="Image of the operator, at best by digest: registry.example.com/operator@sha256:….")
+    ] = f"vworkspace-operator:{VERSION}",
+    image_pull_policy: Annotated[
+        Literal["", "Always", "IfNotPresent", "Never"],
+        Parameter(help="When the image is pulled; else the cluster's default: by tag once, latest always."),
+    ] = "",
+    profile: Annotated[
+        Literal["multi-tenant", "single-tenant"],
+        Parameter(
+            help="multi-tenant: signed jobs, no image for Jobs until --setting allowed-images=… names them. "
+            "single-tenant: everybody who may write instances may do anything in the cluster."
+        ),
+    ] = "multi-tenant",
+    setting: Annotated[
+        list[str] | None,
+        Parameter(
+            help="NAME=VALUE: a setting of run, in the place of the profile's; repeatable.",
+            negative="",
+            consume_multiple=False,
+        ),
+    ] = None,
     webhook_ca: Annotated[
         Path | None,
         Parameter(
@@ -50,6 +71,14 @@ def manifests(
         bool, Parameter(help="Configure the admission webhooks, with a certificate by cert-manager.", negative="")
     ] = False,
     service_monitor: Annotated[bool, Parameter(help="Add a ServiceMonitor for Prometheus.", negative="")] = False,
+    service_monitor_label: Annotated[
+        list[str] | None,
+        Parameter(
+            help="KEY=VALUE that Prometheus selects ServiceMonitors by, such as release=prometheus; repeatable.",
+            negative="",
+            consume_multiple=False,
+        ),
+    ] = None,
     owner_reference_protection: Annotated[
         bool,
         Parameter(
@@ -79,8 +108,14 @@ def manifests(
         vworkspace-operator manifests --namespace org-myteam | kubectl apply --server-side -f -
         vworkspace-operator manifests --no-agent --cluster-id prod-1 | kubectl apply --server-side -f -
     """
-    from vworkspace_app.commands.manifests import read_authority, render_manifests
+    from vworkspace_app.commands.manifests import (
+        chosen_settings,
+        labels_of,
+        read_authority,
+        render_manifests,
+    )
     from vworkspace_app.install import InstallOptions
+    from vworkspace_app.install.profiles import Profile
 
     options = InstallOptions(
         namespace=system_namespace,
@@ -89,9 +124,13 @@ def manifests(
         release_role=release_role,
         workflows=workflows,
         image=image,
+        pull_policy=image_pull_policy,
+        profile=Profile(profile),
+        settings=chosen_settings(setting or []),
         webhook_ca=b"" if webhook_ca is None else read_authority(webhook_ca),
         cert_manager=cert_manager,
         service_monitor=service_monitor,
+        service_monitor_labels=labels_of(service_monitor_label or [], asked=service_monitor),
         owner_reference_protection=owner_reference_protection,
         agent=not no_agent,
         cluster_id=cluster_id,

@@ -8,15 +8,19 @@ from typing import Final
 
 from vworkspace_app.documents import Format, dump
 from vworkspace_app.install import InstallOptions, installation, tenant
+from vworkspace_app.install.profiles import read_settings
 from vworkspace_app.problems import USAGE, CommandError
 from vworkspace_core.kinds.crd import crd_manifests
 from vworkspace_core.kinds.labels import CLUSTER_ID, LABEL_RULE, is_label_value
 
-__all__ = ["read_authority", "render_manifests"]
+__all__ = ["chosen_settings", "labels_of", "read_authority", "render_manifests"]
 
 _SUBDOMAIN: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?(\.[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)*")
 _OF_THE_OPERATOR: Final = {
     "image": "--image",
+    "pull_policy": "--image-pull-policy",
+    "profile": "--profile",
+    "settings": "--setting",
     "velero_namespace": "--velero-namespace",
     "webhook_ca": "--webhook-ca",
     "cert_manager": "--cert-manager",
@@ -79,6 +83,26 @@ def _check_agent(options: InstallOptions, *, whole: bool) -> None:
         raise CommandError(f"--no-agent needs --cluster-id: what the label {CLUSTER_ID} says on objects", status=USAGE)
     if options.cluster_id and not is_label_value(options.cluster_id):
         raise CommandError(f"--cluster-id {options.cluster_id}: not the value of a label: {LABEL_RULE}", status=USAGE)
+
+
+def chosen_settings(given: list[str]) -> dict[str, str]:
+    """The settings of `--setting`. Raises CommandError."""
+    try:
+        return read_settings(given)
+    except ValueError as error:
+        raise CommandError(f"--setting {error}", status=USAGE) from error
+
+
+def labels_of(given: list[str], *, asked: bool) -> dict[str, str]:
+    """The labels of `--service-monitor-label`. Raises CommandError."""
+    if given and not asked:
+        raise CommandError("--service-monitor-label is for --service-monitor: give both", status=USAGE)
+    found = dict(one.partition("=")[::2] for one in given)
+    if wrong := [key for key, value in found.items() if not key or not is_label_value(value)]:
+        raise CommandError(
+            f"--service-monitor-label {', '.join(wrong)}: give KEY=VALUE, such as release=prometheus", status=USAGE
+        )
+    return found
 
 
 def read_authority(path: Path) -> bytes:

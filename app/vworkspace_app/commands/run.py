@@ -32,7 +32,7 @@ from vworkspace_core.kinds.admission import AdmissionSettings
 from vworkspace_core.operations import OperationSettings
 from vworkspace_core.operations.templates import Templates
 from vworkspace_core.ports import KubeApi
-from vworkspace_core.reconcile import Settings
+from vworkspace_core.reconcile import Policy, Settings
 from vworkspace_kube import LightkubeApi, load_config
 
 __all__ = ["run_operator"]
@@ -118,6 +118,14 @@ def _source(settings: RunSettings, api: KubeApi) -> CredentialsSource:
     )
 
 
+def _openings(settings: RunSettings) -> Iterator[str]:
+    """What of the connection to the control plane stands open by a setting (RUN-12)."""
+    if settings.agent and settings.job_signatures == Signatures.UNSIGNED:
+        yield "--job-signatures=unsigned: whoever is between here and the control plane can send jobs"
+    if settings.agent and settings.allow_http_control_plane:
+        yield "--allow-http-control-plane: the token and the jobs may go in the clear"
+
+
 def _operator_settings(settings: RunSettings, cluster_id: str, templates: Templates) -> OperatorSettings:
     decisions = Settings(
         cluster_id=cluster_id,
@@ -128,6 +136,7 @@ def _operator_settings(settings: RunSettings, cluster_id: str, templates: Templa
         allowed_release_service_accounts=settings.allowed_release_service_accounts,
         allow_unimpersonated_releases=settings.allow_unimpersonated_releases,
         admission=AdmissionSettings(allow_http=settings.allow_http),
+        policy=Policy(settings.allowed_chart_sources, settings.forbidden_versions),
     )
     operations = OperationSettings(
         cluster_id,
@@ -141,6 +150,8 @@ def _operator_settings(settings: RunSettings, cluster_id: str, templates: Templa
         operations,
         templates,
         required_bindings=frozenset(settings.required_claim_bindings),
+        require_signed=settings.job_signatures == Signatures.REQUIRED,
+        openings=tuple(_openings(settings)),
         workers=settings.workers,
         identity=socket.gethostname(),
         namespace=settings.namespace,

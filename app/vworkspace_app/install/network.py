@@ -8,6 +8,8 @@ from vworkspace_app.install.webhooks import SERVICE
 
 __all__ = ["network"]
 
+_LINK_LOCAL: Final = "169.254.0.0/16"
+_NODE_LOCAL_DNS: Final = "169.254.20.10/32"
 _METRICS: Final = f"{NAME}-metrics"
 
 
@@ -26,10 +28,24 @@ def network(options: InstallOptions) -> Iterator[dict[str, Any]]:
             "podSelector": {"matchLabels": INSTANCE_LABELS},
             "policyTypes": ["Ingress", "Egress"],
             "ingress": _ingress(options),
-            # The API server and the control plane have no labels to select them by, and ports of their own.
-            "egress": [{}],
+            "egress": _egress(),
         },
     }
+
+
+def _egress() -> list[dict[str, Any]]:
+    """Everywhere but the addresses of the node itself, where clouds hand out credentials.
+
+    The API server and the control plane have no labels to select them by, and ports of their own. Names are asked of
+    pods, and where the node has a cache of its own, of that.
+    """
+    outside: list[dict[str, Any]] = [
+        {"ipBlock": {"cidr": "0.0.0.0/0", "except": [_LINK_LOCAL]}},
+        {"ipBlock": {"cidr": "::/0", "except": ["fe80::/10", "fd00:ec2::254/128"]}},
+        {"namespaceSelector": {}},
+    ]
+    names = [{"port": 53, "protocol": protocol} for protocol in ("UDP", "TCP")]
+    return [{"to": outside}, {"to": [{"ipBlock": {"cidr": _NODE_LOCAL_DNS}}], "ports": names}]
 
 
 def _ingress(options: InstallOptions) -> list[dict[str, Any]]:
@@ -54,12 +70,13 @@ def _named(name: str, options: InstallOptions) -> dict[str, Any]:
 
 
 def _monitor(options: InstallOptions) -> dict[str, Any]:
+    found = _named(_METRICS, options)
     return {
         "apiVersion": "monitoring.coreos.com/v1",
         "kind": "ServiceMonitor",
-        "metadata": meta(NAME, options.namespace),
+        "metadata": {**found, "labels": {**found["labels"], **options.service_monitor_labels}},
         "spec": {
             "selector": {"matchLabels": {"app.kubernetes.io/component": _METRICS}},
-            "endpoints": [{"port": "metrics", "path": "/metrics"}],
+            "endpoints": [{"port": "metrics", "path": "/metrics", "interval": "30s"}],
         },
     }

@@ -1,10 +1,12 @@
 """What an installation may choose, and the names and ports that its parts share."""
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 import attrs
 
 from vworkspace_app import VERSION
+from vworkspace_app.install.profiles import Profile
 
 __all__ = [
     "COMPONENT",
@@ -55,12 +57,18 @@ class InstallOptions:
     webhook_ca: bytes = attrs.field(default=b"", repr=False)
     cert_manager: bool = False
     service_monitor: bool = False
+    service_monitor_labels: Mapping[str, str] = attrs.field(factory=dict)
+    """What a Prometheus selects its ServiceMonitors by."""
     owner_reference_protection: bool = False
     release_account: str = "vworkspace-release"
     """As whom Flux installs the releases of a gated namespace."""
     release_role: str = ""
     """A ClusterRole to bind that account to in its namespace, in the place of the printed Role."""
     workflows: bool = False
+    profile: Profile = Profile.MULTI_TENANT
+    settings: Mapping[str, str] = attrs.field(factory=dict)
+    """Settings of `run` beside those of the profile, as text by name."""
+    pull_policy: str = ""
     agent: bool = True
     cluster_id: str = ""
 

@@ -13,6 +13,7 @@ from vworkspace_app.install.options import (
     InstallOptions,
     meta,
 )
+from vworkspace_app.install.profiles import profile_flags
 
 __all__ = ["flags", "namespace_of", "workload"]
 
@@ -60,7 +61,9 @@ def flags(options: InstallOptions) -> list[str]:
         found.append(f"--velero-namespace={options.velero_namespace}")
     if options.webhooks:
         found += [f"--webhook-listen=0.0.0.0:{WEBHOOK_PORT}", f"--webhook-certificates={TLS_FOLDER}"]
-    return found
+    if options.release_account != InstallOptions().release_account:
+        found.append(f"--service-account={options.release_account}")
+    return [*found, *profile_flags(options.profile, options.settings, agent=options.agent)]
 
 
 def _pod(options: InstallOptions) -> dict[str, Any]:
@@ -96,6 +99,7 @@ def _container(options: InstallOptions) -> dict[str, Any]:
     container: dict[str, Any] = {
         "name": "operator",
         "image": options.image,
+        **({"imagePullPolicy": options.pull_policy} if options.pull_policy else {}),
         "args": flags(options),
         "ports": ports,
         "livenessProbe": _probe("/healthz", initialDelaySeconds=15, periodSeconds=20, failureThreshold=3),

@@ -16,8 +16,11 @@ from vworkspace_app.runtime.driver import Driver, Reconcile
 from vworkspace_app.runtime.informers import Informers
 from vworkspace_app.runtime.live import Live
 from vworkspace_core.agent.credentials import Credentials
+from vworkspace_core.agent.security import required_by
 from vworkspace_core.agent.times import Instant
 from vworkspace_core.cluster import Posture, Watched, cluster_manifest, decide
+from vworkspace_core.cluster.hardening import Exposure, exposure
+from vworkspace_core.cluster.policy import strictest_policy
 from vworkspace_core.errors import AlreadyExists
 from vworkspace_core.interpret import Reconciler, carry_out
 from vworkspace_core.kinds.border import read_cluster
@@ -26,12 +29,14 @@ from vworkspace_core.kinds.problems import ValidationProblems
 from vworkspace_core.known import CLUSTER, CUSTOM_RESOURCE_DEFINITION, NAMESPACE
 from vworkspace_core.manifest import Kind, Manifest, ObjectRef, dig, metadata, ref_of
 from vworkspace_core.ports import Clock, EventSink, KubeApi
+from vworkspace_core.reconcile.decision import Policy
 from vworkspace_core.runtime.changes import Change, ChangeType
 from vworkspace_core.runtime.result import ReconcileResult
 
 __all__ = ["ClusterController", "ClusterSettings", "by_spec", "of_cluster"]
 
 _log = structlog.get_logger("operator")
+POD_SECURITY = "pod-security.kubernetes.io/enforce"
 _BUILT_IN = ("", "batch", CUSTOM_RESOURCE_DEFINITION.group)
 """Groups that every API server serves."""
 
@@ -45,6 +50,9 @@ class ClusterSettings:
     credentials_secret: str = ""
     window: float = 300.0
     damping: float = 10.0
+    policy: Policy = attrs.field(factory=Policy)
+    openings: tuple[str, ...] = ()
+    require_signed: bool = False
 
 
 class ClusterController:
@@ -139,7 +147,23 @@ class ClusterController:
             credentials_secret=settings.credentials_secret,
             credential_expires=credentials.expires_at,
             written=self._written.get(key.name),
+            exposure=self._exposure(),
         )
+
+    def _exposure(self) -> Exposure:
+        """What stands open at the moment: by settings, by the policy of the Cluster objects, by namespaces."""
+        settings, clusters = self._settings, self._informers.store(CLUSTER)
+        raw = filter(None, (clusters.raw(namespace, name) for namespace, name in clusters.names()))
+        policy = strictest_policy(settings.policy, raw, settings.cluster_id)
+        signed = settings.require_signed or bool(self._credentials.current.signing_key)
+        signed = signed or required_by(clusters.objects(), settings.cluster_id).require_signed
+        unsigned = self._agent is not None and not signed
+        return exposure(settings.openings, self._unguarded(), policy, unsigned=unsigned)
+
+    def _unguarded(self) -> Iterator[str]:
+        for namespace in self._informers.store(NAMESPACE).objects():
+            if namespace_is_gated(namespace) and not dig(namespace, "metadata", "labels", POD_SECURITY):
+                yield str(metadata(namespace).get("name"))
 
     def _watched(self) -> Iterator[tuple[Kind, Watched]]:
         definitions = self._informers.store(CUSTOM_RESOURCE_DEFINITION)
@@ -166,12 +190,17 @@ class ClusterController:
             case kind if kind == CLUSTER:
                 return True
             case kind if kind == NAMESPACE:
-                return namespace_is_gated(change.object) != namespace_is_gated(change.old_object)
+                return _guard(change.object) != _guard(change.old_object)
             case _:
                 return any(runner.kind.crd_name == change.ref.name for runner in self._informers)
 
     def _now(self) -> Instant:
         return Instant(self._clock.now(), self._clock.monotonic())
+
+
+def _guard(namespace: Manifest | None) -> tuple[bool, bool]:
+    """What of a namespace the status tells."""
+    return namespace_is_gated(namespace), bool(dig(namespace, "metadata", "labels", POD_SECURITY))
 
 
 def of_cluster(clusters: Iterable[Manifest], cluster_id: str) -> Iterator[Manifest]:

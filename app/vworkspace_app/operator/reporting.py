@@ -8,6 +8,7 @@ from vworkspace_app.operator.clusters import ClusterController, ClusterSettings
 from vworkspace_app.operator.settings import OperatorSettings
 from vworkspace_app.runtime.live import Live
 from vworkspace_core.agent.credentials import Credentials
+from vworkspace_core.cluster.hardening import openings_of
 from vworkspace_core.ports import Clock, KubeApi
 
 __all__ = ["cluster_controller"]
@@ -28,6 +29,9 @@ def cluster_controller(
         settings.credentials_secret,
         settings.disconnected_seconds,
         settings.unreachable_seconds,
+        settings.decisions.policy,
+        (*openings_of(settings.decisions, settings.operations, settings.required_bindings), *settings.openings),
+        settings.require_signed,
     )
     driver = partial(operator.driver, "cluster", workers=1)
     return ClusterController(api, operator.informers, told, clock, operator.events, agent, credentials, driver)

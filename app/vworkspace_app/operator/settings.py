@@ -21,6 +21,10 @@ class OperatorSettings:
     templates: Templates = attrs.field(factory=builtin_templates)
     required_bindings: frozenset[str] = DEFAULT_BINDINGS
     """What every approval claim has to be bound to, beside its Operation's name (OPS-4)."""
+    require_signed: bool = False
+    """Whether jobs need a signature whatever the Cluster objects say (PULL-9); the Cluster tells where they do not."""
+    openings: tuple[str, ...] = ()
+    """What stands open beside what shapes decisions, for the Cluster to tell (RUN-12)."""
     workers: int = 16
     """Of each controller."""
     identity: str = "vworkspace-operator"

@@ -87,6 +87,20 @@ class RunSettings:
         False,
         "Where --service-account is empty, let Flux install releases with its own rights: charts may do anything.",
     )
+    allowed_chart_sources: tuple[str, ...] = setting(
+        NAMES, (), "URLs that charts may come from, or from beneath, beside what Cluster objects say; empty allows all."
+    )
+    forbidden_versions: tuple[str, ...] = setting(
+        NAMES,
+        (),
+        "Chart versions that nobody may install, as VERSION or CHART@VERSION, beside those of Cluster objects.",
+    )
+    writers: tuple[str, ...] = setting(
+        NAMES,
+        (),
+        "Who may write managed objects, by the webhooks: users, and system:serviceaccount:NAMESPACE:NAME, beside the"
+        " operator itself; empty lets everybody whom RBAC lets.",
+    )
     allow_http: bool = setting(SWITCH, False, "Admit chart repositories over plain http://.")
     templates: tuple[str, ...] = setting(
         FILES, (), "YAML files with templates of Operations, one a document, beside the built-in ones."

@@ -13,6 +13,7 @@ from vworkspace_app.serving import address
 from vworkspace_app.settings import RunSettings
 from vworkspace_app.webhooks.answers import application
 from vworkspace_app.webhooks.tls import CertificateFiles
+from vworkspace_core.kinds.labels import FIELD_MANAGER
 from vworkspace_core.operations.templates import Templates
 from vworkspace_core.ports import Clock
 from vworkspace_core.reconcile import Settings
@@ -60,7 +61,9 @@ async def webhooks(settings: RunSettings, decisions: Settings, templates: Templa
         return
     host, port = address(settings.webhook_listen)
     files = CertificateFiles(settings.webhook_certificates)
-    judged = WebhookSettings(decisions.cluster_id, decisions.admission, templates)
+    itself = f"system:serviceaccount:{settings.namespace}:{FIELD_MANAGER}"
+    writers = frozenset((*settings.writers, itself)) if settings.writers else frozenset()
+    judged = WebhookSettings(decisions.cluster_id, decisions.admission, templates, writers)
     async with anyio.create_task_group() as group:
         group.start_soon(serve_webhooks, judged, files, host, port, SystemClock(), name="webhooks")
         yield

@@ -11,6 +11,7 @@ from typing import Final
 from vworkspace_core.agent.link import Connectivity
 from vworkspace_core.agent.times import format_time
 from vworkspace_core.cluster.controllers import controllers_condition
+from vworkspace_core.cluster.hardening import hardened_condition
 from vworkspace_core.cluster.posture import AgentReport, Posture
 from vworkspace_core.kinds.meta import Condition, ConditionStatus
 from vworkspace_core.kinds.reasons import ClusterConditionType as Type
@@ -34,6 +35,7 @@ def wanted_conditions(posture: Posture, previous: Sequence[Condition]) -> tuple[
             Wanted(Type.CONNECTED, _FALSE, Reason.NO_AGENT, _NO_AGENT),
             Wanted(Type.DISCONNECTED, _FALSE, Reason.NO_AGENT),
             controllers,
+            hardened_condition(posture.exposure),
         )
     return (
         *_connected(posture, agent),
@@ -42,6 +44,7 @@ def wanted_conditions(posture: Posture, previous: Sequence[Condition]) -> tuple[
         controllers,
         agent.overflow,
         *_clocks(agent, previous),
+        hardened_condition(posture.exposure),
     )
 
 

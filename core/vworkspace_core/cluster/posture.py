@@ -9,6 +9,7 @@ import attrs
 from vworkspace_core.agent.link import Link
 from vworkspace_core.agent.times import Instant
 from vworkspace_core.cluster.controllers import Watched
+from vworkspace_core.cluster.hardening import Exposure
 from vworkspace_core.kinds.transitions import Wanted
 from vworkspace_core.manifest import Kind
 from vworkspace_core.reconcile.decision import Snapshot
@@ -75,3 +76,4 @@ class Posture(Snapshot):
     credentials_secret: str = ""
     credential_expires: datetime | None = None
     written: Instant | None = None
+    exposure: Exposure = attrs.field(factory=Exposure)

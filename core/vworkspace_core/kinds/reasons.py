@@ -123,6 +123,7 @@ class ClusterConditionType(StrEnum):
     CONTROLLERS_HEALTHY = "ControllersHealthy"
     BUFFER_OVERFLOW = "BufferOverflow"
     CLOCK_SKEW = "ClockSkew"
+    HARDENED = "Hardened"
 
 
 class ClusterReason(StrEnum):
@@ -142,3 +143,7 @@ class ClusterReason(StrEnum):
     CLOCKS_DIFFER = "ClocksDiffer"
     CLOCKS_AGREE = "ClocksAgree"
     NO_AGENT = "NoAgent"
+    NOTHING_OPEN = "NothingOpen"
+    OPEN_SETTINGS = "OpenSettings"
+    OPEN_POLICY = "OpenPolicy"
+    UNGUARDED_NAMESPACES = "UnguardedNamespaces"

@@ -242,6 +242,13 @@ TABLE: Final[Mapping[str, Sequence[Entry]]] = {
             "The control plane's clock and the machine's differ by more than ten minutes: the difference is not used.",
         ),
         Entry(_C.CLOCK_SKEW, _FALSE, (_CR.CLOCKS_AGREE,), "They agree again."),
+        Entry(_C.HARDENED, _TRUE, (_CR.NOTHING_OPEN,), "No setting leaves more open than several tenants allow."),
+        Entry(
+            _C.HARDENED,
+            _FALSE,
+            (_CR.OPEN_SETTINGS, _CR.OPEN_POLICY, _CR.UNGUARDED_NAMESPACES),
+            "The message names what is open, and what closes it; `docs/security.md` has more.",
+        ),
     ),
 }
 """What the operator may say about each of its kinds."""

@@ -9,7 +9,7 @@ import attrs
 
 from vworkspace_core.kinds.problems import MOST_PROBLEMS, Problem
 from vworkspace_core.kinds.secrets import shown
-from vworkspace_core.manifest import Manifest, canonical_json
+from vworkspace_core.manifest import Manifest, canonical_json, dig
 
 __all__ = ["AdmissionRequest", "MalformedReview", "Verb", "allowed", "patched", "read_review", "refused"]
 
@@ -44,6 +44,7 @@ class AdmissionRequest:
     namespace: str = ""
     name: str = ""
     subresource: str = ""
+    user: str = ""
     object: Manifest | None = attrs.field(default=None, repr=False)
     old_object: Manifest | None = attrs.field(default=None, repr=False)
 
@@ -66,6 +67,7 @@ def read_review(body: Any) -> AdmissionRequest:
         namespace=_text(request, "namespace"),
         name=_text(request, "name"),
         subresource=_text(request, "subResource"),
+        user=str(dig(request, "userInfo", "username") or ""),
         object=_manifest(request, "object"),
         old_object=_manifest(request, "oldObject"),
     )

@@ -16,7 +16,7 @@ import attrs
 from vworkspace_core.kinds.admission import AdmissionSettings, check_gate, same_spec, stored_problems
 from vworkspace_core.kinds.application_instance import ApplicationInstance
 from vworkspace_core.kinds.border import class_of, read_meta, structure
-from vworkspace_core.kinds.labels import NAMESPACE_GATE, NAMESPACE_GATE_VALUE, cluster_id_of, is_managed
+from vworkspace_core.kinds.labels import MANAGED_BY, NAMESPACE_GATE, NAMESPACE_GATE_VALUE, cluster_id_of, is_managed
 from vworkspace_core.kinds.operation import Operation
 from vworkspace_core.kinds.problems import Problem, ValidationProblems, first_of
 from vworkspace_core.known import NAMESPACE
@@ -38,6 +38,8 @@ class WebhookSettings:
     cluster_id: str
     admission: AdmissionSettings = attrs.field(factory=AdmissionSettings)
     templates: Templates = attrs.field(factory=builtin_templates)
+    writers: frozenset[str] = frozenset()
+    """Who may write managed objects; empty lets everybody."""
 
 
 def refusals(request: AdmissionRequest, settings: WebhookSettings, *, gated: bool) -> tuple[Problem, ...]:
@@ -57,9 +59,21 @@ def refusals(request: AdmissionRequest, settings: WebhookSettings, *, gated: boo
     unchanged = old is not None and same_spec(new, old)
     if unchanged and cluster_id_of(read_meta(old or {})) == cluster_id_of(meta):
         return ()
+    if settings.writers and request.user not in settings.writers:
+        return (_not_a_writer(request, settings),)
     spec = () if unchanged else _spec_problems(new, old, settings)
     namespace = _namespace(request.namespace or meta.namespace, gated=gated)
     return first_of([*spec, *check_gate(meta, namespace, settings.cluster_id)])
+
+
+def _not_a_writer(request: AdmissionRequest, settings: WebhookSettings) -> Problem:
+    """The label says that the control plane asks for it, so not everybody may put it on an object (C2)."""
+    named = ", ".join(sorted(settings.writers))
+    return Problem(
+        f'metadata.labels["{MANAGED_BY}"]',
+        f"{request.user or 'an unknown user'} may not write objects that the control plane manages; "
+        f"these may: {named} (setting --writers)",
+    )
 
 
 def _predecessor(request: AdmissionRequest) -> Manifest | None:
