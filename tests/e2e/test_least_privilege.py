@@ -215,6 +215,7 @@ async def no_agent_is_told(world: World) -> None:
         "Connected": "False/NoAgent",
         "Disconnected": "False/NoAgent",
         "ControllersHealthy": "True/AllControllersReady",
+        "Hardened": "False/OpenSettings",
     }
     assert "controlPlaneEndpoint" not in cluster["spec"]
     assert "lastHeartbeat" not in cluster["status"]

@@ -1,0 +1,107 @@
+"""The running operator with the printed roles makes nothing that a tenant could not make itself (RUN-12).
+
+One object for each field, parameter and annotation, all at once; then everything that is in the cluster is looked at.
+"""
+
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from functools import partial
+from typing import Any, Final
+
+import pytest
+
+from tests.e2e.faces import ENVIRONMENT
+from tests.e2e.operating import ENGINES_QUICK, FLUX, Operating
+from tests.e2e.world import CLUSTER, NS, OWN_NS, VELERO_NS, World, instance
+from tests.property.operation_worlds import template
+from tests.property.tenant_matrix import annotated, attempts, beyond, parameter_attempts
+from vworkspace_core import known
+from vworkspace_core.errors import Invalid, KindMissing
+from vworkspace_core.kinds.application_instance import ApplicationInstance
+from vworkspace_core.kinds.labels import FIELD_MANAGER
+from vworkspace_core.kinds.operation import Operation
+from vworkspace_core.known import APPLICATION_INSTANCE, OPERATION
+from vworkspace_core.manifest import Kind, Manifest, ObjectRef, dig, metadata
+from vworkspace_core.ports import KubeApi
+
+pytestmark = pytest.mark.timeout(300)
+
+LABELS: Final = {"app.vworkspace.io/managed-by": "control-plane", "app.vworkspace.io/cluster-id": CLUSTER}
+OF: Final = ("runCommand.job", "runbook.workflow", "backup.volsync", "backup.snapshot")
+"""Templates whose Operations keep nobody waiting."""
+LOOKED_AT: Final = tuple(kind for kind in known.ALL_KINDS if kind not in (*known.OWN_KINDS, known.EVENT, known.LEASE))
+
+
+def first_of_each(found: Iterable[tuple[str, dict[str, Any]]], prefix: str) -> Iterator[dict[str, Any]]:
+    """One attempt for each place, with a name of its own."""
+    places: dict[str, dict[str, Any]] = {}
+    for path, manifest in found:
+        places.setdefault(path, manifest)
+    for number, manifest in enumerate(places.values()):
+        yield {**manifest, "metadata": {**manifest["metadata"], "name": f"{prefix}-{number}"}}
+
+
+def instances() -> Iterator[dict[str, Any]]:
+    good = instance()
+    good["metadata"]["labels"] = LABELS
+    for manifest in first_of_each([*attempts(good, ApplicationInstance), *annotated(good)], "app"):
+        release = manifest["spec"].get("release")
+        if isinstance(release, dict) and release.get("name") == good["spec"]["release"]["name"]:
+            manifest["spec"]["release"] = {**release, "name": manifest["metadata"]["name"]}
+        yield manifest
+
+
+def operations(ops: Operating) -> Iterator[dict[str, Any]]:
+    for of in OF:
+        good = ops.manifest(of, "good")
+        tried = [*attempts(good, Operation), *parameter_attempts(good, template(of)), *annotated(good)]
+        yield from first_of_each(tried, of.replace(".", "-").lower())
+
+
+def test_nothing_comes_out_that_a_tenant_could_not_do_RUN_12() -> None:
+    async def story(world: World) -> None:
+        ops = Operating(world)
+        await ops.prepare()
+        wanted = [*submitted(world, instances(), APPLICATION_INSTANCE), *submitted(world, operations(ops), OPERATION)]
+        assert len(wanted) > 60, "most of them are taken by the API server"
+        await world.until(lambda: all(has_spoken(world, ref) for ref in wanted), "a word on each", seconds=200)
+        out = list(made(world))
+        found = [(str(kind.kind), metadata(one)["name"], problem) for kind, one in out for problem in judged(kind, one)]
+        assert found == []
+        assert {kind for kind, _ in out} >= {known.HELM_RELEASE, known.JOB, known.WORKFLOW, known.REPLICATION_SOURCE}
+
+    ENVIRONMENT.run(story, behaviour=FLUX, engines=ENGINES_QUICK)
+
+
+def submitted(world: World, manifests: Iterable[dict[str, Any]], kind: Kind) -> Iterator[ObjectRef]:
+    """Those that the API server takes: whoever it refuses comes to nothing in any case."""
+    for manifest in manifests:
+        with suppress(Invalid):
+            world.create_object(manifest, kind)
+            yield ObjectRef(kind, NS, manifest["metadata"]["name"])
+
+
+def has_spoken(world: World, ref: ObjectRef) -> bool:
+    found = world.find(ref)
+    return found is None or bool(dig(found, "status", "conditions"))
+
+
+def made(world: World) -> Iterator[tuple[Kind, Manifest]]:
+    """Everything in the cluster that the operator wrote, its own Secrets and ours apart."""
+    for kind in LOOKED_AT:
+        try:
+            items = world.hands.do(partial(_all_of, kind))
+        except KindMissing:
+            continue
+        for one in items:
+            managers = {dig(entry, "manager") for entry in dig(one, "metadata", "managedFields") or ()}
+            if FIELD_MANAGER in managers and metadata(one).get("namespace") != OWN_NS:
+                yield kind, one
+
+
+async def _all_of(kind: Kind, api: KubeApi) -> list[Manifest]:
+    return list((await api.list(kind)).items)
+
+
+def judged(kind: Kind, manifest: Manifest) -> list[str]:
+    return beyond(kind, manifest, NS, VELERO_NS)
