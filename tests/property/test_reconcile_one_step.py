@@ -3,6 +3,7 @@
 Whatever stops that apply, Flux goes on with what was, whole: never with the new chart and the old values.
 """
 
+import copy
 from collections.abc import Mapping
 from typing import Any, cast
 
@@ -21,6 +22,7 @@ from vworkspace_core.known import CONFIG_MAP, HELM_RELEASE, HELM_REPOSITORY, NAM
 from vworkspace_core.manifest import Kind, Manifest, ObjectRef, dig
 from vworkspace_core.reconcile import Context, Observed, reconcile
 from vworkspace_core.reconcile.drift import stamp
+from vworkspace_core.reconcile.holders import with_foreign_holders
 from vworkspace_fake.apiserver.inprocess import InProcessKube, run_sync
 from vworkspace_fake.flux import SourceFault
 
@@ -149,6 +151,22 @@ def test_what_others_hold_that_we_never_write_asks_for_nothing_extra_REC_3() -> 
 
     assert ever_deployed(world) == {OLD, NEW}
     assert not world.server.audit.select(lambda entry: entry.dry_run)
+
+
+def test_caches_keep_who_holds_what_of_a_release_and_as_a_rule_nothing_REC_3() -> None:
+    world = installed()
+    release = copy.deepcopy(world.look(HELM))
+    assert release is not None
+    assert len(release["metadata"]["managedFields"]) > 1, "ours and Flux's"
+    assert "managedFields" not in with_foreign_holders(release)["metadata"]
+
+    world.edit(HELM, {"spec": {"interval": "1h"}})
+    edited = with_foreign_holders(world.look(HELM) or {})
+    assert edited["metadata"]["managedFields"] == [
+        {"manager": "kubectl-edit", "operation": "Update", "fieldsV1": {"f:spec": {"f:interval": {}}}}
+    ]
+    stranger = {**edited, "metadata": {**edited["metadata"], "labels": {}}}
+    assert "managedFields" not in with_foreign_holders(stranger)["metadata"]
 
 
 def test_a_field_that_others_hold_at_our_value_is_tried_and_is_no_conflict_REC_3() -> None:

@@ -7,7 +7,7 @@ the fields that we write is kept, as a rule nothing.
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from vworkspace_core.kinds.labels import FIELD_MANAGER
+from vworkspace_core.kinds.labels import FIELD_MANAGER, MANAGED_BY, MANAGED_BY_VALUE
 from vworkspace_core.manifest import Manifest, dig, metadata
 
 __all__ = ["is_held_by_others", "with_foreign_holders"]
@@ -19,12 +19,12 @@ _HELD = "managedFields"
 def with_foreign_holders(manifest: Manifest) -> Manifest:
     """`manifest` with nothing in managedFields but what others hold of the fields that an apply may write.
 
-    Not a deep copy.
+    Of what does not carry our label nothing is kept: that is not applied over. Not a deep copy.
     """
     meta = metadata(manifest)
     if _HELD not in meta:
         return manifest
-    kept = list(_foreign(meta[_HELD]))
+    kept = list(_foreign(meta[_HELD])) if dig(meta, "labels", MANAGED_BY) == MANAGED_BY_VALUE else []
     rest = {key: value for key, value in meta.items() if key != _HELD}
     return {**manifest, "metadata": {**rest, _HELD: kept} if kept else rest}
 
