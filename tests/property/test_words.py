@@ -1,7 +1,9 @@
 """U7, U8: a mistake is told by the value, what is allowed and an example; no pattern, no code of a rule."""
 
+import ast
 import re
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import attrs
@@ -9,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import vworkspace_core
 from tests.crds.mutations import judged_by_crd
 from tests.property.violations import ADMISSION, CRD, Violation, instance
 from tests.property.worlds import instance_manifest
@@ -85,6 +88,29 @@ def nodes(schema: Any) -> Iterator[Mapping[str, Any]]:
 def test_no_crd_shows_a_pattern_to_who_breaks_it() -> None:
     """The API server repeats the keyword `pattern`, and the value with it, user and password included."""
     assert not [node for crd in crd_manifests() for node in nodes(crd) if isinstance(node.get("pattern"), str)]
+
+
+def test_no_description_names_a_rule_of_ours() -> None:
+    """`kubectl explain` is read by people who have no list of them."""
+    described = [str(node.get("description", "")) for crd in crd_manifests() for node in nodes(crd)]
+
+    assert not [text for text in described if re.search(r"\b(?:RES|REC|OPS|PULL|RUN|SEE)-\d", text)]
+
+
+def strings(tree: ast.AST) -> Iterator[str]:
+    """Every text of a module that is no docstring."""
+    told = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in told:
+            yield node.value
+
+
+def test_no_message_of_the_core_names_a_rule_of_ours() -> None:
+    code = re.compile(r"\b(?:RES|REC|OPS|PULL|RUN|SEE|PH)-\d")
+    folder = Path(vworkspace_core.__file__).parent
+    found = {path: list(strings(ast.parse(path.read_text(encoding="utf-8")))) for path in folder.rglob("*.py")}
+
+    assert {path: text for path, texts in found.items() for text in texts if code.search(text)} == {}
 
 
 @pytest.mark.parametrize("form", [*FORMS.values(), *PARAMETER_FORMS.values()], ids=lambda form: form.pattern)

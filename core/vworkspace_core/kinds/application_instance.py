@@ -237,7 +237,7 @@ class ReleaseOverride:
 
 @attrs.frozen
 class ApplicationInstanceStatus:
-    """What the operator found (REC-7: from the generation it names)."""
+    """What the operator found, from the generation that it names."""
 
     observed_generation: int | None = observed_generation_field()
     conditions: tuple[Condition, ...] = conditions_field()
@@ -251,7 +251,9 @@ class ApplicationInstanceStatus:
         default=(),
         schema={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]},
     )
-    release_override: ReleaseOverride | None = schema_field("Override by a helm Operation (REC-9).", default=None)
+    release_override: ReleaseOverride | None = schema_field(
+        "Version and values that a helm Operation asked for.", default=None
+    )
     observed_request: str | None = observed_request_field()
 
 

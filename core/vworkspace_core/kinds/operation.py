@@ -157,7 +157,7 @@ class EngineRef:
 
 @attrs.frozen
 class OperationStatus:
-    """What the operator found (REC-7: from the generation it names)."""
+    """What the operator found, from the generation that it names."""
 
     observed_generation: int | None = observed_generation_field()
     phase: Phase | None = schema_field("Where the run stands; absent before the first look.", default=None)

@@ -93,7 +93,13 @@ def load_template(data: Any) -> Template:
     if unrestricted and not template.needs_approval:
         raise ValidationProblems([Problem("needsApproval", "must not be false where allowUnrestrictedHooks is true")])
     if template.needs_ready_target and template.type in (OperationType.RESTORE, OperationType.UPGRADE):
-        raise ValidationProblems([Problem("needsReadyTarget", f"is not for type {template.type} (OPS-3)")])
+        raise ValidationProblems(
+            [
+                Problem(
+                    "needsReadyTarget", f"is not for type {template.type}: they are how a broken application gets well"
+                )
+            ]
+        )
     return template
 
 
