@@ -257,3 +257,21 @@ def test_the_last_event_counts_L1(first: str, last: str) -> None:
     found = [event(first, "", when="2026-06-01T12:00:00Z"), event(last, "", when="2026-06-01T12:00:01Z", name="f")]
 
     assert conditions_of(decided({}, *found, gone=True))[ENDS[last][0]] == ("True", ENDS[last][1])
+
+
+@pytest.mark.parametrize(
+    ("reason", "end"),
+    [
+        ("WorkflowSucceeded", ("Succeeded", "WorkflowSucceeded")),
+        ("WorkflowFailed", ("Failed", "WorkflowFailed")),
+        ("WorkflowTimedOut", ("Failed", "WorkflowFailed")),
+        ("WorkflowRunning", ("Failed", "ExternalDeletion")),
+    ],
+)
+def test_a_workflow_that_its_ttl_removed_ends_as_its_events_say_L1(reason: str, end: tuple[str, str]) -> None:
+    one, _, _ = run("migration.workflow")
+    assert [listing.kind for listing in ENGINES["workflow"].evidence(one, observed().objects)] == [CORE_EVENT]
+
+    seen = observed("migration.workflow", objects=dict([event(reason, "so it ended")]))
+
+    assert conditions_of(reconcile_operation(one, seen, CONTEXT))[end[0]] == ("True", end[1])

@@ -45,7 +45,7 @@ parameters are valid; a person approved, where that is needed; the target is Rea
 conflicting Operation is ahead; the engine's kinds are installed.
 
 A phase that an engine does not know counts as in progress. An engine object that went before its end was seen is
-judged by what is left of it: a Job by its Events. Where nothing tells, the Operation ends as
+judged by what is left of it: a Job and a Workflow by their Events. Where nothing tells, the Operation ends as
 `Failed=True/ExternalDeletion`, and its message says that nobody knows whether the run had finished. A run that is not
 over at its deadline (`spec.timeoutSeconds` from `startedAt`) is `Failed=True/Timeout`, and its object is deleted. The
 annotation `ops.vworkspace.io/cancel: "true"`, or deleting the Operation, deletes the object, waits for it to go, and

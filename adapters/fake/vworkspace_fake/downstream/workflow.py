@@ -15,7 +15,7 @@ from vworkspace_fake.downstream.accounts import account_refusal
 from vworkspace_fake.downstream.attempts import Attempt, begin
 from vworkspace_fake.downstream.behaviour import Ending, Outcome, Rule, WorkflowStep
 from vworkspace_fake.downstream.kinds import SERVICE_ACCOUNT
-from vworkspace_fake.downstream.turns import NOTHING, Controller, Delete, Look, Turn, change, earliest, moment_of
+from vworkspace_fake.downstream.turns import NOTHING, Controller, Delete, Look, Tell, Turn, change, earliest, moment_of
 from vworkspace_fake.downstream.workflow_nodes import StepRecord, compressed, node_id, nodes_of, written_nodes
 
 __all__ = ["WORKFLOW_CONTROLLER"]
@@ -212,7 +212,7 @@ def _write(look: Look, memory: _Memory | None, end: _End | None) -> Turn:
             status["outputs"] = {"parameters": [{"name": name, "value": value} for name, value in given]}
     effects = change(look, _object(look, phase, status))
     if end is not None:
-        return Turn(effects)
+        return Turn((*effects, _told(look, end)))
     assert memory is not None
     deadline = _deadline(look) if look.status.get("startedAt") else None
     return Turn(effects, memory, earliest(memory.until, deadline))
@@ -222,6 +222,13 @@ def _conditions(records: Sequence[StepRecord], end: _End | None) -> list[dict[st
     running = bool(records) and records[-1].finished is None and not records[-1].step.suspend
     found = [{"type": "PodRunning", "status": "True" if running else "False"}]
     return [*found, {"type": "Completed", "status": "True"}] if end is not None else found
+
+
+def _told(look: Look, end: _End) -> Tell:
+    """Argo says how it ended by an Event, which outlives the workflow."""
+    good = end.phase == "Succeeded"
+    reason, text = ("WorkflowSucceeded", "Workflow completed") if good else ("WorkflowFailed", end.message)
+    return Tell(look.ref, look.uid, "Normal" if good else "Warning", reason, text, look.timestamp())
 
 
 def _object(look: Look, phase: str, status: Mapping[str, Any]) -> dict[str, Any]:

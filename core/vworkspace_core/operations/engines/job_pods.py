@@ -135,10 +135,13 @@ def _moment(event: Manifest) -> tuple[str, str]:
     return str(next((time for time in times if time), "")), str(metadata(event).get("name", ""))
 
 
-def end_told(uid: str, objects: Objects) -> tuple[bool, str, str] | None:
-    """How a Job that is gone ended, by its Events: whether it succeeded, the reason, and the text; None if unknown."""
-    ended = [event for event in _events_of(uid, objects) if _reason(event) in _ENDS]
+def end_told(uid: str, objects: Objects, ends: Mapping[str, bool] = _ENDS) -> tuple[bool, str, str] | None:
+    """How an object that is gone ended, by its Events: whether it succeeded, the reason, the text; None if unknown.
+
+    `ends` are the reasons that tell of an end, and whether of a good one: a Job's, unless told.
+    """
+    ended = [event for event in _events_of(uid, objects) if _reason(event) in ends]
     if not ended:
         return None
     last = max(ended, key=_moment)
-    return _ENDS[_reason(last)], _reason(last), str(last.get("message") or "")
+    return ends[_reason(last)], _reason(last), str(last.get("message") or "")

@@ -14,6 +14,7 @@ from vworkspace_core.operations.contract import (
     EngineContext,
     EngineObject,
     EngineStatus,
+    Listing,
     Objects,
     Progress,
     Row,
@@ -21,6 +22,7 @@ from vworkspace_core.operations.contract import (
     phase_row,
     row_of,
 )
+from vworkspace_core.operations.engines.job_pods import end_told, listings
 from vworkspace_core.operations.identity import engine_manifest, own_object, parameters
 from vworkspace_core.operations.settings import RUNNER
 
@@ -28,6 +30,8 @@ __all__ = ["ENGINE", "TABLE"]
 
 _RUNNING, _SUCCEEDED, _FAILED = Progress.RUNNING, Progress.SUCCEEDED, Progress.FAILED
 _TIMEOUT: Final = 4 * 3600
+_ENDS: Final = {"WorkflowSucceeded": True, "WorkflowFailed": False, "WorkflowTimedOut": False}
+"""Events that Argo posts at the end."""
 _MOST_OUTPUTS: Final = 32
 _LONGEST_OUTPUT: Final = 1024
 
@@ -139,6 +143,29 @@ def _outputs(status: Mapping[str, Any]) -> dict[str, Any]:
     return {"parameters": redact(dict(list(found.items())[:_MOST_OUTPUTS]))} if found else {}
 
 
+def _evidence(operation: Operation, objects: Objects) -> tuple[Listing, ...]:
+    """How a workflow has ended that its `ttlStrategy` removed before it was looked at."""
+    known = operation.status.engine_ref
+    if known is None or not known.uid or own_object(operation, objects) is not None:
+        return ()
+    return listings(known.namespace, known.uid, pods=False)
+
+
+def _epilogue(operation: Operation, objects: Objects) -> EngineStatus | None:
+    known = operation.status.engine_ref
+    told = None if known is None else end_told(known.uid, objects, _ENDS)
+    if known is None or told is None:
+        return None
+    succeeded, reason, text = told
+    return EngineStatus(
+        _SUCCEEDED if succeeded else _FAILED,
+        "WorkflowSucceeded" if succeeded else "WorkflowFailed",
+        f"{known.kind} {known.name} was removed before its end was seen; its Event says {reason}: {text}",
+        {"workflowName": known.name},
+        LogsRef(WORKFLOW.kind, known.name, known.namespace),
+    )
+
+
 ENGINE: Final = Engine(
     name="workflow",
     kinds=always(WORKFLOW),
@@ -146,4 +173,6 @@ ENGINE: Final = Engine(
     observe=_observe,
     tables={"Workflow": TABLE},
     timeout_seconds=_TIMEOUT,
+    evidence=_evidence,
+    epilogue=_epilogue,
 )
