@@ -20,7 +20,7 @@ from vworkspace_core.kinds.operation import headline
 from vworkspace_core.kinds.problems import ValidationProblems
 from vworkspace_core.kinds.transitions import Wanted, merge_conditions, same_but_times, transitions
 from vworkspace_core.kinds.vocabulary import owned_types
-from vworkspace_core.known import APPLICATION_INSTANCE
+from vworkspace_core.known import APPLICATION_INSTANCE, OPERATION
 from vworkspace_core.manifest import Kind, Manifest, dig, metadata, ref_of
 from vworkspace_core.moments import timestamp
 from vworkspace_core.nesting import LEVELS
@@ -28,6 +28,7 @@ from vworkspace_core.ports import KubernetesEvent
 from vworkspace_core.reconcile.conditions import safe
 from vworkspace_core.reconcile.decision import Decision
 from vworkspace_core.remedies import not_permitted
+from vworkspace_core.rights import Right
 
 __all__ = ["Cause", "Obstacle", "obstacle_of", "obstructed"]
 
@@ -53,6 +54,8 @@ class Obstacle:
     cause: Cause
     message: str
     log_id: str = ""
+    right: Right | None = None
+    """The one that is missing."""
 
     @property
     def text(self) -> str:
@@ -63,7 +66,7 @@ class Obstacle:
 def obstacle_of(error: Exception, log_id: str = "", *, passing: bool = False) -> Obstacle:
     """What an error that ended a pass means for the object. `passing`: it is one of the network, or of time."""
     if isinstance(error, Forbidden) and error.right is not None:
-        return Obstacle(Cause.FORBIDDEN, not_permitted(error.right))
+        return Obstacle(Cause.FORBIDDEN, not_permitted(error.right), right=error.right)
     if isinstance(error, OperatorError):
         return Obstacle(Cause.PASSING if passing else Cause.INTERNAL_ERROR, f"{error.message}; tried again", log_id)
     if isinstance(error, RecursionError):
@@ -74,9 +77,9 @@ def obstacle_of(error: Exception, log_id: str = "", *, passing: bool = False) ->
 
 def obstructed(kind: Kind, manifest: Manifest, obstacle: Obstacle, cluster_id: str, now: datetime) -> Decision:
     """The status that tells the obstacle, with its Event; empty where it stands already or is not ours to write."""
-    before = tuple(_own(kind, manifest))
-    if not _is_ours(manifest, cluster_id):
+    if kind not in (APPLICATION_INSTANCE, OPERATION) or not _is_ours(manifest, cluster_id):
         return Decision()
+    before = tuple(_own(kind, manifest))
     generation = int(metadata(manifest).get("generation") or 0)
     if obstacle.cause is Cause.PASSING and before and dig(manifest, "status", "observedGeneration") == generation:
         return Decision()
@@ -132,7 +135,7 @@ def _says(kind: Kind, before: tuple[Condition, ...], obstacle: Obstacle) -> Iter
     elif "Running" not in stands:
         yield Wanted("Running", false, "EngineNotStarted", text if passing else "")
     if obstacle.cause is Cause.TOO_DEEP and kind != APPLICATION_INSTANCE:
-        yield Wanted("Accepted", false, obstacle.cause, text)
+        yield Wanted("Accepted", false, obstacle.cause, _unless_only_the_line_differs(stands.get("Accepted"), text))
     elif not passing:
         yield Wanted("Blocked", true, obstacle.cause, _unless_only_the_line_differs(stands.get("Blocked"), text))
 

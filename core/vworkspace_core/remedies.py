@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import Final, Protocol
 
 from vworkspace_core.errors import Forbidden, OperatorError
-from vworkspace_core.known import EVENT, OWN_KINDS, SECRET, VELERO_BACKUP
+from vworkspace_core.known import CORE_EVENT, EVENT, OWN_KINDS, POD, SECRET, VELERO_BACKUP
 from vworkspace_core.rights import Right
 
 __all__ = ["first_refusal", "not_permitted", "refusal_told", "remedy"]
@@ -15,6 +15,7 @@ _CHANGES: Final = ("create", "patch", "delete")
 _OWN: Final = tuple((kind.group, kind.plural) for kind in OWN_KINDS)
 _EVENTS: Final = (EVENT.group, EVENT.plural)
 _SECRETS: Final = (SECRET.group, SECRET.plural)
+_LISTED_THERE: Final = tuple((kind.group, kind.plural) for kind in (POD, CORE_EVENT))
 
 
 def remedy(right: Right) -> str:
@@ -30,6 +31,8 @@ def _option(right: Right) -> str:
     if right.group == VELERO_BACKUP.group:
         return f" --velero-namespace {right.namespace}" if right.verb in (*_CHANGES, "get") else ""
     by_finalizer = where in _OWN and right.verb == "patch"
+    if where in _LISTED_THERE and right.verb == "list":
+        return f" --namespace {right.namespace}"
     changes = right.verb in _CHANGES and where != _SECRETS and not by_finalizer
     return f" --namespace {right.namespace}" if changes or (where == _SECRETS and right.verb == "get") else ""
 

@@ -21,7 +21,7 @@ from tests.e2e.world import CLUSTER, INSTANCE, NAME, NS, OPERATOR, SUFFIX, UNGAT
 from tests.effort import effort
 from vworkspace_app.operator import OperatorSettings
 from vworkspace_app.operator.instances import InstanceController
-from vworkspace_core.access import EVERYWHERE, TENANT, VELERO
+from vworkspace_core.access import EVERYWHERE, JOBS, TENANT, VELERO
 from vworkspace_core.known import APPLICATION_INSTANCE, EVENT, NAMESPACE, OPERATION
 from vworkspace_core.manifest import Manifest, ObjectRef, dig
 from vworkspace_core.operations import OperationSettings
@@ -49,7 +49,7 @@ def lacks() -> st.SearchStrategy[frozenset[Lack]]:
         (verb, access.resource, "")
         for access in EVERYWHERE
         for verb in access.verbs
-        if verb not in ("list", "watch") and "clusters" not in access.resource
+        if verb != "watch" and "clusters" not in access.resource
     ]
     return st.frozensets(st.sampled_from([*inside, *velero, *said]), min_size=1, max_size=6)
 
@@ -108,6 +108,14 @@ def objects(draw: st.DrawFn) -> tuple[dict[str, Any], ...]:
     return tuple(made)
 
 
+FOR_ANOTHER_CLUSTER = (
+    {
+        **instance(),
+        "metadata": {"name": NAME, "namespace": NS, "labels": {**LABELS, "app.vworkspace.io/cluster-id": "another"}},
+    },
+)
+
+
 def kind_of(manifest: Manifest) -> Any:
     return APPLICATION_INSTANCE if manifest["kind"] == "ApplicationInstance" else OPERATION
 
@@ -140,12 +148,13 @@ def is_answered(world: World, ref: ObjectRef, logs: list[Any]) -> bool:
     )
 
 
-@settings(max_examples=effort(0.625))
+@settings(max_examples=effort(0.3))
 @given(lacks(), objects())
 @example(frozenset({("patch", "applicationinstances", NS)}), ())
 @example(frozenset({("get", "backups", VELERO_NS)}), ())
 @example(frozenset({("list", "operations", NS), ("get", "applicationinstances", NS)}), ())
 @example(frozenset({("patch", "applicationinstances/status", "")}), ())
+@example(frozenset({("patch", "applicationinstances/status", "")}), FOR_ANOTHER_CLUSTER)
 def test_a_minute_later_every_object_has_its_answer_U2_REC_13(
     lacking: frozenset[Lack], given_objects: tuple[dict[str, Any], ...]
 ) -> None:
@@ -232,6 +241,31 @@ def test_a_forgotten_velero_namespace_is_told_on_the_Operation_U2() -> None:
     ENVIRONMENT.run(story, behaviour=FLUX, engines=ENGINES_QUICK, decisions=decided)
 
 
+LACKING_AT_THE_END = [
+    ("delete", "helmreleases", NS),
+    ("get", "helmreleases", ""),
+    ("list", "ocirepositories", ""),
+    ("delete", "ocirepositories", NS),
+    ("patch", "applicationinstances", ""),
+    ("get", "applicationinstances", ""),
+]
+
+
+@pytest.mark.parametrize("lack", LACKING_AT_THE_END, ids=lambda lack: f"{lack[0]} {lack[1]}")
+def test_an_end_that_a_missing_right_stops_is_told_and_goes_on_when_it_comes_U2(lack: Lack) -> None:
+    async def story(world: World) -> None:
+        await world.ready()
+        refuse(world, [lack])
+        world.delete_object(INSTANCE)
+        await world.until(lambda: says(world, INSTANCE, "Blocked")[1] == "Forbidden", "Forbidden is told")
+        assert f"may not {lack[0]} {lack[1]}" in says(world, INSTANCE, "Blocked")[2]
+        assert "vworkspace-operator manifests" in says(world, INSTANCE, "Blocked")[2]
+        world.cluster.authorize = None
+        await world.until(lambda: world.find(INSTANCE) is None, "the instance gone")
+
+    IN_PROCESS.run(story)
+
+
 # --- a pass that crashes ----------------------------------------------------------------------------------------------
 
 
@@ -305,7 +339,7 @@ def test_a_refusal_that_is_no_missing_right_names_none(said: str) -> None:
 
 
 def test_what_is_printed_for_a_namespace_mends_what_is_refused_there_U2() -> None:
-    for access in TENANT:
+    for access in (*TENANT, *JOBS):
         for verb in access.verbs:
             assert "--namespace org-a " in remedy(Right(verb, access.kind.group, access.resource, "org-a"))
     for access in VELERO:

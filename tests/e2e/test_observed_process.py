@@ -160,7 +160,7 @@ def test_no_secret_shows_in_any_output_and_probes_and_metrics_tell_the_truth(
     assert "[+]cache HelmRelease ok\n" in told[1]
     if form == "json":
         lines = [json.loads(line) for line in ended.err.splitlines()]
-        starting = next(number for number, line in enumerate(lines) if line["event"] == "starting")
+        starting = next(number for number, line in enumerate(lines) if line["msg"] == "starting")
         assert {line.get("cluster_id") for line in lines[starting:]} == {CLUSTER}
         assert all(line["operator_version"] for line in lines)
 

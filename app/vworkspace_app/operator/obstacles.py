@@ -13,6 +13,7 @@ from vworkspace_core.manifest import Manifest, ObjectRef, metadata
 from vworkspace_core.obstacles import Obstacle, obstructed
 from vworkspace_core.ports import Clock, EventSink, KubeApi
 from vworkspace_core.remedies import remedy
+from vworkspace_core.rights import Right
 from vworkspace_core.runtime.once import Once
 from vworkspace_core.runtime.writes import Written
 from vworkspace_core.unmanaged import unmanaged
@@ -37,6 +38,9 @@ class ObstacleTeller:
 
     async def tell(self, key: ObjectRef, obstacle: Obstacle) -> None:
         """Say it, unless the status says it already. What cannot be said there is said in the log; never raises."""
+        if obstacle.right is not None and obstacle.right.resource.endswith("/status"):
+            self._unwritten(key, obstacle, obstacle.message, obstacle.right)  # the very thing that cannot be done
+            return
         try:
             manifest = self.informers.store(key.kind).get(key.namespace, key.name)
             if manifest is not None:
@@ -60,10 +64,12 @@ class ObstacleTeller:
     def _unsaid(self, key: ObjectRef, obstacle: Obstacle, error: OperatorError) -> None:
         if isinstance(error, Stale | NotFound):
             return  # it has moved on: the next pass sees what it is now
-        if not self._refused.first(str(key), error.message):
+        self._unwritten(key, obstacle, error.message, error.right if isinstance(error, Forbidden) else None)
+
+    def _unwritten(self, key: ObjectRef, obstacle: Obstacle, why: str, right: Right | None) -> None:
+        if not self._refused.first(str(key), why):
             return
-        fields = {"object": str(key), "obstacle": obstacle.text, "error": error.message}
-        right = error.right if isinstance(error, Forbidden) else None
+        fields = {"object": str(key), "obstacle": obstacle.text, "error": why}
         if right is not None:
             fields |= {"right": str(right), "remedy": remedy(right)}
         _log.error("the status could not be written", **fields)
