@@ -6,7 +6,7 @@ import attrs
 import structlog
 
 from vworkspace_app.runtime.pulse import Pulse
-from vworkspace_core.kinds.secrets import redact
+from vworkspace_core.kinds.secrets import shown
 from vworkspace_core.manifest import Kind
 from vworkspace_core.remedies import remedy
 from vworkspace_core.rights import refused_right
@@ -55,7 +55,7 @@ class InformerAccount:
     @property
     def current(self) -> str:
         """The trouble that is not over yet, free of secrets; empty where there is none."""
-        return str(redact(self.told))
+        return shown(self.told)
 
     def relisting(self, cause: RelistCause) -> None:
         """A relist begins."""

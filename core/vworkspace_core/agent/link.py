@@ -9,7 +9,7 @@ import attrs
 
 from vworkspace_core.agent.times import Instant
 from vworkspace_core.errors import Forbidden, OperatorError
-from vworkspace_core.kinds.secrets import redact
+from vworkspace_core.kinds.secrets import shown
 
 __all__ = ["Connectivity", "Link"]
 
@@ -45,4 +45,4 @@ class Link:
         """After a round trip that failed."""
         state = Connectivity.REJECTED if isinstance(error, Forbidden) else Connectivity.UNREACHABLE
         since = self.since if self.state is state else now
-        return Link(state, since, self.last_ok, str(redact(error.message)))
+        return Link(state, since, self.last_ok, shown(error.message))
