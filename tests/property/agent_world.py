@@ -16,12 +16,14 @@ from vworkspace_core.agent import messages as m
 from vworkspace_core.agent.machine import AgentState, next_deadline, step
 from vworkspace_core.agent.performer import Performer
 from vworkspace_core.agent.scope import Scope
+from vworkspace_core.agent.standing import can_still_start, is_called_off
 from vworkspace_core.errors import Invalid, JobClosed, NotFound, OperatorError
 from vworkspace_core.jobstore import KubeJobStore
 from vworkspace_core.jobstore.codec import head_name
 from vworkspace_core.kinds import labels
 from vworkspace_core.kinds.crd import crd_manifests
-from vworkspace_core.known import APPLICATION_INSTANCE, CUSTOM_RESOURCE_DEFINITION, SECRET
+from vworkspace_core.kinds.operation import TERMINAL_PHASES, Phase
+from vworkspace_core.known import APPLICATION_INSTANCE, CUSTOM_RESOURCE_DEFINITION, OPERATION, SECRET
 from vworkspace_core.known import NAMESPACE as NAMESPACE_KIND
 from vworkspace_core.manifest import Manifest, ObjectRef, dig, ref_of
 from vworkspace_core.ports import JobRecord, JobStore, PatchType, WatchEventType
@@ -33,6 +35,7 @@ from vworkspace_fake.jobstore import MemoryJobStore
 
 TOKEN = "token"
 OWN_NAMESPACE = "vworkspace-system"
+OWN = (APPLICATION_INSTANCE, OPERATION)
 
 
 @attrs.frozen
@@ -88,7 +91,7 @@ class World:
         self.state = AgentState(Scope(CLUSTER_ID))
         self.pending: list[m.Effect] = []
         self.refused: list[m.PostResult] = []  # tried again after the next poll, slowly, as the lane does
-        self.watch = self.kube.open_watch(APPLICATION_INSTANCE)
+        self.watches = [(kind, self.kube.open_watch(kind)) for kind in OWN]
         self.secrets = KubeJobStore(self.faulty, OWN_NAMESPACE, room=300) if self._in_secrets else None
         store: JobStore = self.secrets or self.store
         self.performer = Performer(self.faulty, store)
@@ -217,7 +220,8 @@ class World:
         there = {live["metadata"]["uid"]: live for live in self.instances()}
         if outcome == "noop" and not error:
             assert not own or job_id in self.offered_again, "a crash between apply and result is no replay"
-            answered = self.offered_again.get(job_id) == "noop"
+            before = [dig(one.result, "outcome") for one in self.entries() if key_of(one) == key_of(job)]
+            answered = self.offered_again.get(job_id) == "noop" or "noop" in before
             assert own or others or answered or job.raw["kind"] == "delete", "a replay has something it replays"
         if outcome == "succeeded" and job.raw["kind"] == "apply":
             assert own, "success needs an effect"
@@ -225,6 +229,9 @@ class World:
             assert not [deed for deed in own if deed.uid in there], "what is called gone is gone"
         if outcome == "noop" and error == "expired":
             assert not own, "an expired job has had no effect"
+        if outcome in ("failed", "conflict") and not error.startswith("Superseded: "):
+            left = [one for one in self.operations() if one["metadata"]["uid"] in {deed.uid for deed in own}]
+            assert not any(map(can_still_start, left)), "what is called failed is never carried out later"
 
     # --- what comes in --------------------------------------------------------------------------------------
 
@@ -245,10 +252,11 @@ class World:
 
     def deliver(self) -> None:
         """Let the informer tell everything it has."""
-        for event in self.watch.drain():
-            if event.type is not WatchEventType.BOOKMARK:
-                live = None if event.type is WatchEventType.DELETED else event.object
-                self.feed(m.ObjectChanged(ref_of(event.object, APPLICATION_INSTANCE), live))
+        for kind, watch in self.watches:
+            for event in watch.drain():
+                if event.type is not WatchEventType.BOOKMARK:
+                    live = None if event.type is WatchEventType.DELETED else event.object
+                    self.feed(m.ObjectChanged(ref_of(event.object, kind), live))
 
     def advance(self, seconds: float) -> None:
         """Let time pass, and tell the machine when something is due."""
@@ -268,6 +276,41 @@ class World:
     def instances(self) -> list[Manifest]:
         """Every ApplicationInstance there is."""
         return list(run_sync(self.kube.list(APPLICATION_INSTANCE)).items)
+
+    def operations(self) -> list[Manifest]:
+        """Every Operation there is."""
+        return list(run_sync(self.kube.list(OPERATION)).items)
+
+    def decide_on(self, live: Manifest, *, accepts: bool = True) -> None:
+        """What the reconciler makes of an Operation next: it never starts one that is called off (OPS-11)."""
+        phase = dig(live, "status", "phase")
+        if phase in TERMINAL_PHASES:
+            return
+        if phase == Phase.RUNNING.value:
+            self._operation_says(live, Phase.SUCCEEDED, condition("Succeeded", "True", "Done"))
+        elif is_called_off(live):
+            self._operation_says(live, Phase.CANCELLED, condition("Cancelled", "True", "UserCancelled"))
+        elif accepts:
+            self._operation_says(live, Phase.RUNNING, condition("Accepted", "True", "TemplateValidated"))
+        else:
+            self._operation_says(live, Phase.PENDING, condition("Accepted", "False", "TargetNotFound"))
+
+    def _operation_says(self, live: Manifest, phase: Phase, told: Mapping[str, Any]) -> None:
+        """Write that status of exactly this copy."""
+        meta = live["metadata"]
+        since = dig(live, "status", "startedAt") or ("2026-01-01T00:00:00Z" if phase is Phase.RUNNING else None)
+        status = {
+            "phase": phase.value,
+            "observedGeneration": meta["generation"],
+            "conditions": [{**told, "observedGeneration": meta["generation"]}],
+            "observedRequest": labels.request_mark(meta.get("annotations") or {}),
+            **({"startedAt": since} if since else {}),
+        }
+        manifest = OPERATION.manifest(meta["name"], meta["namespace"])
+        manifest["metadata"] |= {"resourceVersion": meta["resourceVersion"]}
+        run_sync(
+            self.kube.apply_status({**manifest, "status": status}, kind=OPERATION, field_manager=labels.FIELD_MANAGER)
+        )
 
     def hold(self, live: Manifest) -> None:
         """Put a finalizer on the object, as the reconciler does before it writes anything downstream."""
@@ -340,6 +383,8 @@ class World:
                 self.release(live)
             else:
                 self.report(live, condition("Ready", "True", "HelmReleaseReady"))
+        for live in self.operations():
+            self.decide_on(live)
 
     def entries(self) -> Iterator[JobEntry]:
         """Every job of the control plane."""
@@ -348,6 +393,11 @@ class World:
     def result_of(self, job_id: str) -> Any:
         """Result of a job, as the control plane has it."""
         return self.control_server.jobs.get(job_id).result
+
+
+def key_of(job: JobEntry) -> Any:
+    """The key under which the job was asked for; None for one that is no job at all."""
+    return dig(job.raw, "idempotencyKey")
 
 
 async def _loaded(store: JobStore) -> list[JobRecord]:

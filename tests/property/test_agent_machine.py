@@ -842,7 +842,9 @@ NAMES = ("alpha", "beta")
 class Chaos(RuleBasedStateMachine):
     """Faults, crashes, repeats and other people, then peace: safety all the way, convergence at the end.
 
-    Records are in memory, or in Secrets: then the process also ends between the store's own writes.
+    Whether a result is true is judged when it is posted (`World`): among others, that no Operation whose job is called
+    failed may still start. Records are in memory, or in Secrets: then the process also ends between the store's own
+    writes.
     """
 
     @initialize(in_secrets=st.booleans())
@@ -864,6 +866,21 @@ class Chaos(RuleBasedStateMachine):
             enqueue_delete(self.world, 0, name=name, idempotency_key=key)
         else:
             enqueue(self.world, name=name, idempotency_key=key)
+
+    @rule(number=st.integers(1, 2), generation=st.integers(1, 3))
+    def ask_for_an_operation(self, number: int, generation: int) -> None:
+        self.world.control_server.enqueue(
+            CLUSTER_ID,
+            kind="intent",
+            payload={"intent": "request-operation", "operation": operation(f"op-{number}", target=NAMES[number - 1])},
+            idempotency_key=f"Operation/org-myteam/op-{number}@{generation}",
+        )
+
+    @rule(which=st.integers(0, 1), accepts=st.booleans())
+    def decide_on_an_operation(self, which: int, accepts: bool) -> None:
+        if found := self.world.operations():
+            live = found[which % len(found)]
+            quiet(lambda: self.world.decide_on(live, accepts=accepts))
 
     @rule(number=st.integers(0, 5))
     def ask_badly(self, number: int) -> None:

@@ -216,10 +216,17 @@ def _is_replay(turn: Turn, seen: Seen) -> bool:
 def _replayed(turn: Turn, seen: Seen) -> Verdict:
     """Nothing is done for a key a second time; where that was on another object, it is said."""
     ref, uid = turn.task.ref, seen.tombstone.object_uid if seen.tombstone is not None else ""
+    if seen.tombstone is not None and seen.tombstone.outcome == Outcome.NOOP and (ended := ended_at(seen.live)):
+        return _already_ended(turn.task, ended)
     if ref is None or turn.generation is not None or not uid or uid == _uid(seen.live):
         return Verdict(Outcome.NOOP)
     told = f"the key had its effect before, on another object (uid {uid}) than {ref}: ask under a key of its own"
     return Verdict.of(Outcome.NOOP, Reason.KEY_USED, told)
+
+
+def _already_ended(task: Task, ended: str) -> Verdict:
+    again = "to run it once more, ask for an Operation of another name"
+    return Verdict.of(Outcome.NOOP, Reason.ALREADY_ENDED, f"{task.ref} ended {ended}; {again}")
 
 
 def _says_so(live: Manifest | None, key: str, manifest: Manifest) -> bool:
@@ -237,8 +244,7 @@ def _plan_apply(turn: Turn, task: ApplyTask, live: Manifest | None) -> Plan:
         return AwaitGone(_uid(live))
     if ended := ended_at(live):
         # An end is final: nothing would run. The key stays remembered, so that it runs nothing later either.
-        again = "to run it once more, ask for an Operation of another name"
-        return Settle(Verdict.of(Outcome.NOOP, Reason.ALREADY_ENDED, f"{task.ref} ended {ended}; {again}"), True)
+        return Settle(_already_ended(task, ended), True)
     return Write(stamped(task.manifest, turn.key, turn.generation, live), _uid(live))
 
 
