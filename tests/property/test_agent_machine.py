@@ -836,6 +836,47 @@ def test_an_apply_that_arrives_late_does_not_undo_what_came_after_it_PULL_4() ->
     assert live_of(world)["spec"]["chart"]["version"] == "6.3.0"
 
 
+def test_D10_a_copy_from_before_the_request_that_an_informer_tells_late_is_no_answer() -> None:
+    """The apply moved no generation: the old copy, with its old verdict, says nothing of what it was before."""
+    world = World()
+    failed = enqueue(world, 1)
+    drain(world)
+    world.report(live_of(world), condition("Ready", "False", "RolledBack"), STALLED)
+    drain(world)
+    assert outcome(failed)[0] == "failed"
+    late = live_of(world)
+
+    again = enqueue(world, 2)
+    drain(world)
+    world.feed(m.ObjectChanged(object_ref(NAME), late))
+    drain_pending(world)
+    assert again.result is None
+
+    world.settle()
+    assert outcome(again) == ("succeeded", "")
+
+
+def test_D3_an_older_copy_that_comes_late_does_not_keep_an_operation_from_being_called_off() -> None:
+    world = World()
+    job = operation_job(world)
+    drain(world)
+    (ref,) = [found.ref for found in world.state.jobs.values()]
+    old = _get(world, ref)
+    world.decide_on(old, accepts=False)
+    world.feed(m.ObjectChanged(ref, _get(world, ref)))
+    while not any(isinstance(effect, m.CallOff) for effect in world.pending):
+        world.perform(0)
+    world.feed(m.ObjectChanged(ref, old))
+    (at,) = [number for number, effect in enumerate(world.pending) if isinstance(effect, m.CallOff)]
+    world.perform(at, fault="before")
+
+    for _ in range(3):
+        world.advance(61)
+        drain_pending(world)
+
+    assert outcome(job)[1].startswith("TargetNotFound")
+
+
 NAMES = ("alpha", "beta")
 
 

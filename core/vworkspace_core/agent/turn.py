@@ -67,7 +67,7 @@ def _follow(job: JobState, chosen: Plan, seen: Seen, at: Moment) -> Step:
         case AwaitGone(uid):
             return _await_gone(job, uid, at)
         case Written(live):
-            written = attrs.evolve(job, stage=Stage.ACTING)
+            written = attrs.evolve(job, stage=Stage.ACTING, latest=None)  # what informers told before is older
             return applied(written, live, at)
         case _:
             assert_never(chosen)

@@ -19,7 +19,8 @@ from vworkspace_core.agent.standing import can_still_start, has_started, waits_f
 from vworkspace_core.agent.times import shifted
 from vworkspace_core.agent.transition import Moment, Step, clear, generation, post, ref
 from vworkspace_core.kinds import labels
-from vworkspace_core.manifest import Manifest, metadata
+from vworkspace_core.kinds.labels import IDEMPOTENCY_KEY
+from vworkspace_core.manifest import Manifest, dig, metadata
 
 __all__ = [
     "RECHECK",
@@ -55,14 +56,20 @@ def applied(job: JobState, live: Manifest, at: Moment) -> Step:
     )
     if job.vanished:  # an informer saw it go while the answer was under way: which was first?
         return waiting, (inspect(waiting),)
-    return _consider(waiting, _fresher(live, job.latest), at, has_turn=True)
+    return _consider(waiting, _fresher(job, live), at, has_turn=True)
 
 
-def _fresher(live: Manifest, seen: Manifest | None) -> Manifest:
+def _fresher(job: JobState, live: Manifest) -> Manifest:
     """What an informer saw while the apply was under way, when it is at least as new."""
+    seen = job.latest
     if seen is None or metadata(seen).get("uid") != metadata(live).get("uid"):
         return live
-    return seen if generation(seen) >= generation(live) else live
+    return seen if _is_after(job, seen) and generation(seen) >= generation(live) else live
+
+
+def _is_after(job: JobState, seen: Manifest) -> bool:
+    """Whether an informer's copy is from after the job's apply: an older one has another verdict, and may come late."""
+    return isinstance(job.task, DeleteTask) or dig(seen, "metadata", "annotations", IDEMPOTENCY_KEY) == job.key
 
 
 def await_gone_for_good(job: JobState, at: Moment) -> Step:
@@ -79,7 +86,7 @@ def changed(job: JobState, live: Manifest | None, at: Moment) -> Step:
             # News may be of an object that was there before this one: only a look at the server can tell.
             return job, (inspect(job),)
         case Stage.WAITING:
-            return _consider(job, live, at)
+            return _consider(job, live, at) if live is not None and _is_after(job, live) else (job, ())
         case Stage.ACTING | Stage.NOTING:
             return attrs.evolve(job, latest=live, vanished=job.vanished or live is None), ()
         case Stage.AWAITING_GONE if live is None or not metadata(live).get("deletionTimestamp"):
