@@ -861,6 +861,7 @@ def test_D3_an_older_copy_that_comes_late_does_not_keep_an_operation_from_being_
     job = operation_job(world)
     drain(world)
     (ref,) = [found.ref for found in world.state.jobs.values()]
+    assert ref is not None
     old = _get(world, ref)
     world.decide_on(old, accepts=False)
     world.feed(m.ObjectChanged(ref, _get(world, ref)))
