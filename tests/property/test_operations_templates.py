@@ -79,7 +79,7 @@ def test_good_parameters_are_good(name: str) -> None:
             "runCommand.job",
             {"env": [{"name": "A", "valueFrom": {}}]},
             "spec.parameters.env[0].valueFrom",
-            "less than 1",
+            "at least one of",
         ),
         ("backup.volsync", {"schedule": "0 3 * * *; reboot"}, "spec.parameters.schedule", "such as"),
         ("restore.snapshot", {"size": "-1Gi"}, "spec.parameters.size", "such as"),
