@@ -53,8 +53,9 @@ contracts: $(VENV)/.dev  ## the hexagon's import contracts
 
 check: lint types contracts test  ## everything that is to be green
 
-manifests: $(VENV)/.operator  ## write the files that are generated (CRDs, kustomize bases, pages of docs/)
+manifests: $(VENV)/.dev  ## write the files that are generated (CRDs, kustomize bases, pages of docs/)
 	@$(BIN)/python -m vworkspace_app.generated .
+	@$(BIN)/python -m tests.docs.spec_pages
 
 bench: $(VENV)/.operator  ## the numbers, with the machine they were measured on
 	@$(BIN)/python -m bench.run

@@ -176,7 +176,7 @@ def test_a_chart_version_that_is_in_no_index_stalls_until_an_index_has_it_RES_4(
 # --- people's hands -------------------------------------------------------------------------------------------------
 
 
-def test_labels_that_somebody_took_off_our_own_object_come_back() -> None:
+def test_labels_that_somebody_took_off_our_own_object_come_back_PH_2() -> None:
     """An object that the instance controls, without its labels, was called a stranger's: NameTaken, by ourselves."""
     world = world_with()
     world.edit(OCI, {"metadata": {"labels": None}})
