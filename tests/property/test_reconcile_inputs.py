@@ -218,7 +218,7 @@ def test_the_ingress_host_becomes_an_endpoint_RES_1() -> None:
     ]
 
 
-def test_what_is_no_longer_wanted_is_pruned_when_the_new_is_in_use_REC_14() -> None:
+def test_what_is_no_longer_wanted_is_pruned_when_the_new_is_in_use_REC_14_PH_3() -> None:
     before = instance_manifest(values=_secret(), integrations=INGRESS)
     objects = applied(before)
     after = applied(instance_manifest())
