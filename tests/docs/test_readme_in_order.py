@@ -19,6 +19,7 @@ import pytest
 
 from tests.e2e.commands import Running, clean_environment
 from tests.patience import PATIENCE
+from vworkspace_fake.controlplane.sealing import KeyPairs
 
 pytestmark = [
     pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not installed"),
@@ -78,13 +79,18 @@ def says(manifest: Any, kind: str, status: str) -> str:
 def test_install_first_application_and_gitops_work_as_they_are_written(tmp_path: Path) -> None:
     (tmp_path / "examples").symlink_to(ROOT / "examples")
     (tmp_path / "token").write_text(TOKEN, encoding="utf-8")
+    pairs = KeyPairs.generate()
+    assert pairs.sealing.signing_key is not None
+    (tmp_path / "signing.pem").write_bytes(pairs.sealing.signing_key.as_pem(private=True))
+    (tmp_path / "signing.pub").write_text(pairs.signing_public_key, encoding="utf-8")
     shell = Shell(tmp_path)
     tokens = ("--cluster-id", CLUSTER, "--token", TOKEN, "--admin-token", ADMIN_TOKEN)
+    signing = ("--signing-key", tmp_path / "signing.pem")
     with (
         Running(
             tmp_path / "api", "cluster", "--bare", "--simulate", "flux", "--kubeconfig-out", tmp_path / "kc"
         ) as api,
-        Running(tmp_path / "odoo", "control-plane", *tokens) as odoo,
+        Running(tmp_path / "odoo", "control-plane", *tokens, *signing) as odoo,
     ):
         api.ready()
         url = odoo.ready()
