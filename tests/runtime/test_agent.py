@@ -281,7 +281,8 @@ def test_an_overflow_is_told_and_a_snapshot_makes_up_for_it_PULL_5() -> None:
         assert len(site.agent.outbox.events) == 1000
         assert site.agent.outbox.dropped >= 500
         await anyio.sleep(400)
-        assert {**site.conditions(), "ControllersHealthy": None} == {
+        assert {**site.conditions(), "ControllersHealthy": None, "Hardened": None} == {
+            "Hardened": None,
             "ControllersHealthy": None,
             "Connected": ("False", "ControlPlaneUnreachable"),
             "Disconnected": ("True", "NoRecentRoundTrip"),
