@@ -121,7 +121,7 @@ def test_a_namespace_that_never_had_the_role_ends_U1_U2() -> None:
         manifest = instance()
         manifest["metadata"]["labels"] = LABELS
         world.create_object(manifest, APPLICATION_INSTANCE)
-        await world.until(lambda: dig(world.find(INSTANCE), "metadata", "finalizers"), "our finalizer on it")
+        await world.until(lambda: world.conditions().get("Blocked") == "True/Forbidden", "the right that is missing")
         delete_namespace(world)
         await end_namespace(world, NS)
 
