@@ -149,14 +149,18 @@ def test_plan_decides_at_the_time_it_is_told() -> None:
 
 def test_plan_notes_what_the_operator_would_ignore_and_what_decides_nothing(tmp_path: Path) -> None:
     stranger = {**instance(), "metadata": {"name": "a", "namespace": PLACE}}
-    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "nextcloud-0", "namespace": PLACE}}
-    file = written(tmp_path / "a.yaml", stranger, pod, gate(**{"managed-by": "vworkspace"}))
+    other = {
+        "apiVersion": "networking.k8s.io/v1",
+        "kind": "Ingress",
+        "metadata": {"name": "nextcloud", "namespace": PLACE},
+    }
+    file = written(tmp_path / "a.yaml", stranger, other, gate(**{"managed-by": "vworkspace"}))
 
     ended = run("plan", file, *NOW)
 
     assert ended.status == 0
     assert ended.err.splitlines() == [
-        "note: Pod nextcloud-0 is of no kind that decides anything",
+        "note: Ingress nextcloud is of no kind that decides anything",
         "note: the operator ignores this object: it lacks the label app.vworkspace.io/managed-by=control-plane",
         ended.err.splitlines()[-1],
     ]
