@@ -88,10 +88,13 @@ def jobs(run: str) -> dict[str, dict[str, Any]]:
             "parameters": {"password": PASSWORD, "header": f"Authorization: Bearer {PASSWORD}"},
         },
     }
+    refused = {**operation, "metadata": {"name": f"refused-{run}", "namespace": NS}}
+    sound = {**operation, "spec": {**operation["spec"], "parameters": {}}}  # type: ignore[dict-item]
     return {
         "secret-values": {"payload": inline},
         "values-secret": {"payload": named},
-        "operation": {"payload": operation, "idempotencyKey": f"Operation/{NS}/op-{run}@1"},
+        "operation": {"payload": sound, "idempotencyKey": f"Operation/{NS}/op-{run}@1"},
+        "secret-parameters": {"payload": refused, "idempotencyKey": f"Operation/{NS}/refused-{run}@1"},
         "wrong": {"payload": {**instance(FIRST), "token": PASSWORD}, "kind": "apply"},
         "nonsense": {"payload": None, "kind": f"password={PASSWORD}"},
     }
