@@ -32,6 +32,9 @@ REQUIRED = {
     "workqueue_retries_total": {"name", "controller"},
     "workqueue_queue_duration_seconds": {"name", "controller"},
     "rest_client_requests_total": {"code", "method"},
+    "controller_runtime_webhook_requests_total": {"webhook", "code"},
+    "controller_runtime_webhook_latency_seconds": {"webhook"},
+    "controller_runtime_webhook_requests_in_flight": {"webhook"},
     "vworkspace_operator_pull_job_lag_seconds": set(),
     "vworkspace_operator_connectivity_state": {"mode"},
     "vworkspace_operator_applied_jobs_total": {"outcome"},
@@ -114,6 +117,7 @@ def lived() -> Metrics:
             )
             group.cancel_scope.cancel()
         metrics.request("GET", "200", 0.2)
+        metrics.webhook("/validate")
         metrics.job("succeeded")
         metrics.operation("Backup", "velero", "Succeeded")
         return metrics

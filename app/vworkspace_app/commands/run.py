@@ -80,7 +80,7 @@ def run_operator(settings: RunSettings) -> None:
             watching.credential_since = lambda: process.credentials.current.since
             process.credentials.subscribe(lambda fresh: _hide(log.hidden, fresh))
             _log.info("starting", control_plane=credentials.url or "none", namespace=settings.namespace)
-            async with webhooks(settings, decided.decisions, decided.templates):
+            async with webhooks(settings, decided.decisions, decided.templates, metrics):
                 await process.run()
 
     grace = seconds_of(settings.grace_period)

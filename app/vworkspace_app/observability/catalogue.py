@@ -33,8 +33,10 @@ class Metric:
 
 _RECONCILE_BUCKETS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 _QUEUE_BUCKETS: Final = (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 60.0, 300.0)
+_REVIEW_BUCKETS: Final = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 _C, _G, _H = Type.COUNTER, Type.GAUGE, Type.HISTOGRAM
 _BY_CONTROLLER: Final = ("controller",)
+_BY_WEBHOOK: Final = ("webhook",)
 _BY_QUEUE: Final = ("name", "controller")
 _BY_KIND: Final = ("group", "kind")
 _BY_CONDITION: Final = ("condition", "status", "reason")
@@ -93,6 +95,22 @@ REQUEST_TIME = Metric(
     ("verb",),
     "Until the API server's answer to a request began, by its method.",
     _RECONCILE_BUCKETS,
+)
+WEBHOOK_REQUESTS = Metric(
+    "controller_runtime_webhook_requests_total",
+    _C,
+    ("webhook", "code"),
+    "Admission reviews by the path of the webhook and the HTTP code; one that refuses an object is answered with 200.",
+)
+WEBHOOK_LATENCY = Metric(
+    "controller_runtime_webhook_latency_seconds",
+    _H,
+    _BY_WEBHOOK,
+    "From the head of an admission review to its answer.",
+    _REVIEW_BUCKETS,
+)
+WEBHOOKS_IN_FLIGHT = Metric(
+    "controller_runtime_webhook_requests_in_flight", _G, _BY_WEBHOOK, "Admission reviews in hand at the moment."
 )
 INSTANCES = Metric(
     "vworkspace_operator_instances",

@@ -6,7 +6,7 @@ Nothing else imports the Prometheus client. Counting is safe from any thread.
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
-from prometheus_client import CollectorRegistry, Counter, Histogram, ProcessCollector
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.metrics_core import Metric as Family
 from prometheus_client.registry import Collector
@@ -25,6 +25,8 @@ __all__ = ["ControllerMetrics", "Metrics"]
 
 _METHODS: Final = frozenset(("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"))
 _OTHER: Final = "other"
+_OF_EVERY_WEBHOOK: Final = ("200", "500")
+"""Codes whose series are there before the first review, as those of controller-runtime are."""
 _RESULTS: Final = {verdict: verdict.value for verdict in Verdict} | {Verdict.TERMINAL: Verdict.ERROR.value}
 
 
@@ -47,12 +49,18 @@ class Metrics:
         self._queue_time = self._histogram(c.QUEUE_TIME)
         self._work_time = self._histogram(c.WORK_TIME)
         self._request_time = self._histogram(c.REQUEST_TIME)
+        self._reviews = self._counter(c.WEBHOOK_REQUESTS)
+        self._review_time = self._histogram(c.WEBHOOK_LATENCY)
+        self._reviews_in_hand = self._gauge(c.WEBHOOKS_IN_FLIGHT)
         self.registry.register(_Readings(board, now))
         for outcome in Outcome:
             self._jobs.labels(outcome.value)
 
     def _counter(self, metric: c.Metric) -> Counter:
         return Counter(metric.name, metric.about, metric.labels, registry=self.registry)
+
+    def _gauge(self, metric: c.Metric) -> Gauge:
+        return Gauge(metric.name, metric.about, metric.labels, registry=self.registry)
 
     def _histogram(self, metric: c.Metric) -> Histogram:
         return Histogram(metric.name, metric.about, metric.labels, buckets=metric.buckets, registry=self.registry)
@@ -72,6 +80,23 @@ class Metrics:
         verb = method if method in _METHODS else _OTHER
         self._requests.labels(known, verb).inc()
         self._request_time.labels(verb).observe(seconds)
+
+    def webhook(self, path: str) -> None:
+        """A webhook is served there. Its series begin at zero."""
+        for code in _OF_EVERY_WEBHOOK:
+            self._reviews.labels(path, code)
+        self._review_time.labels(path)
+        self._reviews_in_hand.labels(path)
+
+    def review_began(self, path: str) -> None:
+        """A review came to that webhook."""
+        self._reviews_in_hand.labels(path).inc()
+
+    def review_ended(self, path: str, code: int, seconds: float) -> None:
+        """It is answered, or given up."""
+        self._reviews_in_hand.labels(path).dec()
+        self._reviews.labels(path, str(code)).inc()
+        self._review_time.labels(path).observe(seconds)
 
     def job(self, outcome: str) -> None:
         """A job came to a result."""

@@ -210,6 +210,18 @@ ROWS: Final = (
                 unit="s",
             ),
             _chart(
+                "Admission reviews",
+                "By the path of the webhook and HTTP code, with those in hand; a refusal is answered with 200.",
+                (rate("controller_runtime_webhook_requests_total", "webhook", "code"), "{{webhook}} {{code}}"),
+                (gauge("controller_runtime_webhook_requests_in_flight", "sum", "webhook"), "{{webhook}} in hand"),
+            ),
+            _chart(
+                "Length of an admission review",
+                "99th percentile by webhook; the API server gives up after 5 s.",
+                (quantile("0.99", "controller_runtime_webhook_latency_seconds", "webhook"), "{{webhook}} p99"),
+                unit="s",
+            ),
+            _chart(
                 "Silence by kind",
                 "Since when the API server said nothing about a kind. Bookmarks come every minute.",
                 (gauge("vworkspace_operator_informer_last_event_age_seconds", "max", "kind"), "{{kind}}"),

@@ -4,7 +4,8 @@ The path says whether the namespace is gated: two webhooks with opposite `namesp
 that the API server's own view of the label counts and every replica can answer without a cache.
 """
 
-from collections.abc import Callable
+import time
+from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
 import attrs
@@ -15,6 +16,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
+from vworkspace_app.webhooks.observer import UNWATCHED, ReviewObserver
 from vworkspace_core.kinds.secrets import shown
 from vworkspace_core.manifest import canonical_json
 from vworkspace_core.nesting import decode_answer
@@ -36,19 +38,40 @@ BUDGET: Final = 24 * 1024 * 1024
 _log = structlog.get_logger("webhook")
 
 Judge = Callable[[AdmissionRequest], dict[str, Any]]
+Endpoint = Callable[[Request], Awaitable[Response]]
 
 
-def application(settings: WebhookSettings) -> Starlette:
-    """The application; it answers 400 to what is no review, and never fails on what one holds."""
+def application(
+    settings: WebhookSettings, observer: ReviewObserver = UNWATCHED, now: Callable[[], float] = time.monotonic
+) -> Starlette:
+    """The application; it answers 400 to what is no review, and never fails on what one holds.
+
+    `observer` is told of every review, with its time by the monotonic clock `now`.
+    """
     judges: dict[str, Judge] = {
         GATED_PATH: lambda request: _validated(request, settings, gated=True),
         UNGATED_PATH: lambda request: _validated(request, settings, gated=False),
         DEFAULT_PATH: lambda request: patched(request, default_patch(request)),
     }
     reading = _Reading()
-    return Starlette(
-        routes=[Route(path, _endpoint(judge, reading), methods=["POST"]) for path, judge in judges.items()]
-    )
+    for path in judges:
+        observer.webhook(path)
+    endpoints = {path: _observed(path, _endpoint(judge, reading), observer, now) for path, judge in judges.items()}
+    return Starlette(routes=[Route(path, endpoint, methods=["POST"]) for path, endpoint in endpoints.items()])
+
+
+def _observed(path: str, endpoint: Endpoint, observer: ReviewObserver, now: Callable[[], float]) -> Endpoint:
+    async def answer(request: Request) -> Response:
+        began, code = now(), 500  # what an exception is answered with
+        observer.review_began(path)
+        try:
+            response = await endpoint(request)
+            code = response.status_code
+            return response
+        finally:
+            observer.review_ended(path, code, now() - began)
+
+    return answer
 
 
 def _validated(request: AdmissionRequest, settings: WebhookSettings, *, gated: bool) -> dict[str, Any]:
@@ -133,7 +156,7 @@ _REFUSALS: Final = {
 }
 
 
-def _endpoint(judge: Judge, reading: _Reading) -> Callable[[Request], Any]:
+def _endpoint(judge: Judge, reading: _Reading) -> Endpoint:
     async def answer(request: Request) -> Response:
         try:
             body, refusal = await reading.read(request)

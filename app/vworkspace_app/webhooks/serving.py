@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Final
 
 import anyio
@@ -12,6 +13,7 @@ from vworkspace_app.runtime.clock import SystemClock
 from vworkspace_app.serving import address
 from vworkspace_app.settings import RunSettings
 from vworkspace_app.webhooks.answers import application
+from vworkspace_app.webhooks.observer import UNWATCHED, ReviewObserver
 from vworkspace_app.webhooks.tls import CertificateFiles
 from vworkspace_core.kinds.labels import FIELD_MANAGER
 from vworkspace_core.operations.templates import Templates
@@ -36,6 +38,7 @@ async def serve_webhooks(
     *,
     ready: Callable[[str], None] = lambda url: None,
     limits: Limits = _LIMITS,
+    observer: ReviewObserver = UNWATCHED,
 ) -> None:
     """Serve HTTPS until cancelled; `ready` gets the URL. Raises OSError when the address cannot be bound."""
     listener = bind(host, port)
@@ -47,11 +50,14 @@ async def serve_webhooks(
 
     async with anyio.create_task_group() as group:
         group.start_soon(files.follow, clock)
-        await serve_guarded(application(settings), listener, limits=limits, tls=files.context(), ready=tell)
+        app = application(settings, observer, clock.monotonic)
+        await serve_guarded(app, listener, limits=limits, tls=files.context(), ready=tell)
 
 
 @asynccontextmanager
-async def webhooks(settings: RunSettings, decisions: Settings, templates: Templates) -> AsyncIterator[None]:
+async def webhooks(
+    settings: RunSettings, decisions: Settings, templates: Templates, observer: ReviewObserver
+) -> AsyncIterator[None]:
     """The webhooks that `settings` ask for, as long as the block runs, judging as the reconciler does.
 
     Raises CommandError for certificates that cannot be used.
@@ -64,7 +70,8 @@ async def webhooks(settings: RunSettings, decisions: Settings, templates: Templa
     itself = f"system:serviceaccount:{settings.namespace}:{FIELD_MANAGER}"
     writers = frozenset((*settings.writers, itself)) if settings.writers else frozenset()
     judged = WebhookSettings(decisions.cluster_id, decisions.admission, templates, writers)
+    serve = partial(serve_webhooks, judged, files, host, port, SystemClock(), observer=observer)
     async with anyio.create_task_group() as group:
-        group.start_soon(serve_webhooks, judged, files, host, port, SystemClock(), name="webhooks")
+        group.start_soon(serve, name="webhooks")
         yield
         group.cancel_scope.cancel()
