@@ -76,7 +76,9 @@ PARAMETERS: dict[str, st.SearchStrategy[dict[str, Any]]] = {
         | st.lists(st.fixed_dictionaries({"name": st.sampled_from(["A", "B"]), "value": texts}), max_size=4),
         timeoutSeconds=st.integers(1, 31_536_000),
         backoffLimit=st.integers(0, 10),
-        envFrom=st.lists(st.fixed_dictionaries({"secretRef": records({"name": names}, optional=st.booleans())})),
+        envFrom=st.lists(
+            st.fixed_dictionaries({"secretRef": records({"name": names}, optional=st.booleans())}), max_size=16
+        ),
         resources=st.sampled_from([{"limits": {"memory": "1Gi"}}, {"requests": {"cpu": "100m"}}]),
     ),
     "backup.volsync": records(
