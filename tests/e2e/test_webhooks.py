@@ -289,10 +289,14 @@ def test_run_serves_them_and_ends_with_them(tmp_path: Path) -> None:
         where = f"127.0.0.1:{port}"
         words: list[str | Path] = ["run", "--kubeconfig", tmp_path / "kc", "--cluster-id", CLUSTER]
         words += ["--token-file", tmp_path / "token", "--control-plane-url", "http://127.0.0.1:1"]
-        words += ["--webhook-listen", where]
+        metrics = f"127.0.0.1:{free_port()}"
+        words += ["--webhook-listen", where, "--listen", metrics]
         with Running(tmp_path / "run", *words, "--webhook-certificates", folder) as operator:
             operator.until(lambda: operator.log("webhooks are served"), "served")
             assert asked(f"https://{where}", certificates.authority) == 400
+            with urllib.request.urlopen(f"http://{metrics}/metrics", timeout=PATIENCE) as answer:
+                lines = answer.read().decode().splitlines()
+            assert 'controller_runtime_webhook_requests_total{code="400",webhook="/validate"} 1.0' in lines, "U13"
             assert operator.stop(seconds=PATIENCE).status == 0
 
 

@@ -1,6 +1,5 @@
 """`run`: the operator, in a cluster or beside one."""
 
-import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -13,9 +12,9 @@ from vworkspace_app import VERSION, logs
 from vworkspace_app.agent import AgentSettings
 from vworkspace_app.candidacy import candidacy
 from vworkspace_app.credentials import Credentials, CredentialsSource
+from vworkspace_app.deciding import operator_settings
 from vworkspace_app.hiding import Hidden
 from vworkspace_app.observability import Board, Metrics, Snapshot, Watching, served, web
-from vworkspace_app.operator import OperatorSettings
 from vworkspace_app.problems import CommandError
 from vworkspace_app.production import LocalProcess, Process
 from vworkspace_app.runtime.clock import SystemClock
@@ -25,14 +24,9 @@ from vworkspace_app.settings.shapes import seconds_of
 from vworkspace_app.starting import started
 from vworkspace_app.templates import read_templates
 from vworkspace_app.webhooks import webhooks
-from vworkspace_core.agent.credentials import CREDENTIALS_SECRET
 from vworkspace_core.agent.security import Signatures
 from vworkspace_core.errors import OperatorError
-from vworkspace_core.kinds.admission import AdmissionSettings
-from vworkspace_core.operations import OperationSettings
-from vworkspace_core.operations.templates import Templates
 from vworkspace_core.ports import KubeApi
-from vworkspace_core.reconcile import Policy, Settings
 from vworkspace_kube import LightkubeApi, load_config
 
 __all__ = ["run_operator"]
@@ -70,7 +64,7 @@ def run_operator(settings: RunSettings) -> None:
                 return
             log.always(cluster_id=credentials.cluster_id)
             _hide(log.hidden, credentials)
-            decided = _operator_settings(settings, credentials.cluster_id, templates)
+            decided = operator_settings(settings, credentials.cluster_id, templates)
             process: Process | LocalProcess
             if settings.agent:
                 agent = AgentSettings(settings.wait, signatures=Signatures(settings.job_signatures))
@@ -115,47 +109,4 @@ def _source(settings: RunSettings, api: KubeApi) -> CredentialsSource:
         settings.token_file,
         agent=settings.agent,
         allow_http=settings.allow_http_control_plane,
-    )
-
-
-def _openings(settings: RunSettings) -> Iterator[str]:
-    """What of the connection to the control plane stands open by a setting (RUN-12)."""
-    if settings.agent and settings.job_signatures == Signatures.UNSIGNED:
-        yield "--job-signatures=unsigned: whoever is between here and the control plane can send jobs"
-    if settings.agent and settings.allow_http_control_plane:
-        yield "--allow-http-control-plane: the token and the jobs may go in the clear"
-
-
-def _operator_settings(settings: RunSettings, cluster_id: str, templates: Templates) -> OperatorSettings:
-    decisions = Settings(
-        cluster_id=cluster_id,
-        interval=settings.interval,
-        timeout=settings.timeout,
-        drift_detection=settings.drift_detection,
-        default_service_account=settings.service_account or None,
-        allowed_release_service_accounts=settings.allowed_release_service_accounts,
-        allow_unimpersonated_releases=settings.allow_unimpersonated_releases,
-        admission=AdmissionSettings(allow_http=settings.allow_http),
-        policy=Policy(settings.allowed_chart_sources, settings.forbidden_versions),
-    )
-    operations = OperationSettings(
-        cluster_id,
-        velero_namespace=settings.velero_namespace,
-        allowed_service_accounts=frozenset(settings.allowed_service_accounts),
-        allowed_images=settings.allowed_images,
-        admission=decisions.admission,
-    )
-    return OperatorSettings(
-        decisions,
-        operations,
-        templates,
-        required_bindings=frozenset(settings.required_claim_bindings),
-        require_signed=settings.job_signatures == Signatures.REQUIRED,
-        openings=tuple(_openings(settings)),
-        workers=settings.workers,
-        identity=socket.gethostname(),
-        namespace=settings.namespace,
-        version=VERSION,
-        credentials_secret=CREDENTIALS_SECRET if settings.agent and not settings.token_file else "",
-        disconnected_seconds=settings.disconnected_after,
     )

@@ -8,7 +8,6 @@ from vworkspace_app.operator.clusters import ClusterController, ClusterSettings
 from vworkspace_app.operator.settings import OperatorSettings
 from vworkspace_app.runtime.live import Live
 from vworkspace_core.agent.credentials import Credentials
-from vworkspace_core.cluster.hardening import openings_of
 from vworkspace_core.ports import Clock, KubeApi
 
 __all__ = ["cluster_controller"]
@@ -30,7 +29,7 @@ def cluster_controller(
         settings.disconnected_seconds,
         settings.unreachable_seconds,
         settings.decisions.policy,
-        (*openings_of(settings.decisions, settings.operations, settings.required_bindings), *settings.openings),
+        settings.every_opening,
         settings.require_signed,
     )
     driver = partial(operator.driver, "cluster", workers=1)

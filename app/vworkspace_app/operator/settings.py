@@ -3,6 +3,7 @@
 import attrs
 
 from vworkspace_core.agent.credentials import CREDENTIALS_SECRET
+from vworkspace_core.cluster.hardening import openings_of
 from vworkspace_core.operations import OperationSettings
 from vworkspace_core.operations.builtin import builtin_templates
 from vworkspace_core.operations.claims import DEFAULT_BINDINGS
@@ -39,6 +40,11 @@ class OperatorSettings:
     """Silence of the control plane that counts as disconnected (PULL-5)."""
     unreachable_seconds: float = 10.0
     """How long polls must fail before the Cluster's status says so; a single one that a proxy drops is no news."""
+
+    @property
+    def every_opening(self) -> tuple[str, ...]:
+        """What stands open by a setting, each with what it lets happen."""
+        return (*openings_of(self.decisions, self.operations, self.required_bindings), *self.openings)
 
     @operations.default
     def _operations_of_the_cluster(self) -> OperationSettings:

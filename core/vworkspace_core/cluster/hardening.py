@@ -34,7 +34,7 @@ class Exposure:
 
 def openings_of(decisions: Settings, operations: OperationSettings, required_bindings: frozenset[str]) -> Iterator[str]:
     """Each setting that is weaker than several tenants in one cluster allow, with what it lets happen."""
-    if decisions.default_service_account is None and decisions.allow_unimpersonated_releases:
+    if not decisions.default_service_account and decisions.allow_unimpersonated_releases:
         yield "--allow-unimpersonated-releases: charts are installed with Flux's own rights"
     if not operations.allowed_images:
         yield "--allowed-images is empty: Operations may run any image"
