@@ -46,4 +46,6 @@ def _writes(rows: Iterable[bytes], user: str) -> Iterable[_Write]:
 
 
 def _counts(path: str, but: str) -> bool:
-    return not any(part in path for part in _NOT_COUNTED) and not path.removesuffix("/status").endswith(f"/{but}")
+    name = path.removesuffix("/status").rpartition("/")[2]
+    about_it = name == but or name.startswith(f"{but}-")  # a source is named after its release and what it fetches
+    return not any(part in path for part in _NOT_COUNTED) and not about_it

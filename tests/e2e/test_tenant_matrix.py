@@ -8,8 +8,6 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, Final
 
-import pytest
-
 from tests.e2e.faces import ENVIRONMENT
 from tests.e2e.operating import ENGINES_QUICK, FLUX, Operating
 from tests.e2e.world import CLUSTER, NS, OWN_NS, VELERO_NS, World, instance
@@ -23,8 +21,6 @@ from vworkspace_core.kinds.operation import Operation
 from vworkspace_core.known import APPLICATION_INSTANCE, OPERATION
 from vworkspace_core.manifest import Kind, Manifest, ObjectRef, dig, metadata
 from vworkspace_core.ports import KubeApi
-
-pytestmark = pytest.mark.timeout(300)
 
 LABELS: Final = {"app.vworkspace.io/managed-by": "control-plane", "app.vworkspace.io/cluster-id": CLUSTER}
 OF: Final = ("runCommand.job", "runbook.workflow", "backup.snapshot")
