@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 
 from tests.effort import effort
 from tests.patience import PATIENCE
-from vworkspace_app import logs
+from vworkspace_app import logs, starting
 from vworkspace_app.hiding import Hidden
 from vworkspace_app.runtime import Driver, SystemClock
 from vworkspace_core.known import APPLICATION_INSTANCE
@@ -280,3 +280,18 @@ def test_a_library_that_repeats_itself_is_heard_once_in_ten_seconds_M2() -> None
         logging.getLogger("asyncio").error("another trouble")
 
     assert [one["msg"] for one in said(act)] == ["socket.accept() out of system resource", "another trouble"]
+
+
+def test_the_hint_for_a_missing_credential_can_be_copied_from_the_log_U7() -> None:
+    """What `run` says while the Secret is not there: the file of the command is no secret."""
+
+    async def main() -> None:
+        with anyio.CancelScope() as scope:
+            scope.cancel()
+            await starting._Waiting(SystemClock()).once("vworkspace-system", "it does not exist")
+
+    (line,) = [one for one in said(lambda _: anyio.run(main)) if "create" in one]
+
+    assert (
+        " --from-literal=cluster-id=ID --from-file=token=./token (or: vworkspace-operator register;" in line["create"]
+    )

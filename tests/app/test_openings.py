@@ -15,6 +15,7 @@ from vworkspace_app.deciding import operator_settings
 from vworkspace_app.settings import RunSettings
 from vworkspace_app.settings.table import SETTINGS
 from vworkspace_core.cluster.hardening import exposure, hardened_condition
+from vworkspace_core.kinds.secrets import redact
 from vworkspace_core.kinds.transitions import Wanted
 from vworkspace_core.operations.builtin import builtin_templates
 
@@ -107,6 +108,7 @@ def test_all_of_them_together_are_all_told_RUN_12() -> None:
     message = hardened(attrs.evolve(CLOSED, **opened)).message
 
     assert [name for name in OPENING if flag(name) not in message] == []
+    assert redact(message) == message, "the condition can be read where it is shown"
 
 
 def test_writers_are_closed_once_a_webhook_asks_about_them_RUN_6() -> None:

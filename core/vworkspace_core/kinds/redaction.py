@@ -34,13 +34,16 @@ _ITEMS: Final = r"(?:\n[ \t]*-[ \t]+(?!\\*[\"']?[\w.-]+\\*[\"']?:(?:\s|\Z))[^\n]
 
 # The path of a problem may end in such a word; what is said of it is no secret. So the project's messages begin.
 _OUR_WORDS: Final = (
-    r"(?:must (?:be|not|start|end|have|hold|equal|name|stand|give|say) |is (?:required|immutable|there|nested)\b"
+    r"(?:must (?:be|not|start|end|have|hold|equal|name|stand|give|say) |is (?:required|immutable|there|nested|empty)\b"
+    r"|is (?:not (?:text|JSON|a finite number)|an integer of)\b|has a name that\b"
     r"|holds secret material\b|unknown (?:field|key)\b|cannot be )"
 )
+# `kubectl create secret … --from-file=token=./token`: kubectl takes nothing but a path there.
+_FROM_FILE: Final = r"(?<=--from-file=)[\w.-]+=(?:\.{0,2}|~)/"
 
 _PAIR: Final = (
     # Keys are looked for where a word begins only: a search from every letter would take quadratic time.
-    rf"(?<![\w.-])(?P<head>[\w.-]*{_WORDS}\\*[\"']?[ \t]*{_SEPARATOR}[ \t]*)"
+    rf"(?<![\w.-])(?!{_FROM_FILE})(?P<head>[\w.-]*{_WORDS}\\*[\"']?[ \t]*{_SEPARATOR}[ \t]*)"
     rf"(?!\\*[\"']?{re.escape(PLACEHOLDER)}|{_OUR_WORDS})"
     # a value of YAML on lines of its own; one in quotes, also inside JSON inside JSON; a list of such
     rf"(?:{_BLOCK}|{_NEXT_LINE}|{_ITEMS}|{_QUOTED}|\[(?:[\s,]*{_QUOTED_ITEM})+"
@@ -61,7 +64,8 @@ _USER_INFO: Final = r"(?<=://)(?:[^\s/\"'<>]+|[^\s/:@\"'<>]*:[^\s\"'<>]{0,256})(
 _AUTHORIZATION: Final = r"(?P<head>authorization\\*[\"']?[ \t]*[:=][ \t]*\\*[\"']?(?:\w+[ \t]+)?)[^\s\"',]+"
 _COOKIE: Final = r"(?P<head>cookie\\*[\"']?[ \t]*[:=][ \t]*\\*[\"']?)[^\s\"'\\][^\r\n\"'\\]*"
 _REGISTRY_AUTH: Final = rf"(?P<head>[\"']auth\\*[\"'][ \t]*:[ \t]*){_QUOTED}"
-_BEARER: Final = r"\b(?P<head>bearer[ \t]+)[^\s\"',;]{3,}"
+# "A bearer token is required" shows none.
+_BEARER: Final = r"\b(?P<head>bearer[ \t]+)(?!tokens?[.,;:)]*(?:\s|\Z))[^\s\"',;]{3,}"
 _CLAIM: Final = r"\bvws1\.[-\w]+\.[-\w]+"
 # A JWT, JWS or JWE. Whether there are dots is asked once a word, not anew behind each of its hyphens.
 _JWT: Final = r"(?<![-\w])(?=[-\w]+\.[-\w]+\.)(?P<head>[-\w]*?)(?<!\w)eyJ[-\w]{8,}\.[-\w]+(?:\.[-\w]*){1,3}"
@@ -72,7 +76,7 @@ _KNOWN_TOKEN: Final = (
 _PASSWORD_IN_QUOTES: Final = (
     r"(?P<head>(?:password|passwd|passphrase|(?<![a-z])pwd)[ \t]+)(?P<open>[\"'])[^\"'\n]+(?P<close>[\"'])"
 )
-_FLAG: Final = rf"(?<!\S)(?P<head>--?[\w-]*(?:{_WORDS}|{_WEAK})[ \t]+)(?!-)\S+"
+_FLAG: Final = rf"(?<!\S)(?P<head>--?[\w-]*(?:{_WORDS}|{_WEAK})[ \t]+)(?!-|(?:or|and|are|is)\s)\S+"
 _USER_FLAG: Final = r"(?<!\S)(?P<head>(?:-u|--user)[ \t=]+[^\s:]+:)(?!//)\S+"
 # `mysql -phunter2`; flags of more than one letter that begin so are told apart by their names.
 _NO_PASSWORD: Final = (

@@ -60,7 +60,7 @@ def _guarded(
     async def endpoint(request: Request) -> Response:
         given = request.headers.get("authorization", "").removeprefix("Bearer ")
         if not admin_token or not compare_digest(given.encode(), admin_token.encode()):
-            return refused(401, "the admin token is required: Authorization: Bearer <the value of --admin-token>")
+            return refused(401, "the admin token (the value of --admin-token) is required as bearer token")
         # HEAD comes with GET.
         handler = handlers["get" if request.method == "HEAD" else request.method.lower()]
         try:
