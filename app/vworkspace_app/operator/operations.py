@@ -14,7 +14,7 @@ import attrs
 from vworkspace_app.documents import parse_yaml
 from vworkspace_app.operator.held import HeldStatuses, without_foreign_conditions
 from vworkspace_app.operator.narrating import tell_pass
-from vworkspace_app.operator.operation_index import BY_UID, EVERYWHERE, OPEN, OPEN_ON, target_in
+from vworkspace_app.operator.operation_index import BY_UID, EVERYWHERE, OPEN, OPEN_ACROSS, OPEN_ON, target_in
 from vworkspace_app.operator.results import no_news, result_of
 from vworkspace_app.operator.safety_net import SafetyNet
 from vworkspace_app.runtime.definitions import is_served
@@ -228,8 +228,9 @@ class OperationController:
         yield from self._found(OPEN_ON, str(change.ref))
 
     def keys_of_namespace(self, change: Change) -> Iterator[ObjectRef]:
-        """Every Operation in the namespace that has not ended."""
+        """Every Operation that has not ended, in the namespace or reaching into it: gate and consent count at once."""
         yield from self._found(OPEN, change.ref.name)
+        yield from self._found(OPEN_ACROSS, change.ref.name)
 
     def open_keys(self, _change: Change) -> Iterator[ObjectRef]:
         """Every Operation that has not ended: a kind came or went."""
