@@ -45,9 +45,10 @@ from tests.names import fragment_name, source_ref
 from vworkspace_app.install.webhooks import SERVICE
 from vworkspace_app.operator import OperatorSettings
 from vworkspace_core import known
-from vworkspace_core.known import APPLICATION_INSTANCE, CONFIG_MAP, OPERATION, SECRET
-from vworkspace_core.manifest import ObjectRef
+from vworkspace_core.known import APPLICATION_INSTANCE, CONFIG_MAP, LEASE, OPERATION, SECRET
+from vworkspace_core.manifest import ObjectRef, ref_of
 from vworkspace_core.operations.ledger import LEDGER_SECRET
+from vworkspace_core.ports import KubeApi
 from vworkspace_fake.apiserver.http.authority import certificates_for
 from vworkspace_fake.apiserver.http.serving import kubeconfig
 
@@ -65,6 +66,7 @@ async def the_command(world: World, settings: OperatorSettings, *, agent: bool =
         pytest.skip("the cluster of KUBECONFIG has no audit log that a test can read")
     async with serving_around(world) as control_url, anyio.create_task_group() as group, folder() as name:
         simulate(group, world)
+        world.hands.do(clean_slate)
         write_credentials(world, control_url if agent else "")
         if not agent and world.reached.restricted:
             world.hands.do(partial(grant, velero_namespace=VELERO_NS, agent=False))
@@ -83,6 +85,13 @@ async def the_command(world: World, settings: OperatorSettings, *, agent: bool =
         finally:
             await forget(world)
         group.cancel_scope.cancel()
+
+
+async def clean_slate(api: KubeApi) -> None:
+    """What an operator before this one has made, nobody would have to create: its Lease, its Secrets."""
+    for kind in (LEASE, SECRET):
+        for manifest in (await api.list(kind, namespace=OWN_NS)).items:
+            await api.delete(ref_of(manifest, kind))
 
 
 async def forget(world: World) -> None:
