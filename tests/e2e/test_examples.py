@@ -15,6 +15,7 @@ from vworkspace_core.kinds.admission import admit
 from vworkspace_core.known import ALL_KINDS, APPLICATION_INSTANCE, OPERATION, PERSISTENT_VOLUME_CLAIM, SECRET
 from vworkspace_core.manifest import Manifest, ObjectRef, dig, ref_of
 from vworkspace_core.operations.builtin import builtin_templates
+from vworkspace_core.operations.claims import parameters_digest
 from vworkspace_core.ports import KubeApi
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
@@ -134,7 +135,8 @@ async def run(ops: Operating, path: Path, known: dict[str, Any]) -> dict[str, An
         if parameter in spec["parameters"]:
             spec["parameters"][parameter] = known[output]
     if "approvals" in spec:
-        spec["approvals"]["claim"] = ops.claim(manifest["metadata"]["name"])
+        agreed = parameters_digest(spec["parameters"])
+        spec["approvals"]["claim"] = ops.claim(manifest["metadata"]["name"], params=agreed)
     ops.world.hands.do(partial(applied, manifest))
     ref = ref_of(manifest, OPERATION)
     await ops.reaches(ref, "Succeeded")
