@@ -18,6 +18,8 @@ from hypothesis.internal.constants_ast import Constants
 from tests.effort import EFFORT, PROFILES
 from tests.patience import TIMEOUT
 
+pytest.register_assert_rewrite("vworkspace_app.conformance.checks")  # before anything imports them
+
 WAITING = (
     "e2e/test_two_replicas.py",
     "e2e/test_command_processes.py",

@@ -6,8 +6,6 @@ import pytest
 
 from tests.e2e.clusters import stop_real_server
 
-pytest.register_assert_rewrite("vworkspace_app.conformance.checks")
-
 
 @pytest.fixture(scope="session", autouse=True)
 def _real_server() -> Iterator[None]:
