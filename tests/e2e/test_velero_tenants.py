@@ -108,3 +108,14 @@ def victim(world: World) -> Iterator[None]:
             ref = ObjectRef(PERSISTENT_VOLUME_CLAIM, VICTIM, name)
             world.edit(ref, {"metadata": {"finalizers": None}})
             world.delete_object(ref)
+
+
+@operations_story()
+async def test_a_namespace_that_comes_gated_and_agreeing_is_noticed_at_once_OPS_7(ops: Operating) -> None:
+    await ops.prepare()
+    late = ops.submit("backup.velero", "late", {"includeNamespaces": [NS, "org-late"]})
+    assert "org-late is not one" in await ops.says(late, "Accepted", "False/ValidationFailed")
+
+    space = {"name": "org-late", "labels": {"managed-by": "vworkspace"}, "annotations": {PEERS: NS}}
+    ops.world.have({**NAMESPACE.manifest("org-late"), "metadata": space}, NAMESPACE)
+    await ops.reaches(late, "Succeeded", seconds=5)
