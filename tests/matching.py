@@ -34,7 +34,7 @@ Part = Callable[[int, Groups, Then], int | None]
 class Matcher:
     """One pattern. `steps` grows with every text that is searched; OverflowError ends what takes too many."""
 
-    def __init__(self, pattern: re.Pattern[str], most: int = 20_000_000) -> None:
+    def __init__(self, pattern: re.Pattern[str], most: int = 5_000_000) -> None:
         self.steps = 0
         self._most = most
         self._text = ""

@@ -25,6 +25,7 @@ from vworkspace_fake.downstream import (
     run,
 )
 from vworkspace_fake.downstream.crds import downstream_crds
+from vworkspace_fake.downstream.kinds import SERVICE_ACCOUNT
 from vworkspace_kube import LightkubeApi
 
 pytestmark = pytest.mark.anyio
@@ -54,6 +55,7 @@ async def test_jobs_workflows_and_backups_run_over_http() -> None:
             await api.create(crd, kind=CUSTOM_RESOURCE_DEFINITION, field_manager="test")
         for name in (NS, VELERO_NS):
             await api.create(NAMESPACE.manifest(name), kind=NAMESPACE, field_manager="test")
+        await api.create(SERVICE_ACCOUNT.manifest("runner", NS), kind=SERVICE_ACCOUNT, field_manager="test")
         simulator = DownstreamSimulator(api, QUICK)
         group.start_soon(run, api, SystemClock(), simulator)
         await api.create(job(), kind=JOB, field_manager="test")
