@@ -105,7 +105,7 @@ def test_install_first_application_and_gitops_work_as_they_are_written(tmp_path:
                     )
                 if "upgrade-helm" in command:
                     shell.until(
-                        lambda: shell.get("op upgrade -n org-myteam")["status"].get("phase") == "Succeeded",
+                        lambda: shell.get("op upgrade -n org-myteam").get("status", {}).get("phase") == "Succeeded",
                         "6.7.1",
                         pod,
                     )
