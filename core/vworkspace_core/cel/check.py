@@ -13,7 +13,7 @@ from vworkspace_core.cel import types
 from vworkspace_core.cel.errors import CelSyntaxError
 from vworkspace_core.cel.evaluate import TYPES
 from vworkspace_core.cel.names import unescape
-from vworkspace_core.cel.signatures import Function, FunctionTable, Signature
+from vworkspace_core.cel.signatures import FunctionTable, Signature, named
 from vworkspace_core.cel.syntax import (
     Binary,
     Bind,
@@ -294,12 +294,16 @@ class _Checker:
         arguments = [self.visit(argument, scope) for argument in node.arguments]
         self._check_pattern(node)
         library = dotted(node.target) if node.target is not None else ""
-        named = f"{library}.{node.name}"
+        in_library = f"{library}.{node.name}"
         if node.target is None:
             return self._applied(node, node.name, False, arguments)
         root = library.partition(".")[0]
-        if root and root not in scope and (self._find(named, False, len(arguments)) or root not in TYPES):
-            return self._applied(node, named, False, arguments)
+        if (
+            root
+            and root not in scope
+            and (named(self._functions, in_library, False, len(arguments)) or root not in TYPES)
+        ):
+            return self._applied(node, in_library, False, arguments)
         return self._applied(node, node.name, True, [self.visit(node.target, scope), *arguments])
 
     def _alternative(self, node: Call, target: Expression, scope: _Scope) -> CelType:
@@ -327,7 +331,7 @@ class _Checker:
 
     def _applied(self, node: Call, name: str, method: bool, arguments: list[CelType]) -> CelType:
         count = len(arguments) - method
-        found = self._find(name, method, count)
+        found = named(self._functions, name, method, count)
         if found is None:
             raise self._error(self._no_function(name, method, count), node.at)
         results = [result for one in found.signatures if (result := _result(one, arguments)) is not None]
@@ -336,9 +340,6 @@ class _Checker:
             forms = "; ".join(one.text for one in found.signatures[:4])
             raise self._error(f"no matching overload for {name!r} applied to ({shown}); it is {forms}", node.at)
         return results[0] if len(results) == 1 else joined(results)
-
-    def _find(self, name: str, method: bool, count: int) -> Function | None:
-        return self._functions.get((name, method, count)) or self._functions.get((name, method, -1))
 
     def _no_function(self, name: str, method: bool, count: int) -> str:
         what = "method" if method else "function"

@@ -21,7 +21,7 @@ from vworkspace_core.cel.operators import (
     equality,
     negated,
 )
-from vworkspace_core.cel.signatures import Function, FunctionTable
+from vworkspace_core.cel.signatures import Function, FunctionTable, named
 from vworkspace_core.cel.syntax import (
     Binary,
     Bind,
@@ -164,14 +164,13 @@ class _Builder:
         """What a call means; a name before it may be that of a library."""
         count = len(node.arguments)
         if node.target is None:
-            return self._functions.get((node.name, False, count)) or self._functions.get((node.name, False, -1))
+            return named(self._functions, node.name, False, count)
         library = dotted(node.target)
         if library and library.partition(".")[0] not in self._known:
-            name = f"{library}.{node.name}"
-            found = self._functions.get((name, False, count)) or self._functions.get((name, False, -1))
+            found = named(self._functions, f"{library}.{node.name}", False, count)
             if found is not None:
                 return found
-        return self._functions.get((node.name, True, count)) or self._functions.get((node.name, True, -1))
+        return named(self._functions, node.name, True, count)
 
     def _lazy(self, node: Call) -> Run | None:
         """`or` and `orValue` look at their argument only where the target has nothing."""

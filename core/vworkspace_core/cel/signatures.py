@@ -21,6 +21,7 @@ __all__ = [
     "built",
     "function",
     "list_cost",
+    "named",
     "square_cost",
     "table",
     "text_cost",
@@ -132,6 +133,11 @@ def _of_lists_or_texts(first: Function, second: Function) -> Function:
 
     signatures = (*first.signatures, *second.signatures)
     return Function(first.name, True, first.arity, signatures, run, None, with_budget=True)
+
+
+def named(functions: FunctionTable, name: str, method: bool, count: int) -> Function | None:
+    """The function of a name with so many arguments beside the target, or with any number of them."""
+    return functions.get((name, method, count)) or functions.get((name, method, -1))
 
 
 def text_cost(*arguments: Any) -> int:

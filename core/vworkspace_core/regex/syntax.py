@@ -4,7 +4,7 @@ from typing import Final, TypeAlias
 
 import attrs
 
-__all__ = ["Alternatives", "Assertion", "Characters", "Group", "Node", "PatternError", "Repeat", "Sequence", "parse"]
+__all__ = ["Alternatives", "Assertion", "Characters", "Node", "PatternError", "Repeat", "Sequence", "parse"]
 
 _LAST: Final = 0x10FFFF
 _LONGEST: Final = 2_000
@@ -60,7 +60,6 @@ class Repeat:
     greedy: bool
 
 
-Group: TypeAlias = Sequence
 Node: TypeAlias = Characters | Assertion | Sequence | Alternatives | Repeat
 
 _POSIX: Final[dict[str, Ranges]] = {
