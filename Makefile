@@ -56,6 +56,7 @@ check: lint types contracts test  ## everything that is to be green
 manifests: $(VENV)/.dev  ## write the files that are generated (CRDs, kustomize bases, pages of docs/)
 	@$(BIN)/python -m vworkspace_app.generated .
 	@$(BIN)/python -m tests.docs.spec_pages
+	@$(BIN)/python -m tests.docs.decision_pages
 
 bench: $(VENV)/.operator  ## the numbers, with the machine they were measured on
 	@$(BIN)/python -m bench.run
