@@ -1,0 +1,75 @@
+"""Every link of every page leads to a file and a heading that are there, and the index of docs/ leads to every page."""
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.docs.markdown import ROOT, anchors, links, text_of
+
+INDEX = ROOT / "docs" / "README.md"
+PATH = re.compile(r"`((?:core|adapters|app|tests|bench|docs|deploy|manifests|examples|scripts)/[\w./-]+)`")
+"""A file or folder of the repository, named in a text."""
+
+
+def pages() -> list[Path]:
+    """Every page that is checked in."""
+    listed = subprocess.run(
+        ["git", "ls-files", "*.md"], cwd=ROOT, capture_output=True, text=True, check=False
+    ).stdout.split()
+    return [ROOT / name for name in listed] or [path for path in ROOT.rglob("*.md") if ".venv" not in path.parts]
+
+
+PAGES = pages()
+
+
+def named(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=named)
+def test_every_link_leads_somewhere(page: Path) -> None:
+    dead = [
+        f"{path}#{anchor}"
+        for path, anchor in links(page)
+        if not path.exists() or (anchor and path.suffix == ".md" and anchor not in anchors(path))
+    ]
+
+    assert dead == []
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page.name != "CHANGELOG.md"], ids=named)
+def test_every_path_that_is_named_is_there(page: Path) -> None:
+    assert [path for path in PATH.findall(text_of(page)) if not (ROOT / path).exists()] == []
+
+
+def test_the_index_leads_to_every_page_of_docs() -> None:
+    linked = {path for path, _ in links(INDEX)}
+    in_docs = {page for page in PAGES if page.parent == ROOT / "docs"} - {INDEX}
+    folders = {page.parent / "README.md" for page in PAGES if ROOT / "docs" in page.parents} - {INDEX}
+
+    assert in_docs - linked == set()
+    assert {path for path in folders if path.exists()} - linked == set()
+
+
+def test_every_page_of_docs_is_reached_from_its_index() -> None:
+    reached, ahead = set[Path](), [INDEX]
+    while ahead:
+        page = ahead.pop()
+        if page not in reached and page.suffix == ".md" and page.exists():
+            reached.add(page)
+            ahead += [path for path, _ in links(page)]
+
+    assert {page for page in PAGES if ROOT / "docs" in page.parents} - reached == set()
+
+
+def test_every_line_of_the_index_has_a_link_and_says_what_it_leads_to() -> None:
+    entries = re.findall(r"^\* (.+(?:\n  .+)*)", text_of(INDEX), re.MULTILINE)
+
+    assert len(entries) >= 20
+    assert [entry for entry in entries if not re.match(r"\[[^\]]+\]\([^)]+\): \S", entry)] == []
+
+
+def test_the_front_page_leads_to_the_index() -> None:
+    assert INDEX in {path for path, _ in links(ROOT / "README.md")}
