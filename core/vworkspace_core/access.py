@@ -57,8 +57,8 @@ EVERYWHERE: Final[tuple[Access, ...]] = (
     Access(known.NAMESPACE, ("get", *_FOLLOWED)),
     # Bound to a VolumeSnapshot, and in no namespace: the proof that a snapshot is really there.
     Access(known.VOLUME_SNAPSHOT_CONTENT, ("get",)),
-    # In no namespace either: which driver's snapshots a Velero backup is to hold (OPS-7).
-    Access(known.VOLUME_SNAPSHOT_CLASS, ("get",)),
+    # In no namespace either: which driver's snapshots a Velero backup is to hold, and when it is there (OPS-3, OPS-7).
+    Access(known.VOLUME_SNAPSHOT_CLASS, _LOOKED_AT),
     Access(known.EVENT, ("create", "patch")),
 )
 """In the whole cluster, by a ClusterRole. Nothing here reads a Secret or changes what runs."""

@@ -11,11 +11,12 @@ from vworkspace_app.operator.caches import _SLIM
 from vworkspace_core.kinds.labels import (
     MANAGED_BY,
     MANAGED_BY_VALUE,
+    OPERATION_UID,
 )
 from vworkspace_core.known import APPLICATION_INSTANCE as OWNER
-from vworkspace_core.known import CONFIG_MAP, HELM_CHART, HELM_RELEASE, OCI_REPOSITORY
+from vworkspace_core.known import CONFIG_MAP, HELM_CHART, HELM_RELEASE, OCI_REPOSITORY, VELERO_BACKUP
 from vworkspace_core.manifest import Kind, dig, metadata
-from vworkspace_core.reconcile.foreign import slim_chart, slim_config_map, slim_release, slim_source
+from vworkspace_core.reconcile.foreign import slim_chart, slim_config_map, slim_engine_object, slim_release, slim_source
 from vworkspace_core.reconcile.ownership import controller_of
 from vworkspace_core.runtime.store import ObjectStore
 
@@ -47,6 +48,13 @@ def test_of_a_stranger_only_who_it_is_is_kept_M9(kind: Kind, slim: Any, owners: 
     for name in ("name", "namespace", "uid", "resourceVersion"):
         assert metadata(kept)[name] == made(kind)["metadata"][name]
     assert controller_of(kept) == controller_of(made(kind, owners=owners))
+
+
+@pytest.mark.parametrize("mark", [None, "", 7, ["u"]])
+def test_only_what_is_marked_as_made_for_an_operation_is_kept_whole_M9(mark: Any) -> None:
+    ours = made(VELERO_BACKUP, labels={OPERATION_UID: "u"}, status={"phase": "Completed"})
+    assert slim_engine_object(ours) == ours
+    assert "status" not in slim_engine_object(made(VELERO_BACKUP, labels={OPERATION_UID: mark}, status={"phase": BIG}))
 
 
 @given(

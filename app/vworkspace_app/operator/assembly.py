@@ -12,7 +12,7 @@ import anyio
 import attrs
 import structlog
 
-from vworkspace_app.operator.caches import ENGINE_KINDS, FLUX_KINDS, informers_of
+from vworkspace_app.operator.caches import AWAITED_KINDS, ENGINE_KINDS, FLUX_KINDS, informers_of
 from vworkspace_app.operator.clusters import by_spec
 from vworkspace_app.operator.events import BackgroundEvents
 from vworkspace_app.operator.instances import InstanceController
@@ -210,6 +210,7 @@ class Operator:
         self._wake(self.operation_driver, (OPERATION,), operations.keys_of_operation)
         self._wake(self.operation_driver, (OPERATION,), operations.keys_behind, wait_of=lambda _: _QUEUE_NEWS_SECONDS)
         self._wake(self.operation_driver, ENGINE_KINDS, operations.keys_of_engine_object)
+        self._wake(self.operation_driver, AWAITED_KINDS, operations.keys_awaiting)
         self._wake(self.operation_driver, (APPLICATION_INSTANCE,), operations.keys_of_target)
         self._wake(self.operation_driver, (NAMESPACE,), operations.keys_of_namespace)
         self._runner(CUSTOM_RESOURCE_DEFINITION).subscribe(poke_when_served(iter(self.informers)))

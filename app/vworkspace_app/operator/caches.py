@@ -19,25 +19,31 @@ from vworkspace_core.known import (
     NAMESPACE,
     OCI_REPOSITORY,
     OPERATION,
+    VELERO_BACKUP,
+    VOLUME_SNAPSHOT,
+    VOLUME_SNAPSHOT_CLASS,
 )
 from vworkspace_core.manifest import Kind, Manifest
 from vworkspace_core.operations.engines import engine_kinds
 from vworkspace_core.ports import Clock, KubeApi
-from vworkspace_core.reconcile.foreign import slim_chart, slim_config_map, slim_release, slim_source
+from vworkspace_core.reconcile.foreign import slim_chart, slim_config_map, slim_engine_object, slim_release, slim_source
 from vworkspace_core.runtime.store import ObjectStore
 
-__all__ = ["ENGINE_KINDS", "FLUX_KINDS", "informers_of"]
+__all__ = ["AWAITED_KINDS", "ENGINE_KINDS", "FLUX_KINDS", "informers_of"]
 
 _SOURCE_KINDS = (OCI_REPOSITORY, HELM_REPOSITORY, HELM_CHART)
 FLUX_KINDS = (HELM_RELEASE, *_SOURCE_KINDS)
 ENGINE_KINDS = engine_kinds()
-
+_LOOKED_UP = (VELERO_BACKUP, VOLUME_SNAPSHOT, VOLUME_SNAPSHOT_CLASS)
+AWAITED_KINDS = (NAMESPACE, *dict.fromkeys((*_LOOKED_UP, *ENGINE_KINDS)))
+"""Kinds whose objects may keep an Operation from starting. A HelmRelease's news come by the status of its instance."""
 
 _SLIM: Mapping[Kind, Callable[[Manifest], Manifest]] = {
     HELM_RELEASE: slim_release,
     OCI_REPOSITORY: slim_source,
     HELM_REPOSITORY: slim_source,
     HELM_CHART: slim_chart,
+    **dict.fromkeys(_LOOKED_UP, slim_engine_object),
 }
 """What is kept of kinds that everybody in the cluster makes objects of."""
 
@@ -58,7 +64,7 @@ def informers_of(api: KubeApi, clock: Clock, random: Callable[[], float]) -> Ite
         random=random,
         store=ObjectStore(OPERATION, indexers=OPERATION_INDEXES, transform=with_status_holders),
     )
-    for kind in ENGINE_KINDS:
+    for kind in (kind for kind in ENGINE_KINDS if kind not in _LOOKED_UP):
         yield InformerRunner(api, kind, clock=clock, random=random, label_selector=OPERATION_UID)
     for kind, slim in _SLIM.items():
         yield InformerRunner(api, kind, clock=clock, random=random, store=ObjectStore(kind, transform=slim))

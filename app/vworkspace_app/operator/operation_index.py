@@ -13,7 +13,6 @@ __all__ = [
     "BY_UID",
     "EVERYWHERE",
     "OPEN",
-    "OPEN_ACROSS",
     "OPEN_ON",
     "OPERATION_INDEXES",
     "UPGRADES_OF",
@@ -26,9 +25,6 @@ BY_UID: Final = "uid"
 
 OPEN: Final = "open"
 """Those that have not ended, by namespace; all of them under `EVERYWHERE`."""
-
-OPEN_ACROSS: Final = "open-across"
-"""Those that have not ended, by each namespace that their parameters name: its consent may come later (OPS-7)."""
 
 OPEN_ON: Final = "open-on"
 """Those that have not ended, by their target."""
@@ -61,17 +57,6 @@ def _open(manifest: Manifest) -> Iterator[str]:
         yield EVERYWHERE
 
 
-def _open_across(manifest: Manifest) -> Iterator[str]:
-    """Nothing is known of the parameters yet: what is no name is nobody's."""
-    if has_ended(manifest):
-        return
-    listed = dig(manifest, "spec", "parameters", "includeNamespaces")
-    mapping = dig(manifest, "spec", "parameters", "namespaceMapping")
-    names = [*listed] if isinstance(listed, list) else []
-    names += [*mapping.keys(), *mapping.values()] if isinstance(mapping, Mapping) else []
-    yield from {name for name in names if isinstance(name, str)}
-
-
 def _open_on(manifest: Manifest) -> Iterator[str]:
     target = target_in(manifest)
     if target is not None and not has_ended(manifest):
@@ -88,7 +73,6 @@ def _upgrades_of(manifest: Manifest) -> Iterator[str]:
 OPERATION_INDEXES: Final[Mapping[str, Indexer]] = {
     BY_UID: _by_uid,
     OPEN: _open,
-    OPEN_ACROSS: _open_across,
     OPEN_ON: _open_on,
     UPGRADES_OF: _upgrades_of,
 }

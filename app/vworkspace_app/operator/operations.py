@@ -12,9 +12,10 @@ from typing import TypeAlias
 import attrs
 
 from vworkspace_app.documents import parse_yaml
+from vworkspace_app.operator.awaited import AwaitedObjects
 from vworkspace_app.operator.held import HeldStatuses, without_foreign_conditions
 from vworkspace_app.operator.narrating import tell_pass
-from vworkspace_app.operator.operation_index import BY_UID, EVERYWHERE, OPEN, OPEN_ACROSS, OPEN_ON, target_in
+from vworkspace_app.operator.operation_index import BY_UID, EVERYWHERE, OPEN, OPEN_ON, target_in
 from vworkspace_app.operator.results import no_news, result_of
 from vworkspace_app.operator.safety_net import SafetyNet
 from vworkspace_app.runtime.definitions import is_served
@@ -95,6 +96,7 @@ class OperationController:
     """Told of each object that is not for us."""
     net: SafetyNet = attrs.field(init=False)
     held: HeldStatuses = attrs.field(init=False)
+    awaited: AwaitedObjects = attrs.field(factory=AwaitedObjects, init=False)
     wrote: Callable[[ObjectRef, Written], None] = lambda key, written: None
     """Told of each write for a key as it is answered (RUN-3)."""
 
@@ -107,6 +109,7 @@ class OperationController:
         manifest = self.informers.store(OPERATION).get(key.namespace, key.name)
         if manifest is None:
             self.net.settled(key)
+            self.awaited.awaits(key, ())
             return ReconcileResult()
         source = _read(manifest)
         if not is_managed(source.metadata):
@@ -114,6 +117,7 @@ class OperationController:
         if isinstance(source, UnreadableOperation):
             _refuse_unknown_past(source)
         await self._look_after(key, source)
+        self.awaited.awaits(key, self._looked_at_before_the_start(source))
         observed = await self._observe(source)
         approved = await self._spend(source, observed)
         reconciler = Reconciler(OPERATION, _read, partial(self._decide, approved))
@@ -132,6 +136,15 @@ class OperationController:
         target = target_ref(operation)
         live = self.informers.store(target.kind).get(target.namespace, target.name)
         await self.net.look(key, dict.fromkeys((key, target, *lookups(operation, self._context(), live))))
+
+    def _looked_at_before_the_start(self, source: Source) -> Iterator[ObjectRef]:
+        """What may keep it from starting and carries no mark of it; nothing once it has started."""
+        if isinstance(source, UnreadableOperation) or source.status.phase not in (None, Phase.PENDING):
+            return
+        if is_managed(source.metadata) and source.metadata.deletion_timestamp is None:
+            target = target_ref(source)
+            live = self.informers.store(target.kind).get(target.namespace, target.name)
+            yield from lookups(source, self._context(), live)
 
     def serial_of(self, key: ObjectRef) -> ObjectRef | None:
         """What the key is decided alone for: its target, which cannot change (OPS-5)."""
@@ -228,9 +241,12 @@ class OperationController:
         yield from self._found(OPEN_ON, str(change.ref))
 
     def keys_of_namespace(self, change: Change) -> Iterator[ObjectRef]:
-        """Every Operation that has not ended, in the namespace or reaching into it: gate and consent count at once."""
+        """Every Operation in the namespace that has not ended: its gate counts at once."""
         yield from self._found(OPEN, change.ref.name)
-        yield from self._found(OPEN_ACROSS, change.ref.name)
+
+    def keys_awaiting(self, change: Change) -> Iterator[ObjectRef]:
+        """Every Operation that has not started and looked at the object, wherever that lies and whoever made it."""
+        yield from self.awaited.keys_waiting_for(change.ref)
 
     def open_keys(self, _change: Change) -> Iterator[ObjectRef]:
         """Every Operation that has not ended: a kind came or went."""

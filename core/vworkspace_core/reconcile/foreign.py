@@ -1,7 +1,7 @@
-"""What is kept of objects that are no instance's: who they are, and whose (RUN-11, M9).
+"""What is kept of objects that are not ours: who they are, and whose (RUN-11, M9).
 
-The operator sees every HelmRelease, source and labelled ConfigMap of the cluster. Of a stranger's it asks one thing:
-that it is there, under a name that an instance may want, and who controls it.
+The operator sees every HelmRelease, source, backup, snapshot and labelled ConfigMap of the cluster. Of a stranger's it
+asks one thing: that it is there, under a name that an instance may want or an Operation waits for, and who controls it.
 """
 
 import hashlib
@@ -14,13 +14,14 @@ from vworkspace_core.kinds.labels import (
     INSTANCE_UID,
     MANAGED_BY,
     MANAGED_BY_VALUE,
+    OPERATION_UID,
 )
 from vworkspace_core.known import APPLICATION_INSTANCE as OWNER
 from vworkspace_core.manifest import Manifest, canonical_json, dig, metadata
 from vworkspace_core.reconcile.holders import with_foreign_holders
 from vworkspace_core.reconcile.ownership import controller_of
 
-__all__ = ["slim_chart", "slim_config_map", "slim_release", "slim_source"]
+__all__ = ["slim_chart", "slim_config_map", "slim_engine_object", "slim_release", "slim_source"]
 
 _KEPT: Final = (
     "name",
@@ -58,6 +59,13 @@ def slim_config_map(manifest: Manifest) -> Manifest:
         return small
     hashed = {name: {"sha256": hashlib.sha256(canonical_json(value)).hexdigest()} for name, value in data.items()}
     return {**small, **hashed}
+
+
+def slim_engine_object(manifest: Manifest) -> Manifest:
+    """A backup, a snapshot or a class of snapshots: whole where it is marked as made for an Operation, since its status
+    is followed. Of a stranger's, that it is there and has changed: an Operation may wait for it, and reads it live."""
+    made_here = dig(manifest, "metadata", "labels", OPERATION_UID)
+    return _unmanaged(manifest) if isinstance(made_here, str) and made_here else _who(manifest)
 
 
 def slim_chart(manifest: Manifest) -> Manifest:
