@@ -550,6 +550,24 @@ def test_SL4_of_more_jobs_than_are_taken_at_once_the_others_come_with_the_next_p
     anyio.run(main)
 
 
+def test_SL4_a_job_that_is_too_large_is_handed_over_as_such_and_those_before_it_as_ever() -> None:
+    """The core answers it `failed`; then it is offered no more, and those behind it come."""
+
+    async def main() -> None:
+        server = ControlPlaneServer(redelivery=timedelta(seconds=0))
+        server.tokens.add(CLUSTER, TOKEN)
+        for job in ({"id": "1"}, {"id": "large", "payload": [1] * (MOST_VALUES + 1)}, {"id": "3"}):
+            server.enqueue_raw(CLUSTER, job)
+        async with served(server) as url, client(url) as control:
+            first, large = (await control.fetch(CLUSTER, 0)).jobs
+            assert (first, large.fields) == ({"id": "1"}, {"id": "large"})
+            for done in ("1", "large"):
+                await control.ack(done)
+            assert (await control.fetch(CLUSTER, 0)).jobs == [{"id": "3"}]
+
+    anyio.run(main)
+
+
 def test_garbage_in_place_of_http_is_an_error_like_others() -> None:
     async def garbage(stream: SocketStream) -> None:
         await stream.receive()

@@ -15,7 +15,7 @@ import httpx2
 from vworkspace_core.errors import Invalid, JobClosed, NotFound, OperatorError, Permanent, Unauthorized, Unavailable
 from vworkspace_core.kinds.secrets import without_user
 from vworkspace_core.ports import Fetched
-from vworkspace_odoo.decoding import LONGEST_BODY, MOST_JOBS, decode, is_json
+from vworkspace_odoo.decoding import LONGEST_BODY, decode, fits, is_json, jobs_of, jobs_that_fit
 from vworkspace_odoo.failures import refusal, server_time, transport_failure
 from vworkspace_odoo.trust import default_trust, in_the_clear
 
@@ -32,6 +32,7 @@ class _Answer:
     status: int
     headers: httpx2.Headers
     body: bytes
+    whole: bool = True
 
 
 class HttpControlPlane:
@@ -83,14 +84,16 @@ class HttpControlPlane:
         await self._client.aclose()
 
     async def fetch(self, cluster_id: str, wait_seconds: int) -> Fetched:
-        """Long poll for jobs."""
+        """Long poll for jobs. Of an answer beyond the bounds, the jobs that fit (PULL-7)."""
         wait = min(max(wait_seconds, 0), _LONGEST_WAIT)
         path = f"jobs?cluster={quote(cluster_id, safe='')}&wait={wait}"
-        answer = await self._send("GET", path, timeout=wait + self._margin)
-        jobs = self._json(answer, "GET", "jobs").get("jobs")
-        if not isinstance(jobs, list):
-            raise Unavailable(f"{self._where('GET', 'jobs')}: the answer has no list of jobs")
-        return Fetched(jobs[:MOST_JOBS], server_time(answer.headers))
+        answer = await self._send("GET", path, timeout=wait + self._margin, whole=False)
+        where = self._where("GET", "jobs")
+        self._expect_json(answer, where)
+        if answer.whole and fits(answer.body):
+            return Fetched(jobs_of(answer.body, where), server_time(answer.headers))
+        jobs = await anyio.to_thread.run_sync(jobs_that_fit, answer.body, where, self._longest)
+        return Fetched(jobs, server_time(answer.headers))
 
     async def ack(self, job_id: str) -> None:
         """Take the job. A page in place of an answer counts as 404 too: an unacked job is offered again."""
@@ -150,9 +153,12 @@ class HttpControlPlane:
 
     def _json(self, answer: _Answer, method: str, path: str) -> Mapping[str, Any]:
         where = self._where(method, path)
+        self._expect_json(answer, where)
+        return decode(answer.body, where)
+
+    def _expect_json(self, answer: _Answer, where: str) -> None:
         if not is_json(answer.headers.get("content-type", "")):
             raise Unavailable(f"{where}: {answer.status} with {_type(answer)}, not with JSON")
-        return decode(answer.body, where)
 
     async def _send(
         self,
@@ -162,14 +168,18 @@ class HttpControlPlane:
         *,
         timeout: float | None = None,
         token: str | None = None,
+        whole: bool = True,
     ) -> _Answer:
-        """One request. Raises the core's errors for everything that is no success."""
+        """One request. Raises the core's errors for everything that is no success, and for too long an answer.
+
+        Unless it has to be `whole`: then its beginning is answered.
+        """
         where = self._where(method, path.partition("?")[0])
         bearer = self._token() if token is None else token
         if not _TOKEN.fullmatch(bearer):
             raise Unauthorized(f"{where}: the token is empty or has characters that no header can hold")
         request = self._request(method, path, body, bearer, timeout or self._timeout)
-        answer = await self._within(where, timeout or self._timeout, lambda: self._exchange(request, where))
+        answer = await self._within(where, timeout or self._timeout, lambda: self._exchange(request, where, whole))
         if 200 <= answer.status < 300:
             return answer
         raise _discreet(refusal(answer.status, answer.headers, answer.body, where), bearer)
@@ -198,15 +208,17 @@ class HttpControlPlane:
         except httpx2.HTTPError as error:
             raise transport_failure(error, where) from error
 
-    async def _exchange(self, request: httpx2.Request, where: str) -> _Answer:
+    async def _exchange(self, request: httpx2.Request, where: str, whole: bool = True) -> _Answer:
         answer = await self._client.send(request, stream=True)
         try:
             body = bytearray()
             async for chunk in answer.aiter_bytes():
                 body += chunk
                 if len(body) > self._longest:
-                    raise Unavailable(f"{where}: the answer has more than {self._longest} bytes")
-            return _Answer(answer.status_code, answer.headers, bytes(body))
+                    break
+            if whole and len(body) > self._longest:
+                raise Unavailable(f"{where}: the answer has more than {self._longest} bytes")
+            return _Answer(answer.status_code, answer.headers, bytes(body), whole=len(body) <= self._longest)
         finally:
             await answer.aclose()
 

@@ -2,13 +2,17 @@
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from itertools import islice
 from typing import Any, Final
+
+import attrs
 
 from vworkspace_core.errors import Unavailable
 from vworkspace_core.nesting import pruned
+from vworkspace_core.ports import OversizedJob
 
-__all__ = ["LONGEST_BODY", "MOST_JOBS", "MOST_VALUES", "decode", "is_json"]
+__all__ = ["LONGEST_BODY", "MOST_JOBS", "MOST_VALUES", "decode", "fits", "is_json", "jobs_of", "jobs_that_fit"]
 
 LONGEST_BODY: Final = 16 * 1024 * 1024
 """Bytes of an answer, after decompression."""
@@ -20,6 +24,13 @@ _SEPARATORS: Final = (b"{", b"[", b",")
 
 MOST_JOBS: Final = 1000
 """Jobs taken from one answer: the others are offered again, since nobody has acknowledged them."""
+
+_MOST_TOKENS: Final = 4 * MOST_VALUES
+"""Strings and brackets of so many values: a name and a text at a comma, the same and its other half at a bracket."""
+
+_TOKEN: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)|[\[\]{}]', re.DOTALL)
+_FIELDS: Final = (b'"id"', b'"idempotencyKey"')
+_FIELD: Final = re.compile(rb'\s*+:\s*+("[^"\\]*+(?:\\.[^"\\]*+)*+"|-?\d{1,40}+(?![\d.eE]))', re.DOTALL)
 
 _JSON_TYPES: Final = re.compile(r"application/(?:[\w.+-]*\+)?json\b", re.IGNORECASE)
 
@@ -36,7 +47,7 @@ def decode(body: bytes, where: str) -> Mapping[str, Any]:
     one bad job must not hide the others: the core refuses that job alone. Of more values than an answer may have,
     nothing is built.
     """
-    if (count := sum(map(body.count, _SEPARATORS))) > MOST_VALUES:
+    if (count := _values(body)) > MOST_VALUES:
         told = f"the answer has some {count} values, at most {MOST_VALUES} are taken: send fewer jobs at a time"
         raise Unavailable(f"{where}: {told}")
     try:
@@ -49,6 +60,115 @@ def decode(body: bytes, where: str) -> Mapping[str, Any]:
     if not isinstance(found, Mapping):
         raise Unavailable(f"{where}: the body is not a JSON object")
     return found
+
+
+def jobs_of(body: bytes, where: str) -> list[Any]:
+    """The jobs of an answer that `fits`. Raises Unavailable, which says what is wrong with it."""
+    found = decode(body, where).get("jobs")
+    if not isinstance(found, list):
+        raise Unavailable(f"{where}: the answer has no list of jobs")
+    return found[:MOST_JOBS]
+
+
+def fits(body: bytes) -> bool:
+    """Whether an answer may be built as a whole."""
+    return _values(body) <= MOST_VALUES
+
+
+def jobs_that_fit(body: bytes, where: str, longest: int = LONGEST_BODY) -> list[Any]:
+    """The jobs of an answer with too many values, or of the first `longest` bytes of one; as many as fit together.
+
+    One that is too large by itself is an `OversizedJob`, and the last: those behind it are offered again once it is
+    answered. Takes up to a second, and memory for what fits. Raises Unavailable where nothing can be taken.
+    """
+    found: list[Any] = []
+    left = MOST_VALUES
+    for span in islice(_spans(body), MOST_JOBS):
+        values = _values(body, span.begin, span.end)
+        if span.end is None or values > MOST_VALUES:
+            if (refused := _oversized(span, body, longest if not found else None)) is not None:
+                found.append(refused)
+            break
+        if (left := left - values) < 0:
+            break
+        found.append(_job(body[span.begin : span.end], where))
+    if not found:
+        told = f"more than {longest} bytes or {MOST_VALUES} values, and no job that could be taken or refused alone"
+        raise Unavailable(f"{where}: the answer has {told}: send fewer jobs at a time")
+    return found
+
+
+@attrs.frozen
+class _Span:
+    """Where a job stands; `end` is None where that was not looked for, or the body ends before it."""
+
+    begin: int
+    end: int | None
+    fields: Mapping[str, Any]
+
+
+def _oversized(span: _Span, body: bytes, longest: int | None) -> OversizedJob | None:
+    """Why the job is refused; None where it has no id to answer, or may only have come late in a long answer.
+
+    `longest`: the bytes that were read, if it is the first.
+    """
+    if "id" not in span.fields:
+        return None
+    if _values(body, span.begin, span.end) > MOST_VALUES:
+        return OversizedJob(span.fields, f"the job has more than {MOST_VALUES} values")
+    return None if longest is None else OversizedJob(span.fields, f"the job has some {longest} bytes or more")
+
+
+def _spans(body: bytes) -> Iterator[_Span]:
+    """Where the members of the list `jobs` stand. Linear, without recursion; a look at each string and bracket.
+
+    The last one has no end where more was looked at than a job may have.
+    """
+    depth, looked_at, begin, name = 0, 0, 0, b""
+    is_list, fields = False, dict[str, Any]()
+    for token in _TOKEN.finditer(body):
+        looked_at += 1
+        match token[0][:1]:
+            case b'"' if depth == 1:
+                name = token[0]
+            case b'"' if depth == 3 and is_list and token[0] in _FIELDS:
+                fields |= _field(body, token)
+            case b"{" | b"[" as bracket:
+                depth += 1
+                if depth == 2:
+                    is_list = bracket == b"[" and name == b'"jobs"'
+                elif depth == 3 and is_list:
+                    begin, fields, looked_at = token.start(), {}, 0
+            case b"}" | b"]":
+                depth -= 1
+                if depth == 2 and is_list:
+                    yield _Span(begin, token.end(), fields)
+                elif depth == 1 and is_list:
+                    return
+        if looked_at > _MOST_TOKENS:
+            break
+    if depth >= 3 and is_list:
+        yield _Span(begin, None, fields)
+
+
+def _field(body: bytes, name: re.Match[bytes]) -> dict[str, Any]:
+    """What follows a name of `_FIELDS`, if it is one and no value."""
+    found = _FIELD.match(body, name.end())
+    try:
+        return {} if found is None else {json.loads(name[0]): json.loads(found[1])}
+    except ValueError:
+        return {}
+
+
+def _values(body: bytes, begin: int = 0, end: int | None = None) -> int:
+    return sum(body.count(one, begin, end) for one in _SEPARATORS)
+
+
+def _job(raw: bytes, where: str) -> Any:
+    try:
+        return _loads(raw.decode("utf-8"))
+    except ValueError as error:
+        raise Unavailable(f"{where}: a job is not JSON in UTF-8 ({error})") from None
 
 
 def _loads(text: str) -> Any:

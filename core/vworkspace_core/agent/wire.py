@@ -16,6 +16,7 @@ from vworkspace_core.agent.times import parse_time
 from vworkspace_core.kinds.problems import Problem, join
 from vworkspace_core.kinds.shapes import type_name
 from vworkspace_core.manifest import Manifest
+from vworkspace_core.ports import OversizedJob
 
 __all__ = [
     "ApplyRequest",
@@ -106,7 +107,8 @@ class BadJob:
 
 def job_id_of(raw: Any) -> str:
     """Id under which `raw` can be answered, or empty. An integer id counts: databases number their rows."""
-    found = raw.get("id") if isinstance(raw, Mapping) else None
+    fields = raw.fields if isinstance(raw, OversizedJob) else raw
+    found = fields.get("id") if isinstance(fields, Mapping) else None
     if isinstance(found, int) and not isinstance(found, bool):
         # Digits beyond the interpreter's conversion limit would raise; no row number comes near.
         return str(found) if found.bit_length() <= 128 else ""
@@ -118,6 +120,8 @@ def job_id_of(raw: Any) -> str:
 
 def parse_job(raw: Any) -> Job | BadJob:
     """`raw` as a job, or everything that is wrong with it, sorted by path."""
+    if isinstance(raw, OversizedJob):
+        return BadJob(job_id_of(raw), (Problem("", raw.reason),))
     if not isinstance(raw, Mapping):
         return BadJob("", (Problem("", f"a job must be an object, not {type_name(raw)}"),))
     if found := flaws(raw):

@@ -6,7 +6,7 @@ All calls may be awaited under any event loop; the in-memory fakes never suspend
 """
 
 from vworkspace_core.ports.clock import Clock
-from vworkspace_core.ports.control_plane import ControlPlane, Fetched
+from vworkspace_core.ports.control_plane import ControlPlane, Fetched, OversizedJob
 from vworkspace_core.ports.events import EventSink, KubernetesEvent
 from vworkspace_core.ports.job_store import JobRecord, JobStore, Tombstone
 from vworkspace_core.ports.kube import KubeApi, ListPage, PatchType, Propagation, WatchEvent, WatchEventType
@@ -21,6 +21,7 @@ __all__ = [
     "KubeApi",
     "KubernetesEvent",
     "ListPage",
+    "OversizedJob",
     "PatchType",
     "Propagation",
     "Tombstone",

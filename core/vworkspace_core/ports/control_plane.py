@@ -6,12 +6,22 @@ from typing import Any, Protocol
 
 import attrs
 
-__all__ = ["ControlPlane", "Fetched"]
+__all__ = ["ControlPlane", "Fetched", "OversizedJob"]
+
+
+@attrs.frozen
+class OversizedJob:
+    """A job of which nothing was built, since it is too large: the fields by which it can be answered, and why."""
+
+    fields: Mapping[str, Any]
+    reason: str
 
 
 @attrs.frozen
 class Fetched:
     """What a long poll brought. Jobs are raw mappings: the core judges them, so that a bad one is answered.
+
+    What is too large to be built is an `OversizedJob`, which is answered likewise.
 
     `server_time` is the control plane's `Date` header (PULL-12), None when it sent none.
     """
