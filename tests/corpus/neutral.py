@@ -1,0 +1,401 @@
+"""The corpus's own words for our values: JSON that holds no name of a class or a module of ours.
+
+A value of a class is `{"~": tag, field: value, …}`; fields that have their default are left out. The tags and the names
+of fields belong to the corpus and stay, whatever the code calls its things: a class that is renamed changes `CLASSES`,
+a field that is renamed gets a line in `RENAMED`, an effect that is made differently changes `decision_data`. Nothing
+else of the corpus knows our names, but for the two functions that play it (`play.py`) and the stories (`passes.py`).
+"""
+
+import base64
+import json
+from collections.abc import Callable, Mapping
+from datetime import datetime, timedelta
+from enum import Enum, StrEnum
+from typing import Any, Final
+
+import attrs
+
+from vworkspace_core import errors, ports
+from vworkspace_core.agent import messages as jobs
+from vworkspace_core.agent import rotation_messages as credentials
+from vworkspace_core.agent.applier import Seen
+from vworkspace_core.agent.credentials import Kept
+from vworkspace_core.agent.link import Connectivity, Link
+from vworkspace_core.agent.security import Security
+from vworkspace_core.agent.times import Instant
+from vworkspace_core.cluster.controllers import Watched
+from vworkspace_core.cluster.hardening import Exposure
+from vworkspace_core.cluster.posture import AgentReport, Mail, Posture
+from vworkspace_core.kinds.admission import AdmissionSettings
+from vworkspace_core.kinds.application_instance import ApplicationInstance, ReleaseOverride
+from vworkspace_core.kinds.border import structure, unstructure
+from vworkspace_core.kinds.cluster import Cluster
+from vworkspace_core.kinds.meta import Condition, ConditionStatus
+from vworkspace_core.kinds.operation import Operation
+from vworkspace_core.kinds.transitions import Wanted
+from vworkspace_core.manifest import Kind, ObjectRef
+from vworkspace_core.operations.claims import Claims
+from vworkspace_core.operations.context import OperationContext, OperationObserved
+from vworkspace_core.operations.ledger import Ledger
+from vworkspace_core.operations.settings import OperationSettings
+from vworkspace_core.operations.unreadable import UnreadableOperation
+from vworkspace_core.reconcile.decision import Context, Decision, Failure, Observed, Policy, Requeue, Settings
+from vworkspace_core.reconcile.unreadable import Unreadable
+from vworkspace_core.runtime import informer_events as informer
+from vworkspace_core.runtime import lease_events as lease
+from vworkspace_core.runtime.informer_state import InformerPolicy
+from vworkspace_core.runtime.lease_record import LeasePolicy
+
+Json = Any
+
+CLASSES: Final[Mapping[str, type[Any]]] = {
+    # what decisions are made on
+    "settings": Settings,
+    "policy": Policy,
+    "admission": AdmissionSettings,
+    "instance context": Context,
+    "instance snapshot": Observed,
+    "override": ReleaseOverride,
+    "refused write": Failure,
+    "unreadable instance": Unreadable,
+    "operation settings": OperationSettings,
+    "operation context": OperationContext,
+    "operation snapshot": OperationObserved,
+    "unreadable operation": UnreadableOperation,
+    "claims": Claims,
+    "spent approvals": Ledger,
+    "cluster snapshot": Posture,
+    "agent report": AgentReport,
+    "mail": Mail,
+    "link": Link,
+    "instant": Instant,
+    "watched": Watched,
+    "openings": Exposure,
+    "wanted condition": Wanted,
+    "condition": Condition,
+    # jobs
+    "job record": ports.JobRecord,
+    "tombstone": ports.Tombstone,
+    "security": Security,
+    "seen": Seen,
+    "job offered": jobs.Offered,
+    "job resumed": jobs.Resumed,
+    "server time": jobs.ServerTime,
+    "security changed": jobs.SecurityChanged,
+    "recorded": jobs.Recorded,
+    "record refused": jobs.RecordRefused,
+    "acked": jobs.Acked,
+    "ack lost": jobs.AckLost,
+    "job gone": jobs.JobGone,
+    "job closed": jobs.JobClosed,
+    "inspected": jobs.Inspected,
+    "applied": jobs.Applied,
+    "delete sent": jobs.DeleteSent,
+    "conflicted": jobs.Conflicted,
+    "look again": jobs.LookAgain,
+    "refused": jobs.Refused,
+    "step failed": jobs.StepFailed,
+    "rotated": jobs.Rotated,
+    "result accepted": jobs.ResultAccepted,
+    "record closed": jobs.RecordClosed,
+    "object changed": jobs.ObjectChanged,
+    "job tick": jobs.Tick,
+    "put record": jobs.PutRecord,
+    "send ack": jobs.SendAck,
+    "inspect": jobs.Inspect,
+    "apply": jobs.Apply,
+    "call off": jobs.CallOff,
+    "delete": jobs.Delete,
+    "rotate for job": jobs.RotateCredential,
+    "post status": jobs.PostStatus,
+    "post result": jobs.PostResult,
+    "close record": jobs.CloseRecord,
+    "job note": jobs.Note,
+    # the credential
+    "stored credential": Kept,
+    "secret seen": credentials.Seen,
+    "asked": credentials.Asked,
+    "wished": credentials.Wished,
+    "registrable": credentials.Registrable,
+    "secret written": credentials.Wrote,
+    "secret not written": credentials.WriteFailed,
+    "secret moved": credentials.Moved,
+    "issued": credentials.Issued,
+    "unanswered": credentials.AskUnanswered,
+    "credential refused": credentials.AskRefused,
+    "token worked": credentials.Worked,
+    "token rejected": credentials.Rejected,
+    "credential tick": credentials.Tick,
+    "answered": credentials.Answered,
+    "write secret": credentials.Write,
+    "rotate": credentials.Rotate,
+    "register": credentials.Register,
+    "use token": credentials.Use,
+    "served": credentials.Done,
+    "cannot be served": credentials.Failed,
+    "credential note": credentials.Note,
+    # who leads
+    **{
+        f"lease {tag}": cls
+        for tag, cls in {
+            "woken": lease.Woken,
+            "found": lease.Found,
+            "written": lease.Written,
+            "failed": lease.Failed,
+            "stop": lease.Stop,
+            "read": lease.ReadLease,
+            "create": lease.CreateLease,
+            "update": lease.UpdateLease,
+            "rest": lease.Rest,
+            "end": lease.End,
+            "hold": lease.Hold,
+            "let go": lease.LetGo,
+            "lost": lease.Lost,
+            "observed": lease.Observed,
+            "trouble": lease.Trouble,
+        }.items()
+    },
+    "lease policy": LeasePolicy,
+    # what is watched
+    "informer policy": InformerPolicy,
+    "watch event": ports.WatchEvent,
+    **{
+        f"informer {tag}": cls
+        for tag, cls in {
+            "started": informer.Started,
+            "page": informer.PageRead,
+            "list failed": informer.ListFailed,
+            "stream ended": informer.StreamEnded,
+            "stream failed": informer.StreamFailed,
+            "quiet": informer.WentQuiet,
+            "woken": informer.Woken,
+            "poked": informer.Poked,
+            "read page": informer.ReadPage,
+            "open stream": informer.OpenStream,
+            "wait": informer.Wait,
+            "stage": informer.Stage,
+            "unstage": informer.Unstage,
+            "swap": informer.Swap,
+            "put": informer.Put,
+            "remove": informer.Remove,
+            "advance": informer.Advance,
+            "relist": informer.Relist,
+            "trouble": informer.Trouble,
+        }.items()
+    },
+    # what ports raise
+    "error": errors.OperatorError,
+    "not found": errors.NotFound,
+    "kind missing": errors.KindMissing,
+    "already exists": errors.AlreadyExists,
+    "conflict": errors.Conflict,
+    "stale": errors.Stale,
+    "invalid": errors.Invalid,
+    "forbidden": errors.Forbidden,
+    "unauthorized": errors.Unauthorized,
+    "expired": errors.Expired,
+    "closed": errors.JobClosed,
+    "unavailable": errors.Unavailable,
+    "permanent": errors.Permanent,
+    "field conflict": errors.FieldConflict,
+    "cause": errors.Cause,
+}
+"""Each class by the corpus's word for it."""
+
+RENAMED: Final[Mapping[tuple[str, str], str]] = {}
+"""By tag and the corpus's name of a field, what the class calls it by now; empty where they are the same."""
+
+UNSAID: Final = frozenset({"parse_yaml", "templates", "engines"})
+"""Fields that hold code: the corpus plays with what is built in."""
+
+ENUMS: Final[Mapping[str, type[Enum]]] = {
+    "relist cause": informer.RelistCause,
+    "connectivity": Connectivity,
+    "condition status": ConditionStatus,
+    "watch event type": ports.WatchEventType,
+}
+
+OBJECTS: Final[Mapping[str, type[Any]]] = {
+    "an instance": ApplicationInstance,
+    "an operation": Operation,
+    "a cluster": Cluster,
+}
+"""Our own kinds are written as manifests."""
+
+_TAGS: Final = {cls: tag for tag, cls in CLASSES.items()}
+_ENUM_TAGS: Final = {cls: tag for tag, cls in ENUMS.items()}
+_OBJECT_TAGS: Final = {cls: tag for tag, cls in OBJECTS.items()}
+_NOW_CALLED: Final = {(tag, now): then for (tag, then), now in RENAMED.items()}
+
+
+class UnsayableError(Exception):
+    """The corpus has no word for a value."""
+
+
+def canonical(data: Json) -> str:
+    """One line of JSON: equal data gives equal text."""
+    return json.dumps(data, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+
+
+# --- from values to JSON --------------------------------------------------------------------------------------
+
+
+def to_data(value: Any) -> Json:
+    """`value` in the corpus's words. Raises UnsayableError."""
+    if type(value) in _ENUM_TAGS:
+        return {"~": "one of", "set": _ENUM_TAGS[type(value)], "is": value.value}
+    if value is None or isinstance(value, bool | int | float):
+        return value
+    if isinstance(value, str):
+        return str(value.value) if isinstance(value, StrEnum) else str(value)
+    if isinstance(value, datetime):
+        return {"~": "time", "at": value.isoformat()}
+    if isinstance(value, timedelta):
+        return {"~": "seconds", "s": value.total_seconds()}
+    if isinstance(value, bytes):
+        return {"~": "bytes", "base64": base64.b64encode(value).decode()}
+    if isinstance(value, Mapping):
+        return _mapping(value)
+    if isinstance(value, list):
+        return [to_data(one) for one in value]
+    if isinstance(value, tuple):
+        return {"~": "tuple", "of": [to_data(one) for one in value]}
+    if isinstance(value, frozenset | set):
+        return {"~": "set", "of": sorted((to_data(one) for one in value), key=canonical)}
+    return _object(value)
+
+
+def _mapping(value: Mapping[Any, Any]) -> Json:
+    if all(isinstance(key, str) and key != "~" for key in value):
+        return {str(key): to_data(one) for key, one in value.items()}
+    return {"~": "map", "of": [[to_data(key), to_data(one)] for key, one in value.items()]}
+
+
+def _object(value: Any) -> Json:
+    cls = type(value)
+    if isinstance(value, Kind):
+        return {"~": "kind", "is": [value.group, value.version, value.kind, value.plural, value.namespaced]}
+    if isinstance(value, ObjectRef):
+        return {"~": "ref", "kind": to_data(value.kind)["is"], "at": [value.namespace, value.name]}
+    if cls in _OBJECT_TAGS:
+        return {"~": _OBJECT_TAGS[cls], "manifest": to_data(unstructure(value))}
+    if cls not in _TAGS:
+        raise UnsayableError(cls.__qualname__)
+    fields = _error_fields(value) if isinstance(value, Exception) else _fields(value)
+    tag = _TAGS[cls]
+    return {"~": tag, **{_NOW_CALLED.get((tag, name), name): to_data(one) for name, one in fields.items()}}
+
+
+def _error_fields(error: Exception) -> dict[str, Any]:
+    return {name: one for name, one in vars(error).items() if one not in (None, "") and name != "__notes__"}
+
+
+def _fields(value: Any) -> dict[str, Any]:
+    found = {}
+    for field in attrs.fields(type(value)):
+        one = getattr(value, field.name)
+        if field.init and field.name not in UNSAID and not _is_default(field, one):
+            found[field.alias or field.name] = one
+    return found
+
+
+def _is_default(field: Any, value: Any) -> bool:
+    default = field.default
+    if isinstance(default, attrs.Factory):  # type: ignore[arg-type]
+        default = attrs.NOTHING if default.takes_self else default.factory()
+    return default is not attrs.NOTHING and type(default) is type(value) and bool(default == value)
+
+
+# --- from JSON to values --------------------------------------------------------------------------------------
+
+
+def from_data(data: Json) -> Any:
+    """What `to_data` made `data` of."""
+    if isinstance(data, list):
+        return [from_data(one) for one in data]
+    if not isinstance(data, dict):
+        return data
+    if "~" not in data:
+        return {key: from_data(one) for key, one in data.items()}
+    tag = data["~"]
+    if tag in OBJECTS:
+        return structure(OBJECTS[tag], from_data(data["manifest"]))
+    return _PLAIN[tag](data) if tag in _PLAIN else _value(data)
+
+
+_PLAIN: Final[Mapping[str, Callable[[Any], Any]]] = {
+    "time": lambda data: datetime.fromisoformat(data["at"]),
+    "seconds": lambda data: timedelta(seconds=data["s"]),
+    "bytes": lambda data: base64.b64decode(data["base64"]),
+    "one of": lambda data: ENUMS[data["set"]](data["is"]),
+    "tuple": lambda data: tuple(from_data(one) for one in data["of"]),
+    "set": lambda data: frozenset(from_data(one) for one in data["of"]),
+    "map": lambda data: {from_data(key): from_data(one) for key, one in data["of"]},
+    "kind": lambda data: Kind(*data["is"]),
+    "ref": lambda data: ObjectRef(Kind(*data["kind"]), *data["at"]),
+}
+"""What is no class of ours, by its tag."""
+
+
+def _value(data: Mapping[str, Any]) -> Any:
+    tag = data["~"]
+    fields = {RENAMED.get((tag, name), name): from_data(one) for name, one in data.items() if name != "~"}
+    if tag == "operation context":
+        fields["parse_yaml"] = json.loads
+    if issubclass(CLASSES[tag], Exception):
+        request_id = fields.pop("request_id", "")
+        error = CLASSES[tag](**fields)
+        if request_id:
+            error.request_id = request_id
+        return error
+    return CLASSES[tag](**fields)
+
+
+# --- what a decision does -------------------------------------------------------------------------------------
+
+
+def decision_data(decision: Decision) -> Json:
+    """Every effect of `decision`, in the order in which they are carried out; empty ones left out."""
+    whole = {
+        "finalizer": None if decision.finalizer is None else decision.finalizer.value,
+        "dry run": [_apply(one) for one in decision.rehearsals],
+        "patch": [{"object": _ref(one.ref), "merge patch": one.patch} for one in decision.patches],
+        "apply": [_apply(one) for one in decision.applies],
+        "create": [{"object": _ref(one.ref), "manifest": one.manifest} for one in decision.creates],
+        "delete": [
+            {"object": _ref(one.ref), "uid": one.uid, "resourceVersion": one.resource_version}
+            for one in decision.deletes
+        ],
+        "status": decision.status,
+        "events": [
+            {
+                "object": _ref(one.regarding),
+                "uid": one.regarding_uid,
+                "type": one.type,
+                "reason": one.reason,
+                "action": one.action,
+                "note": one.note,
+            }
+            for one in decision.events
+        ],
+        "transitions": [
+            {"from": _condition(one.previous), "to": _condition(one.condition)} for one in decision.transitions
+        ],
+        "pace": None if decision.requeue is Requeue.NO else decision.requeue.name.lower(),
+        "look again after": decision.look_again_after,
+        "only if current": decision.only_if_current or None,
+    }
+    return json.loads(canonical({name: found for name, found in whole.items() if found not in (None, [])}))
+
+
+def _apply(effect: Any) -> Json:
+    return {"object": _ref(effect.ref), "manifest": effect.manifest, **({"force": True} if effect.force else {})}
+
+
+def _ref(ref: ObjectRef) -> str:
+    where = f"{ref.namespace}/{ref.name}" if ref.namespace else ref.name
+    return f"{ref.kind.api_version} {ref.kind.kind} {where}"
+
+
+def _condition(condition: Condition | None) -> Json:
+    return None if condition is None else unstructure(condition)

@@ -1,0 +1,80 @@
+"""Plays a world of the corpus: what our code makes of it, in the corpus's words.
+
+A world is `{"of": what is played, "given": …}`. Decisions are functions of what is given; machines are given a
+beginning and what happens to them, one `[event, time]` after the other.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final
+
+from tests.corpus.neutral import Json, decision_data, from_data, to_data
+from vworkspace_core.agent import machine, rotation
+from vworkspace_core.agent.scope import Scope
+from vworkspace_core.agent.security import Security
+from vworkspace_core.cluster.decision import decide as decide_cluster
+from vworkspace_core.operations.reconcile import reconcile_operation
+from vworkspace_core.operations.unreadable import decide_unreadable_operation
+from vworkspace_core.reconcile.application_instance import reconcile
+from vworkspace_core.reconcile.unreadable import decide_unreadable
+from vworkspace_core.runtime import informer, lease
+from vworkspace_core.runtime.informer_state import InformerState
+from vworkspace_core.runtime.lease_state import LeaseMoment, LeaseState
+
+DECISIONS: Final[Mapping[str, Callable[..., Any]]] = {
+    "instance": reconcile,
+    "unreadable instance": decide_unreadable,
+    "operation": reconcile_operation,
+    "unreadable operation": decide_unreadable_operation,
+    "cluster": decide_cluster,
+}
+"""Decisions by what they are about; `given` is the list of their arguments."""
+
+
+def play(world: Mapping[str, Any]) -> Json:
+    """What comes of `world`."""
+    about, given = world["of"], world["given"]
+    if about in DECISIONS:
+        return decision_data(DECISIONS[about](*map(from_data, given)))
+    return list(MACHINES[about](given))
+
+
+def _jobs(given: Mapping[str, Any]) -> Iterable[Json]:
+    """Effects of each event, and when time counts next."""
+    security = from_data(given.get("security")) or Security()
+    state = machine.AgentState(Scope(given["cluster"], security=security))
+    for event, at in given["happens"]:
+        state, effects = machine.step(state, from_data(event), from_data(at))
+        yield [*map(to_data, effects), {"next deadline": to_data(machine.next_deadline(state))}]
+
+
+def _credential(given: Mapping[str, Any]) -> Iterable[Json]:
+    """Effects of the beginning and of each event, and when time counts next."""
+    state, effects = rotation.start(from_data(given["kept"]), from_data(given["at"]), jitter=given["jitter"])
+    yield [*map(to_data, effects), {"next deadline": to_data(rotation.next_deadline(state))}]
+    for event, at in given["happens"]:
+        state, effects = rotation.step(state, from_data(event), from_data(at))
+        yield [*map(to_data, effects), {"next deadline": to_data(rotation.next_deadline(state))}]
+
+
+def _lease(given: Mapping[str, Any]) -> Iterable[Json]:
+    state = LeaseState(given["namespace"], given["name"], given["identity"])
+    policy = from_data(given["policy"])
+    for event, (now, wall, jitter) in given["happens"]:
+        state, effects = lease.step(state, from_data(event), LeaseMoment(now, from_data(wall), jitter, policy))
+        yield [*map(to_data, effects)]
+
+
+def _informer(given: Mapping[str, Any]) -> Iterable[Json]:
+    state, policy = InformerState(), from_data(given["policy"])
+    for event, (now, jitter) in given["happens"]:
+        state, effects = informer.step(state, from_data(event), now, jitter, policy)
+        yield [*map(to_data, effects)]
+
+
+MACHINES: Final[Mapping[str, Callable[[Any], Iterable[Json]]]] = {
+    "jobs": _jobs,
+    "credential": _credential,
+    "lease": _lease,
+    "informer": _informer,
+}
+"""Machines by what they are about."""
