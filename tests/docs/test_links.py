@@ -2,6 +2,7 @@
 
 import re
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -9,8 +10,16 @@ import pytest
 from tests.docs.markdown import ROOT, anchors, links, text_of
 
 INDEX = ROOT / "docs" / "README.md"
-PATH = re.compile(r"`((?:core|adapters|app|tests|bench|docs|deploy|manifests|examples|scripts)/[\w./-]+)`")
+PATH = re.compile(r"`((?:core|adapters|app|tests|tools|bench|docs|deploy|manifests|examples|scripts)/[\w./-]+)`")
 """A file or folder of the repository, named in a text."""
+MODULE = re.compile(r"`([\w/]+\.py)`")
+"""A module, named by the end of its path."""
+
+
+def ends_of(path: Path) -> Iterator[str]:
+    """Every way to name a file by the end of its path."""
+    parts = path.relative_to(ROOT).parts
+    yield from ("/".join(parts[start:]) for start in range(len(parts)))
 
 
 def pages() -> list[Path]:
@@ -22,6 +31,7 @@ def pages() -> list[Path]:
 
 
 PAGES = pages()
+MODULES = {end for path in ROOT.glob("[a-z]*/**/*.py") for end in ends_of(path)}
 
 
 def named(page: Path) -> str:
@@ -42,6 +52,11 @@ def test_every_link_leads_somewhere(page: Path) -> None:
 @pytest.mark.parametrize("page", [page for page in PAGES if page.name != "CHANGELOG.md"], ids=named)
 def test_every_path_that_is_named_is_there(page: Path) -> None:
     assert [path for path in PATH.findall(text_of(page)) if not (ROOT / path).exists()] == []
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page.name != "CHANGELOG.md"], ids=named)
+def test_every_module_that_is_named_is_there(page: Path) -> None:
+    assert [name for name in MODULE.findall(text_of(page)) if name not in MODULES] == []
 
 
 def test_the_index_leads_to_every_page_of_docs() -> None:
