@@ -36,7 +36,7 @@ test: $(VENV)/.dev  ## set up and run the tests
 test-long: $(VENV)/.dev  ## an hour of new examples from a seed that is printed; MINUTES and SEED set both
 	@$(COMPILED) $(BIN)/python -m pytest --numprocesses auto --dist worksteal \
 		--long --minutes $(MINUTES) $(if $(SEED),--hypothesis-seed=$(SEED)) \
-		$(or $(PYTEST_ARGS),tests/property tests/runtime tests/e2e)
+		$(or $(PYTEST_ARGS),tests/property tests/app tests/e2e)
 
 test-pure:  ## prove that core and in-memory fake stand alone: tests/property with nothing else installed
 	@scripts/test-pure $(PYTHON)
@@ -54,7 +54,7 @@ contracts: $(VENV)/.dev  ## the hexagon's import contracts
 check: lint types contracts test  ## everything that is to be green
 
 manifests: $(VENV)/.dev  ## write the files that are generated (CRDs, kustomize bases, pages of docs/)
-	@$(BIN)/python -m vworkspace_app.generated .
+	@$(BIN)/python -m tools.generate .
 	@$(BIN)/python -m tests.docs.spec_pages
 	@$(BIN)/python -m tests.docs.decision_pages
 

@@ -29,13 +29,13 @@ import attrs
 
 from bench.machine import describe, line
 from bench.reaching import Client
+from vworkspace_apiserver.http.serving import serve
+from vworkspace_apiserver.model.calls import ADMIN, Target, WriteOptions
+from vworkspace_apiserver.server import ApiServer
 from vworkspace_app.commands.cluster import EmbeddedCluster
-from vworkspace_app.documents import read_documents
-from vworkspace_core.known import APPLICATION_INSTANCE, CONFIG_MAP, NAMESPACE
-from vworkspace_core.manifest import Kind
-from vworkspace_fake.apiserver.calls import ADMIN, Target, WriteOptions
-from vworkspace_fake.apiserver.http.serving import serve
-from vworkspace_fake.apiserver.server import ApiServer
+from vworkspace_app.process.yaml_documents import read_documents
+from vworkspace_core.apimachinery.manifest import Kind
+from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, CONFIG_MAP, NAMESPACE
 
 ROOT = Path(__file__).resolve().parents[1]
 OWN = ROOT / "manifests" / "crds"

@@ -7,9 +7,11 @@ import time
 from collections.abc import Callable
 
 from bench.machine import describe, line
-from tests.property.worlds import CONTEXT, NAMESPACE, Scene, deployed, instance_manifest, scene, written
-from vworkspace_core.kinds.border import read_application_instance
-from vworkspace_core.reconcile import Decision, Observed, reconcile
+from tests.support.instance_worlds import CONTEXT, NAMESPACE, Scene, deployed, instance_manifest, scene, written
+from vworkspace_core.api.codec import read_application_instance
+from vworkspace_core.controller.decision import Decision
+from vworkspace_core.instances.context import Observed
+from vworkspace_core.instances.reconcile import reconcile
 
 
 def rate(decide: Callable[[], Decision], seconds: float = 0.5) -> float:

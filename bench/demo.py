@@ -13,8 +13,8 @@ import time
 from pathlib import Path
 
 from bench.machine import describe, line
-from tests.e2e.faces import IN_PROCESS, OVER_HTTP, Face
-from tests.e2e.world import World
+from tests.support.e2e_world import World
+from tests.support.servers import IN_PROCESS, OVER_HTTP, Face
 
 COMMAND = Path(sys.executable).with_name("vworkspace-operator")
 EIGHTH = " ms  8  "

@@ -19,12 +19,13 @@ from lightkube.config.kubeconfig import KubeConfig
 from lightkube.config.models import Cluster, User
 
 from bench.machine import describe, line
-from vworkspace_app.runtime import InformerRunner, SystemClock
-from vworkspace_core.known import HELM_RELEASE
-from vworkspace_core.runtime.informer import step
-from vworkspace_core.runtime.informer_events import Put
-from vworkspace_core.runtime.informer_state import InformerState
-from vworkspace_core.runtime.store import ObjectStore
+from vworkspace_app.controller.informer import InformerRunner
+from vworkspace_app.process.clock import SystemClock
+from vworkspace_core.apimachinery.resources import HELM_RELEASE
+from vworkspace_core.controller.informer.machine import step
+from vworkspace_core.controller.informer.messages import Put
+from vworkspace_core.controller.informer.state import InformerState
+from vworkspace_core.controller.informer.store import ObjectStore
 from vworkspace_kube import LightkubeApi
 from vworkspace_kube.errors import Asked
 from vworkspace_kube.watching import decode_line

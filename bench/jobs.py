@@ -21,22 +21,23 @@ import anyio
 import structlog
 
 from bench.machine import describe, line
-from tests.e2e.embedded import config_of
-from tests.property.agent_jobs import CLUSTER_ID, NAMESPACE, condition, instance
-from vworkspace_app.agent import Agent
-from vworkspace_app.runtime import InformerRunner, SystemClock
-from vworkspace_core.agent import Scope
-from vworkspace_core.jobstore import KubeJobStore
-from vworkspace_core.kinds.crd import crd_manifests
-from vworkspace_core.kinds.labels import FIELD_MANAGER
-from vworkspace_core.known import APPLICATION_INSTANCE, CUSTOM_RESOURCE_DEFINITION
-from vworkspace_core.known import NAMESPACE as NAMESPACE_KIND
-from vworkspace_core.manifest import Manifest
+from tests.support.embedded_server import config_of
+from tests.support.jobs import CLUSTER_ID, NAMESPACE, condition, instance
+from vworkspace_apiserver.http.serving import serve as serve_cluster
+from vworkspace_apiserver.inprocess import InProcessKube
+from vworkspace_apiserver.server import ApiServer
+from vworkspace_app.controller.informer import InformerRunner
+from vworkspace_app.jobs.agent import Agent
+from vworkspace_app.process.clock import SystemClock
+from vworkspace_core.api.crd import crd_manifests
+from vworkspace_core.api.labels import FIELD_MANAGER
+from vworkspace_core.apimachinery.manifest import Manifest
+from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, CUSTOM_RESOURCE_DEFINITION
+from vworkspace_core.apimachinery.resources import NAMESPACE as NAMESPACE_KIND
+from vworkspace_core.controller.informer.changes import Change, ChangeType
+from vworkspace_core.jobs.scope import Scope
+from vworkspace_core.jobs.store import KubeJobStore
 from vworkspace_core.ports import WatchEventType
-from vworkspace_core.runtime.changes import Change, ChangeType
-from vworkspace_fake.apiserver.http.serving import serve as serve_cluster
-from vworkspace_fake.apiserver.inprocess import InProcessKube
-from vworkspace_fake.apiserver.server import ApiServer
 from vworkspace_fake.controlplane import ControlPlaneServer, JobEntry
 from vworkspace_fake.controlplane.serve import serve as serve_control
 from vworkspace_kube import LightkubeApi

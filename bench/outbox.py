@@ -18,16 +18,16 @@ import anyio
 import structlog
 
 from bench.machine import describe, line
-from tests.conformance.control_planes import served
-from tests.property.agent_jobs import CLUSTER_ID, condition, instance
-from tests.runtime.site import Site
-from tests.runtime.virtual import run
-from vworkspace_app.agent import AgentSettings
-from vworkspace_app.agent.connection import Connection
-from vworkspace_app.agent.telling import Telling
-from vworkspace_app.runtime.clock import SystemClock
-from vworkspace_core.agent.conditions import condition_events
-from vworkspace_core.agent.outbox import CAPACITY, Outbox
+from tests.support.agent_site import Site
+from tests.support.control_planes import served
+from tests.support.jobs import CLUSTER_ID, condition, instance
+from tests.support.virtual_time import run
+from vworkspace_app.control_plane.connection import Connection
+from vworkspace_app.control_plane.event_sender import Telling
+from vworkspace_app.jobs.settings import AgentSettings
+from vworkspace_app.process.clock import SystemClock
+from vworkspace_core.control_plane.outbox import CAPACITY, Outbox
+from vworkspace_core.jobs.condition_events import condition_events
 from vworkspace_core.ports import ControlPlane
 from vworkspace_fake.controlplane import ControlPlaneServer, InProcessControlPlane
 from vworkspace_odoo import HttpControlPlane

@@ -30,9 +30,9 @@ from bench import writes
 from bench.machine import describe, line
 from bench.reaching import Access, Client
 from bench.stage import SPACES
-from tests.conformance.real_server import OPERATOR_USER
-from vworkspace_core.known import APPLICATION_INSTANCE, HELM_RELEASE
-from vworkspace_core.manifest import Kind
+from tests.support.kube_apiserver import OPERATOR_USER
+from vworkspace_core.apimachinery.manifest import Kind
+from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, HELM_RELEASE
 
 ROOT = Path(__file__).resolve().parents[1]
 BIN = Path(sys.executable).parent

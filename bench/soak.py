@@ -24,8 +24,8 @@ import msgspec
 from bench.machine import describe, line
 from bench.reaching import Client
 from bench.side_by_side import PATIENCE, Program, Stage, instance, is_ready, ours, space_of, stage, started
-from vworkspace_core.known import APPLICATION_INSTANCE
-from vworkspace_core.manifest import Kind
+from vworkspace_core.apimachinery.manifest import Kind
+from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE
 
 __all__ = ["Sample", "complaints", "main", "soak"]
 

@@ -19,19 +19,19 @@ from lightkube.config.kubeconfig import KubeConfig
 
 from bench.reaching import Access
 from bench.writes import POLICY
-from tests.conformance.real_server import OPERATOR_USER, Assets, RealServer, assets_of, audit_flags, started
-from tests.e2e.definitions import have_defined
+from tests.support.definitions import have_defined
+from tests.support.kube_apiserver import OPERATOR_USER, Assets, RealServer, assets_of, audit_flags, started
+from vworkspace_apiserver.inprocess import InProcessKube
 from vworkspace_app.commands.cluster import EmbeddedCluster
 from vworkspace_app.commands.cluster_access import audited
-from vworkspace_app.runtime.clock import SystemClock
-from vworkspace_core.kinds.crd import crd_manifests
-from vworkspace_core.known import NAMESPACE
-from vworkspace_core.manifest import Kind, Manifest
+from vworkspace_app.process.clock import SystemClock
+from vworkspace_core.api.crd import crd_manifests
+from vworkspace_core.apimachinery.manifest import Kind, Manifest
+from vworkspace_core.apimachinery.resources import NAMESPACE
 from vworkspace_core.ports import KubeApi
-from vworkspace_fake.apiserver.inprocess import InProcessKube
 from vworkspace_fake.flux import FluxBehaviour, FluxSimulator, run
 from vworkspace_fake.flux.crds import flux_crds
-from vworkspace_fake.following import workers
+from vworkspace_fake.simulation.following import workers
 from vworkspace_kube import LightkubeApi
 
 SPACES = tuple(f"bench-{at}" for at in range(20))

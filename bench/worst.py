@@ -2,7 +2,7 @@
 
     python -m bench.worst [--stall 0.25] [--growth 64] [--only TEXT]
 
-Each object of the corpus (`tests/property/worst.py`) is written into a cluster that the operator watches, gated and
+Each object of the corpus (`tests/support/worst.py`) is written into a cluster that the operator watches, gated and
 labelled as its own, and taken away again; so are the statuses, as Flux would say them. `/healthz` is asked every 100 ms
 and must answer within `--stall` seconds, memory may grow by `--growth` MiB for an object. Seconds depend on the
 machine, so this is a measurement and no test; that the work has bounds is tested in steps (`test_bounds.py`).
@@ -26,9 +26,9 @@ from bench.machine import describe
 from bench.reaching import Client
 from bench.side_by_side import BIN, CLUSTER, PATIENCE, Program, Stage, _program, instance, stage, started
 from bench.stage import SPACES
-from tests.property.worst import INSTANCES, OPERATIONS, STATUSES, Grower
-from vworkspace_core.known import APPLICATION_INSTANCE, HELM_RELEASE, OPERATION
-from vworkspace_core.manifest import Kind
+from tests.support.worst import INSTANCES, OPERATIONS, STATUSES, Grower
+from vworkspace_core.apimachinery.manifest import Kind
+from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, HELM_RELEASE, OPERATION
 
 SPACE = SPACES[0]
 EVERY = 0.1

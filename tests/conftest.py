@@ -1,6 +1,7 @@
 """What all tests share: how hard they try, and what keeps `make test` under three minutes.
 
-Nothing is random unless `--long` or `--hypothesis-seed` asks for it; then the seed is printed. See `tests/effort.py`.
+Nothing is random unless `--long` or `--hypothesis-seed` asks for it; then the seed is printed.
+See `tests/support/effort.py`.
 """
 
 import gc
@@ -15,8 +16,8 @@ from hypothesis import settings
 from hypothesis.internal.conjecture.providers import HypothesisProvider
 from hypothesis.internal.constants_ast import Constants
 
-from tests.effort import EFFORT, PROFILES
-from tests.patience import TIMEOUT
+from tests.support.effort import EFFORT, PROFILES
+from tests.support.patience import TIMEOUT
 
 pytest.register_assert_rewrite("vworkspace_app.conformance.checks")  # before anything imports them
 

@@ -13,10 +13,13 @@ from typing import Any
 import pytest
 from hypothesis import is_hypothesis_test, settings
 
-from tests.effort import EFFORT
+from tests.support.effort import EFFORT
 
 ROOT = Path(__file__).parents[1]
-PROBES = ("tests/property/test_packing.py", "tests/property/test_ssa_ownership_machine.py")
+RECORDER = ROOT / "tests/corpus/harvest.py"
+"""No test: what the corpus is recorded with."""
+VIRTUAL = "from tests.support.virtual_time import"
+PROBES = ("tests/property/controller/test_packing.py", "tests/property/apiserver/test_ssa_ownership_machine.py")
 """Plain laws, and a state machine."""
 
 OF_THE_MACHINE = {
@@ -65,7 +68,7 @@ def test_the_same_examples_with_CI_and_without_whatever_is_set_and_imported() ->
         "CHAOS_EXAMPLES": "1",
         "CHAOS_SEED": "99",
     }
-    assert tried(PYTHONHASHSEED="1") == tried("-p", "vworkspace_fake.apiserver.server", **hostile)
+    assert tried(PYTHONHASHSEED="1") == tried("-p", "vworkspace_apiserver.server", **hostile)
 
 
 def test_a_seed_draws_other_examples_and_the_same_ones_again() -> None:
@@ -95,7 +98,7 @@ def test_no_test_asks_the_environment_how_hard_to_try() -> None:
     found = {
         (name, str(file.relative_to(ROOT)))
         for file in (ROOT / "tests").rglob("*.py")
-        if file != Path(__file__)
+        if file not in (Path(__file__), RECORDER)
         for names in asked.findall(file.read_text(encoding="utf-8"))
         for name in names
         if name and name not in OF_THE_MACHINE
@@ -108,16 +111,20 @@ def test_every_number_of_examples_grows_with_the_effort() -> None:
     fixed = re.compile(r"max_examples=\d+")
     files = (file for file in (ROOT / "tests").rglob("*.py") if file.name != "effort.py")
     found = [str(file.relative_to(ROOT)) for file in files if fixed.search(file.read_text(encoding="utf-8"))]
-    assert not found, f"say a share of the profile's, as tests/effort.py has it: {found}"
+    assert not found, f"say a share of the profile's, as tests/support/effort.py has it: {found}"
 
 
 def test_no_test_of_servers_and_processes_has_a_limit_of_its_own() -> None:
-    """`tests/patience.py` has the one that holds on a machine whose every core is busy otherwise."""
+    """`tests/support/patience.py` has the one that holds on a machine whose every core is busy otherwise.
+
+    Under virtual time a second is the same on every machine.
+    """
     hasty = re.compile(r"fail_after\(\d+|mark\.timeout\(\d{1,3}\)|perf_counter\(\)|process_time\(\)")
     found = [
         f"{file.relative_to(ROOT)}: {match}"
         for folder in ("app", "conformance", "docs", "e2e")
         for file in (ROOT / "tests" / folder).rglob("*.py")
-        for match in hasty.findall(file.read_text(encoding="utf-8"))
+        if VIRTUAL not in (text := file.read_text(encoding="utf-8"))
+        for match in hasty.findall(text)
     ]
     assert not found

@@ -9,10 +9,8 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from vworkspace_app.bare import answered, lacking
-from vworkspace_app.problems import FAILURE, INTERRUPTED, USAGE, CommandError, alone
-
-__all__ = ["main", "run_command"]
+from vworkspace_app.process.errors import FAILURE, INTERRUPTED, USAGE, CommandError, alone
+from vworkspace_app.process.missing_packages import answered, lacking
 
 _ESCAPED = "vworkspace.escaped"
 

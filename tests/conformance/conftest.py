@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.e2e.clusters import stop_real_server
+from tests.support.cluster_choice import stop_real_server
 
 
 @pytest.fixture(scope="session", autouse=True)

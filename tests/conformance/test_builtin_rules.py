@@ -6,9 +6,9 @@ from typing import Any
 import attrs
 import pytest
 
-from tests.conformance.wires import WIRES
-from tests.e2e.served import Answer, Wire
-from tests.effort import unused_name
+from tests.support.effort import unused_name
+from tests.support.plain_http import WIRES
+from tests.support.server_thread import Answer, Wire
 
 POD = {"restartPolicy": "Never", "containers": [{"name": "m", "image": "x:1"}]}
 MERGE, APPLY = "application/merge-patch+json", "application/apply-patch+yaml"

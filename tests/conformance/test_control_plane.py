@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.conformance.control_planes import in_process, over_http
+from tests.support.control_planes import in_process, over_http
 from vworkspace_app.conformance.checks.credentials import *  # noqa: F403
 from vworkspace_app.conformance.checks.errors import *  # noqa: F403
 from vworkspace_app.conformance.checks.events import *  # noqa: F403

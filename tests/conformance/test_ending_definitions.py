@@ -10,10 +10,10 @@ from typing import Any
 import attrs
 import pytest
 
-from tests.conformance.conversing import definition
-from tests.conformance.wires import WIRES, until
-from tests.e2e.served import Answer, Wire
-from tests.effort import unused_name
+from tests.support.conversations import definition
+from tests.support.effort import unused_name
+from tests.support.plain_http import WIRES, until
+from tests.support.server_thread import Answer, Wire
 
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 HOLDER = "talks.vworkspace.test/held"

@@ -9,15 +9,15 @@ from typing import Any
 import anyio
 import pytest
 
-from tests.conformance.kube_ports import FACES, PROBE, Examined, Open, examine
-from tests.patience import PATIENCE
-from vworkspace_app.operator.events import BackgroundEvents
-from vworkspace_app.runtime import SystemClock
-from vworkspace_core.errors import Invalid
-from vworkspace_core.known import EVENT, NAMESPACE
-from vworkspace_core.manifest import Kind, Manifest, ObjectRef
+from tests.support.kube_ports import FACES, PROBE, Examined, Open, examine
+from tests.support.patience import PATIENCE
+from vworkspace_app.controller.event_recorder import BackgroundEvents
+from vworkspace_app.process.clock import SystemClock
+from vworkspace_core.apimachinery.errors import Invalid
+from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef
+from vworkspace_core.apimachinery.resources import EVENT, NAMESPACE
+from vworkspace_core.controller.events.series import Observed
 from vworkspace_core.ports import KubernetesEvent
-from vworkspace_core.runtime.event_series import Observed
 
 CORE_EVENT = Kind("", "v1", "Event", "events")
 

@@ -10,12 +10,12 @@ from typing import Any
 import attrs
 import pytest
 
-from tests.conformance.kube_ports import FACES, Examined, Open, examine
-from vworkspace_core.errors import Invalid
-from vworkspace_core.jobstore import KubeJobStore
+from tests.support.kube_ports import FACES, Examined, Open, examine
+from vworkspace_apiserver.inprocess import run_sync
+from vworkspace_core.apimachinery.errors import Invalid
+from vworkspace_core.jobs.store import KubeJobStore
 from vworkspace_core.ports import JobRecord, JobStore, Tombstone
-from vworkspace_fake.apiserver.inprocess import run_sync
-from vworkspace_fake.jobstore import MemoryJobStore
+from vworkspace_fake.job_store import MemoryJobStore
 
 KEY = "ApplicationInstance/org-myteam/nextcloud"
 LONGEST = 1_500_000

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from tests.conformance.kube_ports import FACES, PROBE, Examined, Open, examine
-from vworkspace_core.errors import (
+from tests.support.kube_ports import FACES, PROBE, Examined, Open, examine
+from vworkspace_core.apimachinery.errors import (
     AlreadyExists,
     Conflict,
     Expired,
@@ -21,8 +21,8 @@ from vworkspace_core.errors import (
     OperatorError,
     Stale,
 )
-from vworkspace_core.known import CONFIG_MAP, NAMESPACE, SECRET
-from vworkspace_core.manifest import Kind, Manifest, ObjectRef, dig
+from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, dig
+from vworkspace_core.apimachinery.resources import CONFIG_MAP, NAMESPACE, SECRET
 from vworkspace_core.ports import PatchType, Propagation, WatchEvent, WatchEventType
 
 Check = Callable[[Examined], Awaitable[None]]

@@ -18,14 +18,15 @@ from hypothesis import strategies as st
 from joserfc import jwe, jws
 from joserfc.jwk import ECKey, OKPKey, RSAKey
 
-from tests.effort import effort
-from tests.property.agent_jobs import CLUSTER_ID
-from tests.property.agent_jobs import instance as manifest
-from tests.work import calls_of
-from vworkspace_core.agent import Outcome, Reason, Scope, Security, Stage
-from vworkspace_core.agent.jobstate import JobState, accept, record_of, restore
-from vworkspace_core.agent.security import Signatures, in_force, signed_content
-from vworkspace_core.errors import Invalid
+from tests.support.effort import effort
+from tests.support.jobs import CLUSTER_ID
+from tests.support.jobs import instance as manifest
+from tests.support.work import calls_of
+from vworkspace_core.apimachinery.errors import Invalid
+from vworkspace_core.jobs.outcome import Outcome, Reason
+from vworkspace_core.jobs.payload_security import Security, Signatures, in_force, signed_content
+from vworkspace_core.jobs.scope import Scope
+from vworkspace_core.jobs.state import JobState, Stage, accept, record_of, restore
 from vworkspace_fake.controlplane.sealing import KeyPairs, Sealing
 from vworkspace_odoo import JosePayloads
 from vworkspace_odoo.keys import decryption_keys, signing_keys

@@ -16,11 +16,13 @@ import attrs
 
 from tests.corpus.neutral import Json, UnsayableError, canonical, decision_data, to_data
 from tests.corpus.play import DECISIONS
-from vworkspace_core.agent import machine, rotation
-from vworkspace_core.agent.scope import Scope
-from vworkspace_core.runtime import informer, lease
-from vworkspace_core.runtime.informer_state import DEFAULT_POLICY, InformerState
-from vworkspace_core.runtime.lease_state import LeaseState
+from vworkspace_core.controller.informer import machine as informer
+from vworkspace_core.controller.informer.state import DEFAULT_POLICY, InformerState
+from vworkspace_core.controller.lease import machine as lease
+from vworkspace_core.controller.lease.machine import LeaseState
+from vworkspace_core.credentials import machine as rotation
+from vworkspace_core.jobs import machine
+from vworkspace_core.jobs.scope import Scope
 
 LARGEST = 40_000
 """Characters of a world: the worst objects are for the tests of bounds."""

@@ -15,36 +15,39 @@ from typing import Any, Final
 
 import attrs
 
-from vworkspace_core import errors, ports
-from vworkspace_core.agent import messages as jobs
-from vworkspace_core.agent import rotation_messages as credentials
-from vworkspace_core.agent.applier import Seen
-from vworkspace_core.agent.credentials import Kept
-from vworkspace_core.agent.link import Connectivity, Link
-from vworkspace_core.agent.security import Security
-from vworkspace_core.agent.times import Instant
-from vworkspace_core.cluster.controllers import Watched
-from vworkspace_core.cluster.hardening import Exposure
-from vworkspace_core.cluster.posture import AgentReport, Mail, Posture
-from vworkspace_core.kinds.admission import AdmissionSettings
-from vworkspace_core.kinds.application_instance import ApplicationInstance, ReleaseOverride
-from vworkspace_core.kinds.border import structure, unstructure
-from vworkspace_core.kinds.cluster import Cluster
-from vworkspace_core.kinds.meta import Condition, ConditionStatus
-from vworkspace_core.kinds.operation import Operation
-from vworkspace_core.kinds.transitions import Wanted
-from vworkspace_core.manifest import Kind, ObjectRef
+from vworkspace_core import ports
+from vworkspace_core.api.admission import AdmissionSettings
+from vworkspace_core.api.application_instance import ApplicationInstance, ReleaseOverride
+from vworkspace_core.api.cluster import Cluster
+from vworkspace_core.api.codec import structure, unstructure
+from vworkspace_core.api.operation import Operation
+from vworkspace_core.api.policy import Policy
+from vworkspace_core.apimachinery import errors
+from vworkspace_core.apimachinery.conditions import Wanted
+from vworkspace_core.apimachinery.manifest import Kind, ObjectRef
+from vworkspace_core.apimachinery.meta import Condition, ConditionStatus
+from vworkspace_core.apimachinery.timestamps import Instant
+from vworkspace_core.clusters.controllers import Watched
+from vworkspace_core.clusters.hardening import Exposure
+from vworkspace_core.clusters.inventory import AgentReport, Mail, Posture
+from vworkspace_core.control_plane.connection import Connectivity, Link
+from vworkspace_core.controller.decision import Decision, Failure, Requeue
+from vworkspace_core.controller.informer import messages as informer
+from vworkspace_core.controller.informer.state import InformerPolicy
+from vworkspace_core.controller.lease import messages as lease
+from vworkspace_core.controller.lease.record import LeasePolicy
+from vworkspace_core.credentials import messages as credentials
+from vworkspace_core.credentials.secret import Kept
+from vworkspace_core.instances.context import Context, Observed, Settings
+from vworkspace_core.instances.unreadable import Unreadable
+from vworkspace_core.jobs import messages as jobs
+from vworkspace_core.jobs.payload_security import Security
+from vworkspace_core.jobs.plan import Seen
 from vworkspace_core.operations.claims import Claims
 from vworkspace_core.operations.context import OperationContext, OperationObserved
-from vworkspace_core.operations.ledger import Ledger
 from vworkspace_core.operations.settings import OperationSettings
+from vworkspace_core.operations.spent_approvals import Ledger
 from vworkspace_core.operations.unreadable import UnreadableOperation
-from vworkspace_core.reconcile.decision import Context, Decision, Failure, Observed, Policy, Requeue, Settings
-from vworkspace_core.reconcile.unreadable import Unreadable
-from vworkspace_core.runtime import informer_events as informer
-from vworkspace_core.runtime import lease_events as lease
-from vworkspace_core.runtime.informer_state import InformerPolicy
-from vworkspace_core.runtime.lease_record import LeasePolicy
 
 Json = Any
 

@@ -15,9 +15,7 @@ import anyio
 import attrs
 
 from tests.corpus.neutral import Json, to_data
-from tests.e2e.faces import Face, _start
-from tests.e2e.operating import ENGINES_QUICK, FLUX, Operating
-from tests.e2e.world import (
+from tests.support.e2e_world import (
     AGENT_TOKEN,
     BROKEN,
     CLUSTER,
@@ -31,12 +29,14 @@ from tests.e2e.world import (
     World,
     instance,
 )
-from vworkspace_app.operator import OperatorSettings
-from vworkspace_core.errors import OperatorError
-from vworkspace_core.kinds.labels import RETRY
-from vworkspace_core.known import APPLICATION_INSTANCE, NAMESPACE, OPERATION
-from vworkspace_core.manifest import Kind, ObjectRef, ref_of
-from vworkspace_core.reconcile import Settings
+from tests.support.operation_requests import ENGINES_QUICK, FLUX, Operating
+from tests.support.servers import Face, _start
+from vworkspace_app.manager.settings import OperatorSettings
+from vworkspace_core.api.labels import RETRY
+from vworkspace_core.apimachinery.errors import OperatorError
+from vworkspace_core.apimachinery.manifest import Kind, ObjectRef, ref_of
+from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, NAMESPACE, OPERATION
+from vworkspace_core.instances.context import Settings
 from vworkspace_fake.controlplane import InProcessControlPlane
 from vworkspace_fake.downstream import DownstreamBehaviour, Ending, Outcome, Rule
 

@@ -8,17 +8,19 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from tests.corpus.neutral import Json, decision_data, from_data, to_data
-from vworkspace_core.agent import machine, rotation
-from vworkspace_core.agent.scope import Scope
-from vworkspace_core.agent.security import Security
-from vworkspace_core.cluster.decision import decide as decide_cluster
+from vworkspace_core.clusters.decision import decide as decide_cluster
+from vworkspace_core.controller.informer import machine as informer
+from vworkspace_core.controller.informer.state import InformerState
+from vworkspace_core.controller.lease import machine as lease
+from vworkspace_core.controller.lease.machine import LeaseMoment, LeaseState
+from vworkspace_core.credentials import machine as rotation
+from vworkspace_core.instances.reconcile import reconcile
+from vworkspace_core.instances.unreadable import decide_unreadable
+from vworkspace_core.jobs import machine
+from vworkspace_core.jobs.payload_security import Security
+from vworkspace_core.jobs.scope import Scope
 from vworkspace_core.operations.reconcile import reconcile_operation
 from vworkspace_core.operations.unreadable import decide_unreadable_operation
-from vworkspace_core.reconcile.application_instance import reconcile
-from vworkspace_core.reconcile.unreadable import decide_unreadable
-from vworkspace_core.runtime import informer, lease
-from vworkspace_core.runtime.informer_state import InformerState
-from vworkspace_core.runtime.lease_state import LeaseMoment, LeaseState
 
 DECISIONS: Final[Mapping[str, Callable[..., Any]]] = {
     "instance": reconcile,

@@ -14,7 +14,7 @@ from tests.corpus.corpus import fingerprint, golden, pass_name, read_lines, worl
 from tests.corpus.neutral import CLASSES, Json, canonical
 from tests.corpus.passes import STORIES, record
 from tests.corpus.play import DECISIONS, MACHINES, play
-from vworkspace_core.kinds.vocabulary import TABLE
+from vworkspace_core.api.vocabulary import TABLE
 
 WORLDS: Final = worlds()
 REMEDY: Final = (

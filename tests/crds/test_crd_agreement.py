@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 
-from tests.crds.mutations import Write, judged_by_crd, schema_of, writes
-from tests.effort import effort
-from tests.property.strategies import application_instances, clusters, operations
-from tests.property.violations import ADMISSION, CRD, Violation, instance, operation, placeholder, running
-from vworkspace_core.kinds.admission import admit
-from vworkspace_core.kinds.border import CLASSES, unstructure
+from tests.support.effort import effort
+from tests.support.mutations import Write, judged_by_crd, schema_of, writes
+from tests.support.strategies import application_instances, clusters, operations
+from tests.support.violations import ADMISSION, CRD, Violation, instance, operation, placeholder, running
+from vworkspace_core.api.admission import admit
+from vworkspace_core.api.codec import CLASSES, unstructure
 
 # What admission holds against an object and no CRD can: it says so in these words.
 ADMISSION_ONLY = (

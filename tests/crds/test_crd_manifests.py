@@ -9,10 +9,10 @@ import attrs
 import pytest
 import yaml
 
-from vworkspace_app.generated import generated_files, main
-from vworkspace_core.kinds.border import CLASSES
-from vworkspace_core.kinds.crd import crd_manifests
-from vworkspace_core.kinds.fields import CelRule, camel
+from tools.generate import generated_files, main
+from vworkspace_core.api.codec import CLASSES
+from vworkspace_core.api.crd import crd_manifests
+from vworkspace_core.apimachinery.fields import CelRule, camel
 
 ROOT = Path(__file__).resolve().parents[2]
 CRDS = {crd["spec"]["names"]["kind"]: crd for crd in crd_manifests()}
@@ -43,7 +43,7 @@ RULES = [
 def test_the_checked_in_file_is_the_generated_one(name: str) -> None:
     text = (ROOT / name).read_text(encoding="utf-8")
 
-    assert text == generated_files()[name], "run: python -m vworkspace_app.generated ."
+    assert text == generated_files()[name], "run: python -m tools.generate ."
 
 
 def test_there_is_no_crd_file_of_a_kind_that_is_gone() -> None:

@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from tests.projects_crds import FOLDER, projects_crds
+from tests.support.projects_crds import FOLDER, projects_crds
+from vworkspace_apiserver.model.definition import Definition, definitions_of_crd
+from vworkspace_apiserver.model.failure import ApiFailure
+from vworkspace_apiserver.model.requests import FieldValidation, Write
+from vworkspace_apiserver.writes import pipeline
 from vworkspace_core.cel import CelSyntaxError
 from vworkspace_core.cel.types import DYN
 from vworkspace_core.schema.rule_compile import compile_rule
-from vworkspace_fake.apiserver import pipeline
-from vworkspace_fake.apiserver.definition import Definition, definitions_of_crd
-from vworkspace_fake.apiserver.failure import ApiFailure
-from vworkspace_fake.apiserver.requests import FieldValidation, Write
 
 FILES = sorted(FOLDER.glob("*.yaml"))
 

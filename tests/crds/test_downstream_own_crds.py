@@ -5,8 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.projects_crds import projects_crds
-from tests.property.downstream_world import (
+from tests.support.downstream_world import (
     DownstreamWorld,
     backup,
     destination,
@@ -16,7 +15,8 @@ from tests.property.downstream_world import (
     source,
     workflow,
 )
-from vworkspace_core.known import (
+from tests.support.projects_crds import projects_crds
+from vworkspace_core.apimachinery.resources import (
     JOB,
     REPLICATION_DESTINATION,
     REPLICATION_SOURCE,

@@ -7,18 +7,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.effort import effort
-from tests.projects_crds import projects_crds
-from tests.property.operation_worlds import CONTEXT, GOOD, NS, RESTRICTED, gated, observed, operation, recorded
-from tests.property.operation_worlds import hook as chart_hook
-from tests.property.strategies import dns_labels, dns_subdomains
-from tests.property.worlds import NOW
-from vworkspace_core.known import CUSTOM_RESOURCE_DEFINITION, NAMESPACE, PERSISTENT_VOLUME_CLAIM
-from vworkspace_core.manifest import Kind, Manifest, ObjectRef
+from tests.support.effort import effort
+from tests.support.instance_worlds import NOW
+from tests.support.operation_worlds import CONTEXT, GOOD, NS, RESTRICTED, gated, observed, operation, recorded
+from tests.support.operation_worlds import hook as chart_hook
+from tests.support.projects_crds import projects_crds
+from tests.support.strategies import dns_labels, dns_subdomains
+from vworkspace_apiserver.inprocess import InProcessKube, run_sync
+from vworkspace_apiserver.server import ApiServer
+from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef
+from vworkspace_core.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, NAMESPACE, PERSISTENT_VOLUME_CLAIM
 from vworkspace_core.operations.preconditions import Start, start_or_obstacle
 from vworkspace_core.ports import PatchType
-from vworkspace_fake.apiserver.inprocess import InProcessKube, run_sync
-from vworkspace_fake.apiserver.server import ApiServer
 from vworkspace_fake.downstream.crds import downstream_crds
 
 FILES = (

@@ -14,12 +14,13 @@ import pytest
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
-from tests.effort import effort
-from tests.projects_crds import projects_crds
-from tests.property import strategies as generated
-from tests.property.worlds import stored
-from vworkspace_core.errors import Invalid
-from vworkspace_core.kinds.application_instance import (
+from tests.support import strategies as generated
+from tests.support.effort import effort
+from tests.support.instance_worlds import stored
+from tests.support.projects_crds import projects_crds
+from vworkspace_apiserver.inprocess import InProcessKube, run_sync
+from vworkspace_apiserver.server import ApiServer
+from vworkspace_core.api.application_instance import (
     ApplicationInstance,
     IngressIntegration,
     Integrations,
@@ -29,13 +30,16 @@ from vworkspace_core.kinds.application_instance import (
     Values,
     ValuesSource,
 )
-from vworkspace_core.kinds.border import read_application_instance, unstructure
-from vworkspace_core.kinds.chart import SourceType
-from vworkspace_core.kinds.crd import crd_manifests
-from vworkspace_core.kinds.labels import FIELD_MANAGER, FINALIZER, RETRY
-from vworkspace_core.kinds.meta import ObjectMeta
-from vworkspace_core.kinds.refs import KeyRef
-from vworkspace_core.known import (
+from vworkspace_core.api.chart import SourceType
+from vworkspace_core.api.codec import read_application_instance, unstructure
+from vworkspace_core.api.crd import crd_manifests
+from vworkspace_core.api.labels import FIELD_MANAGER, FINALIZER, RETRY
+from vworkspace_core.api.release_override import spec_hash
+from vworkspace_core.apimachinery.errors import Invalid
+from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef
+from vworkspace_core.apimachinery.meta import ObjectMeta
+from vworkspace_core.apimachinery.references import KeyRef
+from vworkspace_core.apimachinery.resources import (
     APPLICATION_INSTANCE,
     CONFIG_MAP,
     CUSTOM_RESOURCE_DEFINITION,
@@ -44,11 +48,9 @@ from vworkspace_core.known import (
     NAMESPACE,
     OCI_REPOSITORY,
 )
-from vworkspace_core.manifest import Kind, Manifest, ObjectRef
-from vworkspace_core.reconcile import Context, Decision, Observed, Settings, reconcile
-from vworkspace_core.reconcile.override import spec_hash
-from vworkspace_fake.apiserver.inprocess import InProcessKube, run_sync
-from vworkspace_fake.apiserver.server import ApiServer
+from vworkspace_core.controller.decision import Decision
+from vworkspace_core.instances.context import Context, Observed, Settings
+from vworkspace_core.instances.reconcile import reconcile
 from vworkspace_fake.flux.crds import flux_crds
 
 NS = "org-myteam"

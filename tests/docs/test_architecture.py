@@ -1,4 +1,4 @@
-"""The table of places: what it names is there, and of the reconcile it leaves no module out."""
+"""The table of rooms: what it names is there, and no room is left out."""
 
 import re
 import subprocess
@@ -28,8 +28,20 @@ def test_every_place_that_is_named_exists(name: str) -> None:
     assert any(place.endswith(f"/{name}") for place in PLACES)
 
 
-def test_every_module_of_the_reconcile_has_its_row() -> None:
-    modules = {path.name for path in (ROOT / "core/vworkspace_core/reconcile").glob("[a-z]*.py")}
+def test_every_room_is_in_the_table() -> None:
+    floors = (ROOT / "core/vworkspace_core", ROOT / "app/vworkspace_app")
+    rooms = {path.parent.name for floor in floors for path in floor.glob("*/__init__.py")}
 
-    assert modules <= set(NAMED)
+    assert {f"{room}/" for room in rooms} <= {f"{Path(name).name}/" for name in NAMED if name.endswith("/")}
     assert len(NAMED) > 40
+
+
+def test_no_module_stands_outside_of_the_rooms() -> None:
+    """One that every room needs says so in its name; there is none but the entry of the command line."""
+    loose = {
+        path.name
+        for floor in ("core/vworkspace_core", "app/vworkspace_app")
+        for path in (ROOT / floor).glob("*.py")
+        if path.name != "__init__.py"
+    }
+    assert loose == {"__main__.py"}

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from vworkspace_fake.apiserver.http.serving import serve
-from vworkspace_fake.apiserver.server import ApiServer
+from vworkspace_apiserver.http.serving import serve
+from vworkspace_apiserver.server import ApiServer
 
 PAGE = (Path(__file__).parents[2] / "docs" / "embedded-api-server.md").read_text(encoding="utf-8")
 

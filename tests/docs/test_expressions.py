@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from vworkspace_app.reference.expressions_page import EXAMPLE, EXAMPLES
+from tools.expressions_page import EXAMPLE, EXAMPLES
 from vworkspace_core.cel import Environment, compile_expression
 from vworkspace_core.cel.types import DYN
 

@@ -12,7 +12,7 @@ import attrs
 import pytest
 import yaml
 
-from tests.patience import PATIENCE
+from tests.support.patience import PATIENCE
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "extending.md").read_text(encoding="utf-8")
@@ -21,15 +21,18 @@ PAGE = (ROOT / "docs" / "extending.md").read_text(encoding="utf-8")
 PROBE = """
 from datetime import UTC, datetime
 import attrs
-from vworkspace_app.documents import read_documents
-from vworkspace_core.kinds.border import read_application_instance, read_operation
-from vworkspace_core.kinds.crd import crd_manifests
-from vworkspace_core.kinds.operation import EngineRef
-from vworkspace_core.kinds.vocabulary import is_admitted
-from vworkspace_core.operations import OperationContext, OperationObserved, OperationSettings, reconcile_operation
+from vworkspace_app.process.yaml_documents import read_documents
+from vworkspace_core.api.codec import read_application_instance, read_operation
+from vworkspace_core.api.crd import crd_manifests
+from vworkspace_core.api.operation import EngineRef
+from vworkspace_core.api.vocabulary import is_admitted
+from vworkspace_core.operations.context import OperationContext
+from vworkspace_core.operations.context import OperationObserved
+from vworkspace_core.operations.settings import OperationSettings
+from vworkspace_core.operations.reconcile import reconcile_operation
 from vworkspace_core.operations.contract import EngineContext
 from vworkspace_core.operations.engines import ENGINES, engine_kinds
-from vworkspace_core.operations.samples import shown_by
+from vworkspace_core.operations.status_samples import shown_by
 
 engine = ENGINES["cnpg"]
 given = {"uid": "00000000-0000-0000-0000-000000000000", "generation": 1, "resourceVersion": "1"}

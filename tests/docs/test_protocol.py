@@ -9,16 +9,16 @@ from typing import Any
 import anyio
 import pytest
 
-from tests.docs.protocol_examples import SIGNING_KEY, produced
-from tests.e2e.wire import Request, answer, wire
-from tests.property.agent_jobs import CLUSTER_ID
-from vworkspace_core.agent.jobstate import JobState, accept
-from vworkspace_core.agent.scope import Scope
-from vworkspace_core.agent.security import Security, opened, signed_content
-from vworkspace_core.agent.wire import IntentName, Job, JobKind, parse_job
-from vworkspace_core.errors import Invalid
+from tests.support.jobs import CLUSTER_ID
+from tests.support.protocol_examples import SIGNING_KEY, produced
+from tests.support.scripted_server import Request, answer, wire
+from vworkspace_apiserver.inprocess import run_sync
+from vworkspace_core.apimachinery.errors import Invalid
+from vworkspace_core.jobs.payload_security import Security, opened, signed_content
+from vworkspace_core.jobs.scope import Scope
+from vworkspace_core.jobs.state import JobState, accept
+from vworkspace_core.jobs.wire import IntentName, Job, JobKind, parse_job
 from vworkspace_core.ports import Fetched
-from vworkspace_fake.apiserver.inprocess import run_sync
 from vworkspace_fake.controlplane import ControlPlaneServer, InProcessControlPlane
 from vworkspace_fake.controlplane.bodies import check_event, check_result, check_status
 from vworkspace_odoo import MEDIA_TYPE, HttpControlPlane, JosePayloads

@@ -15,11 +15,11 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.commands import run
-from tests.names import source_name
-from tests.property.strategies import gated_namespace
-from tests.property.worlds import instance_manifest
-from vworkspace_core.kinds.vocabulary import TABLE
+from tests.support.commands import run
+from tests.support.instance_worlds import instance_manifest
+from tests.support.source_names import source_name
+from tests.support.strategies import gated_namespace
+from vworkspace_core.api.vocabulary import TABLE
 
 ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")

@@ -17,8 +17,8 @@ from typing import Any
 import attrs
 import pytest
 
-from tests.e2e.commands import Running, clean_environment
-from tests.patience import PATIENCE
+from tests.support.commands import Running, clean_environment
+from tests.support.patience import PATIENCE
 from vworkspace_fake.controlplane.sealing import KeyPairs
 
 pytestmark = [

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.e2e.clusters import stop_real_server
-from tests.e2e.environment import leave
+from tests.support.cluster_choice import stop_real_server
+from tests.support.cluster_environment import leave
 
 
 @pytest.fixture(scope="session", autouse=True)

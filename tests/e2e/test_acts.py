@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.acts import Act, kube_log
+from tests.support.audit_log import Act, kube_log
 
 ACCOUNT = "system:serviceaccount:vworkspace-system:vworkspace-operator"
 APP = "/apis/apps.vworkspace.io/v1alpha1/namespaces/a/applicationinstances/x"

@@ -13,23 +13,34 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
-from tests.e2e.environment import _RBAC as RBAC
-from tests.e2e.faces import ENVIRONMENT, IN_PROCESS
-from tests.e2e.operating import ENGINES_QUICK, FLUX, LABELS, Operating
-from tests.e2e.rights import printed
-from tests.e2e.world import CLUSTER, INSTANCE, NAME, NS, OPERATOR, SUFFIX, UNGATED_NS, VELERO_NS, World, instance
-from tests.effort import effort
-from vworkspace_app.operator import OperatorSettings
-from vworkspace_app.operator.instances import InstanceController
-from vworkspace_core.access import EVERYWHERE, JOBS, TENANT, VELERO
-from vworkspace_core.known import APPLICATION_INSTANCE, EVENT, NAMESPACE, OPERATION
-from vworkspace_core.manifest import Manifest, ObjectRef, dig
-from vworkspace_core.operations import OperationSettings
-from vworkspace_core.reconcile import Settings
-from vworkspace_core.remedies import not_permitted, remedy
-from vworkspace_core.rights import Right, refused_right
-from vworkspace_fake.apiserver.authorization import Attributes, denied
-from vworkspace_fake.apiserver.calls import Caller, Verb
+from tests.support.cluster_environment import _RBAC as RBAC
+from tests.support.e2e_world import (
+    CLUSTER,
+    INSTANCE,
+    NAME,
+    NS,
+    OPERATOR,
+    SUFFIX,
+    UNGATED_NS,
+    VELERO_NS,
+    World,
+    instance,
+)
+from tests.support.effort import effort
+from tests.support.operation_requests import ENGINES_QUICK, FLUX, LABELS, Operating
+from tests.support.rights import printed
+from tests.support.servers import ENVIRONMENT, IN_PROCESS
+from vworkspace_apiserver.access.authorization import Attributes, denied
+from vworkspace_apiserver.model.calls import Caller, Verb
+from vworkspace_app.instances.controller import InstanceController
+from vworkspace_app.manager.settings import OperatorSettings
+from vworkspace_core.api.remedies import not_permitted, remedy
+from vworkspace_core.apimachinery.errors import Right, refused_right
+from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, dig
+from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, EVENT, NAMESPACE, OPERATION
+from vworkspace_core.install.access import EVERYWHERE, JOBS, TENANT, VELERO
+from vworkspace_core.instances.context import Settings
+from vworkspace_core.operations.settings import OperationSettings
 
 FOREIGN = f"norole{SUFFIX}"
 

@@ -12,13 +12,13 @@ from typing import Any
 import anyio
 import pytest
 
-from tests.e2e.served import Answer, Wire, served, wall_clock, wired
-from tests.patience import PATIENCE
-from tests.property.apiserver_world import GIZMO, RIG, crd
-from vworkspace_core.manifest import Kind
-from vworkspace_fake.apiserver.calls import Caller
-from vworkspace_fake.apiserver.http.serving import kubeconfig, serve
-from vworkspace_fake.apiserver.server import ApiServer
+from tests.support.apiserver_world import GIZMO, RIG, crd
+from tests.support.patience import PATIENCE
+from tests.support.server_thread import Answer, Wire, served, wall_clock, wired
+from vworkspace_apiserver.http.serving import kubeconfig, serve
+from vworkspace_apiserver.model.calls import Caller
+from vworkspace_apiserver.server import ApiServer
+from vworkspace_core.apimachinery.manifest import Kind
 
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 GIZMOS = "/apis/tests.example/v1/namespaces/default/gizmos"

@@ -10,9 +10,9 @@ from pathlib import Path
 
 from bench import writes
 from bench.reaching import Access
-from tests.conformance.real_server import OPERATOR_USER
 from tests.conformance.test_real_server import alive, stand_ins
-from tests.patience import PATIENCE
+from tests.support.kube_apiserver import OPERATOR_USER
+from tests.support.patience import PATIENCE
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -21,12 +21,12 @@ import csv, json, os, sys
 from datetime import UTC, datetime
 from pathlib import Path
 import anyio
-from vworkspace_fake.apiserver.calls import Caller
-from vworkspace_fake.apiserver.http.certificates import Certificates
-from vworkspace_core.manifest import Kind
-from vworkspace_fake.apiserver.http.serving import serve
-from vworkspace_fake.apiserver.inprocess import InProcessKube, run_sync
-from vworkspace_fake.apiserver.server import ApiServer
+from vworkspace_apiserver.model.calls import Caller
+from vworkspace_apiserver.http.certificates import Certificates
+from vworkspace_core.apimachinery.manifest import Kind
+from vworkspace_apiserver.http.serving import serve
+from vworkspace_apiserver.inprocess import InProcessKube, run_sync
+from vworkspace_apiserver.server import ApiServer
 flags = dict(word[2:].partition("=")[::2] for word in sys.argv[1:])
 assert "kind: Policy" in Path(flags["audit-policy-file"]).read_text()
 rows = csv.reader(Path(flags["token-auth-file"]).read_text().splitlines())

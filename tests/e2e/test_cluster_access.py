@@ -16,12 +16,12 @@ import pytest
 import yaml
 from cryptography import x509
 
-from tests.e2e.commands import Running, one_line, run
-from tests.patience import PATIENCE
-from vworkspace_core.errors import Forbidden
-from vworkspace_core.known import CONFIG_MAP, NAMESPACE
-from vworkspace_core.manifest import ObjectRef
-from vworkspace_fake.apiserver.http.authority import certificates_for
+from tests.support.commands import Running, one_line, run
+from tests.support.patience import PATIENCE
+from vworkspace_apiserver.http.authority import certificates_for
+from vworkspace_core.apimachinery.errors import Forbidden
+from vworkspace_core.apimachinery.manifest import ObjectRef
+from vworkspace_core.apimachinery.resources import CONFIG_MAP, NAMESPACE
 from vworkspace_kube import LightkubeApi, load_config
 
 TOKEN, GUEST_TOKEN = "admin-s3cr3t-0123456789", "guest-s3cr3t-0123456789"

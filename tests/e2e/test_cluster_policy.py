@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.faces import FACES, Face
-from tests.e2e.world import CLUSTER, FIRST, INSTANCE, LATER, World, conditions
-from vworkspace_core import known
-from vworkspace_core.manifest import ObjectRef
+from tests.support.e2e_world import CLUSTER, FIRST, INSTANCE, LATER, World, conditions
+from tests.support.servers import FACES, Face
+from vworkspace_core.apimachinery import resources as known
+from vworkspace_core.apimachinery.manifest import ObjectRef
 
 
 def have_cluster(world: World, name: str, **policy: Any) -> None:

@@ -7,25 +7,26 @@ import anyio
 import pytest
 from structlog.testing import capture_logs
 
-from tests.e2e.faces import FACES, IN_PROCESS, Face
-from tests.e2e.world import AGENT_TOKEN, CLUSTER, NS, OPERATOR, UNGATED_NS, World, install
-from tests.e2e.world import QUICK as QUICK_FLUX
-from tests.runtime.virtual import run
-from vworkspace_app.operator import OperatorSettings, PullOperator
-from vworkspace_app.runtime.live import Live
-from vworkspace_core import known
-from vworkspace_core.agent.credentials import Credentials
-from vworkspace_core.cluster import cluster_manifest
-from vworkspace_core.kinds.crd import crd_manifests
-from vworkspace_core.known import NAMESPACE
-from vworkspace_core.manifest import ObjectRef, dig
-from vworkspace_core.reconcile import Settings
-from vworkspace_fake.apiserver.calls import Caller
-from vworkspace_fake.apiserver.http.tables.render import table
-from vworkspace_fake.apiserver.inprocess import InProcessKube
+from tests.support.e2e_world import AGENT_TOKEN, CLUSTER, NS, OPERATOR, UNGATED_NS, World, install
+from tests.support.e2e_world import QUICK as QUICK_FLUX
+from tests.support.servers import FACES, IN_PROCESS, Face
+from tests.support.virtual_time import run
+from vworkspace_apiserver.http.tables.render import table
+from vworkspace_apiserver.inprocess import InProcessKube
+from vworkspace_apiserver.model.calls import Caller
+from vworkspace_app.credentials.live import Live
+from vworkspace_app.manager.pull_operator import PullOperator
+from vworkspace_app.manager.settings import OperatorSettings
+from vworkspace_core.api.crd import crd_manifests
+from vworkspace_core.apimachinery import resources as known
+from vworkspace_core.apimachinery.manifest import ObjectRef, dig
+from vworkspace_core.apimachinery.resources import NAMESPACE
+from vworkspace_core.clusters.decision import cluster_manifest
+from vworkspace_core.credentials.secret import Credentials
+from vworkspace_core.instances.context import Settings
 from vworkspace_fake.clock import VirtualClock
 from vworkspace_fake.controlplane import Fault, InProcessControlPlane
-from vworkspace_fake.jobstore import MemoryJobStore
+from vworkspace_fake.job_store import MemoryJobStore
 
 OURS = ObjectRef(known.CLUSTER, None, CLUSTER)
 QUICK = OperatorSettings(

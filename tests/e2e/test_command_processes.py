@@ -21,7 +21,7 @@ import attrs
 import pytest
 import yaml
 
-from tests.e2e.commands import (
+from tests.support.commands import (
     COMMAND,
     Ended,
     Running,
@@ -32,8 +32,8 @@ from tests.e2e.commands import (
     one_line,
     run,
 )
-from tests.e2e.world import CLUSTER, FIRST, NAME, NS, instance
-from tests.patience import PATIENCE
+from tests.support.e2e_world import CLUSTER, FIRST, NAME, NS, instance
+from tests.support.patience import PATIENCE
 from vworkspace_app.demo.world import NAMESPACE_NAME
 from vworkspace_core.operations.engines import ENGINES
 

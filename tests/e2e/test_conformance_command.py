@@ -8,9 +8,9 @@ from pathlib import Path
 import attrs
 import pytest
 
-from tests.e2e.commands import Ended, Running, call, one_line, run
+from tests.support.commands import Ended, Running, call, one_line, run
 from vworkspace_app.commands import conformance
-from vworkspace_app.problems import CommandError
+from vworkspace_app.process.errors import CommandError
 
 CLUSTER, TOKEN, ADMIN = "cluster-try", "try-token", "admin-token"
 SHIM = """

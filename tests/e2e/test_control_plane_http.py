@@ -18,10 +18,18 @@ import httpx2
 import pytest
 from anyio.abc import SocketStream
 
-from tests.conformance.control_planes import ADMIN_TOKEN, served
-from tests.patience import PATIENCE
-from tests.work import MIB, peak_of
-from vworkspace_core.errors import Forbidden, Invalid, NotFound, OperatorError, Permanent, Unauthorized, Unavailable
+from tests.support.control_planes import ADMIN_TOKEN, served
+from tests.support.patience import PATIENCE
+from tests.support.work import MIB, peak_of
+from vworkspace_core.apimachinery.errors import (
+    Forbidden,
+    Invalid,
+    NotFound,
+    OperatorError,
+    Permanent,
+    Unauthorized,
+    Unavailable,
+)
 from vworkspace_fake.controlplane import Call, ControlPlaneServer, Fault
 from vworkspace_fake.controlplane.http import LONGEST_WAIT
 from vworkspace_fake.controlplane.serve import serve
@@ -252,7 +260,7 @@ def test_a_port_in_use_is_an_OSError_and_a_cancelled_server_leaves_no_connection
 
 def test_the_control_plane_needs_neither_anyio_nor_starlette_until_it_is_served() -> None:
     code = (
-        "import sys; import vworkspace_fake.controlplane, vworkspace_fake.jobstore, vworkspace_fake.clock; "
+        "import sys; import vworkspace_fake.controlplane, vworkspace_fake.job_store, vworkspace_fake.clock; "
         "sys.exit(any(name in sys.modules for name in ('anyio', 'starlette', 'uvicorn', 'httpx2')))"
     )
 

@@ -9,11 +9,17 @@ import attrs
 import pytest
 import yaml
 
-from tests.e2e.operating import FLUX, Operating, operations_story
-from tests.e2e.world import CLUSTER, NS, World
-from vworkspace_core.kinds.admission import admit
-from vworkspace_core.known import ALL_KINDS, APPLICATION_INSTANCE, OPERATION, PERSISTENT_VOLUME_CLAIM, SECRET
-from vworkspace_core.manifest import Manifest, ObjectRef, dig, ref_of
+from tests.support.e2e_world import CLUSTER, NS, World
+from tests.support.operation_requests import FLUX, Operating, operations_story
+from vworkspace_core.api.admission import admit
+from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, dig, ref_of
+from vworkspace_core.apimachinery.resources import (
+    ALL_KINDS,
+    APPLICATION_INSTANCE,
+    OPERATION,
+    PERSISTENT_VOLUME_CLAIM,
+    SECRET,
+)
 from vworkspace_core.operations.builtin import builtin_templates
 from vworkspace_core.operations.claims import parameters_digest
 from vworkspace_core.ports import KubeApi

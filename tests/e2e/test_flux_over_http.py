@@ -8,15 +8,15 @@ import anyio
 import attrs
 import pytest
 
-from tests.e2e.embedded import config_of, embedded
-from tests.patience import PATIENCE
-from vworkspace_app.runtime import SystemClock
-from vworkspace_core.errors import NotFound
-from vworkspace_core.known import CUSTOM_RESOURCE_DEFINITION, HELM_RELEASE, NAMESPACE, OCI_REPOSITORY
-from vworkspace_core.manifest import Manifest, ObjectRef, dig
+from tests.support.embedded_server import config_of, embedded
+from tests.support.patience import PATIENCE
+from vworkspace_app.process.clock import SystemClock
+from vworkspace_core.apimachinery.errors import NotFound
+from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, dig
+from vworkspace_core.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, HELM_RELEASE, NAMESPACE, OCI_REPOSITORY
 from vworkspace_fake.flux import FluxBehaviour, FluxSimulator, run
 from vworkspace_fake.flux.crds import flux_crds
-from vworkspace_fake.following import workers
+from vworkspace_fake.simulation.following import workers
 from vworkspace_kube import LightkubeApi
 
 pytestmark = pytest.mark.anyio

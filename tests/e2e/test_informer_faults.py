@@ -10,8 +10,9 @@ import anyio
 import attrs
 import pytest
 
-from tests.e2e.embedded import config_of, embedded
-from tests.e2e.wire import (
+from tests.support.embedded_server import config_of, embedded
+from tests.support.patience import PATIENCE
+from tests.support.scripted_server import (
     Request,
     Script,
     Wire,
@@ -25,13 +26,13 @@ from tests.e2e.wire import (
     stream,
     wire,
 )
-from tests.patience import PATIENCE
-from vworkspace_app.runtime import InformerRunner, SystemClock
-from vworkspace_core.known import CONFIG_MAP
-from vworkspace_core.manifest import ObjectRef
-from vworkspace_core.runtime.backoff import Backoff
-from vworkspace_core.runtime.changes import Change, ChangeType
-from vworkspace_core.runtime.informer_state import InformerPolicy
+from vworkspace_app.controller.informer import InformerRunner
+from vworkspace_app.process.clock import SystemClock
+from vworkspace_core.apimachinery.manifest import ObjectRef
+from vworkspace_core.apimachinery.resources import CONFIG_MAP
+from vworkspace_core.controller.backoff import Backoff
+from vworkspace_core.controller.informer.changes import Change, ChangeType
+from vworkspace_core.controller.informer.state import InformerPolicy
 from vworkspace_kube import LightkubeApi
 
 pytestmark = pytest.mark.anyio

@@ -20,14 +20,14 @@ import attrs
 import pytest
 import yaml
 
-from tests.conformance.real_server import assets_of, started
-from tests.e2e.commands import run
-from tests.e2e.served import Wire, served, wall_clock, wired
-from tests.patience import PATIENCE
-from tests.property.violations import CRD
-from vworkspace_fake.apiserver.http.authority import certificates_for
-from vworkspace_fake.apiserver.http.serving import kubeconfig
-from vworkspace_fake.apiserver.server import ApiServer
+from tests.support.commands import run
+from tests.support.kube_apiserver import assets_of, started
+from tests.support.patience import PATIENCE
+from tests.support.server_thread import Wire, served, wall_clock, wired
+from tests.support.violations import CRD
+from vworkspace_apiserver.http.authority import certificates_for
+from vworkspace_apiserver.http.serving import kubeconfig
+from vworkspace_apiserver.server import ApiServer
 
 DEPLOY = Path(__file__).resolve().parents[2] / "deploy"
 NAMESPACES = ("org-myteam", "velero")

@@ -11,18 +11,15 @@ import anyio
 import attrs
 import pytest
 
-from tests.e2e.definitions import until_served
-from tests.e2e.embedded import config_of, embedded
-from tests.patience import PATIENCE
-from vworkspace_app.runtime import (
-    Driver,
-    InformerRunner,
-    Informers,
-    SystemClock,
-    poke_when_served,
-    slim_definition,
-)
-from vworkspace_core.errors import (
+from tests.support.definitions import until_served
+from tests.support.embedded_server import config_of, embedded
+from tests.support.patience import PATIENCE
+from vworkspace_app.controller.definitions import poke_when_served, slim_definition
+from vworkspace_app.controller.informer import InformerRunner
+from vworkspace_app.controller.informers import Informers
+from vworkspace_app.controller.worker_pool import Driver
+from vworkspace_app.process.clock import SystemClock
+from vworkspace_core.apimachinery.errors import (
     AlreadyExists,
     Conflict,
     Invalid,
@@ -30,12 +27,12 @@ from vworkspace_core.errors import (
     NotFound,
     Stale,
 )
-from vworkspace_core.known import CONFIG_MAP, CUSTOM_RESOURCE_DEFINITION, NAMESPACE
-from vworkspace_core.manifest import Kind, Manifest, ObjectRef, dig
+from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, dig
+from vworkspace_core.apimachinery.resources import CONFIG_MAP, CUSTOM_RESOURCE_DEFINITION, NAMESPACE
+from vworkspace_core.controller.informer.store import ObjectStore
+from vworkspace_core.controller.queue.event_handlers import itself
+from vworkspace_core.controller.queue.outcome import ReconcileResult
 from vworkspace_core.ports import KubeApi, PatchType, WatchEventType
-from vworkspace_core.runtime.mapping import itself
-from vworkspace_core.runtime.result import ReconcileResult
-from vworkspace_core.runtime.store import ObjectStore
 from vworkspace_kube import LightkubeApi, load_config
 
 pytestmark = pytest.mark.anyio

@@ -14,7 +14,8 @@ import pytest
 from lightkube.config.kubeconfig import KubeConfig, SingleConfig
 from lightkube.config.models import Cluster, User
 
-from tests.e2e.wire import (
+from tests.support.patience import PATIENCE
+from tests.support.scripted_server import (
     Script,
     Wire,
     answer,
@@ -28,8 +29,7 @@ from tests.e2e.wire import (
     stream,
     wire,
 )
-from tests.patience import PATIENCE
-from vworkspace_core.errors import (
+from vworkspace_core.apimachinery.errors import (
     AlreadyExists,
     Conflict,
     Expired,
@@ -44,9 +44,9 @@ from vworkspace_core.errors import (
     Unauthorized,
     Unavailable,
 )
-from vworkspace_core.known import CLUSTER, CONFIG_MAP, HELM_RELEASE, OCI_REPOSITORY, SECRET
-from vworkspace_core.manifest import Kind, ObjectRef
-from vworkspace_core.nesting import too_deep
+from vworkspace_core.apimachinery.manifest import Kind, ObjectRef
+from vworkspace_core.apimachinery.nesting import too_deep
+from vworkspace_core.apimachinery.resources import CLUSTER, CONFIG_MAP, HELM_RELEASE, OCI_REPOSITORY, SECRET
 from vworkspace_core.ports import PatchType, Propagation, WatchEventType
 from vworkspace_kube import LightkubeApi
 

@@ -18,10 +18,10 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from tests.e2e.wire import Wire, answer, reply, status, wire
-from vworkspace_core.errors import Permanent, Unauthorized, Unavailable
-from vworkspace_core.known import HELM_RELEASE
-from vworkspace_core.manifest import ObjectRef
+from tests.support.scripted_server import Wire, answer, reply, status, wire
+from vworkspace_core.apimachinery.errors import Permanent, Unauthorized, Unavailable
+from vworkspace_core.apimachinery.manifest import ObjectRef
+from vworkspace_core.apimachinery.resources import HELM_RELEASE
 from vworkspace_kube import LightkubeApi, load_config
 
 TOKEN = "sekret-t0ken"

@@ -15,11 +15,11 @@ import attrs
 import pytest
 import yaml
 
-from tests.e2e.served import served, wall_clock
-from tests.patience import PATIENCE
-from tests.property.apiserver_world import GIZMO, RIG, crd
-from vworkspace_fake.apiserver.http.serving import kubeconfig
-from vworkspace_fake.apiserver.server import ApiServer
+from tests.support.apiserver_world import GIZMO, RIG, crd
+from tests.support.patience import PATIENCE
+from tests.support.server_thread import served, wall_clock
+from vworkspace_apiserver.http.serving import kubeconfig
+from vworkspace_apiserver.server import ApiServer
 
 OLDEST = (1, 30)
 

@@ -19,15 +19,10 @@ import pytest
 import yaml
 from lightkube.config.kubeconfig import SingleConfig
 
-from tests.conformance.real_server import OPERATOR_USER
-from tests.e2e.auditing import Audit, Request
-from tests.e2e.commands import Running, free_port
-from tests.e2e.environment import environment_world, grant
-from tests.e2e.faces import Face, serving_around, simulate
-from tests.e2e.guarding import Guard
-from tests.e2e.operating import APPROVAL_SECRET, AT_WORK, ENGINES_QUICK, FLUX, Operating, rules
-from tests.e2e.rights import granted, printed, unused, used
-from tests.e2e.world import (
+from tests.support.audited_story import Audit, Request
+from tests.support.cluster_environment import environment_world, grant
+from tests.support.commands import Running, free_port
+from tests.support.e2e_world import (
     AGENT_TOKEN,
     CLUSTER,
     EDITED,
@@ -40,17 +35,22 @@ from tests.e2e.world import (
     VELERO_NS,
     World,
 )
-from tests.e2e.world import instance as wanted_instance
-from tests.names import fragment_name, source_ref
+from tests.support.e2e_world import instance as wanted_instance
+from tests.support.kube_apiserver import OPERATOR_USER
+from tests.support.operation_requests import APPROVAL_SECRET, AT_WORK, ENGINES_QUICK, FLUX, Operating, rules
+from tests.support.rights import granted, printed, unused, used
+from tests.support.servers import Face, serving_around, simulate
+from tests.support.source_names import fragment_name, source_ref
+from tests.support.webhooks_in_force import Guard
+from vworkspace_apiserver.http.authority import certificates_for
+from vworkspace_apiserver.http.serving import kubeconfig
 from vworkspace_app.install.webhooks import SERVICE
-from vworkspace_app.operator import OperatorSettings
-from vworkspace_core import known
-from vworkspace_core.known import APPLICATION_INSTANCE, CONFIG_MAP, LEASE, OPERATION, SECRET
-from vworkspace_core.manifest import ObjectRef, ref_of
-from vworkspace_core.operations.ledger import LEDGER_SECRET
+from vworkspace_app.manager.settings import OperatorSettings
+from vworkspace_core.apimachinery import resources as known
+from vworkspace_core.apimachinery.manifest import ObjectRef, ref_of
+from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, CONFIG_MAP, LEASE, OPERATION, SECRET
+from vworkspace_core.operations.spent_approvals import LEDGER_SECRET
 from vworkspace_core.ports import KubeApi
-from vworkspace_fake.apiserver.http.authority import certificates_for
-from vworkspace_fake.apiserver.http.serving import kubeconfig
 
 LABELS = {"app.vworkspace.io/managed-by": "control-plane", "app.vworkspace.io/cluster-id": CLUSTER}
 CREDENTIALS = ObjectRef(SECRET, OWN_NS, "vworkspace-agent-credentials")

@@ -15,13 +15,13 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.e2e.commands import Running, one_line, run
-from tests.e2e.rights import Right, granted, printed, unused
-from tests.patience import PATIENCE
+from tests.support.commands import Running, one_line, run
+from tests.support.patience import PATIENCE
+from tests.support.rights import Right, granted, printed, unused
+from vworkspace_apiserver.http.authority import certificates_for
 from vworkspace_app.install import InstallOptions, installation, tenant
-from vworkspace_core.access import OWNERS
-from vworkspace_core.kinds.crd import crd_manifests
-from vworkspace_fake.apiserver.http.authority import certificates_for
+from vworkspace_core.api.crd import crd_manifests
+from vworkspace_core.install.access import OWNERS
 
 ROOT = Path(__file__).resolve().parents[2]
 SYSTEM = "vworkspace-system"
@@ -473,7 +473,14 @@ def test_the_operator_imports_nothing_that_only_tests_install() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     listed = [*project["dependencies"], *project["optional-dependencies"]["operator"]]
     installed = {re.split(r"[<>=\[ ]", line)[0].lower().replace("-", "_") for line in listed} | {"yaml", "referencing"}
-    ours = {"vworkspace_core", "vworkspace_kube", "vworkspace_odoo", "vworkspace_fake", "vworkspace_app"}
+    ours = {
+        "vworkspace_core",
+        "vworkspace_kube",
+        "vworkspace_odoo",
+        "vworkspace_apiserver",
+        "vworkspace_fake",
+        "vworkspace_app",
+    }
     known = installed | ours | {"__future__"} | set(sys.stdlib_module_names)
     found = {
         (name, str(path.relative_to(ROOT)))

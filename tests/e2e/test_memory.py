@@ -8,17 +8,18 @@ from typing import Any
 import anyio
 import structlog
 
-from tests.e2e.faces import START, simulate
-from tests.e2e.world import AGENT_TOKEN, CLUSTER, LATER, NS, OWN_NS, QUICK, World, instance
-from vworkspace_app.agent import Agent
-from vworkspace_app.operator import OperatorSettings, PullOperator
-from vworkspace_app.operator.assembly import Operator
-from vworkspace_app.operator.telemetry import NoTelemetry
-from vworkspace_core.jobstore import KubeJobStore
-from vworkspace_core.known import APPLICATION_INSTANCE, OPERATION
-from vworkspace_core.manifest import ObjectRef
-from vworkspace_core.reconcile import Settings
-from vworkspace_core.reconcile.conditions import LONGEST_MESSAGE, _remembered, safe
+from tests.support.e2e_world import AGENT_TOKEN, CLUSTER, LATER, NS, OWN_NS, QUICK, World, instance
+from tests.support.servers import START, simulate
+from vworkspace_app.jobs.agent import Agent
+from vworkspace_app.manager.operator import Operator
+from vworkspace_app.manager.pull_operator import PullOperator
+from vworkspace_app.manager.settings import OperatorSettings
+from vworkspace_app.manager.telemetry import NoTelemetry
+from vworkspace_core.apimachinery.manifest import ObjectRef
+from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, OPERATION
+from vworkspace_core.apimachinery.secret_material import LONGEST_MESSAGE, _remembered, safe
+from vworkspace_core.instances.context import Settings
+from vworkspace_core.jobs.store import KubeJobStore
 from vworkspace_fake.clock import VirtualClock, virtual_loop
 from vworkspace_fake.controlplane import InProcessControlPlane
 

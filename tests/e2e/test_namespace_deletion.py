@@ -6,15 +6,15 @@ import shlex
 import attrs
 import pytest
 
-from tests.e2e.ending_namespaces import end_namespace, is_ended, take_roles
-from tests.e2e.faces import ENVIRONMENT, FACES, Face
-from tests.e2e.operating import AT_WORK, FLUX, Operating, rules
-from tests.e2e.world import CLUSTER, INSTANCE, NS, QUICK, World, instance
-from vworkspace_core.kinds.labels import ABANDON
-from vworkspace_core.known import APPLICATION_INSTANCE, EVENT, HELM_RELEASE, JOB, NAMESPACE
-from vworkspace_core.manifest import Manifest, ObjectRef, dig, ref_of
+from tests.support.e2e_world import CLUSTER, INSTANCE, NS, QUICK, World, instance
+from tests.support.namespace_ends import end_namespace, is_ended, take_roles
+from tests.support.operation_requests import AT_WORK, FLUX, Operating, rules
+from tests.support.servers import ENVIRONMENT, FACES, Face
+from vworkspace_core.api.labels import ABANDON
+from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, dig, ref_of
+from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, EVENT, HELM_RELEASE, JOB, NAMESPACE
+from vworkspace_core.instances.context import Settings
 from vworkspace_core.operations.identity import UNRECORDED
-from vworkspace_core.reconcile import Settings
 
 NAMESPACE_REF = ObjectRef(NAMESPACE, None, NS)
 LABELS = {"app.vworkspace.io/managed-by": "control-plane", "app.vworkspace.io/cluster-id": CLUSTER}

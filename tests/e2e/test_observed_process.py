@@ -12,7 +12,6 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from tests.e2e.commands import Running, call, free_port
 from tests.e2e.test_command_processes import (
     ADMIN_TOKEN,
     TOKEN,
@@ -24,10 +23,11 @@ from tests.e2e.test_command_processes import (
     operator,
     stopped,
 )
-from tests.e2e.world import CLUSTER, FIRST, NAME, NS, instance
-from tests.patience import PATIENCE
-from vworkspace_core.known import APPLICATION_INSTANCE, OPERATION
-from vworkspace_core.manifest import Kind
+from tests.support.commands import Running, call, free_port
+from tests.support.e2e_world import CLUSTER, FIRST, NAME, NS, instance
+from tests.support.patience import PATIENCE
+from vworkspace_core.apimachinery.manifest import Kind
+from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, OPERATION
 
 MARK = "m4rk3r"
 APPROVAL, PASSWORD, CLAIM, DATA = (f"{what}-{MARK}-0123456789" for what in ("approval", "password", "claim", "data"))

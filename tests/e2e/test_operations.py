@@ -9,7 +9,8 @@ from datetime import datetime
 import attrs
 import pytest
 
-from tests.e2e.operating import (
+from tests.support.e2e_world import BROKEN, INSTANCE, LATER, NS, OPERATOR, RELEASE, install
+from tests.support.operation_requests import (
     APPROVAL_SECRET,
     AT_WORK,
     ENGINES_QUICK,
@@ -17,12 +18,11 @@ from tests.e2e.operating import (
     operations_story,
     rules,
 )
-from tests.e2e.world import BROKEN, INSTANCE, LATER, NS, OPERATOR, RELEASE, install
-from vworkspace_core.errors import Invalid
-from vworkspace_core.kinds.crd import crd_manifests
-from vworkspace_core.kinds.labels import ALLOWED_TYPES
-from vworkspace_core.known import JOB, NAMESPACE, OPERATION, SECRET, VELERO_BACKUP
-from vworkspace_core.manifest import Manifest, ObjectRef, dig
+from vworkspace_core.api.crd import crd_manifests
+from vworkspace_core.api.labels import ALLOWED_TYPES
+from vworkspace_core.apimachinery.errors import Invalid
+from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, dig
+from vworkspace_core.apimachinery.resources import JOB, NAMESPACE, OPERATION, SECRET, VELERO_BACKUP
 from vworkspace_core.operations.settings import RUNNER
 from vworkspace_core.ports import WatchEvent
 from vworkspace_fake.downstream import Ending, Outcome, WorkflowBehaviour, WorkflowStep, resume_patch

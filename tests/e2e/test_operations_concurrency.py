@@ -8,13 +8,13 @@ import random
 
 import pytest
 
-from tests.e2e.faces import IN_PROCESS
-from tests.e2e.operating import APPROVAL_SECRET, ENGINES_QUICK, FLUX, Operating
-from tests.e2e.world import INSTANCE, World
-from tests.effort import of_both
-from tests.property.operation_worlds import template
-from vworkspace_core.known import OPERATION
-from vworkspace_core.manifest import ObjectRef
+from tests.support.e2e_world import INSTANCE, World
+from tests.support.effort import of_both
+from tests.support.operation_requests import APPROVAL_SECRET, ENGINES_QUICK, FLUX, Operating
+from tests.support.operation_worlds import template
+from tests.support.servers import IN_PROCESS
+from vworkspace_core.apimachinery.manifest import ObjectRef
+from vworkspace_core.apimachinery.resources import OPERATION
 from vworkspace_core.operations.conflicts import conflicting
 
 SEEDS = of_both(sample=(2, 5), whole=tuple(range(50)))

@@ -1,9 +1,9 @@
 """The helm engine end to end: one writer of the release, an override that lapses when it should (REC-9, OPS-9)."""
 
-from tests.e2e.operating import Operating, operations_story
-from tests.e2e.world import BROKEN, EDITED, FAILURE, FIRST, INSTANCE, LATER, RELEASE, SOURCE, World
-from vworkspace_core.kinds.labels import FIELD_MANAGER
-from vworkspace_core.manifest import dig
+from tests.support.e2e_world import BROKEN, EDITED, FAILURE, FIRST, INSTANCE, LATER, RELEASE, SOURCE, World
+from tests.support.operation_requests import Operating, operations_story
+from vworkspace_core.api.labels import FIELD_MANAGER
+from vworkspace_core.apimachinery.manifest import dig
 from vworkspace_fake.flux import FluxBehaviour
 
 

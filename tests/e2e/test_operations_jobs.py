@@ -1,10 +1,10 @@
 """Jobs that ask for Operations: their outcomes, and what is told of runs that no job waits for (PULL-3, PULL-6)."""
 
-from tests.e2e.operating import AT_WORK, Operating, operations_story, rules
-from tests.e2e.world import CLUSTER, FIRST, INSTANCE, NS
-from vworkspace_core.kinds.labels import ALLOWED_TYPES
-from vworkspace_core.known import NAMESPACE, OPERATION
-from vworkspace_core.manifest import ObjectRef
+from tests.support.e2e_world import CLUSTER, FIRST, INSTANCE, NS
+from tests.support.operation_requests import AT_WORK, Operating, operations_story, rules
+from vworkspace_core.api.labels import ALLOWED_TYPES
+from vworkspace_core.apimachinery.manifest import ObjectRef
+from vworkspace_core.apimachinery.resources import NAMESPACE, OPERATION
 from vworkspace_fake.downstream import Ending, Outcome
 
 

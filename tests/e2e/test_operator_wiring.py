@@ -8,9 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.faces import FACES, Face
-from tests.e2e.stories import on_every_face
-from tests.e2e.world import (
+from tests.support.e2e_world import (
     CLUSTER,
     EDITED,
     FIRST,
@@ -25,11 +23,14 @@ from tests.e2e.world import (
     instance,
     source_of,
 )
-from tests.names import source_ref
-from vworkspace_core import known
-from vworkspace_core.kinds.crd import crd_manifests
-from vworkspace_core.kinds.labels import ABANDON, FIELD_MANAGER
-from vworkspace_core.known import (
+from tests.support.servers import FACES, Face
+from tests.support.source_names import source_ref
+from tests.support.stories import on_every_face
+from vworkspace_core.api.crd import crd_manifests
+from vworkspace_core.api.labels import ABANDON, FIELD_MANAGER
+from vworkspace_core.apimachinery import resources as known
+from vworkspace_core.apimachinery.manifest import ObjectRef
+from vworkspace_core.apimachinery.resources import (
     APPLICATION_INSTANCE,
     CONFIG_MAP,
     CUSTOM_RESOURCE_DEFINITION,
@@ -37,7 +38,6 @@ from vworkspace_core.known import (
     NAMESPACE,
     SECRET,
 )
-from vworkspace_core.manifest import ObjectRef
 from vworkspace_fake.flux.crds import flux_crds
 
 READY = {"Ready": "True/HelmReleaseReady", "Reconciling": "False/Stable"}

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.e2e.commands import Ended, one_line, run
-from tests.property.operation_worlds import (
+from tests.support.commands import Ended, one_line, run
+from tests.support.operation_worlds import (
     APPROVAL_SECRET,
     GOOD,
     HOOK_SPEC,
@@ -25,10 +25,10 @@ from tests.property.operation_worlds import (
     target_manifest,
 )
 from vworkspace_app.commands.plan import PlanRequest, plan
-from vworkspace_app.documents import Format, parse_yaml, read_documents
-from vworkspace_app.problems import CommandError
-from vworkspace_core.known import ALL_KINDS, JOB
-from vworkspace_core.manifest import canonical_json
+from vworkspace_app.process.errors import CommandError
+from vworkspace_app.process.yaml_documents import Format, parse_yaml, read_documents
+from vworkspace_core.apimachinery.manifest import canonical_json
+from vworkspace_core.apimachinery.resources import ALL_KINDS, JOB
 from vworkspace_fake.flux import ChartHook
 
 NOW = ("--now", "2026-06-01T12:00:00Z")

@@ -11,10 +11,7 @@ from collections.abc import Callable, Iterable
 import attrs
 import pytest
 
-from tests.e2e.faces import ENVIRONMENT, IN_PROCESS, Face
-from tests.e2e.stories import on_every_face
-from tests.e2e.witness import Write
-from tests.e2e.world import (
+from tests.support.e2e_world import (
     BROKEN,
     CLUSTER,
     EDITED,
@@ -32,11 +29,14 @@ from tests.e2e.world import (
     instance,
     owned_by,
 )
-from vworkspace_core.kinds.labels import FIELD_MANAGER, FINALIZER, IDEMPOTENCY_KEY, RETRY
-from vworkspace_core.known import APPLICATION_INSTANCE, HELM_RELEASE
-from vworkspace_core.manifest import Kind, Manifest, ObjectRef, dig
+from tests.support.recording_client import Write
+from tests.support.servers import ENVIRONMENT, IN_PROCESS, Face
+from tests.support.stories import on_every_face
+from vworkspace_core.api.labels import FIELD_MANAGER, FINALIZER, IDEMPOTENCY_KEY, RETRY
+from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, dig
+from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, HELM_RELEASE
+from vworkspace_core.instances.context import Settings
 from vworkspace_core.ports import PatchType, WatchEventType
-from vworkspace_core.reconcile import Settings
 from vworkspace_fake.controlplane.faults import Call, Fault
 
 

@@ -10,7 +10,6 @@ import attrs
 import pytest
 import yaml
 
-from tests.e2e.commands import Ended, Running, call, merge, one_line, run
 from tests.e2e.test_command_processes import (
     ADMIN_TOKEN,
     GATE,
@@ -22,8 +21,9 @@ from tests.e2e.test_command_processes import (
     result_of,
     stopped,
 )
-from tests.e2e.world import CLUSTER, NS
-from vworkspace_app.enrolment import REGISTRATION_TOKEN_TYPE
+from tests.support.commands import Ended, Running, call, merge, one_line, run
+from tests.support.e2e_world import CLUSTER, NS
+from vworkspace_app.credentials.bootstrap import REGISTRATION_TOKEN_TYPE
 
 OWN = "vworkspace-system"
 SECRETS = f"/api/v1/namespaces/{OWN}/secrets"

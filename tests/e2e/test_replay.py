@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.served import served, wall_clock
-from tests.patience import PATIENCE
-from vworkspace_fake.apiserver.server import ApiServer
+from tests.support.patience import PATIENCE
+from tests.support.server_thread import served, wall_clock
+from vworkspace_apiserver.server import ApiServer
 
 RECORDED = Path(__file__).resolve().parents[2].parent / "shared" / "apiserver"
 CASES = 98

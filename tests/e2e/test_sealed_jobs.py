@@ -8,7 +8,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-from tests.e2e.commands import call, merge, one_line, run
 from tests.e2e.test_command_processes import (
     ADMIN_TOKEN,
     GATE,
@@ -21,7 +20,8 @@ from tests.e2e.test_command_processes import (
     result_of,
     stopped,
 )
-from tests.e2e.world import CLUSTER, FIRST, NAME, NS, instance
+from tests.support.commands import call, merge, one_line, run
+from tests.support.e2e_world import CLUSTER, FIRST, NAME, NS, instance
 from vworkspace_fake.controlplane.sealing import KeyPairs
 
 OWN = "vworkspace-system"

@@ -1,6 +1,6 @@
 """The process is ended with SIGKILL at every request of the pull sequence in turn, and started again (PULL-2, PULL-4).
 
-A story is played undisturbed; its trace says how many requests there are (tests/e2e/killing.py says which pass
+A story is played undisturbed; its trace says how many requests there are (tests/support/kill_proxy.py says which pass
 uncounted, and why). Then it is played with an object of its own for every k, once with the process killed before the
 k-th of them is forwarded and once after: the objects, how often each was created and deleted, and the results must be
 those of the undisturbed run. A request that does not come again is a failure.
@@ -25,19 +25,19 @@ import anyio
 import attrs
 import pytest
 
-from tests.e2e.commands import Running
-from tests.e2e.faces import OPERATOR_TOKEN, alone, serving
-from tests.e2e.killing import Killer, killing, sigkill
-from tests.e2e.world import AGENT_TOKEN, CLUSTER, NS, OPERATOR, QUICK, World, instance
-from tests.effort import EFFORT
-from tests.patience import PATIENCE
+from tests.support.commands import Running
+from tests.support.e2e_world import AGENT_TOKEN, CLUSTER, NS, OPERATOR, QUICK, World, instance
+from tests.support.effort import EFFORT
+from tests.support.kill_proxy import Killer, killing, sigkill
+from tests.support.patience import PATIENCE
+from tests.support.servers import OPERATOR_TOKEN, alone, serving
+from vworkspace_apiserver.model.calls import Caller
 from vworkspace_app.commands.cluster_access import Access, write_kubeconfig
-from vworkspace_app.runtime.clock import SystemClock
-from vworkspace_core.kinds.labels import APPLIED_HASH
-from vworkspace_core.known import APPLICATION_INSTANCE, HELM_RELEASE, OCI_REPOSITORY
-from vworkspace_core.manifest import Manifest, ObjectRef, dig
+from vworkspace_app.process.clock import SystemClock
+from vworkspace_core.api.labels import APPLIED_HASH
+from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, dig
+from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, HELM_RELEASE, OCI_REPOSITORY
 from vworkspace_core.ports import WatchEventType
-from vworkspace_fake.apiserver.calls import Caller
 from vworkspace_fake.controlplane import JobEntry
 from vworkspace_fake.flux import run as run_flux
 

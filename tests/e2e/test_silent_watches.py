@@ -6,14 +6,14 @@ from typing import Any
 import anyio
 import pytest
 
-from tests.e2e.faces import IN_PROCESS
-from tests.e2e.witness import Witness
-from tests.e2e.world import INSTANCE, RELEASE, SOURCE, World
-from vworkspace_app.runtime.informer import InformerRunner
-from vworkspace_core.known import HELM_RELEASE
-from vworkspace_core.manifest import Kind, Manifest
+from tests.support.e2e_world import INSTANCE, RELEASE, SOURCE, World
+from tests.support.recording_client import Witness
+from tests.support.servers import IN_PROCESS
+from vworkspace_app.controller.informer import InformerRunner
+from vworkspace_core.apimachinery.manifest import Kind, Manifest
+from vworkspace_core.apimachinery.resources import HELM_RELEASE
+from vworkspace_core.controller.informer.store import ObjectStore
 from vworkspace_core.ports import WatchEvent
-from vworkspace_core.runtime.store import ObjectStore
 
 
 def test_what_the_agent_applies_is_looked_at_though_every_watch_is_silent_D22(

@@ -6,16 +6,16 @@ from typing import Any
 import anyio
 import pytest
 
-from tests.e2e.commands import run as command
-from tests.e2e.embedded import config_of, embedded
-from tests.patience import PATIENCE
-from tests.property.downstream_world import NS, VELERO_NS, backup, job, workflow
+from tests.support.commands import run as command
+from tests.support.downstream_world import NS, VELERO_NS, backup, job, workflow
+from tests.support.embedded_server import config_of, embedded
+from tests.support.patience import PATIENCE
+from vworkspace_apiserver.inprocess import InProcessKube, run_sync
 from vworkspace_app.commands.cluster import EmbeddedCluster
 from vworkspace_app.commands.simulated import SIMULATORS
-from vworkspace_app.runtime import SystemClock
-from vworkspace_core.known import CUSTOM_RESOURCE_DEFINITION, JOB, NAMESPACE, VELERO_BACKUP, WORKFLOW
-from vworkspace_core.manifest import Kind, Manifest, ObjectRef, dig
-from vworkspace_fake.apiserver.inprocess import InProcessKube, run_sync
+from vworkspace_app.process.clock import SystemClock
+from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, dig
+from vworkspace_core.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, JOB, NAMESPACE, VELERO_BACKUP, WORKFLOW
 from vworkspace_fake.downstream import (
     DownstreamBehaviour,
     DownstreamSimulator,

@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 from bench.soak import Sample, complaints
-from tests.patience import PATIENCE
+from tests.support.patience import PATIENCE
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -6,18 +6,18 @@ from typing import Any
 
 import pytest
 
-from tests.property.operation_worlds import CONTEXT as OPERATIONS
-from tests.property.operation_worlds import observed, operation_manifest
-from tests.property.worlds import NAMESPACE, NOW, decide, instance_manifest, written
-from vworkspace_core.kinds.border import read_operation
-from vworkspace_core.kinds.crd import crd_manifests
-from vworkspace_core.known import APPLICATION_INSTANCE, CUSTOM_RESOURCE_DEFINITION, OPERATION
-from vworkspace_core.manifest import Kind
-from vworkspace_core.operations import reconcile_operation
-from vworkspace_core.reconcile import Observed
-from vworkspace_fake.apiserver.calls import Target
-from vworkspace_fake.apiserver.http.tables.render import table
-from vworkspace_fake.apiserver.server import ApiServer
+from tests.support.instance_worlds import NAMESPACE, NOW, decide, instance_manifest, written
+from tests.support.operation_worlds import CONTEXT as OPERATIONS
+from tests.support.operation_worlds import observed, operation_manifest
+from vworkspace_apiserver.http.tables.render import table
+from vworkspace_apiserver.model.calls import Target
+from vworkspace_apiserver.server import ApiServer
+from vworkspace_core.api.codec import read_operation
+from vworkspace_core.api.crd import crd_manifests
+from vworkspace_core.apimachinery.manifest import Kind
+from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, CUSTOM_RESOURCE_DEFINITION, OPERATION
+from vworkspace_core.instances.context import Observed
+from vworkspace_core.operations.reconcile import reconcile_operation
 
 
 @pytest.fixture(scope="module")

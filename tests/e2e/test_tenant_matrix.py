@@ -8,18 +8,18 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, Final
 
-from tests.e2e.faces import ENVIRONMENT
-from tests.e2e.operating import ENGINES_QUICK, FLUX, Operating
-from tests.e2e.world import CLUSTER, NS, OWN_NS, VELERO_NS, World, instance
-from tests.property.operation_worlds import template
-from tests.property.tenant_matrix import annotated, attempts, beyond, parameter_attempts
-from vworkspace_core import known
-from vworkspace_core.errors import Invalid, KindMissing
-from vworkspace_core.kinds.application_instance import ApplicationInstance
-from vworkspace_core.kinds.labels import FIELD_MANAGER
-from vworkspace_core.kinds.operation import Operation
-from vworkspace_core.known import APPLICATION_INSTANCE, OPERATION
-from vworkspace_core.manifest import Kind, Manifest, ObjectRef, dig, metadata
+from tests.support.e2e_world import CLUSTER, NS, OWN_NS, VELERO_NS, World, instance
+from tests.support.operation_requests import ENGINES_QUICK, FLUX, Operating
+from tests.support.operation_worlds import template
+from tests.support.servers import ENVIRONMENT
+from tests.support.tenant_matrix import annotated, attempts, beyond, parameter_attempts
+from vworkspace_core.api.application_instance import ApplicationInstance
+from vworkspace_core.api.labels import FIELD_MANAGER
+from vworkspace_core.api.operation import Operation
+from vworkspace_core.apimachinery import resources as known
+from vworkspace_core.apimachinery.errors import Invalid, KindMissing
+from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, dig, metadata
+from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, OPERATION
 from vworkspace_core.ports import KubeApi
 
 LABELS: Final = {"app.vworkspace.io/managed-by": "control-plane", "app.vworkspace.io/cluster-id": CLUSTER}

@@ -15,11 +15,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.acts import Act
-from tests.e2e.commands import free_port
-from tests.e2e.replicas import DURATION, OBJECTS, Replica, pair, replica, takeover, writes
-from tests.e2e.sites import SITES, Site
-from tests.patience import PATIENCE
+from tests.support.audit_log import Act
+from tests.support.clusters_under_test import SITES, Site
+from tests.support.commands import free_port
+from tests.support.patience import PATIENCE
+from tests.support.replicas import DURATION, OBJECTS, Replica, pair, replica, takeover, writes
 
 
 @pytest.fixture(scope="module", params=SITES)

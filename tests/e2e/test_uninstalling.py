@@ -14,20 +14,25 @@ import anyio
 import attrs
 import pytest
 
-from tests.e2e.commands import Ended, Running, run
-from tests.e2e.ending_namespaces import is_ended
-from tests.e2e.environment import environment_world
-from tests.e2e.faces import Face, serving_around, simulate
-from tests.e2e.rights import printed
 from tests.e2e.test_least_privilege import kubeconfig_of, write_credentials
-from tests.e2e.world import INSTANCE, NAME, NS, OWN_NS, World, conditions
-from vworkspace_app.operator import OperatorSettings
+from tests.support.cluster_environment import environment_world
+from tests.support.commands import Ended, Running, run
+from tests.support.e2e_world import INSTANCE, NAME, NS, OWN_NS, World, conditions
+from tests.support.namespace_ends import is_ended
+from tests.support.rights import printed
+from tests.support.servers import Face, serving_around, simulate
+from vworkspace_app.manager.settings import OperatorSettings
 from vworkspace_app.uninstall.inventory import DEPLOYMENT
-from vworkspace_core.errors import NotFound
-from vworkspace_core.kinds.crd import crd_manifests
-from vworkspace_core.kinds.labels import ABANDON, UNINSTALL
-from vworkspace_core.known import APPLICATION_INSTANCE, CUSTOM_RESOURCE_DEFINITION, HELM_RELEASE, NAMESPACE
-from vworkspace_core.manifest import Kind, Manifest, ObjectRef, dig, ref_of
+from vworkspace_core.api.crd import crd_manifests
+from vworkspace_core.api.labels import ABANDON, UNINSTALL
+from vworkspace_core.apimachinery.errors import NotFound
+from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, dig, ref_of
+from vworkspace_core.apimachinery.resources import (
+    APPLICATION_INSTANCE,
+    CUSTOM_RESOURCE_DEFINITION,
+    HELM_RELEASE,
+    NAMESPACE,
+)
 from vworkspace_core.ports import KubeApi
 
 _PLURALS: Final = {"NetworkPolicy": "networkpolicies"}

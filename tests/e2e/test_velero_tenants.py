@@ -8,12 +8,12 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final
 
-from tests.e2e.environment import _RBAC as RBAC
-from tests.e2e.operating import Operating, operations_story
-from tests.e2e.rights import printed
-from tests.e2e.world import NS, SUFFIX, World
-from vworkspace_core.known import NAMESPACE, PERSISTENT_VOLUME_CLAIM, VELERO_BACKUP, VELERO_RESTORE
-from vworkspace_core.manifest import Manifest, ObjectRef, dig
+from tests.support.cluster_environment import _RBAC as RBAC
+from tests.support.e2e_world import NS, SUFFIX, World
+from tests.support.operation_requests import Operating, operations_story
+from tests.support.rights import printed
+from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, dig
+from vworkspace_core.apimachinery.resources import NAMESPACE, PERSISTENT_VOLUME_CLAIM, VELERO_BACKUP, VELERO_RESTORE
 
 VICTIM: Final = f"org-victim{SUFFIX}"
 PEERS: Final = "ops.vworkspace.io/velero-peers"

@@ -15,23 +15,23 @@ import pytest
 from anyio.abc import TaskStatus
 from anyio.from_thread import start_blocking_portal
 
-from tests.e2e.commands import Running, free_port, one_line, run
-from tests.e2e.served import Answer, Wire, served, wall_clock, wired
-from tests.patience import PATIENCE
-from tests.property.violations import ADMISSION, Violation
-from tests.property.violations import instance as valid_instance
-from tests.property.violations import operation as valid_operation
+from tests.support.commands import Running, free_port, one_line, run
+from tests.support.patience import PATIENCE
+from tests.support.server_thread import Answer, Wire, served, wall_clock, wired
+from tests.support.violations import ADMISSION, Violation
+from tests.support.violations import instance as valid_instance
+from tests.support.violations import operation as valid_operation
+from vworkspace_apiserver.http.authority import certificates_for
+from vworkspace_apiserver.http.certificates import Certificates
+from vworkspace_apiserver.server import ApiServer
 from vworkspace_app.install import InstallOptions, installation
 from vworkspace_app.install.webhooks import SERVICE
-from vworkspace_app.problems import CommandError
-from vworkspace_app.runtime.clock import SystemClock
+from vworkspace_app.process.clock import SystemClock
+from vworkspace_app.process.errors import CommandError
 from vworkspace_app.webhooks import GATED_PATH, CertificateFiles, serve_webhooks
-from vworkspace_core.kinds.crd import crd_manifests
-from vworkspace_core.kinds.labels import CLUSTER_ID, FINALIZER, MANAGED_BY
+from vworkspace_core.api.crd import crd_manifests
+from vworkspace_core.api.labels import CLUSTER_ID, FINALIZER, MANAGED_BY
 from vworkspace_core.webhook.validating import WebhookSettings
-from vworkspace_fake.apiserver.http.authority import certificates_for
-from vworkspace_fake.apiserver.http.certificates import Certificates
-from vworkspace_fake.apiserver.server import ApiServer
 
 CLUSTER = "cluster-prod-1"
 SYSTEM = "vworkspace-system"

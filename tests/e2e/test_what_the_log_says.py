@@ -5,11 +5,11 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from tests.e2e.faces import IN_PROCESS
-from tests.e2e.operating import LABELS
-from tests.e2e.world import BROKEN, INSTANCE, NAME, NS, World, instance
-from vworkspace_app.operator.instances import InstanceController
-from vworkspace_core.known import APPLICATION_INSTANCE
+from tests.support.e2e_world import BROKEN, INSTANCE, NAME, NS, World, instance
+from tests.support.operation_requests import LABELS
+from tests.support.servers import IN_PROCESS
+from vworkspace_app.instances.controller import InstanceController
+from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE
 
 
 def create(world: World, **changes: Any) -> None:

@@ -7,10 +7,10 @@ import anyio
 import pytest
 
 from tests.e2e.test_kube_adapter_edges import MANIFEST, RELEASE, config_of
-from tests.e2e.wire import Request, reply, wire
-from vworkspace_app.runtime.election import Fence
-from vworkspace_core.errors import Unavailable
-from vworkspace_core.known import HELM_RELEASE
+from tests.support.scripted_server import Request, reply, wire
+from vworkspace_app.controller.election import Fence
+from vworkspace_core.apimachinery.errors import Unavailable
+from vworkspace_core.apimachinery.resources import HELM_RELEASE
 from vworkspace_kube import LightkubeApi
 
 pytestmark = pytest.mark.anyio

@@ -8,8 +8,6 @@ from typing import Any, Final
 
 import attrs
 
-__all__ = ["START", "ManualClock", "StuckError", "VirtualClock", "VirtualTimeLoop", "virtual_loop"]
-
 START: Final = datetime(2026, 1, 1, tzinfo=UTC)
 """When virtual time begins, unless told otherwise."""
 

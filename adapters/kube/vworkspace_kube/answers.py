@@ -7,13 +7,11 @@ from typing import Any
 
 import msgspec
 
-from vworkspace_core.errors import Unavailable
-from vworkspace_core.manifest import dig
-from vworkspace_core.nesting import decode_answer
+from vworkspace_core.apimachinery.errors import Unavailable
+from vworkspace_core.apimachinery.manifest import dig
+from vworkspace_core.apimachinery.nesting import decode_answer
 from vworkspace_core.ports import ListPage
 from vworkspace_kube.errors import Asked
-
-__all__ = ["belongs", "check_deletion", "not_the_server", "object_of", "page_of"]
 
 _EXCERPT = 80
 

@@ -13,7 +13,7 @@ import anyio
 import attrs
 from lightkube.config.kubeconfig import SingleConfig
 
-from vworkspace_core.manifest import Kind, Manifest, ObjectRef
+from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef
 from vworkspace_core.ports import ListPage, PatchType, Propagation, WatchEvent
 from vworkspace_kube.answers import check_deletion, object_of, page_of
 from vworkspace_kube.credentials import MAX_AGE
@@ -31,8 +31,6 @@ from vworkspace_kube.requests import (
 from vworkspace_kube.sending import TooLarge, accepted, at_most, dispatch
 from vworkspace_kube.transport import BeforeWrite, Observe, Pool
 from vworkspace_kube.watching import read_events
-
-__all__ = ["WATCH_GRACE", "LightkubeApi"]
 
 WATCH_GRACE = 15.0
 """Seconds a watch's read timeout lies above the server's: a half-open connection ends, a quiet one does not."""

@@ -10,10 +10,8 @@ from lightkube.config.kubeconfig import SingleConfig
 from lightkube.config.models import User
 from lightkube.core.exceptions import ConfigError
 
-from vworkspace_core.errors import Permanent
+from vworkspace_core.apimachinery.errors import Permanent
 from vworkspace_kube.credentials import MAX_AGE
-
-__all__ = ["AuthorityFile", "authority_file", "tls_context"]
 
 
 def tls_context(config: SingleConfig) -> ssl.SSLContext | None:

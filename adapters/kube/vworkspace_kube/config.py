@@ -14,10 +14,8 @@ from lightkube.config.kubeconfig import DEFAULT_KUBECONFIG, SERVICE_ACCOUNT, Kub
 from lightkube.config.models import NameValue, User, UserExec
 from lightkube.core.exceptions import ConfigError
 
-from vworkspace_core.errors import Permanent
+from vworkspace_core.apimachinery.errors import Permanent
 from vworkspace_kube.credentials import sendable
-
-__all__ = ["load_config"]
 
 _CLUSTER_FIELDS = frozenset({"proxy-url", "tls-server-name"})
 _USER_FIELDS = frozenset({"as", "as-groups", "as-uid", "as-user-extra"})

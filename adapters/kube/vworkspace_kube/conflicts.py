@@ -6,9 +6,7 @@ from typing import Any
 
 import msgspec
 
-from vworkspace_core.errors import FieldConflict
-
-__all__ = ["field_conflicts"]
+from vworkspace_core.apimachinery.errors import FieldConflict
 
 # conflict with "M"[ with subresource "S"][ using V][ at T]: only the manager is needed apart, quoted as Go's
 # %q quotes. The time is in the server's code but never appeared in measured answers (S-79): both are read.

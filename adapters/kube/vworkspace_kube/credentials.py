@@ -15,8 +15,6 @@ from lightkube.config.client_adapter import ExecAuth
 from lightkube.config.models import User, UserExec
 from lightkube.core.exceptions import ConfigError
 
-__all__ = ["MAX_AGE", "Credentials", "Fixed", "Plugin", "TokenFile", "credentials_of", "sendable"]
-
 MAX_AGE = 60.0
 """Seconds after which token and authority files are looked at again, as client-go does; a 401 does it at once."""
 

@@ -13,7 +13,7 @@ import aiohttp
 import attrs
 import msgspec
 
-from vworkspace_core.errors import (
+from vworkspace_core.apimachinery.errors import (
     AlreadyExists,
     Cause,
     Conflict,
@@ -28,12 +28,10 @@ from vworkspace_core.errors import (
     Unauthorized,
     Unavailable,
 )
-from vworkspace_core.kinds.secrets import redact
-from vworkspace_core.known import SECRET
-from vworkspace_core.manifest import Json, Kind, dig
+from vworkspace_core.apimachinery.manifest import Json, Kind, dig
+from vworkspace_core.apimachinery.resources import SECRET
+from vworkspace_core.apimachinery.secret_material import redact
 from vworkspace_kube.conflicts import field_conflicts
-
-__all__ = ["Answer", "Asked", "error_of", "in_stream_error", "transport_error"]
 
 _MESSAGE_LIMIT = 1024
 _BODY_EXCERPT = 200

@@ -1,7 +1,5 @@
 """A byte stream cut into lines, without I/O."""
 
-__all__ = ["LINE_LIMIT", "LineSplitter", "LineTooLong"]
-
 LINE_LIMIT = 32 * 1024 * 1024
 """Bytes one watch line may hold: far above what an API server stores (1.5 MiB), far below our memory."""
 

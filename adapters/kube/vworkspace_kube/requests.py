@@ -11,21 +11,10 @@ from urllib.parse import quote, urlencode
 import attrs
 import msgspec
 
-from vworkspace_core.errors import Invalid
-from vworkspace_core.manifest import Json, Kind, Manifest, ObjectRef, ref_of
+from vworkspace_core.apimachinery.errors import Invalid
+from vworkspace_core.apimachinery.manifest import Json, Kind, Manifest, ObjectRef, ref_of
 from vworkspace_core.ports import Propagation
 from vworkspace_kube.errors import Asked
-
-__all__ = [
-    "APPLY_PATCH",
-    "KubeRequest",
-    "collection",
-    "delete_options",
-    "need_namespace",
-    "object_request",
-    "strict",
-    "target_of",
-]
 
 APPLY_PATCH = "application/apply-patch+yaml"
 """Media type of server-side apply; JSON is YAML, so the body is JSON."""

@@ -3,13 +3,11 @@
 import aiohttp
 from lightkube.core.exceptions import ConfigError
 
-from vworkspace_core.errors import OperatorError, Unauthorized
-from vworkspace_core.kinds.secrets import redact
+from vworkspace_core.apimachinery.errors import OperatorError, Unauthorized
+from vworkspace_core.apimachinery.secret_material import redact
 from vworkspace_kube.errors import Answer, Asked, error_of, transport_error
 from vworkspace_kube.requests import KubeRequest
 from vworkspace_kube.transport import Pool
-
-__all__ = ["TooLarge", "accepted", "at_most", "dispatch"]
 
 _COMPLAINT = 500
 

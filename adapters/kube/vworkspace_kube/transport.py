@@ -17,11 +17,9 @@ from lightkube.config.kubeconfig import SingleConfig
 from lightkube.config.models import User
 from yarl import URL
 
-from vworkspace_core.errors import Permanent
+from vworkspace_core.apimachinery.errors import Permanent
 from vworkspace_kube.authorities import authority_file, tls_context
 from vworkspace_kube.credentials import Credentials, credentials_of
-
-__all__ = ["BeforeWrite", "Observe", "Pool"]
 
 Observe = Callable[[str, str, float], None]
 """Told of each request: method, status code or `<error>`, and the seconds until its answer began."""

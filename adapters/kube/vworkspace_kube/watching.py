@@ -12,14 +12,12 @@ from typing import Any
 import aiohttp
 import msgspec
 
-from vworkspace_core.errors import OperatorError, Unavailable
-from vworkspace_core.nesting import decode_with
+from vworkspace_core.apimachinery.errors import OperatorError, Unavailable
+from vworkspace_core.apimachinery.nesting import decode_with
 from vworkspace_core.ports import WatchEvent, WatchEventType
 from vworkspace_kube.answers import belongs, not_the_server
 from vworkspace_kube.errors import Asked, in_stream_error
 from vworkspace_kube.lines import LineSplitter, LineTooLong
-
-__all__ = ["decode_line", "read_events"]
 
 
 class _Line(msgspec.Struct):

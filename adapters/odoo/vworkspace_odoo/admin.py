@@ -6,11 +6,9 @@ from typing import Any
 
 import httpx2
 
-from vworkspace_core.errors import OperatorError, Permanent, Unavailable
-from vworkspace_core.kinds.secrets import redact
+from vworkspace_core.apimachinery.errors import OperatorError, Permanent, Unavailable
+from vworkspace_core.apimachinery.secret_material import redact
 from vworkspace_odoo.trust import default_trust
-
-__all__ = ["AdminClient"]
 
 
 class AdminClient:

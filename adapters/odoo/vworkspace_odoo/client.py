@@ -12,14 +12,20 @@ import anyio
 import attrs
 import httpx2
 
-from vworkspace_core.errors import Invalid, JobClosed, NotFound, OperatorError, Permanent, Unauthorized, Unavailable
-from vworkspace_core.kinds.secrets import without_user
+from vworkspace_core.apimachinery.errors import (
+    Invalid,
+    JobClosed,
+    NotFound,
+    OperatorError,
+    Permanent,
+    Unauthorized,
+    Unavailable,
+)
+from vworkspace_core.apimachinery.secret_material import without_user
 from vworkspace_core.ports import Fetched
 from vworkspace_odoo.decoding import LONGEST_BODY, decode, fits, is_json, jobs_of, jobs_that_fit
 from vworkspace_odoo.failures import refusal, server_time, transport_failure
 from vworkspace_odoo.trust import default_trust, in_the_clear
-
-__all__ = ["MEDIA_TYPE", "HttpControlPlane"]
 
 MEDIA_TYPE: Final = "application/vnd.vworkspace.agent.v1+json"
 

@@ -8,11 +8,9 @@ from typing import Any, Final
 
 import attrs
 
-from vworkspace_core.errors import Unavailable
-from vworkspace_core.nesting import pruned
+from vworkspace_core.apimachinery.errors import Unavailable
+from vworkspace_core.apimachinery.nesting import pruned
 from vworkspace_core.ports import OversizedJob
-
-__all__ = ["LONGEST_BODY", "MOST_JOBS", "MOST_VALUES", "decode", "fits", "is_json", "jobs_of", "jobs_that_fit"]
 
 LONGEST_BODY: Final = 16 * 1024 * 1024
 """Bytes of an answer, after decompression."""

@@ -9,12 +9,10 @@ from typing import Any, Final
 
 import httpx2
 
-from vworkspace_core.agent.answers import error_of, parse_http_date, seconds_of
-from vworkspace_core.errors import OperatorError, Permanent, Unavailable
-from vworkspace_core.kinds.secrets import redact
+from vworkspace_core.apimachinery.errors import OperatorError, Permanent, Unavailable
+from vworkspace_core.apimachinery.secret_material import redact
+from vworkspace_core.control_plane.http_answers import error_of, parse_http_date, seconds_of
 from vworkspace_odoo.decoding import is_json
-
-__all__ = ["refusal", "server_time", "transport_failure"]
 
 _LONGEST_EXCERPT: Final = 300
 _LONGEST_READ: Final = 4096

@@ -8,13 +8,11 @@ from typing import Any
 import anyio
 import attrs
 
-from vworkspace_core.errors import Forbidden, Invalid, NotFound, Permanent
-from vworkspace_core.kinds.secrets import redact
+from vworkspace_core.apimachinery.errors import Forbidden, Invalid, NotFound, Permanent
+from vworkspace_core.apimachinery.secret_material import redact
 from vworkspace_core.ports import Fetched
 from vworkspace_odoo.client import HttpControlPlane
 from vworkspace_odoo.trust import tls_context
-
-__all__ = ["Endpoint", "FollowingControlPlane"]
 
 
 @attrs.frozen

@@ -16,10 +16,8 @@ import rfc8785
 from joserfc import jwe, jws
 from joserfc.jwa import JWSAlgModel
 
-from vworkspace_core.errors import Invalid
+from vworkspace_core.apimachinery.errors import Invalid
 from vworkspace_odoo.keys import BoundKey, decryption_keys, signing_keys
-
-__all__ = ["JosePayloads", "canonical", "decrypt_compact", "verify_detached"]
 
 _SEGMENT: Final = re.compile(r"[A-Za-z0-9_-]*")
 _SIGNATURE_LIMITS: Final = (1024, 0, 512)

@@ -8,10 +8,8 @@ from contextlib import contextmanager
 from ipaddress import ip_address
 from urllib.parse import urlsplit
 
-from vworkspace_core.errors import Permanent
-from vworkspace_core.kinds.secrets import without_user
-
-__all__ = ["default_trust", "in_the_clear", "tls_context"]
+from vworkspace_core.apimachinery.errors import Permanent
+from vworkspace_core.apimachinery.secret_material import without_user
 
 
 def tls_context(ca: str, certificate: str, private_key: str) -> ssl.SSLContext | None:

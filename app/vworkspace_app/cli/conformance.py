@@ -5,9 +5,6 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
-__all__ = ["conformance"]
-
-
 conformance = App(name="conformance", help="Examine a server that somebody else runs; needs pytest.")
 
 

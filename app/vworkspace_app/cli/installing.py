@@ -6,9 +6,7 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 
 from vworkspace_app import VERSION
-from vworkspace_app.documents import Format
-
-__all__ = ["manifests", "register", "uninstall"]
+from vworkspace_app.process.yaml_documents import Format
 
 
 def manifests(

@@ -5,8 +5,6 @@ from typing import Final
 from cyclopts import CycloptsError, MissingArgumentError
 from cyclopts.exceptions import UnusedCliTokensError
 
-__all__ = ["misuse"]
-
 _PROGRAM: Final = "vworkspace-operator"
 
 

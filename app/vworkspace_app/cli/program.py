@@ -7,13 +7,11 @@ the same reason a command imports its work when it is called.
 from cyclopts import App
 
 from vworkspace_app import VERSION
-from vworkspace_app.bare import ABOUT
 from vworkspace_app.cli.conformance import conformance
 from vworkspace_app.cli.installing import manifests, register, uninstall
 from vworkspace_app.cli.servers import cluster, control_plane
 from vworkspace_app.cli.trying import demo, plan
-
-__all__ = ["app"]
+from vworkspace_app.process.missing_packages import ABOUT
 
 RUN = """Run the operator: reconcile this cluster and pull jobs from the control plane.
 

@@ -10,8 +10,6 @@ from vworkspace_app.settings import load, shown
 from vworkspace_app.settings.flags import with_flags
 from vworkspace_app.settings.loading import CONFIG_VARIABLE
 
-__all__ = ["run"]
-
 
 @with_flags
 def run(

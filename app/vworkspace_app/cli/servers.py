@@ -5,8 +5,6 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-__all__ = ["cluster", "control_plane"]
-
 Listen = Annotated[str, Parameter(help="HOST:PORT; port 0 takes a free one.")]
 
 

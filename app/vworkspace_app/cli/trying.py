@@ -5,10 +5,8 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from vworkspace_app.documents import Format
-from vworkspace_app.problems import USAGE, CommandError
-
-__all__ = ["demo", "plan"]
+from vworkspace_app.process.errors import USAGE, CommandError
+from vworkspace_app.process.yaml_documents import Format
 
 Templates = Annotated[
     list[str] | None,

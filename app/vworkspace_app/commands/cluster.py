@@ -11,23 +11,21 @@ from typing import TYPE_CHECKING
 import anyio
 import attrs
 
+from vworkspace_apiserver.http.serving import serve
+from vworkspace_apiserver.inprocess import InProcessKube, run_sync
+from vworkspace_apiserver.server import ApiServer
 from vworkspace_app.commands.cluster_access import OPEN, Access, access_for, audited, write_kubeconfig
-from vworkspace_app.documents import read_documents
-from vworkspace_app.problems import CommandError
-from vworkspace_app.serving import address, run_until_signal
-from vworkspace_core.errors import OperatorError
-from vworkspace_core.known import CUSTOM_RESOURCE_DEFINITION
-from vworkspace_core.manifest import Manifest
-from vworkspace_fake.apiserver.http.serving import serve
-from vworkspace_fake.apiserver.inprocess import InProcessKube, run_sync
-from vworkspace_fake.apiserver.server import ApiServer
+from vworkspace_app.process.errors import CommandError
+from vworkspace_app.process.signals import address, run_until_signal
+from vworkspace_app.process.yaml_documents import read_documents
+from vworkspace_core.apimachinery.errors import OperatorError
+from vworkspace_core.apimachinery.manifest import Manifest
+from vworkspace_core.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION
 
 if TYPE_CHECKING:
     from vworkspace_fake.downstream import DownstreamSimulator
     from vworkspace_fake.flux import FluxSimulator
-    from vworkspace_fake.following import Simulator
-
-__all__ = ["ClusterOptions", "EmbeddedCluster", "install", "run_cluster"]
+    from vworkspace_fake.simulation.following import Simulator
 
 
 @attrs.define
@@ -114,7 +112,7 @@ def _definitions(options: ClusterOptions) -> Iterator[Manifest]:
     given = [crd for path in options.crds for crd in _read_crds(path)]
     yield from given
     if not options.bare:
-        from vworkspace_core.kinds.crd import crd_manifests
+        from vworkspace_core.api.crd import crd_manifests
 
         present = {crd["metadata"]["name"] for crd in given}
         yield from (crd for crd in crd_manifests() if crd["metadata"]["name"] not in present)

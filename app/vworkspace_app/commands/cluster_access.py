@@ -14,13 +14,11 @@ import attrs
 import msgspec
 import yaml
 
-from vworkspace_app.problems import USAGE, CommandError
-from vworkspace_fake.apiserver.audit import AuditEntry, AuditLog
-from vworkspace_fake.apiserver.calls import ADMIN, Caller
-from vworkspace_fake.apiserver.http.certificates import Certificates
-from vworkspace_fake.apiserver.http.serving import kubeconfig
-
-__all__ = ["OPEN", "Access", "access_for", "audited", "write_kubeconfig"]
+from vworkspace_apiserver.access.audit import AuditEntry, AuditLog
+from vworkspace_apiserver.http.certificates import Certificates
+from vworkspace_apiserver.http.serving import kubeconfig
+from vworkspace_apiserver.model.calls import ADMIN, Caller
+from vworkspace_app.process.errors import USAGE, CommandError
 
 _SERVICE_ACCOUNT: Final = "system:serviceaccount:"
 _LOCAL: Final = ("localhost", "127.0.0.1", "::1")
@@ -73,7 +71,7 @@ def _is_loopback(host: str) -> bool:
 
 
 def _certificates(host: str) -> Certificates:
-    from vworkspace_fake.apiserver.http.authority import certificates_for  # a sixth of a plain server's start
+    from vworkspace_apiserver.http.authority import certificates_for  # a sixth of a plain server's start
 
     return certificates_for(tuple(dict.fromkeys((host, *_LOCAL))), datetime.now(UTC))
 

@@ -6,10 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from vworkspace_app.conformance.over_http import ControlPlaneAt
-from vworkspace_app.files import text_in
-from vworkspace_app.problems import FAILURE, USAGE, CommandError
-
-__all__ = ["examine_control_plane"]
+from vworkspace_app.process.errors import FAILURE, USAGE, CommandError
+from vworkspace_app.process.files import text_in
 
 _CHECKS = Path(__file__).parent.parent / "conformance" / "checks"
 

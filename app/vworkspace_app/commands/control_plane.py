@@ -3,12 +3,10 @@
 from pathlib import Path
 from typing import Any
 
-from vworkspace_app.problems import USAGE, CommandError
-from vworkspace_app.serving import address, run_until_signal
+from vworkspace_app.process.errors import USAGE, CommandError
+from vworkspace_app.process.signals import address, run_until_signal
 from vworkspace_fake.controlplane.serve import serve
 from vworkspace_fake.controlplane.server import ControlPlaneServer
-
-__all__ = ["run_control_plane"]
 
 
 def run_control_plane(

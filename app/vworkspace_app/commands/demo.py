@@ -5,7 +5,7 @@ from contextlib import suppress
 import anyio
 import attrs
 
-from vworkspace_app import VERSION, logs
+from vworkspace_app import VERSION
 from vworkspace_app.demo import playground
 from vworkspace_app.demo.board import board, operations_board
 from vworkspace_app.demo.narrator import Narrator
@@ -16,10 +16,9 @@ from vworkspace_app.demo.spectator import TooSlow
 from vworkspace_app.demo.stage import Stage
 from vworkspace_app.demo.story import tell
 from vworkspace_app.demo.world import World, open_world
-from vworkspace_app.problems import FAILURE, INTERRUPTED, CommandError
-from vworkspace_app.serving import run_until_signal
-
-__all__ = ["run_demo"]
+from vworkspace_app.process import logs
+from vworkspace_app.process.errors import FAILURE, INTERRUPTED, CommandError
+from vworkspace_app.process.signals import run_until_signal
 
 
 def run_demo(*, keep: bool, plain: bool, payloads: bool, operations: bool = False) -> int:

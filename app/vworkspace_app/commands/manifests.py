@@ -6,14 +6,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from vworkspace_app.documents import Format, dump
 from vworkspace_app.install import InstallOptions, installation, tenant
 from vworkspace_app.install.profiles import read_settings
-from vworkspace_app.problems import USAGE, CommandError
-from vworkspace_core.kinds.crd import crd_manifests
-from vworkspace_core.kinds.labels import CLUSTER_ID, LABEL_RULE, is_label_value
-
-__all__ = ["chosen_settings", "labels_of", "read_authority", "render_manifests"]
+from vworkspace_app.process.errors import USAGE, CommandError
+from vworkspace_app.process.yaml_documents import Format, dump
+from vworkspace_core.api.crd import crd_manifests
+from vworkspace_core.api.labels import CLUSTER_ID
+from vworkspace_core.apimachinery.names import LABEL_RULE, is_label_value
 
 _SUBDOMAIN: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?(\.[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)*")
 _OF_THE_OPERATOR: Final = {

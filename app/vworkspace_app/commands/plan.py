@@ -7,30 +7,28 @@ import attrs
 
 from vworkspace_app.commands import plan_output as output
 from vworkspace_app.commands.plan_input import Given, chosen, cluster_of, note, quiet, told
-from vworkspace_app.documents import Format, dump, parse_yaml, read_documents
-from vworkspace_app.problems import USAGE, CommandError
-from vworkspace_app.templates import read_templates
-from vworkspace_core.kinds.border import read_application_instance, read_operation, validate_strict
-from vworkspace_core.kinds.labels import MANAGED_BY, MANAGED_BY_VALUE, bounded_name, cluster_id_of, is_managed
-from vworkspace_core.kinds.meta import ObjectMeta
-from vworkspace_core.kinds.operation import Operation
-from vworkspace_core.kinds.problems import ValidationProblems
-from vworkspace_core.known import ALL_KINDS, OPERATION
-from vworkspace_core.manifest import Kind, Manifest, ObjectRef, dig
-from vworkspace_core.moments import timestamp
-from vworkspace_core.operations import (
-    Claims,
-    OperationContext,
-    OperationObserved,
-    OperationSettings,
-    reconcile_operation,
-    release_request,
-)
+from vworkspace_app.operations.template_files import read_templates
+from vworkspace_app.process.errors import USAGE, CommandError
+from vworkspace_app.process.yaml_documents import Format, dump, parse_yaml, read_documents
+from vworkspace_core.api.codec import read_application_instance, read_operation, validate_strict
+from vworkspace_core.api.labels import MANAGED_BY, MANAGED_BY_VALUE, cluster_id_of, is_managed
+from vworkspace_core.api.operation import Operation
+from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, dig
+from vworkspace_core.apimachinery.meta import ObjectMeta
+from vworkspace_core.apimachinery.names import bounded_name
+from vworkspace_core.apimachinery.problems import ValidationProblems
+from vworkspace_core.apimachinery.resources import ALL_KINDS, OPERATION
+from vworkspace_core.apimachinery.timestamps import timestamp
+from vworkspace_core.controller.decision import Decision
+from vworkspace_core.instances.context import Context, Observed, Settings
+from vworkspace_core.instances.reconcile import reconcile
+from vworkspace_core.operations.claims import Claims
+from vworkspace_core.operations.context import OperationContext, OperationObserved
 from vworkspace_core.operations.identity import target_ref
+from vworkspace_core.operations.override import release_request
+from vworkspace_core.operations.reconcile import reconcile_operation
+from vworkspace_core.operations.settings import OperationSettings
 from vworkspace_core.operations.templates import Templates
-from vworkspace_core.reconcile import Context, Decision, Observed, Settings, reconcile
-
-__all__ = ["PlanRequest", "Planned", "plan"]
 
 
 @attrs.frozen

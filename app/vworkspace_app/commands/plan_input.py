@@ -10,17 +10,15 @@ from typing import Any, Final
 
 import attrs
 
-from vworkspace_app.credentials import CREDENTIALS_SECRET
-from vworkspace_app.problems import USAGE, CommandError
-from vworkspace_core.kinds.border import read_operation
-from vworkspace_core.kinds.labels import CLUSTER_ID, NAMESPACE_GATE, NAMESPACE_GATE_VALUE
-from vworkspace_core.kinds.operation import Operation
-from vworkspace_core.kinds.problems import ValidationProblems
-from vworkspace_core.known import ALL_KINDS, APPLICATION_INSTANCE, NAMESPACE, OPERATION, SECRET
-from vworkspace_core.manifest import Kind, Manifest, ObjectRef, content_hash, dig, metadata, ref_of
+from vworkspace_app.process.errors import USAGE, CommandError
+from vworkspace_core.api.codec import read_operation
+from vworkspace_core.api.labels import CLUSTER_ID, NAMESPACE_GATE, NAMESPACE_GATE_VALUE
+from vworkspace_core.api.operation import Operation
+from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, content_hash, dig, metadata, ref_of
+from vworkspace_core.apimachinery.problems import ValidationProblems
+from vworkspace_core.apimachinery.resources import ALL_KINDS, APPLICATION_INSTANCE, NAMESPACE, OPERATION, SECRET
+from vworkspace_core.credentials.secret import CREDENTIALS_SECRET
 from vworkspace_core.operations.engines import engine_kinds
-
-__all__ = ["Given", "chosen", "cluster_of", "note", "quiet", "told"]
 
 _PLANNED = (OPERATION, APPLICATION_INSTANCE)
 _QUIET: Final = ContextVar("quiet", default=False)

@@ -4,13 +4,10 @@ import difflib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from vworkspace_app.documents import Format, dump
-from vworkspace_core.manifest import Manifest, ObjectRef, dig
-from vworkspace_core.reconcile import Decision
-from vworkspace_core.reconcile.decision import Finalizer
-from vworkspace_core.reconcile.render import as_data
-
-__all__ = ["data", "diff", "obstacle", "summary"]
+from vworkspace_app.process.yaml_documents import Format, dump
+from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, dig
+from vworkspace_core.controller.decision import Decision, Finalizer
+from vworkspace_core.controller.render import as_data
 
 _OBSTACLES: Final = ("Blocked", "Stalled", "Failed")
 _SERVER: Final = ("creationTimestamp", "generation", "managedFields", "resourceVersion", "uid")

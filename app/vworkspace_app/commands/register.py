@@ -6,18 +6,16 @@ from pathlib import Path
 import anyio
 import attrs
 
-from vworkspace_app.documents import Format, dump
-from vworkspace_app.files import text_in
-from vworkspace_app.problems import USAGE, CommandError
-from vworkspace_app.registering import Registered, keep, register
-from vworkspace_app.runtime.clock import SystemClock
-from vworkspace_core.agent.credentials import secret_ref
-from vworkspace_core.errors import OperatorError
-from vworkspace_core.kinds.labels import LABEL_RULE, is_label_value
+from vworkspace_app.credentials.registration import Registered, keep, register
+from vworkspace_app.process.clock import SystemClock
+from vworkspace_app.process.errors import USAGE, CommandError
+from vworkspace_app.process.files import text_in
+from vworkspace_app.process.yaml_documents import Format, dump
+from vworkspace_core.apimachinery.errors import OperatorError
+from vworkspace_core.apimachinery.names import LABEL_RULE, is_label_value
+from vworkspace_core.credentials.secret import secret_ref
 from vworkspace_kube import LightkubeApi, load_config
 from vworkspace_odoo import Endpoint, FollowingControlPlane, in_the_clear
-
-__all__ = ["RegisterOptions", "run_register"]
 
 _URL = re.compile(r"https?://[^/?#\s]+")
 

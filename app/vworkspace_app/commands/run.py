@@ -8,28 +8,28 @@ import anyio
 import structlog
 from starlette.applications import Starlette
 
-from vworkspace_app import VERSION, logs
-from vworkspace_app.agent import AgentSettings
-from vworkspace_app.candidacy import candidacy
-from vworkspace_app.credentials import Credentials, CredentialsSource
-from vworkspace_app.deciding import operator_settings
-from vworkspace_app.hiding import Hidden
+from vworkspace_app import VERSION
+from vworkspace_app.credentials.source import CredentialsSource
+from vworkspace_app.jobs.settings import AgentSettings
+from vworkspace_app.manager.leadership import candidacy
+from vworkspace_app.manager.operator_settings import operator_settings
+from vworkspace_app.manager.production import LocalProcess, Process
+from vworkspace_app.manager.startup import started
 from vworkspace_app.observability import Board, Metrics, Snapshot, Watching, served, web
-from vworkspace_app.problems import CommandError
-from vworkspace_app.production import LocalProcess, Process
-from vworkspace_app.runtime.clock import SystemClock
-from vworkspace_app.serving import beside, run_until_stopped, unless
+from vworkspace_app.operations.template_files import read_templates
+from vworkspace_app.process import logs
+from vworkspace_app.process.clock import SystemClock
+from vworkspace_app.process.errors import CommandError
+from vworkspace_app.process.secret_masking import Hidden
+from vworkspace_app.process.signals import beside, run_until_stopped, unless
 from vworkspace_app.settings import RunSettings
 from vworkspace_app.settings.shapes import seconds_of
-from vworkspace_app.starting import started
-from vworkspace_app.templates import read_templates
 from vworkspace_app.webhooks import webhooks
-from vworkspace_core.agent.security import Signatures
-from vworkspace_core.errors import OperatorError
+from vworkspace_core.apimachinery.errors import OperatorError
+from vworkspace_core.credentials.secret import Credentials
+from vworkspace_core.jobs.payload_security import Signatures
 from vworkspace_core.ports import KubeApi
 from vworkspace_kube import LightkubeApi, load_config
-
-__all__ = ["run_operator"]
 
 _log = structlog.get_logger("operator")
 

@@ -5,20 +5,18 @@ from typing import Any
 
 import anyio.lowlevel
 
-from vworkspace_app.problems import USAGE, CommandError
-from vworkspace_app.runtime.clock import SystemClock
-from vworkspace_core.manifest import Manifest, ObjectRef
+from vworkspace_apiserver.inprocess import InProcessKube
+from vworkspace_apiserver.model.calls import Caller
+from vworkspace_apiserver.server import ApiServer
+from vworkspace_app.process.clock import SystemClock
+from vworkspace_app.process.errors import USAGE, CommandError
+from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef
 from vworkspace_core.ports import PatchType
-from vworkspace_fake.apiserver.calls import Caller
-from vworkspace_fake.apiserver.inprocess import InProcessKube
-from vworkspace_fake.apiserver.server import ApiServer
 from vworkspace_fake.downstream import CONTROLLERS, DownstreamSimulator
 from vworkspace_fake.downstream.crds import downstream_crds
 from vworkspace_fake.flux import FluxSimulator
 from vworkspace_fake.flux.crds import flux_crds
-from vworkspace_fake.following import Simulator, follow_and_work
-
-__all__ = ["SIMULATORS", "chosen_simulators", "missing_crds", "simulate", "simulators"]
+from vworkspace_fake.simulation.following import Simulator, follow_and_work
 
 _FLUX = "flux"
 SIMULATORS = (_FLUX, *CONTROLLERS)

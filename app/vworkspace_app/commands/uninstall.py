@@ -7,15 +7,13 @@ from pathlib import Path
 import anyio
 import attrs
 
-from vworkspace_app.problems import USAGE, CommandError
+from vworkspace_app.process.errors import USAGE, CommandError
 from vworkspace_app.uninstall import Inventory, Stuck, steps_of, take_inventory
 from vworkspace_app.uninstall.inventory import is_held
-from vworkspace_core.errors import OperatorError
-from vworkspace_core.manifest import dig
+from vworkspace_core.apimachinery.errors import OperatorError
+from vworkspace_core.apimachinery.manifest import dig
 from vworkspace_core.ports import KubeApi
 from vworkspace_kube import LightkubeApi, load_config
-
-__all__ = ["UninstallOptions", "run_uninstall"]
 
 
 @attrs.frozen

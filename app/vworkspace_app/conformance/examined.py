@@ -13,8 +13,6 @@ import pytest
 
 from vworkspace_app.conformance.subject import WHAT_IT_TAKES, Offer, Open, Subject
 
-__all__ = ["AT", "PROMPT", "Examine", "Examined", "examine", "needs"]
-
 AT = "2026-01-01T00:00:00Z"
 PROMPT, LONGEST = 1.0, 20.0
 """Seconds within which an answer is prompt, and in which a check must be over."""

@@ -12,11 +12,9 @@ import anyio.to_thread
 import attrs
 
 from vworkspace_app.conformance.subject import Account, Answered, Offer
-from vworkspace_core.errors import Permanent
+from vworkspace_core.apimachinery.errors import Permanent
 from vworkspace_core.ports import ControlPlane
 from vworkspace_odoo import AdminClient, HttpControlPlane, tls_context
-
-__all__ = ["ControlPlaneAt", "HttpSubject"]
 
 
 @attrs.frozen

@@ -9,8 +9,6 @@ import attrs
 
 from vworkspace_core.ports import ControlPlane
 
-__all__ = ["WHAT_IT_TAKES", "Account", "Answered", "Offer", "Open", "Subject"]
-
 
 class Offer(StrEnum):
     """What a check may need beside the agent API."""

@@ -5,12 +5,10 @@ from rich.text import Text
 
 from vworkspace_app.demo.sightings import condition
 from vworkspace_app.demo.spectator import Sighting, Spectator
-from vworkspace_core.known import APPLICATION_INSTANCE, HELM_RELEASE, OCI_REPOSITORY, OPERATION
-from vworkspace_core.manifest import Kind, Manifest, dig
+from vworkspace_core.apimachinery.manifest import Kind, Manifest, dig
+from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, HELM_RELEASE, OCI_REPOSITORY, OPERATION
 from vworkspace_core.ports import WatchEventType
 from vworkspace_fake.controlplane.server import ControlPlaneServer
-
-__all__ = ["board", "operations_board"]
 
 _COLOURS = {"True": "green", "False": "bold", "Unknown": "magenta"}
 _PHASES = {"Running": "magenta", "Succeeded": "green", "Failed": "red", "Cancelled": "bold"}

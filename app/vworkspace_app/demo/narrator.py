@@ -10,10 +10,8 @@ from vworkspace_app.demo.sightings import Wanted
 from vworkspace_app.demo.spectator import PATIENCE, Sighting, TooSlow
 from vworkspace_app.demo.stage import Stage
 from vworkspace_app.demo.world import World
-from vworkspace_core.manifest import Manifest, ObjectRef
+from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef
 from vworkspace_fake.controlplane.jobs import JobEntry
-
-__all__ = ["Narrator"]
 
 
 @attrs.define

@@ -11,8 +11,8 @@ from vworkspace_app.demo.platform import APPROVAL_SECRET, CLAIM, REPOSITORY, SNA
 from vworkspace_app.demo.scene import NAME
 from vworkspace_app.demo.scene import QUICK as QUICK_FLUX
 from vworkspace_app.demo.world import CLUSTER, NAMESPACE_NAME
-from vworkspace_core.kinds.labels import APPLICATION_INSTANCE as INSTANCE_LABEL
-from vworkspace_core.known import APPLICATION_INSTANCE, OPERATION
+from vworkspace_core.api.labels import APPLICATION_INSTANCE as INSTANCE_LABEL
+from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, OPERATION
 from vworkspace_core.operations.claims import approval_claim, parameters_digest
 from vworkspace_fake.downstream import (
     DownstreamBehaviour,
@@ -26,8 +26,6 @@ from vworkspace_fake.downstream import (
     WorkflowBehaviour,
 )
 from vworkspace_fake.flux import ChartHook
-
-__all__ = ["CAPABILITIES", "ENGINES", "FLUX", "HOOK", "REQUESTS", "SLOW", "Request", "approval"]
 
 HOOK = "nextcloud-db-migrate"
 _RESTRICTED = {

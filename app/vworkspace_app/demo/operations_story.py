@@ -12,14 +12,12 @@ from vworkspace_app.demo.scene import FIRST, NAME, manifest
 from vworkspace_app.demo.sightings import conditions, gone, made_for, operation_says, phase_is
 from vworkspace_app.demo.stage import Stage
 from vworkspace_app.demo.world import CLUSTER, NAMESPACE_NAME, World
-from vworkspace_core.kinds.labels import CANCEL, CAPABILITY_PREFIX
-from vworkspace_core.known import JOB, OPERATION
-from vworkspace_core.manifest import Manifest, ObjectRef, dig
+from vworkspace_core.api.labels import CANCEL, CAPABILITY_PREFIX
+from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, dig
+from vworkspace_core.apimachinery.resources import JOB, OPERATION
 from vworkspace_core.ports import PatchType
 from vworkspace_fake.controlplane.jobs import JobEntry
 from vworkspace_fake.downstream import Rule
-
-__all__ = ["tell_operations"]
 
 
 @attrs.define

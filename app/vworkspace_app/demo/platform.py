@@ -7,13 +7,11 @@ import base64
 from collections.abc import Iterator
 from typing import Any
 
-from vworkspace_core.agent.credentials import CREDENTIALS_SECRET
-from vworkspace_core.known import NAMESPACE, PERSISTENT_VOLUME_CLAIM, SECRET, VOLUME_SNAPSHOT_CLASS
-from vworkspace_core.manifest import Kind
+from vworkspace_core.apimachinery.manifest import Kind
+from vworkspace_core.apimachinery.resources import NAMESPACE, PERSISTENT_VOLUME_CLAIM, SECRET, VOLUME_SNAPSHOT_CLASS
+from vworkspace_core.credentials.secret import CREDENTIALS_SECRET
 from vworkspace_core.operations.settings import RUNNER
 from vworkspace_fake.downstream.kinds import SERVICE_ACCOUNT
-
-__all__ = ["APPROVAL_SECRET", "CLAIM", "REPOSITORY", "SNAPSHOT_CLASS", "platform"]
 
 APPROVAL_SECRET = b"demo-approval-secret"
 VELERO_NAMESPACE = "velero"

@@ -7,10 +7,8 @@ from vworkspace_app.demo.narrator import Narrator
 from vworkspace_app.demo.operations_scene import CAPABILITIES, Request
 from vworkspace_app.demo.scene import FIRST, NAME, WANTED, manifest
 from vworkspace_app.demo.world import ADMIN_TOKEN, CLUSTER, NAMESPACE_NAME, World
-from vworkspace_app.documents import Format, dump
-from vworkspace_core.kinds.labels import CAPABILITY_PREFIX, CLUSTER_ID, MANAGED_BY, MANAGED_BY_VALUE
-
-__all__ = ["application", "commands", "furnish", "lines"]
+from vworkspace_app.process.yaml_documents import Format, dump
+from vworkspace_core.api.labels import CAPABILITY_PREFIX, CLUSTER_ID, MANAGED_BY, MANAGED_BY_VALUE
 
 _BACKUP = "backup.yaml"
 

@@ -3,11 +3,9 @@
 from typing import Any
 
 from vworkspace_app.demo.world import CLUSTER, NAMESPACE_NAME
-from vworkspace_core.known import APPLICATION_INSTANCE, HELM_RELEASE
-from vworkspace_core.manifest import ObjectRef
+from vworkspace_core.apimachinery.manifest import ObjectRef
+from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, HELM_RELEASE
 from vworkspace_fake.flux import Action, FluxBehaviour, Outcome, OutcomeKind, ReleaseRule
-
-__all__ = ["BROKEN", "EDITED", "FAILURE", "FIRST", "INSTANCE", "NAME", "QUICK", "RELEASE", "WANTED", "manifest"]
 
 NAME = "nextcloud-myteam"
 INSTANCE = ObjectRef(APPLICATION_INSTANCE, NAMESPACE_NAME, NAME)

@@ -4,26 +4,11 @@ from collections.abc import Callable
 from typing import Any
 
 from vworkspace_app.demo.spectator import Sighting
-from vworkspace_core.kinds import labels
-from vworkspace_core.kinds.labels import FIELD_MANAGER
-from vworkspace_core.known import APPLICATION_INSTANCE, EVENT, OPERATION
-from vworkspace_core.manifest import Kind, Manifest, dig
+from vworkspace_core.api import labels
+from vworkspace_core.api.labels import FIELD_MANAGER
+from vworkspace_core.apimachinery.manifest import Kind, Manifest, dig
+from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, EVENT, OPERATION
 from vworkspace_core.ports import WatchEventType
-
-__all__ = [
-    "Wanted",
-    "appeared",
-    "condition",
-    "conditions",
-    "event",
-    "gone",
-    "has_condition",
-    "made_for",
-    "operation_says",
-    "phase_is",
-    "said",
-    "spec_of",
-]
 
 Wanted = Callable[[Sighting], bool]
 

@@ -7,12 +7,10 @@ from typing import Final
 import anyio
 import attrs
 
-from vworkspace_core.errors import Expired, Unavailable
-from vworkspace_core.known import APPLICATION_INSTANCE, EVENT, HELM_RELEASE, OCI_REPOSITORY
-from vworkspace_core.manifest import Kind, Manifest
+from vworkspace_core.apimachinery.errors import Expired, Unavailable
+from vworkspace_core.apimachinery.manifest import Kind, Manifest
+from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, EVENT, HELM_RELEASE, OCI_REPOSITORY
 from vworkspace_core.ports import KubeApi, WatchEventType
-
-__all__ = ["PATIENCE", "WATCHED", "Sighting", "Spectator", "TooSlow"]
 
 PATIENCE: Final = 180.0
 """Seconds after which something will not come any more: no measure of how long it takes, on however busy a machine."""

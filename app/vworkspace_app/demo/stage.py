@@ -10,9 +10,7 @@ from rich.console import Console, RenderableType
 from rich.live import Live
 from rich.markup import escape
 
-from vworkspace_app.documents import Format, dump
-
-__all__ = ["Stage", "Verdicts"]
+from vworkspace_app.process.yaml_documents import Format, dump
 
 
 @attrs.define

@@ -20,14 +20,12 @@ from vworkspace_app.demo.sightings import (
 from vworkspace_app.demo.spectator import Sighting
 from vworkspace_app.demo.stage import Stage
 from vworkspace_app.demo.world import CLUSTER, NAMESPACE_NAME, World
-from vworkspace_core.kinds.labels import RETRY
-from vworkspace_core.known import APPLICATION_INSTANCE, HELM_RELEASE, OCI_REPOSITORY
-from vworkspace_core.manifest import Manifest, dig
-from vworkspace_core.moments import timestamp
+from vworkspace_core.api.labels import RETRY
+from vworkspace_core.apimachinery.manifest import Manifest, dig
+from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, HELM_RELEASE, OCI_REPOSITORY
+from vworkspace_core.apimachinery.timestamps import timestamp
 from vworkspace_core.ports import PatchType
 from vworkspace_fake.controlplane.jobs import JobEntry
-
-__all__ = ["tell"]
 
 
 @attrs.define

@@ -1,6 +1,6 @@
 """The demo's world: API server and control plane on loopback ports, a simulated Flux, and the operator.
 
-The operator is the production process (`vworkspace_app.production`): lightkube and HTTP, nothing in memory.
+The operator is the production process (`vworkspace_app.manager.production`): lightkube and HTTP, nothing in memory.
 """
 
 import tempfile
@@ -13,28 +13,26 @@ import anyio
 import attrs
 from anyio.abc import TaskGroup
 
+from vworkspace_apiserver.inprocess import InProcessKube, run_sync
 from vworkspace_app import VERSION
-from vworkspace_app.agent import AgentSettings
 from vworkspace_app.commands.cluster import EmbeddedCluster
 from vworkspace_app.commands.cluster_access import write_kubeconfig
 from vworkspace_app.commands.simulated import SIMULATORS
-from vworkspace_app.credentials import CredentialsSource
+from vworkspace_app.credentials.source import CredentialsSource
 from vworkspace_app.demo.platform import platform
 from vworkspace_app.demo.spectator import WATCHED, Spectator
-from vworkspace_app.operator import OperatorSettings
-from vworkspace_app.production import Process
-from vworkspace_core.kinds.crd import crd_manifests
-from vworkspace_core.known import NAMESPACE, OPERATION
+from vworkspace_app.jobs.settings import AgentSettings
+from vworkspace_app.manager.production import Process
+from vworkspace_app.manager.settings import OperatorSettings
+from vworkspace_core.api.crd import crd_manifests
+from vworkspace_core.apimachinery.resources import NAMESPACE, OPERATION
+from vworkspace_core.instances.context import Settings
 from vworkspace_core.operations.engines import engine_kinds
-from vworkspace_core.reconcile import Settings
-from vworkspace_fake.apiserver.inprocess import InProcessKube, run_sync
 from vworkspace_fake.controlplane.serve import serve as serve_control_plane
 from vworkspace_fake.controlplane.server import ControlPlaneServer
 from vworkspace_fake.downstream import DownstreamBehaviour, DownstreamSimulator
 from vworkspace_fake.flux import FluxBehaviour, FluxSimulator
 from vworkspace_kube import LightkubeApi, load_config
-
-__all__ = ["ADMIN_TOKEN", "CLUSTER", "NAMESPACE_NAME", "World", "open_world"]
 
 CLUSTER = "cluster-prod-1"
 NAMESPACE_NAME = "org-myteam"

@@ -11,8 +11,6 @@ import attrs
 from vworkspace_app.install.options import COMPONENT, RELEASE_ACCOUNT, RUNNER_ACCOUNT, InstallOptions, meta
 from vworkspace_core.operations.settings import RUNNER
 
-__all__ = ["accounts"]
-
 _GROUP: Final = "rbac.authorization.k8s.io"
 _ALL: Final = ("get", "list", "watch", "create", "update", "patch", "delete")
 

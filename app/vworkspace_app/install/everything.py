@@ -9,9 +9,7 @@ from vworkspace_app.install.options import NAME, InstallOptions
 from vworkspace_app.install.rbac import cluster_rbac, namespace_rbac
 from vworkspace_app.install.webhooks import certificate, configurations
 from vworkspace_app.install.workload import namespace_of, workload
-from vworkspace_core import access
-
-__all__ = ["installation", "tenant"]
+from vworkspace_core.install import access
 
 
 def installation(options: InstallOptions) -> Iterator[dict[str, Any]]:

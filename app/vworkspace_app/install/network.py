@@ -6,8 +6,6 @@ from typing import Any, Final
 from vworkspace_app.install.options import HEALTH_PORT, INSTANCE_LABELS, NAME, WEBHOOK_PORT, InstallOptions, meta
 from vworkspace_app.install.webhooks import SERVICE
 
-__all__ = ["network"]
-
 _LINK_LOCAL: Final = "169.254.0.0/16"
 _NODE_LOCAL_DNS: Final = "169.254.20.10/32"
 _METRICS: Final = f"{NAME}-metrics"

@@ -8,20 +8,6 @@ import attrs
 from vworkspace_app import VERSION
 from vworkspace_app.install.profiles import Profile
 
-__all__ = [
-    "COMPONENT",
-    "HEALTH_PORT",
-    "INSTANCE_LABELS",
-    "NAME",
-    "RELEASE_ACCOUNT",
-    "RUNNER_ACCOUNT",
-    "TLS_FOLDER",
-    "TLS_SECRET",
-    "WEBHOOK_PORT",
-    "InstallOptions",
-    "meta",
-]
-
 NAME: Final = "vworkspace-operator"
 """Name of everything there is one of, and of the field manager."""
 

@@ -10,8 +10,6 @@ from typing import Any, Final
 from vworkspace_app.settings.shapes import Setting, as_text
 from vworkspace_app.settings.table import SETTINGS
 
-__all__ = ["NO_IMAGE", "Profile", "profile_flags", "read_settings"]
-
 NO_IMAGE: Final = "none.invalid/"
 """No image begins with it: nothing runs until somebody says what may."""
 

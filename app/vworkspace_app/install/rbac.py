@@ -4,10 +4,8 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 from vworkspace_app.install.options import NAME, InstallOptions, meta
-from vworkspace_core import access
-from vworkspace_core.access import Access
-
-__all__ = ["cluster_rbac", "namespace_rbac", "rules"]
+from vworkspace_core.install import access
+from vworkspace_core.install.access import Access
 
 _GROUP: Final = "rbac.authorization.k8s.io"
 _ORDER: Final = ("get", "list", "watch", "create", "update", "patch", "delete")

@@ -10,10 +10,8 @@ from typing import Any, Final
 
 from vworkspace_app.install.options import NAME, TLS_SECRET, InstallOptions, meta
 from vworkspace_app.webhooks import DEFAULT_PATH, GATED_PATH, UNGATED_PATH
-from vworkspace_core.kinds.labels import MANAGED_BY, MANAGED_BY_VALUE, NAMESPACE_GATE, NAMESPACE_GATE_VALUE
-from vworkspace_core.known import APPLICATION_INSTANCE, OPERATION
-
-__all__ = ["SERVICE", "certificate", "configurations"]
+from vworkspace_core.api.labels import MANAGED_BY, MANAGED_BY_VALUE, NAMESPACE_GATE, NAMESPACE_GATE_VALUE
+from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, OPERATION
 
 SERVICE: Final = f"{NAME}-webhook"
 

@@ -15,8 +15,6 @@ from vworkspace_app.install.options import (
 )
 from vworkspace_app.install.profiles import profile_flags
 
-__all__ = ["flags", "namespace_of", "workload"]
-
 _USER: Final = 65532
 """The uid that the image runs as."""
 

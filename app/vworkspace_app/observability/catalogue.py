@@ -9,8 +9,6 @@ from typing import Final
 
 import attrs
 
-__all__ = ["CATALOGUE", "Metric", "Type"]
-
 
 class Type(StrEnum):
     """How a metric behaves."""

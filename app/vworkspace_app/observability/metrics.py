@@ -11,17 +11,15 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.metrics_core import Metric as Family
 from prometheus_client.registry import Collector
 
+from vworkspace_app.controller.observer import Reconciled
 from vworkspace_app.observability import catalogue as c
 from vworkspace_app.observability.readings import readings
 from vworkspace_app.observability.snapshot import Board
-from vworkspace_app.runtime.observer import Reconciled
-from vworkspace_core.agent.outcome import Outcome
-from vworkspace_core.kinds.operation import Engine, OperationType, Phase
-from vworkspace_core.manifest import ObjectRef
-from vworkspace_core.runtime.hotloop import HotLoop
-from vworkspace_core.runtime.result import Verdict
-
-__all__ = ["ControllerMetrics", "Metrics"]
+from vworkspace_core.api.operation import Engine, OperationType, Phase
+from vworkspace_core.apimachinery.manifest import ObjectRef
+from vworkspace_core.controller.queue.hot_loop import HotLoop
+from vworkspace_core.controller.queue.outcome import Verdict
+from vworkspace_core.jobs.outcome import Outcome
 
 _METHODS: Final = frozenset(("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"))
 _OTHER: Final = "other"

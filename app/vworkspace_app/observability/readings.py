@@ -6,15 +6,13 @@ from itertools import groupby
 from typing import TypeAlias
 
 from vworkspace_app import VERSION
+from vworkspace_app.controller.informer_stats import InformerStats
+from vworkspace_app.controller.worker_stats import DriverStats
 from vworkspace_app.observability import catalogue as c
 from vworkspace_app.observability.snapshot import AgentNumbers, Snapshot
-from vworkspace_app.runtime.driver_account import DriverStats
-from vworkspace_app.runtime.informer_account import InformerStats
-from vworkspace_core.agent.link import Connectivity
-from vworkspace_core.runtime.informer_state import Phase
-from vworkspace_core.runtime.vitals import DriverVitals
-
-__all__ = ["readings"]
+from vworkspace_core.control_plane.connection import Connectivity
+from vworkspace_core.controller.health import DriverVitals
+from vworkspace_core.controller.informer.state import Phase
 
 Samples: TypeAlias = list[tuple[tuple[str, ...], float]]
 Reading: TypeAlias = tuple[c.Metric, Samples]

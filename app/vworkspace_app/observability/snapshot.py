@@ -2,13 +2,11 @@
 
 import attrs
 
+from vworkspace_app.controller.informer_stats import InformerStats
+from vworkspace_app.controller.worker_stats import DriverStats
 from vworkspace_app.observability.tally import Said
-from vworkspace_app.runtime.driver_account import DriverStats
-from vworkspace_app.runtime.informer_account import InformerStats
-from vworkspace_core.agent.link import Connectivity
-from vworkspace_core.runtime.vitals import Vitals
-
-__all__ = ["AgentNumbers", "Board", "Snapshot"]
+from vworkspace_core.control_plane.connection import Connectivity
+from vworkspace_core.controller.health import Vitals
 
 
 @attrs.frozen

@@ -7,17 +7,15 @@ from typing import Final, TypeAlias
 
 import attrs
 
-from vworkspace_core.kinds.labels import MANAGED_BY, MANAGED_BY_VALUE
-from vworkspace_core.kinds.reasons import (
+from vworkspace_core.api.labels import MANAGED_BY, MANAGED_BY_VALUE
+from vworkspace_core.api.reasons import (
     InstanceConditionType,
     InstanceReason,
     OperationConditionType,
     OperationReason,
 )
-from vworkspace_core.manifest import Manifest, ObjectRef, dig
-from vworkspace_core.runtime.changes import Change, ChangeType
-
-__all__ = ["Said", "Tally", "instances", "operations"]
+from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, dig
+from vworkspace_core.controller.informer.changes import Change, ChangeType
 
 Said: TypeAlias = tuple[str, str, str]
 """Type, status and reason of a condition."""

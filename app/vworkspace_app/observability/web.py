@@ -14,13 +14,11 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
-from vworkspace_app.guarded import Limits, bind, serve_guarded, url_of
 from vworkspace_app.observability.metrics import Metrics
 from vworkspace_app.observability.snapshot import Board
-from vworkspace_app.serving import address, refused
-from vworkspace_core.runtime.vitals import Report, healthy, ready
-
-__all__ = ["served", "web"]
+from vworkspace_app.process.http import Limits, bind, serve_guarded, url_of
+from vworkspace_app.process.signals import address, refused
+from vworkspace_core.controller.health import Report, healthy, ready
 
 
 def web(board: Board, metrics: Metrics, now: Callable[[], float]) -> Starlette:

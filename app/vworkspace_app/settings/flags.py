@@ -9,8 +9,6 @@ from cyclopts import Parameter
 from vworkspace_app.settings.shapes import SWITCH, TEXT, Setting
 from vworkspace_app.settings.table import SETTINGS
 
-__all__ = ["with_flags"]
-
 F = TypeVar("F", bound=Callable[..., None])
 
 

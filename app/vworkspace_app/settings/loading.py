@@ -11,13 +11,11 @@ from typing import Any
 
 import attrs
 
-from vworkspace_app.documents import read_values
-from vworkspace_app.problems import USAGE, CommandError
+from vworkspace_app.process.errors import USAGE, CommandError
+from vworkspace_app.process.yaml_documents import read_values
 from vworkspace_app.settings.shapes import Setting
 from vworkspace_app.settings.table import SETTINGS, RunSettings, clashes, inconsistencies
-from vworkspace_core.kinds.secrets import redact
-
-__all__ = ["CONFIG_VARIABLE", "Loaded", "load"]
+from vworkspace_core.apimachinery.secret_material import redact
 
 CONFIG_VARIABLE = "VWORKSPACE_CONFIG"
 """Names the settings file where `--config` does not."""

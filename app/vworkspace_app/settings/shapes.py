@@ -7,31 +7,9 @@ from typing import Any, Final, Generic, TypeVar
 
 import attrs
 
-from vworkspace_core.kinds.fields import camel
-from vworkspace_core.kinds.labels import LABEL_RULE, is_label_value
-from vworkspace_core.kinds.patterns import DNS_LABEL
-
-__all__ = [
-    "ADDRESS",
-    "FILE",
-    "FILES",
-    "FOLDER",
-    "GO_DURATION",
-    "LABEL",
-    "NAMES",
-    "NAMESPACE",
-    "SWITCH",
-    "TEXT",
-    "URL",
-    "Setting",
-    "Shape",
-    "as_text",
-    "choice",
-    "seconds_of",
-    "setting",
-    "some_of",
-    "whole",
-]
+from vworkspace_core.apimachinery.fields import camel
+from vworkspace_core.apimachinery.formats import DNS_LABEL
+from vworkspace_core.apimachinery.names import LABEL_RULE, is_label_value
 
 T = TypeVar("T")
 _KEY: Final = "vworkspace.setting"

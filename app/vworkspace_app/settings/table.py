@@ -10,7 +10,7 @@ from typing import Final
 
 import attrs
 
-from vworkspace_app.logs import FORMATS, LEVELS
+from vworkspace_app.process.logs import FORMATS, LEVELS
 from vworkspace_app.settings.shapes import (
     ADDRESS,
     FILE,
@@ -30,14 +30,12 @@ from vworkspace_app.settings.shapes import (
     some_of,
     whole,
 )
-from vworkspace_core.agent.security import Signatures
-from vworkspace_core.kinds.labels import CLUSTER_ID
+from vworkspace_core.api.labels import CLUSTER_ID
+from vworkspace_core.controller.lease.record import LeasePolicy
+from vworkspace_core.instances.context import RELEASE_ACCOUNT
+from vworkspace_core.jobs.payload_security import Signatures
 from vworkspace_core.operations.claims import BINDINGS, DEFAULT_BINDINGS
 from vworkspace_core.operations.settings import RUNNER
-from vworkspace_core.reconcile.decision import RELEASE_ACCOUNT
-from vworkspace_core.runtime.lease_record import LeasePolicy
-
-__all__ = ["SETTINGS", "RunSettings", "clashes", "inconsistencies", "lease_policy"]
 
 
 @attrs.frozen

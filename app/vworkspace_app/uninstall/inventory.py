@@ -7,9 +7,10 @@ from typing import Final
 import attrs
 
 from vworkspace_app.install.options import COMPONENT, INSTANCE_LABELS, NAME, RELEASE_ACCOUNT
-from vworkspace_core.errors import KindMissing, NotFound
-from vworkspace_core.kinds.labels import FINALIZER, NAMESPACE_GATE, NAMESPACE_GATE_VALUE
-from vworkspace_core.known import (
+from vworkspace_core.api.labels import FINALIZER, NAMESPACE_GATE, NAMESPACE_GATE_VALUE
+from vworkspace_core.apimachinery.errors import KindMissing, NotFound
+from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, dig, metadata, ref_of
+from vworkspace_core.apimachinery.resources import (
     APPLICATION_INSTANCE,
     CUSTOM_RESOURCE_DEFINITION,
     LEASE,
@@ -17,12 +18,9 @@ from vworkspace_core.known import (
     OPERATION,
     OWN_KINDS,
 )
-from vworkspace_core.manifest import Kind, Manifest, ObjectRef, dig, metadata, ref_of
-from vworkspace_core.moments import timestamp
+from vworkspace_core.apimachinery.timestamps import timestamp
+from vworkspace_core.controller.lease.record import holder_of
 from vworkspace_core.ports import KubeApi
-from vworkspace_core.runtime.lease_record import holder_of
-
-__all__ = ["DEPLOYMENT", "Inventory", "all_of", "find", "is_held", "take_inventory"]
 
 _ADMISSION: Final = "admissionregistration.k8s.io"
 _RBAC: Final = "rbac.authorization.k8s.io"

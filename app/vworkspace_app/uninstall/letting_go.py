@@ -4,16 +4,14 @@ from contextlib import suppress
 from typing import Any, Final
 
 from vworkspace_app.uninstall.inventory import all_of
-from vworkspace_core.errors import NotFound
-from vworkspace_core.kinds.labels import FIELD_MANAGER, FINALIZER
-from vworkspace_core.known import APPLICATION_INSTANCE, OPERATION
-from vworkspace_core.manifest import Kind, Manifest, ObjectRef, dig, metadata, ref_of
+from vworkspace_core.api.labels import FIELD_MANAGER, FINALIZER
+from vworkspace_core.apimachinery.errors import NotFound
+from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, dig, metadata, ref_of
+from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, OPERATION
+from vworkspace_core.instances.desired import DOWNSTREAM_KINDS
 from vworkspace_core.operations.engines import engine_kinds
 from vworkspace_core.operations.identity import UNRECORDED
 from vworkspace_core.ports import KubeApi, PatchType
-from vworkspace_core.reconcile.desired import DOWNSTREAM_KINDS
-
-__all__ = ["let_go"]
 
 _BENEATH: Final = {APPLICATION_INSTANCE: DOWNSTREAM_KINDS, OPERATION: engine_kinds()}
 

@@ -16,13 +16,11 @@ import attrs
 
 from vworkspace_app.uninstall.inventory import Inventory, all_of, find, is_held
 from vworkspace_app.uninstall.letting_go import let_go
-from vworkspace_core.errors import NotFound
-from vworkspace_core.kinds.labels import FIELD_MANAGER, UNINSTALL
-from vworkspace_core.known import APPLICATION_INSTANCE, LEASE, OPERATION
-from vworkspace_core.manifest import Kind, Manifest, ObjectRef, dig, metadata, ref_of
+from vworkspace_core.api.labels import FIELD_MANAGER, UNINSTALL
+from vworkspace_core.apimachinery.errors import NotFound
+from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, dig, metadata, ref_of
+from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, LEASE, OPERATION
 from vworkspace_core.ports import KubeApi, PatchType
-
-__all__ = ["Step", "Stuck", "steps_of"]
 
 _POLL_SECONDS: Final = 0.5
 

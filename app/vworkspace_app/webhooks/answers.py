@@ -17,14 +17,12 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
 from vworkspace_app.webhooks.observer import UNWATCHED, ReviewObserver
-from vworkspace_core.kinds.secrets import shown
-from vworkspace_core.manifest import canonical_json
-from vworkspace_core.nesting import decode_answer
+from vworkspace_core.apimachinery.manifest import canonical_json
+from vworkspace_core.apimachinery.nesting import decode_answer
+from vworkspace_core.apimachinery.secret_material import shown
 from vworkspace_core.webhook.defaulting import default_patch
 from vworkspace_core.webhook.review import AdmissionRequest, MalformedReview, allowed, patched, read_review, refused
 from vworkspace_core.webhook.validating import WebhookSettings, refusals
-
-__all__ = ["DEFAULT_PATH", "GATED_PATH", "UNGATED_PATH", "application"]
 
 DEFAULT_PATH: Final = "/default"
 GATED_PATH: Final = "/validate"

@@ -2,8 +2,6 @@
 
 from typing import Final, Protocol
 
-__all__ = ["UNWATCHED", "ReviewObserver"]
-
 
 class ReviewObserver(Protocol):
     """A webhook is known by its path. Every review that began ends, once."""

@@ -8,20 +8,18 @@ from typing import Final
 import anyio
 import structlog
 
-from vworkspace_app.guarded import Limits, bind, serve_guarded, url_of
-from vworkspace_app.runtime.clock import SystemClock
-from vworkspace_app.serving import address
+from vworkspace_app.process.clock import SystemClock
+from vworkspace_app.process.http import Limits, bind, serve_guarded, url_of
+from vworkspace_app.process.signals import address
 from vworkspace_app.settings import RunSettings
 from vworkspace_app.webhooks.answers import application
 from vworkspace_app.webhooks.observer import UNWATCHED, ReviewObserver
 from vworkspace_app.webhooks.tls import CertificateFiles
-from vworkspace_core.kinds.labels import FIELD_MANAGER
+from vworkspace_core.api.labels import FIELD_MANAGER
+from vworkspace_core.instances.context import Settings
 from vworkspace_core.operations.templates import Templates
 from vworkspace_core.ports import Clock
-from vworkspace_core.reconcile import Settings
 from vworkspace_core.webhook.validating import WebhookSettings
-
-__all__ = ["serve_webhooks", "webhooks"]
 
 _log = structlog.get_logger("webhook")
 

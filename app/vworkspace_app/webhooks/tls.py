@@ -7,10 +7,8 @@ from typing import Any
 import attrs
 import structlog
 
-from vworkspace_app.problems import CommandError
+from vworkspace_app.process.errors import CommandError
 from vworkspace_core.ports import Clock
-
-__all__ = ["CertificateFiles"]
 
 _log = structlog.get_logger("webhook")
 

@@ -3,17 +3,15 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
+from vworkspace_core.apimachinery.manifest import canonical_json, content_hash
+from vworkspace_core.apimachinery.names import bounded_name
 from vworkspace_core.cel import FUNCTIONS as LANGUAGE
 from vworkspace_core.cel.errors import Fault, Missing, no_overload
 from vworkspace_core.cel.limits import Budget
 from vworkspace_core.cel.signatures import FunctionTable, built, function, list_cost, table
 from vworkspace_core.cel.values import OptionalValue, look_up
-from vworkspace_core.kinds.labels import bounded_name
-from vworkspace_core.manifest import canonical_json, content_hash
 from vworkspace_core.readiness import readiness
 from vworkspace_core.readiness.reading import Conditions, count, mapping, text
-
-__all__ = ["FUNCTIONS", "OBJECTS"]
 
 _LONGEST_NAME: Final = 63
 

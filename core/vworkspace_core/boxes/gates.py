@@ -12,9 +12,7 @@ from typing import Any, Final
 import attrs
 import msgspec
 
-from vworkspace_core.kinds.problems import Problem, ValidationProblems
-
-__all__ = ["OPERATORS", "Gate", "all_of", "any_of", "expression_of", "read_gate"]
+from vworkspace_core.apimachinery.problems import Problem, ValidationProblems
 
 _NAME: Final = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _NO_NAMES: Final = frozenset(("in", "true", "false", "null"))

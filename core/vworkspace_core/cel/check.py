@@ -35,8 +35,6 @@ from vworkspace_core.cel.types import BOOL, DYN, INT, CelType, joined, list_of, 
 from vworkspace_core.cel.values import type_name
 from vworkspace_core.regex import PatternError, compile_pattern
 
-__all__ = ["ITEM", "Absence", "Checked", "Path", "Read", "check"]
-
 ITEM: Final = "[*]"
 """The step of a path that stands for any item of a list, or any entry of a map."""
 

@@ -9,17 +9,6 @@ from zoneinfo import ZoneInfo
 from vworkspace_core.cel.errors import Fault
 from vworkspace_core.cel.values import Duration, Timestamp
 
-__all__ = [
-    "NANOS",
-    "duration_of",
-    "duration_text",
-    "parse_duration",
-    "parse_timestamp",
-    "timestamp_of",
-    "timestamp_text",
-    "zone_of",
-]
-
 NANOS: Final = 1_000_000_000
 _PART: Final = re.compile(r"(\d+)(?:\.(\d*))?(ns|us|µs|μs|ms|s|m|h)|\.(\d+)(ns|us|µs|μs|ms|s|m|h)", re.ASCII)
 _WHOLE: Final = re.compile(r"[+-]?(?:(?:(?:\d+(?:\.\d*)?|\.\d+)(?:ns|us|µs|μs|ms|s|m|h))+|0)", re.ASCII)

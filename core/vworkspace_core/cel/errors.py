@@ -5,8 +5,6 @@ that is not there (yet), `Fault` an expression that can never work on such data,
 much.
 """
 
-__all__ = ["CelError", "CelSyntaxError", "Fault", "LimitExceeded", "Missing", "no_overload"]
-
 
 class CelSyntaxError(ValueError):
     """A text that is no program; `line` and `column` count from 1 and are 0 where no place is known."""

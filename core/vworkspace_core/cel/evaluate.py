@@ -42,8 +42,6 @@ from vworkspace_core.cel.syntax import (
 )
 from vworkspace_core.cel.values import ABSENT, OptionalValue, TypeValue, is_number, look_up
 
-__all__ = ["TYPES", "build"]
-
 TYPES: Final[Mapping[str, TypeValue]] = {
     name: TypeValue(name)
     for name in (

@@ -9,8 +9,6 @@ import attrs
 from vworkspace_core.cel.errors import CelSyntaxError
 from vworkspace_core.cel.values import INT_MAX, UINT_MAX, Uint
 
-__all__ = ["Token", "tokens"]
-
 _TOKEN: Final = re.compile(
     r"""
     (?P<space>[ \t\r\n\f]+|//[^\n]*)

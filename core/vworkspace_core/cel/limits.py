@@ -10,8 +10,6 @@ import attrs
 
 from vworkspace_core.cel.errors import LimitExceeded
 
-__all__ = ["LIMITS", "Budget", "Limits"]
-
 
 @attrs.frozen
 class Limits:

@@ -6,8 +6,6 @@ from typing import Final
 
 from vworkspace_core.cel.syntax import RESERVED
 
-__all__ = ["escape", "unescape"]
-
 _ESCAPES: Final = {"__": "__underscores__", ".": "__dot__", "-": "__dash__", "/": "__slash__"}
 _WORDS: Final = RESERVED | {"true", "false", "null", "in"}
 _TEXT: Final = {text: plain for plain, text in _ESCAPES.items()}

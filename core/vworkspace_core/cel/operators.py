@@ -20,8 +20,6 @@ from vworkspace_core.cel.values import (
     is_number,
 )
 
-__all__ = ["Run", "Scope", "arithmetic", "boolean", "comparison", "contained", "decided", "equality", "negated"]
-
 Scope: TypeAlias = dict[Any, Any]
 """Variables by name, and the budget under None."""
 

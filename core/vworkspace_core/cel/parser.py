@@ -24,8 +24,6 @@ from vworkspace_core.cel.syntax import (
 )
 from vworkspace_core.cel.values import INT_MAX
 
-__all__ = ["MACROS", "parse"]
-
 _CONSTANTS: Final = {"true": True, "false": False, "null": None}
 _LEVELS: Final = (
     ("||",),

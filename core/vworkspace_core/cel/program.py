@@ -17,8 +17,6 @@ from vworkspace_core.cel.signatures import FunctionTable
 from vworkspace_core.cel.syntax import Expression
 from vworkspace_core.cel.types import DYN, CelType
 
-__all__ = ["Environment", "Program", "compile_expression"]
-
 
 @attrs.frozen
 class Environment:

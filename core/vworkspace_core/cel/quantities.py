@@ -4,8 +4,6 @@ import re
 from decimal import Decimal
 from typing import Final
 
-__all__ = ["is_quantity", "parse_quantity"]
-
 _QUANTITY: Final = re.compile(r"([+-]?(?:\d+(?:\.\d*)?|\.\d+))([eE][+-]?\d+|[KMGTPE]i|[numkMGTPE]|)")
 _FACTORS: Final = {
     "": Decimal(1),

@@ -25,8 +25,6 @@ from vworkspace_core.cel.syntax import (
     dotted,
 )
 
-__all__ = ["resolved"]
-
 
 def resolved(node: Expression, variables: frozenset[str], container: str = "") -> Expression:
     """The tree with every name of a variable in one piece."""

@@ -12,21 +12,6 @@ import attrs
 from vworkspace_core.cel.limits import Budget
 from vworkspace_core.cel.types import CelType
 
-__all__ = [
-    "Cost",
-    "Function",
-    "FunctionKey",
-    "FunctionTable",
-    "Signature",
-    "built",
-    "function",
-    "list_cost",
-    "named",
-    "square_cost",
-    "table",
-    "text_cost",
-]
-
 Cost: TypeAlias = Callable[..., int]
 """Steps of a call, from its arguments; asked before the call."""
 

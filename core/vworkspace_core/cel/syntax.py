@@ -4,26 +4,6 @@ from typing import Any, Final, TypeAlias
 
 import attrs
 
-__all__ = [
-    "RESERVED",
-    "Binary",
-    "Bind",
-    "Call",
-    "Conditional",
-    "Expression",
-    "Identifier",
-    "Index",
-    "ListLiteral",
-    "Literal",
-    "Macro",
-    "MapLiteral",
-    "Present",
-    "Select",
-    "Unary",
-    "dotted",
-    "size_of",
-]
-
 RESERVED: Final = frozenset(
     (
         "as",

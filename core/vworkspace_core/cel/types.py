@@ -5,28 +5,6 @@ from typing import Final
 
 import attrs
 
-__all__ = [
-    "BOOL",
-    "BYTES",
-    "DOUBLE",
-    "DURATION",
-    "DYN",
-    "INT",
-    "NULL",
-    "STRING",
-    "TIMESTAMP",
-    "TYPE",
-    "UINT",
-    "CelType",
-    "Field",
-    "joined",
-    "list_of",
-    "map_of",
-    "meet",
-    "optional_of",
-    "substituted",
-]
-
 
 @attrs.frozen
 class Field:

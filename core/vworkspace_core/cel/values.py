@@ -14,30 +14,6 @@ import attrs
 from vworkspace_core.cel.errors import Fault, Missing, no_overload
 from vworkspace_core.cel.limits import Budget
 
-__all__ = [
-    "ABSENT",
-    "INT_MAX",
-    "INT_MIN",
-    "UINT_MAX",
-    "Address",
-    "Duration",
-    "KeyedList",
-    "Network",
-    "OptionalValue",
-    "Semver",
-    "SetList",
-    "Timestamp",
-    "TypeValue",
-    "Uint",
-    "Url",
-    "cel_equal",
-    "compare_values",
-    "is_number",
-    "look_up",
-    "type_name",
-    "whole",
-]
-
 INT_MIN: Final = -(2**63)
 INT_MAX: Final = 2**63 - 1
 UINT_MAX: Final = 2**64 - 1

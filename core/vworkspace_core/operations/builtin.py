@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any, Final
 
-from vworkspace_core.kinds.operation import OperationType
+from vworkspace_core.api.operation import OperationType
 from vworkspace_core.operations.parameter_schemas import (
     ACCESS_MODES,
     ARGUMENT,
@@ -29,8 +29,6 @@ from vworkspace_core.operations.parameter_schemas import (
     record,
 )
 from vworkspace_core.operations.templates import Template, Templates
-
-__all__ = ["BUILTIN_TEMPLATES", "builtin_templates", "needs_of_engine"]
 
 _WORKFLOW: Final = record(
     ("workflowTemplate",),

@@ -20,20 +20,10 @@ from typing import Any, Final
 import attrs
 import msgspec
 
-from vworkspace_core.kinds.operation import Operation
-from vworkspace_core.manifest import canonical_json
-from vworkspace_core.moments import later_of
-from vworkspace_core.operations.ledger import Ledger, Spending
-
-__all__ = [
-    "BINDINGS",
-    "DEFAULT_BINDINGS",
-    "Claims",
-    "Flaw",
-    "approval_claim",
-    "are_lowered",
-    "parameters_digest",
-]
+from vworkspace_core.api.operation import Operation
+from vworkspace_core.apimachinery.manifest import canonical_json
+from vworkspace_core.apimachinery.timestamps import later_of
+from vworkspace_core.operations.spent_approvals import Ledger, Spending
 
 BINDINGS: Final = frozenset({"cluster", "ns", "uid", "params"})
 """Fields that bind a claim closer; those that are there count in any case."""

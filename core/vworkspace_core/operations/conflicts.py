@@ -7,13 +7,11 @@ other. What is blocked for a reason of its own holds nobody up; what runs holds 
 from collections.abc import Iterable
 from typing import Final
 
-from vworkspace_core.kinds.labels import cancellation_requested
-from vworkspace_core.kinds.meta import Condition, ConditionStatus
-from vworkspace_core.kinds.operation import TERMINAL_PHASES, Operation, OperationType, Phase
-from vworkspace_core.kinds.reasons import OperationConditionType as Type
-from vworkspace_core.kinds.reasons import OperationReason as Reason
-
-__all__ = ["BETWEEN_SYNCS", "EXCLUDES", "conflicting", "first_ahead", "is_running", "order_of", "standing_of"]
+from vworkspace_core.api.labels import cancellation_requested
+from vworkspace_core.api.operation import BETWEEN_SYNCS, TERMINAL_PHASES, Operation, OperationType, Phase
+from vworkspace_core.api.reasons import OperationConditionType as Type
+from vworkspace_core.api.reasons import OperationReason as Reason
+from vworkspace_core.apimachinery.meta import Condition, ConditionStatus
 
 EXCLUDES: Final = {
     OperationType.UPGRADE: frozenset({OperationType.UPGRADE}),
@@ -26,9 +24,6 @@ EXCLUDES: Final = {
     OperationType.RUNBOOK: frozenset[OperationType](),
 }
 """What each type does not run beside; either direction is enough."""
-
-BETWEEN_SYNCS: Final = "VolSyncWaitingForSchedule"
-"""Reason of Running while a recurring operation waits for its next sync: it excludes nothing then."""
 
 
 def conflicting(one: OperationType, other: OperationType) -> bool:

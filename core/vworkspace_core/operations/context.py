@@ -6,16 +6,14 @@ from typing import Any
 
 import attrs
 
-from vworkspace_core.kinds.operation import Operation
+from vworkspace_core.api.operation import Operation
+from vworkspace_core.controller.decision import Snapshot
 from vworkspace_core.operations.builtin import builtin_templates
 from vworkspace_core.operations.claims import Claims
 from vworkspace_core.operations.contract import Engine, EngineContext, no_yaml
 from vworkspace_core.operations.engines import ENGINES
 from vworkspace_core.operations.settings import OperationSettings
 from vworkspace_core.operations.templates import Template, Templates
-from vworkspace_core.reconcile.decision import Snapshot
-
-__all__ = ["OperationContext", "OperationObserved"]
 
 
 @attrs.frozen

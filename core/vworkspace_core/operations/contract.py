@@ -10,32 +10,12 @@ from typing import Any, Final, TypeAlias
 
 import attrs
 
-from vworkspace_core.kinds.application_instance import ApplicationInstance
-from vworkspace_core.kinds.operation import LogsRef, Operation, OperationType
-from vworkspace_core.kinds.reasons import OperationReason
-from vworkspace_core.manifest import Kind, Manifest, ObjectRef, ref_of
+from vworkspace_core.api.application_instance import ApplicationInstance
+from vworkspace_core.api.operation import LogsRef, Operation, OperationType
+from vworkspace_core.api.reasons import OperationReason
+from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, ref_of
 from vworkspace_core.operations.settings import OperationSettings
 from vworkspace_core.operations.templates import Template
-
-__all__ = [
-    "OBJECT_UID",
-    "OPERATION_UID",
-    "Engine",
-    "EngineContext",
-    "EngineObject",
-    "EngineStatus",
-    "Listing",
-    "Objects",
-    "Progress",
-    "Refusal",
-    "Row",
-    "always",
-    "by_type",
-    "is_backup",
-    "no_yaml",
-    "phase_row",
-    "row_of",
-]
 
 Objects: TypeAlias = Mapping[ObjectRef, Manifest]
 """A snapshot of live objects."""

@@ -3,8 +3,6 @@
 import re
 from typing import Final
 
-__all__ = ["LONGEST_SECONDS", "go_duration", "seconds_of"]
-
 LONGEST_SECONDS: Final = 100 * 365 * 86_400
 """A hundred years; Go's own durations overflow at 292."""
 

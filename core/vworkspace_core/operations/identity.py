@@ -3,36 +3,22 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-from vworkspace_core.kinds.application_instance import ApplicationInstance
-from vworkspace_core.kinds.border import read_application_instance
-from vworkspace_core.kinds.labels import (
+from vworkspace_core.api.application_instance import ApplicationInstance
+from vworkspace_core.api.codec import read_application_instance
+from vworkspace_core.api.labels import (
     APPLICATION_NAMESPACE,
     FIELD_MANAGER,
     MANAGED_BY,
     MANAGED_BY_VALUE,
     OPERATION_UID,
-    bounded_name,
-    engine_object_name,
     operation_labels,
 )
-from vworkspace_core.kinds.operation import Operation
-from vworkspace_core.kinds.problems import ValidationProblems
-from vworkspace_core.known import APPLICATION_INSTANCE, OPERATION
-from vworkspace_core.manifest import Kind, Manifest, ObjectRef, dig, metadata
+from vworkspace_core.api.operation import Operation
+from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, dig, metadata
+from vworkspace_core.apimachinery.names import bounded_name, engine_object_name
+from vworkspace_core.apimachinery.problems import ValidationProblems
+from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, OPERATION
 from vworkspace_core.operations.contract import EngineContext, Objects
-
-__all__ = [
-    "UNRECORDED",
-    "engine_manifest",
-    "is_ours",
-    "labels_of",
-    "name_of",
-    "own_object",
-    "parameters",
-    "target_of",
-    "target_ref",
-    "was_made_here",
-]
 
 UNRECORDED: Final = "vworkspace.io/unrecorded"
 """Finalizer of an engine object from its creation until its uid stands in the Operation's status.

@@ -6,20 +6,19 @@ caches reads the same things from them: `lookups` names them.
 
 from collections.abc import Iterable, Iterator
 
-from vworkspace_core.kinds.border import read_operation
-from vworkspace_core.kinds.labels import bounded_name, cluster_id_of, is_managed, namespace_is_terminating
-from vworkspace_core.kinds.operation import TERMINAL_PHASES, EngineRef, Operation
-from vworkspace_core.kinds.problems import ValidationProblems
-from vworkspace_core.known import NAMESPACE, OPERATION, VELERO_BACKUP
-from vworkspace_core.manifest import Kind, Manifest, ObjectRef
+from vworkspace_core.api.codec import read_operation
+from vworkspace_core.api.labels import cluster_id_of, is_managed, namespace_is_terminating
+from vworkspace_core.api.operation import TERMINAL_PHASES, EngineRef, Operation
+from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef
+from vworkspace_core.apimachinery.names import bounded_name
+from vworkspace_core.apimachinery.problems import ValidationProblems
+from vworkspace_core.apimachinery.resources import NAMESPACE, OPERATION, VELERO_BACKUP
+from vworkspace_core.controller.live_reads import Reading
 from vworkspace_core.operations.context import OperationContext, OperationObserved
 from vworkspace_core.operations.engines import engine_kinds
 from vworkspace_core.operations.identity import name_of, target_of, target_ref
-from vworkspace_core.operations.request import parameter_problems
+from vworkspace_core.operations.parameters import parameter_problems
 from vworkspace_core.ports import KubeApi
-from vworkspace_core.reading import Reading
-
-__all__ = ["lookups", "observe_operation_live", "operations_on", "siblings_of"]
 
 
 def lookups(operation: Operation, context: OperationContext, target: Manifest | None) -> Iterator[ObjectRef]:

@@ -7,15 +7,13 @@ goes back to what it replaced.
 
 from collections.abc import Iterable
 
-from vworkspace_core.kinds.application_instance import ApplicationInstance, ReleaseOverride
-from vworkspace_core.kinds.labels import cancellation_requested, is_abandoned
-from vworkspace_core.kinds.operation import Engine, Operation, Phase
+from vworkspace_core.api.application_instance import ApplicationInstance, ReleaseOverride
+from vworkspace_core.api.labels import cancellation_requested, is_abandoned
+from vworkspace_core.api.operation import Engine, Operation, Phase
+from vworkspace_core.api.release_override import is_overtaken
 from vworkspace_core.operations.conflicts import order_of
 from vworkspace_core.operations.engines.helm import SPEC_HASH
 from vworkspace_core.operations.identity import parameters
-from vworkspace_core.reconcile.override import is_overtaken
-
-__all__ = ["release_request"]
 
 
 def release_request(

@@ -3,69 +3,69 @@
 from collections.abc import Mapping
 from typing import Any, Final, TypeAlias
 
-from vworkspace_core.kinds.patterns import DNS_LABEL, DNS_SUBDOMAIN, EXACT_SEMVER, Form
-
-__all__ = [
-    "ACCESS_MODES",
-    "ARGUMENT",
-    "ARGUMENT_NAME",
-    "COUNT",
-    "CRON",
-    "DURATION",
-    "ENV_NAME",
-    "IMAGE",
-    "LABEL",
-    "NAME",
-    "PARAMETER_FORMS",
-    "PERIOD",
-    "QUANTITY",
-    "RESOURCE",
-    "SECONDS",
-    "SEMVER",
-    "TEXT",
-    "Schema",
-    "about",
-    "listed",
-    "mapped",
-    "record",
-]
+from vworkspace_core.apimachinery.formats import DNS_LABEL, DNS_SUBDOMAIN, EXACT_SEMVER, Form
 
 Schema: TypeAlias = dict[str, Any]
 
+
 LABEL: Final[Schema] = {"type": "string", "minLength": 1, "maxLength": 63, "pattern": DNS_LABEL}
+
+
 NAME: Final[Schema] = {"type": "string", "minLength": 1, "maxLength": 253, "pattern": DNS_SUBDOMAIN}
+
+
 RESOURCE: Final[Schema] = {
     "type": "string",
     "maxLength": 253,
     "pattern": r"^(\*|[a-z][-a-z0-9]*(\.[a-z0-9][-a-z0-9.]*)?)$",
 }
+
+
 DURATION: Final[Schema] = {
     "type": "string",
     "maxLength": 32,
     "pattern": "^(?=.)([0-9]{1,5}d)?([0-9]{1,6}h)?([0-9]{1,6}m)?([0-9]{1,6}s)?$",
 }
+
+
 QUANTITY: Final[Schema] = {
     "type": "string",
     "maxLength": 32,
     "pattern": r"^[1-9][0-9]{0,8}(\.[0-9]{1,3})?([KMGTPE]i?|k)?$",
 }
+
+
 SECONDS: Final[Schema] = {"type": "integer", "minimum": 1, "maximum": 31_536_000}
+
+
 SEMVER: Final[Schema] = {"type": "string", "maxLength": 128, "pattern": EXACT_SEMVER}
+
+
 CRON: Final[Schema] = {"type": "string", "maxLength": 100, "pattern": r"^(@[a-z]+|([-0-9*,/A-Z]+ ){4}[-0-9*,/A-Z]+)$"}
+
+
 IMAGE: Final[Schema] = {
     "type": "string",
     "minLength": 1,
     "maxLength": 512,
     "pattern": r"^[a-z0-9][a-zA-Z0-9._/:@-]*$",
 }
+
+
 TEXT: Final[Schema] = {"type": "string", "maxLength": 32_768}
+
+
 ENV_NAME: Final[Schema] = {"type": "string", "maxLength": 253, "pattern": "^[A-Za-z_][A-Za-z0-9_]*$"}
+
+
 # What Argo would take for a template of its own, and what would break a line, is no argument.
 ARGUMENT: Final[Schema] = {
     "type": ["string", "number", "boolean"],
     "maxLength": 4096,
     "pattern": r"^(?!.*\{\{)[^\x00-\x1f\x7f]*$",
 }
+
+
 ACCESS_MODES: Final[Schema] = {
     "type": "array",
     "minItems": 1,
@@ -95,8 +95,13 @@ def about(text: str, schema: Schema) -> Schema:
 
 
 ARGUMENT_NAME: Final[Schema] = {"maxLength": 63, "pattern": "^[A-Za-z0-9_][-A-Za-z0-9_]*$"}
+
+
 PERIOD: Final[Schema] = {"type": "string", "maxLength": 32, "pattern": "^([0-9]{1,6}[ymdh])+$"}
+
+
 COUNT: Final[Schema] = {"type": "string", "maxLength": 8, "pattern": "^[0-9]+$"}
+
 
 PARAMETER_FORMS: Final[Mapping[str, Form]] = {
     schema["pattern"]: Form(schema["pattern"], words, example, is_told)

@@ -9,12 +9,10 @@ from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import Any, Final
 
-from vworkspace_core.kinds.images import is_allowed_image, unlisted_image
-from vworkspace_core.kinds.problems import Problem, index, join
-from vworkspace_core.manifest import dig
+from vworkspace_core.api.images import is_allowed_image, unlisted_image
+from vworkspace_core.apimachinery.manifest import dig
+from vworkspace_core.apimachinery.problems import Problem, index, join
 from vworkspace_core.operations.settings import RUNNER, OperationSettings
-
-__all__ = ["account_problem", "image_problem", "job_problems", "restricted_problems"]
 
 MOST_PROBLEMS: Final = 8
 """How many are told of one Job; more would not be read."""

@@ -9,33 +9,25 @@ from typing import Final
 
 import attrs
 
-from vworkspace_core.kinds.admission import check_operation
-from vworkspace_core.kinds.application_instance import ApplicationInstance
-from vworkspace_core.kinds.cures import capability_command, not_installed
-from vworkspace_core.kinds.labels import (
-    ALLOWED_TYPES,
-    bounded_name,
-    capabilities,
-    cluster_id_of,
-    is_managed,
-    type_is_allowed,
-)
-from vworkspace_core.kinds.operation import Operation
-from vworkspace_core.kinds.patterns import quoted
-from vworkspace_core.kinds.reasons import OperationReason as Reason
-from vworkspace_core.manifest import ObjectRef
+from vworkspace_core.api.admission import check_operation
+from vworkspace_core.api.application_instance import ApplicationInstance
+from vworkspace_core.api.gating import closed_namespace, wrong_cluster
+from vworkspace_core.api.labels import ALLOWED_TYPES, capabilities, cluster_id_of, is_managed, type_is_allowed
+from vworkspace_core.api.operation import Operation
+from vworkspace_core.api.reasons import OperationReason as Reason
+from vworkspace_core.api.remedies import capability_command, not_installed
+from vworkspace_core.apimachinery.formats import quoted
+from vworkspace_core.apimachinery.manifest import ObjectRef
+from vworkspace_core.apimachinery.names import bounded_name
 from vworkspace_core.operations.claims import Flaw
 from vworkspace_core.operations.conflicts import first_ahead
 from vworkspace_core.operations.context import OperationContext, OperationObserved
 from vworkspace_core.operations.contract import Engine, EngineContext, EngineObject, Refusal
 from vworkspace_core.operations.identity import target_of
-from vworkspace_core.operations.ledger import Spending
-from vworkspace_core.operations.request import parameter_problems, unknown_template
+from vworkspace_core.operations.parameters import parameter_problems, unknown_template
+from vworkspace_core.operations.spent_approvals import Spending
 from vworkspace_core.operations.targets import is_ready, why_not_ready
 from vworkspace_core.operations.templates import Template
-from vworkspace_core.reconcile.barriers import closed_namespace, wrong_cluster
-
-__all__ = ["Obstacle", "Start", "start_or_obstacle"]
 
 
 @attrs.frozen

@@ -13,25 +13,23 @@ Assumptions
 
 from typing import assert_never
 
-from vworkspace_core.kinds.labels import FINALIZER, cancellation_requested, is_managed
-from vworkspace_core.kinds.meta import ConditionStatus
-from vworkspace_core.kinds.operation import TERMINAL_PHASES, Operation, Phase
-from vworkspace_core.kinds.reasons import OperationConditionType as Type
-from vworkspace_core.kinds.reasons import OperationReason as Reason
-from vworkspace_core.kinds.transitions import Wanted
-from vworkspace_core.operations import life
+from vworkspace_core.api.gating import claimed_by_another_operator, closed_namespace, wrong_cluster
+from vworkspace_core.api.labels import FINALIZER, cancellation_requested, is_managed
+from vworkspace_core.api.operation import TERMINAL_PHASES, Operation, Phase
+from vworkspace_core.api.reasons import OperationConditionType as Type
+from vworkspace_core.api.reasons import OperationReason as Reason
+from vworkspace_core.apimachinery.conditions import Wanted
+from vworkspace_core.apimachinery.meta import ConditionStatus
+from vworkspace_core.controller.decision import Decision, Finalizer, Requeue
+from vworkspace_core.operations import lifecycle as life
 from vworkspace_core.operations.context import OperationContext, OperationObserved
 from vworkspace_core.operations.contract import EngineStatus, Progress
-from vworkspace_core.operations.ending import decide_deletion, tidy
+from vworkspace_core.operations.deletion import decide_deletion, tidy
 from vworkspace_core.operations.identity import own_object, target_ref
-from vworkspace_core.operations.ledger import Spending
 from vworkspace_core.operations.preconditions import Obstacle, Start, start_or_obstacle
-from vworkspace_core.operations.report import Report, with_report
 from vworkspace_core.operations.running import decide_running
-from vworkspace_core.reconcile.barriers import claimed_by_another_operator, closed_namespace, wrong_cluster
-from vworkspace_core.reconcile.decision import Decision, Finalizer, Requeue
-
-__all__ = ["approval_to_spend", "needs_live_view", "reconcile_operation"]
+from vworkspace_core.operations.spent_approvals import Spending
+from vworkspace_core.operations.status import Report, with_report
 
 
 def needs_live_view(operation: Operation, observed: OperationObserved, context: OperationContext) -> bool:

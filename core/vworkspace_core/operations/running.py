@@ -9,20 +9,18 @@ from typing import assert_never
 
 import attrs
 
-from vworkspace_core.kinds.labels import cancellation_requested
-from vworkspace_core.kinds.operation import EngineRef, Operation, Phase
-from vworkspace_core.kinds.reasons import OperationConditionType as Type
-from vworkspace_core.kinds.reasons import OperationReason as Reason
-from vworkspace_core.manifest import Manifest, ObjectRef, metadata
-from vworkspace_core.operations import life
+from vworkspace_core.api.labels import cancellation_requested
+from vworkspace_core.api.operation import EngineRef, Operation, Phase
+from vworkspace_core.api.reasons import OperationConditionType as Type
+from vworkspace_core.api.reasons import OperationReason as Reason
+from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, metadata
+from vworkspace_core.controller.decision import Create, Decision, Requeue
+from vworkspace_core.operations import lifecycle as life
 from vworkspace_core.operations.context import OperationContext, OperationObserved
 from vworkspace_core.operations.contract import Engine, EngineObject, EngineStatus, Progress
 from vworkspace_core.operations.identity import UNRECORDED, own_object, target_of, was_made_here
-from vworkspace_core.operations.report import Report, condition_of, with_report
-from vworkspace_core.operations.request import parameter_problems
-from vworkspace_core.reconcile.decision import Create, Decision, Requeue
-
-__all__ = ["decide_running"]
+from vworkspace_core.operations.parameters import parameter_problems
+from vworkspace_core.operations.status import Report, condition_of, with_report
 
 
 def decide_running(operation: Operation, observed: OperationObserved, context: OperationContext) -> Decision:

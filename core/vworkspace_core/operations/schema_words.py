@@ -10,13 +10,11 @@ from typing import Any, Final
 
 from jsonschema import ValidationError
 
-from vworkspace_core.kinds.patterns import FORMS, quoted
-from vworkspace_core.kinds.problems import Problem, join
-from vworkspace_core.kinds.secrets import is_secret_key
-from vworkspace_core.kinds.shapes import type_name
+from vworkspace_core.apimachinery.converters import type_name
+from vworkspace_core.apimachinery.formats import FORMS, quoted
+from vworkspace_core.apimachinery.problems import Problem, join
+from vworkspace_core.apimachinery.secret_material import is_secret_key
 from vworkspace_core.operations.parameter_schemas import PARAMETER_FORMS
-
-__all__ = ["problems_in_words"]
 
 _SHOWN_KEYS: Final = 8
 _FORMS: Final = {**FORMS, **PARAMETER_FORMS}

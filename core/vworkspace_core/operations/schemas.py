@@ -15,10 +15,8 @@ from referencing import Registry
 from referencing.exceptions import Unresolvable
 from referencing.jsonschema import DRAFT202012
 
-from vworkspace_core.kinds.problems import MOST_PROBLEMS, Problem, first_of, index, join
+from vworkspace_core.apimachinery.problems import MOST_PROBLEMS, Problem, first_of, index, join
 from vworkspace_core.operations.schema_words import problems_in_words
-
-__all__ = ["schema_problems", "violations_of"]
 
 _MOST_MEMBERS: Final = 1024
 """Members of a list or an object that are looked into where the schema does not say how many there may be."""

@@ -4,9 +4,7 @@ from collections.abc import Mapping
 
 import attrs
 
-from vworkspace_core.kinds.admission import AdmissionSettings
-
-__all__ = ["RUNNER", "OperationSettings"]
+from vworkspace_core.api.admission import AdmissionSettings
 
 RUNNER = "vworkspace-operation-runner"
 """Service account of Jobs and Workflows unless another one is allowed (OPS-8)."""

@@ -2,11 +2,9 @@
 
 from collections.abc import Mapping
 
-from vworkspace_core.kinds.application_instance import ApplicationInstance
-from vworkspace_core.kinds.meta import Condition, ConditionStatus
-from vworkspace_core.kinds.reasons import InstanceConditionType as Type
-
-__all__ = ["is_ready", "is_suspended", "why_not_ready"]
+from vworkspace_core.api.application_instance import ApplicationInstance
+from vworkspace_core.api.reasons import InstanceConditionType as Type
+from vworkspace_core.apimachinery.meta import Condition, ConditionStatus
 
 
 def is_ready(target: ApplicationInstance) -> bool:

@@ -10,12 +10,10 @@ from typing import Any, Final
 
 import attrs
 
-from vworkspace_core.kinds.labels import CAPABILITIES
-from vworkspace_core.kinds.operation import OperationType
-from vworkspace_core.kinds.problems import Problem, ValidationProblems
+from vworkspace_core.api.labels import CAPABILITIES
+from vworkspace_core.api.operation import OperationType
+from vworkspace_core.apimachinery.problems import Problem, ValidationProblems
 from vworkspace_core.operations.schemas import schema_problems, violations_of
-
-__all__ = ["PARAMETERS", "Template", "Templates", "load_template"]
 
 PARAMETERS: Final = "spec.parameters"
 """Where an Operation has them."""

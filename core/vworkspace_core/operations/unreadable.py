@@ -8,10 +8,10 @@ from typing import Any
 
 import attrs
 
-from vworkspace_core.kinds.border import read_meta, structure
-from vworkspace_core.kinds.labels import FINALIZER, is_managed
-from vworkspace_core.kinds.meta import ConditionStatus, ObjectMeta
-from vworkspace_core.kinds.operation import (
+from vworkspace_core.api.codec import read_meta, structure
+from vworkspace_core.api.gating import claimed_by_another_operator
+from vworkspace_core.api.labels import FINALIZER, is_managed
+from vworkspace_core.api.operation import (
     TERMINAL_PHASES,
     Engine,
     Operation,
@@ -21,18 +21,16 @@ from vworkspace_core.kinds.operation import (
     Phase,
     TargetRef,
 )
-from vworkspace_core.kinds.problems import ValidationProblems
-from vworkspace_core.kinds.reasons import OperationConditionType as Type
-from vworkspace_core.kinds.reasons import OperationReason as Reason
-from vworkspace_core.kinds.transitions import Wanted
-from vworkspace_core.manifest import Manifest, dig
+from vworkspace_core.api.reasons import OperationConditionType as Type
+from vworkspace_core.api.reasons import OperationReason as Reason
+from vworkspace_core.apimachinery.conditions import Wanted
+from vworkspace_core.apimachinery.manifest import Manifest, dig
+from vworkspace_core.apimachinery.meta import ConditionStatus, ObjectMeta
+from vworkspace_core.apimachinery.problems import ValidationProblems
+from vworkspace_core.controller.decision import Decision
 from vworkspace_core.operations.context import OperationContext, OperationObserved
-from vworkspace_core.operations.ending import decide_deletion, tidy
-from vworkspace_core.operations.report import Report, condition_of, with_report
-from vworkspace_core.reconcile.barriers import claimed_by_another_operator
-from vworkspace_core.reconcile.decision import Decision
-
-__all__ = ["UnreadableOperation", "decide_unreadable_operation"]
+from vworkspace_core.operations.deletion import decide_deletion, tidy
+from vworkspace_core.operations.status import Report, condition_of, with_report
 
 
 @attrs.frozen

@@ -2,7 +2,7 @@
 
 Adapters implement them (`vworkspace_kube`, `vworkspace_odoo`, `vworkspace_fake`); the app wires them.
 All calls may be awaited under any event loop; the in-memory fakes never suspend except in `watch`,
-`fetch` with a wait, and `Clock.sleep`. Errors are those of `vworkspace_core.errors`, nothing else.
+`fetch` with a wait, and `Clock.sleep`. Errors are those of `vworkspace_core.apimachinery.errors`, nothing else.
 """
 
 from vworkspace_core.ports.clock import Clock

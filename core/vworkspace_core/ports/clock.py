@@ -3,8 +3,6 @@
 from datetime import datetime
 from typing import Protocol
 
-__all__ = ["Clock"]
-
 
 class Clock(Protocol):
     """Time as a port: real in production, virtual in simulations."""

@@ -6,8 +6,6 @@ from typing import Any, Protocol
 
 import attrs
 
-__all__ = ["ControlPlane", "Fetched", "OversizedJob"]
-
 
 @attrs.frozen
 class OversizedJob:

@@ -4,9 +4,7 @@ from typing import Protocol
 
 import attrs
 
-from vworkspace_core.manifest import ObjectRef
-
-__all__ = ["EventSink", "KubernetesEvent"]
+from vworkspace_core.apimachinery.manifest import ObjectRef
 
 
 @attrs.frozen

@@ -5,8 +5,6 @@ from typing import Any, Protocol
 
 import attrs
 
-__all__ = ["JobRecord", "JobStore", "Tombstone"]
-
 
 @attrs.frozen
 class JobRecord:

@@ -6,9 +6,7 @@ from typing import Any, Protocol
 
 import attrs
 
-from vworkspace_core.manifest import Kind, Manifest, ObjectRef
-
-__all__ = ["KubeApi", "ListPage", "PatchType", "Propagation", "WatchEvent", "WatchEventType"]
+from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef
 
 
 class PatchType(StrEnum):

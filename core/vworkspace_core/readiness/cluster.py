@@ -1,10 +1,8 @@
 """HorizontalPodAutoscaler, PodDisruptionBudget, Namespace, CustomResourceDefinition, APIService."""
 
-from vworkspace_core.manifest import Manifest
+from vworkspace_core.apimachinery.manifest import Manifest
 from vworkspace_core.readiness.reading import Conditions, count, mapping, text
 from vworkspace_core.readiness.result import Readiness, failed, progressing, ready
-
-__all__ = ["api_service", "autoscaler", "custom_resource_definition", "disruption_budget", "namespace"]
 
 
 def autoscaler(manifest: Manifest) -> Readiness:

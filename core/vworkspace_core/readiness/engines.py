@@ -3,11 +3,9 @@
 from collections.abc import Mapping
 from typing import Final
 
-from vworkspace_core.manifest import Manifest
+from vworkspace_core.apimachinery.manifest import Manifest
 from vworkspace_core.readiness.reading import Conditions, mapping, text
 from vworkspace_core.readiness.result import Readiness, failed, progressing, ready
-
-__all__ = ["backup_storage_location", "replication", "velero_backup", "velero_restore", "workflow"]
 
 _VELERO_FAILED: Final = frozenset(("Failed", "FailedValidation"))
 

@@ -4,11 +4,9 @@ Reconciling=True stands beside Ready=True at every interval of Flux; only a cond
 counts. A HelmRepository of OCI charts has no status at all.
 """
 
-from vworkspace_core.manifest import Manifest
+from vworkspace_core.apimachinery.manifest import Manifest
 from vworkspace_core.readiness.reading import Conditions, mapping, number, text
 from vworkspace_core.readiness.result import Readiness, failed, progressing, ready
-
-__all__ = ["helm_release", "helm_repository", "kustomization", "source"]
 
 
 def _judged(manifest: Manifest) -> Readiness:

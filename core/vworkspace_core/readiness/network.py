@@ -3,11 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
-from vworkspace_core.manifest import Manifest
+from vworkspace_core.apimachinery.manifest import Manifest
 from vworkspace_core.readiness.reading import mapping, text
 from vworkspace_core.readiness.result import Readiness, progressing, ready
-
-__all__ = ["ingress", "service"]
 
 
 def _addresses(manifest: Manifest) -> list[str]:

@@ -5,9 +5,7 @@ from typing import Any
 
 import attrs
 
-from vworkspace_core.manifest import Manifest
-
-__all__ = ["Conditions", "count", "mapping", "number", "text"]
+from vworkspace_core.apimachinery.manifest import Manifest
 
 _LONGEST = 1_024
 

@@ -4,8 +4,6 @@ from enum import Enum
 
 import attrs
 
-__all__ = ["Readiness", "State", "failed", "progressing", "ready", "unknown"]
-
 
 class State(Enum):
     """How far an object has come."""

@@ -1,10 +1,8 @@
 """PersistentVolumeClaim, PersistentVolume, VolumeSnapshot."""
 
-from vworkspace_core.manifest import Manifest
+from vworkspace_core.apimachinery.manifest import Manifest
 from vworkspace_core.readiness.reading import mapping, text
 from vworkspace_core.readiness.result import Readiness, failed, progressing, ready
-
-__all__ = ["persistent_volume", "persistent_volume_claim", "volume_snapshot"]
 
 
 def persistent_volume_claim(manifest: Manifest) -> Readiness:

@@ -3,11 +3,9 @@
 from collections.abc import Callable, Mapping
 from typing import Final, TypeAlias
 
-from vworkspace_core.manifest import Manifest
+from vworkspace_core.apimachinery.manifest import Manifest
 from vworkspace_core.readiness import batch, cluster, engines, flux, network, storage, workloads
 from vworkspace_core.readiness.result import Readiness
-
-__all__ = ["RULES", "Rule"]
 
 Rule: TypeAlias = Callable[[Manifest], Readiness]
 """Of an object that exists, is not being deleted, and whose controller has observed its generation if it tells so."""

@@ -6,11 +6,9 @@ Their controllers leave counts out where they are zero. A Deployment's `Availabl
 from collections.abc import Mapping
 from typing import Any
 
-from vworkspace_core.manifest import Manifest
+from vworkspace_core.apimachinery.manifest import Manifest
 from vworkspace_core.readiness.reading import Conditions, count, mapping, text
 from vworkspace_core.readiness.result import Readiness, failed, progressing, ready
-
-__all__ = ["daemon_set", "deployment", "pod", "replica_set", "stateful_set"]
 
 
 def _seen(manifest: Manifest) -> bool:

@@ -11,8 +11,6 @@ from typing import Final
 from vworkspace_core.regex.program import Accept, Assert, Consume, Instruction, Split, instructions
 from vworkspace_core.regex.syntax import parse
 
-__all__ = ["Pattern", "compile_pattern"]
-
 _MOST_TRANSITIONS: Final = 2_000
 """How much of its automaton a pattern keeps; then it begins anew."""
 _EDGE: Final = ""

@@ -15,8 +15,6 @@ from vworkspace_core.regex.syntax import (
     Sequence,
 )
 
-__all__ = ["Accept", "Assert", "Consume", "Instruction", "Split", "instructions"]
-
 _MOST: Final = 5_000
 """How many instructions a pattern may have once its repetitions are written out."""
 

@@ -4,8 +4,6 @@ from typing import Final, TypeAlias
 
 import attrs
 
-__all__ = ["Alternatives", "Assertion", "Characters", "Node", "PatternError", "Repeat", "Sequence", "parse"]
-
 _LAST: Final = 0x10FFFF
 _LONGEST: Final = 2_000
 _DEEPEST: Final = 100

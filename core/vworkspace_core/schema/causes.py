@@ -9,21 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
-from vworkspace_core.errors import Cause
-
-__all__ = [
-    "NO_FIELD",
-    "duplicate",
-    "forbidden_value",
-    "go_value",
-    "invalid_type",
-    "invalid_value",
-    "not_supported",
-    "quoted",
-    "required",
-    "too_long",
-    "too_many",
-]
+from vworkspace_core.apimachinery.errors import Cause
 
 NO_FIELD: Final = "<nil>"
 

@@ -8,8 +8,6 @@ from vworkspace_core.cel.names import escape
 from vworkspace_core.cel.types import DYN, CelType, Field, list_of, map_of
 from vworkspace_core.schema.node import MISSING, JsonType, Schema
 
-__all__ = ["type_of_schema"]
-
 _FORMATS: Final = {
     "date-time": types.TIMESTAMP,
     "date": types.TIMESTAMP,

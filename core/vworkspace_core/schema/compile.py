@@ -21,8 +21,6 @@ from vworkspace_core.schema.node import (
 from vworkspace_core.schema.reading import Reading
 from vworkspace_core.schema.rule_compile import compile_rules
 
-__all__ = ["Compiled", "compile_node", "compile_schema"]
-
 _BOUNDS: Final = {
     "minimum": "minimum",
     "maximum": "maximum",

@@ -5,8 +5,6 @@ from typing import Any
 
 from vworkspace_core.schema.node import MISSING, Schema
 
-__all__ = ["apply_defaults"]
-
 
 def apply_defaults(schema: Schema, value: Any) -> Any:
     """`value` with every default of `schema` filled in; `value` itself when there is nothing to fill in.

@@ -2,8 +2,6 @@
 
 from typing import Any
 
-__all__ = ["equal"]
-
 
 def equal(left: Any, right: Any) -> bool:
     """Whether two JSON values are the same. `1` and `1.0` are; `1` and `true` are not (S-29)."""

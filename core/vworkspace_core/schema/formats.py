@@ -14,8 +14,6 @@ from typing import Final
 
 from vworkspace_core.cel.library.network import is_url
 
-__all__ = ["is_date_time", "known_format", "matches_format"]
-
 _TIME: Final = re.compile(r"(\d{2}):(\d{2}):(\d{2})(.\d+)?(z|[+-]\d{2}:\d{2})", re.ASCII)
 _HOST_LABEL: Final = re.compile(r"[^\W_]([\w-]*[^\W_])?")
 _SHORT_NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")

@@ -8,8 +8,6 @@ import re
 from functools import lru_cache
 from typing import Final
 
-__all__ = ["go_pattern"]
-
 _POSIX: Final = {
     "[:alnum:]": "0-9A-Za-z",
     "[:alpha:]": "A-Za-z",

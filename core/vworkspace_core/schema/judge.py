@@ -13,8 +13,6 @@ from vworkspace_core.schema.node import (
 )
 from vworkspace_core.schema.structure import check_structure
 
-__all__ = ["node_problems"]
-
 _SCALARS: Final = frozenset((JsonType.STRING, JsonType.INTEGER, JsonType.NUMBER, JsonType.BOOLEAN))
 
 

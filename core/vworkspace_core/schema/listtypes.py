@@ -2,11 +2,9 @@
 
 from typing import Any
 
-from vworkspace_core.errors import Cause
+from vworkspace_core.apimachinery.errors import Cause
 from vworkspace_core.schema.causes import duplicate, go_value, invalid_value, required
 from vworkspace_core.schema.node import ListType, Schema
-
-__all__ = ["check_embedded", "check_list_types"]
 
 
 def check_list_types(schema: Schema, value: Any, path: str = "") -> list[Cause]:

@@ -13,8 +13,6 @@ import attrs
 
 from vworkspace_core.schema.rule import CelRule
 
-__all__ = ["ANYTHING", "MISSING", "JsonType", "ListType", "Schema", "SchemaError", "SchemaProblem", "ValueChecks"]
-
 
 class _Missing:
     """Type of `MISSING`: no value at all, where None is the JSON null."""

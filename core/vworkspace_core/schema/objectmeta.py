@@ -8,8 +8,6 @@ import attrs
 from vworkspace_core.schema.compile import compile_node
 from vworkspace_core.schema.node import Schema
 
-__all__ = ["OBJECT_META", "OBJECT_META_OPENAPI", "with_type_meta"]
-
 _STRING: Final = {"type": "string"}
 _TIME: Final = {"type": "string", "format": "date-time", "nullable": True}
 _INTEGER: Final = {"type": "integer", "format": "int64"}

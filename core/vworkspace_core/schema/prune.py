@@ -8,8 +8,6 @@ from typing import Any
 
 from vworkspace_core.schema.node import MISSING, Schema
 
-__all__ = ["drop_nulls", "prune"]
-
 _TYPE_META = frozenset(("apiVersion", "kind", "metadata"))
 
 

@@ -9,8 +9,6 @@ import attrs
 from vworkspace_core.schema.gopattern import go_pattern
 from vworkspace_core.schema.node import JsonType, ListType, SchemaProblem
 
-__all__ = ["Reading"]
-
 
 @attrs.define
 class Reading:

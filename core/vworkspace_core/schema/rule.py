@@ -5,8 +5,6 @@ from typing import Any
 
 import attrs
 
-__all__ = ["CelRule"]
-
 
 @attrs.frozen(eq=False)
 class CelRule:

@@ -10,8 +10,6 @@ from vworkspace_core.schema.node import Schema
 from vworkspace_core.schema.rule import CelRule
 from vworkspace_core.schema.rule_values import needs_conversion
 
-__all__ = ["compile_rule", "compile_rules"]
-
 _LIMITS: Final = Limits(text=65_536, depth=200, steps=10_000_000, built_text=10_000_000, built_items=1_000_000)
 """A real API server estimates the cost of a rule and bounds it far higher than a box does."""
 _REASONS: Final = frozenset(("FieldValueInvalid", "FieldValueForbidden", "FieldValueRequired", "FieldValueDuplicate"))

@@ -6,8 +6,6 @@ from vworkspace_core.cel.durations import parse_duration, parse_timestamp
 from vworkspace_core.cel.values import KeyedList, SetList
 from vworkspace_core.schema.node import JsonType, ListType, Schema
 
-__all__ = ["convert", "needs_conversion"]
-
 
 def needs_conversion(schema: Schema) -> bool:
     """Whether anything under `schema` looks different to a rule than it does in JSON."""

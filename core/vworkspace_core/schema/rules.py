@@ -3,16 +3,14 @@
 from collections.abc import Mapping
 from typing import Any
 
+from vworkspace_core.apimachinery.errors import Cause
 from vworkspace_core.cel import CelError
 from vworkspace_core.cel.values import ABSENT, OptionalValue
-from vworkspace_core.errors import Cause
 from vworkspace_core.schema.causes import NO_FIELD, duplicate, go_value, invalid_value, required
 from vworkspace_core.schema.equality import equal
 from vworkspace_core.schema.node import MISSING, JsonType, ListType, Schema
 from vworkspace_core.schema.rule import CelRule
 from vworkspace_core.schema.rule_values import convert
-
-__all__ = ["check_rules"]
 
 
 def check_rules(schema: Schema, value: Any, old: Any = MISSING, path: str = "") -> list[Cause]:

@@ -2,13 +2,11 @@
 
 from typing import Any, Final
 
-from vworkspace_core.errors import Cause
+from vworkspace_core.apimachinery.errors import Cause
 from vworkspace_core.schema.causes import go_value, invalid_type, invalid_value, not_supported, too_long
 from vworkspace_core.schema.equality import equal
 from vworkspace_core.schema.formats import matches_format
 from vworkspace_core.schema.node import Schema, ValueChecks
-
-__all__ = ["INT_FORMATS", "check_enum", "check_format", "check_range", "check_scalar"]
 
 INT_FORMATS: Final = {"int32": 31, "int64": 63}
 """Integer formats and how many bits they have besides the sign."""

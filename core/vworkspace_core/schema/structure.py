@@ -7,7 +7,7 @@ On an update, what is wrong in a part that did not change is let through, as rea
 from collections.abc import Callable
 from typing import Any
 
-from vworkspace_core.errors import Cause
+from vworkspace_core.apimachinery.errors import Cause
 from vworkspace_core.schema.causes import (
     NO_FIELD,
     go_value,
@@ -25,8 +25,6 @@ from vworkspace_core.schema.scalars import (
     check_range,
     check_scalar,
 )
-
-__all__ = ["check_structure"]
 
 
 def check_structure(schema: Schema, value: Any, old: Any = MISSING, path: str = "") -> list[Cause]:

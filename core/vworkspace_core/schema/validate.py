@@ -6,14 +6,12 @@ says so, as on a real server.
 
 from typing import Any, Final
 
-from vworkspace_core.errors import Cause
+from vworkspace_core.apimachinery.errors import Cause
 from vworkspace_core.schema.causes import NO_FIELD, invalid_value
 from vworkspace_core.schema.listtypes import check_embedded, check_list_types
 from vworkspace_core.schema.node import MISSING, Schema
 from vworkspace_core.schema.rules import check_rules
 from vworkspace_core.schema.structure import check_structure
-
-__all__ = ["validate"]
 
 _BLOCKING: Final = frozenset(
     ("FieldValueNotSupported", "FieldValueRequired", "FieldValueTooLong", "FieldValueTooMany", "FieldValueTypeInvalid")

@@ -6,8 +6,6 @@ What comes after may therefore take a `pattern` for text and `required` for a li
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
-__all__ = ["misfits"]
-
 _Walk = Callable[[Any, str], Iterator[str]]
 
 

@@ -8,15 +8,13 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from vworkspace_core.kinds.application_instance import ApplicationInstance, Mode
-from vworkspace_core.kinds.border import class_of, read_meta
-from vworkspace_core.kinds.operation import Operation
-from vworkspace_core.kinds.patterns import DNS_LABEL
-from vworkspace_core.known import APPLICATION_INSTANCE
-from vworkspace_core.manifest import Manifest, dig
+from vworkspace_core.api.application_instance import ApplicationInstance, Mode
+from vworkspace_core.api.codec import class_of, read_meta
+from vworkspace_core.api.operation import Operation
+from vworkspace_core.apimachinery.formats import DNS_LABEL
+from vworkspace_core.apimachinery.manifest import Manifest, dig
+from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE
 from vworkspace_core.webhook.review import AdmissionRequest, Verb
-
-__all__ = ["default_patch"]
 
 _LONGEST_RELEASE: Final = 53
 

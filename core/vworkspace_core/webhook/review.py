@@ -7,11 +7,9 @@ from typing import Any, Final
 
 import attrs
 
-from vworkspace_core.kinds.problems import MOST_PROBLEMS, Problem
-from vworkspace_core.kinds.secrets import shown
-from vworkspace_core.manifest import Manifest, canonical_json, dig
-
-__all__ = ["AdmissionRequest", "MalformedReview", "Verb", "allowed", "patched", "read_review", "refused"]
+from vworkspace_core.apimachinery.manifest import Manifest, canonical_json, dig
+from vworkspace_core.apimachinery.problems import MOST_PROBLEMS, Problem
+from vworkspace_core.apimachinery.secret_material import shown
 
 _API_VERSION: Final = "admission.k8s.io/v1"
 _KIND: Final = "AdmissionReview"

@@ -13,22 +13,20 @@ Assumptions
 
 import attrs
 
-from vworkspace_core.kinds.admission import AdmissionSettings, check_gate, same_spec, stored_problems
-from vworkspace_core.kinds.application_instance import ApplicationInstance
-from vworkspace_core.kinds.border import class_of, read_meta, structure
-from vworkspace_core.kinds.labels import MANAGED_BY, NAMESPACE_GATE, NAMESPACE_GATE_VALUE, cluster_id_of, is_managed
-from vworkspace_core.kinds.operation import Operation
-from vworkspace_core.kinds.problems import Problem, ValidationProblems, first_of
-from vworkspace_core.known import NAMESPACE
-from vworkspace_core.manifest import Manifest
-from vworkspace_core.nesting import TOO_DEEP, too_deep
+from vworkspace_core.api.admission import AdmissionSettings, check_gate, same_spec, stored_problems
+from vworkspace_core.api.application_instance import ApplicationInstance
+from vworkspace_core.api.codec import class_of, read_meta, structure
+from vworkspace_core.api.gating import claimed_by_another_operator
+from vworkspace_core.api.labels import MANAGED_BY, NAMESPACE_GATE, NAMESPACE_GATE_VALUE, cluster_id_of, is_managed
+from vworkspace_core.api.operation import Operation
+from vworkspace_core.apimachinery.manifest import Manifest
+from vworkspace_core.apimachinery.nesting import TOO_DEEP, too_deep
+from vworkspace_core.apimachinery.problems import Problem, ValidationProblems, first_of
+from vworkspace_core.apimachinery.resources import NAMESPACE
 from vworkspace_core.operations.builtin import builtin_templates
-from vworkspace_core.operations.request import template_problems
+from vworkspace_core.operations.parameters import template_problems
 from vworkspace_core.operations.templates import Templates
-from vworkspace_core.reconcile.barriers import claimed_by_another_operator
 from vworkspace_core.webhook.review import AdmissionRequest, Verb
-
-__all__ = ["WebhookSettings", "refusals"]
 
 
 @attrs.frozen

@@ -27,8 +27,6 @@ from vworkspace_fake.controlplane.faults import Call, Fault, When
 from vworkspace_fake.controlplane.refusals import Refusal, error_body
 from vworkspace_fake.controlplane.server import ControlPlaneServer
 
-__all__ = ["admin_routes"]
-
 Handler = Callable[[Request, Any], Any]
 
 

@@ -4,8 +4,6 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any, Final
 
-__all__ = ["BATCH_LIMIT", "check_event", "check_result", "check_status"]
-
 BATCH_LIMIT: Final = 100
 """Events a batch may have (PULL-6)."""
 

@@ -8,8 +8,6 @@ import attrs
 
 from vworkspace_fake.controlplane.refusals import Dropped, Refusal
 
-__all__ = ["Call", "Fault", "Faults", "When"]
-
 T = TypeVar("T")
 
 

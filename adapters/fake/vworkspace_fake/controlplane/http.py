@@ -20,8 +20,6 @@ from vworkspace_fake.controlplane.refusals import Dropped, Refusal, error_body
 from vworkspace_fake.controlplane.server import ControlPlaneServer
 from vworkspace_fake.controlplane.waiting import LongPolls
 
-__all__ = ["LONGEST_WAIT", "MEDIA_TYPE", "control_plane_app"]
-
 MEDIA_TYPE: Final = "application/vnd.vworkspace.agent.v1+json"
 DEFAULT_WAIT: Final = 30
 LONGEST_WAIT: Final = 300

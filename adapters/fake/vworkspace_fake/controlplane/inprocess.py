@@ -4,15 +4,13 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, TypeVar
 
-from vworkspace_core.agent.answers import error_of
-from vworkspace_core.errors import JobClosed, Permanent, Unavailable
+from vworkspace_core.apimachinery.errors import JobClosed, Permanent, Unavailable
+from vworkspace_core.control_plane.http_answers import error_of
 from vworkspace_core.ports import Fetched
 from vworkspace_fake.controlplane.faults import Call, Fault
 from vworkspace_fake.controlplane.refusals import Dropped, Refusal
 from vworkspace_fake.controlplane.server import ControlPlaneServer
 from vworkspace_fake.controlplane.waiting import LongPolls
-
-__all__ = ["InProcessControlPlane"]
 
 T = TypeVar("T")
 

@@ -8,8 +8,6 @@ import attrs
 
 from vworkspace_fake.controlplane.refusals import Refusal
 
-__all__ = ["JobBook", "JobEntry"]
-
 
 @attrs.define
 class JobEntry:

@@ -3,8 +3,6 @@
 from collections.abc import Mapping
 from typing import Final
 
-__all__ = ["Dropped", "Refusal", "error_body"]
-
 _ERRORS: Final[Mapping[int, str]] = {
     400: "BadRequest",
     401: "Unauthorized",

@@ -9,9 +9,7 @@ import rfc8785
 from joserfc import jwe, jws
 from joserfc.jwk import ECKey, OKPKey
 
-from vworkspace_core.agent.security import signed_content
-
-__all__ = ["KeyPairs", "Sealing", "key_in"]
+from vworkspace_core.jobs.payload_security import signed_content
 
 
 class _Registry(jws.JWSRegistry):

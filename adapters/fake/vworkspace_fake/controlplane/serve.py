@@ -4,12 +4,10 @@ from collections.abc import Callable
 
 import uvicorn
 
+from vworkspace_apiserver.http.listener import bind, serve_until_cancelled, url_of
 from vworkspace_fake.controlplane.http import control_plane_app
 from vworkspace_fake.controlplane.server import ControlPlaneServer
 from vworkspace_fake.controlplane.waiting import LongPolls
-from vworkspace_fake.serving import bind, serve_until_cancelled, url_of
-
-__all__ = ["serve"]
 
 
 async def serve(

@@ -19,8 +19,6 @@ from vworkspace_fake.controlplane.rate import RateLimit, RateLimiter
 from vworkspace_fake.controlplane.refusals import Refusal
 from vworkspace_fake.controlplane.tokens import Token, TokenBook
 
-__all__ = ["ControlPlaneServer", "system_now"]
-
 
 def system_now() -> datetime:
     """The machine's clock."""

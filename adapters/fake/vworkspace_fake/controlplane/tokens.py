@@ -7,8 +7,6 @@ import attrs
 
 from vworkspace_fake.controlplane.refusals import Refusal
 
-__all__ = ["Registration", "Token", "TokenBook"]
-
 
 @attrs.define
 class Token:

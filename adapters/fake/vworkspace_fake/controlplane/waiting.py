@@ -8,8 +8,6 @@ from typing import Any
 
 from vworkspace_fake.controlplane.server import ControlPlaneServer
 
-__all__ = ["LongPolls"]
-
 
 class LongPolls:
     """The polls that wait on one server. `close` ends all of them with an empty answer."""

@@ -2,11 +2,9 @@
 
 from typing import Any
 
-from vworkspace_core.manifest import ObjectRef
+from vworkspace_core.apimachinery.manifest import ObjectRef
 from vworkspace_fake.downstream.kinds import SERVICE_ACCOUNT
 from vworkspace_fake.downstream.turns import Look
-
-__all__ = ["account_refusal"]
 
 
 def account_refusal(look: Look, account: Any) -> str:

@@ -7,8 +7,6 @@ from vworkspace_fake.downstream.behaviour import Ending
 from vworkspace_fake.downstream.kinds import INGRESS, SERVICE
 from vworkspace_fake.downstream.turns import NOTHING, Controller, Look, Turn, change
 
-__all__ = ["ADDRESSES"]
-
 
 def _balancer(look: Look) -> Turn:
     if look.live is None or look.deleting or look.spec.get("type") != "LoadBalancer":

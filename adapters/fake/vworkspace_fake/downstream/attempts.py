@@ -8,8 +8,6 @@ import attrs
 from vworkspace_fake.downstream.behaviour import Ending, Outcome, Rule
 from vworkspace_fake.downstream.turns import Look
 
-__all__ = ["Attempt", "begin", "released"]
-
 
 @attrs.frozen
 class Attempt:

@@ -11,7 +11,8 @@ from fnmatch import fnmatchcase
 
 import attrs
 
-from vworkspace_core.known import (
+from vworkspace_core.apimachinery.manifest import Kind, ObjectRef
+from vworkspace_core.apimachinery.resources import (
     APPLICATION_INSTANCE,
     CONFIG_MAP,
     HELM_RELEASE,
@@ -20,21 +21,6 @@ from vworkspace_core.known import (
     PERSISTENT_VOLUME_CLAIM,
     SECRET,
 )
-from vworkspace_core.manifest import Kind, ObjectRef
-
-__all__ = [
-    "DownstreamBehaviour",
-    "Ending",
-    "JobBehaviour",
-    "Outcome",
-    "Rule",
-    "SnapshotBehaviour",
-    "VeleroBehaviour",
-    "VolSyncBehaviour",
-    "WorkflowBehaviour",
-    "WorkflowStep",
-    "WorkloadBehaviour",
-]
 
 
 class Ending(StrEnum):

@@ -14,8 +14,6 @@ from vworkspace_fake.downstream.volsync import VOLSYNC
 from vworkspace_fake.downstream.workflow import WORKFLOW_CONTROLLER
 from vworkspace_fake.downstream.workloads import WORKLOADS
 
-__all__ = ["CONTROLLERS"]
-
 CONTROLLERS: Final[Mapping[str, tuple[Controller, ...]]] = MappingProxyType(
     {
         "velero": (VELERO,),

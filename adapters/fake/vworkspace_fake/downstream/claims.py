@@ -6,8 +6,8 @@ from typing import Any, Final
 
 import attrs
 
-from vworkspace_core.known import PERSISTENT_VOLUME_CLAIM, VOLUME_SNAPSHOT
-from vworkspace_core.manifest import Manifest, ObjectRef, dig, metadata
+from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, dig, metadata
+from vworkspace_core.apimachinery.resources import PERSISTENT_VOLUME_CLAIM, VOLUME_SNAPSHOT
 from vworkspace_fake.downstream.attempts import Attempt, begin, released
 from vworkspace_fake.downstream.behaviour import Ending, Rule
 from vworkspace_fake.downstream.kinds import PERSISTENT_VOLUME, STORAGE_CLASS
@@ -23,8 +23,6 @@ from vworkspace_fake.downstream.turns import (
     uid_of,
     without_finalizers,
 )
-
-__all__ = ["VOLUME_PROVISIONER"]
 
 _PROTECTION: Final = "kubernetes.io/pvc-protection"
 _PROVISIONER: Final = "volume.kubernetes.io/storage-provisioner"

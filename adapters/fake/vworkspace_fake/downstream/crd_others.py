@@ -2,7 +2,8 @@
 
 from typing import Any, Final
 
-from vworkspace_core.known import (
+from vworkspace_core.apimachinery.manifest import Kind
+from vworkspace_core.apimachinery.resources import (
     REPLICATION_DESTINATION,
     REPLICATION_SOURCE,
     VOLUME_SNAPSHOT,
@@ -10,8 +11,6 @@ from vworkspace_core.known import (
     VOLUME_SNAPSHOT_CONTENT,
     WORKFLOW,
 )
-from vworkspace_core.manifest import Kind
-from vworkspace_fake.definitions import definition
 from vworkspace_fake.downstream.crd_workflow import workflow_spec, workflow_status
 from vworkspace_fake.downstream.kinds import WORKFLOW_TEMPLATE
 from vworkspace_fake.downstream.schema import QUANTITY, QUANTITY_PATTERN, object_schema
@@ -28,8 +27,7 @@ from vworkspace_fake.flux.schema import (
     record,
     string,
 )
-
-__all__ = ["argo_crds", "snapshot_crds", "volsync_crds"]
+from vworkspace_fake.simulation.definitions import definition
 
 _STATUS: Final[Schema] = {"status": {}}
 _INT32: Final[Schema] = {"type": "integer", "format": "int32"}

@@ -2,8 +2,7 @@
 
 from typing import Any, Final
 
-from vworkspace_core.known import VELERO_BACKUP, VELERO_RESTORE
-from vworkspace_fake.definitions import definition
+from vworkspace_core.apimachinery.resources import VELERO_BACKUP, VELERO_RESTORE
 from vworkspace_fake.downstream.kinds import BACKUP_STORAGE_LOCATION, DELETE_BACKUP_REQUEST
 from vworkspace_fake.downstream.schema import LABEL_SELECTOR, nullable, object_schema
 from vworkspace_fake.flux.schema import (
@@ -18,8 +17,7 @@ from vworkspace_fake.flux.schema import (
     items,
     record,
 )
-
-__all__ = ["velero_crds"]
+from vworkspace_fake.simulation.definitions import definition
 
 _LIST: Final = nullable(STRINGS)
 _FLAG: Final = nullable(BOOLEAN)

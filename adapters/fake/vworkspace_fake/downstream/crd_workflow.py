@@ -16,8 +16,6 @@ from vworkspace_fake.flux.schema import (
     string,
 )
 
-__all__ = ["workflow_spec", "workflow_status"]
-
 _INT_OR_STRING: Final[Schema] = {
     "anyOf": [{"type": "integer"}, {"type": "string"}],
     "x-kubernetes-int-or-string": True,

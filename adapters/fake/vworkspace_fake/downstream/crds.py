@@ -12,8 +12,6 @@ from typing import Any, Final
 from vworkspace_fake.downstream.crd_others import argo_crds, snapshot_crds, volsync_crds
 from vworkspace_fake.downstream.crd_velero import velero_crds
 
-__all__ = ["downstream_crds"]
-
 _BY_NAME: Final = {
     "velero": velero_crds,
     "workflow": argo_crds,

@@ -3,8 +3,6 @@
 from datetime import datetime, timedelta
 from typing import Final
 
-__all__ = ["next_run"]
-
 _NAMES: Final = {
     "@annually": "0 0 1 1 *",
     "@yearly": "0 0 1 1 *",

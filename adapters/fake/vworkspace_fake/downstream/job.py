@@ -10,8 +10,8 @@ from typing import Any, Final
 
 import attrs
 
-from vworkspace_core.known import JOB, POD
-from vworkspace_core.manifest import Manifest, ObjectRef, dig, metadata
+from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, dig, metadata
+from vworkspace_core.apimachinery.resources import JOB, POD
 from vworkspace_core.ports import Propagation
 from vworkspace_fake.downstream.accounts import account_refusal
 from vworkspace_fake.downstream.attempts import Attempt, begin, released
@@ -33,8 +33,6 @@ from vworkspace_fake.downstream.turns import (
     uid_of,
     with_condition,
 )
-
-__all__ = ["JOB_CONTROLLER"]
 
 _OURS: Final = "kubernetes.io/job-controller"
 _FINAL: Final = {"SuccessCriteriaMet": "Complete", "FailureTarget": "Failed"}

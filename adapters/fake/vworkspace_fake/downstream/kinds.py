@@ -2,21 +2,7 @@
 
 from typing import Final
 
-from vworkspace_core.manifest import Kind
-
-__all__ = [
-    "BACKUP_STORAGE_LOCATION",
-    "DAEMON_SET",
-    "DELETE_BACKUP_REQUEST",
-    "DEPLOYMENT",
-    "INGRESS",
-    "PERSISTENT_VOLUME",
-    "SERVICE",
-    "SERVICE_ACCOUNT",
-    "STATEFUL_SET",
-    "STORAGE_CLASS",
-    "WORKFLOW_TEMPLATE",
-]
+from vworkspace_core.apimachinery.manifest import Kind
 
 BACKUP_STORAGE_LOCATION: Final = Kind("velero.io", "v1", "BackupStorageLocation", "backupstoragelocations")
 DELETE_BACKUP_REQUEST: Final = Kind("velero.io", "v1", "DeleteBackupRequest", "deletebackuprequests")

@@ -4,13 +4,11 @@ import hashlib
 from contextlib import suppress
 from typing import assert_never
 
-from vworkspace_core.errors import AlreadyExists, KindMissing, NotFound, OperatorError, Stale
-from vworkspace_core.known import CORE_EVENT
-from vworkspace_core.manifest import Manifest
+from vworkspace_core.apimachinery.errors import AlreadyExists, KindMissing, NotFound, OperatorError, Stale
+from vworkspace_core.apimachinery.manifest import Manifest
+from vworkspace_core.apimachinery.resources import CORE_EVENT
 from vworkspace_core.ports import KubeApi, PatchType
 from vworkspace_fake.downstream.turns import Create, Delete, Patch, Tell
-
-__all__ = ["perform"]
 
 
 async def perform(api: KubeApi, effect: Patch | Create | Delete | Tell, field_manager: str) -> None:

@@ -7,8 +7,6 @@ import attrs
 from vworkspace_fake.downstream.attempts import Attempt
 from vworkspace_fake.downstream.behaviour import Ending, Rule
 
-__all__ = ["Pods", "Rollout"]
-
 
 @attrs.frozen
 class Pods:

@@ -2,9 +2,7 @@
 
 from vworkspace_core.ports import Clock, KubeApi
 from vworkspace_fake.downstream.simulator import DownstreamSimulator
-from vworkspace_fake.following import follow_and_work
-
-__all__ = ["run"]
+from vworkspace_fake.simulation.following import follow_and_work
 
 
 async def run(api: KubeApi, clock: Clock, simulator: DownstreamSimulator | None = None) -> None:

@@ -5,14 +5,6 @@ from typing import Final
 
 from vworkspace_fake.flux.schema import STRING, Schema, items, record, string
 
-__all__ = [
-    "LABEL_SELECTOR",
-    "QUANTITY",
-    "QUANTITY_PATTERN",
-    "nullable",
-    "object_schema",
-]
-
 _NUMBER: Final = r"(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))"
 QUANTITY_PATTERN: Final = rf"^(\+|-)?{_NUMBER}(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?{_NUMBER}))?$"
 QUANTITY: Final[Schema] = {

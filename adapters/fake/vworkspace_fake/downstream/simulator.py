@@ -11,16 +11,14 @@ from typing import Any
 
 import attrs
 
-from vworkspace_core.errors import NotFound, OperatorError
-from vworkspace_core.manifest import Kind, Manifest, ObjectRef, ref_of
+from vworkspace_core.apimachinery.errors import NotFound, OperatorError
+from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, ref_of
 from vworkspace_core.ports import KubeApi
 from vworkspace_fake.downstream.behaviour import DownstreamBehaviour
 from vworkspace_fake.downstream.catalogue import CONTROLLERS
 from vworkspace_fake.downstream.performing import perform
 from vworkspace_fake.downstream.turns import Capture, Controller, Erase, Look, Turn, earliest, uid_of
-from vworkspace_fake.polling import Polled
-
-__all__ = ["DownstreamSimulator"]
+from vworkspace_fake.simulation.polled import Polled
 
 
 class DownstreamSimulator(Polled):

@@ -9,13 +9,13 @@ from typing import Any, Final
 
 import attrs
 
-from vworkspace_core.known import (
+from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, dig, metadata
+from vworkspace_core.apimachinery.resources import (
     PERSISTENT_VOLUME_CLAIM,
     VOLUME_SNAPSHOT,
     VOLUME_SNAPSHOT_CLASS,
     VOLUME_SNAPSHOT_CONTENT,
 )
-from vworkspace_core.manifest import Manifest, ObjectRef, dig, metadata
 from vworkspace_fake.downstream.attempts import Attempt, begin, released
 from vworkspace_fake.downstream.behaviour import Ending, Rule
 from vworkspace_fake.downstream.snapshot_content import CONTENT_PROTECTION, content_manifest, content_name, cut, size_of
@@ -32,8 +32,6 @@ from vworkspace_fake.downstream.turns import (
     uid_of,
     without_finalizers,
 )
-
-__all__ = ["BOUND_PROTECTION", "SNAPSHOT_CONTROLLER", "SOURCE_PROTECTION"]
 
 SOURCE_PROTECTION: Final = "snapshot.storage.kubernetes.io/volumesnapshot-as-source-protection"
 BOUND_PROTECTION: Final = "snapshot.storage.kubernetes.io/volumesnapshot-bound-protection"

@@ -2,11 +2,9 @@
 
 from typing import Any, Final
 
-from vworkspace_core.known import VOLUME_SNAPSHOT, VOLUME_SNAPSHOT_CONTENT
-from vworkspace_core.manifest import Manifest, ObjectRef, dig, metadata
+from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, dig, metadata
+from vworkspace_core.apimachinery.resources import VOLUME_SNAPSHOT, VOLUME_SNAPSHOT_CONTENT
 from vworkspace_fake.downstream.turns import Effect, Look, Patch
-
-__all__ = ["CONTENT_PROTECTION", "content_manifest", "content_name", "cut", "size_of"]
 
 CONTENT_PROTECTION: Final = "snapshot.storage.kubernetes.io/volumesnapshotcontent-bound-protection"
 _GIB: Final = 1024**3

@@ -11,31 +11,11 @@ from typing import Any, Final, TypeAlias
 
 import attrs
 
-from vworkspace_core.manifest import Kind, Manifest, ObjectRef, dig, metadata
-from vworkspace_core.moments import timestamp
+from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, dig, metadata
+from vworkspace_core.apimachinery.timestamps import timestamp
 from vworkspace_core.ports import Propagation
 from vworkspace_fake.downstream.behaviour import DownstreamBehaviour
 from vworkspace_fake.flux.writes import merge_diff
-
-__all__ = [
-    "NOTHING",
-    "Capture",
-    "Controller",
-    "Create",
-    "Delete",
-    "Effect",
-    "Erase",
-    "Look",
-    "Patch",
-    "Tell",
-    "Turn",
-    "change",
-    "earliest",
-    "moment_of",
-    "uid_of",
-    "with_condition",
-    "without_finalizers",
-]
 
 
 @attrs.frozen

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any, Final
 
-from vworkspace_core.known import VELERO_BACKUP, VELERO_RESTORE
-from vworkspace_core.manifest import Manifest, ObjectRef, dig
+from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, dig
+from vworkspace_core.apimachinery.resources import VELERO_BACKUP, VELERO_RESTORE
 from vworkspace_fake.downstream.behaviour import Ending
 from vworkspace_fake.downstream.kinds import BACKUP_STORAGE_LOCATION, DELETE_BACKUP_REQUEST
 from vworkspace_fake.downstream.turns import (
@@ -23,8 +23,6 @@ from vworkspace_fake.downstream.turns import (
 from vworkspace_fake.downstream.velero_backup import look_at_backup
 from vworkspace_fake.downstream.velero_restore import look_at_restore
 from vworkspace_fake.downstream.velero_run import FINAL_PHASES, restarted
-
-__all__ = ["VELERO"]
 
 _VALIDATION_SECONDS: Final = 60.0
 

@@ -6,9 +6,9 @@ from typing import Any, Final
 
 import attrs
 
-from vworkspace_core.known import VELERO_BACKUP
-from vworkspace_core.manifest import ObjectRef, dig, metadata
-from vworkspace_core.moments import timestamp
+from vworkspace_core.apimachinery.manifest import ObjectRef, dig, metadata
+from vworkspace_core.apimachinery.resources import VELERO_BACKUP
+from vworkspace_core.apimachinery.timestamps import timestamp
 from vworkspace_fake.downstream.behaviour import Ending
 from vworkspace_fake.downstream.kinds import BACKUP_STORAGE_LOCATION
 from vworkspace_fake.downstream.turns import (
@@ -21,8 +21,6 @@ from vworkspace_fake.downstream.turns import (
 from vworkspace_fake.downstream.velero_run import FINAL_PHASES, UNDER_WAY, Flow, Run, advance, has_ended, start
 from vworkspace_fake.downstream.velero_storage import Stored, at_its_end, in_storage, selected
 from vworkspace_fake.flux.durations import go_duration, parse_duration
-
-__all__ = ["STORAGE_LOCATION", "look_at_backup"]
 
 STORAGE_LOCATION: Final = "velero.io/storage-location"
 _KEPT: Final = ("Completed", "PartiallyFailed")

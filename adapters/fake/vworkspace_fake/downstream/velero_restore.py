@@ -5,14 +5,12 @@ from typing import Any, Final
 
 import attrs
 
-from vworkspace_core.known import NAMESPACE, VELERO_BACKUP
-from vworkspace_core.manifest import Manifest, ObjectRef, dig, metadata
+from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, dig, metadata
+from vworkspace_core.apimachinery.resources import NAMESPACE, VELERO_BACKUP
 from vworkspace_fake.downstream.behaviour import Ending
 from vworkspace_fake.downstream.turns import NOTHING, Create, Effect, Look, Patch, Turn, change
 from vworkspace_fake.downstream.velero_run import FINAL_PHASES, UNDER_WAY, Flow, Run, advance, has_ended, start
 from vworkspace_fake.downstream.velero_storage import selected, stored_data
-
-__all__ = ["look_at_restore"]
 
 _NEVER_RESTORED: Final = (
     "nodes",

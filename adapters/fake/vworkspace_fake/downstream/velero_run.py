@@ -9,12 +9,10 @@ from typing import Any, Final
 
 import attrs
 
-from vworkspace_core.manifest import Kind, Manifest
+from vworkspace_core.apimachinery.manifest import Kind, Manifest
 from vworkspace_fake.downstream.attempts import Attempt, begin, released
 from vworkspace_fake.downstream.behaviour import Ending, Rule
 from vworkspace_fake.downstream.turns import Effect, Look, Turn, change, earliest
-
-__all__ = ["FINAL_PHASES", "UNDER_WAY", "Flow", "Run", "advance", "has_ended", "restarted", "start"]
 
 FINAL_PHASES: Final = ("FailedValidation", "Completed", "PartiallyFailed", "Failed")
 UNDER_WAY: Final = (

@@ -9,11 +9,9 @@ from typing import Any
 
 import attrs
 
-from vworkspace_core.known import VELERO_BACKUP
-from vworkspace_core.manifest import Kind, Manifest, ObjectRef, dig, metadata
+from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, dig, metadata
+from vworkspace_core.apimachinery.resources import VELERO_BACKUP
 from vworkspace_fake.downstream.turns import NOTHING, Create, Delete, Erase, Look, Turn, moment_of
-
-__all__ = ["Stored", "at_its_end", "in_storage", "selected", "stored_data"]
 
 
 @attrs.frozen

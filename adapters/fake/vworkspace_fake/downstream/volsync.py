@@ -10,22 +10,20 @@ from typing import Any, Final
 
 import attrs
 
-from vworkspace_core.known import (
+from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, dig
+from vworkspace_core.apimachinery.resources import (
     PERSISTENT_VOLUME_CLAIM,
     REPLICATION_DESTINATION,
     REPLICATION_SOURCE,
     SECRET,
     VOLUME_SNAPSHOT,
 )
-from vworkspace_core.manifest import Manifest, ObjectRef, dig
-from vworkspace_core.moments import timestamp
+from vworkspace_core.apimachinery.timestamps import timestamp
 from vworkspace_fake.downstream.attempts import Attempt, begin, released
 from vworkspace_fake.downstream.behaviour import Ending, Rule
 from vworkspace_fake.downstream.cron import next_run
 from vworkspace_fake.downstream.turns import NOTHING, Controller, Look, Turn, change, moment_of, with_condition
 from vworkspace_fake.flux.durations import go_duration
-
-__all__ = ["VOLSYNC"]
 
 _MOVERS: Final = ("restic", "rclone", "rsync", "rsyncTLS", "syncthing", "external")
 _SYNCHRONIZING: Final = "Synchronizing"

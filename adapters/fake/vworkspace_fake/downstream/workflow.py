@@ -9,16 +9,14 @@ from typing import Any, Final
 
 import attrs
 
-from vworkspace_core.known import WORKFLOW
-from vworkspace_core.manifest import dig, metadata
+from vworkspace_core.apimachinery.manifest import dig, metadata
+from vworkspace_core.apimachinery.resources import WORKFLOW
 from vworkspace_fake.downstream.accounts import account_refusal
 from vworkspace_fake.downstream.attempts import Attempt, begin
 from vworkspace_fake.downstream.behaviour import Ending, Outcome, Rule, WorkflowStep
 from vworkspace_fake.downstream.kinds import SERVICE_ACCOUNT
 from vworkspace_fake.downstream.turns import NOTHING, Controller, Delete, Look, Tell, Turn, change, earliest, moment_of
 from vworkspace_fake.downstream.workflow_nodes import StepRecord, compressed, node_id, nodes_of, written_nodes
-
-__all__ = ["WORKFLOW_CONTROLLER"]
 
 _COMPLETED: Final = "workflows.argoproj.io/completed"
 _PHASE: Final = "workflows.argoproj.io/phase"

@@ -10,11 +10,9 @@ from typing import Any, Final
 
 import attrs
 
-from vworkspace_core.manifest import Manifest, canonical_json, dig
-from vworkspace_core.moments import timestamp
+from vworkspace_core.apimachinery.manifest import Manifest, canonical_json, dig
+from vworkspace_core.apimachinery.timestamps import timestamp
 from vworkspace_fake.downstream.behaviour import WorkflowStep
-
-__all__ = ["StepRecord", "compressed", "node_id", "nodes_of", "resume_patch", "written_nodes"]
 
 _FAILURES: Final = ("Failed", "Error")
 

@@ -10,13 +10,11 @@ from typing import Any, Final, TypeAlias
 
 import attrs
 
-from vworkspace_core.manifest import content_hash, metadata
+from vworkspace_core.apimachinery.manifest import content_hash, metadata
 from vworkspace_fake.downstream.attempts import begin, released
 from vworkspace_fake.downstream.kinds import DAEMON_SET, DEPLOYMENT, STATEFUL_SET
 from vworkspace_fake.downstream.rollout import Pods, Rollout
 from vworkspace_fake.downstream.turns import NOTHING, Controller, Look, Patch, Turn, change, earliest, with_condition
-
-__all__ = ["WORKLOADS"]
 
 _DAEMON_COUNTS: Final = frozenset(
     ("currentNumberScheduled", "numberMisscheduled", "desiredNumberScheduled", "numberReady")

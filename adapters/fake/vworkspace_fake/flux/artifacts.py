@@ -3,12 +3,10 @@
 from datetime import datetime
 from typing import Any, Final
 
-from vworkspace_core.manifest import Kind, Manifest, ObjectRef, dig
-from vworkspace_core.moments import timestamp
+from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, dig
+from vworkspace_core.apimachinery.timestamps import timestamp
 from vworkspace_fake.flux.behaviour import PullAnswer, PullRequest, SourceFault
 from vworkspace_fake.flux.versions import sha256_of
-
-__all__ = ["chart_failure", "has_revision", "index_failure", "new_artifact", "not_found", "oci_failure", "storage_url"]
 
 _STORAGE: Final = "http://source-controller.flux-system.svc.cluster.local."
 

@@ -9,23 +9,6 @@ from enum import StrEnum
 
 import attrs
 
-__all__ = [
-    "Action",
-    "ActionAnswer",
-    "ChartHook",
-    "FluxBehaviour",
-    "Outcome",
-    "OutcomeKind",
-    "PullAnswer",
-    "PullRequest",
-    "PullStage",
-    "ReleaseRule",
-    "SourceFault",
-    "SourceOutcome",
-    "SourceRule",
-    "Target",
-]
-
 
 class Action(StrEnum):
     """A Helm action, by the name it has in Flux's messages."""

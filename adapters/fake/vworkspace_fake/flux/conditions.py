@@ -9,35 +9,8 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final, TypeAlias
 
-from vworkspace_core.manifest import Manifest, dig
-from vworkspace_core.moments import timestamp
-
-__all__ = [
-    "ARTIFACT_IN_STORAGE",
-    "ARTIFACT_OUTDATED",
-    "BUILD_FAILED",
-    "DRIFTED",
-    "FETCH_FAILED",
-    "READY",
-    "RECONCILING",
-    "RELEASED",
-    "REMEDIATED",
-    "SOURCE_VERIFIED",
-    "STALLED",
-    "STORAGE_OPERATION_FAILED",
-    "TEST_SUCCESS",
-    "Condition",
-    "condition",
-    "conditions_of",
-    "is_ready",
-    "is_reconciling",
-    "is_stalled",
-    "merge_conditions",
-    "status_of",
-    "summarize",
-    "with_condition",
-    "without_condition",
-]
+from vworkspace_core.apimachinery.manifest import Manifest, dig
+from vworkspace_core.apimachinery.timestamps import timestamp
 
 Condition: TypeAlias = Mapping[str, Any]
 

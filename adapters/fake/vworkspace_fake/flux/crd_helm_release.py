@@ -18,8 +18,6 @@ from vworkspace_fake.flux.schema import (
     string,
 )
 
-__all__ = ["helm_release_spec", "helm_release_status"]
-
 
 def helm_release_spec() -> Schema:
     """Schema of `spec`."""

@@ -8,8 +8,8 @@ never the other way round.
 
 from typing import Any, Final
 
-from vworkspace_core.known import HELM_CHART, HELM_RELEASE, HELM_REPOSITORY, OCI_REPOSITORY
-from vworkspace_core.manifest import Kind
+from vworkspace_core.apimachinery.manifest import Kind
+from vworkspace_core.apimachinery.resources import HELM_CHART, HELM_RELEASE, HELM_REPOSITORY, OCI_REPOSITORY
 from vworkspace_fake.flux.crd_helm_release import helm_release_spec, helm_release_status
 from vworkspace_fake.flux.schema import (
     ARTIFACT,
@@ -27,8 +27,6 @@ from vworkspace_fake.flux.schema import (
     record,
     string,
 )
-
-__all__ = ["flux_crds"]
 
 _READY: Final = '.status.conditions[?(@.type=="Ready")]'
 _COLUMNS: Final = (

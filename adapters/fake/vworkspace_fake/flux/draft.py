@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from vworkspace_core.manifest import Kind, Manifest, ObjectRef, dig, metadata, ref_of
-from vworkspace_core.moments import timestamp
+from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, dig, metadata, ref_of
+from vworkspace_core.apimachinery.timestamps import timestamp
 from vworkspace_fake.flux.conditions import (
     READY,
     RECONCILING,
@@ -17,8 +17,6 @@ from vworkspace_fake.flux.conditions import (
     without_condition,
 )
 from vworkspace_fake.flux.effects import Patch, Sleep, Step
-
-__all__ = ["FINALIZER", "REQUESTED_AT", "Draft"]
 
 FINALIZER = "finalizers.fluxcd.io"
 """The finalizer of both controllers, on HelmReleases and on sources alike."""

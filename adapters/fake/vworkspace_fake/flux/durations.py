@@ -3,8 +3,6 @@
 import re
 from typing import Final
 
-__all__ = ["go_duration", "parse_duration"]
-
 _UNITS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 _PART: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|s|m|h)")
 

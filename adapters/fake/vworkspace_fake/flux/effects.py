@@ -11,39 +11,9 @@ from typing import Any, TypeAlias, TypeVar
 
 import attrs
 
-from vworkspace_core.manifest import Kind, Manifest, ObjectRef
+from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef
 from vworkspace_fake.flux.behaviour import Action, ActionAnswer, PullAnswer, PullRequest, Target
 from vworkspace_fake.flux.storage import Release
-
-__all__ = [
-    "ApplyChild",
-    "CanImpersonate",
-    "CorrectDrift",
-    "Decide",
-    "Done",
-    "Effect",
-    "Failed",
-    "FindDrift",
-    "LoadReleases",
-    "Patch",
-    "Pull",
-    "Read",
-    "Remove",
-    "Requeue",
-    "Sleep",
-    "Step",
-    "StoreReleases",
-    "Terminal",
-    "Verdict",
-    "Waiting",
-    "can_impersonate",
-    "correct_drift",
-    "decide",
-    "find_drift",
-    "load_releases",
-    "pull",
-    "read",
-]
 
 
 @attrs.frozen

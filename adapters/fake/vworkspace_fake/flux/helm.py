@@ -9,8 +9,8 @@ generation; failures of the previous request that stay until the next attempt be
 from datetime import datetime
 from typing import Final
 
-from vworkspace_core.known import HELM_CHART, HELM_RELEASE
-from vworkspace_core.manifest import Manifest, ObjectRef, dig
+from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, dig
+from vworkspace_core.apimachinery.resources import HELM_CHART, HELM_RELEASE
 from vworkspace_fake.flux.conditions import READY, condition
 from vworkspace_fake.flux.draft import REQUESTED_AT, Draft
 from vworkspace_fake.flux.effects import (
@@ -37,8 +37,6 @@ from vworkspace_fake.flux.helm_release import release
 from vworkspace_fake.flux.helm_removal import uninstall
 from vworkspace_fake.flux.helm_request import Chart, Request, Values
 from vworkspace_fake.flux.helm_spec import HelmSpec
-
-__all__ = ["HELM_CONTROLLER", "reconcile_helm_release"]
 
 HELM_CONTROLLER: Final = "helm-controller"
 """Field manager of everything helm-controller writes."""

@@ -17,8 +17,6 @@ from vworkspace_fake.flux.helm_spec import remediation_for
 from vworkspace_fake.flux.history import full_name, observe, previous, record, versioned_chart
 from vworkspace_fake.flux.storage import Release, ReleaseStatus, last_release, prune, replace
 
-__all__ = ["count_failure", "install", "rollback", "run_test", "upgrade"]
-
 
 def install(request: Request) -> Step[str]:
     """Install the chart. Forgets the history of any release before."""

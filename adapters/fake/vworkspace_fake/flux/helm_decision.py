@@ -14,8 +14,6 @@ from vworkspace_fake.flux.helm_spec import active_remediation, active_retry_inte
 from vworkspace_fake.flux.history import full_name, has_failed_test, previous, tested, truncate, versioned_chart
 from vworkspace_fake.flux.storage import Release, ReleaseStatus, last_release
 
-__all__ = ["Next", "Nothing", "Observed", "ReleaseState", "Stop", "choose", "determine"]
-
 
 class ReleaseState(Enum):
     """A release compared with what its HelmRelease asks for."""

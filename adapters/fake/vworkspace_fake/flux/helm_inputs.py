@@ -6,8 +6,8 @@ from typing import Any, TypeAlias
 
 import attrs
 
-from vworkspace_core.known import CONFIG_MAP, HELM_CHART, HELM_RELEASE, OCI_REPOSITORY, SECRET
-from vworkspace_core.manifest import Kind, Manifest, ObjectRef, canonical_json, dig, metadata
+from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, canonical_json, dig, metadata
+from vworkspace_core.apimachinery.resources import CONFIG_MAP, HELM_CHART, HELM_RELEASE, OCI_REPOSITORY, SECRET
 from vworkspace_fake.flux.artifacts import not_found
 from vworkspace_fake.flux.conditions import READY, STALLED, condition, is_stalled, status_of
 from vworkspace_fake.flux.draft import Draft
@@ -15,8 +15,6 @@ from vworkspace_fake.flux.effects import Step, read
 from vworkspace_fake.flux.helm_request import Chart, Values
 from vworkspace_fake.flux.helm_spec import HelmSpec
 from vworkspace_fake.flux.versions import chart_version_of_tag, with_digest_metadata
-
-__all__ = ["Refused", "compose_values", "find_source", "load_chart", "source_problem", "unready_dependency"]
 
 
 @attrs.frozen

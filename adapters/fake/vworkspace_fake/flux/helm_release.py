@@ -16,8 +16,6 @@ from vworkspace_fake.flux.helm_removal import uninstall_remediation, unlock
 from vworkspace_fake.flux.helm_request import Request, summarize_release
 from vworkspace_fake.flux.helm_spec import active_remediation, active_retry_interval
 
-__all__ = ["release"]
-
 _RELEASING: Final = (Next.INSTALL, Next.UPGRADE)
 _REMEDIATING: Final = (Next.ROLLBACK, Next.UNINSTALL)
 # A pass performs one action of each of these groups at most.

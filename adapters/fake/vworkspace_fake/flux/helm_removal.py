@@ -10,8 +10,6 @@ from vworkspace_fake.flux.helm_spec import HelmSpec
 from vworkspace_fake.flux.history import Snapshot, full_name, observe, versioned_chart
 from vworkspace_fake.flux.storage import Release, ReleaseStatus, last_release, replace
 
-__all__ = ["uninstall", "uninstall_remediation", "unlock"]
-
 
 def uninstall(draft: Draft, spec: HelmSpec) -> Step[str]:
     """Uninstall what `status.history` says is installed; the error when that failed, else empty.

@@ -21,8 +21,6 @@ from vworkspace_fake.flux.helm_spec import HelmSpec
 from vworkspace_fake.flux.history import Snapshot
 from vworkspace_fake.flux.storage import Release, replace
 
-__all__ = ["Chart", "Request", "Values", "summarize_release"]
-
 
 @attrs.frozen
 class Chart:

@@ -5,12 +5,10 @@ from typing import Any, Final
 
 import attrs
 
-from vworkspace_core.manifest import Manifest, dig, metadata
+from vworkspace_core.apimachinery.manifest import Manifest, dig, metadata
 from vworkspace_fake.flux.behaviour import Action
 from vworkspace_fake.flux.durations import parse_duration
 from vworkspace_fake.flux.versions import short_release_name
-
-__all__ = ["HelmSpec", "Remediation", "active_remediation", "active_retry_interval", "remediation_for"]
 
 _DEFAULT_TIMEOUT: Final = 300.0
 _DEFAULT_HISTORY: Final = 5

@@ -5,9 +5,9 @@ from contextlib import suppress
 
 import attrs
 
-from vworkspace_core.errors import AlreadyExists, KindMissing, NotFound
-from vworkspace_core.known import SECRET
-from vworkspace_core.manifest import ObjectRef, metadata
+from vworkspace_core.apimachinery.errors import AlreadyExists, KindMissing, NotFound
+from vworkspace_core.apimachinery.manifest import ObjectRef, metadata
+from vworkspace_core.apimachinery.resources import SECRET
 from vworkspace_core.ports import KubeApi, PatchType
 from vworkspace_fake.flux.storage import (
     Release,
@@ -17,8 +17,6 @@ from vworkspace_fake.flux.storage import (
     release_secret,
     secret_name,
 )
-
-__all__ = ["HelmStorage", "Workload"]
 
 _GONE = (ReleaseStatus.UNINSTALLED, ReleaseStatus.UNINSTALLING)
 _MANAGER = "helm-controller"

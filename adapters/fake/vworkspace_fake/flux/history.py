@@ -3,20 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from vworkspace_core.moments import timestamp
+from vworkspace_core.apimachinery.timestamps import timestamp
 from vworkspace_fake.flux.storage import Release
-
-__all__ = [
-    "full_name",
-    "has_failed_test",
-    "observe",
-    "previous",
-    "record",
-    "snapshot",
-    "tested",
-    "truncate",
-    "versioned_chart",
-]
 
 Snapshot = dict[str, Any]
 

@@ -2,8 +2,8 @@
 
 from typing import Any, Final, assert_never
 
-from vworkspace_core.errors import NotFound, Stale
-from vworkspace_core.manifest import ObjectRef
+from vworkspace_core.apimachinery.errors import NotFound, Stale
+from vworkspace_core.apimachinery.manifest import ObjectRef
 from vworkspace_core.ports import KubeApi, PatchType
 from vworkspace_fake.flux.behaviour import FluxBehaviour
 from vworkspace_fake.flux.effects import (
@@ -24,8 +24,6 @@ from vworkspace_fake.flux.effects import (
 from vworkspace_fake.flux.helm_storage import HelmStorage
 from vworkspace_fake.flux.script import Script
 from vworkspace_fake.flux.writes import conditions_patch, metadata_patch, status_patch
-
-__all__ = ["Interpreter"]
 
 _ATTEMPTS: Final = 5
 

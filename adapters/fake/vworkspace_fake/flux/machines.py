@@ -2,14 +2,12 @@
 
 from datetime import datetime
 
-from vworkspace_core.known import HELM_CHART, HELM_RELEASE, HELM_REPOSITORY, OCI_REPOSITORY
-from vworkspace_core.manifest import Kind, Manifest
+from vworkspace_core.apimachinery.manifest import Kind, Manifest
+from vworkspace_core.apimachinery.resources import HELM_CHART, HELM_RELEASE, HELM_REPOSITORY, OCI_REPOSITORY
 from vworkspace_fake.flux.behaviour import FluxBehaviour
 from vworkspace_fake.flux.effects import Step, Verdict
 from vworkspace_fake.flux.helm import reconcile_helm_release
 from vworkspace_fake.flux.source import reconcile_helm_chart, reconcile_helm_repository, reconcile_oci_repository
-
-__all__ = ["begin_pass"]
 
 _SOURCES = {
     OCI_REPOSITORY: reconcile_oci_repository,

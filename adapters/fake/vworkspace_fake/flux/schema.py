@@ -3,30 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
-from vworkspace_core.manifest import Kind
-from vworkspace_fake.definitions import Column, definition
-
-__all__ = [
-    "ANYTHING",
-    "ARTIFACT",
-    "BOOLEAN",
-    "CONDITIONS",
-    "COUNT",
-    "DATE_TIME",
-    "DURATION",
-    "INTEGER",
-    "REFERENCE",
-    "SHORT_DURATION",
-    "STRING",
-    "STRINGS",
-    "TEXT_MAP",
-    "Schema",
-    "crd",
-    "enum",
-    "items",
-    "record",
-    "string",
-]
+from vworkspace_core.apimachinery.manifest import Kind
+from vworkspace_fake.simulation.definitions import Column, definition
 
 Schema: TypeAlias = dict[str, Any]
 

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from vworkspace_core.manifest import ObjectRef
+from vworkspace_core.apimachinery.manifest import ObjectRef
 from vworkspace_fake.flux.behaviour import (
     Action,
     ActionAnswer,
@@ -21,8 +21,6 @@ from vworkspace_fake.flux.behaviour import (
     Target,
 )
 from vworkspace_fake.flux.versions import chart_version_of_tag, sha256_of
-
-__all__ = ["Script"]
 
 _STORED_NOTHING: Final = (OutcomeKind.RENDER_ERROR, OutcomeKind.VALUES_ERROR)
 _TIMED_OUT: Final = "context deadline exceeded"

@@ -13,8 +13,8 @@ from typing import Any, Final, assert_never
 
 import attrs
 
-from vworkspace_core.errors import NotFound, OperatorError
-from vworkspace_core.manifest import Kind, Manifest, ObjectRef, ref_of
+from vworkspace_core.apimachinery.errors import NotFound, OperatorError
+from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, ref_of
 from vworkspace_core.ports import KubeApi
 from vworkspace_fake.flux.behaviour import FluxBehaviour
 from vworkspace_fake.flux.effects import Done, Failed, Requeue, Sleep, Step, Terminal, Verdict, Waiting
@@ -22,10 +22,8 @@ from vworkspace_fake.flux.helm_storage import Workload
 from vworkspace_fake.flux.interpreter import Interpreter
 from vworkspace_fake.flux.machines import begin_pass
 from vworkspace_fake.flux.triggers import CONFIG_KINDS, RECONCILED_KINDS, WATCH_LABEL, World, triggered
-from vworkspace_fake.following import Together, in_turn
-from vworkspace_fake.polling import Polled
-
-__all__ = ["FluxSimulator"]
+from vworkspace_fake.simulation.following import Together, in_turn
+from vworkspace_fake.simulation.polled import Polled
 
 _RETRYING: Final = (Requeue, Failed, Waiting)
 

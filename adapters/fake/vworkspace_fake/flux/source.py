@@ -7,8 +7,8 @@ one object (see `vworkspace_fake.flux.effects` for what a pass is). Facts: downs
 from datetime import datetime
 from typing import Final
 
-from vworkspace_core.known import HELM_CHART, HELM_REPOSITORY, OCI_REPOSITORY
-from vworkspace_core.manifest import Kind, Manifest, ObjectRef, dig
+from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, dig
+from vworkspace_core.apimachinery.resources import HELM_CHART, HELM_REPOSITORY, OCI_REPOSITORY
 from vworkspace_fake.flux.artifacts import (
     chart_failure,
     has_revision,
@@ -31,8 +31,6 @@ from vworkspace_fake.flux.source_pass import (
     stored,
     trouble,
 )
-
-__all__ = ["SOURCE_CONTROLLER", "reconcile_helm_chart", "reconcile_helm_repository", "reconcile_oci_repository"]
 
 SOURCE_CONTROLLER: Final = "source-controller"
 """Field manager of everything source-controller writes."""

@@ -5,8 +5,8 @@ from typing import Final, TypeAlias, assert_never
 
 import attrs
 
-from vworkspace_core.known import SECRET
-from vworkspace_core.manifest import ObjectRef, dig
+from vworkspace_core.apimachinery.manifest import ObjectRef, dig
+from vworkspace_core.apimachinery.resources import SECRET
 from vworkspace_fake.flux.conditions import (
     ARTIFACT_IN_STORAGE,
     ARTIFACT_OUTDATED,
@@ -25,20 +25,6 @@ from vworkspace_fake.flux.conditions import (
 from vworkspace_fake.flux.draft import REQUESTED_AT, Draft
 from vworkspace_fake.flux.durations import parse_duration
 from vworkspace_fake.flux.effects import Done, Failed, Requeue, Step, Verdict, read
-
-__all__ = [
-    "Fetch",
-    "Fetched",
-    "Idle",
-    "Result",
-    "Trouble",
-    "Unavailable",
-    "missing_secret",
-    "rebuild",
-    "reconcile_source",
-    "stored",
-    "trouble",
-]
 
 _DEFAULT_INTERVAL: Final = 60.0
 

@@ -11,20 +11,9 @@ from typing import Any, Final
 
 import attrs
 
-from vworkspace_core.manifest import Manifest, canonical_json, dig
-from vworkspace_core.moments import timestamp
+from vworkspace_core.apimachinery.manifest import Manifest, canonical_json, dig
+from vworkspace_core.apimachinery.timestamps import timestamp
 from vworkspace_fake.flux.behaviour import ChartHook
-
-__all__ = [
-    "Release",
-    "ReleaseStatus",
-    "last_release",
-    "prune",
-    "release_from_secret",
-    "release_secret",
-    "replace",
-    "secret_name",
-]
 
 
 class ReleaseStatus(StrEnum):

@@ -6,12 +6,17 @@ made from it. That is the only way a new tag reaches a HelmRelease, whose genera
 
 from collections.abc import Iterator, Mapping
 
-from vworkspace_core.known import CONFIG_MAP, HELM_CHART, HELM_RELEASE, HELM_REPOSITORY, OCI_REPOSITORY, SECRET
-from vworkspace_core.manifest import Kind, Manifest, ObjectRef, dig, metadata, ref_of
+from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, dig, metadata, ref_of
+from vworkspace_core.apimachinery.resources import (
+    CONFIG_MAP,
+    HELM_CHART,
+    HELM_RELEASE,
+    HELM_REPOSITORY,
+    OCI_REPOSITORY,
+    SECRET,
+)
 from vworkspace_fake.flux.conditions import is_ready, is_reconciling
 from vworkspace_fake.flux.draft import FINALIZER, REQUESTED_AT
-
-__all__ = ["CONFIG_KINDS", "RECONCILED_KINDS", "WATCH_LABEL", "World", "source_of", "triggered"]
 
 RECONCILED_KINDS = (OCI_REPOSITORY, HELM_REPOSITORY, HELM_CHART, HELM_RELEASE)
 """Kinds that the simulated controllers reconcile."""

@@ -4,8 +4,6 @@ import hashlib
 import re
 from typing import Final
 
-__all__ = ["chart_version_of_tag", "is_semver", "sha256_of", "short_release_name", "with_digest_metadata"]
-
 # Lenient like the library Flux uses: a leading v and missing minor or patch numbers are accepted.
 _SEMVER: Final = re.compile(
     r"v?(?P<major>\d+)(?:\.(?P<minor>\d+))?(?:\.(?P<patch>\d+))?"

@@ -4,10 +4,8 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from vworkspace_core.manifest import Manifest, dig, metadata
+from vworkspace_core.apimachinery.manifest import Manifest, dig, metadata
 from vworkspace_fake.flux.conditions import conditions_of, merge_conditions
-
-__all__ = ["conditions_patch", "merge_diff", "metadata_patch", "status_patch"]
 
 
 def merge_diff(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:

@@ -8,8 +8,6 @@ from vworkspace_core.cel.errors import Fault, no_overload
 from vworkspace_core.cel.limits import Budget
 from vworkspace_core.cel.signatures import built, function, text_cost
 
-__all__ = ["FUNCTIONS"]
-
 
 def _encode(budget: Budget, value: Any) -> str:
     if not isinstance(value, bytes):

@@ -11,8 +11,6 @@ from vworkspace_core.cel.quantities import is_quantity, parse_quantity
 from vworkspace_core.cel.signatures import built, function, text_cost
 from vworkspace_core.cel.values import INT_MAX, INT_MIN, Semver, compare_values
 
-__all__ = ["FUNCTIONS", "parse_semver"]
-
 _SEMVER: Final = re.compile(
     r"(0|[1-9]\d{0,18})\.(0|[1-9]\d{0,18})\.(0|[1-9]\d{0,18})"
     r"(?:-((?:0|[1-9]\d*|\d*[A-Za-z-][0-9A-Za-z-]*)(?:\.(?:0|[1-9]\d*|\d*[A-Za-z-][0-9A-Za-z-]*))*))?"

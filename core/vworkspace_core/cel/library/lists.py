@@ -10,8 +10,6 @@ from vworkspace_core.cel.limits import Budget
 from vworkspace_core.cel.signatures import built, function, list_cost, square_cost
 from vworkspace_core.cel.values import Duration, Uint, cel_equal, compare_values, is_number, whole
 
-__all__ = ["FUNCTIONS", "sorted_by"]
-
 _SORTED: Final = ("int", "uint", "double", "bool", "string", "bytes", "timestamp", "duration", "dyn")
 _SUMMED: Final = ("int", "uint", "double", "duration", "dyn")
 

@@ -8,8 +8,6 @@ from vworkspace_core.cel.errors import Fault, no_overload
 from vworkspace_core.cel.signatures import function, list_cost
 from vworkspace_core.cel.values import INT_MAX, INT_MIN, UINT_MAX, Uint, compare_values, is_number
 
-__all__ = ["FUNCTIONS"]
-
 _NUMBERS: Final = ("int", "uint", "double")
 
 

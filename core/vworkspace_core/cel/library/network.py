@@ -10,8 +10,6 @@ from vworkspace_core.cel.library.standard import text_of
 from vworkspace_core.cel.signatures import function, text_cost
 from vworkspace_core.cel.values import Address, Network, Url
 
-__all__ = ["FUNCTIONS", "is_url", "parse_url"]
-
 _URL: Final = re.compile(
     r"(?:(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*):)?(?://(?P<host>[^/?#]*))?(?P<path>[^?#]*)(?P<rest>.*)", re.S
 )

@@ -8,8 +8,6 @@ from vworkspace_core.cel.limits import Budget
 from vworkspace_core.cel.signatures import built, function, list_cost
 from vworkspace_core.cel.values import ABSENT, OptionalValue
 
-__all__ = ["FUNCTIONS"]
-
 
 def _optional(value: Any) -> OptionalValue:
     if not isinstance(value, OptionalValue):

@@ -33,8 +33,6 @@ from vworkspace_core.cel.values import (
 )
 from vworkspace_core.regex import PatternError, compile_pattern
 
-__all__ = ["FUNCTIONS", "double_text", "pattern_of", "text_of"]
-
 _TRUE: Final = frozenset(("1", "t", "true", "TRUE", "True"))
 _FALSE: Final = frozenset(("0", "f", "false", "FALSE", "False"))
 _INTEGER: Final = re.compile(r"[+-]?\d{1,20}", re.ASCII)

@@ -12,8 +12,6 @@ from vworkspace_core.cel.limits import Budget
 from vworkspace_core.cel.signatures import built, function, text_cost
 from vworkspace_core.cel.values import Duration, Timestamp, TypeValue, is_number
 
-__all__ = ["FUNCTIONS"]
-
 _SPACE: Final = (
     "\t\n\v\f\r \x85\xa0\u1680" + "".join(map(chr, range(0x2000, 0x200B))) + "\u2028\u2029\u202f\u205f\u3000"
 )

@@ -9,8 +9,6 @@ from vworkspace_core.cel.errors import Fault, no_overload
 from vworkspace_core.cel.signatures import Function, function
 from vworkspace_core.cel.values import Duration, Timestamp
 
-__all__ = ["FUNCTIONS"]
-
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 

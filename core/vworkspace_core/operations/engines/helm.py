@@ -8,14 +8,15 @@ judged there too, for exactly the release that is asked for, and read here from 
 from collections.abc import Mapping
 from typing import Any, Final
 
-from vworkspace_core.kinds.application_instance import ApplicationInstance, Mode
-from vworkspace_core.kinds.meta import Condition, ConditionStatus
-from vworkspace_core.kinds.operation import LogsRef, Operation
-from vworkspace_core.kinds.reasons import InstanceConditionType as Type
-from vworkspace_core.kinds.reasons import InstanceReason
-from vworkspace_core.kinds.reasons import OperationReason as Reason
-from vworkspace_core.known import HELM_RELEASE
-from vworkspace_core.manifest import ObjectRef, canonical_json, dig
+from vworkspace_core.api.application_instance import ApplicationInstance, Mode
+from vworkspace_core.api.operation import LogsRef, Operation
+from vworkspace_core.api.reasons import InstanceConditionType as Type
+from vworkspace_core.api.reasons import InstanceReason
+from vworkspace_core.api.reasons import OperationReason as Reason
+from vworkspace_core.api.release_override import is_overtaken, spec_hash, summed_patch
+from vworkspace_core.apimachinery.manifest import ObjectRef, canonical_json, dig
+from vworkspace_core.apimachinery.meta import Condition, ConditionStatus
+from vworkspace_core.apimachinery.resources import HELM_RELEASE
 from vworkspace_core.operations.contract import (
     OPERATION_UID,
     Engine,
@@ -30,9 +31,6 @@ from vworkspace_core.operations.contract import (
 )
 from vworkspace_core.operations.identity import parameters, target_of, target_ref
 from vworkspace_core.operations.settings import OperationSettings
-from vworkspace_core.reconcile.override import is_overtaken, spec_hash, summed_patch
-
-__all__ = ["ENGINE", "SPEC_HASH", "TABLE"]
 
 SPEC_HASH: Final = "specHash"
 """Output: hash of the chart and values the Operation was asked against; another hash is new intent, which wins."""

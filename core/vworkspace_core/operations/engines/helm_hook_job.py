@@ -13,12 +13,13 @@ from typing import Any, Final
 
 import attrs
 
-from vworkspace_core.kinds.application_instance import ApplicationInstance
-from vworkspace_core.kinds.operation import Operation
-from vworkspace_core.kinds.problems import Problem
-from vworkspace_core.kinds.reasons import OperationReason as Reason
-from vworkspace_core.known import HELM_RELEASE, JOB, SECRET
-from vworkspace_core.manifest import Manifest, ObjectRef, dig
+from vworkspace_core.api.application_instance import ApplicationInstance
+from vworkspace_core.api.operation import Operation
+from vworkspace_core.api.reasons import OperationReason as Reason
+from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, dig
+from vworkspace_core.apimachinery.problems import Problem
+from vworkspace_core.apimachinery.resources import HELM_RELEASE, JOB, SECRET
+from vworkspace_core.instances.ownership import is_ours
 from vworkspace_core.operations.contract import (
     Engine,
     EngineContext,
@@ -40,9 +41,6 @@ from vworkspace_core.operations.identity import engine_manifest, parameters, tar
 from vworkspace_core.operations.pods import job_problems
 from vworkspace_core.operations.settings import RUNNER, OperationSettings
 from vworkspace_core.operations.targets import is_ready
-from vworkspace_core.reconcile.ownership import is_ours
-
-__all__ = ["ENGINE", "HOOK_EVENTS"]
 
 HOOK_EVENTS: Final = ("pre-install", "post-install", "pre-upgrade", "post-upgrade")
 """When a hook has to be meant to run for a migration to run it; not on the way back, at the end, or as a test."""

@@ -4,12 +4,12 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from vworkspace_core.kinds.application_instance import ApplicationInstance
-from vworkspace_core.kinds.operation import LogsRef, Operation
-from vworkspace_core.kinds.problems import Problem, index
-from vworkspace_core.kinds.reasons import OperationReason as Reason
-from vworkspace_core.known import JOB
-from vworkspace_core.manifest import Manifest, dig, metadata
+from vworkspace_core.api.application_instance import ApplicationInstance
+from vworkspace_core.api.operation import LogsRef, Operation
+from vworkspace_core.api.reasons import OperationReason as Reason
+from vworkspace_core.apimachinery.manifest import Manifest, dig, metadata
+from vworkspace_core.apimachinery.problems import Problem, index
+from vworkspace_core.apimachinery.resources import JOB
 from vworkspace_core.operations.contract import (
     Engine,
     EngineContext,
@@ -26,8 +26,6 @@ from vworkspace_core.operations.engines.job_pods import TROUBLES, end_told, list
 from vworkspace_core.operations.identity import engine_manifest, own_object, parameters
 from vworkspace_core.operations.pods import account_problem, image_problem
 from vworkspace_core.operations.settings import RUNNER
-
-__all__ = ["ENGINE", "JOB_TROUBLES", "KEPT_SECONDS", "TABLE", "job_epilogue", "job_evidence", "observe_job"]
 
 DEFAULT_REQUESTS: Final = {"cpu": "50m", "memory": "64Mi"}
 DEFAULT_LIMITS: Final = {"cpu": "1", "memory": "512Mi"}

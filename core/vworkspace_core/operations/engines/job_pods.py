@@ -8,11 +8,9 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from vworkspace_core.known import CORE_EVENT, POD
-from vworkspace_core.manifest import Manifest, ObjectRef, dig, metadata
+from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, dig, metadata
+from vworkspace_core.apimachinery.resources import CORE_EVENT, POD
 from vworkspace_core.operations.contract import OBJECT_UID, EngineObject, Listing, Objects, Progress, Row
-
-__all__ = ["TROUBLES", "end_told", "listings", "trouble_of"]
 
 _RUNNING: Final = Progress.RUNNING
 

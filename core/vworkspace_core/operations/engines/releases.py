@@ -21,9 +21,7 @@ from typing import Any, Final
 import attrs
 import msgspec
 
-from vworkspace_core.manifest import Manifest, dig
-
-__all__ = ["LARGEST_HOOK", "LARGEST_RELEASE", "RecordedHook", "UnreadableRelease", "proved_hooks"]
+from vworkspace_core.apimachinery.manifest import Manifest, dig
 
 LARGEST_RELEASE: Final = 4 * 1024 * 1024
 """Bytes a release may unpack to; a Secret holds one of at most 1 MiB packed."""

@@ -7,12 +7,12 @@ final. Only the deadline is. Ready counts only when the content that the snapsho
 from collections.abc import Mapping
 from typing import Any, Final
 
-from vworkspace_core.kinds.application_instance import ApplicationInstance
-from vworkspace_core.kinds.operation import Operation
-from vworkspace_core.kinds.problems import Problem
-from vworkspace_core.kinds.reasons import OperationReason as Reason
-from vworkspace_core.known import PERSISTENT_VOLUME_CLAIM, VOLUME_SNAPSHOT, VOLUME_SNAPSHOT_CONTENT
-from vworkspace_core.manifest import Manifest, ObjectRef, dig, metadata
+from vworkspace_core.api.application_instance import ApplicationInstance
+from vworkspace_core.api.operation import Operation
+from vworkspace_core.api.reasons import OperationReason as Reason
+from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, dig, metadata
+from vworkspace_core.apimachinery.problems import Problem
+from vworkspace_core.apimachinery.resources import PERSISTENT_VOLUME_CLAIM, VOLUME_SNAPSHOT, VOLUME_SNAPSHOT_CONTENT
 from vworkspace_core.operations.contract import (
     OBJECT_UID,
     Engine,
@@ -30,8 +30,6 @@ from vworkspace_core.operations.contract import (
 )
 from vworkspace_core.operations.identity import engine_manifest, own_object, parameters
 from vworkspace_core.operations.settings import OperationSettings
-
-__all__ = ["CLAIM", "ENGINE", "SNAPSHOT"]
 
 _RUNNING, _SUCCEEDED, _FAILED = Progress.RUNNING, Progress.SUCCEEDED, Progress.FAILED
 

@@ -9,22 +9,23 @@ No kind of Velero has a status subresource: its generation moves with its status
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from vworkspace_core.kinds.application_instance import ApplicationInstance
-from vworkspace_core.kinds.labels import APPLICATION_INSTANCE as APPLICATION_INSTANCE_LABEL
-from vworkspace_core.kinds.labels import (
+from vworkspace_core.api.application_instance import ApplicationInstance
+from vworkspace_core.api.labels import APPLICATION_INSTANCE as APPLICATION_INSTANCE_LABEL
+from vworkspace_core.api.labels import (
     APPLICATION_NAMESPACE,
     INSTANCE_UID,
     MANAGED_BY,
     MANAGED_BY_VALUE,
     VELERO_PEERS,
-    bounded_name,
     namespace_is_gated,
     velero_peers,
 )
-from vworkspace_core.kinds.operation import LogsRef, Operation
-from vworkspace_core.kinds.problems import Problem, index, join
-from vworkspace_core.kinds.reasons import OperationReason as Reason
-from vworkspace_core.known import (
+from vworkspace_core.api.operation import LogsRef, Operation
+from vworkspace_core.api.reasons import OperationReason as Reason
+from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, dig, metadata
+from vworkspace_core.apimachinery.names import bounded_name
+from vworkspace_core.apimachinery.problems import Problem, index, join
+from vworkspace_core.apimachinery.resources import (
     APPLICATION_INSTANCE,
     NAMESPACE,
     OPERATION,
@@ -32,7 +33,6 @@ from vworkspace_core.known import (
     VELERO_RESTORE,
     VOLUME_SNAPSHOT_CLASS,
 )
-from vworkspace_core.manifest import Manifest, ObjectRef, dig, metadata
 from vworkspace_core.operations.contract import (
     Engine,
     EngineContext,
@@ -44,14 +44,77 @@ from vworkspace_core.operations.contract import (
     Row,
     by_type,
     is_backup,
+    phase_row,
     row_of,
 )
 from vworkspace_core.operations.durations import go_duration, seconds_of
-from vworkspace_core.operations.engines.velero_phases import BACKUP, NOTHING_RESTORED, RESTORE
 from vworkspace_core.operations.identity import engine_manifest, own_object, parameters
 from vworkspace_core.operations.settings import OperationSettings
 
-__all__ = ["ENGINE"]
+_RUNNING, _SUCCEEDED, _FAILED = Progress.RUNNING, Progress.SUCCEEDED, Progress.FAILED
+_STORAGE_AWAY: Final = {"failureReason": "the object storage is away"}
+_REFUSED: Final = {"validationErrors": ["the storage location default is unavailable"]}
+
+
+def _counts(done: str, number: int, **more: int) -> Mapping[str, Any]:
+    return {"progress": {done: number, "totalItems": 7}, **more}
+
+
+def _rows(kind: str, done: str, partly: Row, *more: Row) -> tuple[Row, ...]:
+    """The phases that backups and restores share, with `kind` in their reasons; `done` counts what is done."""
+    pending, busy, last = (f"Velero{kind}{word}" for word in ("Pending", "InProgress", "Finalizing"))
+    return (
+        phase_row("", _RUNNING, pending, "not yet seen by Velero"),
+        phase_row("New", _RUNNING, pending, "seen, not yet begun"),
+        *more,
+        phase_row("InProgress", _RUNNING, busy),
+        phase_row("WaitingForPluginOperations", _RUNNING, busy, "asynchronous uploads go on"),
+        phase_row("WaitingForPluginOperationsPartiallyFailed", _RUNNING, busy, "will be partial"),
+        phase_row("Finalizing", _RUNNING, last),
+        phase_row("FinalizingPartiallyFailed", _RUNNING, last, "will be partial"),
+        phase_row("Completed", _SUCCEEDED, f"Velero{kind}Completed", "", _counts(done, 7)),
+        partly,
+        phase_row("Failed", _FAILED, f"Velero{kind}Failed", "", _STORAGE_AWAY),
+        phase_row("FailedValidation", _FAILED, f"Velero{kind}FailedValidation", "Velero refused the request", _REFUSED),
+    )
+
+
+BACKUP: Final = _rows(
+    "Backup",
+    "itemsBackedUp",
+    phase_row(
+        "PartiallyFailed",
+        _SUCCEEDED,
+        "VeleroBackupPartiallyFailed",
+        "usable in part: Degraded=True/PartialFailure",
+        _counts("itemsBackedUp", 5, errors=2, warnings=1),
+    ),
+    phase_row("Queued", _RUNNING, "VeleroBackupQueued"),
+    phase_row("ReadyToStart", _RUNNING, "VeleroBackupQueued"),
+    phase_row("Deleting", _RUNNING, "VeleroBackupDeleting", "somebody is deleting it"),
+)
+NOTHING_RESTORED: Final = Row(
+    "Completed, without an item",
+    _SUCCEEDED,
+    "VeleroRestoreCompleted",
+    "nothing in the backup was restored: Degraded=True/PartialFailure",
+    {"status": {"phase": "Completed", "progress": {}}},
+)
+"""Velero itself calls it a success."""
+
+RESTORE: Final = _rows(
+    "Restore",
+    "itemsRestored",
+    phase_row(
+        "PartiallyFailed",
+        _FAILED,
+        str(Reason.PARTIAL_FAILURE),
+        "a restore in part is a failure",
+        _counts("itemsRestored", 5, errors=2, warnings=1),
+    ),
+    NOTHING_RESTORED,
+)
+
 
 _RUNNING, _SUCCEEDED = Progress.RUNNING, Progress.SUCCEEDED
 _OURS: Final = (APPLICATION_INSTANCE.crd_name, OPERATION.crd_name)

@@ -8,11 +8,10 @@ VolSync never fails by itself: it tries again for ever, and the deadline ends th
 from collections.abc import Mapping
 from typing import Any, Final
 
-from vworkspace_core.kinds.application_instance import ApplicationInstance
-from vworkspace_core.kinds.operation import LogsRef, Operation
-from vworkspace_core.known import REPLICATION_DESTINATION, REPLICATION_SOURCE
-from vworkspace_core.manifest import ObjectRef, dig
-from vworkspace_core.operations.conflicts import BETWEEN_SYNCS
+from vworkspace_core.api.application_instance import ApplicationInstance
+from vworkspace_core.api.operation import BETWEEN_SYNCS, LogsRef, Operation
+from vworkspace_core.apimachinery.manifest import ObjectRef, dig
+from vworkspace_core.apimachinery.resources import REPLICATION_DESTINATION, REPLICATION_SOURCE
 from vworkspace_core.operations.contract import (
     OPERATION_UID,
     Engine,
@@ -26,8 +25,6 @@ from vworkspace_core.operations.contract import (
     is_backup,
 )
 from vworkspace_core.operations.identity import engine_manifest, own_object, parameters
-
-__all__ = ["ENGINE", "TABLE"]
 
 _RUNNING, _SUCCEEDED = Progress.RUNNING, Progress.SUCCEEDED
 

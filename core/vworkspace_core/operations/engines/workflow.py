@@ -3,12 +3,12 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-from vworkspace_core.kinds.application_instance import ApplicationInstance
-from vworkspace_core.kinds.operation import LogsRef, Operation
-from vworkspace_core.kinds.reasons import OperationReason
-from vworkspace_core.kinds.secrets import redact
-from vworkspace_core.known import WORKFLOW
-from vworkspace_core.manifest import Manifest, canonical_json, dig
+from vworkspace_core.api.application_instance import ApplicationInstance
+from vworkspace_core.api.operation import LogsRef, Operation
+from vworkspace_core.api.reasons import OperationReason
+from vworkspace_core.apimachinery.manifest import Manifest, canonical_json, dig
+from vworkspace_core.apimachinery.resources import WORKFLOW
+from vworkspace_core.apimachinery.secret_material import redact
 from vworkspace_core.operations.contract import (
     Engine,
     EngineContext,
@@ -25,8 +25,6 @@ from vworkspace_core.operations.contract import (
 from vworkspace_core.operations.engines.job_pods import end_told, listings
 from vworkspace_core.operations.identity import engine_manifest, own_object, parameters
 from vworkspace_core.operations.settings import RUNNER
-
-__all__ = ["ENGINE", "TABLE"]
 
 _RUNNING, _SUCCEEDED, _FAILED = Progress.RUNNING, Progress.SUCCEEDED, Progress.FAILED
 _TIMEOUT: Final = 4 * 3600

@@ -20,19 +20,6 @@ from vworkspace_core.schema.builtin.openapi import (
     whole,
 )
 
-__all__ = [
-    "APP_ARMOR",
-    "CONTAINER",
-    "EPHEMERAL",
-    "FIELD_SELECTOR",
-    "QUANTITIES",
-    "RESOURCES",
-    "RESOURCE_SELECTOR",
-    "SECCOMP",
-    "SE_LINUX",
-    "WINDOWS",
-]
-
 QUANTITIES: Final = table(QUANTITY)
 RESOURCES: Final = obj(
     claims=keyed(obj("name", name=STRING, request=STRING), "name"), limits=QUANTITIES, requests=QUANTITIES

@@ -2,12 +2,10 @@
 
 from typing import Final
 
-from vworkspace_core import known
+from vworkspace_core.apimachinery import resources as known
 from vworkspace_core.schema.builtin.document import BuiltIn
 from vworkspace_core.schema.builtin.openapi import ANY, BOOL, INT32, INT64, STRING, STRINGS, choice, items, obj
 from vworkspace_core.schema.builtin.shapes import CONDITIONS
-
-__all__ = ["CUSTOM_RESOURCE_DEFINITION"]
 
 _NAMES: Final = obj(
     "plural",

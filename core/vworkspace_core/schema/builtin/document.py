@@ -5,9 +5,7 @@ from typing import Any
 
 import attrs
 
-from vworkspace_core.manifest import Kind
-
-__all__ = ["BuiltIn"]
+from vworkspace_core.apimachinery.manifest import Kind
 
 
 @attrs.frozen(eq=False)

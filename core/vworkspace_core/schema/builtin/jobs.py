@@ -2,13 +2,11 @@
 
 from typing import Final
 
-from vworkspace_core.manifest import Kind
+from vworkspace_core.apimachinery.manifest import Kind
 from vworkspace_core.schema.builtin.document import BuiltIn
 from vworkspace_core.schema.builtin.openapi import BOOL, INT32, INT64, STRING, TIME, choice, items, obj, unique
 from vworkspace_core.schema.builtin.pod_schema import POD_TEMPLATE
 from vworkspace_core.schema.builtin.shapes import CONDITIONS, EMBEDDED_META, LABEL_SELECTOR, OBJECT_REFERENCE
-
-__all__ = ["CRON_JOB", "JOB"]
 
 _POLICY_RULE: Final = obj(
     "action",

@@ -2,11 +2,9 @@
 
 from typing import Final
 
-from vworkspace_core import known
+from vworkspace_core.apimachinery import resources as known
 from vworkspace_core.schema.builtin.document import BuiltIn
 from vworkspace_core.schema.builtin.openapi import INT32, MICRO_TIME, STRING, obj
-
-__all__ = ["LEASE"]
 
 LEASE: Final = BuiltIn(
     known.LEASE,

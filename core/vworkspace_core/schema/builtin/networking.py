@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from vworkspace_core.manifest import Kind
+from vworkspace_core.apimachinery.manifest import Kind
 from vworkspace_core.schema.builtin.document import BuiltIn
 from vworkspace_core.schema.builtin.openapi import (
     BOOL,
@@ -19,8 +19,6 @@ from vworkspace_core.schema.builtin.openapi import (
     whole,
 )
 from vworkspace_core.schema.builtin.shapes import CONDITIONS, LABEL_SELECTOR
-
-__all__ = ["INGRESS", "NETWORK_POLICY", "SERVICE"]
 
 _PORT: Final = obj(
     "port",

@@ -7,31 +7,6 @@ of strings to something. `merging` marks a list that only strategic merge patche
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-__all__ = [
-    "ANY",
-    "BOOL",
-    "BYTES",
-    "INT32",
-    "INT64",
-    "INT_OR_STRING",
-    "MICRO_TIME",
-    "QUANTITY",
-    "STRING",
-    "STRINGS",
-    "STRING_MAP",
-    "TIME",
-    "OpenApi",
-    "choice",
-    "defaulted",
-    "items",
-    "keyed",
-    "merging",
-    "obj",
-    "table",
-    "unique",
-    "whole",
-]
-
 OpenApi = Mapping[str, Any]
 
 STRING: Final[OpenApi] = {"type": "string"}

@@ -32,8 +32,6 @@ from vworkspace_core.schema.builtin.openapi import (
 from vworkspace_core.schema.builtin.shapes import CONDITIONS, EMBEDDED_META, LABEL_SELECTOR, NODE_SELECTOR_TERM
 from vworkspace_core.schema.builtin.volume_schema import VOLUME
 
-__all__ = ["POD_SPEC", "POD_STATUS", "POD_TEMPLATE"]
-
 _TOLERATION: Final = obj(effect=STRING, key=STRING, operator=STRING, tolerationSeconds=INT64, value=STRING)
 _SPREAD: Final = obj(
     "maxSkew",

@@ -2,12 +2,10 @@
 
 from typing import Final
 
-from vworkspace_core.manifest import Kind
+from vworkspace_core.apimachinery.manifest import Kind
 from vworkspace_core.schema.builtin.document import BuiltIn
 from vworkspace_core.schema.builtin.openapi import STRING, STRINGS, items, obj, whole
 from vworkspace_core.schema.builtin.shapes import LABEL_SELECTOR
-
-__all__ = ["CLUSTER_ROLE", "CLUSTER_ROLE_BINDING", "GROUP", "ROLE", "ROLE_BINDING"]
 
 GROUP: Final = "rbac.authorization.k8s.io"
 _RULES: Final = items(

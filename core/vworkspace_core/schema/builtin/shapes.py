@@ -15,16 +15,6 @@ from vworkspace_core.schema.builtin.openapi import (
 )
 from vworkspace_core.schema.objectmeta import OBJECT_META_OPENAPI
 
-__all__ = [
-    "CONDITIONS",
-    "EMBEDDED_META",
-    "LABEL_SELECTOR",
-    "LOCAL_REFERENCE",
-    "NODE_SELECTOR_TERM",
-    "OBJECT_REFERENCE",
-    "TYPED_REFERENCE",
-]
-
 _REQUIREMENT: Final = obj("key", "operator", key=STRING, operator=STRING, values=STRINGS)
 
 LABEL_SELECTOR: Final = whole(obj(matchLabels=STRING_MAP, matchExpressions=items(_REQUIREMENT)))

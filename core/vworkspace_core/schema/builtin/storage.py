@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from vworkspace_core.manifest import Kind
+from vworkspace_core.apimachinery.manifest import Kind
 from vworkspace_core.schema.builtin.document import BuiltIn
 from vworkspace_core.schema.builtin.openapi import (
     ANY,
@@ -21,8 +21,6 @@ from vworkspace_core.schema.builtin.openapi import (
 )
 from vworkspace_core.schema.builtin.shapes import CONDITIONS, LABEL_SELECTOR, OBJECT_REFERENCE
 from vworkspace_core.schema.builtin.volume_schema import CLAIM_SPEC
-
-__all__ = ["PERSISTENT_VOLUME", "PERSISTENT_VOLUME_CLAIM", "POD_DISRUPTION_BUDGET", "STORAGE_CLASS"]
 
 PERSISTENT_VOLUME_CLAIM: Final = BuiltIn(
     Kind("", "v1", "PersistentVolumeClaim", "persistentvolumeclaims"),

@@ -17,8 +17,6 @@ from vworkspace_core.schema.builtin.openapi import (
 )
 from vworkspace_core.schema.builtin.shapes import EMBEDDED_META, LABEL_SELECTOR, LOCAL_REFERENCE, TYPED_REFERENCE
 
-__all__ = ["CLAIM_SPEC", "VOLUME"]
-
 _KEY_TO_PATH: Final = items(obj("key", "path", key=STRING, mode=INT32, path=STRING))
 _DOWNWARD_ITEMS: Final = items(
     obj("path", fieldRef=FIELD_SELECTOR, mode=INT32, path=STRING, resourceFieldRef=RESOURCE_SELECTOR)

@@ -2,14 +2,12 @@
 
 from typing import Final
 
-from vworkspace_core.manifest import Kind
+from vworkspace_core.apimachinery.manifest import Kind
 from vworkspace_core.schema.builtin.document import BuiltIn
 from vworkspace_core.schema.builtin.openapi import BOOL, INT32, INT64, INT_OR_STRING, STRING, items, obj
 from vworkspace_core.schema.builtin.pod_schema import POD_TEMPLATE
 from vworkspace_core.schema.builtin.shapes import CONDITIONS, EMBEDDED_META, LABEL_SELECTOR
 from vworkspace_core.schema.builtin.volume_schema import CLAIM_SPEC
-
-__all__ = ["DAEMON_SET", "DEPLOYMENT", "STATEFUL_SET"]
 
 _ROLLING: Final = obj(maxSurge=INT_OR_STRING, maxUnavailable=INT_OR_STRING)
 _CLAIM: Final = obj(metadata=EMBEDDED_META, spec=CLAIM_SPEC, apiVersion=STRING, kind=STRING)

@@ -1,0 +1,66 @@
+"""Every request as data: tests count the writes of a steady state here."""
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from datetime import datetime
+
+import attrs
+
+from vworkspace_apiserver.model.calls import Verb
+
+
+@attrs.frozen
+class AuditEntry:
+    """One answered request.
+
+    `at` is the server's time when it was answered, `agent` the User-Agent. `status` is the HTTP status, `version`
+    the store's resourceVersion after it, `changed` whether the request moved it. `manager` is empty for reads,
+    `user` for a caller who is not known (401).
+    """
+
+    at: datetime
+
+    method: str
+    verb: Verb
+    path: str
+    user: str
+    manager: str
+    status: int
+    version: int
+    changed: bool
+    dry_run: bool = False
+    agent: str = ""
+
+
+class AuditLog:
+    """The last `limit` requests, oldest first. `on_entry`, when set, is told of each as it is answered."""
+
+    def __init__(self, limit: int = 100_000) -> None:
+        self.on_entry: Callable[[AuditEntry], None] | None = None
+        self._entries: deque[AuditEntry] = deque(maxlen=limit)
+
+    def __iter__(self) -> Iterator[AuditEntry]:
+        return iter(self._entries)
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def add(self, entry: AuditEntry) -> None:
+        """Remember one request."""
+        self._entries.append(entry)
+        if self.on_entry is not None:
+            self.on_entry(entry)
+
+    def clear(self) -> None:
+        """Forget everything: a test counts from here."""
+        self._entries.clear()
+
+    def select(self, wanted: Callable[[AuditEntry], bool]) -> list[AuditEntry]:
+        """The entries that `wanted` holds for."""
+        return [entry for entry in self._entries if wanted(entry)]
+
+    def writes(self, *, user: str | None = None) -> list[AuditEntry]:
+        """Requests with a writing verb that were not dry runs, of one user or of all."""
+        return self.select(
+            lambda entry: entry.verb.writes and not entry.dry_run and (user is None or entry.user == user)
+        )

@@ -1,0 +1,49 @@
+"""What a request asks to do, as authorization sees it, and the refusal a real server words."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import attrs
+
+from vworkspace_apiserver.model.calls import Caller, Target, Verb
+from vworkspace_apiserver.model.failure import ApiFailure, forbidden
+
+
+@attrs.frozen
+class Attributes:
+    """A verb on a resource. `namespace` is empty for cluster-scoped requests, `name` for collections."""
+
+    verb: str
+    group: str
+    resource: str
+    subresource: str = ""
+    namespace: str = ""
+    name: str = ""
+
+
+Authorize = Callable[[Caller, Attributes], bool]
+"""Whether a caller may do this."""
+
+
+def attributes_of(verb: Verb, target: Target, only: str = "") -> Attributes:
+    """The attributes of a request. `only` is the one name that a list or watch asks for, if it does."""
+    resource = target.resource
+    return Attributes(
+        verb.value, resource.group, resource.plural, target.subresource, target.namespace or "", target.name or only
+    )
+
+
+def review_attributes(asked: Mapping[str, Any]) -> Attributes:
+    """The attributes that an access review asks about."""
+    texts = {
+        key: str(asked.get(key) or "") for key in ("verb", "group", "resource", "subresource", "namespace", "name")
+    }
+    return Attributes(**texts)
+
+
+def denied(caller: Caller, asked: Attributes) -> ApiFailure:
+    """403 in the server's words: who cannot do what, where."""
+    resource = f"{asked.resource}/{asked.subresource}" if asked.subresource else asked.resource
+    where = f'in the namespace "{asked.namespace}"' if asked.namespace else "at the cluster scope"
+    why = f'User "{caller.user}" cannot {asked.verb} resource "{resource}" in API group "{asked.group}" {where}'
+    return forbidden(asked.group, asked.resource, asked.name, why)

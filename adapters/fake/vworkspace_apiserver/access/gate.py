@@ -1,0 +1,128 @@
+"""What every request passes before and after it is answered: authorization, what is served, the audit log."""
+
+from collections.abc import Callable
+from datetime import datetime
+from typing import TypeVar, assert_never
+
+from vworkspace_apiserver.access.audit import AuditEntry, AuditLog
+from vworkspace_apiserver.access.authorization import Authorize, attributes_of, denied
+from vworkspace_apiserver.model.calls import Caller, Target, Verb, WriteOptions
+from vworkspace_apiserver.model.failure import ApiFailure, method_not_allowed, not_found, not_served
+from vworkspace_apiserver.storage.store import Store
+from vworkspace_apiserver.writes.options import manager_of
+
+T = TypeVar("T")
+
+
+class Gate:
+    """Lets requests through to the store. `authorize` None lets everybody do everything."""
+
+    def __init__(self, store: Store, audit: AuditLog, now: Callable[[], datetime], authorize: Authorize | None) -> None:
+        self.authorize = authorize
+        self._store = store
+        self._audit = audit
+        self._now = now
+
+    def admit(self, verb: Verb, target: Target, caller: Caller, only: str = "") -> None:
+        """Refuse what the caller may not do and what the resource does not have. Raises ApiFailure."""
+        asked = attributes_of(verb, target, only)
+        if self.authorize is not None and not self.authorize(caller, asked):
+            raise denied(caller, asked)
+        _check_served(verb, target)
+
+    def answer(
+        self,
+        verb: Verb,
+        target: Target,
+        caller: Caller,
+        act: Callable[[], T],
+        options: WriteOptions | None = None,
+        *,
+        only: str = "",
+    ) -> T:
+        """Admit, act, and write the audit log whatever comes of it.
+
+        `only` is the name that a list or watch selects: with it a role that names objects lets it through.
+        """
+        before, status = self._store.version, 500
+        try:
+            self.admit(verb, target, caller, only)
+            answer = act()
+            status = getattr(answer, "status", 200)
+            return answer
+        except ApiFailure as failure:
+            status, failure.audited = failure.status, True
+            raise
+        finally:
+            self._log(verb, target, caller, options, status, before)
+
+    def refused(self, verb: Verb, target: Target, caller: Caller, options: WriteOptions, failure: ApiFailure) -> None:
+        """Write the audit log of a request that was refused before it could act."""
+        failure.audited = True
+        self._log(verb, target, caller, options, failure.status, self._store.version)
+
+    def elsewhere(self, verb: Verb, method: str, path: str, caller: Caller | None, status: int) -> None:
+        """Write the audit log of a request that was about no object, or came to nothing before it was."""
+        self._audit.add(
+            AuditEntry(
+                at=self._now(),
+                method=method,
+                verb=verb,
+                path=path,
+                user="" if caller is None else caller.user,
+                manager="",
+                status=status,
+                version=self._store.version,
+                changed=False,
+                agent="" if caller is None else caller.agent,
+            )
+        )
+
+    def _log(
+        self, verb: Verb, target: Target, caller: Caller, options: WriteOptions | None, status: int, before: int
+    ) -> None:
+        self._audit.add(
+            AuditEntry(
+                at=self._now(),
+                method=_method(verb),
+                verb=verb,
+                path=target.path,
+                user=caller.user,
+                manager="" if options is None else manager_of(options, caller),
+                status=status,
+                version=self._store.version,
+                changed=self._store.version != before,
+                dry_run=options is not None and options.dry_run,
+                agent=caller.agent,
+            )
+        )
+
+
+def _check_served(verb: Verb, target: Target) -> None:
+    """Refuse a verb, a scope or a subresource that the resource does not have."""
+    resource = target.resource
+    if verb not in resource.verbs:
+        raise method_not_allowed()
+    scoped = target.namespace is not None
+    if scoped and not resource.namespaced:
+        raise not_served()
+    if resource.namespaced and not scoped and (target.name or verb is Verb.CREATE):
+        raise not_served()
+    if target.subresource and target.subresource not in resource.subresources:
+        raise not_found(resource.group, resource.plural, target.name)
+
+
+def _method(verb: Verb) -> str:
+    match verb:
+        case Verb.GET | Verb.LIST | Verb.WATCH:
+            return "GET"
+        case Verb.CREATE:
+            return "POST"
+        case Verb.UPDATE:
+            return "PUT"
+        case Verb.PATCH:
+            return "PATCH"
+        case Verb.DELETE | Verb.DELETE_COLLECTION:
+            return "DELETE"
+        case _:
+            assert_never(verb)

@@ -1,0 +1,119 @@
+"""Role-based access control: the roles and bindings in the store decide who may do what.
+
+`system:masters` may do everything, and everybody who is authenticated may ask for reviews of their own
+access. What a real server checks besides, that nobody grants more than they hold, is not checked here.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import attrs
+
+from vworkspace_apiserver.access.authorization import Attributes
+from vworkspace_apiserver.access.review_kinds import REVIEWS
+from vworkspace_apiserver.model.calls import Caller
+from vworkspace_apiserver.storage.records import Change
+from vworkspace_apiserver.storage.store import GroupResource, Store
+
+MASTERS: Final = "system:masters"
+_GROUP: Final = "rbac.authorization.k8s.io"
+_EVERYTHING: Final = {"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}
+
+Rule = Mapping[str, Any]
+
+
+@attrs.frozen
+class _Grant:
+    """The rules of one binding: for these subjects, in one namespace or everywhere (empty)."""
+
+    subjects: Sequence[Mapping[str, Any]]
+    namespace: str
+    rules: tuple[Rule, ...]
+
+
+class Rbac:
+    """Judges requests by what the store holds; reads it again only after something about roles changed."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._grants: tuple[_Grant, ...] | None = None
+        store.observe(self._on_change)
+
+    def allows(self, caller: Caller, asked: Attributes) -> bool:
+        """Whether any rule of any of the caller's bindings permits this."""
+        if MASTERS in caller.groups or (asked.group, asked.resource) in REVIEWS:
+            return True
+        return any(permits(rule, asked) for rule in self.rules(caller, asked.namespace))
+
+    def rules(self, caller: Caller, namespace: str) -> Iterator[Rule]:
+        """Every rule that holds for the caller in a namespace (empty: for cluster-scoped requests)."""
+        if MASTERS in caller.groups:
+            yield _EVERYTHING
+        for grant in self._current():
+            if grant.namespace in ("", namespace) and any(applies_to(subject, caller) for subject in grant.subjects):
+                yield from grant.rules
+
+    def _on_change(self, where: GroupResource, change: Change) -> None:
+        if where[0] == _GROUP:
+            self._grants = None
+
+    def _current(self) -> tuple[_Grant, ...]:
+        if self._grants is None:
+            self._grants = tuple(self._read())
+        return self._grants
+
+    def _read(self) -> Iterator[_Grant]:
+        for plural in ("rolebindings", "clusterrolebindings"):
+            for record in self._store.scan((_GROUP, plural)):
+                binding = record.object()
+                role = self._role(binding["roleRef"], record.key[0])
+                yield _Grant(binding.get("subjects") or (), record.key[0], role)
+
+    def _role(self, reference: Mapping[str, str], namespace: str) -> tuple[Rule, ...]:
+        """The rules a binding refers to; none when the role does not exist (yet)."""
+        clusterwide = reference["kind"] == "ClusterRole"
+        where = (_GROUP, "clusterroles" if clusterwide else "roles")
+        record = self._store.get(where, ("" if clusterwide else namespace, reference["name"]))
+        return () if record is None else tuple(record.object().get("rules") or ())
+
+
+def service_account(namespace: str, name: str, *, agent: str = "") -> Caller:
+    """The caller behind a service account's token."""
+    groups = ("system:serviceaccounts", f"system:serviceaccounts:{namespace}", "system:authenticated")
+    return Caller(f"system:serviceaccount:{namespace}:{name}", groups, agent)
+
+
+def applies_to(subject: Mapping[str, Any], caller: Caller) -> bool:
+    """Whether a binding's subject means this caller."""
+    match subject.get("kind"):
+        case "User":
+            return bool(subject["name"] == caller.user)
+        case "Group":
+            return subject["name"] in caller.groups
+        case "ServiceAccount":
+            return caller.user == f"system:serviceaccount:{subject.get('namespace', '')}:{subject['name']}"
+        case _:
+            return False
+
+
+def permits(rule: Rule, asked: Attributes) -> bool:
+    """Whether one rule of a role permits the request."""
+    names = rule.get("resourceNames") or ()
+    return (
+        _listed(rule.get("verbs"), asked.verb)
+        and _listed(rule.get("apiGroups"), asked.group)
+        and _has_resource(rule.get("resources") or (), asked)
+        and (not names or asked.name in names)
+    )
+
+
+def _listed(values: Sequence[str] | None, wanted: str) -> bool:
+    return values is not None and ("*" in values or wanted in values)
+
+
+def _has_resource(resources: Sequence[str], asked: Attributes) -> bool:
+    if "*" in resources:
+        return True
+    if not asked.subresource:
+        return asked.resource in resources
+    return f"{asked.resource}/{asked.subresource}" in resources or f"*/{asked.subresource}" in resources

@@ -1,0 +1,36 @@
+"""The review kinds: requests that ask what a caller may do, and are answered instead of stored."""
+
+from typing import Final
+
+from vworkspace_apiserver.model.behaviour import Behaviour, Generation
+from vworkspace_apiserver.model.definition import Definition
+from vworkspace_apiserver.model.resources import Resource, resource_of
+from vworkspace_apiserver.storage.store import GroupResource
+from vworkspace_core.apimachinery.manifest import Kind
+from vworkspace_core.schema.node import ANYTHING
+
+_OPENAPI: Final = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+_KINDS: Final = (
+    Kind("authorization.k8s.io", "v1", "SelfSubjectAccessReview", "selfsubjectaccessreviews", namespaced=False),
+    Kind("authorization.k8s.io", "v1", "SelfSubjectRulesReview", "selfsubjectrulesreviews", namespaced=False),
+    Kind("authentication.k8s.io", "v1", "SelfSubjectReview", "selfsubjectreviews", namespaced=False),
+)
+REVIEWS: Final[frozenset[GroupResource]] = frozenset((kind.group, kind.plural) for kind in _KINDS)
+"""Where a POST is answered and nothing is stored."""
+
+
+def review_resources() -> tuple[Resource, ...]:
+    """The review kinds as resources that can only be created."""
+    return tuple(resource_of(_definition(kind), verbs=("create",)) for kind in _KINDS)
+
+
+def _definition(kind: Kind) -> Definition:
+    return Definition(
+        kind=kind,
+        schema=ANYTHING,
+        openapi=_OPENAPI,
+        served_versions=frozenset({kind.api_version}),
+        behaviour=Behaviour(generation=Generation.NEVER),
+        singular=kind.kind.lower(),
+        list_kind=f"{kind.kind}List",
+    )

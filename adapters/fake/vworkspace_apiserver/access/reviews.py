@@ -1,0 +1,41 @@
+"""Answering the reviews: what callers ask about their own access."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from vworkspace_apiserver.access.authorization import review_attributes
+from vworkspace_apiserver.access.gate import Gate
+from vworkspace_apiserver.access.rbac import Rbac
+from vworkspace_apiserver.model.calls import ADMIN, Caller
+from vworkspace_apiserver.model.failure import bad_request
+from vworkspace_apiserver.model.replies import Reply
+from vworkspace_apiserver.storage.records import encode
+from vworkspace_core.apimachinery.manifest import dig
+
+
+class Reviewer:
+    """Answers what callers ask about themselves."""
+
+    def __init__(self, rbac: Rbac, gate: Gate) -> None:
+        self._rbac = rbac
+        self._gate = gate
+
+    def answer(self, kind: str, body: Any, caller: Caller) -> Reply:
+        """The review with its status. Raises ApiFailure 400 for what is no review."""
+        if not isinstance(body, Mapping):
+            raise bad_request("a review is an object")
+        status = self._status(kind, body, caller)
+        return Reply(201, encode({**body, "metadata": {"creationTimestamp": None}, "status": status}))
+
+    def _status(self, kind: str, body: Mapping[str, Any], caller: Caller) -> dict[str, Any]:
+        match kind:
+            case "SelfSubjectReview":
+                return {"userInfo": {"username": caller.user, "groups": list(caller.groups)}}
+            case "SelfSubjectAccessReview":
+                asked = review_attributes(dig(body, "spec", "resourceAttributes") or {})
+                return {"allowed": self._gate.authorize is None or self._gate.authorize(caller, asked)}
+            case _:
+                judged = ADMIN if self._gate.authorize is None else caller
+                held = [dict(rule) for rule in self._rbac.rules(judged, dig(body, "spec", "namespace") or "")]
+                paths = {"verbs": ["get"], "nonResourceURLs": ["*"]}
+                return {"resourceRules": held, "nonResourceRules": [paths], "incomplete": False}

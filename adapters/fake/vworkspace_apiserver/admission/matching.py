@@ -1,0 +1,97 @@
+"""Which writes a webhook is asked about: its rules, selectors and conditions."""
+
+from collections.abc import Iterator, Mapping
+from functools import cache
+from typing import Any
+
+from vworkspace_apiserver.admission.request import AdmissionRequest
+from vworkspace_apiserver.model.failure import forbidden
+from vworkspace_core.cel import CelError, Environment, Program, compile_expression
+from vworkspace_core.cel.types import DYN
+
+Manifest = Mapping[str, Any]
+
+
+def concerns(declared: Manifest, request: AdmissionRequest, namespace_labels: Mapping[str, str]) -> bool:
+    """Whether rules and selectors of a declared webhook name this request."""
+    return (
+        any(_rule_matches(rule, request) for rule in declared.get("rules") or ())
+        and _selects(declared.get("namespaceSelector") or {}, namespace_labels)
+        and any(_selects(declared.get("objectSelector") or {}, labels) for labels in request.labels or ({},))
+    )
+
+
+def conditions_hold(declared: Manifest, request: AdmissionRequest) -> bool:
+    """Whether every `matchCondition` is true. A false one decides; else one that fails counts by failurePolicy.
+
+    Raises ApiFailure where that is Fail.
+    """
+    conditions = declared.get("matchConditions") or ()
+    if not conditions:
+        return True
+    variables = request.variables()
+    failed = ""
+    for one in conditions:
+        try:
+            if compile_condition(one["expression"]).evaluate(variables) is not True:
+                return False
+        except CelError as error:
+            failed = failed or f"{one['name']}: {error}"
+    if failed and declared.get("failurePolicy") != "Ignore":
+        name = request.name
+        raise forbidden(request.target.resource.group, request.target.resource.plural, name, _unevaluated(failed))
+    return not failed
+
+
+def _unevaluated(why: str) -> str:
+    return f"failed to evaluate match conditions: {why}"
+
+
+@cache
+def compile_condition(expression: str) -> Program:
+    """A match condition, whose variables have no types here. Raises CelSyntaxError."""
+    variables = dict.fromkeys(("object", "oldObject", "request", "authorizer"), DYN)
+    return compile_expression(expression, Environment(variables), checked=False)
+
+
+def _rule_matches(rule: Manifest, request: AdmissionRequest) -> bool:
+    resource = request.target.resource
+    wanted = (
+        ("operations", request.operation),
+        ("apiGroups", resource.group),
+        ("apiVersions", resource.version),
+    )
+    scope = "Namespaced" if resource.namespaced else "Cluster"
+    return (
+        all("*" in rule.get(key, ()) or value in rule.get(key, ()) for key, value in wanted)
+        and rule.get("scope", "*") in ("*", scope)
+        and any(one in rule.get("resources", ()) for one in _names(resource.plural, request.target.subresource))
+    )
+
+
+def _names(plural: str, subresource: str) -> Iterator[str]:
+    yield "*/*"
+    if subresource:
+        yield from (f"{plural}/{subresource}", f"{plural}/*", f"*/{subresource}")
+    else:
+        yield from (plural, "*")
+
+
+def _selects(selector: Manifest, labels: Mapping[str, str]) -> bool:
+    """Whether a LabelSelector object selects these labels."""
+    if any(labels.get(key) != value for key, value in (selector.get("matchLabels") or {}).items()):
+        return False
+    return all(_expression_holds(one, labels) for one in selector.get("matchExpressions") or ())
+
+
+def _expression_holds(expression: Manifest, labels: Mapping[str, str]) -> bool:
+    value, values = labels.get(expression["key"]), expression.get("values") or ()
+    match expression["operator"]:
+        case "In":
+            return value in values
+        case "NotIn":
+            return value not in values
+        case "Exists":
+            return value is not None
+        case _:
+            return value is None

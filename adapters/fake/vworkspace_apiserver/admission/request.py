@@ -1,0 +1,62 @@
+"""One write as admission webhooks see it."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+
+from vworkspace_apiserver.model.calls import Caller, Target
+from vworkspace_core.apimachinery.manifest import dig
+
+Manifest = Mapping[str, Any]
+
+
+@attrs.frozen
+class AdmissionRequest:
+    """One write as webhooks see it: `operation` is CREATE, UPDATE or DELETE.
+
+    `object` is None for a DELETE, `old_object` for a CREATE.
+    """
+
+    operation: str
+    target: Target
+    name: str
+    caller: Caller
+    object: Manifest | None
+    old_object: Manifest | None
+    dry_run: bool = False
+
+    @property
+    def labels(self) -> tuple[Mapping[str, str], ...]:
+        """Labels of the object before and after: a selector may match either."""
+        states = (self.object, self.old_object)
+        return tuple(dig(state, "metadata", "labels") or {} for state in states if state is not None)
+
+    def variables(self) -> dict[str, Any]:
+        """What the conditions of a webhook see."""
+        return {"object": self.object, "oldObject": self.old_object, "request": self.review("", "v1")["request"]}
+
+    def review(self, uid: str, version: str) -> dict[str, Any]:
+        """The AdmissionReview to send, in a version the webhook understands."""
+        resource = self.target.resource
+        kind = {"group": resource.group, "version": resource.version, "kind": resource.kind}
+        place = {"group": resource.group, "version": resource.version, "resource": resource.plural}
+        request = {
+            "uid": uid,
+            "kind": kind,
+            "resource": place,
+            "subResource": self.target.subresource,
+            "requestKind": kind,
+            "requestResource": place,
+            "requestSubResource": self.target.subresource,
+            "name": self.name,
+            "namespace": self.target.namespace or "",
+            "operation": self.operation,
+            "userInfo": {"username": self.caller.user, "groups": list(self.caller.groups)},
+            "object": self.object,
+            "oldObject": self.old_object,
+            "dryRun": self.dry_run,
+            "options": None,
+        }
+        kept = {key: value for key, value in request.items() if value != ""}
+        return {"apiVersion": f"admission.k8s.io/{version}", "kind": "AdmissionReview", "request": kept}

@@ -1,0 +1,113 @@
+"""Admission webhooks without I/O: who has to be asked about a write, what to ask, what the answer means.
+
+A face that can make requests asks; the server only needs to know the outcome (RUN-6). Conditions of a webhook
+(`matchConditions`) see `object`, `oldObject` and `request`; the `authorizer` of a real server is not there.
+"""
+
+from base64 import b64decode
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+import attrs
+import msgspec
+
+from vworkspace_apiserver.admission.matching import concerns, conditions_hold
+from vworkspace_apiserver.admission.request import AdmissionRequest
+from vworkspace_apiserver.model.failure import ApiFailure
+from vworkspace_apiserver.storage.store import GroupResource
+
+_GROUP: Final = "admissionregistration.k8s.io"
+CONFIGURATIONS: Final[tuple[GroupResource, GroupResource]] = (
+    (_GROUP, "mutatingwebhookconfigurations"),
+    (_GROUP, "validatingwebhookconfigurations"),
+)
+"""Where webhooks are configured: the mutating ones are asked first."""
+
+Manifest = Mapping[str, Any]
+
+
+@attrs.frozen
+class Webhook:
+    """One webhook to ask. `ca` is the PEM bundle it is trusted by; `service` (namespace, name) when it is no URL."""
+
+    name: str
+    mutating: bool
+    url: str
+    service: tuple[str, str] | None
+    ca: str
+    ignores_failure: bool
+    timeout: float
+    version: str
+
+
+def webhooks_for(
+    request: AdmissionRequest,
+    configurations: Iterable[tuple[bool, Manifest]],
+    namespace_labels: Mapping[str, str],
+) -> tuple[Webhook, ...]:
+    """The webhooks that must agree to a request, in the order they are asked.
+
+    `configurations` are (whether mutating, configuration object), in order. Webhooks themselves are never
+    asked about their own configurations: they could lock everybody out.
+    """
+    if request.target.resource.group == _GROUP:
+        return ()
+    return tuple(
+        _webhook(declared, mutating)
+        for mutating, configuration in configurations
+        for declared in configuration.get("webhooks") or ()
+        if concerns(declared, request, namespace_labels) and conditions_hold(declared, request)
+    )
+
+
+def denial(webhook: Webhook, response: Mapping[str, Any]) -> ApiFailure | None:
+    """The refusal that a webhook's answer means; None when it agrees."""
+    if response.get("allowed") is True:
+        return None
+    status = response.get("status") or {}
+    code, details = status.get("code"), status.get("details")
+    said = status.get("message") or status.get("reason") or "without explanation"
+    message = f'admission webhook "{webhook.name}" denied the request: {said}'
+    if said == "without explanation":
+        message = f'admission webhook "{webhook.name}" denied the request without explanation'
+    reason = status.get("reason") or "Forbidden"
+    status_code = code if isinstance(code, int) and 400 <= code < 600 else 403
+    return ApiFailure(status_code, str(reason), message, details=details if isinstance(details, Mapping) else None)
+
+
+def unreachable(webhook: Webhook, why: str) -> ApiFailure | None:
+    """The refusal when a webhook cannot be asked; None when its policy is to ignore that."""
+    if webhook.ignores_failure:
+        return None
+    message = f'Internal error occurred: failed calling webhook "{webhook.name}": failed to call webhook: {why}'
+    return ApiFailure(500, "InternalError", message)
+
+
+def patch_of(response: Mapping[str, Any]) -> Any:
+    """The JSON patch of a mutating webhook's answer, None without one. Raises ValueError for what is none."""
+    patch = response.get("patch")
+    if not patch:
+        return None
+    if response.get("patchType") != "JSONPatch" or not isinstance(patch, str):
+        raise ValueError("the patch of an answer is a base64 text of type JSONPatch")
+    try:
+        return msgspec.json.decode(b64decode(patch, validate=True))
+    except ValueError as error:  # what is no base64, and what is no JSON
+        raise ValueError(f"the patch of an answer cannot be read: {error}") from error
+
+
+def _webhook(declared: Manifest, mutating: bool) -> Webhook:
+    client = declared["clientConfig"]
+    service = client.get("service")
+    where = (service["namespace"], service["name"]) if service else None
+    path = f":{service.get('port', 443)}{service.get('path') or '/'}" if service else ""
+    return Webhook(
+        name=declared["name"],
+        mutating=mutating,
+        url=client.get("url") or path,
+        service=where,
+        ca=b64decode(client.get("caBundle") or "").decode(),
+        ignores_failure=declared.get("failurePolicy") == "Ignore",
+        timeout=float(declared.get("timeoutSeconds") or 10),
+        version=next((one for one in declared["admissionReviewVersions"] if one in ("v1", "v1beta1")), "v1"),
+    )

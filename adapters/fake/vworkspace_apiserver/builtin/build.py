@@ -1,0 +1,67 @@
+"""Making the definition of a built-in kind."""
+
+from typing import Any, Final
+
+from vworkspace_apiserver.model.behaviour import Behaviour
+from vworkspace_apiserver.model.definition import Definition, ScalePaths
+from vworkspace_core.schema.builtin.document import BuiltIn
+from vworkspace_core.schema.builtin.openapi import MICRO_TIME, STRING, TIME
+from vworkspace_core.schema.compile import Compiled, compile_schema
+from vworkspace_core.schema.objectmeta import OBJECT_META_OPENAPI, with_type_meta
+
+_KNOWN: Final[Compiled] = {}
+"""Most of a workload is the template of its pods, which is the same in all of them."""
+
+REPLICAS = ScalePaths("spec.replicas", "status.replicas", "status.selector")
+
+
+def built_in(
+    built: BuiltIn,
+    behaviour: Behaviour,
+    *,
+    short_names: tuple[str, ...] = (),
+    categories: tuple[str, ...] = (),
+    scale: ScalePaths | None = None,
+    served: frozenset[str] = frozenset(),
+    selectable_fields: tuple[str, ...] = (),
+) -> Definition:
+    """The definition of a built-in kind. One with a `status` has a status subresource."""
+    kind, openapi = built.kind, built.openapi
+    fields = openapi.get("properties", {})
+    document = {
+        **openapi,
+        "properties": {"apiVersion": STRING, "kind": STRING, "metadata": OBJECT_META_OPENAPI, **_published(fields)},
+    }
+    return Definition(
+        kind=kind,
+        schema=with_type_meta(compile_schema({**openapi, "type": "object"}, _KNOWN)),
+        openapi=document,
+        served_versions=served or frozenset((kind.api_version,)),
+        status_subresource="status" in fields,
+        scale=scale,
+        behaviour=behaviour,
+        singular=kind.kind.lower(),
+        list_kind=kind.kind + "List",
+        short_names=short_names,
+        categories=categories,
+        selectable_fields=selectable_fields,
+    )
+
+
+def _published(document: Any) -> Any:
+    """A document with the format that a server tells of its finer times."""
+    if not isinstance(document, dict):
+        return document
+    found = {key: _published(value) for key, value in document.items()}
+    return {**found, "format": TIME["format"]} if found.get("format") == MICRO_TIME["format"] else found
+
+
+def immutable_fields(new: Any, old: Any, *paths: str) -> list[str]:
+    """Which of the dotted `paths` differ between two manifests."""
+    return [path for path in paths if _dig(new, path) != _dig(old, path)]
+
+
+def _dig(value: Any, path: str) -> Any:
+    for step in path.split("."):
+        value = value.get(step) if isinstance(value, dict) else None
+    return value

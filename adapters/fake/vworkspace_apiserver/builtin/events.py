@@ -1,0 +1,125 @@
+"""Event, in the core group and in `events.k8s.io`: one object under two schemas."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from vworkspace_apiserver.builtin.build import built_in
+from vworkspace_apiserver.model.behaviour import Behaviour, Generation
+from vworkspace_core.apimachinery.errors import Cause
+from vworkspace_core.apimachinery.manifest import Kind
+from vworkspace_core.apimachinery.resources import EVENT
+from vworkspace_core.schema.builtin import events as schemas
+from vworkspace_core.schema.causes import invalid_value, required
+from vworkspace_core.schema.equality import equal
+
+Manifest = Mapping[str, Any]
+
+CORE_EVENT: Final = Kind("", "v1", "Event", "events")
+MAX_NOTE: Final = 1024
+_SERVED: Final = frozenset(("v1", "events.k8s.io/v1"))
+
+# Name in events.k8s.io, name in the core group.
+_RENAMED: Final = (
+    ("note", "message"),
+    ("regarding", "involvedObject"),
+    ("reportingController", "reportingComponent"),
+    ("deprecatedSource", "source"),
+    ("deprecatedFirstTimestamp", "firstTimestamp"),
+    ("deprecatedLastTimestamp", "lastTimestamp"),
+    ("deprecatedCount", "count"),
+)
+_TO_CORE: Final = dict(_RENAMED)
+_TO_NEW: Final = {core: new for new, core in _RENAMED}
+
+
+def core_event_of(event: Manifest) -> dict[str, Any]:
+    """An `events.k8s.io/v1` Event as the core group shows it; a core Event as it is."""
+    if event["apiVersion"] == "v1":
+        return dict(event)
+    return {_TO_CORE.get(key, key): value for key, value in event.items()} | {"apiVersion": "v1"}
+
+
+def new_event_of(event: Manifest) -> dict[str, Any]:
+    """A core Event as `events.k8s.io/v1` shows it; an Event of that group as it is."""
+    if event["apiVersion"] == EVENT.api_version:
+        return dict(event)
+    return {_TO_NEW.get(key, key): value for key, value in event.items()} | {"apiVersion": EVENT.api_version}
+
+
+def _check_new(manifest: Manifest) -> list[Cause]:
+    """Rules of `events.k8s.io`: who reports what, in how many words, about what."""
+    found = []
+    for key in ("reportingController", "reportingInstance", "action", "reason"):
+        if not manifest.get(key):
+            found.append(required(key))
+        elif len(manifest[key]) > 128:
+            found.append(invalid_value(key, "", "can have at most 128 characters"))
+    if not manifest.get("eventTime"):
+        found.append(required("eventTime"))
+    if manifest.get("type") not in ("Normal", "Warning"):
+        found.append(invalid_value("type", "", "has invalid value: " + str(manifest.get("type") or "")))
+    if len((manifest.get("note") or "").encode()) > MAX_NOTE:
+        found.append(invalid_value("note", "", "can have at most 1024 characters"))
+    return [*found, *_check_series(manifest), *_check_place(manifest, "regarding")]
+
+
+def _check_series(manifest: Manifest) -> list[Cause]:
+    """What repeats was seen twice at least."""
+    series = manifest.get("series")
+    if series is None:
+        return []
+    found = [] if (series.get("count") or 0) >= 2 else [invalid_value("series.count", "", "should be at least 2")]
+    return found if series.get("lastObservedTime") else [*found, required("series.lastObservedTime")]
+
+
+def _check_core(manifest: Manifest) -> list[Cause]:
+    return _check_place(manifest, "involvedObject")
+
+
+def _check_place(manifest: Manifest, field: str) -> list[Cause]:
+    """An event lives beside its object, or in `default` for cluster-scoped ones."""
+    about = (manifest.get(field) or {}).get("namespace") or ""
+    here = manifest["metadata"].get("namespace")
+    if about == here or (not about and here in ("default", "kube-system")):
+        return []
+    return [invalid_value("involvedObject.namespace", about, "does not match event.namespace")]
+
+
+def _check_new_update(new: Manifest, old: Manifest) -> list[Cause]:
+    """Everything but the series is written once."""
+    fixed = ("action", "reason", "note", "type", "regarding", "related", "reportingController", "reportingInstance")
+    return [
+        invalid_value(key, new.get(key), "field is immutable")
+        for key in (*fixed, "eventTime")
+        if not equal(new.get(key), old.get(key))
+    ] + _check_series(new)
+
+
+EVENTS: Final = (
+    built_in(
+        schemas.CORE_EVENT,
+        Behaviour(generation=Generation.NEVER, skeleton={"involvedObject": {}, "source": {}}, check=_check_core),
+        short_names=("ev",),
+        served=_SERVED,
+        selectable_fields=(
+            "involvedObject.kind",
+            "involvedObject.name",
+            "involvedObject.namespace",
+            "involvedObject.uid",
+            "reason",
+            "type",
+        ),
+    ),
+    built_in(
+        schemas.EVENT,
+        Behaviour(
+            generation=Generation.NEVER,
+            skeleton={"regarding": {}, "deprecatedSource": {}},
+            check=_check_new,
+            check_update=_check_new_update,
+        ),
+        short_names=("ev",),
+        served=_SERVED,
+        selectable_fields=("regarding.kind", "regarding.name", "regarding.namespace", "reason", "type"),
+    ),
+)

@@ -1,0 +1,56 @@
+"""What a Job's status may say: nobody is told that a Job has ended before all of it has, and an end stays."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from vworkspace_core.apimachinery.errors import Cause
+from vworkspace_core.schema.causes import invalid_value, required
+from vworkspace_core.schema.equality import equal
+
+Manifest = Mapping[str, Any]
+
+_AFTER: Final = {"Complete": "SuccessCriteriaMet", "Failed": "FailureTarget"}
+"""Conditions that end a Job, and what has to be said before."""
+_TIME: Final = "status.completionTime"
+
+
+def check_job_status(new: Manifest, old: Manifest) -> list[Cause]:
+    """Everything that is wrong with the new status."""
+    now, before = new.get("status") or {}, old.get("status") or {}
+    said, was = _true(now), _true(before)
+    return [*_completion(now, before, said), *_conditions(said, was), *_activity(now, said)]
+
+
+def _true(status: Manifest) -> set[str]:
+    return {one["type"] for one in status.get("conditions") or () if one.get("status") == "True"}
+
+
+def _completion(now: Manifest, before: Manifest, said: set[str]) -> Iterator[Cause]:
+    time, old = now.get("completionTime"), before.get("completionTime")
+    if "Complete" in said and not time:
+        yield required(_TIME, "completionTime is required for Complete jobs")
+    elif "Complete" not in said and time:
+        yield invalid_value(_TIME, time, "cannot set completionTime when there is no Complete=True condition")
+    elif old and time and not equal(time, old):
+        yield invalid_value(_TIME, time, "field is immutable")
+
+
+def _conditions(said: set[str], was: set[str]) -> Iterator[Cause]:
+    for end, first in _AFTER.items():
+        if end in said and first not in said:
+            yield _of_conditions(f"cannot set {end}=True condition without the {first}=true condition")
+    for lost in sorted(was - said):
+        if lost in _AFTER:
+            yield _of_conditions(f"cannot disable the terminal {lost}=True condition")
+        elif lost in _AFTER.values():
+            yield _of_conditions(f"cannot disable the {lost}=True condition")
+
+
+def _of_conditions(why: str) -> Cause:
+    return Cause("status.conditions", f"Invalid value: {why}", "FieldValueInvalid")
+
+
+def _activity(now: Manifest, said: set[str]) -> Iterator[Cause]:
+    active = now.get("active") or 0
+    if active > 0 and said & _AFTER.keys():
+        yield invalid_value("status.active", active, "active>0 is invalid for finished job")

@@ -1,0 +1,174 @@
+"""Job and CronJob."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from vworkspace_apiserver.builtin.build import built_in
+from vworkspace_apiserver.builtin.job_status import check_job_status
+from vworkspace_apiserver.builtin.pod_defaults import filled, pod_template
+from vworkspace_apiserver.model.behaviour import Behaviour, Generation
+from vworkspace_core.apimachinery.errors import Cause
+from vworkspace_core.apimachinery.manifest import Kind
+from vworkspace_core.schema.builtin import jobs as schemas
+from vworkspace_core.schema.causes import invalid_value, not_supported, required
+from vworkspace_core.schema.equality import equal
+
+Manifest = Mapping[str, Any]
+
+JOB: Final = Kind("batch", "v1", "Job", "jobs")
+_LABELS: Final = ("batch.kubernetes.io/controller-uid", "batch.kubernetes.io/job-name", "controller-uid", "job-name")
+
+
+def _read_job(manifest: Manifest) -> Manifest:
+    out = filled({**manifest, "spec": _job_spec(manifest.get("spec") or {})}, status={})
+    labels = ((out["spec"].get("template") or {}).get("metadata") or {}).get("labels")
+    if labels and not out["metadata"].get("labels"):
+        out["metadata"] = {**out["metadata"], "labels": labels}
+    return out
+
+
+def _job_spec(spec: Mapping[str, Any]) -> dict[str, Any]:
+    """Defaults: one pod to run once; `completions` follow `parallelism` only when both are absent."""
+    alone = spec.get("completions") is None and spec.get("parallelism") is None
+    out = filled(
+        spec,
+        completions=1 if alone else None,
+        parallelism=1,
+        backoffLimit=2**31 - 1 if spec.get("backoffLimitPerIndex") is not None else 6,
+        completionMode="NonIndexed",
+        suspend=False,
+        manualSelector=False,
+        podReplacementPolicy="Failed" if spec.get("podFailurePolicy") else "TerminatingOrFailed",
+    )
+    if isinstance(out.get("template"), Mapping):
+        out["template"] = pod_template(out["template"], restart_policy=None)
+    return out
+
+
+def _create_job(manifest: Manifest) -> Manifest:
+    """Selector and labels by the job's uid, unless the user selects by hand."""
+    spec = manifest["spec"]
+    if spec.get("manualSelector"):
+        return {**manifest, "status": {}}
+    meta = manifest["metadata"]
+    values = (meta["uid"], meta.get("name", ""), meta["uid"], meta.get("name", ""))
+    labels = dict(zip(_LABELS, values, strict=True))
+    template = spec.get("template") or {}
+    inner = template.get("metadata") or {}
+    labelled = {**inner, "labels": {**(inner.get("labels") or {}), **labels}}
+    # A job without labels of its own has those of its template.
+    own = labelled["labels"] if not meta.get("labels") or meta["labels"] == inner.get("labels") else meta["labels"]
+    return {
+        **manifest,
+        "metadata": {**meta, "labels": own},
+        "spec": {
+            **spec,
+            "selector": {"matchLabels": {_LABELS[0]: meta["uid"]}},
+            "template": {**template, "metadata": labelled},
+        },
+        "status": {},
+    }
+
+
+def _update_job(new: Manifest, old: Manifest) -> Manifest:
+    """What the server generated stays when a PUT leaves it out."""
+    spec, before = dict(new["spec"]), old["spec"]
+    if "selector" not in spec and "selector" in before:
+        spec["selector"] = before["selector"]
+    return {**new, "spec": spec}
+
+
+def _check_job(manifest: Manifest) -> list[Cause]:
+    spec = manifest["spec"]
+    policy = ((spec.get("template") or {}).get("spec") or {}).get("restartPolicy")
+    found = []
+    if policy is None:
+        found.append(required("spec.template.spec.restartPolicy", 'valid values: "OnFailure", "Never"'))
+    elif policy not in ("OnFailure", "Never"):
+        found.append(not_supported("spec.template.spec.restartPolicy", policy, ("OnFailure", "Never")))
+    for key in ("parallelism", "completions", "backoffLimit", "ttlSecondsAfterFinished", "activeDeadlineSeconds"):
+        value = spec.get(key)
+        if value is not None and value < 0:
+            found.append(invalid_value(f"spec.{key}", value, "must be greater than or equal to 0"))
+    return found
+
+
+def _check_job_update(new: Manifest, old: Manifest) -> list[Cause]:
+    """Selector, template, completions and the like are written once; a suspended job's scheduling may change."""
+    found = _check_job(new)
+    now, before = new["spec"], old["spec"]
+    for key in ("completions", "selector", "completionMode", "backoffLimitPerIndex", "managedBy", "podFailurePolicy"):
+        free = key == "completions" and now.get("completionMode") == "Indexed"
+        if not free and not equal(now.get(key), before.get(key)):
+            found.append(invalid_value(f"spec.{key}", now.get(key), "field is immutable"))
+    suspended = before.get("suspend") and not (old.get("status") or {}).get("startTime")
+    fixed, was = _fixed(now["template"], suspended), _fixed(before["template"], suspended)
+    for key in ("metadata", "spec"):
+        if not equal(fixed.get(key), was.get(key)):
+            found.append(invalid_value(f"spec.template.{key}", now["template"].get(key), "field is immutable"))
+    return found
+
+
+_SCHEDULING: Final = ("affinity", "nodeSelector", "tolerations", "schedulingGates")
+
+
+def _fixed(template: Mapping[str, Any], suspended: Any) -> Any:
+    """The part of a job's template that cannot change: all of it, or all but scheduling before it ever started."""
+    if not suspended:
+        return template
+    spec = {key: value for key, value in (template.get("spec") or {}).items() if key not in _SCHEDULING}
+    inner = template.get("metadata") or {}
+    return {"metadata": {key: inner[key] for key in inner if key not in ("labels", "annotations")}, "spec": spec}
+
+
+def _read_cron_job(manifest: Manifest) -> Manifest:
+    spec = filled(
+        manifest.get("spec") or {},
+        concurrencyPolicy="Allow",
+        suspend=False,
+        successfulJobsHistoryLimit=3,
+        failedJobsHistoryLimit=1,
+    )
+    template = spec.get("jobTemplate")
+    if isinstance(template, Mapping):
+        inner = template.get("spec") or {}
+        pods = inner.get("template")
+        if isinstance(pods, Mapping):
+            inner = {**inner, "template": pod_template(pods, restart_policy=None)}
+        spec["jobTemplate"] = {**filled(template, metadata={}), "spec": inner}
+    return filled({**manifest, "spec": spec}, status={})
+
+
+_SKELETON: Final = {"spec": {"template": {"metadata": {}, "spec": {"containers": None}}}, "status": {}}
+
+JOBS: Final = (
+    built_in(
+        schemas.JOB,
+        Behaviour(
+            skeleton=_SKELETON,
+            generation=Generation.SPEC,
+            unconditional_update=True,
+            orphans=True,
+            read=_read_job,
+            on_create=_create_job,
+            on_update=_update_job,
+            check=_check_job,
+            check_update=_check_job_update,
+            check_status=check_job_status,
+        ),
+        categories=("all",),
+        selectable_fields=("status.successful",),
+    ),
+    built_in(
+        schemas.CRON_JOB,
+        Behaviour(
+            skeleton={"spec": {"jobTemplate": {"metadata": {}, "spec": _SKELETON["spec"]}}, "status": {}},
+            generation=Generation.SPEC,
+            unconditional_update=True,
+            read=_read_cron_job,
+            on_create=lambda manifest: {**manifest, "status": {}},
+        ),
+        short_names=("cj",),
+        categories=("all",),
+    ),
+)

@@ -1,0 +1,36 @@
+"""Lease."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from vworkspace_apiserver.builtin.build import built_in
+from vworkspace_apiserver.builtin.pod_defaults import filled
+from vworkspace_apiserver.model.behaviour import Behaviour, Generation
+from vworkspace_core.apimachinery.errors import Cause
+from vworkspace_core.schema.builtin import leases as schemas
+from vworkspace_core.schema.causes import invalid_value
+
+
+def _check(manifest: Mapping[str, Any]) -> list[Cause]:
+    spec = manifest.get("spec") or {}
+    found = []
+    seconds, transitions = spec.get("leaseDurationSeconds"), spec.get("leaseTransitions")
+    if seconds is not None and seconds <= 0:
+        found.append(invalid_value("spec.leaseDurationSeconds", seconds, "must be greater than 0"))
+    if transitions is not None and transitions < 0:
+        found.append(invalid_value("spec.leaseTransitions", transitions, "must be greater than or equal to 0"))
+    return found
+
+
+LEASES: Final = (
+    built_in(
+        schemas.LEASE,
+        Behaviour(
+            skeleton={"spec": {}},
+            generation=Generation.NEVER,
+            read=lambda manifest: filled(manifest, spec={}),
+            check=_check,
+            check_update=lambda new, old: _check(new),
+        ),
+    ),
+)

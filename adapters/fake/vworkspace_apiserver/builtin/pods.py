@@ -1,0 +1,101 @@
+"""Pod."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from vworkspace_apiserver.builtin.build import built_in
+from vworkspace_apiserver.builtin.pod_defaults import filled, pod_spec
+from vworkspace_apiserver.model.behaviour import Behaviour, Generation
+from vworkspace_core.apimachinery.errors import Cause
+from vworkspace_core.schema.builtin import pods as schemas
+from vworkspace_core.schema.causes import forbidden_value, required
+from vworkspace_core.schema.equality import equal
+
+Manifest = Mapping[str, Any]
+
+_CHANGEABLE: Final = (
+    "spec.containers[*].image",
+    "spec.initContainers[*].image",
+    "spec.activeDeadlineSeconds",
+    "spec.tolerations (only additions to existing tolerations)",
+    "spec.terminationGracePeriodSeconds (allow it to be set to 1 if it was previously negative)",
+)
+
+
+def check_pod_spec(spec: Mapping[str, Any], path: str) -> list[Cause]:
+    """What every pod needs: at least one container, each with an image."""
+    found = []
+    containers = spec.get("containers") or []
+    if not containers:
+        found.append(required(f"{path}.containers"))
+    for key in ("containers", "initContainers"):
+        for index, container in enumerate(spec.get(key) or ()):
+            if not container.get("image"):
+                found.append(required(f"{path}.{key}[{index}].image"))
+    return found
+
+
+def _check(manifest: Manifest) -> list[Cause]:
+    return check_pod_spec(manifest.get("spec") or {}, "spec")
+
+
+def _check_update(new: Manifest, old: Manifest) -> list[Cause]:
+    if equal(_fixed(new["spec"]), _fixed(old["spec"])):
+        return []
+    listed = ",".join(f"`{field}`" for field in _CHANGEABLE)
+    return [forbidden_value("spec", f"pod updates may not change fields other than {listed}")]
+
+
+def _fixed(spec: Mapping[str, Any]) -> dict[str, Any]:
+    """The part of a pod that is written once."""
+    out = {key: value for key, value in spec.items() if key not in ("activeDeadlineSeconds", "tolerations")}
+    for key in ("containers", "initContainers"):
+        if key in out:
+            out[key] = [{name: one[name] for name in one if name != "image"} for one in out[key]]
+    return out
+
+
+def _read(manifest: Manifest) -> Manifest:
+    return filled({**manifest, "spec": pod_spec(manifest.get("spec") or {}, service_links=True)}, status={})
+
+
+def _create(manifest: Manifest) -> Manifest:
+    return {**manifest, "status": {"phase": "Pending", "qosClass": _quality(manifest["spec"])}}
+
+
+def _quality(spec: Mapping[str, Any]) -> str:
+    """Quality of service: all limited to what they request, some requesting, none."""
+    resources = [container.get("resources") or {} for container in spec.get("containers") or ()]
+    if all(not (one.get("limits") or one.get("requests")) for one in resources):
+        return "BestEffort"
+    whole = all(
+        {"cpu", "memory"} <= set(one.get("limits") or ()) and (one.get("requests") or one["limits"]) == one["limits"]
+        for one in resources
+    )
+    return "Guaranteed" if whole else "Burstable"
+
+
+PODS: Final = (
+    built_in(
+        schemas.POD,
+        Behaviour(
+            skeleton={"spec": {"containers": None}, "status": {}},
+            generation=Generation.SPEC,
+            unconditional_update=True,
+            read=_read,
+            on_create=_create,
+            check=_check,
+            check_update=_check_update,
+        ),
+        short_names=("po",),
+        categories=("all",),
+        selectable_fields=(
+            "spec.nodeName",
+            "spec.restartPolicy",
+            "spec.schedulerName",
+            "spec.serviceAccountName",
+            "status.phase",
+            "status.podIP",
+        ),
+    ),
+)

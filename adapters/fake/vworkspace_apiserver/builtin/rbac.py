@@ -1,0 +1,94 @@
+"""Role, ClusterRole and their bindings."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from vworkspace_apiserver.builtin.build import built_in
+from vworkspace_apiserver.builtin.pod_defaults import filled
+from vworkspace_apiserver.model.behaviour import Behaviour, Generation, NameRule
+from vworkspace_core.apimachinery.errors import Cause
+from vworkspace_core.schema.builtin import rbac as schemas
+from vworkspace_core.schema.causes import invalid_value, not_supported, required
+from vworkspace_core.schema.equality import equal
+
+Manifest = Mapping[str, Any]
+
+
+def _check_role(manifest: Manifest) -> list[Cause]:
+    found = []
+    for index, rule in enumerate(manifest.get("rules") or ()):
+        where = f"rules[{index}]"
+        if not rule.get("verbs"):
+            found.append(required(f"{where}.verbs", "verbs must contain at least one value"))
+        if not rule.get("nonResourceURLs"):
+            if not rule.get("apiGroups"):
+                found.append(required(f"{where}.apiGroups", "resource rules must supply at least one api group"))
+            if not rule.get("resources"):
+                found.append(required(f"{where}.resources", "resource rules must supply at least one resource"))
+    return found
+
+
+def _read_binding(manifest: Manifest) -> Manifest:
+    reference = manifest.get("roleRef") or {}
+    subjects = [_subject(one) for one in manifest.get("subjects") or ()]
+    return {
+        **manifest,
+        "roleRef": filled(reference, apiGroup=schemas.GROUP),
+        **({"subjects": subjects} if subjects else {}),
+    }
+
+
+def _subject(subject: Mapping[str, Any]) -> Mapping[str, Any]:
+    return filled(subject, apiGroup=schemas.GROUP) if subject.get("kind") in ("User", "Group") else subject
+
+
+def _check_binding(manifest: Manifest) -> list[Cause]:
+    reference = manifest["roleRef"]
+    kinds = ("Role", "ClusterRole") if manifest["metadata"].get("namespace") else ("ClusterRole",)
+    found = []
+    if reference.get("kind") not in kinds:
+        found.append(not_supported("roleRef.kind", reference.get("kind", ""), kinds))
+    if not reference.get("name"):
+        found.append(required("roleRef.name"))
+    for index, subject in enumerate(manifest.get("subjects") or ()):
+        if subject.get("kind") == "ServiceAccount" and not subject.get("namespace"):
+            found.append(required(f"subjects[{index}].namespace"))
+    return found
+
+
+def _check_binding_update(new: Manifest, old: Manifest) -> list[Cause]:
+    found = _check_binding(new)
+    if not equal(new["roleRef"], old["roleRef"]):
+        found.append(invalid_value("roleRef", new["roleRef"], "cannot change roleRef"))
+    return found
+
+
+_ROLE: Final = Behaviour(
+    generation=Generation.NEVER,
+    unconditional_update=True,
+    name_rule=NameRule.SEGMENT,
+    check=_check_role,
+    check_update=lambda new, old: _check_role(new),
+)
+_BINDING: Final = Behaviour(
+    skeleton={"roleRef": {}},
+    generation=Generation.NEVER,
+    unconditional_update=True,
+    name_rule=NameRule.SEGMENT,
+    read=_read_binding,
+    check=_check_binding,
+    check_update=_check_binding_update,
+)
+
+RBAC: Final = (
+    built_in(schemas.ROLE, _ROLE),
+    built_in(
+        schemas.CLUSTER_ROLE,
+        _ROLE,
+    ),
+    built_in(schemas.ROLE_BINDING, _BINDING),
+    built_in(
+        schemas.CLUSTER_ROLE_BINDING,
+        _BINDING,
+    ),
+)

@@ -1,0 +1,53 @@
+"""The built-in resources as they are served: the built-in definitions with what only serving needs.
+
+Events are one table under two APIs, as in a real server: what is written as `events.k8s.io/v1` is read as
+`v1` by `kubectl describe`, and the other way round.
+"""
+
+from typing import Final
+
+import attrs
+
+from vworkspace_apiserver.access.review_kinds import review_resources
+from vworkspace_apiserver.builtin import BUILTIN_DEFINITIONS
+from vworkspace_apiserver.builtin.events import CORE_EVENT, core_event_of, new_event_of
+from vworkspace_apiserver.lifecycle.namespaces import NAMESPACES
+from vworkspace_apiserver.model.definition import Definition
+from vworkspace_apiserver.model.resources import Resource, resource_of
+from vworkspace_apiserver.storage.store import GroupResource
+from vworkspace_core.apimachinery.resources import EVENT
+
+_RETURNS_DELETED: Final[frozenset[GroupResource]] = frozenset(
+    ("", plural) for plural in ("persistentvolumeclaims", "persistentvolumes", "pods", "serviceaccounts", "services")
+)
+"""Kinds whose DELETE answers the object as it was."""
+
+
+_EVENT_FIELDS: Final = (
+    "involvedObject.apiVersion",
+    "involvedObject.fieldPath",
+    "involvedObject.resourceVersion",
+    "reportingComponent",
+    "source",
+)
+"""By what else Events can be selected; `kubectl events --for` does."""
+
+
+def provided_resources() -> tuple[Resource, ...]:
+    """Every resource that is served without a CRD."""
+    return (*(_resource(definition) for definition in BUILTIN_DEFINITIONS), *review_resources())
+
+
+def _resource(definition: Definition) -> Resource:
+    where = (definition.kind.group, definition.kind.plural)
+    if definition.kind == EVENT:
+        return resource_of(definition)
+    if definition.kind == CORE_EVENT:
+        stored = (EVENT.group, EVENT.plural)
+        served = resource_of(definition, storage=stored, to_stored=new_event_of, to_served=core_event_of)
+        return attrs.evolve(served, fields=(*served.fields, *_EVENT_FIELDS))
+    return resource_of(
+        definition,
+        subresources=("finalize",) if where == NAMESPACES else (),
+        returns_deleted=where in _RETURNS_DELETED,
+    )

@@ -1,0 +1,108 @@
+"""Answers in the form a client asked for."""
+
+import gzip
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, Final
+
+import yaml
+from starlette.responses import Response
+
+from vworkspace_apiserver.http.negotiation import Form, Wanted
+from vworkspace_apiserver.http.tables.render import partial, table
+from vworkspace_apiserver.model.failure import ApiFailure, status_body
+from vworkspace_apiserver.model.replies import Listed, Reply
+from vworkspace_apiserver.model.resources import Resource
+from vworkspace_apiserver.storage.records import decode, encode
+
+JSON: Final = Wanted(Form.OBJECT)
+_COMPRESS_FROM: Final = 128 * 1024
+"""Bytes from which an answer is compressed, as a real server does."""
+
+
+def document(content: Any, wanted: Wanted = JSON, *, status: int = 200) -> Response:
+    """A JSON (or YAML) document."""
+    return _response(encode(content), wanted, status)
+
+
+def failed(failure: ApiFailure) -> Response:
+    """A refusal: a Status, or plain text where a real server sends that (W-38)."""
+    if failure.plain:
+        return Response(f"{failure.message}\n", failure.status, media_type="text/plain; charset=utf-8")
+    response = document(status_body(failure), status=failure.status)
+    if failure.retry_after is not None:
+        response.headers["retry-after"] = str(failure.retry_after)
+    return response
+
+
+def object_answer(
+    reply: Reply, resource: Resource, wanted: Wanted, include: str, now: datetime, *, warnings: tuple[str, ...] = ()
+) -> Response:
+    """One object, as itself, a Table or only its metadata. `warnings` come before the reply's own."""
+    if wanted.form is Form.OBJECT:
+        response = _response(reply.raw, wanted, reply.status)
+    else:
+        response = document(shown(reply.object(), resource, wanted, include, now), wanted, status=reply.status)
+    for text in (*warnings, *reply.warnings):
+        warn(response, text)
+    return response
+
+
+def warn(response: Response, text: str) -> None:
+    """Add a Warning header (W-36)."""
+    response.headers.append("warning", f'299 - "{_quoted(text)}"')
+
+
+def list_answer(listed: Listed, wanted: Wanted, include: str, now: datetime) -> Response:
+    """A list, as itself, a Table or a list of metadata."""
+    match wanted.form:
+        case Form.TABLE:
+            content: Any = table(listed.resource, listed.objects(), listed.metadata(), include, now)
+        case Form.PARTIAL_LIST | Form.PARTIAL:
+            content = {
+                "kind": "PartialObjectMetadataList",
+                "apiVersion": "meta.k8s.io/v1",
+                "metadata": listed.metadata(),
+                "items": [partial(manifest) for manifest in listed.objects()],
+            }
+        case _:
+            return _response(listed.raw(), wanted, 200)
+    return document(content, wanted)
+
+
+def shown(manifest: Mapping[str, Any], resource: Resource, wanted: Wanted, include: str, now: datetime) -> Any:
+    """One object in the form that is wanted; a Status stays a Status."""
+    if manifest.get("kind") == "Status":
+        return manifest
+    match wanted.form:
+        case Form.TABLE:
+            version = {"resourceVersion": manifest["metadata"].get("resourceVersion", "")}
+            rows = (manifest,) if "name" in manifest["metadata"] else ()  # a bookmark is no row
+            return table(resource, rows, version, include, now)
+        case Form.PARTIAL | Form.PARTIAL_LIST:
+            return partial(manifest)
+        case _:
+            return manifest
+
+
+def compressed(response: Response) -> Response:
+    """The same answer with a gzipped body, when it is large enough to be worth it."""
+    body = bytes(response.body)
+    if len(body) < _COMPRESS_FROM:
+        return response
+    response.body = gzip.compress(body, compresslevel=1, mtime=0)
+    response.headers["content-encoding"] = "gzip"
+    response.headers["content-length"] = str(len(response.body))
+    response.headers["vary"] = "Accept-Encoding"
+    return response
+
+
+def _response(raw: bytes, wanted: Wanted, status: int) -> Response:
+    body = yaml.safe_dump(decode(raw), sort_keys=False).encode() if wanted.yaml else raw
+    return Response(body, status, media_type=wanted.content_type)
+
+
+def _quoted(text: str) -> str:
+    """Text as it may stand between the quotes of a Warning header: one line of latin-1."""
+    plain = " ".join(text.split()).replace("\\", "\\\\").replace('"', '\\"')
+    return plain.encode("latin-1", "replace").decode("latin-1")

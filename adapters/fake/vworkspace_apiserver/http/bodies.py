@@ -1,0 +1,134 @@
+"""Request bodies: size, compression, and JSON or YAML with the duplicate keys named."""
+
+import json
+import zlib
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+import attrs
+import yaml
+
+from vworkspace_apiserver.model.failure import bad_request, too_large
+
+BODY_LIMIT: Final = 3 * 1024 * 1024
+"""Bytes of a request body, compressed or not (W-37)."""
+
+
+@attrs.frozen
+class Body:
+    """A decoded body. `duplicates` are the paths of keys that occur twice in one object (the last one counts)."""
+
+    value: Any
+    duplicates: tuple[str, ...] = ()
+
+
+def check_size(size: int) -> None:
+    """Refuse a body that is too large."""
+    if size > BODY_LIMIT:
+        raise too_large(f"Request entity too large: limit is {BODY_LIMIT}")
+
+
+def inflate(raw: bytes) -> bytes:
+    """Undo gzip. Raises ApiFailure 400 for what is no gzip, 413 for what is too large when inflated."""
+    stream = zlib.decompressobj(wbits=31)
+    try:
+        plain = stream.decompress(raw, BODY_LIMIT + 1)
+    except zlib.error as error:
+        raise bad_request(f"error decompressing the request body: {error}") from error
+    check_size(len(plain))
+    return plain
+
+
+def read_json(raw: bytes) -> Body:
+    """Decode JSON. Raises ApiFailure 400."""
+    repeated = _Repeated()
+    try:
+        value = json.loads(raw, object_pairs_hook=repeated.of_pairs)
+    except (ValueError, RecursionError) as error:
+        raise bad_request(f"couldn't get version/kind; json parse error: {error}") from error
+    return Body(value, repeated.paths(value))
+
+
+def read_yaml(raw: bytes) -> Body:
+    """Decode YAML, of which JSON is a part. Raises ApiFailure 400."""
+    repeated = _Repeated()
+    if raw.lstrip()[:1] == b"{":
+        try:
+            value = json.loads(raw, object_pairs_hook=repeated.of_pairs)
+            return Body(value, repeated.paths(value))
+        except ValueError:  # a flow mapping begins like JSON: the YAML reader has the last word
+            repeated = _Repeated()
+    loader = _Loader(raw.decode("utf-8", "replace"))
+    loader.repeated = repeated
+    try:
+        value = loader.get_single_data()
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        raise bad_request(f"error decoding YAML: error converting YAML to JSON: yaml: {_told(error)}") from error
+    finally:
+        loader.dispose()
+    return Body(value, repeated.paths(value))
+
+
+class _Repeated:
+    """Remembers which objects of a document had a key twice."""
+
+    def __init__(self) -> None:
+        self._keys: dict[int, list[str]] = {}
+
+    def of_pairs(self, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        """The object of these pairs."""
+        found = dict(pairs)
+        if len(found) != len(pairs):
+            seen: set[str] = set()
+            self._keys[id(found)] = [key for key, _ in pairs if key in seen or seen.add(key)]  # type: ignore[func-returns-value]
+        return found
+
+    def paths(self, value: Any) -> tuple[str, ...]:
+        """Paths of the repeated keys in the finished document."""
+        return tuple(self._walk(value, "")) if self._keys else ()
+
+    def _walk(self, value: Any, path: str) -> Iterator[str]:
+        if isinstance(value, Mapping):
+            for key in self._keys.get(id(value), ()):
+                yield f"{path}.{key}" if path else key
+            for key, member in value.items():
+                yield from self._walk(member, f"{path}.{key}" if path else key)
+        elif isinstance(value, list):
+            for index, item in enumerate(value):
+                yield from self._walk(item, f"{path}[{index}]")
+
+
+class _Loader(yaml.CSafeLoader):
+    """YAML as Kubernetes reads it: the values of JSON only, so no dates, and keys as text."""
+
+    repeated: _Repeated
+
+    def construct_json_mapping(self, node: yaml.MappingNode) -> dict[str, Any]:
+        self.flatten_mapping(node)
+        pairs = [
+            (_key(self.construct_object(key, deep=True)), self.construct_object(value, deep=True))
+            for key, value in node.value
+        ]
+        return self.repeated.of_pairs(pairs)
+
+
+def _told(error: Exception) -> str:
+    """What is wrong, with the line, as the YAML library of a real server says it (both stem from libyaml)."""
+    if not isinstance(error, yaml.MarkedYAMLError) or error.problem is None:
+        return " ".join(str(error).split())
+    mark = error.context_mark or error.problem_mark
+    return f"line {max(1, mark.line if mark else 1)}: {error.problem}"
+
+
+def _key(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return "null" if value is None else str(value)
+
+
+_DATES: Final = "tag:yaml.org,2002:timestamp"
+_Loader.yaml_implicit_resolvers = {
+    first: [(tag, pattern) for tag, pattern in resolvers if tag != _DATES]
+    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
+_Loader.add_constructor("tag:yaml.org,2002:map", _Loader.construct_json_mapping)

@@ -1,0 +1,66 @@
+"""What both embedded servers need to be HTTP servers: bind, tell when ready, serve, end cleanly."""
+
+import asyncio
+import socket
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+
+import anyio
+import uvicorn
+
+
+def bind(host: str, port: int) -> socket.socket:
+    """A listening address; port 0 takes a free one. Raises OSError (with errno) when it cannot be had."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    # asyncio turns Nagle's delay off only where the protocol is named; without that every answer takes 40 ms.
+    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((host, port))
+    except OSError:
+        listener.close()
+        raise
+    return listener
+
+
+def url_of(host: str, listener: socket.socket, scheme: str = "http") -> str:
+    """Base URL of what listens there."""
+    shown = f"[{host}]" if ":" in host else host
+    return f"{scheme}://{shown}:{listener.getsockname()[1]}"
+
+
+async def serve_until_cancelled(
+    config: uvicorn.Config, listener: socket.socket, *, ready: Callable[[], None], ending: Callable[[], None]
+) -> None:
+    """Serve; `ready` is called once requests are taken, `ending` when it is over and open answers are to end.
+
+    On cancellation connections close cleanly: uvicorn itself is shielded, since a cancelled one would leave
+    them behind.
+    """
+    runner = _Runner(config, ready)
+    serving = asyncio.ensure_future(runner.serve(sockets=[listener]))
+    try:
+        await asyncio.shield(serving)
+    finally:
+        with anyio.CancelScope(shield=True):
+            runner.should_exit = True
+            ending()
+            await serving
+            listener.close()
+
+
+class _Runner(uvicorn.Server):
+    """A uvicorn server that leaves signals to the program and says when it listens."""
+
+    def __init__(self, config: uvicorn.Config, ready: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._ready = ready
+
+    def capture_signals(self) -> AbstractContextManager[None]:  # type: ignore[override]
+        """Signals are the program's: it cancels us."""
+        return nullcontext()
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Listen, then tell."""
+        await super().startup(sockets)
+        self._ready()

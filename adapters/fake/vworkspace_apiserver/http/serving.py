@@ -1,0 +1,107 @@
+"""Running the HTTP face: bind, tell when ready, serve, end cleanly."""
+
+import asyncio
+import base64
+import ssl
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import uvicorn
+
+from vworkspace_apiserver.http.app import HttpFace
+from vworkspace_apiserver.http.certificates import Certificates
+from vworkspace_apiserver.http.listener import bind, serve_until_cancelled, url_of
+from vworkspace_apiserver.http.webhooks import Services
+from vworkspace_apiserver.model.calls import Caller
+from vworkspace_apiserver.server import ApiServer
+from vworkspace_apiserver.storage.records import Change
+from vworkspace_apiserver.storage.store import GroupResource
+
+_IDLE_SECONDS = 90
+"""How long a real kube-apiserver keeps an idle connection for its client's next request."""
+
+
+async def serve(
+    server: ApiServer,
+    host: str = "127.0.0.1",
+    port: int = 0,
+    *,
+    ready: Callable[[str], None] = lambda url: None,
+    tokens: Mapping[str, Caller] | None = None,
+    gc_delay: float | None = 0.05,
+    bookmark_interval: float = 30.0,
+    services: Services | None = None,
+    tls: Certificates | None = None,
+) -> None:
+    """Serve until cancelled; `ready` is called with the URL when requests are taken.
+
+    Port 0 takes a free one. Raises OSError (with errno) when the address cannot be bound. `tokens` maps bearer
+    tokens to callers; without it every caller is the administrator. `gc_delay` is how many seconds after a
+    write garbage is collected, None for a bare API server. `services` maps (namespace, name) of in-cluster
+    services to base URLs, for admission webhooks. `tls` is the certificate to show; without it the server
+    speaks plain HTTP. On cancellation open watches end cleanly before the connections close.
+    """
+    listener = bind(host, port)
+    face = HttpFace(server, tokens=tokens, bookmark_interval=bookmark_interval, services=services)
+    url = url_of(host, listener, "http" if tls is None else "https")
+    config = uvicorn.Config(
+        face,
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        timeout_graceful_shutdown=1,
+        timeout_keep_alive=_IDLE_SECONDS,
+        ssl_context_factory=None if tls is None else _shows(tls),
+    )
+    with _collecting(server, gc_delay):
+        await serve_until_cancelled(config, listener, ready=lambda: ready(url), ending=server.streams.end)
+
+
+@contextmanager
+def _collecting(server: ApiServer, delay: float | None) -> Iterator[None]:
+    """Collect garbage `delay` seconds after a write, whoever writes: like a real controller, but quicker."""
+    if delay is None:
+        yield
+        return
+    loop = asyncio.get_running_loop()
+    timer: asyncio.TimerHandle | None = None
+
+    def collect() -> None:
+        nonlocal timer
+        timer = None
+        server.run_gc()
+
+    def on_change(where: GroupResource, change: Change) -> None:
+        nonlocal timer
+        if timer is None:
+            timer = loop.call_later(delay, collect)
+
+    stop = server.store.observe(on_change)
+    try:
+        yield
+    finally:
+        stop()
+        if timer is not None:
+            timer.cancel()
+
+
+def kubeconfig(url: str, token: str | None = None, *, authority: bytes | None = None) -> dict[str, Any]:
+    """A kubeconfig for the served address, with one cluster, user and context.
+
+    `authority` is the certificate, as PEM, of whom the server's own is signed by.
+    """
+    name = "vworkspace"
+    trusted = {} if authority is None else {"certificate-authority-data": base64.b64encode(authority).decode()}
+    return {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": name,
+        "clusters": [{"name": name, "cluster": {"server": url, **trusted}}],
+        "users": [{"name": name, "user": {} if token is None else {"token": token}}],
+        "contexts": [{"name": name, "context": {"cluster": name, "user": name, "namespace": "default"}}],
+    }
+
+
+def _shows(tls: Certificates) -> Callable[..., ssl.SSLContext]:
+    return lambda *_: tls.server_context()

@@ -1,0 +1,166 @@
+"""The tables of built-in kinds whose cells are computed: what kubectl users know by heart."""
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from typing import Any, Final
+
+import attrs
+
+from vworkspace_apiserver.http.tables.durations import age, human_duration
+from vworkspace_apiserver.model.resources import Column
+from vworkspace_apiserver.storage.store import GroupResource
+from vworkspace_core.apimachinery.manifest import dig
+
+Manifest = Mapping[str, Any]
+Cells = Callable[[Manifest, datetime], list[Any]]
+
+
+@attrs.frozen
+class TableOf:
+    """Columns beside the name, and how to fill them. Not `named`: the rows do not begin with a name."""
+
+    columns: tuple[Column, ...]
+    cells: Cells
+    named: bool = True
+
+
+def _columns(*names: str) -> tuple[Column, ...]:
+    """Columns by name; one that begins with `+` shows only in the wide form."""
+    return tuple(
+        Column(name.lstrip("+"), "string", "", description=name.lstrip("+"), priority=int(name.startswith("+")))
+        for name in names
+    )
+
+
+def _created(manifest: Manifest, now: datetime) -> str:
+    return age(dig(manifest, "metadata", "creationTimestamp"), now)
+
+
+def _namespace(manifest: Manifest, now: datetime) -> list[Any]:
+    return [dig(manifest, "status", "phase") or "Active", _created(manifest, now)]
+
+
+def _config_map(manifest: Manifest, now: datetime) -> list[Any]:
+    return [len(manifest.get("data") or ()) + len(manifest.get("binaryData") or ()), _created(manifest, now)]
+
+
+def _secret(manifest: Manifest, now: datetime) -> list[Any]:
+    return [manifest.get("type", "Opaque"), len(manifest.get("data") or ()), _created(manifest, now)]
+
+
+def _service_account(manifest: Manifest, now: datetime) -> list[Any]:
+    return [len(manifest.get("secrets") or ()), _created(manifest, now)]
+
+
+def _lease(manifest: Manifest, now: datetime) -> list[Any]:
+    return [dig(manifest, "spec", "holderIdentity"), _created(manifest, now)]
+
+
+def _definition(manifest: Manifest, now: datetime) -> list[Any]:
+    return [dig(manifest, "metadata", "creationTimestamp")]
+
+
+def _deployment(manifest: Manifest, now: datetime) -> list[Any]:
+    wanted, status = dig(manifest, "spec", "replicas"), manifest.get("status") or {}
+    ready = f"{status.get('readyReplicas', 0)}/{wanted or 0}"
+    return [ready, status.get("updatedReplicas", 0), status.get("availableReplicas", 0), _created(manifest, now)]
+
+
+def _stateful_set(manifest: Manifest, now: datetime) -> list[Any]:
+    ready = dig(manifest, "status", "readyReplicas") or 0
+    return [f"{ready}/{dig(manifest, 'spec', 'replicas') or 0}", _created(manifest, now)]
+
+
+def _job(manifest: Manifest, now: datetime) -> list[Any]:
+    done = dig(manifest, "status", "succeeded") or 0
+    wanted = dig(manifest, "spec", "completions")
+    parallel = dig(manifest, "spec", "parallelism") or 1
+    completions = f"{done}/{wanted}" if wanted is not None else f"{done}/1 of {parallel}"
+    return [_job_status(manifest), completions, _job_duration(manifest, now), _created(manifest, now)]
+
+
+def _job_status(manifest: Manifest) -> str:
+    words = {"Complete": "Complete", "Failed": "Failed", "Suspended": "Suspended"}
+    conditions = dig(manifest, "status", "conditions") or []
+    true = {condition.get("type") for condition in conditions if condition.get("status") == "True"}
+    if dig(manifest, "metadata", "deletionTimestamp"):
+        return "Terminating"
+    return next((word for kind, word in words.items() if kind in true), "Running")
+
+
+def _job_duration(manifest: Manifest, now: datetime) -> str:
+    start, end = dig(manifest, "status", "startTime"), dig(manifest, "status", "completionTime")
+    if not start:
+        return ""
+    finished = datetime.fromisoformat(end) if end else now
+    return human_duration(finished - datetime.fromisoformat(start))
+
+
+def _pod(manifest: Manifest, now: datetime) -> list[Any]:
+    statuses: Sequence[Mapping[str, Any]] = dig(manifest, "status", "containerStatuses") or ()
+    ready = sum(bool(status.get("ready")) for status in statuses)
+    restarts = sum(int(status.get("restartCount", 0)) for status in statuses)
+    phase = dig(manifest, "status", "reason") or dig(manifest, "status", "phase") or "Pending"
+    shown = "Terminating" if dig(manifest, "metadata", "deletionTimestamp") else phase
+    total = len(dig(manifest, "spec", "containers") or ())
+    return [f"{ready}/{total}", shown, str(restarts), _created(manifest, now)]
+
+
+def _service(manifest: Manifest, now: datetime) -> list[Any]:
+    spec = manifest.get("spec") or {}
+    ports = ",".join(f"{port.get('port')}/{port.get('protocol', 'TCP')}" for port in spec.get("ports") or ())
+    return [
+        spec.get("type", "ClusterIP"),
+        spec.get("clusterIP") or "<none>",
+        "<none>",
+        ports or "<none>",
+        _created(manifest, now),
+    ]
+
+
+def _claim(manifest: Manifest, now: datetime) -> list[Any]:
+    spec, status = manifest.get("spec") or {}, manifest.get("status") or {}
+    modes = {"ReadWriteOnce": "RWO", "ReadOnlyMany": "ROX", "ReadWriteMany": "RWX", "ReadWriteOncePod": "RWOP"}
+    shown = ",".join(modes.get(mode, mode) for mode in status.get("accessModes") or ())
+    capacity = dig(status, "capacity", "storage") or ""
+    cells = [status.get("phase", "Pending"), spec.get("volumeName", ""), capacity, shown]
+    return [*cells, spec.get("storageClassName", ""), _created(manifest, now)]
+
+
+def _event(manifest: Manifest, now: datetime) -> list[Any]:
+    """Of either events API: the older one says `message` and `involvedObject`, the newer `note` and `regarding`."""
+    about = manifest.get("involvedObject") or manifest.get("regarding") or {}
+    last = (
+        dig(manifest, "series", "lastObservedTime")
+        or manifest.get("lastTimestamp")
+        or manifest.get("deprecatedLastTimestamp")
+        or manifest.get("eventTime")
+        or dig(manifest, "metadata", "creationTimestamp")
+    )
+    what = f"{str(about.get('kind', '')).lower()}/{about.get('name', '')}"
+    message = manifest.get("message") or manifest.get("note") or ""
+    count = dig(manifest, "series", "count") or manifest.get("count") or manifest.get("deprecatedCount") or 1
+    cells = [age(last, now), manifest.get("type", ""), manifest.get("reason", ""), what, message.strip()]
+    return [*cells, count, manifest["metadata"]["name"]]
+
+
+BUILTIN_TABLES: Final[Mapping[GroupResource, TableOf]] = {
+    ("", "namespaces"): TableOf(_columns("Status", "Age"), _namespace),
+    ("", "configmaps"): TableOf(_columns("Data", "Age"), _config_map),
+    ("", "secrets"): TableOf(_columns("Type", "Data", "Age"), _secret),
+    ("", "serviceaccounts"): TableOf(_columns("Secrets", "Age"), _service_account),
+    ("", "pods"): TableOf(_columns("Ready", "Status", "Restarts", "Age"), _pod),
+    ("", "services"): TableOf(_columns("Type", "Cluster-IP", "External-IP", "Port(s)", "Age"), _service),
+    ("", "persistentvolumeclaims"): TableOf(
+        _columns("Status", "Volume", "Capacity", "Access Modes", "StorageClass", "Age"), _claim
+    ),
+    ("events.k8s.io", "events"): TableOf(
+        _columns("Last Seen", "Type", "Reason", "Object", "Message", "+Count", "+Name"), _event, named=False
+    ),
+    ("apps", "deployments"): TableOf(_columns("Ready", "Up-to-date", "Available", "Age"), _deployment),
+    ("apps", "statefulsets"): TableOf(_columns("Ready", "Age"), _stateful_set),
+    ("batch", "jobs"): TableOf(_columns("Status", "Completions", "Duration", "Age"), _job),
+    ("coordination.k8s.io", "leases"): TableOf(_columns("Holder", "Age"), _lease),
+    ("apiextensions.k8s.io", "customresourcedefinitions"): TableOf(_columns("Created At"), _definition),
+}
+"""By where the objects live. Kinds that are not here show their name and when they were created."""

@@ -1,0 +1,205 @@
+"""The `KubeApi` port on an `ApiServer`, without a wire: for simulations, property tests and the demo.
+
+Every call answers without suspending, so that a simulation can drive it with `run_sync`. Only `watch`
+waits, on whatever event loop runs it.
+"""
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+from vworkspace_apiserver.model.calls import ADMIN, Caller, Target, WriteOptions
+from vworkspace_apiserver.model.errors import core_error
+from vworkspace_apiserver.model.failure import ApiFailure
+from vworkspace_apiserver.model.requests import FieldValidation
+from vworkspace_apiserver.server import ApiServer
+from vworkspace_apiserver.storage.listing import ListOptions
+from vworkspace_apiserver.storage.watch_iterator import follow
+from vworkspace_apiserver.storage.watch_stream import WatchStream
+from vworkspace_apiserver.writes.deletion import DeleteOptions
+from vworkspace_core.apimachinery.errors import Invalid
+from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, metadata, ref_of
+from vworkspace_core.ports import ListPage, PatchType, Propagation, WatchEvent
+
+T = TypeVar("T")
+Sleep = Callable[[float], Awaitable[None]]
+
+
+def run_sync(coroutine: Coroutine[Any, Any, T]) -> T:
+    """Drive a coroutine that never suspends and return its result.
+
+    Raises RuntimeError when it does suspend: it then waits for something that no event loop here provides.
+    """
+    try:
+        coroutine.send(None)
+    except StopIteration as done:
+        value: T = done.value
+        return value
+    coroutine.close()
+    raise RuntimeError("the coroutine suspended: run_sync is for calls that answer at once")
+
+
+class InProcessKube:
+    """`KubeApi` for one user of an in-memory API server.
+
+    Writes validate strictly, as the HTTP adapter asks for. `sleep` is what bounds a watch's
+    `timeout_seconds`: the sleep of a virtual clock, or asyncio's when None.
+    """
+
+    def __init__(self, server: ApiServer, *, caller: Caller = ADMIN, sleep: Sleep | None = None) -> None:
+        self.server = server
+        self.caller = caller
+        self._sleep = sleep
+
+    async def get(self, ref: ObjectRef) -> Manifest:
+        """Read one object."""
+        with self._errors("get", ref.kind, ref):
+            return self.server.get(self._at(ref), self.caller).object()
+
+    async def list(
+        self,
+        kind: Kind,
+        *,
+        namespace: str | None = None,
+        label_selector: str = "",
+        field_selector: str = "",
+        limit: int = 0,
+        continue_token: str = "",
+        resource_version: str = "",
+    ) -> ListPage:
+        """Read one page. A continue token carries its own resourceVersion, so the other is not sent (W-04)."""
+        options = ListOptions(
+            label_selector=label_selector,
+            field_selector=field_selector,
+            limit=limit,
+            continue_token=continue_token,
+            resource_version="" if continue_token else resource_version,
+        )
+        with self._errors("list", kind):
+            listed = self.server.list(self._collection(kind, namespace), options, self.caller)
+        return ListPage(listed.objects(), str(listed.page.version), listed.page.continue_token)
+
+    async def watch(
+        self,
+        kind: Kind,
+        *,
+        namespace: str | None = None,
+        label_selector: str = "",
+        field_selector: str = "",
+        resource_version: str = "",
+        timeout_seconds: int = 300,
+    ) -> AsyncIterator[WatchEvent]:
+        """One watch stream, with bookmarks, until the server ends it or the time is over."""
+        with self._errors("watch", kind):
+            stream = self.open_watch(
+                kind,
+                namespace=namespace,
+                label_selector=label_selector,
+                field_selector=field_selector,
+                resource_version=resource_version,
+            )
+            async for event in follow(stream, timeout_seconds, lambda: self.server.store.version, self._sleep):
+                yield event
+
+    def open_watch(
+        self,
+        kind: Kind,
+        *,
+        namespace: str | None = None,
+        label_selector: str = "",
+        field_selector: str = "",
+        resource_version: str = "",
+    ) -> WatchStream:
+        """The same watch as an object to poll with `drain`. Raises ApiFailure, not the core's errors."""
+        options = ListOptions(
+            label_selector=label_selector,
+            field_selector=field_selector,
+            resource_version=resource_version,
+            allow_bookmarks=True,
+        )
+        return self.server.watch(self._collection(kind, namespace), options, self.caller)
+
+    async def create(self, manifest: Manifest, *, kind: Kind, field_manager: str) -> Manifest:
+        """POST."""
+        with self._errors("create", kind, manifest):
+            target = self._collection(kind, _namespace(manifest, kind))
+            return self.server.create(target, manifest, _strict(field_manager), self.caller).object()
+
+    async def update(self, manifest: Manifest, *, kind: Kind, field_manager: str) -> Manifest:
+        """PUT."""
+        with self._errors("update", kind, manifest):
+            return self.server.update(self._of(manifest, kind), manifest, _strict(field_manager), self.caller).object()
+
+    async def apply(
+        self, manifest: Manifest, *, kind: Kind, field_manager: str, force: bool = False, dry_run: bool = False
+    ) -> Manifest:
+        """Server-side apply."""
+        options = _strict(field_manager, force=force, dry_run=dry_run)
+        with self._errors("apply", kind, manifest):
+            return self.server.apply(self._of(manifest, kind), manifest, options, self.caller).object()
+
+    async def apply_status(
+        self, manifest: Manifest, *, kind: Kind, field_manager: str, force: bool = False
+    ) -> Manifest:
+        """Server-side apply to `/status`."""
+        options = _strict(field_manager, force=force)
+        with self._errors("apply status of", kind, manifest):
+            target = self._of(manifest, kind, "status")
+            return self.server.apply(target, manifest, options, self.caller).object()
+
+    async def patch(
+        self, ref: ObjectRef, patch: Any, *, patch_type: PatchType, field_manager: str, subresource: str = ""
+    ) -> Manifest:
+        """JSON, merge or strategic patch."""
+        options = WriteOptions(field_manager)
+        with self._errors("patch", ref.kind, ref):
+            return self.server.patch(self._at(ref, subresource), patch, patch_type, options, self.caller).object()
+
+    async def delete(
+        self,
+        ref: ObjectRef,
+        *,
+        uid: str | None = None,
+        resource_version: str | None = None,
+        propagation: Propagation = Propagation.BACKGROUND,
+    ) -> None:
+        """DELETE with preconditions."""
+        options = DeleteOptions(uid, resource_version, propagation.value)
+        with self._errors("delete", ref.kind, ref):
+            self.server.delete(self._at(ref), options, self.caller)
+
+    def _at(self, ref: ObjectRef, subresource: str = "") -> Target:
+        return Target(self.server.resource(ref.kind), ref.namespace, ref.name, subresource)
+
+    def _of(self, manifest: Manifest, kind: Kind, subresource: str = "") -> Target:
+        name = str(manifest.get("metadata", {}).get("name", ""))
+        return Target(self.server.resource(kind), _namespace(manifest, kind), name, subresource)
+
+    def _collection(self, kind: Kind, namespace: str | None) -> Target:
+        return Target(self.server.resource(kind), namespace)
+
+    @contextmanager
+    def _errors(self, verb: str, kind: Kind, what: ObjectRef | Manifest | None = None) -> Iterator[None]:
+        try:
+            yield
+        except ApiFailure as failure:
+            raise core_error(failure, f"{verb} {_described(kind, what)}", kind) from failure
+
+
+def _strict(manager: str, *, force: bool = False, dry_run: bool = False) -> WriteOptions:
+    return WriteOptions(manager, force, dry_run, FieldValidation.STRICT)
+
+
+def _namespace(manifest: Manifest, kind: Kind) -> str | None:
+    if not kind.namespaced:
+        return None
+    namespace = metadata(manifest).get("namespace")
+    if not namespace:
+        raise Invalid(f"{kind.kind} {metadata(manifest).get('name', '')}: the manifest has no metadata.namespace")
+    return str(namespace)
+
+
+def _described(kind: Kind, what: ObjectRef | Manifest | None) -> str:
+    if what is None:
+        return kind.kind
+    return str(what if isinstance(what, ObjectRef) else ref_of(what, kind))

@@ -1,0 +1,165 @@
+"""CustomResourceDefinitions at work: what one says is served as soon as it is written.
+
+The parts of a real API server that do this (naming, establishing, finalizing) are controllers inside it,
+so they run here whatever controllers are switched on: a definition is established within the request that
+creates it, and its deletion removes the objects first, then itself (`ending_definitions`).
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from vworkspace_apiserver.lifecycle.ending_definitions import CLEANUP, DEFINITIONS, in_progress
+from vworkspace_apiserver.lifecycle.registry import Registry
+from vworkspace_apiserver.model.resources import Resource, resources_of_crd
+from vworkspace_apiserver.storage.records import Change, ObjectKey, Record
+from vworkspace_apiserver.storage.store import GroupResource, Store
+from vworkspace_apiserver.storage.streams import Streams
+from vworkspace_core.apimachinery.timestamps import timestamp
+from vworkspace_core.schema.node import SchemaError
+
+DeleteAll = Callable[[Resource], None]
+"""Deletes every object of a resource, as a client would."""
+
+
+class CustomDefinitions:
+    """Keeps the registry in step with the CRD objects in the store."""
+
+    def __init__(self, store: Store, registry: Registry, streams: Streams, now: Callable[[], datetime]) -> None:
+        self._store = store
+        self._registry = registry
+        self._streams = streams
+        self._now = now
+        self._generations: dict[str, int] = {}
+        self._touched: dict[str, None] = {}
+        self._dying: dict[GroupResource, str] = {}
+        store.observe(self._on_change)
+
+    def settle(self, where: GroupResource, delete_all: DeleteAll) -> None:
+        """Catch up after a write at `where`: a definition changed, or an object of a dying one."""
+        while self._touched:
+            name, _ = self._touched.popitem()
+            self._sync(name, delete_all)
+        if where in self._dying:
+            self._finish(where)
+
+    def _on_change(self, where: GroupResource, change: Change) -> None:
+        record = change.after or change.before
+        if where == DEFINITIONS and record is not None:
+            self._touched[record.key[1]] = None
+
+    def _sync(self, name: str, delete_all: DeleteAll) -> None:
+        record = self._store.get(DEFINITIONS, ("", name))
+        if record is None:
+            self._withdraw(name)
+        elif record.deleting:
+            self._bury(record, delete_all)
+        else:
+            self._serve(record)
+
+    def _serve(self, record: Record) -> None:
+        crd = record.object()
+        generation = crd["metadata"].get("generation", 1)
+        if self._generations.get(record.key[1]) == generation:
+            return
+        known = record.key[1] in self._generations
+        where = (crd["spec"]["group"], crd["spec"]["names"]["plural"])
+        resources, problem = _compiled(crd)
+        for resource in self._registry.of_group(*where):
+            self._registry.remove(resource)
+        for resource in resources:
+            self._registry.add(resource)
+        if known:
+            self._streams.end(where)
+        self._generations[record.key[1]] = generation
+        self._store.put(DEFINITIONS, _established(crd, timestamp(self._now()), problem))
+
+    def _bury(self, record: Record, delete_all: DeleteAll) -> None:
+        spec = record.object()["spec"]
+        where = (spec["group"], spec["names"]["plural"])
+        if where in self._dying:
+            return
+        self._dying[where] = record.key[1]
+        self._store.put(DEFINITIONS, in_progress(record.object(), self._now()))
+        for resource in self._registry.of_group(*where)[:1]:
+            delete_all(resource)
+        if where in self._dying:  # the deletes settle too, and may have finished it
+            self._finish(where)
+
+    def _finish(self, where: GroupResource) -> None:
+        """Let a dying definition go when its last object is gone."""
+        key: ObjectKey = ("", self._dying[where])
+        record = self._store.get(DEFINITIONS, key)
+        if record is None or self._store.count(where):
+            return
+        del self._dying[where]
+        left = [name for name in record.finalizers if name != CLEANUP]
+        if left:
+            manifest = record.object()
+            self._store.put(DEFINITIONS, {**manifest, "metadata": {**manifest["metadata"], "finalizers": left}})
+        else:
+            self._store.remove(DEFINITIONS, key)
+            self._withdraw(key[1])
+
+    def _withdraw(self, name: str) -> None:
+        """Stop serving a definition that is gone: its watches end, its paths answer 404 (W-20)."""
+        self._generations.pop(name, None)
+        plural, _, group = name.partition(".")
+        for resource in self._registry.of_group(group, plural):
+            self._registry.remove(resource)
+        for record in list(self._store.scan((group, plural))):
+            self._store.remove((group, plural), record.key)
+        self._streams.end((group, plural))
+        self._store.drop((group, plural))
+
+
+def _compiled(crd: Mapping[str, Any]) -> tuple[tuple[Resource, ...], str]:
+    """What the definition serves; nothing, and why, when its schema got past validation and is still unusable.
+
+    A schema is anybody's JSON: whatever shape it has, it must not take the server down with it.
+    """
+    try:
+        return resources_of_crd(crd), ""
+    except (SchemaError, KeyError, TypeError, ValueError, AttributeError) as error:
+        return (), f"the schema cannot be used: {error}"
+
+
+def _established(crd: Mapping[str, Any], now: str, problem: str) -> dict[str, Any]:
+    """The definition as its controllers leave it: named and, without a `problem`, established."""
+    spec, status = crd["spec"], crd.get("status") or {}
+    storage = next(version["name"] for version in spec["versions"] if version["storage"])
+    stored = status.get("storedVersions") or []
+    return {
+        **crd,
+        "status": {
+            **status,
+            "acceptedNames": spec["names"],
+            "conditions": _conditions(status.get("conditions") or (), now, problem),
+            "storedVersions": [*stored, *([] if storage in stored else [storage])],
+        },
+    }
+
+
+def _conditions(old: Sequence[Mapping[str, Any]], now: str, problem: str) -> list[dict[str, Any]]:
+    """The conditions as they are now; those that did not change keep their time."""
+    wanted = [
+        ("NamesAccepted", "True", "NoConflicts", "no conflicts found"),
+        ("Established", "True", "InitialNamesAccepted", "the initial names have been accepted"),
+    ]
+    if problem:
+        wanted = [
+            wanted[0],
+            ("Established", "False", "NotAccepted", "the definition is not served"),
+            ("NonStructuralSchema", "True", "Violations", problem),
+        ]
+    times = {(one.get("type"), one.get("status")): one.get("lastTransitionTime") for one in old}
+    return [
+        {
+            "type": kind,
+            "status": status,
+            "lastTransitionTime": times.get((kind, status)) or now,
+            "reason": reason,
+            "message": message,
+        }
+        for kind, status, reason, message in wanted
+    ]

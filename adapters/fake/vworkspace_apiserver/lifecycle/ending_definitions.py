@@ -1,0 +1,54 @@
+"""How a CustomResourceDefinition ends: held until its objects are gone, and meanwhile without new ones.
+
+As a kube-apiserver does it: the finalizer comes with the deletion, the generation stays, and a condition tells.
+"""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, Final
+
+from vworkspace_apiserver.model.calls import Target
+from vworkspace_apiserver.model.failure import forbidden
+from vworkspace_apiserver.storage.store import GroupResource, Store
+from vworkspace_core.apimachinery.timestamps import timestamp
+
+DEFINITIONS: Final[GroupResource] = ("apiextensions.k8s.io", "customresourcedefinitions")
+CLEANUP: Final = "customresourcecleanup.apiextensions.k8s.io"
+"""Finalizer that holds a definition until its objects are gone."""
+
+
+def admit(store: Store, target: Target) -> None:
+    """Refuse a create of an object whose definition is going (403)."""
+    resource = target.resource
+    record = store.get(DEFINITIONS, ("", f"{resource.plural}.{resource.group}"))
+    if record is not None and record.deleting:
+        why = "create not allowed while custom resource definition is terminating"
+        raise forbidden(resource.group, resource.plural, target.name, why)
+
+
+def condemned(crd: Mapping[str, Any], now: datetime) -> dict[str, Any]:
+    """The definition when its deletion has been asked for."""
+    finalizers = [name for name in crd["metadata"].get("finalizers") or () if name != CLEANUP]
+    meta = {**crd["metadata"], "deletionTimestamp": timestamp(now), "finalizers": [*finalizers, CLEANUP]}
+    message = "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon"
+    return _terminating({**crd, "metadata": meta}, now, "InstanceDeletionPending", message)
+
+
+def in_progress(crd: Mapping[str, Any], now: datetime) -> dict[str, Any]:
+    """The definition while its objects go."""
+    return _terminating(crd, now, "InstanceDeletionInProgress", "CustomResource deletion is in progress")
+
+
+def _terminating(crd: Mapping[str, Any], now: datetime, reason: str, message: str) -> dict[str, Any]:
+    status = crd.get("status") or {}
+    conditions = status.get("conditions") or ()
+    since = next((one["lastTransitionTime"] for one in conditions if one["type"] == "Terminating"), timestamp(now))
+    told = {
+        "type": "Terminating",
+        "status": "True",
+        "lastTransitionTime": since,
+        "reason": reason,
+        "message": message,
+    }
+    others = [one for one in conditions if one["type"] != "Terminating"]
+    return {**crd, "status": {**status, "conditions": [*others, told]}}

@@ -1,0 +1,200 @@
+"""The garbage collector: dependents follow their owners (W-32, W-32b).
+
+An index over the owner references is kept up to date with every write, and a list of what a write may have
+made garbage; a run looks at these objects only. What to do with one dependent is a pure decision (`judge`).
+"""
+
+from collections.abc import Mapping
+from enum import Enum
+from typing import Any, Protocol
+
+import attrs
+
+from vworkspace_apiserver.storage.records import Change, ObjectKey, Record
+from vworkspace_apiserver.storage.store import GroupResource, Store
+from vworkspace_apiserver.writes.deletion import FOREGROUND, ORPHAN
+
+Node = tuple[GroupResource, ObjectKey]
+"""Where an object lives."""
+
+
+class OwnerState(Enum):
+    """What one owner reference points at."""
+
+    SOLID = "solid"
+    """The owner is there, or cannot be looked up."""
+    WAITING = "waiting"
+    """The owner is being deleted in the foreground and waits for its dependents."""
+    GONE = "gone"
+    """No such object, or another one of that name."""
+
+
+@attrs.frozen
+class DropReferences:
+    """The dependent stays, with the references to these owner uids removed."""
+
+    uids: frozenset[str]
+
+
+@attrs.frozen
+class Delete:
+    """The dependent is garbage. `propagation` is what becomes of its own dependents."""
+
+    propagation: str
+
+
+Verdict = DropReferences | Delete | None
+
+
+def judge(owners: Mapping[str, OwnerState], finalizers: tuple[str, ...], has_dependents: bool) -> Verdict:
+    """What becomes of a dependent, given the state of each owner by uid; None leaves it alone."""
+    lost = frozenset(uid for uid, state in owners.items() if state is not OwnerState.SOLID)
+    if not lost:
+        return None
+    if len(lost) < len(owners):
+        return DropReferences(lost)
+    if OwnerState.WAITING in owners.values() and has_dependents:
+        return Delete("Foreground")
+    if ORPHAN in finalizers:
+        return Delete("Orphan")
+    return Delete("Foreground" if FOREGROUND in finalizers else "Background")
+
+
+class Hands(Protocol):
+    """What the collector does to objects, and how it finds owners; the server is behind it."""
+
+    def locate(self, reference: Mapping[str, Any], dependent: Node) -> Node | None:
+        """Where the referenced owner would live; None when that cannot be told (unknown kind)."""
+        ...
+
+    def delete(self, node: Node, record: Record, propagation: str) -> None:
+        """Delete the object as it was seen."""
+        ...
+
+    def merge(self, node: Node, record: Record, metadata: Mapping[str, Any]) -> None:
+        """Merge-patch the object's metadata."""
+        ...
+
+
+class Collector:
+    """Keeps the graph of owners and dependents and works off what may be garbage."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._alive: dict[str, Node] = {}
+        self._dependents: dict[str, dict[Node, bool]] = {}
+        self._suspects: dict[Node, None] = {}
+        store.observe(self._on_change)
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing is left to look at."""
+        return not self._suspects
+
+    def suspect(self, node: Node) -> None:
+        """Look at this object in the next run."""
+        self._suspects[node] = None
+
+    def run(self, hands: Hands) -> int:
+        """Work until nothing is left to look at; returns how many objects were looked at."""
+        looked = 0
+        while self._suspects:
+            node = next(iter(self._suspects))
+            del self._suspects[node]
+            record = self._store.get(*node)
+            looked += 1
+            if record is None:
+                continue
+            if record.deleting:
+                self._finish_deletion(hands, node, record)
+            elif record.owners:
+                self._attend(hands, node, record)
+        return looked
+
+    def _on_change(self, where: GroupResource, change: Change) -> None:
+        record = change.after or change.before
+        assert record is not None, "a change has a state before or after it"
+        node = (where, record.key)
+        old = change.before.owners if change.before else {}
+        new = change.after.owners if change.after else {}
+        if old is not new:
+            self._relink(node, old, new)
+        if change.after is None:
+            self._alive.pop(record.uid, None)
+            self._suspects.update(dict.fromkeys(self._dependents.get(record.uid, ())))
+        else:
+            self._alive[record.uid] = node
+            self._note_write(node, change.after, old != new)
+
+    def _relink(self, node: Node, old: Mapping[str, bool], new: Mapping[str, bool]) -> None:
+        for uid in old.keys() - new.keys():
+            dependents = self._dependents[uid]
+            del dependents[node]
+            if not dependents:
+                del self._dependents[uid]
+        for uid, blocks in new.items():
+            self._dependents.setdefault(uid, {})[node] = blocks
+        for uid in old:
+            if uid in self._alive:
+                self.suspect(self._alive[uid])
+
+    def _note_write(self, node: Node, record: Record, owners_changed: bool) -> None:
+        if owners_changed or (record.deleting and (FOREGROUND in record.finalizers or ORPHAN in record.finalizers)):
+            self.suspect(node)
+        if record.deleting and FOREGROUND in record.finalizers:
+            self._suspects.update(dict.fromkeys(self._dependents.get(record.uid, ())))
+
+    def _attend(self, hands: Hands, node: Node, record: Record) -> None:
+        references = record.object()["metadata"]["ownerReferences"]
+        states = {ref["uid"]: self._state(hands, ref, node) for ref in references}
+        match judge(states, record.finalizers, record.uid in self._dependents):
+            case DropReferences(uids):
+                hands.merge(node, record, _without(references, uids))
+            case Delete(propagation):
+                if propagation == "Foreground" and self._in_circle(record):
+                    hands.merge(node, record, _unblocked(references))
+                    record = self._store.get(*node) or record
+                hands.delete(node, record, propagation)
+            case None:
+                pass
+
+    def _in_circle(self, record: Record) -> bool:
+        """Whether a dependent of this dependent already waits for its own: each would wait for the other."""
+        dependents = (self._store.get(*node) for node in self._dependents.get(record.uid, ()))
+        return any(one is not None and one.deleting and FOREGROUND in one.finalizers for one in dependents)
+
+    def _state(self, hands: Hands, reference: Mapping[str, Any], dependent: Node) -> OwnerState:
+        owner = hands.locate(reference, dependent)
+        if owner is None:
+            return OwnerState.SOLID
+        record = self._store.get(*owner)
+        if record is None or record.uid != reference["uid"]:
+            return OwnerState.GONE
+        waiting = record.deleting and FOREGROUND in record.finalizers
+        return OwnerState.WAITING if waiting else OwnerState.SOLID
+
+    def _finish_deletion(self, hands: Hands, node: Node, record: Record) -> None:
+        dependents = self._dependents.get(record.uid, {})
+        if ORPHAN in record.finalizers:
+            self._orphan(hands, record.uid, list(dependents))
+            hands.merge(node, record, _finalizers_without(record, ORPHAN))
+        elif FOREGROUND in record.finalizers and not any(dependents.values()):
+            hands.merge(node, record, _finalizers_without(record, FOREGROUND))
+
+    def _orphan(self, hands: Hands, uid: str, dependents: list[Node]) -> None:
+        for node in dependents:
+            record = self._store.get(*node)
+            assert record is not None, "the index of dependents follows every write"
+            hands.merge(node, record, _without(record.object()["metadata"]["ownerReferences"], frozenset({uid})))
+
+
+def _without(references: list[Mapping[str, Any]], uids: frozenset[str]) -> dict[str, Any]:
+    return {"ownerReferences": [ref for ref in references if ref["uid"] not in uids] or None}
+
+
+def _unblocked(references: list[Mapping[str, Any]]) -> dict[str, Any]:
+    return {"ownerReferences": [{**ref, "blockOwnerDeletion": False} for ref in references]}
+
+
+def _finalizers_without(record: Record, finalizer: str) -> dict[str, Any]:
+    return {"finalizers": [name for name in record.finalizers if name != finalizer] or None}

@@ -1,0 +1,82 @@
+"""What distinguishes one kind from another in the life of its objects, as data and pure functions.
+
+Custom resources all share `CUSTOM`; every built-in kind has its own.
+"""
+
+from collections.abc import Callable, Mapping
+from enum import Enum, auto
+from typing import Any, Final
+
+import attrs
+
+from vworkspace_core.apimachinery.errors import Cause
+
+Manifest = Mapping[str, Any]
+
+
+class Generation(Enum):
+    """When `metadata.generation` moves (S-72)."""
+
+    NEVER = auto()
+    """The kind has no generation."""
+    SPEC = auto()
+    """With every change of the spec."""
+    CONTENT = auto()
+    """With every change outside metadata, as for custom resources."""
+
+
+class NameRule(Enum):
+    """Which names objects may have."""
+
+    SUBDOMAIN = auto()
+    """DNS subdomain: lower case, dots, at most 253 characters."""
+    LABEL = auto()
+    """DNS label: lower case, no dots, at most 63 characters."""
+    SERVICE = auto()
+    """DNS label that begins with a letter."""
+    SEGMENT = auto()
+    """Anything that can stand in a URL path (RBAC)."""
+
+
+def _same(manifest: Manifest) -> Manifest:
+    return manifest
+
+
+def _as_new(new: Manifest, old: Manifest) -> Manifest:
+    return new
+
+
+def _sound(manifest: Manifest) -> list[Cause]:
+    return []
+
+
+def _sound_update(new: Manifest, old: Manifest) -> list[Cause]:
+    return []
+
+
+@attrs.frozen(eq=False)
+class Behaviour:
+    """Hooks of one kind; each has a default that does nothing.
+
+    `read` completes a decoded body (defaults that depend on other fields, `stringData`), before ownership is
+    tracked. `on_create` and `on_update` set what the server itself decides (labels of a Job, what `status`
+    keeps), after it. `check`, `check_update` and, for that subresource, `check_status` are the rules that no schema
+    expresses. `skeleton` holds the structs that exist before creation, whose `.` nobody owns therefore (S-22).
+    `orphans`: a DELETE that says nothing of dependents leaves them alone.
+    """
+
+    skeleton: Manifest = attrs.field(factory=dict)
+    generation: Generation = Generation.CONTENT
+    unconditional_update: bool = False
+    orphans: bool = False
+    name_rule: NameRule = NameRule.SUBDOMAIN
+    read: Callable[[Manifest], Manifest] = _same
+    on_create: Callable[[Manifest], Manifest] = _same
+    on_update: Callable[[Manifest, Manifest], Manifest] = _as_new
+    check: Callable[[Manifest], list[Cause]] = _sound
+    check_update: Callable[[Manifest, Manifest], list[Cause]] = _sound_update
+    check_status: Callable[[Manifest, Manifest], list[Cause]] = _sound_update
+
+
+CUSTOM: Final = Behaviour()
+"""Custom resources: a PUT needs a resourceVersion, every change outside metadata moves the generation."""

@@ -1,0 +1,85 @@
+"""Who calls, with which verb, about what: the part of a request that is the same for every verb."""
+
+from enum import StrEnum
+from typing import Final
+
+import attrs
+
+from vworkspace_apiserver.model.requests import FieldValidation
+from vworkspace_apiserver.model.resources import Resource
+from vworkspace_apiserver.storage.records import ObjectKey
+
+
+class Verb(StrEnum):
+    """The verbs of authorization rules and of the audit log. Server-side apply is a PATCH."""
+
+    GET = "get"
+    LIST = "list"
+    WATCH = "watch"
+    CREATE = "create"
+    UPDATE = "update"
+    PATCH = "patch"
+    DELETE = "delete"
+    DELETE_COLLECTION = "deletecollection"
+
+    @property
+    def writes(self) -> bool:
+        """Whether a request with this verb may change something."""
+        return self not in {Verb.GET, Verb.LIST, Verb.WATCH}
+
+
+@attrs.frozen
+class Caller:
+    """The authenticated user and the User-Agent, whose first word names the field manager by default (S-53)."""
+
+    user: str = "kubernetes-admin"
+    groups: tuple[str, ...] = ("system:masters", "system:authenticated")
+    agent: str = ""
+
+    @property
+    def default_manager(self) -> str:
+        """The field manager of a write that names none: the agent up to its first `/`."""
+        return self.agent.partition("/")[0] or "unknown"
+
+
+ADMIN: Final = Caller()
+"""May do everything; what an API server without authorization takes every caller for."""
+
+
+@attrs.frozen
+class Target:
+    """What a request is about. `namespace` None with a namespaced resource means all namespaces."""
+
+    resource: Resource
+    namespace: str | None = None
+    name: str = ""
+    subresource: str = ""
+
+    @property
+    def key(self) -> ObjectKey:
+        """Where the object lives in its table."""
+        return (self.namespace or "", self.name)
+
+    @property
+    def path(self) -> str:
+        """The URL path of the request."""
+        resource = self.resource
+        root = f"/apis/{resource.group}" if resource.group else "/api"
+        parts = [root, resource.version]
+        if self.namespace is not None:
+            parts += ["namespaces", self.namespace]
+        return "/".join(part for part in (*parts, resource.plural, self.name, self.subresource) if part)
+
+
+@attrs.frozen
+class WriteOptions:
+    """The query of a write. `field_manager` is None when the caller names none."""
+
+    field_manager: str | None = None
+    force: bool = False
+    dry_run: bool = False
+    field_validation: FieldValidation = FieldValidation.WARN
+
+
+PLAIN_WRITE: Final = WriteOptions()
+"""A write whose query is empty."""

@@ -1,0 +1,160 @@
+"""One served version of one kind: everything the API server knows about it.
+
+Definitions are immutable values. Those of custom resources come from `definitions_of_crd`, those of built-in
+kinds from `vworkspace_apiserver.builtin`.
+"""
+
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Any, Final
+
+import attrs
+import msgspec
+
+from vworkspace_apiserver.model.behaviour import CUSTOM, Behaviour
+from vworkspace_apiserver.ssa.fieldset import EMPTY, FieldSet
+from vworkspace_core.apimachinery.manifest import Kind, canonical_json
+from vworkspace_core.schema.compile import compile_schema
+from vworkspace_core.schema.node import Schema, SchemaError, SchemaProblem
+from vworkspace_core.schema.objectmeta import with_type_meta
+
+_STATUS: Final[FieldSet] = {"f:status": {}}
+_NOT_STATUS: Final[FieldSet] = {"f:metadata": {}, "f:spec": {}}
+
+
+@attrs.frozen
+class ScalePaths:
+    """Where the scale subresource finds its numbers, as dotted paths (`spec.replicas`)."""
+
+    spec_replicas: str
+    status_replicas: str
+    label_selector: str = ""
+
+
+@attrs.frozen(eq=False)
+class Definition:
+    """One kind in one served version.
+
+    `openapi` is the schema as it was declared (what OpenAPI v3 and `kubectl explain` show), `schema` its
+    compiled form. `served_versions` are the apiVersions in which the kind is served, `columns` the
+    `additionalPrinterColumns`, `selectable_fields` the field selectors beyond name and namespace (`spec.node`).
+    """
+
+    kind: Kind
+    schema: Schema = attrs.field(repr=False)
+    openapi: Mapping[str, Any] = attrs.field(repr=False)
+    served_versions: frozenset[str]
+    status_subresource: bool = False
+    scale: ScalePaths | None = None
+    behaviour: Behaviour = attrs.field(default=CUSTOM, repr=False)
+    singular: str = ""
+    list_kind: str = ""
+    short_names: tuple[str, ...] = ()
+    categories: tuple[str, ...] = ()
+    columns: tuple[Mapping[str, Any], ...] = ()
+    selectable_fields: tuple[str, ...] = ()
+    storage: bool = True
+    deprecated: bool = False
+
+    @property
+    def api_version(self) -> str:
+        """`group/version` of the objects."""
+        return self.kind.api_version
+
+    @property
+    def kind_name(self) -> str:
+        """`kind` of the objects."""
+        return self.kind.kind
+
+    @property
+    def built_in(self) -> bool:
+        """Whether the kind is compiled into a real server: such kinds take strategic merge patches (S-11)."""
+        return self.behaviour is not CUSTOM
+
+    @property
+    def subresources(self) -> tuple[str, ...]:
+        """Names of the subresources that are served."""
+        return ("status",) * self.status_subresource + ("scale",) * (self.scale is not None)
+
+    def reset_fields(self, subresource: str) -> FieldSet:
+        """Fields that writes to this endpoint cannot change, so that nobody owns them through it (S-26)."""
+        if not self.status_subresource:
+            return EMPTY
+        if subresource == "status":
+            return _NOT_STATUS
+        return EMPTY if subresource else _STATUS
+
+    def empty(self) -> dict[str, Any]:
+        """The object before its creation."""
+        return {"apiVersion": self.api_version, "kind": self.kind.kind, **self.behaviour.skeleton}
+
+
+def definitions_of_crd(crd: Mapping[str, Any]) -> tuple[Definition, ...]:
+    """One definition per served version of a CustomResourceDefinition.
+
+    Raises SchemaError with the problems of all versions.
+    """
+    spec = crd["spec"]
+    served = [version for version in spec["versions"] if version.get("served")]
+    names = frozenset(f"{spec['group']}/{version['name']}" for version in served)
+    found: list[Definition] = []
+    problems: list[SchemaProblem] = []
+    for index, version in enumerate(spec["versions"]):
+        try:
+            definition = _of_version(spec, version, names)
+        except SchemaError as error:
+            prefix = f"spec.versions[{index}].schema.openAPIV3Schema"
+            problems += [SchemaProblem(_below(prefix, problem.path), problem.message) for problem in error.problems]
+            continue
+        if version.get("served"):
+            found.append(definition)
+    if problems:
+        raise SchemaError(problems)
+    return tuple(found)
+
+
+def _below(prefix: str, path: str) -> str:
+    return f"{prefix}.{path}" if path else prefix
+
+
+def _of_version(spec: Mapping[str, Any], version: Mapping[str, Any], served: frozenset[str]) -> Definition:
+    names = spec["names"]
+    openapi = version["schema"]["openAPIV3Schema"]
+    subresources = version.get("subresources") or {}
+    kind = Kind(spec["group"], version["name"], names["kind"], names["plural"], spec.get("scope") == "Namespaced")
+    return Definition(
+        kind=kind,
+        schema=_compiled(canonical_json(openapi)),
+        openapi=openapi,
+        served_versions=served,
+        status_subresource="status" in subresources,
+        scale=_scale(subresources.get("scale")),
+        singular=names.get("singular") or names["kind"].lower(),
+        list_kind=names.get("listKind") or names["kind"] + "List",
+        short_names=tuple(names.get("shortNames") or ()),
+        categories=tuple(names.get("categories") or ()),
+        columns=_mappings(version.get("additionalPrinterColumns")),
+        selectable_fields=tuple(field["jsonPath"].lstrip(".") for field in version.get("selectableFields") or ()),
+        storage=bool(version.get("storage")),
+        deprecated=bool(version.get("deprecated")),
+    )
+
+
+@lru_cache(maxsize=64)
+def _compiled(openapi: bytes) -> Schema:
+    """The schema of this JSON. Worlds of a test or a simulation come by the hundred, all with the same definitions."""
+    return with_type_meta(compile_schema(msgspec.json.decode(openapi)))
+
+
+def _mappings(declared: Sequence[Mapping[str, Any]] | None) -> tuple[Mapping[str, Any], ...]:
+    return tuple(declared or ())
+
+
+def _scale(declared: Mapping[str, Any] | None) -> ScalePaths | None:
+    if declared is None:
+        return None
+    return ScalePaths(
+        declared["specReplicasPath"].lstrip("."),
+        declared["statusReplicasPath"].lstrip("."),
+        (declared.get("labelSelectorPath") or "").lstrip("."),
+    )

@@ -1,0 +1,263 @@
+"""The API server in memory: every verb as a plain method that answers at once or raises `ApiFailure`.
+
+Synchronous and deterministic: time comes from `now`, uids and name suffixes from `seed`, nothing else from
+outside. What to store is decided by the pipeline (pure functions); the server finds the live object, asks
+the pipeline, stores what it says, and tells the watches. Two faces stand on it: `inprocess` and `http`.
+
+    server = ApiServer(now=clock.now)
+    config_maps = server.registry.at("", "v1", "configmaps")
+    server.create(Target(config_maps, "default"), {...})
+"""
+
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any, Final, TypeVar
+
+from vworkspace_apiserver.access.audit import AuditLog
+from vworkspace_apiserver.access.authorization import Authorize
+from vworkspace_apiserver.access.gate import Gate
+from vworkspace_apiserver.access.rbac import Rbac
+from vworkspace_apiserver.access.review_kinds import REVIEWS
+from vworkspace_apiserver.access.reviews import Reviewer
+from vworkspace_apiserver.admission.request import AdmissionRequest
+from vworkspace_apiserver.admission.webhooks import CONFIGURATIONS, Webhook, webhooks_for
+from vworkspace_apiserver.builtin.resources import provided_resources
+from vworkspace_apiserver.lifecycle.controllers import Controllers
+from vworkspace_apiserver.lifecycle.custom_definitions import CustomDefinitions
+from vworkspace_apiserver.lifecycle.namespaces import NAMESPACES, SYSTEM_NAMESPACES, Namespaces
+from vworkspace_apiserver.lifecycle.registry import Registry
+from vworkspace_apiserver.model.calls import ADMIN, PLAIN_WRITE, Caller, Target, Verb, WriteOptions
+from vworkspace_apiserver.model.failure import ApiFailure
+from vworkspace_apiserver.model.identity import Identities
+from vworkspace_apiserver.model.replies import Listed, Reply
+from vworkspace_apiserver.model.resources import Resource
+from vworkspace_apiserver.storage.listing import EVERYTHING, ListOptions
+from vworkspace_apiserver.storage.reader import Reader
+from vworkspace_apiserver.storage.selection import selection_of
+from vworkspace_apiserver.storage.selectors import name_selected
+from vworkspace_apiserver.storage.store import Store
+from vworkspace_apiserver.storage.streams import Streams
+from vworkspace_apiserver.storage.watch_stream import WatchStream
+from vworkspace_apiserver.writes.deletion import PLAIN_DELETE, DeleteOptions
+from vworkspace_apiserver.writes.remover import Remover
+from vworkspace_apiserver.writes.writer import Prepared, WriteCall, Writer
+from vworkspace_core.apimachinery.manifest import Kind
+from vworkspace_core.ports import PatchType
+
+_ITSELF: Final = Caller("system:apiserver", ("system:masters",), "kube-apiserver/v1.36.2")
+"""As whom the server writes what is its own: the system namespaces, the removal of a definition's objects."""
+
+T = TypeVar("T", Reply, Listed)
+
+
+class ApiServer:
+    """One API server with its objects. All methods raise `ApiFailure` and nothing else.
+
+    `collects` runs garbage collection and namespace deletion within every write; without it they wait for
+    `run_gc`, and a server on which nobody calls that is a bare kube-apiserver. With `rbac` the roles and
+    bindings in the store decide what callers may do; without it they may do everything. `window` is how many
+    changes the history holds, `audit_limit` how many requests the audit log.
+
+    Admission webhooks are asked by the HTTP face; whoever calls the methods here goes past them.
+    """
+
+    def __init__(
+        self,
+        *,
+        now: Callable[[], datetime],
+        seed: int = 0,
+        window: int = 10_000,
+        collects: bool = False,
+        rbac: bool = False,
+        audit_limit: int = 100_000,
+    ) -> None:
+        self.now = now
+        self.collects = collects
+        self.audit = AuditLog(audit_limit)
+        self.store = Store(window=window)
+        self.registry = Registry(provided_resources())
+        self.streams = Streams(self.store)
+        self.rbac = Rbac(self.store)
+        self.gate = Gate(self.store, self.audit, now, self.rbac.allows if rbac else None)
+        namespaces = Namespaces(self.store)
+        self._reader = Reader(self.store, self.streams)
+        self._writer = Writer(self.store, namespaces, Identities(seed), now)
+        self._remover = Remover(self.store, now)
+        self._definitions = CustomDefinitions(self.store, self.registry, self.streams, now)
+        self._controllers = Controllers(self.store, self.registry, namespaces, self)
+        self._reviewer = Reviewer(self.rbac, self.gate)
+        self._collecting = False
+        self._create_system_namespaces()
+
+    @property
+    def authorize(self) -> Authorize | None:
+        """Who may do what; None lets everybody do everything."""
+        return self.gate.authorize
+
+    @authorize.setter
+    def authorize(self, authorize: Authorize | None) -> None:
+        self.gate.authorize = authorize
+
+    # --- reading -------------------------------------------------------------------------------------------------
+
+    def get(self, target: Target, caller: Caller = ADMIN) -> Reply:
+        """Read one object, or its whole through a subresource."""
+        return self.gate.answer(Verb.GET, target, caller, lambda: self._reader.get(target))
+
+    def list(self, target: Target, options: ListOptions = EVERYTHING, caller: Caller = ADMIN) -> Listed:
+        """Read one page (W-01 to W-06)."""
+        only = name_selected(options.field_selector)
+        return self.gate.answer(Verb.LIST, target, caller, lambda: self._reader.page(target, options), only=only)
+
+    def watch(self, target: Target, options: ListOptions = EVERYTHING, caller: Caller = ADMIN) -> WatchStream:
+        """Open a watch: poll it with `drain`, or wait for `on_ready` (W-10 to W-18)."""
+        only = name_selected(options.field_selector)
+        return self.gate.answer(Verb.WATCH, target, caller, lambda: self._reader.watch(target, options), only=only)
+
+    def resource(self, kind: Kind) -> Resource:
+        """The served resource of a kind. Raises the plain-text 404 when it is not served."""
+        return self.registry.at(kind.group, kind.version, kind.plural)
+
+    # --- writing -------------------------------------------------------------------------------------------------
+
+    def create(self, target: Target, body: Any, options: WriteOptions = PLAIN_WRITE, caller: Caller = ADMIN) -> Reply:
+        """POST."""
+        return self.perform(WriteCall(Verb.CREATE, target, body, options, caller))
+
+    def update(self, target: Target, body: Any, options: WriteOptions = PLAIN_WRITE, caller: Caller = ADMIN) -> Reply:
+        """PUT."""
+        return self.perform(WriteCall(Verb.UPDATE, target, body, options, caller))
+
+    def patch(
+        self,
+        target: Target,
+        patch: Any,
+        patch_type: PatchType,
+        options: WriteOptions = PLAIN_WRITE,
+        caller: Caller = ADMIN,
+    ) -> Reply:
+        """JSON, merge or strategic merge patch."""
+        return self.perform(WriteCall(Verb.PATCH, target, patch, options, caller, patch_type))
+
+    def apply(self, target: Target, body: Any, options: WriteOptions, caller: Caller = ADMIN) -> Reply:
+        """Server-side apply. A caller without `create` may apply only to what exists (S-18)."""
+        return self.perform(WriteCall(Verb.PATCH, target, body, options, caller))
+
+    def perform(self, call: WriteCall) -> Reply:
+        """One write, decided and stored."""
+        if call.target.resource.storage in REVIEWS:
+            kind = call.target.resource.kind
+            return self.gate.answer(
+                call.verb,
+                call.target,
+                call.caller,
+                lambda: self._reviewer.answer(kind, call.body, call.caller),
+                call.options,
+            )
+        return self._write(
+            call.verb, call.target, call.options, call.caller, lambda: self._writer.commit(self._decide(call))
+        )
+
+    def prepare(self, call: WriteCall) -> Prepared:
+        """Decide a write without storing it, so that admission webhooks can be asked; `commit` stores it."""
+        try:
+            self.gate.admit(call.verb, call.target, call.caller)
+            return self._decide(call)
+        except ApiFailure as failure:
+            self.refuse(call, failure)
+            raise
+
+    def refuse(self, call: WriteCall, failure: ApiFailure) -> None:
+        """Log a prepared write that a webhook denied."""
+        self.gate.refused(call.verb, call.target, call.caller, call.options, failure)
+
+    def mutated(self, prepared: Prepared, patch: Any) -> Prepared:
+        """A prepared write with a webhook's JSON patch in its object."""
+        return self._writer.mutated(prepared, patch)
+
+    def commit(self, prepared: Prepared) -> Reply | None:
+        """Store a prepared write; None when what it was decided against has changed since: prepare it again."""
+        if not self._writer.is_current(prepared):
+            return None
+        call = prepared.call
+        return self._write(call.verb, call.target, call.options, call.caller, lambda: self._writer.commit(prepared))
+
+    def delete(self, target: Target, options: DeleteOptions = PLAIN_DELETE, caller: Caller = ADMIN) -> Reply:
+        """DELETE of one object."""
+        how = WriteOptions(dry_run=options.dry_run)
+        return self._write(Verb.DELETE, target, how, caller, lambda: self._remover.delete(target, options))
+
+    def delete_collection(
+        self,
+        target: Target,
+        selector: ListOptions = EVERYTHING,
+        options: DeleteOptions = PLAIN_DELETE,
+        caller: Caller = ADMIN,
+    ) -> Listed:
+        """DELETE of everything that the selectors choose."""
+        how = WriteOptions(dry_run=options.dry_run)
+
+        def act() -> Listed:
+            return self._remover.delete_collection(target, selection_of(target, selector), options)
+
+        return self._write(Verb.DELETE_COLLECTION, target, how, caller, act)
+
+    @property
+    def has_webhooks(self) -> bool:
+        """Whether any admission webhook is configured."""
+        return any(self.store.count(where) for where in CONFIGURATIONS)
+
+    def webhooks(self, request: AdmissionRequest) -> tuple[Webhook, ...]:
+        """The admission webhooks that must agree to a write."""
+        configurations = [
+            (index == 0, record.object())
+            for index, where in enumerate(CONFIGURATIONS)
+            for record in self.store.scan(where)
+        ]
+        namespace = request.target.namespace or (request.name if request.target.resource.storage == NAMESPACES else "")
+        record = self.store.get(NAMESPACES, ("", namespace))
+        return webhooks_for(request, configurations, {} if record is None else record.labels)
+
+    # --- controllers ---------------------------------------------------------------------------------------------
+
+    def run_gc(self) -> int:
+        """Collect garbage and empty terminating namespaces until nothing is left; returns how much was looked at."""
+        return self._controllers.run()
+
+    @property
+    def idle(self) -> bool:
+        """Whether `run_gc` would do nothing."""
+        return self._controllers.idle
+
+    def _write(self, verb: Verb, target: Target, options: WriteOptions, caller: Caller, act: Callable[[], T]) -> T:
+        """Write, then let follow what a write sets in motion: definitions are served, garbage is collected."""
+        answer = self.gate.answer(verb, target, caller, act, options)
+        if not options.dry_run:
+            self._definitions.settle(target.resource.storage, self._delete_all)
+            self._collect()
+        return answer
+
+    def _collect(self) -> None:
+        if not self.collects or self._collecting:
+            return
+        self._collecting = True
+        try:
+            self.run_gc()
+        finally:
+            self._collecting = False
+
+    def _decide(self, call: WriteCall) -> Prepared:
+        if call.applies and self.store.get(call.target.resource.storage, call.target.key) is None:
+            self.gate.admit(Verb.CREATE, call.target, call.caller)
+        return self._writer.prepare(call)
+
+    def _delete_all(self, resource: Resource) -> None:
+        """Delete every object of a resource whose definition is going."""
+        self.delete_collection(Target(resource), caller=_ITSELF)
+
+    def _create_system_namespaces(self) -> None:
+        namespaces = self.registry.at("", "v1", "namespaces")
+        for name in SYSTEM_NAMESPACES:
+            body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+            call = WriteCall(Verb.CREATE, Target(namespaces), body, PLAIN_WRITE, _ITSELF)
+            self._writer.commit(self._writer.prepare(call))

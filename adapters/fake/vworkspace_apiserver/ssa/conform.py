@@ -1,0 +1,124 @@
+"""Does an applied configuration fit the schema at all: the check whose failure is the 500 of S-15 to S-17.
+
+It is looser than validation: only shapes, unknown fields and list identities count here, and null passes
+everywhere. Wording follows what a real server sends, since operators tell permanent failures by it.
+"""
+
+from typing import Any
+
+from vworkspace_apiserver.ssa.paths import element_text
+from vworkspace_apiserver.ssa.typed import ItemError, element_of, items_schema, shape
+from vworkspace_core.schema.causes import quoted
+from vworkspace_core.schema.node import JsonType, ListType, Schema
+
+_FREE_SCALAR = ("", "byte")
+
+
+def misfits(schema: Schema, value: Any, path: str = "") -> list[str]:
+    """Everything in `value` that does not fit, each as `path: what`."""
+    if value is None:
+        return []
+    match shape(schema, value):
+        case "scalar":
+            wrong = _wrong_scalar(schema, value)
+            return [f"{path}: {wrong}"] if wrong else []
+        case "list":
+            if not isinstance(value, list):
+                return [f"{path}: expected list, got &{{{go_plain(value)}}}"]
+            return _list_misfits(schema, value, path)
+        case _:
+            if not isinstance(value, dict):
+                return [f"{path}: expected map, got &{{{go_plain(value)}}}"]
+            return _map_misfits(schema, value, path)
+
+
+def misfit_text(found: list[str]) -> str:
+    """One failure as it is, several one per line."""
+    return found[0] if len(found) == 1 else "\n  ".join(["errors:", *found])
+
+
+def _list_misfits(schema: Schema, value: list[Any], path: str) -> list[str]:
+    found: list[str] = []
+    seen: set[str] = set()
+    inner = items_schema(schema)
+    for index, item in enumerate(value):
+        if schema.list_type is ListType.ATOMIC:
+            where = f"{path}[{index}]"
+        else:
+            try:
+                element = element_of(schema, item)
+            except ItemError as error:
+                return [*found, f"{path}: element {index}: {error}"]
+            where = path + element_text(element)
+            if element in seen:
+                found.append(f"{path}: duplicate entries for key {element_text(element)}")
+            seen.add(element)
+        found += misfits(inner, item, where)
+    return found
+
+
+def _map_misfits(schema: Schema, value: dict[str, Any], path: str) -> list[str]:
+    found: list[str] = []
+    for key, item in value.items():
+        child = schema.applied(key)
+        if child is None:
+            return [*found, f"{path}.{key}: field not declared in schema"]
+        found += misfits(child, item, f"{path}.{key}")
+    return found
+
+
+def _wrong_scalar(schema: Schema, value: Any) -> str:
+    match schema.type:
+        case JsonType.INTEGER | JsonType.NUMBER:
+            good = isinstance(value, (int, float)) and not isinstance(value, bool)
+            return "" if good else f"expected numeric (int or float), got {_go_type(value)}"
+        case JsonType.STRING if schema.format in _FREE_SCALAR:
+            text = f"expected string, got &value.valueUnstructured{{Value:{_go_syntax(value)}}}"
+            return "" if isinstance(value, str) else text
+        case JsonType.BOOLEAN:
+            return "" if isinstance(value, bool) else f"expected boolean, got &{{{go_plain(value)}}}"
+        case _:
+            return "" if isinstance(value, (str, int, float)) else f"expected any scalar, got &{{{go_plain(value)}}}"
+
+
+def _go_type(value: Any) -> str:
+    match value:
+        case bool():
+            return "bool"
+        case str():
+            return "string"
+        case list():
+            return "[]interface {}"
+        case _:
+            return "map[string]interface {}"
+
+
+def _go_syntax(value: Any) -> str:
+    """A value as Go's `%#v` prints it."""
+    match value:
+        case None:
+            return "interface {}(nil)"
+        case str():
+            return quoted(value)
+        case dict():
+            inner = ", ".join(f"{quoted(key)}:{_go_syntax(value[key])}" for key in sorted(value))
+            return f"map[string]interface {{}}{{{inner}}}"
+        case list():
+            return f"[]interface {{}}{{{', '.join(map(_go_syntax, value))}}}"
+        case _:
+            return go_plain(value)
+
+
+def go_plain(value: Any) -> str:
+    """A value as Go's `%v` prints it."""
+    match value:
+        case None:
+            return "<nil>"
+        case bool():
+            return "true" if value else "false"
+        case dict():
+            return "map[" + " ".join(f"{key}:{go_plain(value[key])}" for key in sorted(value)) + "]"
+        case list():
+            return "[" + " ".join(map(go_plain, value)) + "]"
+        case _:
+            return str(value)

@@ -1,0 +1,143 @@
+"""Sets of field paths, in the form in which managedFields carry them.
+
+A set is a tree of dicts, exactly the JSON of `fieldsV1`: each key is a path element, its value the subtree
+below it. An element belongs to the set itself when its subtree is empty or holds the key `.`:
+
+    {"f:spec": {"f:size": {}, "f:tags": {".": {}, 'v:"a"': {}}}}
+
+holds `.spec.size`, `.spec.tags` and `.spec.tags[="a"]`, but not `.spec`. Sets are values: no function here
+changes its arguments, and results may share subtrees with them.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final, TypeAlias
+
+FieldSet: TypeAlias = Mapping[str, Any]
+"""A set of paths; the empty mapping is the empty set."""
+
+MEMBER: Final = "."
+EMPTY: Final[FieldSet] = {}
+_LEAF: Final[FieldSet] = {}
+
+
+def is_member(node: FieldSet | None) -> bool:
+    """Whether the element that leads to `node` is itself in the set."""
+    return node is not None and (not node or MEMBER in node)
+
+
+def has(fields: FieldSet, element: str) -> bool:
+    """Whether the path of the one `element` is in the set."""
+    return is_member(fields.get(element))
+
+
+def insert(fields: dict[str, Any], path: tuple[str, ...] | list[str]) -> None:
+    """Add `path` to a set under construction, made of fresh dicts."""
+    if not path:
+        return
+    for element in path[:-1]:
+        found = fields.get(element)
+        if found is None:
+            fields[element] = found = {}
+        elif not found:
+            found[MEMBER] = {}
+        fields = found
+    last = fields.get(path[-1])
+    if last is None:
+        fields[path[-1]] = {}
+    elif last:
+        last[MEMBER] = {}
+
+
+def union(left: FieldSet, right: FieldSet) -> FieldSet:
+    """Paths in either."""
+    if not left or left is right:
+        return right
+    if not right:
+        return left
+    out = dict(left)
+    for element, node in right.items():
+        mine = left.get(element)
+        out[element] = node if mine is None else _join(mine, node)
+    return out
+
+
+def _join(left: FieldSet, right: FieldSet) -> FieldSet:
+    if left is right:
+        return left
+    if not left or not right:
+        rich = left or right
+        return rich if not rich or MEMBER in rich else {MEMBER: _LEAF, **rich}
+    return union(left, right)
+
+
+def difference(left: FieldSet, right: FieldSet) -> FieldSet:
+    """Paths of `left` that are not in `right`; a path says nothing about those below it."""
+    if not left or not right:
+        return left
+    out: dict[str, Any] = {}
+    for element, node in left.items():
+        if element == MEMBER:
+            continue
+        other = right.get(element)
+        kept = node if other is None else _without(node, other)
+        if kept is not None:
+            out[element] = kept
+    return out
+
+
+def _without(node: FieldSet, other: FieldSet) -> FieldSet | None:
+    """`node` less `other`, None when nothing remains."""
+    below = difference(node, other) if node and other else {key: value for key, value in node.items() if key != MEMBER}
+    stays = is_member(node) and not is_member(other)
+    if not stays:
+        return {key: value for key, value in below.items() if key != MEMBER} or None
+    return {MEMBER: _LEAF, **below} if below else _LEAF
+
+
+def intersection(left: FieldSet, right: FieldSet) -> FieldSet:
+    """Paths in both."""
+    if left is right:
+        return left
+    out: dict[str, Any] = {}
+    for element, node in left.items():
+        other = right.get(element)
+        if other is None or element == MEMBER:
+            continue
+        common = _common(node, other)
+        if common is not None:
+            out[element] = common
+    return out
+
+
+def _common(node: FieldSet, other: FieldSet) -> FieldSet | None:
+    below = intersection(node, other) if node and other else EMPTY
+    if not (is_member(node) and is_member(other)):
+        return {key: value for key, value in below.items() if key != MEMBER} or None
+    return {**below, MEMBER: _LEAF} if below else _LEAF
+
+
+def recursive_difference(left: FieldSet, right: FieldSet) -> FieldSet:
+    """Paths of `left` that are neither in `right` nor below a path in `right`."""
+    if not left or not right:
+        return left
+    out: dict[str, Any] = {}
+    for element, node in left.items():
+        other = right.get(element)
+        if other is None:
+            out[element] = node
+        elif not is_member(other):
+            rest = recursive_difference(node, other)
+            if rest or not node:
+                out[element] = rest
+    return out
+
+
+def normalized(fields: FieldSet) -> FieldSet:
+    """The same set with keys in wire order and no redundant `.`."""
+    return {key: _normal(fields[key]) for key in sorted(fields)}
+
+
+def _normal(node: FieldSet) -> FieldSet:
+    if len(node) == 1 and MEMBER in node:
+        return _LEAF
+    return normalized(node)

@@ -1,0 +1,88 @@
+"""From client-side to server-side apply: the manager `kubectl` and its last-applied annotation.
+
+What `kubectl apply` wrote before it learnt server-side apply stands in an annotation. The manager named
+`kubectl` may take over what it wrote then without conflict, and keeps the annotation up to date.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+
+from vworkspace_apiserver.ssa.apply import Kindred, apply
+from vworkspace_apiserver.ssa.compare import compare
+from vworkspace_apiserver.ssa.conform import misfits
+from vworkspace_apiserver.ssa.fieldset import EMPTY, FieldSet, difference
+from vworkspace_apiserver.ssa.ownership import Clash, conflict
+from vworkspace_apiserver.ssa.typed import field_set
+
+LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
+
+Manifest = Mapping[str, Any]
+
+
+def apply_as(
+    definition: Kindred,
+    live: Manifest | None,
+    config: Manifest,
+    *,
+    manager: str,
+    subresource: str = "",
+    force: bool = False,
+    now: str,
+) -> dict[str, Any]:
+    """Server-side apply; for the manager `kubectl` with its client-side past. Raises as `apply` does."""
+
+    def run(*, forced: bool) -> dict[str, Any]:
+        return apply(definition, live, config, manager=manager, subresource=subresource, force=forced, now=now)
+
+    if manager != "kubectl":
+        return run(forced=force)
+    try:
+        out = run(forced=force)
+    except Clash as clash:
+        allowed = _written_before(definition, live)
+        left = {key: rest for key, fields in clash.clashes.items() if (rest := difference(fields, allowed))}
+        if left:
+            raise conflict(left) from clash
+        out = run(forced=True)
+    return _annotated(out, config)
+
+
+def _written_before(definition: Kindred, live: Manifest | None) -> FieldSet:
+    """Fields of the last-applied configuration that still have its values."""
+    text = _annotations(live or {}).get(LAST_APPLIED)
+    if live is None or not text:
+        return EMPTY
+    try:
+        last = msgspec.json.decode(text)
+    except msgspec.DecodeError:
+        return EMPTY
+    if not isinstance(last, dict) or last.get("apiVersion") != definition.api_version:
+        return EMPTY
+    if misfits(definition.schema, last):
+        return EMPTY
+    changes = compare(definition.schema, last, live)
+    owned = field_set(definition.schema, last)
+    for changed in (changes.modified, changes.added, changes.removed):
+        owned = difference(owned, changed)
+    return owned
+
+
+def _annotated(manifest: dict[str, Any], config: Manifest) -> dict[str, Any]:
+    """Bring an existing annotation up to date with what is applied now."""
+    annotations = _annotations(manifest)
+    if not annotations.get(LAST_APPLIED):
+        return manifest
+    meta = config.get("metadata") or {}
+    plain = {key: value for key, value in _annotations(config).items() if key != LAST_APPLIED}
+    shown = {**config, "metadata": {**meta, "annotations": plain}} if "annotations" in meta else config
+    text = msgspec.json.encode(shown, order="sorted").decode() + "\n"
+    changed = {**annotations, LAST_APPLIED: text}
+    return {**manifest, "metadata": {**manifest["metadata"], "annotations": changed}}
+
+
+def _annotations(manifest: Manifest) -> Mapping[str, str]:
+    meta = manifest.get("metadata")
+    found = meta.get("annotations") if isinstance(meta, Mapping) else None
+    return found if isinstance(found, Mapping) else {}

@@ -1,0 +1,119 @@
+"""What a write does to the field sets of everybody else, and which conflicts it meets."""
+
+from collections.abc import Mapping
+from typing import Any, Final, TypeAlias
+
+import attrs
+
+from vworkspace_apiserver.ssa.compare import Comparison, compare
+from vworkspace_apiserver.ssa.fieldset import FieldSet, difference, intersection
+from vworkspace_apiserver.ssa.managers import Entry, ManagerKey
+from vworkspace_apiserver.ssa.paths import iterate, path_text
+from vworkspace_apiserver.ssa.schema_change import reconcile_fields
+from vworkspace_core.apimachinery.errors import Conflict, FieldConflict
+from vworkspace_core.schema.node import Schema
+
+Clashes: TypeAlias = Mapping[ManagerKey, FieldSet]
+"""Fields that a write wants and others hold, by holder."""
+
+NEVER_OWNED: Final[FieldSet] = {
+    "f:apiVersion": {},
+    "f:kind": {},
+    "f:metadata": {
+        ".": {},
+        "f:name": {},
+        "f:namespace": {},
+        "f:creationTimestamp": {},
+        "f:selfLink": {},
+        "f:uid": {},
+        "f:generation": {},
+        "f:managedFields": {},
+        "f:resourceVersion": {},
+    },
+}
+"""Fields that belong to the system or to the identity of the object (S-24)."""
+
+
+@attrs.frozen
+class Rules:
+    """What ownership needs to know of a kind.
+
+    `api_version` is the version of the request, `served` all versions that are served, `ignored` the fields
+    that the endpoint resets, whose changes count for nobody (S-26).
+    """
+
+    schema: Schema
+    api_version: str
+    served: frozenset[str]
+    ignored: FieldSet
+
+
+def current(rules: Rules, managers: Mapping[ManagerKey, Entry]) -> dict[ManagerKey, Entry]:
+    """Entries that still count: of served versions (S-71), and as they count under today's schema (S-60)."""
+    return {
+        key: entry.owning(reconcile_fields(rules.schema, entry.fields))
+        for key, entry in managers.items()
+        if entry.api_version in rules.served
+    }
+
+
+def settle(
+    rules: Rules,
+    old: Any,
+    new: Any,
+    managers: Mapping[ManagerKey, Entry],
+    writer: ManagerKey | None,
+    *,
+    force: bool,
+) -> tuple[dict[ManagerKey, Entry], Comparison]:
+    """Take what changed between `old` and `new` from everybody but `writer`.
+
+    Returns the remaining entries (the writer's as it was) and what changed. Raises Conflict unless `force`.
+    """
+    changes = compare(rules.schema, old, new).without(rules.ignored)
+    if changes.same:
+        return dict(managers), changes
+    taken = changes.changed
+    out: dict[ManagerKey, Entry] = {}
+    clashes: dict[ManagerKey, FieldSet] = {}
+    for key, entry in managers.items():
+        if key == writer:
+            out[key] = entry
+            continue
+        clash = intersection(entry.fields, taken)
+        if clash:
+            clashes[key] = clash
+        left = difference(difference(entry.fields, clash), changes.removed)
+        if left:
+            out[key] = entry.owning(left)
+    if clashes and not force:
+        raise conflict(clashes)
+    return out, changes
+
+
+class Clash(Conflict):
+    """The 409 of server-side apply, with the fields at stake by the manager that holds them."""
+
+    def __init__(self, message: str, conflicts: tuple[FieldConflict, ...], clashes: Clashes) -> None:
+        super().__init__(message, conflicts)
+        self.clashes = clashes
+
+
+def conflict(clashes: Clashes) -> Clash:
+    """The conflict in the server's words (S-78, S-79)."""
+    by_manager = sorted(clashes.items(), key=lambda clash: clash[0].identifier())
+    found = [(key, path_text(path)) for key, fields in by_manager for path in iterate(fields)]
+    causes = tuple(FieldConflict(key.manager, path, f"conflict with {key}") for key, path in found)
+    if len(found) == 1:
+        key, path = found[0]
+        return Clash(f"Apply failed with 1 conflict: conflict with {key}: {path}", causes, clashes)
+    lines: list[str] = []
+    for key, fields in by_manager:
+        lines.append(f"conflicts with {key}:")
+        lines += [f"- {path_text(path)}" for path in iterate(fields)]
+    return Clash(f"Apply failed with {len(found)} conflicts: " + "\n".join(lines), causes, clashes)
+
+
+def without_metadata(fields: FieldSet) -> FieldSet:
+    """`fields` less what nobody can own."""
+    return difference(fields, NEVER_OWNED)

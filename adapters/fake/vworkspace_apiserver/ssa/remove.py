@@ -1,0 +1,69 @@
+"""Removing fields from a value, and completing a set of paths by the named fields above them."""
+
+from typing import Any
+
+from vworkspace_apiserver.ssa.fieldset import MEMBER, FieldSet, is_member
+from vworkspace_apiserver.ssa.paths import field
+from vworkspace_apiserver.ssa.typed import element_of, items_schema, shape
+from vworkspace_core.schema.node import ANYTHING, ListType, Schema
+
+
+def remove(schema: Schema, value: Any, fields: FieldSet) -> Any:
+    """`value` without `fields`. A map or list that loses its last member stays, empty (S-42)."""
+    match shape(schema, value):
+        case "scalar":
+            return value
+        case "list":
+            return _remove_items(schema, value, fields)
+        case _:
+            return _remove_members(schema, value, fields)
+
+
+def _remove_items(schema: Schema, value: Any, fields: FieldSet) -> Any:
+    if not isinstance(value, list) or schema.list_type is ListType.ATOMIC:
+        return value
+    inner = items_schema(schema)
+    kept = []
+    for item in value:
+        node = fields.get(element_of(schema, item))
+        if node is None:
+            kept.append(item)
+        elif not is_member(node):
+            kept.append(remove(inner, item, node))
+    return kept
+
+
+def _remove_members(schema: Schema, value: Any, fields: FieldSet) -> Any:
+    if not isinstance(value, dict) or schema.atomic_map:
+        return value
+    kept = {}
+    for key, item in value.items():
+        node = fields.get(field(key))
+        if node is None:
+            kept[key] = item
+        elif not is_member(node):
+            kept[key] = remove(schema.applied(key) or ANYTHING, item, node)
+    return kept
+
+
+def with_named_fields(schema: Schema | None, fields: FieldSet) -> FieldSet:
+    """`fields` with every declared struct field that leads to a path in it added."""
+    out: dict[str, Any] = {}
+    for element, node in fields.items():
+        if element == MEMBER or not node:
+            out[element] = node
+            continue
+        child, declared = _below(schema, element)
+        below = with_named_fields(child, node)
+        out[element] = {MEMBER: {}, **below} if declared and MEMBER not in below else below
+    return out
+
+
+def _below(schema: Schema | None, element: str) -> tuple[Schema | None, bool]:
+    """Schema under a path element, and whether the element is a declared field."""
+    if schema is None:
+        return None, False
+    if element.startswith("f:"):
+        key = element[2:]
+        return schema.applied(key), key in schema.properties
+    return (items_schema(schema) if element.startswith("k:") else None), False

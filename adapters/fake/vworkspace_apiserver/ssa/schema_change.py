@@ -1,0 +1,38 @@
+"""Ownership after a schema changed: who owned parts of what is now one value owns the whole (S-60)."""
+
+from typing import Any
+
+from vworkspace_apiserver.ssa.fieldset import MEMBER, FieldSet
+from vworkspace_apiserver.ssa.typed import items_schema
+from vworkspace_core.schema.node import JsonType, ListType, Schema
+
+
+def reconcile_fields(schema: Schema, fields: FieldSet) -> FieldSet:
+    """`fields` as they count under `schema`; the same object when nothing needs to change.
+
+    From granular to atomic, an owner of children becomes the owner of the whole. From atomic to granular
+    nothing is done: the owner keeps the parent only.
+    """
+    changed: dict[str, Any] = {}
+    for element, node in fields.items():
+        if not node or element == MEMBER:
+            continue
+        child = _below(schema, element)
+        if child is None:
+            continue
+        new = {} if _is_atomic(child) else reconcile_fields(child, node)
+        if new is not node:
+            changed[element] = new
+    return {**fields, **changed} if changed else fields
+
+
+def _below(schema: Schema, element: str) -> Schema | None:
+    if element.startswith("f:"):
+        return schema.properties.get(element[2:], schema.additional)
+    return items_schema(schema)
+
+
+def _is_atomic(schema: Schema) -> bool:
+    if schema.type is JsonType.ARRAY:
+        return schema.list_type is ListType.ATOMIC
+    return schema.type is JsonType.OBJECT and schema.atomic_map

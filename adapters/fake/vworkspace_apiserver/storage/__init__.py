@@ -1,0 +1,1 @@
+"""What the embedded API server keeps, and how it is listed and watched."""

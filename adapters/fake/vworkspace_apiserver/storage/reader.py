@@ -1,0 +1,48 @@
+"""Reads: one object, a page of them, or a watch."""
+
+from vworkspace_apiserver.model.calls import Target
+from vworkspace_apiserver.model.failure import not_found
+from vworkspace_apiserver.model.replies import Listed, Reply
+from vworkspace_apiserver.storage.listing import ListOptions, page_of, plan_list
+from vworkspace_apiserver.storage.records import decode, encode
+from vworkspace_apiserver.storage.selection import selection_of
+from vworkspace_apiserver.storage.store import Store
+from vworkspace_apiserver.storage.streams import Streams
+from vworkspace_apiserver.storage.watch_stream import WatchStream
+from vworkspace_apiserver.writes.scale import scale_of
+
+
+class Reader:
+    """Reads the store. Every method may raise ApiFailure."""
+
+    def __init__(self, store: Store, streams: Streams) -> None:
+        self._store = store
+        self._streams = streams
+
+    def get(self, target: Target) -> Reply:
+        """One object; through `/scale` the Scale that stands for it, through other subresources the whole."""
+        record = self._store.get(target.resource.storage, target.key)
+        if record is None:
+            raise not_found(target.resource.group, target.resource.plural, target.name)
+        raw = target.resource.render(record.raw)
+        if target.subresource == "scale":
+            raw = encode(scale_of(target.resource.definition, decode(raw)))
+        return Reply(200, raw)
+
+    def page(self, target: Target, options: ListOptions) -> Listed:
+        """One page (W-01 to W-06)."""
+        resource = target.resource
+        selection = selection_of(target, options)
+        plan = plan_list(options, self._store.version, self._store.floor)
+        if plan.version is None:
+            records = self._store.scan(resource.storage, target.namespace, plan.after)
+        else:
+            records = iter(self._store.past(resource.storage, plan.version, target.namespace, plan.after))
+        selected = [record for record in records if selection.matches(record)]
+        version = self._store.version if plan.version is None else plan.version
+        selective = bool(options.label_selector or options.field_selector)
+        return Listed(resource, page_of(selected, plan, version, selective))
+
+    def watch(self, target: Target, options: ListOptions) -> WatchStream:
+        """Open a watch (W-10 to W-18)."""
+        return self._streams.open(target.resource, selection_of(target, options), options)

@@ -1,0 +1,101 @@
+"""What the store keeps: objects as JSON bytes, and changes as pairs of them.
+
+An object is encoded once, when it is written. Every reader decodes a copy of its own, the HTTP face sends
+the bytes as they are, and the history shares them. Beside the bytes stand the few facts that selectors,
+paging and garbage collection need on every object, so that they never decode.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import attrs
+import msgspec
+
+from vworkspace_core.ports import WatchEventType
+
+ObjectKey = tuple[str, str]
+"""(namespace, name); the namespace is empty for cluster-scoped objects. Its order is the order of lists."""
+
+_encoder: Final = msgspec.json.Encoder()
+_decoder: Final = msgspec.json.Decoder()
+_NOTHING: Final[Mapping[str, str]] = {}
+
+encode = _encoder.encode
+decode = _decoder.decode
+
+
+@attrs.frozen(eq=False)
+class Record:
+    """One stored version of one object.
+
+    `owners` maps the uid of each owner reference to whether it blocks the owner's foreground deletion.
+    `lacks_status` tells that readers see a default status that no write has stored yet.
+    """
+
+    key: ObjectKey
+    uid: str
+    version: int
+    labels: Mapping[str, str]
+    owners: Mapping[str, bool]
+    finalizers: tuple[str, ...]
+    deleting: bool
+    raw: bytes
+    lacks_status: bool = False
+
+    def object(self) -> dict[str, Any]:
+        """A private copy of the object."""
+        copy: dict[str, Any] = decode(self.raw)
+        return copy
+
+
+def record_of(manifest: Mapping[str, Any], version: int, *, lacks_status: bool = False) -> Record:
+    """Encode `manifest` as the state written at resourceVersion `version`."""
+    meta = {**manifest["metadata"], "resourceVersion": str(version)}
+    return Record(
+        key=(meta.get("namespace", ""), meta["name"]),
+        uid=meta["uid"],
+        version=version,
+        labels=meta.get("labels") or _NOTHING,
+        owners=owners_of(meta),
+        finalizers=tuple(meta.get("finalizers") or ()),
+        deleting="deletionTimestamp" in meta,
+        raw=encode({**manifest, "metadata": meta}),
+        lacks_status=lacks_status,
+    )
+
+
+def owners_of(meta: Mapping[str, Any]) -> Mapping[str, bool]:
+    """Uids of the owner references, each with whether it blocks the owner's foreground deletion."""
+    references = meta.get("ownerReferences")
+    if not references:
+        return {}
+    return {ref["uid"]: bool(ref.get("blockOwnerDeletion")) for ref in references}
+
+
+def with_version(record: Record, version: int) -> bytes:
+    """The object's bytes with another resourceVersion: the last state of what was deleted at `version` (W-17)."""
+    manifest = record.object()
+    manifest["metadata"]["resourceVersion"] = str(version)
+    return encode(manifest)
+
+
+@attrs.frozen(eq=False)
+class Change:
+    """One write: `before` is None for a create, `after` for a delete."""
+
+    version: int
+    before: Record | None
+    after: Record | None
+
+
+def seen(change: Change, was: bool, now: bool) -> tuple[WatchEventType, bytes] | None:
+    """What a watch shows of a change, given whether its selector matches the state before and after (W-18)."""
+    match (was, now):
+        case (False, True) if change.after is not None:
+            return WatchEventType.ADDED, change.after.raw
+        case (True, True) if change.after is not None:
+            return WatchEventType.MODIFIED, change.after.raw
+        case (True, False) if change.before is not None:
+            return WatchEventType.DELETED, with_version(change.before, change.version)
+        case _:
+            return None

@@ -1,0 +1,32 @@
+"""From the texts of a query to a selection over stored records."""
+
+from vworkspace_apiserver.model.calls import Target
+from vworkspace_apiserver.model.resources import Resource
+from vworkspace_apiserver.storage.listing import ListOptions, Selection
+from vworkspace_apiserver.storage.records import Record
+from vworkspace_apiserver.storage.selectors import parse_fields, parse_labels
+from vworkspace_core.apimachinery.manifest import dig
+
+
+def selection_of(target: Target, options: ListOptions) -> Selection:
+    """What a list, a watch or a delete of a collection selects. Raises ApiFailure 400 for a bad selector."""
+    resource = target.resource
+    return Selection(
+        namespace=target.namespace,
+        labels=parse_labels(options.label_selector),
+        fields=parse_fields(options.field_selector, lambda path: _selectable(resource, path)),
+        read_field=lambda record, path: _field(resource, record, path),
+    )
+
+
+def _selectable(resource: Resource, path: str) -> bool:
+    return path == "metadata.name" or path in resource.fields or (path == "metadata.namespace" and resource.namespaced)
+
+
+def _field(resource: Resource, record: Record, path: str) -> str:
+    if path == "metadata.name":
+        return record.key[1]
+    if path == "metadata.namespace":
+        return record.key[0]
+    value = dig(resource.live(record), *path.split("."))
+    return "" if value is None else str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,0 +1,167 @@
+"""The store: every object of every resource under one resourceVersion counter, with a window of history.
+
+Reads never decode and writes touch only the object at hand, so the cost of a write does not depend on how
+many objects there are. The history serves watches that resume, pages that continue and lists of the past;
+what has left the window is answered with 410 by the callers (W-05, W-06, W-11).
+"""
+
+from bisect import bisect_left, insort
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import attrs
+
+from vworkspace_apiserver.model.failure import internal
+from vworkspace_apiserver.storage.records import Change, ObjectKey, Record, record_of
+
+GroupResource = tuple[str, str]
+"""(group, plural): where objects live; the served versions of a kind share one place."""
+
+Observer = Callable[[GroupResource, Change], None]
+"""Called after every write, in order, before the writer returns."""
+
+
+@attrs.define(eq=False)
+class _Table:
+    """The objects of one resource, their keys in order, and their recent changes."""
+
+    objects: dict[ObjectKey, Record] = attrs.field(factory=dict)
+    keys: list[ObjectKey] = attrs.field(factory=list)
+    changes: deque[Change] = attrs.field(factory=deque)
+
+
+class Store:
+    """Objects and history. The only owner of the resourceVersion counter."""
+
+    def __init__(self, *, window: int = 10_000, object_bytes: int = 1_572_864) -> None:
+        """`window` is how many changes, over all resources, the history holds; `object_bytes` what etcd takes."""
+        self.version = 1
+        self.floor = 1
+        self._window = window
+        self._object_bytes = object_bytes
+        self._tables: dict[GroupResource, _Table] = {}
+        self._history: deque[_Table] = deque()
+        self._observers: list[Observer] = []
+
+    def observe(self, observer: Observer) -> Callable[[], None]:
+        """Call `observer` after every write from now on, until the function that is returned is called."""
+        self._observers.append(observer)
+        return lambda: self._observers.remove(observer)
+
+    def get(self, where: GroupResource, key: ObjectKey) -> Record | None:
+        """The current state of one object."""
+        table = self._tables.get(where)
+        return None if table is None else table.objects.get(key)
+
+    def put(self, where: GroupResource, manifest: Mapping[str, Any], *, lacks_status: bool = False) -> Record:
+        """Create or replace one object; it gets the next resourceVersion. Raises ApiFailure 500 when too large."""
+        table = self._table(where)
+        record = record_of(manifest, self.version + 1, lacks_status=lacks_status)
+        if len(record.raw) > self._object_bytes:
+            raise internal("etcdserver: request is too large")
+        self.version += 1
+        before = table.objects.get(record.key)
+        if before is None:
+            insort(table.keys, record.key)
+        table.objects[record.key] = record
+        self._record(where, table, Change(self.version, before, record))
+        return record
+
+    def remove(self, where: GroupResource, key: ObjectKey) -> Change:
+        """Delete one object; the deletion has a resourceVersion of its own (W-17)."""
+        table = self._table(where)
+        before = table.objects.pop(key)
+        del table.keys[bisect_left(table.keys, key)]
+        self.version += 1
+        change = Change(self.version, before, None)
+        self._record(where, table, change)
+        return change
+
+    def drop(self, where: GroupResource) -> None:
+        """Forget a resource with its history: its definition is gone, its objects were removed before."""
+        table = self._tables.pop(where, None)
+        if table is not None:
+            table.changes.clear()
+
+    def scan(
+        self, where: GroupResource, namespace: str | None = None, after: ObjectKey | None = None
+    ) -> Iterator[Record]:
+        """Current objects in list order, of one namespace or of all, beyond `after` when given."""
+        table = self._tables.get(where)
+        if table is None:
+            return iter(())
+        keys = _between(table.keys, namespace, after)
+        return (table.objects[key] for key in keys)
+
+    def past(self, where: GroupResource, version: int, namespace: str | None, after: ObjectKey | None) -> list[Record]:
+        """Like `scan`, as it was at `version`, which must not be below `floor`."""
+        table = self._tables.get(where)
+        if table is None:
+            return []
+        undone: dict[ObjectKey, Record | None] = {}
+        for change in reversed(table.changes):
+            if change.version <= version:
+                break
+            undone[_key_of(change)] = change.before
+        keys = sorted({*table.keys, *undone}) if undone else table.keys
+        states = (undone[key] if key in undone else table.objects.get(key) for key in _between(keys, namespace, after))
+        return [record for record in states if record is not None]
+
+    def since(self, where: GroupResource, version: int) -> list[Change]:
+        """Changes of one resource after `version`, which must not be below `floor`, oldest first."""
+        table = self._tables.get(where)
+        found: list[Change] = []
+        for change in reversed(table.changes if table else ()):
+            if change.version <= version:
+                break
+            found.append(change)
+        found.reverse()
+        return found
+
+    def count(self, where: GroupResource) -> int:
+        """How many objects the resource holds."""
+        table = self._tables.get(where)
+        return 0 if table is None else len(table.objects)
+
+    def places(self) -> list[GroupResource]:
+        """Every resource that has or had objects."""
+        return list(self._tables)
+
+    def compact(self, version: int | None = None) -> None:
+        """Forget history up to `version` (default: all of it), as etcd compaction does."""
+        bound = self.version if version is None else min(version, self.version)
+        while self._history and (not self._history[0].changes or self._history[0].changes[0].version <= bound):
+            self._forget_oldest()
+        self.floor = max(self.floor, bound)
+
+    def _table(self, where: GroupResource) -> _Table:
+        return self._tables.setdefault(where, _Table())
+
+    def _record(self, where: GroupResource, table: _Table, change: Change) -> None:
+        table.changes.append(change)
+        self._history.append(table)
+        while len(self._history) > self._window:
+            self._forget_oldest()
+        for observer in tuple(self._observers):
+            observer(where, change)
+
+    def _forget_oldest(self) -> None:
+        changes = self._history.popleft().changes
+        if changes:
+            self.floor = max(self.floor, changes.popleft().version)
+
+
+def _key_of(change: Change) -> ObjectKey:
+    record = change.after or change.before
+    assert record is not None, "a change has a state before or after it"
+    return record.key
+
+
+def _between(keys: list[ObjectKey], namespace: str | None, after: ObjectKey | None) -> list[ObjectKey]:
+    """The keys of one namespace (all for None) beyond `after`."""
+    first = 0 if namespace is None else bisect_left(keys, (namespace, ""))
+    last = len(keys) if namespace is None else bisect_left(keys, (namespace + "\0", ""))
+    if after is not None:
+        first = max(first, bisect_left(keys, (after[0], after[1] + "\0")))
+    return keys[first:last]

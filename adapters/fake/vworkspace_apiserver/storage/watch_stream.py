@@ -1,0 +1,98 @@
+"""A watch as an object that can be polled: the server pushes changes in, a face takes lines out.
+
+No thread, no event loop: `take` and `drain` return what has come so far, and `on_ready` tells a face that
+wants to wait. Changes arrive complete, in order and are never merged (W-16).
+"""
+
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from vworkspace_apiserver.model.failure import ApiFailure
+from vworkspace_apiserver.storage.records import Change, Record, decode, encode, seen
+from vworkspace_core.ports import WatchEvent, WatchEventType
+
+INITIAL_EVENTS_END = "k8s.io/initial-events-end"
+
+Line = tuple[WatchEventType, bytes]
+"""One event: its type and the object as JSON bytes."""
+
+
+class WatchStream:
+    """One open watch. Ends by `end` (cleanly) or `fail` (one ERROR line, then the end)."""
+
+    def __init__(
+        self,
+        *,
+        after: int,
+        matches: Callable[[Record], bool],
+        render: Callable[[bytes], bytes],
+        type_meta: Mapping[str, str],
+        bookmarks: bool,
+    ) -> None:
+        """Show changes beyond resourceVersion `after` of objects that `matches` selects.
+
+        `render` turns stored bytes into those of the version that was asked for; `type_meta` is the
+        apiVersion and kind that bookmarks carry.
+        """
+        self.failure: ApiFailure | None = None
+        self.ended = False
+        self.bookmarks = bookmarks
+        self.on_ready: Callable[[], None] | None = None
+        self._after = after
+        self._matches = matches
+        self._render = render
+        self._type_meta = type_meta
+        self._pending: deque[Line] = deque()
+
+    def offer(self, change: Change) -> None:
+        """Take one change of the watched resource; what the watch does not show leaves no trace."""
+        if self.ended or change.version <= self._after:
+            return
+        was = change.before is not None and self._matches(change.before)
+        now = change.after is not None and self._matches(change.after)
+        line = seen(change, was, now)
+        if line is not None:
+            self._push(line[0], self._render(line[1]))
+
+    def start_with(self, record: Record) -> None:
+        """Queue a synthetic ADDED for an object that was there before the watch (W-10)."""
+        if self._matches(record):
+            self._push(WatchEventType.ADDED, self._render(record.raw))
+
+    def bookmark(self, version: int, *, initial_events_end: bool = False) -> None:
+        """Queue a BOOKMARK for resourceVersion `version`, if the watch allows bookmarks."""
+        if not self.bookmarks or self.ended:
+            return
+        meta: dict[str, Any] = {"resourceVersion": str(version), "creationTimestamp": None}
+        if initial_events_end:
+            meta["annotations"] = {INITIAL_EVENTS_END: "true"}
+        self._push(WatchEventType.BOOKMARK, encode({**self._type_meta, "metadata": meta}))
+
+    def end(self) -> None:
+        """End cleanly: what is pending can still be taken, nothing comes after it."""
+        self.ended = True
+        self._notify()
+
+    def fail(self, failure: ApiFailure) -> None:
+        """End with an error, which a face shows after what is pending (W-11, W-14)."""
+        self.failure = failure
+        self.end()
+
+    def take(self) -> list[Line]:
+        """Everything pending, as bytes."""
+        lines = list(self._pending)
+        self._pending.clear()
+        return lines
+
+    def drain(self) -> list[WatchEvent]:
+        """Everything pending, decoded. Look at `failure` and `ended` afterwards."""
+        return [WatchEvent(kind, decode(raw)) for kind, raw in self.take()]
+
+    def _push(self, kind: WatchEventType, raw: bytes) -> None:
+        self._pending.append((kind, raw))
+        self._notify()
+
+    def _notify(self) -> None:
+        if self.on_ready is not None:
+            self.on_ready()

@@ -1,0 +1,1 @@
+"""What a write makes of an object, step by step, as pure functions."""

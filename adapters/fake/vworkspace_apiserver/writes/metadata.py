@@ -1,0 +1,237 @@
+"""The rules of `metadata`: what decoding drops, what is checked, what an update may not change."""
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from vworkspace_apiserver.model.behaviour import NameRule
+from vworkspace_core.apimachinery.errors import Cause
+from vworkspace_core.schema.causes import forbidden_value, invalid_value, required, too_long
+from vworkspace_core.schema.equality import equal
+
+ANNOTATIONS_LIMIT: Final = 256 * 1024
+_STANDARD_FINALIZERS: Final = frozenset(("orphan", "foregroundDeletion", "kubernetes"))
+
+_LABEL: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?", re.ASCII)
+_SERVICE: Final = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?", re.ASCII)
+_SUBDOMAIN: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*", re.ASCII)
+_QUALIFIED: Final = re.compile(r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]", re.ASCII)
+
+_LABEL_TEXT: Final = (
+    "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end "
+    "with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is "
+    "'[a-z0-9]([-a-z0-9]*[a-z0-9])?')"
+)
+_SERVICE_TEXT: Final = (
+    "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, "
+    "and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for validation is "
+    "'[a-z]([-a-z0-9]*[a-z0-9])?')"
+)
+_SUBDOMAIN_TEXT: Final = (
+    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start "
+    "and end with an alphanumeric character (e.g. 'example.com', regex used for validation is "
+    "'[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"
+)
+_QUALIFIED_TEXT: Final = (
+    "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric "
+    "character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is "
+    "'([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')"
+)
+_VALUE_TEXT: Final = (
+    "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and "
+    "end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is "
+    "'(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')"
+)
+
+
+def tidy(metadata: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Metadata as a server writes it back: without nulls and without what is empty."""
+    if all(_holds(value) for value in metadata.values()):
+        return metadata
+    return {key: value for key, value in metadata.items() if _holds(value)}
+
+
+def _holds(value: Any) -> bool:
+    return value is not None and value not in ("", {}, [])
+
+
+def check_metadata(metadata: Mapping[str, Any], rule: NameRule, *, namespaced: bool) -> list[Cause]:
+    """Name, labels, annotations, owner references and finalizers."""
+    found: list[Cause] = []
+    if metadata.get("generateName"):
+        prefix = metadata["generateName"]
+        texts = name_problems(prefix.rstrip("-") or "a", rule)
+        found += [invalid_value("metadata.generateName", prefix, text) for text in texts]
+    name = metadata.get("name")
+    if not name:
+        found.append(required("metadata.name", "name or generateName is required"))
+    else:
+        found += [invalid_value("metadata.name", name, text) for text in name_problems(name, rule)]
+    if namespaced and metadata.get("namespace"):
+        space = metadata["namespace"]
+        found += [invalid_value("metadata.namespace", space, text) for text in name_problems(space, NameRule.LABEL)]
+    return found + check_common(metadata)
+
+
+def check_common(metadata: Mapping[str, Any]) -> list[Cause]:
+    """What holds on every write, whatever the kind."""
+    return [
+        *_check_labels(metadata.get("labels") or {}),
+        *_check_annotations(metadata.get("annotations") or {}),
+        *_check_owners(metadata.get("ownerReferences") or ()),
+        *_check_finalizers(metadata.get("finalizers") or ()),
+    ]
+
+
+def name_problems(name: str, rule: NameRule) -> list[str]:
+    """What is wrong with an object's name."""
+    match rule:
+        case NameRule.SUBDOMAIN:
+            return _name(name, _SUBDOMAIN, 253, _SUBDOMAIN_TEXT)
+        case NameRule.LABEL:
+            return _name(name, _LABEL, 63, _LABEL_TEXT)
+        case NameRule.SERVICE:
+            return _name(name, _SERVICE, 63, _SERVICE_TEXT)
+        case NameRule.SEGMENT:
+            if name in (".", ".."):
+                return [f"may not be '{name}'"]
+            return [f"may not contain '{bad}'" for bad in ("/", "%") if bad in name]
+
+
+def _name(name: str, pattern: re.Pattern[str], limit: int, text: str) -> list[str]:
+    found = [f"must be no more than {limit} bytes"] if len(name) > limit else []
+    return found if pattern.fullmatch(name) else [*found, text]
+
+
+def qualified_problems(key: str) -> list[str]:
+    """What is wrong with a label key, annotation key or finalizer."""
+    prefix, slash, name = key.rpartition("/")
+    found: list[str] = []
+    if "/" in prefix:
+        return [f"a valid label key must consist of an optional prefix and a name: {key!r} has several '/'"]
+    if slash and not prefix:
+        found.append("prefix part must be non-empty")
+    elif slash:
+        found += [f"prefix part {text}" for text in _name(prefix, _SUBDOMAIN, 253, _SUBDOMAIN_TEXT)]
+    if not name:
+        found.append("name part must be non-empty")
+    elif len(name) > 63:
+        found.append("name part must be no more than 63 bytes")
+    if not _QUALIFIED.fullmatch(name):
+        found.append(_QUALIFIED_TEXT)
+    return found
+
+
+def label_value_problems(value: str) -> list[str]:
+    """What is wrong with a label's value."""
+    found = ["must be no more than 63 bytes"] if len(value.encode()) > 63 else []
+    return found if not value or _QUALIFIED.fullmatch(value) else [*found, _VALUE_TEXT]
+
+
+def _check_labels(labels: Mapping[str, str]) -> Iterable[Cause]:
+    for key, value in labels.items():
+        for text in qualified_problems(key):
+            yield invalid_value("metadata.labels", key, text)
+        for text in label_value_problems(value):
+            yield invalid_value("metadata.labels", value, text)
+
+
+def _check_annotations(annotations: Mapping[str, str]) -> Iterable[Cause]:
+    for key in annotations:
+        for text in qualified_problems(key.lower()):
+            yield invalid_value("metadata.annotations", key, text)
+    if sum(len(key.encode()) + len(value.encode()) for key, value in annotations.items()) > ANNOTATIONS_LIMIT:
+        yield too_long("metadata.annotations", ANNOTATIONS_LIMIT)
+
+
+def _check_owners(owners: Iterable[Mapping[str, Any]]) -> Iterable[Cause]:
+    """Owner references are complete, and at most one of them is the controller (W-34)."""
+    controller = ""
+    for index, owner in enumerate(owners):
+        where = f"metadata.ownerReferences[{index}]"
+        for key in ("apiVersion", "kind", "name", "uid"):
+            if not owner.get(key):
+                yield required(f"{where}.{key}", "must not be empty")
+        if owner.get("apiVersion") == "v1" and owner.get("kind") == "Event":
+            yield invalid_value(where, dict(owner), "/v1, Kind=Event is disallowed from being an owner")
+        if owner.get("controller"):
+            mine = f"{owner.get('kind')}/{owner.get('name')}"
+            if controller:
+                detail = (
+                    'Only one reference can have Controller set to true. Found "true" in references for '
+                    f"{controller} and {mine}"
+                )
+                yield invalid_value("metadata.ownerReferences", [dict(one) for one in owners], detail)
+            else:
+                controller = mine
+
+
+def _check_finalizers(finalizers: Iterable[str]) -> Iterable[Cause]:
+    names = list(finalizers)
+    for name in names:
+        for text in qualified_problems(name):
+            yield invalid_value("metadata.finalizers", name, text)
+    if {"orphan", "foregroundDeletion"} <= set(names):
+        detail = "finalizer orphan and foregroundDeletion cannot be both set"
+        yield invalid_value("metadata.finalizers", names, detail)
+
+
+def check_kube_finalizers(finalizers: Iterable[str]) -> list[Cause]:
+    """Finalizers of most built-in kinds have a domain and a path, or are those of Kubernetes itself."""
+    detail = "name is neither a standard finalizer name nor is it fully qualified"
+    return [
+        invalid_value(f"metadata.finalizers[{index}]", name, detail)
+        for index, name in enumerate(finalizers)
+        if "/" not in name and name not in _STANDARD_FINALIZERS
+    ]
+
+
+def check_metadata_update(new: Mapping[str, Any], old: Mapping[str, Any]) -> list[Cause]:
+    """What an update may not change, and no new finalizers once deletion has begun (S-09, S-75, S-76)."""
+    found = [
+        invalid_value(f"metadata.{key}", new.get(key), "field is immutable")
+        for key in ("name", "namespace", "uid", "deletionTimestamp", "deletionGracePeriodSeconds")
+        if not equal(new.get(key), old.get(key))
+    ]
+    fresh = sorted(set(new.get("finalizers") or ()) - set(old.get("finalizers") or ()))
+    if old.get("deletionTimestamp") and fresh:
+        listed = ", ".join(f'"{name}"' for name in fresh)
+        detail = "no new finalizers can be added if the object is being deleted, found new finalizers "
+        found.append(forbidden_value("metadata.finalizers", f"{detail}[]string{{{listed}}}"))
+    return found
+
+
+def finalizer_warnings(new: Mapping[str, Any], old: Mapping[str, Any]) -> tuple[str, ...]:
+    """A finalizer without a domain invites clashes; real servers warn of it."""
+    fresh = sorted(set(new.get("finalizers") or ()) - set(old.get("finalizers") or ()))
+    return tuple(
+        f'metadata.finalizers: "{name}": prefer a domain-qualified finalizer name to avoid accidental conflicts '
+        "with other finalizer writers"
+        if "." not in name
+        else f'metadata.finalizers: "{name}": prefer a domain-qualified finalizer name including a path (/) to avoid '
+        "accidental conflicts with other finalizer writers"
+        for name in fresh
+        if "/" not in name and name not in _STANDARD_FINALIZERS
+    )
+
+
+def unique_owners(metadata: Mapping[str, Any]) -> tuple[Mapping[str, Any], tuple[str, ...]]:
+    """Metadata with every owner reference once, and the warning when one was repeated."""
+    owners = metadata.get("ownerReferences")
+    if not isinstance(owners, list) or len(owners) < 2:
+        return metadata, ()
+    kept: list[Any] = []
+    repeated: list[str] = []
+    for owner in owners:
+        if any(equal(owner, one) for one in kept):
+            repeated.append(owner.get("uid", ""))
+        else:
+            kept.append(owner)
+    if not repeated:
+        return metadata, ()
+    text = (
+        ".metadata.ownerReferences contains duplicate entries; API server dedups owner references in 1.20+, and may "
+        "reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: "
+        f"{', '.join(repeated)}"
+    )
+    return {**metadata, "ownerReferences": kept}, (text,)

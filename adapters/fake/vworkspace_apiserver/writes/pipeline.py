@@ -1,0 +1,215 @@
+"""What a write makes of an object: pure functions from a definition, the live object and a request.
+
+    create(definition, body, write)                    POST
+    update(definition, live, body, write)              PUT
+    patch(definition, live, patch, patch_type, write)  JSON, merge and strategic merge patch
+    apply(definition, live_or_None, body, write)       server-side apply
+
+Each decodes, tracks ownership, lets the kind set what the server decides, and validates, in the order of a
+real server, since that order decides who owns defaults and which error a client sees. Nothing is mutated.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from vworkspace_apiserver.model.definition import Definition
+from vworkspace_apiserver.model.failure import (
+    ApiFailure,
+    FailureCause,
+    bad_request,
+    field_conflict,
+    internal,
+    invalid,
+    not_found,
+    stale,
+    unsupported_media_type,
+)
+from vworkspace_apiserver.model.requests import FieldValidation, Outcome, Write
+from vworkspace_apiserver.ssa import apply as ssa
+from vworkspace_apiserver.ssa.last_applied import apply_as
+from vworkspace_apiserver.ssa.managers import ManagedFieldsError, Managers, decode_managers, is_reset
+from vworkspace_apiserver.writes.decoding import completed, read_body, require_type
+from vworkspace_apiserver.writes.finalize import settle_creation, settle_update
+from vworkspace_apiserver.writes.metadata import unique_owners
+from vworkspace_apiserver.writes.patches import json_patch, merge_patch
+from vworkspace_apiserver.writes.placement import check_place, placed
+from vworkspace_apiserver.writes.scale import replicas_of, scale_of, scaled
+from vworkspace_apiserver.writes.strategic_merge import strategic_merge
+from vworkspace_core.apimachinery.errors import Conflict
+from vworkspace_core.apimachinery.manifest import dig
+from vworkspace_core.ports import PatchType
+
+Manifest = Mapping[str, Any]
+
+_PATCH_TYPES: Final = ("application/json-patch+json", "application/merge-patch+json", "application/apply-patch+yaml")
+
+
+def create(definition: Definition, body: Any, write: Write) -> Outcome:
+    """POST: the object that comes into being. Raises ApiFailure (400, 422)."""
+    raw = require_type(definition, body)
+    manifest, warnings = read_body(definition, raw, write.field_validation)
+    if manifest["metadata"].get("resourceVersion"):
+        raise internal("resourceVersion should not be set on objects to be created")
+    manifest, more = _one_owner_each(placed(definition, manifest, write))
+    manifest = ssa.track_update(
+        definition,
+        None,
+        manifest,
+        manager=write.manager,
+        subresource=write.subresource,
+        now=write.now,
+        managers=_claimed(definition, raw, {}),
+    )
+    return settle_creation(definition, manifest, write, (*warnings, *more))
+
+
+def update(definition: Definition, live: Manifest, body: Any, write: Write) -> Outcome:
+    """PUT on the object or on a subresource. Raises ApiFailure (400, 409, 422)."""
+    if write.subresource == "scale":
+        return _scale(definition, live, body, write)
+    raw = require_type(definition, body)
+    manifest, warnings = read_body(definition, raw, write.field_validation)
+    uid = manifest["metadata"].get("uid")
+    if uid and uid != live["metadata"]["uid"]:
+        why = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {live['metadata']['uid']}"
+        raise stale(definition.kind.group, definition.kind.plural, write.name, why)
+    return _replaced(definition, live, manifest, write, warnings, _claimed(definition, raw, _held(live)))
+
+
+def patch(definition: Definition, live: Manifest, patch_body: Any, patch_type: PatchType, write: Write) -> Outcome:
+    """A patch that is no apply. Raises ApiFailure (400, 409, 413, 415, 422)."""
+    if patch_type is PatchType.STRATEGIC and not definition.built_in:
+        raise unsupported_media_type(_PATCH_TYPES)
+    document = scale_of(definition, live) if write.subresource == "scale" else live
+    match patch_type:
+        case PatchType.JSON:
+            patched = json_patch(document, patch_body)
+        case PatchType.MERGE:
+            patched = merge_patch(document, patch_body)
+        case PatchType.STRATEGIC:
+            patched = strategic_merge(definition.schema, document, patch_body)
+    if write.subresource == "scale":
+        return _scale(definition, live, patched, write)
+    raw = require_type(definition, patched)
+    manifest, warnings = _read_patched(definition, raw, write)
+    return _replaced(definition, live, manifest, write, warnings, _claimed(definition, raw, _held(live)))
+
+
+def apply(definition: Definition, live: Manifest | None, body: Any, write: Write) -> Outcome:
+    """Server-side apply, creating what does not exist. Raises ApiFailure (400, 404, 409, 422, 500)."""
+    config = _config(definition, body, write)
+    if live is None and write.subresource:
+        raise not_found(definition.kind.group, definition.kind.plural, write.name)
+    merged = completed(definition, _applied(definition, live, config, write), live)
+    merged, warnings = _one_owner_each(merged)
+    if live is not None:
+        check_place(definition, merged, write)
+        return settle_update(definition, live, merged, write, warnings)
+    uid = merged["metadata"].get("uid")
+    if uid:
+        why = f"uid mismatch: the provided object specified uid {uid}, and no existing object was found"
+        raise stale(definition.kind.group, definition.kind.plural, write.name, why)
+    return settle_creation(definition, placed(definition, merged, write), write, warnings)
+
+
+def _config(definition: Definition, body: Any, write: Write) -> Manifest:
+    """The applied configuration, when it is one of this kind (S-05, S-06)."""
+    if not isinstance(body, Mapping):
+        raise bad_request("error decoding patch: an apply configuration is an object")
+    if write.subresource == "scale":
+        return scaled(definition, replicas_of(body))
+    version, kind = body.get("apiVersion") or "", body.get("kind") or ""
+    if (version, kind) != (definition.api_version, definition.kind.kind):
+        shown = version if "/" in str(version) else f"/{version}"
+        raise bad_request(f"invalid object type: {shown}, Kind={kind}")
+    meta = body.get("metadata")
+    if isinstance(meta, Mapping) and meta.get("managedFields") is not None:
+        raise bad_request("metadata.managedFields must be nil")
+    return body
+
+
+def _applied(definition: Definition, live: Manifest | None, config: Manifest, write: Write) -> Manifest:
+    try:
+        return apply_as(
+            definition,
+            live,
+            config,
+            manager=write.manager,
+            subresource=write.subresource,
+            force=write.force,
+            now=write.now,
+        )
+    except Conflict as conflict:
+        causes = [FailureCause(one.field, one.detail, "FieldManagerConflict") for one in conflict.conflicts]
+        raise field_conflict(conflict.message, causes) from conflict
+    except ssa.TypedPatchError as error:
+        raise internal(error.message) from error
+
+
+def _read_patched(definition: Definition, raw: Manifest, write: Write) -> tuple[Manifest, tuple[str, ...]]:
+    """Like a body, but what Strict refuses in a patched object is 422, and in built-in kinds what cannot be read."""
+    try:
+        return read_body(definition, raw, write.field_validation)
+    except ApiFailure as failure:
+        if write.field_validation is not FieldValidation.STRICT and not definition.built_in:
+            raise
+        cause = FailureCause("patch", f'Invalid value: "": {failure.message}')
+        raise invalid("", "", "", (cause,)) from failure
+
+
+def _replaced(
+    definition: Definition,
+    live: Manifest,
+    manifest: Manifest,
+    write: Write,
+    warnings: tuple[str, ...],
+    managers: Managers,
+) -> Outcome:
+    """A whole new state by PUT or patch: track who changed what, then settle it."""
+    meta = manifest["metadata"]
+    if definition.kind.namespaced and not meta.get("namespace"):
+        manifest = {**manifest, "metadata": {**meta, "namespace": live["metadata"]["namespace"]}}
+    check_place(definition, manifest, write)
+    tracked: Manifest = ssa.track_update(
+        definition,
+        live,
+        manifest,
+        manager=write.manager,
+        subresource=write.subresource,
+        now=write.now,
+        managers=_held(live) if write.subresource else managers,
+    )
+    tracked, more = _one_owner_each(tracked)
+    return settle_update(definition, live, tracked, write, (*warnings, *more))
+
+
+def _scale(definition: Definition, live: Manifest, body: Any, write: Write) -> Outcome:
+    """A write of the scale subresource: only the number of replicas counts (S-51)."""
+    if not isinstance(body, Mapping):
+        raise bad_request("a Scale is an object")
+    version = dig(body, "metadata", "resourceVersion") or live["metadata"].get("resourceVersion")
+    manifest = scaled(definition, replicas_of(body), live)
+    manifest = {**manifest, "metadata": {**live["metadata"], "resourceVersion": version}}
+    return _replaced(definition, live, manifest, write, (), _held(live))
+
+
+def _held(live: Manifest) -> Managers:
+    return decode_managers(live["metadata"].get("managedFields"))
+
+
+def _claimed(definition: Definition, raw: Manifest, held: Managers) -> Managers:
+    """The ownership to start from, given what the request says about managedFields (S-68, S-69)."""
+    asked = (raw.get("metadata") or {}).get("managedFields")
+    if is_reset(asked, built_in=definition.built_in):
+        return {}
+    if not asked:
+        return held
+    try:
+        return decode_managers(asked, trusted=False) or held
+    except ManagedFieldsError:
+        return held
+
+
+def _one_owner_each(manifest: Manifest) -> tuple[Manifest, tuple[str, ...]]:
+    meta, warnings = unique_owners(manifest["metadata"])
+    return (manifest if meta is manifest["metadata"] else {**manifest, "metadata": meta}), warnings

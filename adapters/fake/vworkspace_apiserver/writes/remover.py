@@ -1,0 +1,102 @@
+"""Writes that take objects away: DELETE of one and of a collection."""
+
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import Any
+
+import attrs
+
+from vworkspace_apiserver.lifecycle.ending_definitions import DEFINITIONS, condemned
+from vworkspace_apiserver.lifecycle.namespaces import NAMESPACES, immortal
+from vworkspace_apiserver.model.calls import Target
+from vworkspace_apiserver.model.failure import not_found
+from vworkspace_apiserver.model.replies import Listed, Reply, deleted_status
+from vworkspace_apiserver.storage.listing import ListedPage, Selection
+from vworkspace_apiserver.storage.records import Record, encode
+from vworkspace_apiserver.storage.store import Store
+from vworkspace_apiserver.writes.deletion import (
+    FOREGROUND,
+    ORPHAN,
+    DeleteOptions,
+    check_preconditions,
+    finalizers_for,
+    marked,
+)
+
+
+class Remover:
+    """Deletes objects of the store, or marks them. Every method may raise ApiFailure."""
+
+    def __init__(self, store: Store, now: Callable[[], datetime]) -> None:
+        self._store = store
+        self._now = now
+
+    def delete(self, target: Target, options: DeleteOptions) -> Reply:
+        """DELETE of one object: gone with a Status, or marked and answered as it is now (W-31)."""
+        resource = target.resource
+        record = self._store.get(resource.storage, target.key)
+        if record is None:
+            raise not_found(resource.group, resource.plural, target.name)
+        refusal = immortal(target)
+        if refusal is not None:
+            raise refusal
+        stored = record.object()
+        check_preconditions(stored, options, (resource.group, resource.plural))
+        if resource.storage == DEFINITIONS and not record.deleting:
+            return self._mark(target, record, condemned(stored, self._now()), options)
+        finalizers = finalizers_for(record.finalizers, options.propagation or _usual(target, record))
+        if finalizers or _held_by_spec(target, stored):
+            reply = self._mark(target, record, _ending(target, marked(stored, finalizers, self._now())), options)
+            return attrs.evolve(reply, warnings=_warnings(target, options))
+        if not options.dry_run:
+            self._store.remove(resource.storage, record.key)
+        return Reply(200, resource.render(record.raw)) if resource.returns_deleted else _gone(target, record)
+
+    def delete_collection(self, target: Target, selection: Selection, options: DeleteOptions) -> Listed:
+        """DELETE of everything selected; answers the objects as they were."""
+        records = tuple(self._store.scan(target.resource.storage, target.namespace))
+        selected = tuple(record for record in records if selection.matches(record))
+        version = self._store.version
+        for record in selected:
+            namespace = record.key[0] or None
+            self.delete(attrs.evolve(target, namespace=namespace, name=record.key[1]), options)
+        return Listed(target.resource, ListedPage(selected, version))
+
+    def _mark(self, target: Target, record: Record, manifest: Mapping[str, Any], options: DeleteOptions) -> Reply:
+        resource = target.resource
+        if manifest == record.object():
+            return Reply(200, resource.render(record.raw))
+        if options.dry_run:
+            return Reply(200, encode(resource.to_served(manifest)))
+        return Reply(200, resource.render(self._store.put(resource.storage, manifest).raw))
+
+
+def _usual(target: Target, record: Record) -> str:
+    """The policy of a DELETE that names none, unless an earlier one has decided."""
+    decided = {ORPHAN, FOREGROUND} & set(record.finalizers)
+    return "Orphan" if target.resource.definition.behaviour.orphans and not decided else ""
+
+
+def _warnings(target: Target, options: DeleteOptions) -> tuple[str, ...]:
+    if options.propagation or not target.resource.definition.behaviour.orphans:
+        return ()
+    return (
+        "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them "
+        "or set propagationPolicy=Orphan to suppress this warning",
+    )
+
+
+def _gone(target: Target, record: Record) -> Reply:
+    return deleted_status(target.resource, record.key[1], record.uid)
+
+
+def _held_by_spec(target: Target, stored: Mapping[str, Any]) -> bool:
+    """A namespace waits for its own finalizers in `spec`, which the namespace controller empties."""
+    return target.resource.storage == NAMESPACES and bool((stored.get("spec") or {}).get("finalizers"))
+
+
+def _ending(target: Target, manifest: Mapping[str, Any]) -> Mapping[str, Any]:
+    if target.resource.storage != NAMESPACES:
+        return manifest
+    meta = {key: value for key, value in manifest["metadata"].items() if key != "deletionGracePeriodSeconds"}
+    return {**manifest, "metadata": meta, "status": {**(manifest.get("status") or {}), "phase": "Terminating"}}

@@ -1,0 +1,224 @@
+"""Writes that put an object: find the live one, let the pipeline decide, store what it says.
+
+Deciding and storing are two steps, so that a face can ask admission webhooks in between.
+"""
+
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import Any
+
+import attrs
+
+from vworkspace_apiserver.admission.request import AdmissionRequest
+from vworkspace_apiserver.lifecycle import ending_definitions
+from vworkspace_apiserver.lifecycle.namespaces import Namespaces, finalized
+from vworkspace_apiserver.model.calls import Caller, Target, Verb, WriteOptions
+from vworkspace_apiserver.model.failure import already_exists, not_found
+from vworkspace_apiserver.model.identity import Identities
+from vworkspace_apiserver.model.replies import Reply
+from vworkspace_apiserver.model.requests import Outcome, Write
+from vworkspace_apiserver.storage.records import Record, decode, encode
+from vworkspace_apiserver.storage.store import Store
+from vworkspace_apiserver.writes import pipeline
+from vworkspace_apiserver.writes.finalize import settle_creation, settle_update
+from vworkspace_apiserver.writes.options import check_write, manager_of
+from vworkspace_apiserver.writes.patches import json_patch
+from vworkspace_apiserver.writes.scale import scale_of
+from vworkspace_core.apimachinery.manifest import dig
+from vworkspace_core.apimachinery.timestamps import timestamp
+from vworkspace_core.ports import PatchType
+from vworkspace_core.schema.defaults import apply_defaults
+
+
+@attrs.frozen
+class WriteCall:
+    """A write that puts an object: POST, PUT or PATCH. Without a `patch_type` a PATCH is a server-side apply.
+
+    With `defers` what is wrong with the object is told by `Prepared.check`, after mutating webhooks had their say.
+    """
+
+    verb: Verb
+    target: Target
+    body: Any
+    options: WriteOptions
+    caller: Caller
+    patch_type: PatchType | None = None
+    defers: bool = False
+
+    @property
+    def applies(self) -> bool:
+        """Whether this is a server-side apply."""
+        return self.verb is Verb.PATCH and self.patch_type is None
+
+
+@attrs.frozen
+class Prepared:
+    """A write that is decided and not yet stored: what the pipeline makes of `before`, the live record."""
+
+    call: WriteCall
+    before: Record | None
+    outcome: Outcome
+    write: Write
+
+    def check(self) -> None:
+        """Refuse an object that does not keep to its schema. Raises ApiFailure."""
+        if self.outcome.refusal is not None:
+            raise self.outcome.refusal
+
+    def request(self) -> AdmissionRequest:
+        """The write as admission webhooks see it."""
+        target = self.call.target
+        return AdmissionRequest(
+            operation="CREATE" if self.outcome.created else "UPDATE",
+            target=target,
+            name=self.outcome.object["metadata"]["name"],
+            caller=self.call.caller,
+            object=self.outcome.object,
+            old_object=None if self.before is None else target.resource.live(self.before),
+            dry_run=self.call.options.dry_run,
+        )
+
+
+class Writer:
+    """Decides writes and stores them. Every method may raise ApiFailure."""
+
+    def __init__(
+        self, store: Store, namespaces: Namespaces, identities: Identities, now: Callable[[], datetime]
+    ) -> None:
+        self._store = store
+        self._namespaces = namespaces
+        self._identities = identities
+        self._now = now
+
+    def prepare(self, call: WriteCall) -> Prepared:
+        """Decide a write against what is stored now."""
+        if call.verb is Verb.CREATE:
+            return self._create(call)
+        if call.applies:
+            return self._apply(call)
+        return self._update(call) if call.verb is Verb.UPDATE else self._patch(call)
+
+    def is_current(self, prepared: Prepared) -> bool:
+        """Whether a write was decided against what is still stored."""
+        target = prepared.call.target
+        key = (target.namespace or "", prepared.outcome.object["metadata"]["name"])
+        return self._store.get(target.resource.storage, key) is prepared.before
+
+    def mutated(self, prepared: Prepared, patch: Any) -> Prepared:
+        """The write with a webhook's JSON patch in its object, completed and validated again."""
+        definition, write = prepared.call.target.resource.definition, prepared.write
+        manifest = apply_defaults(definition.schema, json_patch(prepared.outcome.object, patch))
+        if prepared.before is None:
+            outcome = settle_creation(definition, manifest, write, prepared.outcome.warnings)
+        else:
+            live = prepared.call.target.resource.live(prepared.before)
+            outcome = settle_update(definition, live, manifest, write, prepared.outcome.warnings)
+        return attrs.evolve(prepared, outcome=outcome)
+
+    def commit(self, prepared: Prepared) -> Reply:
+        """Store a decided write and answer it."""
+        target, outcome = prepared.call.target, prepared.outcome
+        raw = self._store_outcome(target, prepared.before, outcome, prepared.call.options)
+        if target.subresource == "scale":
+            raw = encode(scale_of(target.resource.definition, decode(raw)))
+        return Reply(201 if outcome.created else 200, raw, outcome.warnings)
+
+    def _create(self, call: WriteCall) -> Prepared:
+        """POST (W-35, W-36)."""
+        target = call.target
+        check_write(call.options, "CreateOptions")
+        self._admit(attrs.evolve(target, name=_name_in(call.body)))
+        write = self._write(call, uid=self._identities.uid(), name=self._generated(call.body))
+        outcome = pipeline.create(target.resource.definition, call.body, write)
+        name = outcome.object["metadata"]["name"]
+        there = self._store.get(target.resource.storage, (target.namespace or "", name))
+        if there is not None:
+            raise already_exists(target.resource.group, target.resource.plural, name, is_going=there.deleting)
+        return Prepared(call, None, outcome, write)
+
+    def _update(self, call: WriteCall) -> Prepared:
+        """PUT on an object or a subresource (S-47, S-74)."""
+        check_write(call.options, "UpdateOptions")
+        record, live = self._live(call.target)
+        write = self._write(call)
+        if call.target.subresource == "finalize":
+            return Prepared(call, record, finalized(live, call.body), write)
+        return Prepared(call, record, pipeline.update(call.target.resource.definition, live, call.body, write), write)
+
+    def _patch(self, call: WriteCall) -> Prepared:
+        """JSON, merge or strategic merge patch."""
+        check_write(call.options, "PatchOptions")
+        assert call.patch_type is not None, "a PATCH without a type is an apply"
+        record, live = self._live(call.target)
+        write = self._write(call)
+        outcome = pipeline.patch(call.target.resource.definition, live, call.body, call.patch_type, write)
+        return Prepared(call, record, outcome, write)
+
+    def _apply(self, call: WriteCall) -> Prepared:
+        """Server-side apply; creates what is not there, except through a subresource (S-01, S-12)."""
+        target = call.target
+        check_write(call.options, "PatchOptions", apply=True)
+        record = self._store.get(target.resource.storage, target.key)
+        if record is None and target.subresource:
+            raise not_found(target.resource.group, target.resource.plural, target.name)
+        if record is None:
+            self._admit(target)
+        write = self._write(call, uid="" if record else self._identities.uid())
+        live = None if record is None else target.resource.live(record)
+        return Prepared(call, record, pipeline.apply(target.resource.definition, live, call.body, write), write)
+
+    def _admit(self, target: Target) -> None:
+        """Refuse a create where nothing new may be."""
+        ending_definitions.admit(self._store, target)
+        self._namespaces.admit(target)
+
+    def _store_outcome(self, target: Target, before: Record | None, outcome: Outcome, options: WriteOptions) -> bytes:
+        """Store what the pipeline says, unless nothing changed; the object as it is then."""
+        resource = target.resource
+        if before is not None and not outcome.changed and not before.lacks_status:
+            return resource.render(before.raw)
+        if options.dry_run:
+            return encode(outcome.object)
+        if before is not None and before.deleting and _unheld(outcome.object):
+            self._store.remove(resource.storage, before.key)
+            return encode(outcome.object)
+        stored = resource.to_stored(outcome.object)
+        return resource.render(self._store.put(resource.storage, stored, lacks_status=outcome.lacks_status).raw)
+
+    def _live(self, target: Target) -> tuple[Record, Mapping[str, Any]]:
+        record = self._store.get(target.resource.storage, target.key)
+        if record is None:
+            raise not_found(target.resource.group, target.resource.plural, target.name)
+        return record, target.resource.live(record)
+
+    def _write(self, call: WriteCall, *, uid: str = "", name: str = "") -> Write:
+        target, options = call.target, call.options
+        return Write(
+            manager=manager_of(options, call.caller),
+            now=timestamp(self._now()),
+            name=target.name,
+            namespace=target.namespace or "",
+            subresource=target.subresource,
+            force=options.force,
+            field_validation=options.field_validation,
+            uid=uid,
+            generated_name=name,
+            defers=call.defers,
+        )
+
+    def _generated(self, body: Any) -> str:
+        meta = body.get("metadata") if isinstance(body, Mapping) else None
+        prefix = meta.get("generateName") if isinstance(meta, Mapping) else None
+        return self._identities.name(prefix) if isinstance(prefix, str) and prefix else ""
+
+
+def _name_in(body: Any) -> str:
+    """What the object calls itself, as far as that can be read."""
+    name = dig(body, "metadata", "name")
+    return name if isinstance(name, str) else ""
+
+
+def _unheld(manifest: Mapping[str, Any]) -> bool:
+    """Whether nothing keeps a terminating object any longer: no finalizers, of a namespace none in its spec."""
+    spec = manifest.get("spec") if manifest["kind"] == "Namespace" else None
+    return not manifest["metadata"].get("finalizers") and not (spec and spec.get("finalizers"))

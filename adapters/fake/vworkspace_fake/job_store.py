@@ -1,0 +1,51 @@
+"""A `JobStore` in memory: what the durable one must do, with what survives a crash in one place (PULL-4)."""
+
+from collections.abc import Sequence
+
+import attrs
+
+from vworkspace_core.apimachinery.errors import Invalid
+from vworkspace_core.apimachinery.manifest import canonical_json
+from vworkspace_core.ports import JobRecord, Tombstone
+
+
+@attrs.define
+class MemoryJobStore:
+    """Records and tombstones in dictionaries. Records are kept as JSON: a caller's later changes do not show.
+
+    `longest` is the most bytes a record may have; `remembered` the most tombstones, oldest forgotten first.
+    """
+
+    longest: int = 1024 * 1024
+    remembered: int = 10_000
+    records: dict[str, JobRecord] = attrs.field(factory=dict)
+    tombstones: dict[str, Tombstone] = attrs.field(factory=dict)
+
+    async def load(self) -> Sequence[JobRecord]:
+        """Every open job, oldest first."""
+        return list(self.records.values())
+
+    async def put(self, record: JobRecord) -> None:
+        """Write or replace the record of one job. Raises Invalid when it is too large."""
+        size = len(canonical_json([record.raw, record.state]))
+        if size > self.longest:
+            raise Invalid(f"the record of job {record.job_id} has {size} bytes, at most {self.longest} can be kept")
+        self.records[record.job_id] = record
+
+    async def close(self, job_id: str, tombstone: Tombstone | None) -> None:
+        """Remove the record and, when given, remember the tombstone."""
+        if tombstone is not None:
+            self.tombstones.pop(tombstone.idempotency_key, None)
+            self.tombstones[tombstone.idempotency_key] = tombstone
+            while len(self.tombstones) > self.remembered:
+                del self.tombstones[next(iter(self.tombstones))]
+        self.records.pop(job_id, None)
+
+    async def tombstone(self, idempotency_key: str) -> Tombstone | None:
+        """The tombstone of a key."""
+        return self.tombstones.get(idempotency_key)
+
+    async def newest(self, object_key: str) -> Tombstone | None:
+        """The tombstone of the highest generation for an object."""
+        mine = (found for key, found in self.tombstones.items() if key.rpartition("@")[0].lower() == object_key.lower())
+        return max(mine, key=lambda found: found.generation, default=None)

@@ -1,0 +1,226 @@
+"""The Cluster controller: keeps the operator's own posture in the Cluster object of its id (RES-3, PULL-5).
+
+The object is made at the start when there is none and the control plane's URL is known, or there is no agent to need
+one (SEE-4); one that somebody deletes afterwards stays away until the next start.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+
+import attrs
+import structlog
+
+from vworkspace_app.controller.definitions import is_served
+from vworkspace_app.controller.informers import Informers
+from vworkspace_app.controller.results import result_of
+from vworkspace_app.controller.worker_pool import Driver, Reconcile
+from vworkspace_app.credentials.live import Live
+from vworkspace_app.jobs.agent import Agent
+from vworkspace_core.api.codec import read_cluster
+from vworkspace_core.api.labels import FIELD_MANAGER, namespace_is_gated
+from vworkspace_core.api.policy import Policy
+from vworkspace_core.apimachinery.errors import AlreadyExists
+from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, dig, metadata, ref_of
+from vworkspace_core.apimachinery.problems import ValidationProblems
+from vworkspace_core.apimachinery.resources import CLUSTER, CUSTOM_RESOURCE_DEFINITION, NAMESPACE
+from vworkspace_core.apimachinery.timestamps import Instant
+from vworkspace_core.clusters.controllers import Watched
+from vworkspace_core.clusters.decision import cluster_manifest, decide
+from vworkspace_core.clusters.hardening import Exposure, exposure
+from vworkspace_core.clusters.inventory import Posture
+from vworkspace_core.clusters.policy import strictest_policy
+from vworkspace_core.controller.execute import Reconciler
+from vworkspace_core.controller.informer.changes import Change, ChangeType
+from vworkspace_core.controller.queue.outcome import ReconcileResult
+from vworkspace_core.controller.reconcile import carry_out
+from vworkspace_core.credentials.secret import Credentials
+from vworkspace_core.jobs.payload_security import required_by
+from vworkspace_core.ports import Clock, EventSink, KubeApi
+
+_log = structlog.get_logger("operator")
+POD_SECURITY = "pod-security.kubernetes.io/enforce"
+_BUILT_IN = ("", "batch", CUSTOM_RESOURCE_DEFINITION.group)
+"""Groups that every API server serves."""
+
+
+@attrs.frozen
+class ClusterSettings:
+    """What the process is told about its own posture; `window` and `damping` in seconds, as `Posture` has them."""
+
+    cluster_id: str
+    operator_version: str = ""
+    credentials_secret: str = ""
+    window: float = 300.0
+    damping: float = 10.0
+    policy: Policy = attrs.field(factory=Policy)
+    openings: tuple[str, ...] = ()
+    require_signed: bool = False
+
+
+class ClusterController:
+    """Reports through `api` what `agent`, where there is one, and the caches of `informers` know."""
+
+    def __init__(
+        self,
+        api: KubeApi,
+        informers: Informers,
+        settings: ClusterSettings,
+        clock: Clock,
+        events: EventSink,
+        agent: Agent | None,
+        credentials: Live[Credentials],
+        make_driver: Callable[[Reconcile], Driver],
+    ) -> None:
+        self._api = api
+        self._informers = informers
+        self._settings = settings
+        self._clock = clock
+        self._events = events
+        self._agent = agent
+        self._credentials = credentials
+        self._written: dict[str, Instant] = {}
+        self._offered = False
+        self.driver = make_driver(self.reconcile)
+        if agent is not None:
+            agent.on_news(self.look)
+        credentials.subscribe(lambda _: self.look())
+        for kind in (CLUSTER, CUSTOM_RESOURCE_DEFINITION, NAMESPACE):
+            runner = informers.find(kind)
+            if runner is not None:
+                runner.subscribe(lambda change: self.look() if self._concerns(change) else None)
+
+    async def run(self) -> None:
+        """Report until cancelled."""
+        self.look()
+        await self.driver.run()
+
+    def look(self) -> None:
+        """Something may have changed that the status tells."""
+        for key in self._keys():
+            self.driver.enqueue(key)
+
+    async def reconcile(self, key: ObjectRef) -> ReconcileResult:
+        """Observe, decide, carry out, once. Raises errors of the port when the object cannot be made."""
+        manifest = self._informers.store(CLUSTER).get(None, key.name)
+        if manifest is None:
+            return await self._offer(key)
+        try:
+            source = read_cluster(manifest)
+        except ValidationProblems as error:
+            _log.warning("a Cluster object cannot be read", object=str(key), problems=str(error))
+            return ReconcileResult()
+        outcome = await carry_out(
+            Reconciler(CLUSTER, read_cluster, decide), source, self._posture(key), self._api, self._events
+        )
+        if outcome.written:
+            self._written[key.name] = self._now()
+        return result_of(outcome)
+
+    async def _offer(self, key: ObjectRef) -> ReconcileResult:
+        """Make the object, once in the life of this process."""
+        endpoint = self._credentials.current.url
+        served = is_served(CLUSTER, self._informers.store(CUSTOM_RESOURCE_DEFINITION))
+        known = bool(endpoint) or self._agent is None
+        if self._offered or not known or not served or any(True for _ in self._ours()):
+            return ReconcileResult()
+        manifest = cluster_manifest(self._settings.cluster_id, endpoint)
+        try:
+            live = await self._api.create(manifest, kind=CLUSTER, field_manager=FIELD_MANAGER)
+        except AlreadyExists:
+            # Its informer is a moment behind, or somebody gave the name to a Cluster of another id.
+            self._offered = True
+            _log.warning("a Cluster object of this name was there already", object=str(key))
+            return ReconcileResult()
+        self._offered = True
+        _log.info("made the Cluster object that reports this operator", object=str(key))
+        return ReconcileResult(written=((key, str(metadata(live).get("resourceVersion", ""))),))
+
+    def _posture(self, key: ObjectRef) -> Posture:
+        settings, credentials = self._settings, self._credentials.current
+        return Posture(
+            cluster_id=settings.cluster_id,
+            now=self._now(),
+            agent=None if self._agent is None else self._agent.report(),
+            window=settings.window,
+            damping=settings.damping,
+            watched=dict(self._watched()),
+            namespaces=tuple(self._namespaces()),
+            operator_version=settings.operator_version,
+            credentials_secret=settings.credentials_secret,
+            credential_expires=credentials.expires_at,
+            written=self._written.get(key.name),
+            exposure=self._exposure(),
+        )
+
+    def _exposure(self) -> Exposure:
+        """What stands open at the moment: by settings, by the policy of the Cluster objects, by namespaces."""
+        settings, clusters = self._settings, self._informers.store(CLUSTER)
+        raw = filter(None, (clusters.raw(namespace, name) for namespace, name in clusters.names()))
+        policy = strictest_policy(settings.policy, raw, settings.cluster_id)
+        signed = settings.require_signed or bool(self._credentials.current.signing_key)
+        signed = signed or required_by(clusters.objects(), settings.cluster_id).require_signed
+        unsigned = self._agent is not None and not signed
+        return exposure(settings.openings, self._unguarded(), policy, unsigned=unsigned)
+
+    def _unguarded(self) -> Iterator[str]:
+        for namespace in self._informers.store(NAMESPACE).objects():
+            if namespace_is_gated(namespace) and not dig(namespace, "metadata", "labels", POD_SECURITY):
+                yield str(metadata(namespace).get("name"))
+
+    def _watched(self) -> Iterator[tuple[Kind, Watched]]:
+        definitions = self._informers.store(CUSTOM_RESOURCE_DEFINITION)
+        for runner in self._informers:
+            kind = runner.kind
+            trouble, failures = runner.trouble()
+            yield kind, Watched(kind.group in _BUILT_IN or is_served(kind, definitions), failures, trouble)
+
+    def _namespaces(self) -> Iterator[str]:
+        for namespace in self._informers.store(NAMESPACE).objects():
+            if namespace_is_gated(namespace):
+                yield str(metadata(namespace).get("name"))
+
+    def _ours(self) -> Iterator[Manifest]:
+        return of_cluster(self._informers.store(CLUSTER).objects(), self._settings.cluster_id)
+
+    def _keys(self) -> Iterable[ObjectRef]:
+        """Every Cluster object of our id; the one that is to be made where there is none."""
+        wanted = ref_of(cluster_manifest(self._settings.cluster_id, ""), CLUSTER)
+        return [ref_of(found, CLUSTER) for found in self._ours()] or [wanted]
+
+    def _concerns(self, change: Change) -> bool:
+        match change.ref.kind:
+            case kind if kind == CLUSTER:
+                return True
+            case kind if kind == NAMESPACE:
+                return _guard(change.object) != _guard(change.old_object)
+            case _:
+                return any(runner.kind.crd_name == change.ref.name for runner in self._informers)
+
+    def _now(self) -> Instant:
+        return Instant(self._clock.now(), self._clock.monotonic())
+
+
+def _guard(namespace: Manifest | None) -> tuple[bool, bool]:
+    """What of a namespace the status tells."""
+    return namespace_is_gated(namespace), bool(dig(namespace, "metadata", "labels", POD_SECURITY))
+
+
+def of_cluster(clusters: Iterable[Manifest], cluster_id: str) -> Iterator[Manifest]:
+    """Those that are about this cluster."""
+    return (found for found in clusters if dig(found, "spec", "clusterId") == cluster_id)
+
+
+def by_spec(keys_of: Callable[[Change], Iterator[ObjectRef]]) -> Callable[[Change], Iterator[ObjectRef]]:
+    """`keys_of` a change that says something new beside its status: the heartbeat wakes nobody."""
+
+    def keys(change: Change) -> Iterator[ObjectRef]:
+        before = change.old_object
+        gone = change.type is ChangeType.DELETED
+        if (
+            not gone
+            and before is not None
+            and metadata(before).get("generation") == metadata(change.object).get("generation")
+        ):
+            return iter(())
+        return keys_of(change)
+
+    return keys

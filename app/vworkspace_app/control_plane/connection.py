@@ -1,0 +1,119 @@
+"""The one view of the control plane that all lanes share: is it there, does it take the credential (PULL-5, PULL-7)."""
+
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+import structlog
+
+from vworkspace_core.apimachinery.errors import Forbidden, Invalid, JobClosed, NotFound, OperatorError, Unavailable
+from vworkspace_core.apimachinery.secret_material import redact
+from vworkspace_core.apimachinery.timestamps import Instant
+from vworkspace_core.control_plane.connection import Connectivity, Link
+from vworkspace_core.ports import Clock
+
+T = TypeVar("T")
+log = structlog.get_logger("vworkspace.agent")
+
+
+class Connection:
+    """Owner of the Link, which follows the poll alone: lanes that fail for reasons of their own do not make it flap.
+
+    Logs each change once, however many tries it takes. `on_change` is called at each, `on_lost` when the poll fails
+    after it worked, `on_sign_of_life` when another call works while it does not. `reread` reads the credential again
+    and tells whether it changed; it is asked once per rejection.
+    """
+
+    def __init__(self, clock: Clock, reread: Callable[[], Awaitable[bool]] | None = None) -> None:
+        self._clock = clock
+        self._reread = reread
+        self._reread_done = False
+        self.link = Link()
+        self.on_change: Callable[[], None] = lambda: None
+        self.on_lost: Callable[[], None] = lambda: None
+        self.on_sign_of_life: Callable[[], None] = lambda: None
+
+    @property
+    def is_up(self) -> bool:
+        """Whether the last poll came through."""
+        return self.link.state is Connectivity.CONNECTED
+
+    async def poll(self, request: Callable[[], Awaitable[T]]) -> T:
+        """Perform the poll, whose answer is what the Link says. Raises errors of the port, nothing else."""
+        try:
+            answer = await self.call(request)
+        except OperatorError as error:
+            now = self._now()
+            throttled = isinstance(error, Unavailable) and error.status == 429
+            self._see(self.link.succeeded(now) if throttled else self.link.failed(error, now))
+            raise
+        self._see(self.link.succeeded(self._now()))
+        return answer
+
+    async def call(self, request: Callable[[], Awaitable[T]]) -> T:
+        """Perform `request`, once more when a rejected credential turns out to be an old one.
+
+        Raises errors of the port, and Unavailable for one that no port should raise.
+        """
+        try:
+            return await self._once(request)
+        except Forbidden:
+            if not await self._has_new_credential():
+                raise
+        return await self._once(request)
+
+    async def _once(self, request: Callable[[], Awaitable[T]]) -> T:
+        try:
+            answer = await request()
+        except (NotFound, Invalid, JobClosed):
+            self._alive()
+            raise
+        except OperatorError:
+            raise
+        except Exception as error:
+            # A defect of an adapter must not stop the loop; with its traceback it can be mended.
+            log.exception("the control plane adapter failed")
+            raise Unavailable(f"unexpected {type(error).__name__}") from error
+        self._alive()
+        return answer
+
+    def _alive(self) -> None:
+        self._reread_done = False
+        self.link = self.link.seen(self._now())
+        if self.link.state in (Connectivity.UNREACHABLE, Connectivity.REJECTED):
+            self.on_sign_of_life()
+
+    def _now(self) -> Instant:
+        return Instant(self._clock.now(), self._clock.monotonic())
+
+    async def _has_new_credential(self) -> bool:
+        if self._reread is None or self._reread_done:
+            return False
+        self._reread_done = True
+        try:
+            return await self._reread()
+        except Exception as error:
+            # A Secret or file that cannot be read now is the next rejection's business, never the loop's end.
+            log.warning("the credential cannot be read again", error=str(redact(str(error))))
+            return False
+
+    def _see(self, link: Link) -> None:
+        before, self.link = self.link, link
+        if before.state is link.state:
+            return
+        if before.state is Connectivity.CONNECTED:
+            self.on_lost()
+        match link.state:
+            case Connectivity.CONNECTED:
+                log.info("connected to the control plane", away_seconds=_lasted(before, self._now()))
+            case Connectivity.UNREACHABLE:
+                log.warning("the control plane is unreachable; trying again with backoff", error=link.error)
+            case Connectivity.REJECTED:
+                log.error("the control plane rejects the credential; trying again slowly", error=link.error)
+            case Connectivity.UNKNOWN:
+                pass
+        self.on_change()
+
+
+def _lasted(link: Link, now: Instant) -> int:
+    """Seconds that the state of `link` has lasted; 0 for the one before the first answer."""
+    return 0 if link.since is None else round(now.since(link.since))

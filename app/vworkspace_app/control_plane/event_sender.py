@@ -1,0 +1,233 @@
+"""The events lane: what belongs to no open job, batched, in order, bounded (PULL-5, PULL-6)."""
+
+from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime
+from typing import Any
+
+import anyio
+import attrs
+import structlog
+
+from vworkspace_app.control_plane.connection import Connection
+from vworkspace_app.control_plane.gate import Gate
+from vworkspace_app.jobs.settings import AgentSettings
+from vworkspace_core.apimachinery.errors import Invalid, OperatorError
+from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, metadata
+from vworkspace_core.control_plane.outbox import BATCH, Outbox
+from vworkspace_core.control_plane.pace import Pace
+from vworkspace_core.jobs.condition_events import (
+    Told,
+    condition_events,
+    credential_rotated,
+    heartbeat,
+    last_heard,
+    told_by,
+)
+from vworkspace_core.jobs.operation_events import life_events, phase_in
+from vworkspace_core.ports import Clock, ControlPlane
+
+log = structlog.get_logger("vworkspace.agent")
+
+
+@attrs.frozen
+class _Known:
+    """What was last seen of an object; nothing of one that is new."""
+
+    uid: str
+    conditions: Told | None
+    phase: str | None
+
+
+_NOTHING = _Known("", None, None)
+
+
+class Telling:
+    """Owner of the outbox and of what was last told of each object.
+
+    `objects` gives every owned object as it is now: the snapshot that makes up for events that were dropped. `cluster`
+    gives the Cluster object that reports this operator, where there is one. It begins held, like every lane.
+    `on_overflow` is called when events begin and cease to be dropped.
+    """
+
+    def __init__(
+        self,
+        control: ControlPlane,
+        connection: Connection,
+        clock: Clock,
+        random: Callable[[], float],
+        settings: AgentSettings,
+        objects: Callable[[], Iterable[Manifest]],
+        cluster: Callable[[], Manifest | None] = lambda: None,
+    ) -> None:
+        self._control = control
+        self._connection = connection
+        self._clock = clock
+        self._random = random
+        self._settings = settings
+        self._objects = objects
+        self._cluster = cluster
+        self._told: dict[ObjectRef, _Known] = {}
+        self._news = anyio.Event()
+        self._hurry = anyio.Event()
+        self._ended = anyio.Event()
+        self._pace = Pace()
+        self._not_before = 0.0
+        self._filling_since = 0.0
+        self._snapshot_only = False
+        self._introduced = False
+        self._quiet_since: datetime | None = None
+        self.gate = Gate(self._wake)
+        self.on_overflow: Callable[[], None] = lambda: None
+        self.outbox = Outbox()
+
+    def saw(self, ref: ObjectRef, live: Manifest | None, *, belongs_to_job: bool) -> None:
+        """An object changed: tell its transitions, unless an open job's status posts do."""
+        if live is None:
+            self._told.pop(ref, None)
+            return
+        uid = str(metadata(live).get("uid", ""))
+        known = self._told.get(ref)
+        before = known if known is not None and known.uid == uid else _NOTHING
+        self._told[ref] = _Known(uid, told_by(live), phase_in(live))
+        if not belongs_to_job:
+            now = self._clock.now()
+            self.put((*condition_events(before.conditions, live, now), *life_events(before.phase, live, now)))
+
+    def put(self, events: Iterable[Mapping[str, Any]]) -> None:
+        """Queue events."""
+        batch = tuple(events)
+        if not batch:
+            return
+        if not self.outbox:
+            self._filling_since = self._clock.monotonic()
+        before = self.outbox.dropped
+        self.outbox = self.outbox.put(batch)
+        if self.outbox.dropped and not before:
+            log.error("the event buffer is full: the oldest events are dropped", capacity=self.outbox.capacity)
+            self.on_overflow()
+        self._wake()
+
+    def rotated(self, cluster_id: str, request: str) -> None:
+        """A new credential has served `request` (PULL-6)."""
+        self.put([credential_rotated(cluster_id, self._cluster(), request, self._clock.now())])
+
+    def hurry(self) -> None:
+        """Try at once: the credential changed, or the control plane is back."""
+        self._pace, self._not_before = Pace(), 0.0
+        self._hurry.set()
+        self._wake()
+
+    def release_snapshot(self) -> None:
+        """The control plane is there: first what makes up for what was not told, and nothing else yet.
+
+        That is what was dropped, and what a process before this one may not have come to tell (PULL-5).
+        """
+        self._snapshot_only = True
+        if self.outbox.owes_snapshot or not self._introduced:
+            self._snapshot()
+        self._introduced = True
+        self.hurry()
+        self.gate.release()
+
+    def release(self) -> None:
+        """Send everything that waits, without waiting for more of it."""
+        self._snapshot_only = False
+        self._filling_since = float("-inf")
+        self.hurry()
+        self.gate.release()
+
+    def try_one(self) -> bool:
+        """Let one batch through although the lane is held; False when none is due."""
+        if not self.outbox or self._clock.monotonic() < self._not_before:
+            return False
+        self.gate.let_one()
+        return True
+
+    async def quiet(self) -> None:
+        """Wait until nothing is left that may be sent, or a batch fails."""
+        while self._sendable() and self._pace.failures == 0:
+            await self._ended.wait()
+
+    async def run(self) -> None:
+        """Send batches until cancelled."""
+        self._quiet_since = last_heard(self._cluster(), self._clock.now())
+        while True:
+            await self._gather()
+            batch = self.outbox.batch()
+            self.gate.began()
+            try:
+                await self._connection.call(lambda batch=batch: self._control.events(batch))  # type: ignore[misc]
+            except Invalid as error:
+                self._answered()
+                self._refused(batch, error)
+            except OperatorError as error:
+                await self._failed(error)
+            else:
+                self._answered()
+                self._sent(batch)
+            self._tell_end()
+
+    async def beat(self, cluster_id: str) -> None:
+        """Queue a heartbeat every minute until cancelled."""
+        while True:
+            self.put([heartbeat(cluster_id, self._cluster(), self._clock.now())])
+            await self._clock.sleep(self._settings.heartbeat_seconds)
+
+    def _sendable(self) -> bool:
+        return bool(self.outbox.ahead if self._snapshot_only else self.outbox)
+
+    async def _gather(self) -> None:
+        """Wait for something that may be sent, then for more of it, until the oldest has waited a moment."""
+        while True:
+            left = self._filling_since + self._settings.batch_seconds - self._clock.monotonic()
+            may_send = self._sendable() and self.gate.is_open
+            if may_send and (len(self.outbox) >= BATCH or left <= 0):
+                return
+            with anyio.move_on_after(left if may_send else None):
+                await self._wait_for_news()
+
+    async def _wait_for_news(self) -> None:
+        self._news = anyio.Event()
+        await self._news.wait()
+
+    def _wake(self) -> None:
+        self._news.set()
+
+    def _tell_end(self) -> None:
+        self._ended.set()
+        self._ended = anyio.Event()
+
+    def _answered(self) -> None:
+        self._pace = self._pace.succeeded()
+        self.gate.worked()
+
+    async def _failed(self, error: OperatorError) -> None:
+        self._pace, delay = self._pace.failed(error, self._random())
+        self._not_before = self._clock.monotonic() + delay
+        self._tell_end()
+        self._hurry = anyio.Event()
+        with anyio.move_on_after(delay):
+            await self._hurry.wait()
+
+    def _sent(self, batch: tuple[Mapping[str, Any], ...]) -> None:
+        lost, self.outbox = self.outbox.dropped, self.outbox.sent(batch)
+        if not self.outbox and self.outbox.owes_snapshot:
+            self._snapshot()
+        if lost and not self.outbox.dropped:
+            log.warning("the event buffer is drained; a snapshot made up for what was dropped", dropped=lost)
+            self.on_overflow()
+
+    def _snapshot(self) -> None:
+        """Every condition of every owned object as it is now, and what Operations went through meanwhile."""
+        now = self._clock.now()
+        self.outbox = self.outbox.with_snapshot(
+            event
+            for live in self._objects()
+            for event in (*condition_events({}, live, now), *life_events(None, live, now, self._quiet_since))
+        )
+
+    def _refused(self, batch: tuple[Mapping[str, Any], ...], error: Invalid) -> None:
+        self.outbox, bad = self.outbox.refused(batch)
+        if bad is not None:
+            told = {"error": error.message, "request_id": error.request_id}
+            log.error("an event was refused and is dropped", event_key=bad.get("eventKey"), **told)

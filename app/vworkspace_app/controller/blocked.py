@@ -1,0 +1,79 @@
+"""Says on the object what stopped its pass, and of one that is not ours why nothing happens (REC-13, RES-5)."""
+
+from collections.abc import Callable
+
+import attrs
+import structlog
+
+from vworkspace_app.controller.informers import Informers
+from vworkspace_app.controller.pass_log import tell_status
+from vworkspace_core.api.labels import FIELD_MANAGER
+from vworkspace_core.api.remedies import remedy
+from vworkspace_core.api.unmanaged import unmanaged
+from vworkspace_core.apimachinery.errors import Forbidden, NotFound, OperatorError, Right, Stale
+from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, metadata
+from vworkspace_core.controller.blocked import Obstacle, obstructed
+from vworkspace_core.controller.events.once import Once
+from vworkspace_core.controller.queue.read_your_writes import Written
+from vworkspace_core.ports import Clock, EventSink, KubeApi
+
+_log = structlog.get_logger("operator")
+
+
+@attrs.define
+class ObstacleTeller:
+    """Writes such a status through `api`, on the copy that the caches hold."""
+
+    api: KubeApi
+    informers: Informers
+    cluster_id: str
+    clock: Clock
+    events: EventSink
+    wrote: Callable[[ObjectRef, Written], None] = lambda key, written: None
+    _refused: Once = attrs.field(factory=Once)
+    _unmanaged: Once = attrs.field(factory=Once)
+
+    async def tell(self, key: ObjectRef, obstacle: Obstacle) -> None:
+        """Say it, unless the status says it already. What cannot be said there is said in the log; never raises."""
+        if obstacle.right is not None and obstacle.right.resource.endswith("/status"):
+            self._unwritten(key, obstacle, obstacle.message, obstacle.right)  # the very thing that cannot be done
+            return
+        try:
+            manifest = self.informers.store(key.kind).get(key.namespace, key.name)
+            if manifest is not None:
+                await self._write(key, manifest, obstacle)
+        except OperatorError as error:
+            self._unsaid(key, obstacle, error)
+        except Exception as error:
+            _log.error("the status could not be written", object=str(key), obstacle=obstacle.text, exc_info=error)
+
+    async def _write(self, key: ObjectRef, manifest: Manifest, obstacle: Obstacle) -> None:
+        decision = obstructed(key.kind, manifest, obstacle, self.cluster_id, self.clock.now())
+        if decision.status is None:
+            return
+        answer = await self.api.apply_status(decision.status, kind=key.kind, field_manager=FIELD_MANAGER)
+        self._refused.forget(str(key))
+        self.wrote(key, (key, str(metadata(answer).get("resourceVersion", ""))))
+        tell_status(key, decision)
+        for event in decision.events:
+            await self.events.emit(event)
+
+    def _unsaid(self, key: ObjectRef, obstacle: Obstacle, error: OperatorError) -> None:
+        if isinstance(error, Stale | NotFound):
+            return  # it has moved on: the next pass sees what it is now
+        self._unwritten(key, obstacle, error.message, error.right if isinstance(error, Forbidden) else None)
+
+    def _unwritten(self, key: ObjectRef, obstacle: Obstacle, why: str, right: Right | None) -> None:
+        if not self._refused.first(str(key), why):
+            return
+        fields = {"object": str(key), "obstacle": obstacle.text, "error": why}
+        if right is not None:
+            fields |= {"right": str(right), "remedy": remedy(right)}
+        _log.error("the status could not be written", **fields)
+
+    async def tell_unmanaged(self, key: ObjectRef, manifest: Manifest) -> None:
+        """An Event, once, on an object of ours that lacks the label by which the operator acts on it."""
+        event = unmanaged(key, manifest)
+        if event is not None and self._unmanaged.first(str(key), event.regarding_uid):
+            _log.info("left alone: not labelled for this operator", object=str(key), why=event.note)
+            await self.events.emit(event)

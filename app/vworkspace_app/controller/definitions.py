@@ -1,0 +1,61 @@
+"""Noticing that a kind came to be served: informers of missing kinds are poked (REC-12, RUN-1)."""
+
+from collections.abc import Callable, Iterable
+from functools import lru_cache
+
+import msgspec
+
+from vworkspace_app.controller.informer import InformerRunner
+from vworkspace_core.apimachinery.manifest import Kind, Manifest, dig, metadata
+from vworkspace_core.controller.informer.changes import Change, ChangeType
+from vworkspace_core.controller.informer.store import ObjectStore
+
+
+def slim_definition(manifest: Manifest) -> Manifest:
+    """What the operator reads of a CustomResourceDefinition; its schemas would fill the cache."""
+    meta = metadata(manifest)
+    kept = {key: meta[key] for key in ("name", "uid", "resourceVersion") if key in meta}
+    versions = [
+        {"name": dig(one, "name"), "served": dig(one, "served")} for one in dig(manifest, "spec", "versions") or ()
+    ]
+    spec = {"group": dig(manifest, "spec", "group"), "names": dig(manifest, "spec", "names"), "versions": versions}
+    status = {"conditions": dig(manifest, "status", "conditions") or []}
+    return {
+        "apiVersion": manifest.get("apiVersion"),
+        "kind": manifest.get("kind"),
+        "metadata": kept,
+        "spec": spec,
+        "status": status,
+    }
+
+
+def poke_when_served(runners: Iterable[InformerRunner]) -> Callable[[Change], None]:
+    """A handler for the informer of CustomResourceDefinitions: pokes those whose kind was established."""
+    by_definition: dict[str, list[InformerRunner]] = {}
+    for runner in runners:
+        by_definition.setdefault(runner.kind.crd_name, []).append(runner)
+
+    def handle(change: Change) -> None:
+        if change.type is not ChangeType.DELETED and is_established(change.object):
+            for runner in by_definition.get(change.ref.name, ()):
+                runner.poke()
+
+    return handle
+
+
+def is_established(definition: Manifest) -> bool:
+    """Whether the API server says that it serves the definition's kind."""
+    conditions = dig(definition, "status", "conditions") or ()
+    return any(dig(one, "type") == "Established" and dig(one, "status") == "True" for one in conditions)
+
+
+def is_served(kind: Kind, definitions: ObjectStore) -> bool:
+    """By its definition, not by its informer: that one starts a moment after the definition appears (REC-12)."""
+    definition = definitions.raw(None, kind.crd_name)
+    return definition is not None and _is_established(definition)
+
+
+@lru_cache(maxsize=256)
+def _is_established(definition: bytes) -> bool:
+    """Asked for several kinds in every pass, of definitions that hardly ever change."""
+    return is_established(msgspec.json.decode(definition))

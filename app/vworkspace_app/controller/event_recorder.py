@@ -1,0 +1,94 @@
+"""Kubernetes Events of the operator, written in the background (RUN-5).
+
+A reconcile never waits for an Event. What is written, and what repeats, is decided by `EventSeries`; what does not fit
+or is refused is counted.
+"""
+
+from collections import Counter
+from contextlib import suppress
+
+import anyio
+import structlog
+
+from vworkspace_core.api.labels import FIELD_MANAGER
+from vworkspace_core.apimachinery.errors import AlreadyExists, NotFound, OperatorError
+from vworkspace_core.apimachinery.resources import EVENT
+from vworkspace_core.controller.events.series import CreateEvent, EventSeries, Observed, Write
+from vworkspace_core.ports import Clock, KubeApi, KubernetesEvent, PatchType
+
+_log = structlog.get_logger("events")
+
+_LAST_SECONDS = 2.0
+
+
+class BackgroundEvents:
+    """`EventSink` that writes through `api` while `run` runs. `instance` names this process in every Event."""
+
+    def __init__(self, api: KubeApi, clock: Clock, *, instance: str) -> None:
+        self._api = api
+        self._clock = clock
+        self._series = EventSeries(instance)
+        self._under_way: Write | None = None
+        self._news = anyio.Event()
+        self.counts: Counter[Observed] = Counter(dict.fromkeys(Observed, 0))
+
+    async def emit(self, event: KubernetesEvent) -> None:
+        """Take one event; never waits, never raises."""
+        found = self._series.observe(event, self._clock.now())
+        if found is Observed.DROPPED:
+            self._drop(event, "too many about this object, or too many that wait")
+            return
+        if found is Observed.REPEATED:
+            self.counts[found] += 1
+        self._news.set()
+
+    async def run(self) -> None:
+        """Write events until cancelled, then for a moment what is left: the last ones often say the most."""
+        try:
+            while True:
+                await self._write_due()
+                self._news = anyio.Event()
+                wait = self._series.next_look(self._clock.now())
+                with anyio.move_on_after(None if wait is None else wait.total_seconds()):
+                    await self._news.wait()
+        finally:
+            with anyio.move_on_after(_LAST_SECONDS, shield=True):
+                if self._under_way is not None:
+                    await self._write(self._under_way)  # it may have happened; then the server says so
+                await self._write_due()
+
+    async def _write_due(self) -> None:
+        while (write := self._series.take(self._clock.now())) is not None:
+            await self._write(write)
+
+    async def _write(self, write: Write) -> None:
+        self._under_way = write
+        try:
+            await self._send(write)
+        except OperatorError as error:
+            self._failed(write, error.message, gone=isinstance(error, NotFound))
+        except Exception as error:
+            # A defect; with its traceback it can be mended, and an Event is not worth the process.
+            _log.error("writing an event failed unexpectedly", exc_info=error)
+            self._failed(write, type(error).__name__)
+        else:
+            self.counts[Observed.NEW] += isinstance(write, CreateEvent)
+            self._series.wrote(write)
+        self._under_way = None
+
+    async def _send(self, write: Write) -> None:
+        if isinstance(write, CreateEvent):
+            with suppress(AlreadyExists):  # by an earlier try whose answer was lost: nobody else has its name
+                await self._api.create(write.manifest, kind=EVENT, field_manager=FIELD_MANAGER)
+        else:
+            await self._api.patch(write.ref, write.patch, patch_type=PatchType.MERGE, field_manager=FIELD_MANAGER)
+
+    def _failed(self, write: Write, why: str, *, gone: bool = False) -> None:
+        if self._series.failed(write, self._clock.now(), gone=gone) is Observed.DROPPED:
+            self._drop(write.event, why)
+
+    def _drop(self, event: KubernetesEvent, why: str) -> None:
+        self.counts[Observed.DROPPED] += 1
+        dropped = self.counts[Observed.DROPPED]
+        if dropped & (dropped - 1) == 0:  # the first, the second, the fourth …: a flood of them is no flood of lines
+            _log.warning("event dropped", object=str(event.regarding), reason=event.reason, why=why, dropped=dropped)

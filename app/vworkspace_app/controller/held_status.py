@@ -1,0 +1,57 @@
+"""A status that somebody else holds a part of (D24): told once on the object, and not taken for ours.
+
+Nothing is forced against others, so the status cannot say it itself. What they wrote stays out of decisions: it would
+be repeated as ours wherever a condition is kept as it was.
+"""
+
+import attrs
+
+from vworkspace_core.apimachinery.errors import Conflict, OperatorError
+from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, dig, metadata
+from vworkspace_core.controller.reconcile import Outcome
+from vworkspace_core.jobs.managed_fields import held_conditions, status_holder
+from vworkspace_core.ports import EventSink, KubeApi, KubernetesEvent
+
+
+def without_foreign_conditions(manifest: Manifest) -> Manifest:
+    """`manifest` without the conditions of ours of which somebody else wrote a part; not a deep copy."""
+    held = held_conditions(manifest)
+    if not held:
+        return manifest
+    status = manifest["status"]
+    left = [one for one in dig(status, "conditions") or () if dig(one, "type") not in held]
+    return {**manifest, "status": {**status, "conditions": left}}
+
+
+@attrs.define
+class HeldStatuses:
+    """Who has been told of which holder."""
+
+    api: KubeApi
+    events: EventSink
+    _told: dict[ObjectRef, str] = attrs.field(factory=dict)
+
+    async def heard(self, key: ObjectRef, outcome: Outcome) -> None:
+        """Tell of a status that was refused, once for each holder; forget it when one was written."""
+        if not isinstance(outcome.error, Conflict):
+            if outcome.error is None:
+                self._told.pop(key, None)
+            return
+        try:
+            live = await self.api.get(key)
+        except OperatorError:
+            return  # it is tried again, and told then
+        told = str(status_holder(live) or outcome.error.message)
+        if self._told.get(key) == told:
+            return
+        self._told[key] = told
+        await self.events.emit(
+            KubernetesEvent(
+                regarding=key,
+                regarding_uid=str(metadata(live).get("uid", "")),
+                type="Warning",
+                reason="StatusHeld",
+                action="Reconcile",
+                note=told,
+            )
+        )

@@ -1,0 +1,288 @@
+"""Performs what the informer machine asks for: the only place that awaits lists and watches (RUN-1)."""
+
+from collections.abc import AsyncIterator, Callable, Iterable
+from typing import NoReturn, TypedDict, assert_never
+
+import anyio
+import anyio.lowlevel
+
+from vworkspace_app.controller.informer_stats import InformerAccount, InformerStats, Pulse
+from vworkspace_app.controller.streams import as_ours, close
+from vworkspace_core.apimachinery.errors import OperatorError
+from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, metadata
+from vworkspace_core.controller.health import InformerVitals
+from vworkspace_core.controller.informer.changes import Change
+from vworkspace_core.controller.informer.machine import step
+from vworkspace_core.controller.informer.messages import (
+    Advance,
+    Command,
+    Effect,
+    InformerEvent,
+    ListFailed,
+    OpenStream,
+    PageRead,
+    Poked,
+    Put,
+    ReadPage,
+    Relist,
+    Remove,
+    Stage,
+    Started,
+    StreamEnded,
+    StreamFailed,
+    Swap,
+    Trouble,
+    Unstage,
+    Wait,
+    WentQuiet,
+    Woken,
+)
+from vworkspace_core.controller.informer.state import DEFAULT_POLICY, PAGE_SIZE, InformerPolicy, InformerState, Phase
+from vworkspace_core.controller.informer.store import ObjectStore, older
+from vworkspace_core.ports import Clock, KubeApi, WatchEvent
+
+_EVENTS_PER_TURN = 64  # a burst that is already in memory must not hold up everybody else
+_REARM = 1.0  # the watchdog's deadline is moved at most once a second: moving it costs more than an event
+
+
+class _Chosen(TypedDict):
+    """What a list and a watch are narrowed to."""
+
+    namespace: str | None
+    label_selector: str
+    field_selector: str
+
+
+class InformerRunner:
+    """Keeps a store equal to what the server holds of one kind, and tells handlers what changes.
+
+    Handlers are called in the order of the changes, synchronously; one that raises is logged and counted,
+    and does not keep the others from being told. `random` gives numbers in [0, 1). Selectors narrow what is
+    cached.
+    """
+
+    def __init__(
+        self,
+        api: KubeApi,
+        kind: Kind,
+        *,
+        clock: Clock,
+        random: Callable[[], float],
+        namespace: str | None = None,
+        label_selector: str = "",
+        field_selector: str = "",
+        store: ObjectStore | None = None,
+        policy: InformerPolicy = DEFAULT_POLICY,
+        page_size: int = PAGE_SIZE,
+    ) -> None:
+        self.kind = kind
+        self.namespace = namespace
+        self.store = ObjectStore(kind) if store is None else store
+        self._api = api
+        self._clock = clock
+        self._random = random
+        self._chosen = _Chosen(namespace=namespace, label_selector=label_selector, field_selector=field_selector)
+        self._policy = policy
+        self._page_size = page_size
+        self._limit = page_size
+        self._state = InformerState()
+        self._handlers: list[Callable[[Change], None]] = []
+        self._poked = anyio.Event()
+        self._settled = anyio.Event()
+        self._account = InformerAccount(kind, namespace)
+        self._pulse = Pulse(float("inf"))  # its time begins with `run`
+
+    def subscribe(self, handler: Callable[[Change], None]) -> None:
+        """Tell `handler` every change from now on; subscribe before `run` to miss none."""
+        self._handlers.append(handler)
+
+    @property
+    def settled(self) -> bool:
+        """The first list is in the store, or the kind is known not to be served."""
+        return self._state.settled
+
+    @property
+    def missing(self) -> bool:
+        """The API server does not serve the kind."""
+        return self._state.phase is Phase.MISSING
+
+    async def wait_settled(self) -> None:
+        """Wait until `settled`."""
+        await self._settled.wait()
+
+    def poke(self) -> None:
+        """Look now whether a missing kind is served."""
+        self._poked.set()
+
+    def stats(self) -> InformerStats:
+        """The account at this moment."""
+        return self._account.stats(self._state, self.store, self._clock.monotonic())
+
+    def vitals(self) -> InformerVitals:
+        """Signs of life at this moment."""
+        return self._account.vitals(self._state, self._pulse, self._clock.monotonic())
+
+    def trouble(self) -> tuple[str, int]:
+        """What fails at this moment, free of secrets and empty where nothing does, and how often in a row."""
+        return self._account.current, self._state.failures
+
+    async def refresh(self, ref: ObjectRef, *, believe: bool = False) -> None:
+        """Read one object live into the store. Raises what `KubeApi.list` raises.
+
+        A list by name, not a get: the server applies the selectors, so that what is not ours stays out. `believe`: what
+        is read counts, also where the store claims to hold something newer.
+        """
+        by_name = f"metadata.name={ref.name}"
+        fields = ",".join(part for part in (self._chosen["field_selector"], by_name) if part)
+        chosen = _Chosen(namespace=ref.namespace, label_selector=self._chosen["label_selector"], field_selector=fields)
+        page = await self._api.list(self.kind, **chosen)
+        if older(page.resource_version, self.store.resource_version):
+            return  # the watch has come further meanwhile, and may have seen it go
+        take = self.store.correct if believe else self.store.put
+        found = [change for item in page.items for change in take(item)]
+        self._tell(found if page.items else self.store.forget(ref, page.resource_version))
+
+    def learn(self, manifest: Manifest) -> None:
+        """Take in an object as the server answered it to a write of this process, ahead of the watch.
+
+        Not where the watch has come further already: the object may have gone since. Nor what the selectors leave out.
+        """
+        chosen = self._chosen["label_selector"] or self._chosen["field_selector"]
+        version = str(metadata(manifest).get("resourceVersion", ""))
+        if not chosen and self.settled and older(self.store.resource_version, version):
+            self._tell(self.store.put(manifest))
+
+    async def run(self) -> NoReturn:
+        """Run until cancelled."""
+        self._pulse = Pulse(self._clock.monotonic())
+        command = self._step(Started())
+        while True:
+            match command:
+                case ReadPage(token):
+                    command = self._step(await self._read_page(token))
+                case OpenStream():
+                    command = await self._follow(command)
+                case Wait(seconds):
+                    command = self._step(await self._wait(seconds))
+                case None:
+                    raise AssertionError("the informer machine asked to read on without a stream")
+                case _:
+                    assert_never(command)
+
+    async def _read_page(self, token: str) -> InformerEvent:
+        try:
+            page = await self._api.list(
+                self.kind,
+                limit=self._limit,
+                continue_token=token,
+                **self._chosen,
+            )
+        except Exception as error:
+            return ListFailed(self._ours(error))
+        if page.continue_token and len(page.items) < self._limit:
+            self._limit = max(1, len(page.items))  # as many as fit: these objects are large
+        else:
+            self._limit = min(self._page_size, 2 * self._limit)
+        return PageRead(page.items, page.resource_version, page.continue_token)
+
+    async def _follow(self, asked: OpenStream) -> Command:
+        """Read a stream until the machine wants something else."""
+        stream = self._api.watch(
+            self.kind,
+            resource_version=asked.resource_version,
+            timeout_seconds=asked.timeout_seconds,
+            **self._chosen,
+        )
+        try:
+            end = await self._read(stream, asked.quiet_limit)
+        except Exception as error:
+            end = StreamFailed(self._ours(error))
+        finally:
+            await close(stream)
+        command = end if isinstance(end, ReadPage | OpenStream | Wait) else self._step(end)
+        assert command is not None
+        return command
+
+    async def _read(self, stream: AsyncIterator[WatchEvent], quiet_limit: float) -> Command | InformerEvent:
+        """What ended the stream, or what the machine wants after an event."""
+        with anyio.move_on_after(quiet_limit) as watchdog:
+            armed, unyielding = anyio.current_time(), 0
+            async for event in stream:
+                command = self._step(event)
+                if command is not None:
+                    return command
+                unyielding += 1
+                if unyielding >= _EVENTS_PER_TURN:
+                    await anyio.lowlevel.checkpoint()
+                    unyielding = 0
+                if anyio.current_time() - armed >= _REARM:
+                    armed = anyio.current_time()
+                    watchdog.deadline = armed + quiet_limit
+            return StreamEnded()
+        return WentQuiet()
+
+    def _ours(self, error: Exception) -> OperatorError:
+        ours = as_ours(error)
+        if ours is not error:
+            self._account.defect(ours.message, error)
+        return ours
+
+    async def _wait(self, seconds: float) -> InformerEvent:
+        with anyio.move_on_after(seconds):
+            await self._poked.wait()
+            self._poked = anyio.Event()
+            return Poked()
+        return Woken()
+
+    def _step(self, event: InformerEvent) -> Command | None:
+        """Let the machine decide, bring the store up to date, tell the handlers, and return the command."""
+        now = self._clock.monotonic()
+        self._pulse.moved(event, now)
+        self._state, effects = step(self._state, event, now, self._random(), self._policy)
+        command: Command | None = None
+        for effect in effects:
+            if isinstance(effect, ReadPage | OpenStream | Wait):
+                command = effect
+                self._pulse.does(command)
+            else:
+                self._perform(effect)
+        if self._account.told and isinstance(event, PageRead | WatchEvent) and not _has_trouble(effects):
+            self._account.heard()
+        if self._state.settled and not self._settled.is_set():
+            self._settled.set()
+        return command
+
+    def _perform(self, effect: Effect) -> None:
+        match effect:
+            case Put(manifest):
+                self._tell(self.store.put(manifest))
+            case Advance(version):
+                self.store.advance(version)
+            case Remove(manifest):
+                self._tell(self.store.remove(manifest))
+            case Stage(items):
+                self.store.stage(items)
+            case Unstage():
+                self.store.unstage()
+            case Swap(version):
+                self._tell(self.store.swap(version))
+            case Relist(cause):
+                self._account.relisting(cause)
+            case Trouble(reason):
+                self._account.trouble(reason, self._state.failures, absent=self.missing)
+            case ReadPage() | OpenStream() | Wait():
+                raise AssertionError(f"{effect} is a command")
+            case _:
+                assert_never(effect)
+
+    def _tell(self, changes: Iterable[Change]) -> None:
+        for change in changes:
+            for handler in self._handlers:
+                try:
+                    handler(change)
+                except Exception as error:
+                    self._account.handler_failed(change, error)
+
+
+def _has_trouble(effects: Iterable[Effect]) -> bool:
+    return any(isinstance(effect, Trouble) for effect in effects)

@@ -1,0 +1,164 @@
+"""What an informer reports of itself (RUN-1): to metrics and probes as numbers, to the log as it happens."""
+
+from collections import Counter
+from typing import Final, assert_never
+
+import attrs
+import structlog
+
+from vworkspace_core.api.remedies import remedy
+from vworkspace_core.apimachinery.errors import refused_right
+from vworkspace_core.apimachinery.manifest import Kind
+from vworkspace_core.apimachinery.secret_material import shown
+from vworkspace_core.controller.events.once import Once
+from vworkspace_core.controller.health import InformerVitals
+from vworkspace_core.controller.informer.changes import Change
+from vworkspace_core.controller.informer.messages import (
+    Command,
+    InformerEvent,
+    OpenStream,
+    ReadPage,
+    RelistCause,
+    Wait,
+    is_answer,
+)
+from vworkspace_core.controller.informer.state import InformerState, Phase
+from vworkspace_core.controller.informer.store import ObjectStore
+
+_PAGE_SECONDS: Final = 120.0
+"""The longest that reading a page may take: several times what the adapter allows for a silence."""
+
+
+@attrs.define
+class Pulse:
+    """Times on the monotonic clock; both begin with `began`. `patience` is how long nothing may happen at present."""
+
+    began: float
+    moved_at: float = attrs.field(init=False)
+    answered_at: float = attrs.field(init=False)
+    patience: float = attrs.field(default=0.0, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.moved_at = self.answered_at = self.began
+
+    def moved(self, event: InformerEvent, now: float) -> None:
+        """The informer is told of something."""
+        self.moved_at = now
+        if is_answer(event):
+            self.answered_at = now
+
+    def does(self, command: Command) -> None:
+        """The informer is to do something that may take a while."""
+        match command:
+            case ReadPage():
+                self.patience = _PAGE_SECONDS
+            case OpenStream(quiet_limit=seconds) | Wait(seconds):
+                self.patience = seconds
+            case _:
+                assert_never(command)
+
+
+_log = structlog.get_logger("informer")
+
+
+@attrs.frozen
+class InformerStats:
+    """One informer's account (RUN-1). Ages are in seconds, infinite before the first contact."""
+
+    kind: Kind
+    namespace: str | None
+    phase: Phase
+    settled: bool
+    contact_age: float
+    relists: dict[str, int]
+    troubles: int
+    last_trouble: str
+    handler_failures: int
+    objects: int
+    bytes: int
+
+
+@attrs.define
+class InformerAccount:
+    """Counts since the start, each written to the log when it moves."""
+
+    kind: Kind
+    namespace: str | None
+    relists: Counter[str] = attrs.field(factory=Counter)
+    troubles: int = 0
+    last_trouble: str = ""
+    handler_failures: int = 0
+    told: str = attrs.field(default="", init=False)
+    _handler_faults: Once = attrs.field(factory=Once, init=False)
+
+    @property
+    def current(self) -> str:
+        """The trouble that is not over yet, free of secrets; empty where there is none."""
+        return shown(self.told)
+
+    def relisting(self, cause: RelistCause) -> None:
+        """A relist begins."""
+        self.relists[cause.value] += 1
+        _log.info("listing anew", kind=self.kind.kind, cause=cause.value)
+
+    def trouble(self, reason: str, failures: int, *, absent: bool = False) -> None:
+        """Something failed, for the `failures`-th time in a row, and is tried again. Told once until it is over.
+
+        `absent`: the kind is not served, which is no fault of anything.
+        """
+        right = refused_right(reason)
+        self.troubles += 1
+        news, self.last_trouble, self.told = reason != self.told, reason, reason
+        fields = {"kind": self.kind.kind, "reason": reason, "failures": failures}
+        if absent or not news:
+            _log.debug("informer trouble", **fields)
+        elif right is not None:
+            _log.error("objects cannot be seen: a right is missing", right=str(right), remedy=remedy(right), **fields)
+        else:
+            _log.warning("informer trouble", **fields)
+
+    def defect(self, reason: str, error: Exception) -> None:
+        """The port raised what it may not: told in full, once until it is over."""
+        if reason != self.told:
+            _log.error("the KubeApi port raised a foreign error", kind=self.kind.kind, exc_info=error)
+
+    def heard(self) -> None:
+        """The server answers with objects: a trouble that was told is over."""
+        if self.told:
+            self.told = ""
+            _log.info("informer works again", kind=self.kind.kind)
+
+    def handler_failed(self, change: Change, error: Exception) -> None:
+        """A subscriber raised: a defect, told in full once for each object and fault."""
+        self.handler_failures += 1
+        if self._handler_faults.first(str(change.ref), repr(error)):
+            _log.error("a handler of changes failed", kind=self.kind.kind, object=str(change.ref), exc_info=error)
+
+    def stats(self, state: InformerState, store: ObjectStore, now: float) -> InformerStats:
+        """The account at this moment."""
+        return InformerStats(
+            kind=self.kind,
+            namespace=self.namespace,
+            phase=state.phase,
+            settled=state.settled,
+            contact_age=now - state.heard_at,
+            relists=dict(self.relists),
+            troubles=self.troubles,
+            last_trouble=self.last_trouble,
+            handler_failures=self.handler_failures,
+            objects=len(store),
+            bytes=store.bytes,
+        )
+
+    def vitals(self, state: InformerState, pulse: Pulse, now: float) -> InformerVitals:
+        """Signs of life at this moment."""
+        place = f"{self.kind.kind} in {self.namespace}" if self.namespace else self.kind.kind
+        return InformerVitals(
+            name=place,
+            settled=state.settled,
+            answered_ago=max(0.0, now - pulse.answered_at),
+            heard_ago=max(0.0, now - max(state.heard_at, pulse.began)),
+            moved_ago=max(0.0, now - pulse.moved_at),
+            patience=pulse.patience,
+            trouble=self.current,
+        )

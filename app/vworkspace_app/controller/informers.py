@@ -1,0 +1,84 @@
+"""All informers of the process, found by kind."""
+
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+
+import anyio
+
+from vworkspace_app.controller.informer import InformerRunner
+from vworkspace_app.controller.informer_stats import InformerStats
+from vworkspace_core.apimachinery.errors import KindMissing, OperatorError
+from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef
+from vworkspace_core.controller.informer.store import ObjectStore
+
+
+class Informers:
+    """Informers by kind and namespace. Raises ValueError for two of the same."""
+
+    def __init__(self, runners: Iterable[InformerRunner]) -> None:
+        self._runners: dict[tuple[Kind, str | None], InformerRunner] = {}
+        for runner in runners:
+            if self._runners.setdefault((runner.kind, runner.namespace), runner) is not runner:
+                raise ValueError(f"two informers of {runner.kind.kind} in {runner.namespace or 'all namespaces'}")
+
+    def __iter__(self) -> Iterator[InformerRunner]:
+        return iter(self._runners.values())
+
+    def find(self, kind: Kind, namespace: str | None = None) -> InformerRunner | None:
+        """The informer that sees a namespace of a kind: its own, else the one of all namespaces."""
+        return self._runners.get((kind, namespace)) or self._runners.get((kind, None))
+
+    def store(self, kind: Kind, namespace: str | None = None) -> ObjectStore:
+        """The store of a kind. Raises KeyError when nobody watches it."""
+        runner = self.find(kind, namespace)
+        if runner is None:
+            raise KeyError(f"no informer of {kind.kind}")
+        return runner.store
+
+    async def run(self) -> None:
+        """Run all of them until cancelled."""
+        async with anyio.create_task_group() as group:
+            for runner in self._runners.values():
+                group.start_soon(runner.run, name=f"informer {runner.kind.kind}")
+
+    @property
+    def settled(self) -> bool:
+        """Every informer is settled: readers see a whole picture."""
+        return all(runner.settled for runner in self._runners.values())
+
+    async def wait_settled(self) -> None:
+        """Wait until `settled`."""
+        for runner in self._runners.values():
+            await runner.wait_settled()
+
+    def has_seen(self, ref: ObjectRef, version: str) -> bool:
+        """Whether the cache holds a write of ours; kinds that nobody watches need not be waited for."""
+        runner = self.find(ref.kind, ref.namespace)
+        return runner is None or runner.store.has_seen(ref, version)
+
+    async def refresh(self, ref: ObjectRef, *, believe: bool = False) -> None:
+        """Read one object live into its store, as its informer does; a kind that is missing holds none.
+
+        Raises what else `KubeApi.list` raises.
+        """
+        runner = self.find(ref.kind, ref.namespace)
+        if runner is not None:
+            try:
+                await runner.refresh(ref, believe=believe)
+            except KindMissing:
+                runner.store.forget(ref, "")
+
+    async def notice(self, ref: ObjectRef, live: Manifest | None) -> None:
+        """Take in an object that this process has just written; where it is not known what became of it, look."""
+        runner = self.find(ref.kind, ref.namespace)
+        if runner is None:
+            return
+        if live is not None:
+            runner.learn(live)
+            return
+        with suppress(OperatorError):  # its watch will tell, and the reconcile looks for itself
+            await self.refresh(ref)
+
+    def stats(self) -> tuple[InformerStats, ...]:
+        """Every informer's account."""
+        return tuple(runner.stats() for runner in self._runners.values())

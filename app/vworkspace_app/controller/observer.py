@@ -1,0 +1,101 @@
+"""Who is told what the driver does: logs here, metrics elsewhere (RUN-3, RUN-5)."""
+
+from typing import Any, Protocol
+
+import attrs
+import structlog
+
+from vworkspace_core.apimachinery.manifest import ObjectRef
+from vworkspace_core.controller.events.once import Once
+from vworkspace_core.controller.queue.hot_loop import HotLoop
+from vworkspace_core.controller.queue.outcome import Verdict
+
+_log = structlog.get_logger("driver")
+
+
+@attrs.frozen
+class Reconciled:
+    """One reconcile. `seconds` is how long it took, `waited` how long the key had been ready before.
+
+    `error` is what it returned or raised; `crashed` tells a raised foreign exception, `timed_out` a
+    reconcile that was cancelled at its time limit.
+    """
+
+    ref: ObjectRef
+    verdict: Verdict
+    seconds: float
+    waited: float
+    error: Exception | None = None
+    crashed: bool = False
+    timed_out: bool = False
+
+
+class DriverObserver(Protocol):
+    """Told of what happens, synchronously. Must not raise."""
+
+    def reconciled(self, done: Reconciled) -> None:
+        """A reconcile ended."""
+        ...
+
+    def hot(self, ref: ObjectRef, finding: HotLoop) -> None:
+        """An object's status keeps changing without getting anywhere."""
+        ...
+
+
+@attrs.frozen
+class Observers:
+    """Tells several observers."""
+
+    each: tuple[DriverObserver, ...]
+
+    def reconciled(self, done: Reconciled) -> None:
+        """Tell each."""
+        for one in self.each:
+            one.reconciled(done)
+
+    def hot(self, ref: ObjectRef, finding: HotLoop) -> None:
+        """Tell each."""
+        for one in self.each:
+            one.hot(ref, finding)
+
+
+class LoggingObserver:
+    """Writes failures and hot loops to the log, each once until it changes; every reconcile at `debug`."""
+
+    def __init__(self) -> None:
+        self._failing: Once = Once()
+        self._crashes: Once = Once()
+
+    def reconciled(self, done: Reconciled) -> None:
+        """Log what did not succeed; a crash with its traceback, since it is a defect."""
+        fields = {"object": str(done.ref), "verdict": done.verdict.value, "seconds": round(done.seconds, 3)}
+        if done.error is None:
+            if self._failing.forget(str(done.ref)):
+                _log.info("reconcile succeeds again", **fields)
+            else:
+                _log.debug("reconciled", **fields)
+        elif done.crashed:
+            self._crashed(done, fields)
+        else:
+            passing = done.verdict is Verdict.REQUEUE  # overtaken: looked at again at once
+            news = not passing and self._failing.first(str(done.ref), str(done.error))
+            (_log.warning if news else _log.debug)("reconcile failed", error=str(done.error), **fields)
+
+    def _crashed(self, done: Reconciled, fields: dict[str, Any]) -> None:
+        """The traceback once for each object and place: a defect that stays is no flood (SL5)."""
+        what = f"{type(done.error).__name__} {_place(done.error)}"
+        news = self._crashes.first(str(done.ref), what)
+        self._failing.first(str(done.ref), what)
+        _log.error("reconcile crashed", exc_info=done.error if news else None, error=what, **fields)
+
+    def hot(self, ref: ObjectRef, finding: HotLoop) -> None:
+        """Name the object."""
+        _log.warning("hot loop: the status keeps changing", object=str(ref), **attrs.asdict(finding))
+
+
+def _place(error: BaseException | None) -> str:
+    """Where it was raised."""
+    trace = error.__traceback__ if error is not None else None
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    return f"{trace.tb_frame.f_code.co_qualname}:{trace.tb_lineno}" if trace is not None else ""

@@ -1,0 +1,51 @@
+"""What a pass did, in the log: every write downstream and every change of what a status says (RUN-5)."""
+
+import structlog
+
+from vworkspace_core.apimachinery.conditions import Transition
+from vworkspace_core.apimachinery.manifest import ObjectRef, dig
+from vworkspace_core.apimachinery.meta import Condition, ConditionStatus
+from vworkspace_core.controller.decision import Decision
+from vworkspace_core.controller.execute import STATUS
+from vworkspace_core.controller.reconcile import Outcome
+
+_log = structlog.get_logger("reconcile")
+
+_BAD_WHEN_TRUE = frozenset({"Blocked", "Stalled", "Degraded", "Failed"})
+
+
+def tell_pass(key: ObjectRef, outcome: Outcome) -> None:
+    """One line for each write, and one for the status that was written."""
+    for verb, ref in outcome.done:
+        if verb != STATUS:
+            _log.info("written", verb=verb, object=str(ref))
+    if any(verb == STATUS for verb, _ in outcome.done):
+        tell_status(key, outcome.decision)
+
+
+def tell_status(key: ObjectRef, decision: Decision) -> None:
+    """What a status that was written says otherwise than the one before; commentary alone is no news."""
+    changed = decision.transitions
+    if not changed:
+        _log.debug("status written", object=str(key))
+        return
+    bad = [change.condition for change in changed if _is_bad(change.condition)]
+    level = _log.warning if bad else _log.info
+    phase = dig(decision.status, "status", "phase")
+    level(
+        "status changed",
+        object=str(key),
+        **({"phase": phase} if phase else {}),
+        conditions=[_said(change) for change in changed],
+        message=next((one.message for one in (*bad, *(change.condition for change in changed)) if one.message), ""),
+    )
+
+
+def _is_bad(condition: Condition) -> bool:
+    refused = condition.type == "Accepted" and condition.status is ConditionStatus.FALSE
+    return refused or (condition.type in _BAD_WHEN_TRUE and condition.status is ConditionStatus.TRUE)
+
+
+def _said(change: Transition) -> str:
+    condition = change.condition
+    return f"{condition.type}={condition.status}/{condition.reason}"

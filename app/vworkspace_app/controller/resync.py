@@ -1,0 +1,22 @@
+"""Looking at everything again now and then, whether or not something changed (REC-8)."""
+
+from collections.abc import Callable, Iterable
+from typing import NoReturn
+
+from vworkspace_app.controller.worker_pool import Driver
+from vworkspace_core.apimachinery.manifest import ObjectRef
+from vworkspace_core.controller.backoff import jitter_of
+from vworkspace_core.controller.queue.outcome import Priority
+from vworkspace_core.ports import Clock
+
+_SPREAD = 0.1  # of the interval: so that a thousand keys do not come at once
+
+
+async def resync(driver: Driver, keys: Callable[[], Iterable[ObjectRef]], *, clock: Clock, every: float) -> NoReturn:
+    """Enqueue all keys every `every` seconds behind everything else, spread over a tenth of it; until cancelled."""
+    rounds = 0
+    while True:
+        await clock.sleep(every)
+        rounds += 1
+        for key in keys():
+            driver.enqueue(key, priority=Priority.BACKGROUND, after=jitter_of(key, rounds) * every * _SPREAD)

@@ -1,0 +1,262 @@
+"""The reconcile driver: hands keys of the queue to a bounded number of workers (RUN-3)."""
+
+from collections.abc import Awaitable, Callable
+from itertools import count
+from typing import TypeAlias
+
+import anyio
+import structlog
+
+from vworkspace_app.controller.observer import DriverObserver, LoggingObserver
+from vworkspace_app.controller.worker_stats import Attempt, DriverAccount, DriverStats
+from vworkspace_core.apimachinery.errors import NotFound, OperatorError, Stale, Unavailable
+from vworkspace_core.apimachinery.manifest import ObjectRef
+from vworkspace_core.controller.blocked import Obstacle, obstacle_of
+from vworkspace_core.controller.health import DriverVitals
+from vworkspace_core.controller.informer.changes import Change, ChangeType
+from vworkspace_core.controller.queue.event_handlers import KeysOf, WaitOf, priority_of, without_delay
+from vworkspace_core.controller.queue.hot_loop import HotLoopDetector
+from vworkspace_core.controller.queue.outcome import Failed, Outcome, Postponed, Priority, ReconcileResult, judge
+from vworkspace_core.controller.queue.own_writes import Echoes, Meaning, News
+from vworkspace_core.controller.queue.read_your_writes import PendingWrites, Seen, Written
+from vworkspace_core.controller.queue.workqueue import WorkQueue
+from vworkspace_core.ports import Clock
+
+Reconcile: TypeAlias = Callable[[ObjectRef], Awaitable[ReconcileResult]]
+"""Observe, decide, carry out, once. May return or raise errors of the core."""
+
+Refresh: TypeAlias = Callable[[ObjectRef], Awaitable[None]]
+"""Read one object live into the cache. Raises errors of the core."""
+
+Tell: TypeAlias = Callable[[ObjectRef, Obstacle], Awaitable[None]]
+"""Say on an object what stopped its pass. Must not raise."""
+
+
+class Driver:
+    """Reconciles keys, at most `workers` at a time and never one key twice at once.
+
+    A reconcile that raises is counted and tried again with backoff; one that takes longer than `time_limit`
+    seconds is cancelled. After a write, its key waits up to `patience` seconds for the cache (`has_seen`)
+    to show it; then the objects are read live (`refresh`). What stops a pass before its status could say so is said by
+    `tell`. Log lines carry `name`, that of the controller, and an id
+    of the reconcile that begins with `run_id`.
+    """
+
+    def __init__(
+        self,
+        reconcile: Reconcile,
+        *,
+        clock: Clock,
+        workers: int = 4,
+        time_limit: float = 60.0,
+        queue: WorkQueue[ObjectRef] | None = None,
+        has_seen: Seen = lambda ref, version: True,
+        refresh: Refresh | None = None,
+        tell: Tell | None = None,
+        patience: float = 5.0,
+        detector: HotLoopDetector[ObjectRef] | None = None,
+        observer: DriverObserver | None = None,
+        name: str = "",
+        run_id: str = "",
+    ) -> None:
+        self._reconcile = reconcile
+        self._clock = clock
+        self._workers = workers
+        self._time_limit = time_limit
+        self._queue = WorkQueue(group_of=lambda ref: ref.namespace) if queue is None else queue
+        self._writes: PendingWrites[ObjectRef] = PendingWrites(has_seen, patience=patience)
+        self._echoes: Echoes[ObjectRef] = Echoes()
+        self._refresh = _believe if refresh is None else refresh
+        self._tell_object = _say_nothing if tell is None else tell
+        self._account = DriverAccount(
+            observer or LoggingObserver(), HotLoopDetector() if detector is None else detector
+        )
+        self._name = name
+        self._run_id = run_id
+        self._serial = count(1)
+        self._wake = anyio.Event()
+        self._active = False
+        self._ended = anyio.Event()
+        self._moved_at = 0.0
+
+    def enqueue(self, ref: ObjectRef, *, priority: Priority = Priority.LIVE, after: float = 0.0) -> None:
+        """Ask for a reconcile of `ref`, in `after` seconds at the latest. Ignored after `shutdown`."""
+        self._queue.add(ref, self._clock.monotonic(), priority=priority, after=after)
+        self._wake.set()
+
+    def handler(self, keys_of: KeysOf, *, wait_of: WaitOf = without_delay) -> Callable[[Change], None]:
+        """A subscriber for an informer: enqueues the keys a change concerns, to be looked at as `wait_of` says.
+
+        A key is not woken by what it wrote itself, if its pass ended settled.
+        """
+
+        def handle(change: Change) -> None:
+            version = None if change.type is ChangeType.DELETED else change.version
+            news = News(change.ref, version, priority_of(change), wait_of(change))
+            for key in keys_of(change):
+                self._tell(key, news)
+
+        return handle
+
+    def _tell(self, key: ObjectRef, news: News) -> None:
+        match self._echoes.meaning(key, news):
+            case Meaning.NEWS:
+                self.enqueue(key, priority=news.priority, after=news.after)
+            case Meaning.ECHO:
+                if self._writes.postponed(key):
+                    self._queue.hasten(key, self._clock.monotonic())
+                    self._wake.set()
+                self._writes.unseen(key)  # forgets what the cache has seen by now
+            case Meaning.LATER:
+                pass
+
+    def wrote(self, key: ObjectRef, *written: Written) -> None:
+        """Note a write as soon as it is made, so that even a reconcile that fails later is guarded."""
+        self._writes.record(key, self._clock.monotonic(), written)
+        for one in written:
+            self._echoes.wrote(key, one)
+
+    async def run(self) -> None:
+        """Work until `shutdown` and the last key in hand is done, or until cancelled."""
+        slots = anyio.Semaphore(self._workers)
+        self._active, self._moved_at = True, self._clock.monotonic()
+        async with anyio.create_task_group() as group:
+            while True:
+                await slots.acquire()
+                key = await self._next()
+                if key is None:
+                    break
+                group.start_soon(self._work, key, slots, name=f"reconcile {key}")
+        self._ended.set()
+
+    def shutdown(self, *, drain: bool = False) -> None:
+        """Take nothing more on; finish what is in hand, and what is ready too with `drain`."""
+        self._queue.shutdown(self._clock.monotonic(), drain=drain)
+        self._wake.set()
+
+    async def finish(self) -> None:
+        """Take nothing more on, and wait until what is in hand is done."""
+        self.shutdown()
+        if self._active:
+            await self._ended.wait()
+
+    def stats(self) -> DriverStats:
+        """The account at this moment."""
+        return self._account.stats(self._queue.stats)
+
+    def vitals(self, name: str) -> DriverVitals:
+        """Signs of life at this moment."""
+        now, queue, oldest = self._clock.monotonic(), self._queue.stats, self._queue.oldest_taken
+        return DriverVitals(
+            name=name,
+            active=self._active,
+            ready=sum(queue.ready.values()),
+            running=queue.running,
+            workers=self._workers,
+            oldest=0.0 if oldest is None else now - oldest,
+            time_limit=self._time_limit,
+            moved_ago=now - self._moved_at,
+            unfinished=self._queue.unfinished(now),
+        )
+
+    async def _next(self) -> ObjectRef | None:
+        """The next key; None when the queue is shut down and empty."""
+        while True:
+            now = self._clock.monotonic()
+            key = self._queue.take(now)
+            if key is not None:
+                self._moved_at = now
+            if key is not None or self._queue.drained:
+                return key
+            self._wake = anyio.Event()
+            with anyio.move_on_after(self._queue.next_wakeup(now)):
+                await self._wake.wait()
+
+    async def _work(self, key: ObjectRef, slots: anyio.Semaphore) -> None:
+        # A task of its own, whose context ends with it: every line of this reconcile says what it is about.
+        reconcile_id = f"{self._run_id}-{next(self._serial)}"
+        structlog.contextvars.bind_contextvars(
+            controller=self._name, namespace=key.namespace or "", name=key.name, reconcile_id=reconcile_id
+        )
+        outcome: Outcome = Failed()
+        try:
+            outcome = await self._handle(key, reconcile_id)
+        finally:
+            self._moved_at = now = self._clock.monotonic()
+            self._queue.done(key, now, outcome)
+            slots.release()
+            self._wake.set()
+
+    async def _handle(self, key: ObjectRef, reconcile_id: str) -> Outcome:
+        """Reconcile a key, unless the cache has yet to see what the key wrote."""
+        started = self._clock.monotonic()
+        unseen = self._writes.unseen(key)
+        wait = self._writes.look_again(key, started) if unseen else None
+        if wait is not None:
+            self._account.postponed()
+            return Postponed(wait)
+        attempt = await self._listening(key, unseen)
+        await self._say_what_stopped(key, attempt, reconcile_id)
+        return self._conclude(key, attempt, started)
+
+    async def _listening(self, key: ObjectRef, unseen: tuple[ObjectRef, ...]) -> Attempt:
+        """One attempt; what came for the key meanwhile asks for another one, echoes of its own writes excepted."""
+        self._echoes.begin(key)
+        settled = False
+        try:
+            attempt = await self._attempt(key, unseen)
+            settled = attempt.result.settled
+            return attempt
+        finally:
+            for news in self._echoes.end(key, settled=settled):
+                self.enqueue(key, priority=news.priority, after=news.after)
+
+    async def _say_what_stopped(self, key: ObjectRef, attempt: Attempt, reconcile_id: str) -> None:
+        """An attempt that ended before its status could say why is told on the object."""
+        error = attempt.crash or attempt.result.error
+        if error is None or attempt.result.told or isinstance(error, Stale | NotFound):
+            return
+        passing = isinstance(error, Unavailable) and not attempt.timed_out
+        with anyio.move_on_after(self._time_limit):
+            await self._tell_object(key, obstacle_of(error, reconcile_id, passing=passing))
+
+    async def _attempt(self, key: ObjectRef, unseen: tuple[ObjectRef, ...]) -> Attempt:
+        """Run the reconcile within its time limit; whatever it raises ends here."""
+        with anyio.move_on_after(self._time_limit):
+            try:
+                return Attempt(await self._decide(key, unseen))
+            except OperatorError as error:
+                return Attempt.failed(error)
+            except Exception as error:
+                return Attempt.crashed(error)
+        return Attempt.late(self._time_limit)
+
+    async def _decide(self, key: ObjectRef, unseen: tuple[ObjectRef, ...]) -> ReconcileResult:
+        """Read live what the cache did not show in time, then reconcile."""
+        if unseen:
+            self._account.read_live()
+            for ref in unseen:
+                await self._refresh(ref)
+            self._writes.forget(key)
+        return await self._reconcile(key)
+
+    def _conclude(self, key: ObjectRef, attempt: Attempt, started: float) -> Outcome:
+        """Account for an attempt, and say what becomes of the key."""
+        now, result = self._clock.monotonic(), attempt.result
+        self._writes.record(key, now, result.written)
+        verdict, outcome = judge(result)
+        running = self._queue.running(key)
+        waited = running.waited if running else 0.0
+        self._account.concluded(key, attempt, verdict, began=started, now=now, waited=waited)
+        if isinstance(outcome, Failed) and result.look_again_after is not None:
+            # A deadline holds whatever the backoff has come to (OPS-12).
+            self._queue.add(key, now, after=result.look_again_after)
+        return outcome
+
+
+async def _believe(ref: ObjectRef) -> None:
+    """Without a way to read live, the cache is believed once patience is over."""
+
+
+async def _say_nothing(key: ObjectRef, obstacle: Obstacle) -> None:
+    """Where nobody writes a status, the log has to do."""

@@ -1,0 +1,106 @@
+"""What a driver tells of its work: counts, its observer, objects whose status flaps (RUN-3, RUN-5)."""
+
+from collections import Counter
+
+import attrs
+
+from vworkspace_app.controller.observer import DriverObserver, Reconciled
+from vworkspace_core.apimachinery.errors import OperatorError, Unavailable
+from vworkspace_core.apimachinery.manifest import ObjectRef
+from vworkspace_core.controller.queue.hot_loop import HotLoopDetector
+from vworkspace_core.controller.queue.outcome import QueueStats, ReconcileResult, Verdict
+
+
+@attrs.frozen
+class DriverStats:
+    """Counts since the start, and the queue's numbers at this moment."""
+
+    verdicts: dict[str, int]
+    crashes: int
+    timeouts: int
+    postponed: int
+    live_reads: int
+    hot_loops: int
+    queue: QueueStats
+
+
+@attrs.frozen
+class Attempt:
+    """One run of a reconcile: what it returned, or what became of it instead."""
+
+    result: ReconcileResult
+    crash: Exception | None = None
+    timed_out: bool = False
+
+    @classmethod
+    def failed(cls, error: OperatorError) -> "Attempt":
+        """It raised an error of the core."""
+        return cls(ReconcileResult(error=error))
+
+    @classmethod
+    def crashed(cls, error: Exception) -> "Attempt":
+        """It raised something else: a defect."""
+        return cls(ReconcileResult(error=Unavailable("the reconcile crashed")), crash=error)
+
+    @classmethod
+    def late(cls, limit: float) -> "Attempt":
+        """It was cancelled after `limit` seconds."""
+        error = Unavailable(f"the reconcile was cancelled after {limit:g} s")
+        return cls(ReconcileResult(error=error), timed_out=True)
+
+
+class DriverAccount:
+    """The account of one driver."""
+
+    def __init__(self, observer: DriverObserver, detector: HotLoopDetector[ObjectRef]) -> None:
+        self._observer = observer
+        self._detector = detector
+        self._counts: Counter[str] = Counter()
+
+    def postponed(self) -> None:
+        """A key waits until the cache has seen what it wrote."""
+        self._counts["postponed"] += 1
+
+    def read_live(self) -> None:
+        """A key no longer waits for the cache."""
+        self._counts["live_reads"] += 1
+
+    def concluded(
+        self, key: ObjectRef, attempt: Attempt, verdict: Verdict, *, began: float, now: float, waited: float
+    ) -> None:
+        """An attempt is over; times are monotonic seconds, `waited` those in the queue before it."""
+        result = attempt.result
+        self._counts.update({verdict.value: 1, "crashes": bool(attempt.crash), "timeouts": attempt.timed_out})
+        self._observer.reconciled(
+            Reconciled(
+                ref=key,
+                verdict=verdict,
+                seconds=now - began,
+                waited=waited,
+                error=attempt.crash or result.error,
+                crashed=attempt.crash is not None,
+                timed_out=attempt.timed_out,
+            )
+        )
+        self._detect(key, now, result)
+
+    def stats(self, queue: QueueStats) -> DriverStats:
+        """The account at this moment."""
+        counts = self._counts
+        return DriverStats(
+            verdicts={verdict.value: counts[verdict.value] for verdict in Verdict},
+            crashes=counts["crashes"],
+            timeouts=counts["timeouts"],
+            postponed=counts["postponed"],
+            live_reads=counts["live_reads"],
+            hot_loops=counts["hot_loops"],
+            queue=queue,
+        )
+
+    def _detect(self, key: ObjectRef, now: float, result: ReconcileResult) -> None:
+        finding = None
+        if result.fingerprint:
+            finding = self._detector.record(key, now, result.fingerprint, result.generation)
+        if finding is not None:
+            self._counts["hot_loops"] += 1
+            self._observer.hot(key, finding)

@@ -1,0 +1,108 @@
+"""A cluster without a credential becomes one with: the one-time token that the Cluster object names (PULL-8, RES-3)."""
+
+import base64
+import binascii
+from collections.abc import Iterable
+from functools import lru_cache
+from typing import Any, Final
+
+import attrs
+import structlog
+
+from vworkspace_core.apimachinery.errors import NotFound
+from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, dig, metadata
+from vworkspace_core.apimachinery.resources import CLUSTER, SECRET
+from vworkspace_core.apimachinery.secret_material import redact
+from vworkspace_core.credentials.messages import Registrable
+from vworkspace_core.ports import KubeApi
+
+REGISTRATION_TOKEN_TYPE: Final = "vworkspace.io/registration-token"
+"""Type of a Secret that holds a one-time token; the API server never changes it."""
+
+_log = structlog.get_logger("operator")
+
+
+@attrs.frozen
+class Enrolment:
+    """Where a cluster can register, and as whom."""
+
+    url: str = attrs.field(repr=lambda url: repr(redact(url)))
+    cluster_id: str
+    token: str = attrs.field(repr=False)
+
+    @property
+    def registrable(self) -> Registrable:
+        """For the credential machine."""
+        return Registrable(self.token, self.cluster_id)
+
+
+async def enrolment(api: KubeApi, namespace: str, *, cluster_id: str = "", url: str = "") -> Enrolment | None:
+    """The first Cluster that names a control plane and a registration token that is there; None where there is none.
+
+    `cluster_id` and `url` narrow and replace what the object says. Raises what `KubeApi.list` and `get` raise, but
+    for what is not there.
+    """
+    try:
+        page = await api.list(CLUSTER)
+    except NotFound:
+        return None
+    for found in sorted(page.items, key=lambda one: str(metadata(one).get("name"))):
+        own, endpoint = (
+            str(dig(found, "spec", "clusterId") or ""),
+            str(dig(found, "spec", "controlPlaneEndpoint") or ""),
+        )
+        if cluster_id in ("", own) and (url or endpoint) and (token := await _token(api, namespace, found)):
+            return Enrolment(url or endpoint, own, token)
+    return None
+
+
+async def _token(api: KubeApi, namespace: str, cluster: Manifest) -> str:
+    """The registration token; empty where the object names none, or one that is not there.
+
+    Only a Secret that was made for it is one: whoever may write Clusters must not have any other Secret of the
+    operator's namespace sent to an address of their choice.
+    """
+    name, key = (dig(cluster, "spec", "registrationTokenSecretRef", field) for field in ("name", "key"))
+    if not isinstance(name, str) or not isinstance(key, str):
+        return ""
+    try:
+        secret = await api.get(ObjectRef(SECRET, namespace, name))
+    except NotFound:
+        return ""
+    if secret.get("type") != REGISTRATION_TOKEN_TYPE:
+        _tell_wrong_type(str(metadata(cluster).get("name")), namespace, name, key, str(secret.get("type")))
+        return ""
+    return _decoded(dig(secret, "data", key))
+
+
+@lru_cache(maxsize=64)
+def _tell_wrong_type(cluster: str, namespace: str, name: str, key: str, found: str) -> None:
+    """Once for each: it is looked at again and again until there is one."""
+    made = f"kubectl -n {namespace} create secret generic {name} --type={REGISTRATION_TOKEN_TYPE} --from-file=./{key}"
+    _log.warning(
+        "a Secret that a Cluster names is not of the type that registration takes",
+        cluster=cluster,
+        object=f"Secret {namespace}/{name}",
+        type=found,
+        wanted=REGISTRATION_TOKEN_TYPE,
+        cure=f"delete it and make it anew: {made}",
+    )
+
+
+def _decoded(text: Any) -> str:
+    try:
+        return base64.b64decode(text, validate=True).decode().strip() if isinstance(text, str) else ""
+    except (binascii.Error, ValueError):
+        return ""
+
+
+def rotation_wishes(clusters: Iterable[Manifest], cluster_id: str) -> tuple[str, ...]:
+    """What the Cluster objects of this cluster ask for: `cluster/<uid>/<generation>` each.
+
+    Once for every generation with `spec.rotateCredentials`: the field is the user's, and is not taken back.
+    """
+    return tuple(
+        f"cluster/{metadata(found).get('uid')}/{metadata(found).get('generation')}"
+        for found in clusters
+        if dig(found, "spec", "clusterId") == cluster_id and dig(found, "spec", "rotateCredentials") is True
+    )

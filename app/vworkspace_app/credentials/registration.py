@@ -1,0 +1,131 @@
+"""Registration: from a one-time token to the credentials Secret, written before anything else (PULL-8)."""
+
+import random
+from datetime import UTC, datetime
+from typing import Final
+
+import anyio
+import attrs
+import structlog
+
+from vworkspace_app.credentials.bootstrap import Enrolment, enrolment
+from vworkspace_app.credentials.live import Live
+from vworkspace_app.credentials.rotation import CredentialKeeper
+from vworkspace_app.credentials.source import CredentialsSource
+from vworkspace_app.process.errors import CommandError
+from vworkspace_core.apimachinery.errors import NotFound, OperatorError, Unavailable
+from vworkspace_core.apimachinery.manifest import Manifest
+from vworkspace_core.apimachinery.names import LABEL_RULE, is_label_value
+from vworkspace_core.control_plane.pace import Pace
+from vworkspace_core.credentials import messages as r
+from vworkspace_core.credentials.performer import RotationPerformer, issued_by, registration_body
+from vworkspace_core.credentials.secret import Credentials, Kept, credentials_of, new_secret, secret_ref
+from vworkspace_core.ports import Clock, ControlPlane, KubeApi
+from vworkspace_odoo import Endpoint, FollowingControlPlane
+
+TRIES: Final = 5
+"""How often a command asks before it gives up; the operator itself never does."""
+
+_log = structlog.get_logger("operator")
+
+
+async def can_enrol(api: KubeApi, source: CredentialsSource) -> bool:
+    """Whether a Cluster names a registration token that is there. Raises what `enrolment` raises."""
+    return await _way(api, source) is not None
+
+
+async def _way(api: KubeApi, source: CredentialsSource) -> Enrolment | None:
+    return await enrolment(api, source.namespace, cluster_id=source.cluster_id, url=source.url)
+
+
+async def enrol(api: KubeApi, source: CredentialsSource, clock: Clock) -> None:
+    """Register this cluster with the token that a Cluster object names, as often as it takes. For the leader only.
+
+    Does nothing when no Cluster names one. Raises what `enrolment` raises, and CommandError for what cannot be read.
+    """
+    way = await _way(api, source)
+    if way is None:
+        return
+    _log.info("registering this cluster", control_plane=way.url, cluster_id=way.cluster_id)
+    present = await source.look() or Credentials()
+    secret = Live(attrs.evolve(present, url=way.url, cluster_id=way.cluster_id))
+    trust = (present.ca, present.certificate, present.private_key)
+    endpoint = Endpoint(way.url, "", *trust, allow_http=source.allow_http)
+    async with FollowingControlPlane(lambda: endpoint) as control, anyio.create_task_group() as group:
+        performer = RotationPerformer(api, control, source.namespace, way.url, way.cluster_id)
+        keeper = CredentialKeeper(performer, secret, clock, jitter=random.random())
+        kept = anyio.Event()
+        keeper.live.subscribe(lambda found: kept.set() if found.token else None)
+        keeper.registrable(way.registrable)
+        group.start_soon(keeper.run)
+        await kept.wait()
+        group.cancel_scope.cancel()
+    _log.info("this cluster is registered", secret=str(secret_ref(source.namespace)))
+
+
+@attrs.frozen
+class Registered:
+    """A credential that was just issued, and for which cluster."""
+
+    cluster_id: str
+    kept: Kept
+
+    def secret(self, namespace: str, url: str, ca: str = "") -> Manifest:
+        """The Secret to keep it in. `ca` is the authority to trust at `url`, PEM."""
+        return new_secret(namespace, url, self.cluster_id, self.kept, ca)
+
+
+async def register(
+    control: ControlPlane, clock: Clock, token: str, *, cluster_id: str = "", display_name: str = ""
+) -> Registered:
+    """Ask for a credential, again when an answer is lost. Raises CommandError that says why there is none."""
+    pace, body = Pace(), registration_body(token, cluster_id, display_name)
+    for left in reversed(range(TRIES)):
+        try:
+            answer = await control.register(body)
+            issued = issued_by(answer, cluster_id)
+            break
+        except Unavailable as error:
+            if not left:
+                raise CommandError(f"the control plane cannot be reached: {error.message}") from error
+            pace, delay = pace.failed(error, random.random())
+            await clock.sleep(delay)
+        except OperatorError as error:
+            raise CommandError(f"the registration is refused: {error.message}") from error
+    given = answer.get("clusterId")
+    found = cluster_id or (given if isinstance(given, str) else "")
+    if not found:
+        raise CommandError("the control plane did not say for which cluster: give --cluster-id")
+    if not is_label_value(found):
+        raise CommandError(f"the control plane calls this cluster {found!r}, which no label can hold: {LABEL_RULE}")
+    return Registered(found, Kept(issued.token, "", issued.expires_at, datetime.now(UTC)))
+
+
+async def keep(api: KubeApi, control: ControlPlane, namespace: str, url: str, new: Registered, ca: str = "") -> None:
+    """Write the Secret, or the credential into the one that is there. Raises CommandError."""
+    performer = RotationPerformer(api, control, namespace, url, new.cluster_id, ca=ca, names=True)
+    expected = await _present(api, namespace)
+    for _ in range(TRIES):
+        match (await performer.perform(r.Write(0, expected, new.kept))).answer:
+            case r.Wrote():
+                return
+            case r.Moved(kept):
+                expected = kept.token
+            case r.WriteFailed(message, refused):
+                failure = message
+                if refused:
+                    break
+                await anyio.sleep(1)
+            case _:
+                raise AssertionError("a write has no other answer")
+    raise CommandError(f"{secret_ref(namespace)} cannot be written: {failure}. The token can be used again")
+
+
+async def _present(api: KubeApi, namespace: str) -> str:
+    """The token in the Secret now; empty where there is none."""
+    try:
+        return credentials_of(await api.get(secret_ref(namespace))).token
+    except NotFound:
+        return ""
+    except OperatorError as error:
+        raise CommandError(f"{secret_ref(namespace)} cannot be read: {error.message}") from error

@@ -1,0 +1,213 @@
+"""Drives the credential machine: the Secret on one side, the control plane on the other (PULL-7, PULL-8)."""
+
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from typing import assert_never
+
+import anyio
+import attrs
+import structlog
+from anyio.abc import TaskGroup
+
+from vworkspace_app.credentials.live import Live
+from vworkspace_core.apimachinery.errors import Permanent
+from vworkspace_core.apimachinery.timestamps import shifted
+from vworkspace_core.credentials import messages as r
+from vworkspace_core.credentials.machine import next_deadline, start, step
+from vworkspace_core.credentials.performer import RotationPerformer
+from vworkspace_core.credentials.secret import Credentials
+from vworkspace_core.credentials.state import CredentialState, renewal_of
+from vworkspace_core.ports import Clock
+
+_log = structlog.get_logger("vworkspace.agent")
+_LEVELS = {"info": 20, "warning": 30, "error": 40}
+
+
+class CredentialKeeper:
+    """Owner of the token that is spoken with. `secret` is what the Secret says, `live` that with the token in use.
+
+    `skew` is what the control plane's clock is ahead of ours; `on_rotated` is called with the request that a
+    new credential has served; `on_locked_out` after each rejection when no token is accepted. `jitter` in [0, 1)
+    spreads renewals.
+    """
+
+    def __init__(
+        self,
+        performer: RotationPerformer,
+        secret: Live[Credentials],
+        clock: Clock,
+        *,
+        jitter: float = 0.0,
+        skew: Callable[[], timedelta] = timedelta,
+    ) -> None:
+        self._performer = performer
+        self._clock = clock
+        self._jitter = jitter
+        self.skew = skew
+        self.live = Live(secret.current)
+        self.on_rotated: Callable[[str], None] = lambda _: None
+        self.on_locked_out: Callable[[], None] = lambda: None
+        self._secret = secret
+        self._state = CredentialState(secret.current.kept, secret.current.token)
+        self._tasks: TaskGroup | None = None
+        self._waiting: dict[str, list[_Waiter]] = {}
+        self._news = anyio.Event()
+        self._rejected = ""
+        self.is_falling_back = False
+        """Whether the token changes because the one before was rejected: that is no reason to try sooner (PULL-7)."""
+        self._early: list[r.Event] = []
+        secret.subscribe(self._saw)
+
+    @property
+    def state(self) -> CredentialState:
+        """The machine's state: stage, requests, whether we are locked out."""
+        return self._state
+
+    @property
+    def age(self) -> timedelta | None:
+        """How old the credential is; None where nobody wrote down when it was issued."""
+        issued = self._state.kept.issued_at
+        return None if issued is None else self._now() - issued
+
+    @property
+    def expires_at(self) -> datetime | None:
+        """When the credential ends, by the control plane's clock; None for never or not known."""
+        return self._state.kept.expires_at
+
+    @property
+    def renews_at(self) -> datetime | None:
+        """When the credential is renewed by itself."""
+        return renewal_of(self._state.kept, self._jitter)
+
+    def heard(self, token: str, accepted: bool) -> None:
+        """A request with `token` was accepted, or answered 401 or 403."""
+        if accepted:
+            self._feed(r.Worked(token))
+            return
+        self._rejected, self.is_falling_back = token, True
+        try:
+            self._feed(r.Rejected(token))
+        finally:
+            self.is_falling_back = False
+
+    def has_another(self) -> bool:
+        """Whether the token in use is another than the one rejected last."""
+        return self.live.current.token != self._rejected
+
+    def wish(self, requests: tuple[str, ...]) -> None:
+        """What the Cluster object asks for now."""
+        if requests != self._state.wished:
+            self._feed(r.Wished(requests))
+
+    def registrable(self, found: r.Registrable) -> None:
+        """The one-time token that there is, for a cluster that has no credential or is locked out."""
+        if found != self._state.registration:
+            self._feed(found)
+
+    async def rotate(self, request: str) -> None:
+        """Return when a new credential is kept, used and has worked. Raises Permanent when there will be none."""
+        waiter = _Waiter()
+        self._waiting.setdefault(request, []).append(waiter)
+        self._feed(r.Asked(request))
+        await waiter.ended.wait()
+        if waiter.failure:
+            raise Permanent(waiter.failure)
+
+    async def run(self) -> None:
+        """Keep the credential until cancelled; goes on with what an earlier process began."""
+        try:
+            async with anyio.create_task_group() as tasks:
+                self._tasks = tasks
+                self._take(*start(self._secret.current.kept, self._now(), jitter=self._jitter))
+                early, self._early = self._early, []
+                for event in early:
+                    self._feed(event)
+                await self._tick()
+        finally:
+            self._tasks = None
+
+    async def _tick(self) -> None:
+        while True:
+            self._news = anyio.Event()
+            due = next_deadline(self._state)
+            left = None if due is None else (due - self._now()).total_seconds()
+            if left is not None and left <= 0:
+                self._feed(r.Tick())
+                await self._clock.sleep(0.01)
+                continue
+            # A deadline may be months away, and the other side's clock be set meanwhile.
+            with anyio.move_on_after(3600 if left is None else min(left, 3600)):
+                await self._news.wait()
+
+    def _saw(self, found: Credentials) -> None:
+        if self._tasks is None:
+            self._state = CredentialState(found.kept, found.token)
+        self._feed(r.Seen(found.kept))
+        self._show()
+
+    def _feed(self, event: r.Event) -> None:
+        if self._tasks is None:
+            self._early += [event] if isinstance(event, r.Asked | r.Wished | r.Registrable) else []
+            return  # `run` begins with what the Secret says then
+        self._take(*step(self._state, event, self._now()))
+        if isinstance(event, r.Rejected) and self._state.locked_out:
+            self.on_locked_out()
+
+    def _take(self, state: CredentialState, effects: tuple[r.Effect, ...]) -> None:
+        self._state = state
+        for effect in effects:
+            self._perform(effect)
+        self._news.set()
+
+    def _perform(self, effect: r.Effect) -> None:
+        match effect:
+            case r.Use():
+                self._show()
+                _log.info("speaking with another token", stage=self._state.stage.value)
+            case r.Done(requests):
+                for request in requests:
+                    _log.info("the credential is rotated", request=request)
+                    self.on_rotated(request)
+                self._end(requests, "")
+            case r.Failed(requests, message):
+                _log.error("the credential is not rotated", requests=list(requests), error=message)
+                self._end(requests, message)
+            case r.Note(level, message):
+                _log.log(_LEVELS[level], message)
+            case r.Write() | r.Rotate() | r.Register():
+                if self._tasks is not None:
+                    self._tasks.start_soon(self._ask, effect)
+            case _:
+                assert_never(effect)
+
+    async def _ask(self, effect: r.Write | r.Ask) -> None:
+        try:
+            answer = await self._performer.perform(effect)
+        except Exception as error:
+            # A defect must not end the operator. Only its type is told: what it says may hold a token.
+            _log.error("an effect on the credential failed unexpectedly", error=type(error).__name__)
+            message = f"unexpected {type(error).__name__}"
+            lost = r.WriteFailed(message) if isinstance(effect, r.Write) else r.AskUnanswered(message)
+            answer = r.Answered(effect.turn, lost)
+        self._feed(answer)
+
+    def _show(self) -> None:
+        """Let everybody speak with the token in use, and have whatever else the Secret gives."""
+        found = self._secret.current
+        token = self._state.in_use if found.kept.token or self._state.in_use else found.token
+        self.live.set(attrs.evolve(found, token=token))
+
+    def _end(self, requests: tuple[str, ...], failure: str) -> None:
+        for request in requests:
+            for waiter in self._waiting.pop(request, []):
+                waiter.failure = failure
+                waiter.ended.set()
+
+    def _now(self) -> datetime:
+        return shifted(self._clock.now(), self.skew())
+
+
+@attrs.define
+class _Waiter:
+    ended: anyio.Event = attrs.field(factory=anyio.Event)
+    failure: str = ""

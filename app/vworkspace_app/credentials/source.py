@@ -1,0 +1,108 @@
+"""Where the agent's credential comes from: options, a token file, and the Secret in the operator's namespace (PULL-8).
+
+What is given by option wins over the Secret; with a token file the Secret need not exist, and still gives the other
+keys where it does.
+"""
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import attrs
+
+from vworkspace_app.process.errors import CommandError
+from vworkspace_app.process.files import text_in
+from vworkspace_core.apimachinery.errors import Forbidden, NotFound, OperatorError, Unauthorized, Unavailable
+from vworkspace_core.apimachinery.names import LABEL_RULE, is_label_value
+from vworkspace_core.credentials.secret import (
+    CredentialKey,
+    Credentials,
+    Kept,
+    credentials_of,
+    secret_ref,
+)
+from vworkspace_core.ports import KubeApi
+
+
+@attrs.frozen
+class CredentialsSource:
+    """Reads the credential, as often as it may have changed.
+
+    Without an `agent` nothing has to be there: of the Secret only the approval secret is of use then (SEE-4).
+    `allow_http`: the token may go to another machine over plain http:// (PULL-9).
+    """
+
+    api: KubeApi
+    namespace: str
+    url: str = ""
+    cluster_id: str = ""
+    token_file: Path | None = None
+    agent: bool = True
+    allow_http: bool = False
+
+    async def read(self) -> Credentials:
+        """The credential as it is now.
+
+        Raises CommandError for one that is missing or incomplete, Unavailable, Unauthorized.
+        """
+        found = await self.look()
+        if not self.agent:
+            secret = None if found is None else found.approval_secret
+            return Credentials(cluster_id=self.cluster_id, approval_secret=secret)
+        ref = secret_ref(self.namespace)
+        if found is None:
+            raise CommandError(f"{ref} does not exist")
+        if absent := [key for key, value in _needed(found).items() if not value]:
+            raise CommandError(f"{ref} lacks {', '.join(absent)}")
+        return found
+
+    async def look(self) -> Credentials | None:
+        """What there is of the credential, however little; None without Secret and token file.
+
+        Raises CommandError for what cannot be read and for a cluster id that no object could be labelled with,
+        Unavailable, Unauthorized.
+        """
+        token = None if self.token_file is None else text_in("--token-file", self.token_file)
+        kept = await self._kept()
+        if token is None:
+            return None if kept is None else self._told(kept)
+        # What the Secret says of tokens is about the token there, not about the file's.
+        since = _since(self.token_file) if self.token_file else None
+        return self._told(attrs.evolve(kept or Credentials(), token=token, since=since, kept=Kept()))
+
+    def _told(self, kept: Credentials) -> Credentials:
+        cluster_id = self.cluster_id or kept.cluster_id
+        if cluster_id and not is_label_value(cluster_id):
+            key, ref = CredentialKey.CLUSTER_ID.value, secret_ref(self.namespace)
+            raise CommandError(f"{ref}: {key} has to be the value of a label: {LABEL_RULE}")
+        return attrs.evolve(kept, url=self.url or kept.url, cluster_id=cluster_id)
+
+    async def _kept(self) -> Credentials | None:
+        """What the Secret says; None where there is none."""
+        ref = secret_ref(self.namespace)
+        try:
+            return credentials_of(await self.api.get(ref))
+        except NotFound:
+            return None
+        except (Unavailable, Unauthorized):
+            raise
+        except OperatorError as error:
+            if isinstance(error, Forbidden) and (self.token_file is not None or not self.agent):
+                return None  # it is not needed
+            raise CommandError(f"{ref} cannot be read: {error.message}") from error
+
+
+def _needed(found: Credentials) -> dict[str, str]:
+    """What a connection needs, by its key in the Secret."""
+    return {
+        CredentialKey.URL.value: found.url,
+        CredentialKey.CLUSTER_ID.value: found.cluster_id,
+        CredentialKey.TOKEN.value: found.token,
+    }
+
+
+def _since(file: Path) -> datetime | None:
+    """When the file was written; None where nobody can tell."""
+    try:
+        return datetime.fromtimestamp(file.stat().st_mtime, UTC)
+    except (OSError, ValueError, OverflowError):
+        return None

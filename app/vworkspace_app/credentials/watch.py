@@ -1,0 +1,120 @@
+"""Keeps the live credential true to the Secret and the token file, so that a change needs no restart (PULL-8)."""
+
+import random as random_source
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+import anyio
+import attrs
+import structlog
+
+from vworkspace_app.controller.informer import InformerRunner
+from vworkspace_app.credentials.live import Live
+from vworkspace_app.credentials.source import CredentialsSource
+from vworkspace_app.process.errors import CommandError
+from vworkspace_core.apimachinery.errors import OperatorError
+from vworkspace_core.apimachinery.resources import SECRET
+from vworkspace_core.credentials.secret import CREDENTIALS_SECRET, Credentials
+from vworkspace_core.ports import Clock
+
+FILE_SECONDS: Final = 2.0
+"""How often a token file is looked at: files tell nobody when they change."""
+RETRY_SECONDS: Final = 5.0
+
+_log = structlog.get_logger("operator")
+
+
+@attrs.define
+class CredentialWatch:
+    """Owner of `live`, which it reads anew whenever the Secret or the token file may have changed.
+
+    What cannot be read or is incomplete changes nothing: the last credential stays in use, and the log says so,
+    once. `random` gives numbers in [0, 1).
+    """
+
+    source: CredentialsSource
+    live: Live[Credentials]
+    clock: Clock
+    random: Callable[[], float] = random_source.random
+    _poked: anyio.Event = attrs.field(factory=anyio.Event, init=False)
+    _told: str = attrs.field(default="", init=False)
+
+    async def run(self) -> None:
+        """Watch until cancelled."""
+        secret = InformerRunner(
+            self.source.api,
+            SECRET,
+            clock=self.clock,
+            random=self.random,
+            namespace=self.source.namespace,
+            field_selector=f"metadata.name={CREDENTIALS_SECRET}",
+        )
+        secret.subscribe(lambda _: self._poked.set())
+        async with anyio.create_task_group() as group:
+            group.start_soon(secret.run, name="informer of the credentials")
+            if self.source.token_file is not None:
+                group.start_soon(self._watch_file, self.source.token_file)
+            while True:
+                await self._poked.wait()
+                self._poked = anyio.Event()
+                if not await self._read():
+                    group.start_soon(self._poke_later)
+
+    async def refresh(self) -> bool:
+        """Read the credential now, as after a rejection; tells whether the token is another one."""
+        before = self.live.current.token
+        await self._read()
+        return self.live.current.token != before
+
+    async def _read(self) -> bool:
+        """Whether the answer is final until the next change."""
+        try:
+            fresh = await self.source.read()
+        except (CommandError, OperatorError) as error:
+            self._tell(error.message)
+            return isinstance(error, CommandError)
+        self._tell("")
+        known = self.live.current
+        if fresh.cluster_id != known.cluster_id:
+            _log.error(
+                "the cluster id changed: restart the operator to become another cluster",
+                cluster_id=known.cluster_id,
+                found=fresh.cluster_id,
+            )
+            return True
+        if self.live.set(fresh) and (changed := _differences(known, fresh)):
+            _log.info("the credentials changed", changed=changed)
+        return True
+
+    def _tell(self, problem: str) -> None:
+        if problem and problem != self._told:
+            _log.warning("the credentials cannot be read; the last ones stay in use", error=problem)
+        self._told = problem
+
+    async def _watch_file(self, file: Path) -> None:
+        seen = _stamp(file)
+        while True:
+            await self.clock.sleep(FILE_SECONDS)
+            if (found := _stamp(file)) != seen:
+                seen = found
+                self._poked.set()
+
+    async def _poke_later(self) -> None:
+        await self.clock.sleep(RETRY_SECONDS)
+        self._poked.set()
+
+
+def _stamp(file: Path) -> tuple[int, ...] | None:
+    """What is different of a file that was written or, as kubelet does with mounted Secrets, replaced."""
+    try:
+        found = file.stat()
+    except OSError:
+        return None
+    return (found.st_mtime_ns, found.st_size, found.st_ino)
+
+
+def _differences(before: Credentials, after: Credentials) -> list[str]:
+    """Names of what is different, never values; our own notes about rotations are no news."""
+    names = (field.name for field in attrs.fields(Credentials) if field.name != "kept")
+    return [name for name in names if getattr(before, name) != getattr(after, name)]

@@ -1,0 +1,1 @@
+"""The ApplicationInstance controller."""

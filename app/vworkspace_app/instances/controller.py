@@ -1,0 +1,221 @@
+"""The ApplicationInstance controller: from a key to a snapshot, a decision, and what came of it (REC-1)."""
+
+from collections.abc import Awaitable, Callable, Iterator
+from functools import lru_cache, partial
+from typing import TypeAlias
+
+import attrs
+import msgspec
+
+from vworkspace_app.controller.definitions import is_served
+from vworkspace_app.controller.held_status import HeldStatuses, without_foreign_conditions
+from vworkspace_app.controller.informers import Informers
+from vworkspace_app.controller.pass_log import tell_pass
+from vworkspace_app.controller.results import no_news, result_of
+from vworkspace_app.controller.safety_net import SafetyNet
+from vworkspace_app.operations.index import UPGRADES_OF, target_in
+from vworkspace_core.api.application_instance import ApplicationInstance, ReleaseOverride
+from vworkspace_core.api.codec import read_application_instance
+from vworkspace_core.api.labels import is_managed
+from vworkspace_core.api.operation import Engine
+from vworkspace_core.api.policy import Policy
+from vworkspace_core.api.reasons import InstanceConditionType as Type
+from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, dig, metadata, ref_of
+from vworkspace_core.apimachinery.meta import ConditionStatus
+from vworkspace_core.apimachinery.problems import ValidationProblems
+from vworkspace_core.apimachinery.resources import (
+    APPLICATION_INSTANCE,
+    CLUSTER,
+    CONFIG_MAP,
+    CUSTOM_RESOURCE_DEFINITION,
+    HELM_CHART,
+    NAMESPACE,
+    OPERATION,
+)
+from vworkspace_core.clusters.policy import strictest_policy
+from vworkspace_core.controller.decision import Decision
+from vworkspace_core.controller.execute import Reconciler
+from vworkspace_core.controller.informer.changes import Change
+from vworkspace_core.controller.live_reads import Reading
+from vworkspace_core.controller.queue.event_handlers import owners_of_kind
+from vworkspace_core.controller.queue.outcome import ReconcileResult
+from vworkspace_core.controller.queue.read_your_writes import Written
+from vworkspace_core.controller.reconcile import carry_out
+from vworkspace_core.instances.context import Context, Observed, Settings
+from vworkspace_core.instances.desired import DOWNSTREAM_KINDS, read_refs, watched_refs
+from vworkspace_core.instances.helm_storage import record_refs, without_content
+from vworkspace_core.instances.naming import releases_of
+from vworkspace_core.instances.observe import observe_live
+from vworkspace_core.instances.reconcile import reconcile
+from vworkspace_core.instances.unreadable import Unreadable, decide_unreadable
+from vworkspace_core.operations.observe import operations_on
+from vworkspace_core.operations.override import release_request
+from vworkspace_core.ports import Clock, EventSink, KubeApi
+
+RELEASE_INDEX = "release"
+
+Source: TypeAlias = ApplicationInstance | Unreadable
+
+
+def release_names(manifest: Manifest) -> Iterator[str]:
+    """Index of instances by the name of their release, so that a stranger's object of that name finds them."""
+    name = dig(manifest, "spec", "release", "name")
+    if isinstance(name, str):
+        yield f"{metadata(manifest).get('namespace')}/{name}"
+
+
+@attrs.define
+class InstanceController:
+    """Reconciles ApplicationInstances from the caches of `informers`, writing through `api`."""
+
+    api: KubeApi
+    informers: Informers
+    settings: Settings
+    clock: Clock
+    events: EventSink
+    tell_unmanaged: Callable[[ObjectRef, Manifest], Awaitable[None]] = no_news
+    """Told of each object that is not for us."""
+    net: SafetyNet = attrs.field(init=False)
+    held: HeldStatuses = attrs.field(init=False)
+    wrote: Callable[[ObjectRef, Written], None] = lambda key, written: None
+    """Told of each write for a key as it is answered (RUN-3)."""
+
+    def __attrs_post_init__(self) -> None:
+        self.net = SafetyNet(self.informers, self.clock)
+        self.held = HeldStatuses(self.api, self.events)
+
+    async def reconcile(self, key: ObjectRef) -> ReconcileResult:
+        """Observe, decide, carry out, once. Raises errors of the port from live reads only."""
+        raw = self.informers.store(APPLICATION_INSTANCE).raw(key.namespace, key.name)
+        if raw is None:
+            self.net.settled(key)
+            return ReconcileResult()
+        source = _read_raw(raw)
+        if not is_managed(source.metadata):
+            await self.tell_unmanaged(key, msgspec.json.decode(raw))
+        await self._look_after(key, source)
+        observed = await self._observe(source)
+        reconciler = Reconciler(APPLICATION_INSTANCE, _read, self._decide)
+        wrote = partial(self.wrote, key)
+        outcome = await carry_out(reconciler, source, observed, self.api, self.events, wrote)
+        await self.held.heard(key, outcome)
+        tell_pass(key, outcome)
+        return self.net.until_next(key, result_of(outcome, fixed_point=True))
+
+    async def _look_after(self, key: ObjectRef, source: Source) -> None:
+        """Read anew what an instance waits for, once it has waited for long."""
+        instance = source.stub if isinstance(source, Unreadable) else source
+        said = {one.type: one.status for one in instance.status.conditions}
+        if said.get(Type.RECONCILING) is not ConditionStatus.TRUE:
+            self.net.settled(key)
+            return
+        uid = instance.metadata.uid
+        owned = [ref_of(one, kind) for kind in DOWNSTREAM_KINDS for one in self.informers.store(kind).owned_by(uid)]
+        await self.net.look(key, dict.fromkeys((key, *watched_refs(instance), *owned)))
+
+    def _decide(self, source: Source, observed: Observed) -> Decision:
+        context = Context(attrs.evolve(self.settings, policy=self._policy()), self.clock.now())
+        if isinstance(source, Unreadable):
+            return decide_unreadable(source, observed, context)
+        return reconcile(source, observed, context)
+
+    def _policy(self) -> Policy:
+        """What the Cluster objects of this cluster's id allow together (RES-3); everything where there is none."""
+        clusters = self.informers.store(CLUSTER)
+        found = (clusters.raw(namespace, name) for namespace, name in clusters.names())
+        return strictest_policy(self.settings.policy, filter(None, found), self.settings.cluster_id)
+
+    async def _observe(self, source: Source) -> Observed:
+        instance = source.stub if isinstance(source, Unreadable) else source
+        if instance.metadata.deletion_timestamp is not None:
+            # What is taken down, and in the end let go of, is not judged by a cache that may be behind.
+            return await observe_live(self.api, instance)
+        return await self._with_strangers(instance, self._cached(instance))
+
+    def _cached(self, instance: ApplicationInstance) -> Observed:
+        meta = instance.metadata
+        objects: dict[ObjectRef, Manifest] = {}
+        for kind in DOWNSTREAM_KINDS:
+            owned = self.informers.store(kind).owned_by(meta.uid)
+            objects |= {ref_of(manifest, kind): manifest for manifest in owned}
+        override, withdrawn = self._release_request(instance)
+        for ref in watched_refs(instance, override):
+            live = None if ref in objects else self.informers.store(ref.kind).get(ref.namespace, ref.name)
+            if live is not None:
+                objects[ref] = live
+        for ref in read_refs(instance, objects):
+            live = None if ref in objects else self.informers.store(ref.kind).get(ref.namespace, ref.name)
+            if live is not None:
+                objects[ref] = live
+        namespace = self.informers.store(NAMESPACE).get(None, meta.namespace)
+        definitions = self.informers.store(CUSTOM_RESOURCE_DEFINITION)
+        missing = frozenset(kind for kind in DOWNSTREAM_KINDS if kind.group and not is_served(kind, definitions))
+        return Observed(namespace, objects, missing, override=override, withdrawn=withdrawn)
+
+    def _release_request(self, instance: ApplicationInstance) -> tuple[ReleaseOverride | None, frozenset[str]]:
+        """What the helm Operations on the instance ask of its release (REC-9)."""
+        target = ObjectRef(APPLICATION_INSTANCE, instance.metadata.namespace, instance.metadata.name)
+        upgrades = self.informers.store(OPERATION).indexed(UPGRADES_OF, str(target))
+        return release_request(instance, operations_on(target, upgrades, self.settings.cluster_id))
+
+    async def _with_strangers(self, instance: ApplicationInstance, observed: Observed) -> Observed:
+        """Only our own ConfigMaps are cached; before one of ours is made, its name is looked up live (REC-4)."""
+        objects = dict(observed.objects)
+        for ref in watched_refs(instance, observed.override):
+            if ref.kind == CONFIG_MAP and ref not in objects:
+                page = await self.api.list(
+                    CONFIG_MAP, namespace=ref.namespace, field_selector=f"metadata.name={ref.name}"
+                )
+                objects.update((ref, manifest) for manifest in page.items)
+        reading = Reading(self.api)
+        for ref in record_refs(instance, observed):
+            if (record := await reading.get(ref)) is not None:
+                objects[ref] = without_content(record)
+        return attrs.evolve(observed, objects=objects)
+
+    def keys_of_downstream(self, change: Change) -> Iterator[ObjectRef]:
+        """The owner of a changed object, and every instance that wants its name."""
+        owners = tuple(owners_of_kind(APPLICATION_INSTANCE)(change))
+        yield from owners
+        name = change.ref.name
+        if change.ref.kind == HELM_CHART:
+            name = name.removeprefix(f"{change.ref.namespace}-")
+        instances = self.informers.store(APPLICATION_INSTANCE)
+        for release in releases_of(name):
+            for namespace, wanting in instances.indexed_names(RELEASE_INDEX, f"{change.ref.namespace}/{release}"):
+                ref = ObjectRef(APPLICATION_INSTANCE, namespace, wanting)
+                if ref not in owners:
+                    yield ref
+
+    def keys_of_operation(self, change: Change) -> Iterator[ObjectRef]:
+        """The target of an Operation that asks something of its release (REC-9)."""
+        target = target_in(change.object)
+        if target is not None and dig(change.object, "spec", "engine") == Engine.HELM:
+            yield target
+
+    def keys_of_namespace(self, change: Change) -> Iterator[ObjectRef]:
+        """Every instance in a namespace whose labels may have changed."""
+        for namespace, name in self.informers.store(APPLICATION_INSTANCE).names(change.ref.name):
+            yield ObjectRef(APPLICATION_INSTANCE, namespace, name)
+
+    def all_keys(self, _change: Change) -> Iterator[ObjectRef]:
+        """Every instance: a kind came or went, or the policy changed."""
+        yield from self.keys()
+
+    def keys(self) -> Iterator[ObjectRef]:
+        """Every instance there is."""
+        for namespace, name in self.informers.store(APPLICATION_INSTANCE).names():
+            yield ObjectRef(APPLICATION_INSTANCE, namespace, name)
+
+
+@lru_cache(maxsize=64)
+def _read_raw(raw: bytes) -> Source:
+    """Several passes follow one another on the same copy of an instance, while Flux reports."""
+    return _read(msgspec.json.decode(raw))
+
+
+def _read(manifest: Manifest) -> Source:
+    try:
+        return read_application_instance(without_foreign_conditions(manifest))
+    except ValidationProblems as error:
+        return Unreadable.of(manifest, error)

@@ -1,0 +1,269 @@
+"""The agent: long poll, lanes and machine, put together (PULL-1 to PULL-7).
+
+The machine decides; this class owns its state, hands effects to whoever performs them (`performing.py`, `deliveries.py`
+in lanes) and brings back what came of them and what the poll got (`polling.py`). Only cancellation ends the loop.
+"""
+
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any
+
+import anyio
+import structlog
+
+from vworkspace_app.control_plane.connection import Connection
+from vworkspace_app.control_plane.event_sender import Telling
+from vworkspace_app.control_plane.reconnect import Reconnect
+from vworkspace_app.jobs.deliveries import ack, result, status, status_key
+from vworkspace_app.jobs.delivery_queue import Delivery, Lane
+from vworkspace_app.jobs.executor import Notice, Performing
+from vworkspace_app.jobs.polling import Polling
+from vworkspace_app.jobs.settings import AgentSettings
+from vworkspace_core.apimachinery.errors import OperatorError
+from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef
+from vworkspace_core.apimachinery.timestamps import Instant
+from vworkspace_core.clusters.inventory import AgentReport, Mail
+from vworkspace_core.control_plane.connection import Connectivity, Link
+from vworkspace_core.control_plane.outbox import Outbox
+from vworkspace_core.control_plane.pace import Pace
+from vworkspace_core.jobs import messages as m
+from vworkspace_core.jobs.machine import AgentState, apart_message, has_open_job, next_deadline, step
+from vworkspace_core.jobs.payload_security import Security
+from vworkspace_core.jobs.performer import Performer, Rotate
+from vworkspace_core.jobs.scope import Scope
+from vworkspace_core.ports import Clock, ControlPlane, JobStore, KubeApi
+
+log = structlog.get_logger("vworkspace.agent")
+
+_TICK_REST = 0.05
+
+
+class Agent:
+    """One agent of one cluster. Run it on the leader only (PULL-4).
+
+    `random` gives numbers in [0, 1) for jitter. `reread` reads the credential again and tells whether it
+    changed; `rotate` gets and keeps a new one; `objects` lists the owned objects as the informers have them, `cluster`
+    gives the Cluster object that reports this operator; `noticed` is told of what was written to the cluster.
+    """
+
+    def __init__(
+        self,
+        *,
+        control: ControlPlane,
+        kube: KubeApi,
+        store: JobStore,
+        clock: Clock,
+        scope: Scope,
+        random: Callable[[], float],
+        settings: AgentSettings | None = None,
+        reread: Callable[[], Awaitable[bool]] | None = None,
+        rotate: Rotate | None = None,
+        objects: Callable[[], Iterable[Manifest]] = tuple,
+        cluster: Callable[[], Manifest | None] = lambda: None,
+        noticed: Notice | None = None,
+    ) -> None:
+        self._control = control
+        self._store = store
+        self._clock = clock
+        self._random = random
+        self._settings = settings or AgentSettings()
+        self._state = AgentState(scope, self._settings.grace)
+        self._connection = Connection(clock, reread)
+        self._performing = Performing(Performer(kube, store, rotate), self._settings.parallel, self._feed)
+        if noticed is not None:
+            self._performing.noticed = noticed
+        self._urgent = Lane("acks and results", self._connection, clock, random, width=4)
+        self._statuses = Lane("statuses", self._connection, clock, random, width=1)
+        self._telling = Telling(control, self._connection, clock, random, self._settings, objects, cluster)
+        self._lanes = (self._statuses, self._urgent, self._telling)
+        self._reconnect = Reconnect(self._statuses, self._urgent, self._telling, self._settings.head_start_seconds)
+        self._polling = Polling(
+            control,
+            scope.cluster_id,
+            self._connection,
+            self._reconnect,
+            clock=clock,
+            random=random,
+            settings=self._settings,
+            feed=self._feed,
+            offered=self._offered,
+        )
+        self._connection.on_lost = self._reconnect.hold
+        self._connection.on_sign_of_life = self._polling.wake
+        self._news = anyio.Event()
+        self._started: Instant | None = None
+        self.on_settled: Callable[[str], None] = lambda outcome: None
+        """Told the outcome of each job that comes to a result; must not raise."""
+
+    @property
+    def state(self) -> AgentState:
+        """The machine's state: open jobs and the clock skew."""
+        return self._state
+
+    @property
+    def link(self) -> Link:
+        """Whether the control plane is there and takes the credential."""
+        return self._connection.link
+
+    def on_news(self, handler: Callable[[], None]) -> None:
+        """Have `handler` called whenever the link changes its state, and when events begin or cease to be dropped."""
+        self._connection.on_change = handler
+        self._telling.on_overflow = handler
+
+    def report(self) -> AgentReport:
+        """What the Cluster's status tells of the agent."""
+        mail = Mail(len(self._urgent), len(self._statuses), len(self.outbox), self.outbox.dropped)
+        apart = apart_message(self._state.apart) if self._state.apart else ""
+        return AgentReport(self.link, self._started or self._instant(), self.outbox.condition(), mail, apart)
+
+    def _instant(self) -> Instant:
+        return Instant(self._clock.now(), self._clock.monotonic())
+
+    @property
+    def outbox(self) -> Outbox:
+        """Events that wait, and how many were dropped."""
+        return self._telling.outbox
+
+    def on_object_changed(self, live: Manifest | None, ref: ObjectRef) -> None:
+        """An informer saw an ApplicationInstance or Operation change; None when it is gone. Does not suspend."""
+        self._telling.saw(ref, live, belongs_to_job=has_open_job(self._state, ref))
+        self._feed(m.ObjectChanged(ref, live))
+
+    def secure(self, security: Security) -> None:
+        """Judge jobs by this from now on (PULL-9)."""
+        self._feed(m.SecurityChanged(security))
+
+    def hurry(self) -> None:
+        """Stop waiting, for failures or for jobs: the credentials changed, and with them perhaps the server."""
+        self._polling.hurry()
+        for lane in self._lanes:
+            lane.hurry()
+
+    async def finish(self) -> None:
+        """Take no more jobs in, finish what is being done, and send what waits while the control plane answers (RUN-4).
+
+        Jobs that wait for their objects stay open in the job store: whoever leads next goes on with them.
+        """
+        self._polling.stop()
+        if self._performing.tasks is None:
+            return
+        while True:
+            await self._performing.idle()
+            if not self._connection.is_up:
+                rejected = self._connection.link.state is Connectivity.REJECTED
+                why = "rejects the credential" if rejected else "is away"
+                log.warning(f"the control plane {why}: what waits for it stays with the job store")
+                return
+            for lane in self._lanes:
+                lane.release()  # also where catching up was cut short
+            for lane in self._lanes:
+                await lane.quiet()
+            if self._performing.is_idle:
+                return
+
+    async def run(self) -> None:
+        """Work until cancelled. A process that starts after a crash goes on with the jobs that were open."""
+        self._started = self._instant()
+        try:
+            async with anyio.create_task_group() as tasks:
+                self._performing.tasks = tasks
+                await self._resume()
+                for lane in self._lanes:
+                    tasks.start_soon(lane.run)
+                tasks.start_soon(self._telling.beat, self._state.scope.cluster_id)
+                tasks.start_soon(self._tick)
+                tasks.start_soon(self._polling.run)
+        finally:
+            self._performing.tasks = None
+
+    async def _resume(self) -> None:
+        pace = Pace()
+        while True:
+            try:
+                records = await self._store.load()
+            except OperatorError as error:
+                log.warning("the open jobs cannot be read yet", error=error.message)
+                pace, delay = pace.failed(error, self._random())
+                await self._clock.sleep(delay)
+            else:
+                break
+        for record in records:
+            log.info("going on with a job", job_id=record.job_id)
+            self._feed(m.Resumed(record))
+
+    def _offered(self, jobs: Iterable[Any]) -> bool:
+        before = self._state
+        for raw in jobs:
+            self._feed(m.Offered(raw))
+        for job in self._state.jobs.values():
+            if job.arrival >= before.arrivals:
+                log.info("a job is taken in", job_id=job.id, object=self._object_of(job.id), key=job.key)
+        return self._state.arrivals > before.arrivals
+
+    async def _tick(self) -> None:
+        while True:
+            self._news = anyio.Event()
+            due = next_deadline(self._state)
+            left = None if due is None else (due - self._clock.now()).total_seconds()
+            if left is not None and left <= 0:
+                self._feed(m.Tick())
+                await self._clock.sleep(0.01)
+                continue
+            with anyio.move_on_after(left):
+                await self._news.wait()
+                # Deadlines are seconds away and lie in every open job: not looked for anew after each event of a burst.
+                await self._clock.sleep(_TICK_REST)
+
+    def _feed(self, event: m.Event) -> None:
+        before = self._state
+        try:
+            self._state, effects = step(before, event, self._clock.now())
+        except Exception:
+            # A defect of the machine costs one event, not the loop: the state is as it was before it.
+            log.exception("the job machine failed on an event", kind=type(event).__name__)
+            return
+        for effect in effects:
+            self._dispatch(effect)
+        if self._state is not before:
+            self._news.set()
+        if bool(self._state.apart) != bool(before.apart):
+            self._connection.on_change()
+
+    def _dispatch(self, effect: m.Effect) -> None:
+        match effect:
+            case m.Note(level, message, job_id):
+                log.log(_LEVELS[level], message, job_id=job_id, object=self._object_of(job_id))
+            case m.SendAck(job_id):
+                self._urgent.put(ack(self._control, job_id, self._feed))
+            case m.PostResult():
+                self._urgent.put(self._result(effect))
+            case m.PostStatus():
+                self._statuses.put(status(self._control, effect))
+            case _:
+                self._performing.start(effect)
+
+    def _object_of(self, job_id: str) -> str:
+        """What a job is about, as far as that is known: of one that is refused, by its key at least."""
+        job = self._state.jobs.get(job_id)
+        if job is None:
+            return ""
+        return str(job.ref) if job.ref is not None else job.key.partition("@")[0].replace("/", " ", 1)
+
+    def tell_rotated(self, request: str) -> None:
+        """A new credential has served `request` (PULL-6)."""
+        self._telling.rotated(self._state.scope.cluster_id, request)
+
+    def _result(self, effect: m.PostResult) -> Delivery:
+        job_id, body = effect.job_id, effect.body
+        good = body["outcome"] in ("succeeded", "noop")
+        told = {"outcome": body["outcome"], "object": self._object_of(job_id), "error": body.get("error", "")}
+        (log.info if good else log.warning)("a job is settled", job_id=job_id, **told)
+        self.on_settled(str(body["outcome"]))
+
+        def accepted() -> None:
+            self._statuses.drop(status_key(job_id))
+            self._feed(m.ResultAccepted(job_id))
+
+        return result(self._control, effect, accepted)
+
+
+_LEVELS = {"info": 20, "warning": 30, "error": 40}

@@ -1,0 +1,59 @@
+"""What the control plane is told of a job, each a delivery that its lane repeats until an answer (PULL-3)."""
+
+from collections.abc import Callable
+
+import structlog
+
+from vworkspace_app.jobs.delivery_queue import Delivery
+from vworkspace_core.apimachinery.errors import JobClosed, NotFound, OperatorError, Unavailable
+from vworkspace_core.jobs import messages as m
+from vworkspace_core.ports import ControlPlane
+
+log = structlog.get_logger("vworkspace.agent")
+
+
+def ack(control: ControlPlane, job_id: str, feed: Callable[[m.Event], None]) -> Delivery:
+    """That the job is taken. `feed` gets what came of it: also that it may have been taken, and that nobody has it."""
+
+    def answered(error: OperatorError | None) -> None:
+        match error:
+            case JobClosed():
+                feed(m.JobClosed(job_id))
+            case NotFound():
+                feed(m.JobGone(job_id))
+            case _:
+                feed(m.Acked(job_id))
+
+    def lost(error: OperatorError) -> None:
+        if isinstance(error, Unavailable) and error.may_have_happened:
+            feed(m.AckLost(job_id))
+
+    return Delivery(f"ack/{job_id}", lambda: control.ack(job_id), answered, lost, final=(NotFound, JobClosed))
+
+
+def result(control: ControlPlane, effect: m.PostResult, accepted: Callable[[], None]) -> Delivery:
+    """How the job ended. One that is refused as malformed or too large is tried on: nobody else has it (PULL-4)."""
+    job_id, body = effect.job_id, effect.body
+
+    def answered(error: OperatorError | None) -> None:
+        if error is not None:
+            log.warning("the control plane has no use for a result any more", job_id=job_id, error=error.message)
+        accepted()
+
+    return Delivery(f"result/{job_id}", lambda: control.result(job_id, body), answered, final=(NotFound,))
+
+
+def status(control: ControlPlane, effect: m.PostStatus) -> Delivery:
+    """How the job stands; only the newest counts."""
+    job_id, body = effect.job_id, effect.body
+
+    def answered(error: OperatorError | None) -> None:
+        if error is not None:
+            log.debug("a status came too late or was refused", job_id=job_id, error=error.message)
+
+    return Delivery(status_key(job_id), lambda: control.status(job_id, body), answered)
+
+
+def status_key(job_id: str) -> str:
+    """The key of a status in its lane, where a newer one replaces it."""
+    return f"status/{job_id}"

@@ -1,0 +1,193 @@
+"""A lane of deliveries: each is repeated until it gets an answer, and none holds up the others (PULL-5).
+
+Acks and results have one lane, statuses another. A delivery under a key that is waiting already replaces it.
+"""
+
+from collections.abc import Awaitable, Callable
+
+import anyio
+import attrs
+import structlog
+
+from vworkspace_app.control_plane.connection import Connection
+from vworkspace_app.control_plane.gate import Gate
+from vworkspace_core.apimachinery.errors import Invalid, NotFound, OperatorError, Permanent, Unavailable
+from vworkspace_core.control_plane.pace import Pace
+from vworkspace_core.ports import Clock
+
+log = structlog.get_logger("vworkspace.agent")
+
+
+@attrs.frozen
+class Delivery:
+    """One call, and who hears of its end. `answered` gets None for a success, else the error that is an answer.
+
+    `final` are the errors that are answers; every other one has the call repeated, after `lost`.
+    """
+
+    key: str
+    send: Callable[[], Awaitable[None]] = attrs.field(repr=False)
+    answered: Callable[[OperatorError | None], None] = attrs.field(repr=False)
+    lost: Callable[[OperatorError], None] = attrs.field(default=lambda _: None, repr=False)
+    final: tuple[type[OperatorError], ...] = (NotFound, Invalid)
+
+
+@attrs.define
+class _Waiting:
+    delivery: Delivery
+    pace: Pace = attrs.field(factory=Pace)
+    not_before: float = 0.0
+
+
+class Lane:
+    """Owner of the deliveries of one kind. At most `width` at a time, one while the last try failed.
+
+    It begins held: nothing is sent before the control plane has answered a poll.
+    """
+
+    def __init__(
+        self, name: str, connection: Connection, clock: Clock, random: Callable[[], float], *, width: int
+    ) -> None:
+        self._name = name
+        self._connection = connection
+        self._clock = clock
+        self._random = random
+        self._width = width
+        self._waiting: dict[str, _Waiting] = {}
+        self._flying: set[str] = set()
+        self._pace = Pace()
+        self._not_before = 0.0
+        self._troubled = False
+        self._news = anyio.Event()
+        self._ended = anyio.Event()
+        self.gate = Gate(self._wake)
+
+    def __len__(self) -> int:
+        return len(self._waiting) + len(self._flying)
+
+    def put(self, delivery: Delivery) -> None:
+        """Deliver this as soon as the lane is free; it takes the place of one that waits under the same key."""
+        present = self._waiting.get(delivery.key)
+        if present is None:
+            self._waiting[delivery.key] = _Waiting(delivery)
+        else:
+            present.delivery = delivery
+        self._wake()
+
+    def drop(self, key: str) -> None:
+        """Forget what waits under `key`."""
+        self._waiting.pop(key, None)
+
+    def hurry(self) -> None:
+        """Try at once: the credential changed, or the control plane is back."""
+        self._pace, self._not_before = Pace(), 0.0
+        for waiting in self._waiting.values():
+            waiting.not_before = 0.0
+        self._wake()
+
+    def release(self) -> None:
+        """The control plane is back: deliver everything that waits."""
+        self.hurry()
+        self.gate.release()
+
+    def try_one(self) -> bool:
+        """Let one delivery through although the lane is held; False when none is due."""
+        if not self._due():
+            return False
+        self.gate.let_one()
+        return True
+
+    async def quiet(self) -> None:
+        """Wait until nothing is left to deliver, or a delivery fails."""
+        while len(self) and self._pace.failures == 0:
+            await self._ended.wait()
+
+    async def run(self) -> None:
+        """Deliver until cancelled."""
+        async with anyio.create_task_group() as tasks:
+            while True:
+                chosen = self._pick()
+                if chosen is None:
+                    await self._pause()
+                else:
+                    self._flying.add(chosen.delivery.key)
+                    self.gate.began()
+                    tasks.start_soon(self._deliver, self._waiting.pop(chosen.delivery.key))
+
+    def _pick(self) -> _Waiting | None:
+        width = self._width if self._pace.failures == 0 and not self.gate.held else 1
+        return self._due() if self.gate.is_open and len(self._flying) < width else None
+
+    def _due(self) -> _Waiting | None:
+        now = self._clock.monotonic()
+        if now < self._not_before:
+            return None
+        ready = (w for key, w in self._waiting.items() if key not in self._flying and w.not_before <= now)
+        return next(ready, None)
+
+    async def _pause(self) -> None:
+        self._news = anyio.Event()
+        times = [w.not_before for key, w in self._waiting.items() if key not in self._flying]
+        if not times or not self.gate.is_open:
+            await self._news.wait()
+            return
+        seconds = max(self._not_before, min(times)) - self._clock.monotonic()
+        # With the width used up, it is an end of a delivery that matters, not a time.
+        with anyio.move_on_after(seconds if seconds > 0 else None):
+            await self._news.wait()
+
+    async def _deliver(self, waiting: _Waiting) -> None:
+        delivery = waiting.delivery
+        try:
+            await self._connection.call(delivery.send)
+        except OperatorError as error:
+            # While the poll fails as well, a 404 speaks of the whole API and not of this job.
+            if isinstance(error, delivery.final) and not (self.gate.held and isinstance(error, NotFound)):
+                self._succeeded()
+                delivery.answered(error)
+            else:
+                self._failed(waiting, error)
+                delivery.lost(error)
+        else:
+            self._succeeded()
+            delivery.answered(None)
+        finally:
+            self._flying.discard(delivery.key)
+            self._ended.set()
+            self._ended = anyio.Event()
+            self._wake()
+
+    def _succeeded(self) -> None:
+        if self._troubled:
+            self._troubled = False
+            log.info("deliveries to the control plane work again", lane=self._name)
+        self._pace, self._not_before = self._pace.succeeded(), 0.0
+        self.gate.worked()
+
+    def _failed(self, waiting: _Waiting, error: OperatorError) -> None:
+        now = self._clock.monotonic()
+        waiting.pace, own = waiting.pace.failed(error, self._random())
+        waiting.not_before = now + own
+        # A newer delivery under the key has come meanwhile: this one has had its day.
+        self._waiting.setdefault(waiting.delivery.key, waiting)
+        if self.gate.held:
+            # The poll that fails too sets the pace, unless the server named a time.
+            waiting.not_before = now + _wish(error)
+        if isinstance(error, Permanent | NotFound | Invalid):
+            told = {"error": error.message, "request_id": error.request_id}
+            log.error("a delivery was refused; trying it again slowly", key=waiting.delivery.key, **told)
+            self._not_before = now + 1.0
+            return
+        if not self._troubled:
+            self._troubled = True
+            log.warning("deliveries to the control plane fail; they wait", lane=self._name, error=error.message)
+        self._pace, delay = self._pace.failed(error, self._random())
+        self._not_before = now + (_wish(error) if self.gate.held else delay)
+
+    def _wake(self) -> None:
+        self._news.set()
+
+
+def _wish(error: OperatorError) -> float:
+    """Seconds the server asked us to stay away."""
+    return (error.retry_after or 0.0) if isinstance(error, Unavailable) else 0.0

@@ -1,0 +1,95 @@
+"""The effects on the cluster and the job store that are under way (PULL-2, PULL-4)."""
+
+import contextlib
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeAlias
+
+import anyio
+import structlog
+from anyio.abc import TaskGroup
+
+from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef
+from vworkspace_core.jobs import messages as m
+from vworkspace_core.jobs.performer import ClusterEffect, Performer
+
+Notice: TypeAlias = Callable[[ObjectRef, Manifest | None], Awaitable[None]]
+"""Told of an object that was written, and what it is now if that is known. Must not raise."""
+
+log = structlog.get_logger("vworkspace.agent")
+
+
+class Performing:
+    """Performs effects side by side, `parallel` at the most, and feeds back what comes of each.
+
+    `tasks` runs them; without it, before the start and after the end, none is begun: the next process goes on from
+    the records. `noticed` is told of each object that was applied, as it is now, or asked to go: whoever keeps caches
+    need not wait for a watch, which may be silent (D22).
+    """
+
+    def __init__(self, performer: Performer, parallel: int, feed: Callable[[m.Event], None]) -> None:
+        self._performer = performer
+        self._limit = anyio.CapacityLimiter(parallel)
+        self._feed = feed
+        self._count = 0
+        self._done = anyio.Event()
+        self.tasks: TaskGroup | None = None
+        self.noticed: Notice = _nobody
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is under way but a rotation, which waits for the control plane."""
+        return self._count == 0
+
+    async def idle(self) -> None:
+        """Wait until `is_idle`."""
+        while self._count:
+            await self._done.wait()
+
+    def start(self, effect: ClusterEffect) -> None:
+        """Perform `effect` soon."""
+        if self.tasks is None:
+            return
+        if isinstance(effect, m.RotateCredential):
+            # Neither the end of the process nor other effects wait with it.
+            self.tasks.start_soon(self._perform, effect, contextlib.nullcontext())
+            return
+        self._count += 1
+        self.tasks.start_soon(self._counted, effect)
+
+    async def _counted(self, effect: ClusterEffect) -> None:
+        try:
+            await self._perform(effect, self._limit)
+        finally:
+            self._count -= 1
+            self._done.set()
+            self._done = anyio.Event()
+
+    async def _perform(self, effect: ClusterEffect, limit: contextlib.AbstractAsyncContextManager[Any]) -> None:
+        try:
+            async with limit:
+                answer = await self._performer.perform(effect)
+        except Exception as error:
+            # A defect must not take the other jobs with it; with its traceback it can be mended.
+            log.exception("an effect failed unexpectedly", effect=type(effect).__name__, job_id=effect.job_id)
+            answer = m.StepFailed(effect.job_id, f"unexpected {type(error).__name__}")
+        self._feed(answer)
+        _tell(effect, answer)
+        match effect, answer:
+            case m.Apply(_, ref), m.Applied(_, live):
+                await self.noticed(ref, live)
+            case m.Delete(_, ref), m.DeleteSent():
+                await self.noticed(ref, None)
+            case _:
+                pass
+
+
+def _tell(effect: Any, answer: m.Event) -> None:
+    """Say what was done on the cluster."""
+    if isinstance(answer, m.Applied):
+        log.info("an object is applied", job_id=answer.job_id, object=str(effect.ref))
+    if isinstance(answer, m.DeleteSent):
+        log.info("an object is being deleted", job_id=answer.job_id, object=str(effect.ref))
+
+
+async def _nobody(ref: ObjectRef, live: Manifest | None) -> None:
+    """Nobody keeps caches."""

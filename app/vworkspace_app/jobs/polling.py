@@ -1,0 +1,115 @@
+"""The long poll: asks for jobs, again and again, at a pace that spares a server in trouble (PULL-1, PULL-7)."""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import anyio
+
+from vworkspace_app.control_plane.connection import Connection
+from vworkspace_app.control_plane.reconnect import Reconnect
+from vworkspace_app.jobs.settings import AgentSettings
+from vworkspace_core.apimachinery.errors import OperatorError
+from vworkspace_core.control_plane.connection import Connectivity
+from vworkspace_core.control_plane.pace import SOONEST, Pace
+from vworkspace_core.jobs import messages as m
+from vworkspace_core.ports import Clock, ControlPlane, Fetched
+
+
+class Polling:
+    """Asks for the jobs of one cluster until it is stopped; no failure ends it.
+
+    `random` gives numbers in [0, 1) for jitter. `feed` is told the server's time; `offered` gets the jobs of an answer
+    and tells whether one of them is new.
+    """
+
+    def __init__(
+        self,
+        control: ControlPlane,
+        cluster_id: str,
+        connection: Connection,
+        reconnect: Reconnect,
+        *,
+        clock: Clock,
+        random: Callable[[], float],
+        settings: AgentSettings,
+        feed: Callable[[m.Event], None],
+        offered: Callable[[Iterable[Any]], bool],
+    ) -> None:
+        self._control = control
+        self._cluster_id = cluster_id
+        self._connection = connection
+        self._reconnect = reconnect
+        self._clock = clock
+        self._random = random
+        self._settings = settings
+        self._feed = feed
+        self._offered = offered
+        self._all = anyio.CancelScope()
+        self._one = anyio.CancelScope()
+        self._woken = anyio.Event()
+
+    def stop(self) -> None:
+        """Ask no more."""
+        self._all.cancel()
+
+    def hurry(self) -> None:
+        """Ask anew at once: the server may be another one."""
+        self._one.cancel()
+        self.wake()
+
+    def wake(self) -> None:
+        """Wait no longer after a failure."""
+        self._woken.set()
+
+    async def run(self) -> None:
+        """Ask until `stop`."""
+        with self._all:
+            pace = Pace()
+            while True:
+                pace = await self._round(pace)
+
+    async def _round(self, pace: Pace) -> Pace:
+        """One poll, what it brings, and the wait until the next; the pace of that one."""
+        began, was_up = self._clock.monotonic(), self._connection.is_up
+        # Until the first answer the poll does not wait for jobs: an answer tells at once that all is well.
+        wait = self._settings.wait_seconds if was_up and not pace.failures else 0
+        try:
+            fetched = await self._fetch(wait)
+        except OperatorError as error:
+            pace, delay = pace.failed(error, self._random())
+            await self._after_failure(was_up)
+            await self._wait_out(delay)
+            return pace
+        if fetched is None:
+            return pace
+        if fetched.server_time is not None:
+            self._feed(m.ServerTime(fetched.server_time))
+        if not was_up:
+            await self._reconnect.catch_up()
+        if not self._offered(fetched.jobs):
+            # Nothing new at once: a server that does not hold the poll, or jobs whose acks are under way.
+            await self._clock.sleep(max(0.0, self._settings.idle_seconds - (self._clock.monotonic() - began)))
+        return pace.succeeded()
+
+    async def _fetch(self, wait: int) -> Fetched | None:
+        """One poll; None when `hurry` ended it. Jobs lost with it are offered again."""
+        with anyio.CancelScope() as self._one:
+            return await self._connection.poll(lambda: self._control.fetch(self._cluster_id, wait))
+        return None
+
+    async def _after_failure(self, was_up: bool) -> None:
+        """What the lanes may do now: a 429 is a round trip too, a rejection is one for all of them."""
+        match self._connection.link.state:
+            case Connectivity.CONNECTED if not was_up:
+                await self._reconnect.catch_up()
+            case Connectivity.UNREACHABLE:
+                self._reconnect.try_one()
+            case _:
+                pass
+
+    async def _wait_out(self, seconds: float) -> None:
+        """Sleep, at least the second that lies between any two failures (PULL-7)."""
+        self._woken = anyio.Event()
+        await self._clock.sleep(min(seconds, SOONEST))
+        with anyio.move_on_after(seconds - SOONEST):
+            await self._woken.wait()

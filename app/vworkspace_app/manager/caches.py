@@ -1,0 +1,91 @@
+"""What the in-cluster operator watches: the kinds, and of each which objects and by what they are found again."""
+
+from collections.abc import Callable, Iterator, Mapping
+
+from vworkspace_app.controller.definitions import slim_definition
+from vworkspace_app.controller.informer import InformerRunner
+from vworkspace_app.instances.controller import RELEASE_INDEX, release_names
+from vworkspace_app.operations.index import OPERATION_INDEXES
+from vworkspace_core.api.labels import MANAGED_BY, MANAGED_BY_VALUE, OPERATION_UID
+from vworkspace_core.apimachinery.manifest import Kind, Manifest
+from vworkspace_core.apimachinery.resources import (
+    APPLICATION_INSTANCE,
+    CLUSTER,
+    CONFIG_MAP,
+    CUSTOM_RESOURCE_DEFINITION,
+    HELM_CHART,
+    HELM_RELEASE,
+    HELM_REPOSITORY,
+    NAMESPACE,
+    OCI_REPOSITORY,
+    OPERATION,
+    VELERO_BACKUP,
+    VOLUME_SNAPSHOT,
+    VOLUME_SNAPSHOT_CLASS,
+)
+from vworkspace_core.controller.informer.store import ObjectStore
+from vworkspace_core.instances.foreign_objects import (
+    slim_chart,
+    slim_config_map,
+    slim_engine_object,
+    slim_release,
+    slim_source,
+)
+from vworkspace_core.jobs.managed_fields import with_status_holders
+from vworkspace_core.operations.engines import engine_kinds
+from vworkspace_core.ports import Clock, KubeApi
+
+_SOURCE_KINDS = (OCI_REPOSITORY, HELM_REPOSITORY, HELM_CHART)
+FLUX_KINDS = (HELM_RELEASE, *_SOURCE_KINDS)
+ENGINE_KINDS = engine_kinds()
+_LOOKED_UP = (VELERO_BACKUP, VOLUME_SNAPSHOT, VOLUME_SNAPSHOT_CLASS)
+AWAITED_KINDS = (NAMESPACE, *dict.fromkeys((*_LOOKED_UP, *ENGINE_KINDS)))
+"""Kinds whose objects may keep an Operation from starting. A HelmRelease's news come by the status of its instance."""
+
+_SLIM: Mapping[Kind, Callable[[Manifest], Manifest]] = {
+    HELM_RELEASE: slim_release,
+    OCI_REPOSITORY: slim_source,
+    HELM_REPOSITORY: slim_source,
+    HELM_CHART: slim_chart,
+    **dict.fromkeys(_LOOKED_UP, slim_engine_object),
+}
+"""What is kept of kinds that everybody in the cluster makes objects of."""
+
+
+def informers_of(api: KubeApi, clock: Clock, random: Callable[[], float]) -> Iterator[InformerRunner]:
+    """One informer a kind. Our own without any selector: one with our finalizer is never lost sight of (RES-5)."""
+    yield InformerRunner(
+        api,
+        APPLICATION_INSTANCE,
+        clock=clock,
+        random=random,
+        store=ObjectStore(APPLICATION_INSTANCE, indexers={RELEASE_INDEX: release_names}, transform=with_status_holders),
+    )
+    yield InformerRunner(
+        api,
+        OPERATION,
+        clock=clock,
+        random=random,
+        store=ObjectStore(OPERATION, indexers=OPERATION_INDEXES, transform=with_status_holders),
+    )
+    for kind in (kind for kind in ENGINE_KINDS if kind not in _LOOKED_UP):
+        yield InformerRunner(api, kind, clock=clock, random=random, label_selector=OPERATION_UID)
+    for kind, slim in _SLIM.items():
+        yield InformerRunner(api, kind, clock=clock, random=random, store=ObjectStore(kind, transform=slim))
+    for kind in (NAMESPACE, CLUSTER):
+        yield InformerRunner(api, kind, clock=clock, random=random)
+    yield InformerRunner(
+        api,
+        CONFIG_MAP,
+        clock=clock,
+        random=random,
+        label_selector=f"{MANAGED_BY}={MANAGED_BY_VALUE}",
+        store=ObjectStore(CONFIG_MAP, transform=slim_config_map),
+    )
+    yield InformerRunner(
+        api,
+        CUSTOM_RESOURCE_DEFINITION,
+        clock=clock,
+        random=random,
+        store=ObjectStore(CUSTOM_RESOURCE_DEFINITION, transform=slim_definition),
+    )

@@ -1,0 +1,61 @@
+"""From the settings of `run` to what the operator decides by, and what of it the Cluster tells as open (RUN-12)."""
+
+import socket
+from collections.abc import Iterator
+
+from vworkspace_app import VERSION
+from vworkspace_app.manager.settings import OperatorSettings
+from vworkspace_app.settings import RunSettings
+from vworkspace_core.api.admission import AdmissionSettings
+from vworkspace_core.api.policy import Policy
+from vworkspace_core.credentials.secret import CREDENTIALS_SECRET
+from vworkspace_core.instances.context import Settings
+from vworkspace_core.jobs.payload_security import Signatures
+from vworkspace_core.operations.settings import OperationSettings
+from vworkspace_core.operations.templates import Templates
+
+
+def operator_settings(settings: RunSettings, cluster_id: str, templates: Templates) -> OperatorSettings:
+    """What the operator of that cluster is told."""
+    decisions = Settings(
+        cluster_id=cluster_id,
+        interval=settings.interval,
+        timeout=settings.timeout,
+        drift_detection=settings.drift_detection,
+        default_service_account=settings.service_account or None,
+        allowed_release_service_accounts=settings.allowed_release_service_accounts,
+        allow_unimpersonated_releases=settings.allow_unimpersonated_releases,
+        admission=AdmissionSettings(allow_http=settings.allow_http),
+        policy=Policy(settings.allowed_chart_sources, settings.forbidden_versions),
+    )
+    operations = OperationSettings(
+        cluster_id,
+        velero_namespace=settings.velero_namespace,
+        allowed_service_accounts=frozenset(settings.allowed_service_accounts),
+        allowed_images=settings.allowed_images,
+        admission=decisions.admission,
+    )
+    return OperatorSettings(
+        decisions,
+        operations,
+        templates,
+        required_bindings=frozenset(settings.required_claim_bindings),
+        require_signed=settings.job_signatures == Signatures.REQUIRED,
+        openings=tuple(_openings(settings)),
+        workers=settings.workers,
+        identity=socket.gethostname(),
+        namespace=settings.namespace,
+        version=VERSION,
+        credentials_secret=CREDENTIALS_SECRET if settings.agent and not settings.token_file else "",
+        disconnected_seconds=settings.disconnected_after,
+    )
+
+
+def _openings(settings: RunSettings) -> Iterator[str]:
+    """What stands open by a setting that shapes no decision (RUN-12)."""
+    if settings.agent and settings.job_signatures == Signatures.UNSIGNED:
+        yield "--job-signatures=unsigned: a job without a signature counts, unless a Cluster requires one"
+    if settings.agent and settings.allow_http_control_plane:
+        yield "--allow-http-control-plane: the token and the jobs may go in the clear"
+    if settings.writers and not settings.webhook_listen:
+        yield "--writers binds nobody without webhooks, which --webhook-listen serves: whom RBAC lets can write"

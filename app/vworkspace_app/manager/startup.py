@@ -1,0 +1,115 @@
+"""How `run` comes to its first look at the world: the API server answers, and there is a credential (PULL-8).
+
+A pod may be up before either. Both are waited for, as the CRDs are, and what is missing is told once.
+"""
+
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+import anyio
+import attrs
+import structlog
+
+from vworkspace_app.credentials.registration import can_enrol, enrol
+from vworkspace_app.credentials.source import CredentialsSource
+from vworkspace_app.process.clock import SystemClock
+from vworkspace_app.process.errors import CommandError
+from vworkspace_core.apimachinery.errors import OperatorError, Unauthorized, Unavailable
+from vworkspace_core.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION
+from vworkspace_core.apimachinery.secret_material import without_user
+from vworkspace_core.credentials.secret import Credentials
+from vworkspace_core.ports import KubeApi
+
+_log = structlog.get_logger("operator")
+_RETRY_SECONDS: Final = 2.0
+_CREATE: Final = (
+    "kubectl -n {namespace} create secret generic vworkspace-agent-credentials"
+    " --from-literal=control-plane-base-url=https://odoo.example.com --from-literal=cluster-id=ID"
+    " --from-file=token=./token (or: vworkspace-operator register; without a control plane: run --no-agent)"
+)
+
+
+_TROUBLE = (
+    "the API server is away; trying again",
+    "the API server's certificate is not trusted: is this its authority? Trying again",
+)
+
+
+async def started(
+    api: KubeApi, source: CredentialsSource, server: str, lead: Callable[[], Awaitable[None]]
+) -> Credentials:
+    """The credential, once the API server answers: a pod may be up before it. One line for each change."""
+    clock, told = SystemClock(), ""
+    waiting = _Waiting(clock)
+    while True:
+        try:
+            credentials = await _first(api, source, waiting, lead)
+            await _look(api)
+        except Unavailable as error:
+            if error.message != told:
+                _log.warning(_TROUBLE["certificate" in error.message], server=server, error=error.message)
+            told = error.message
+            await clock.sleep(_RETRY_SECONDS)
+        except Unauthorized as error:
+            raise CommandError(f"the API server {without_user(server)} does not know us: {error.message}") from error
+        else:
+            if told:
+                _log.info("the API server answers", server=server)
+            return credentials
+
+
+async def _look(api: KubeApi) -> None:
+    """Whether the API server answers. Raises Unavailable and Unauthorized; a refusal is an answer too."""
+    try:
+        await api.list(CUSTOM_RESOURCE_DEFINITION, limit=1)
+    except (Unavailable, Unauthorized):
+        raise
+    except OperatorError:
+        return  # the informers say what they may not see
+
+
+@attrs.define
+class _Waiting:
+    """Waits for a credential that is not there or incomplete; says so when what is missing changes."""
+
+    clock: SystemClock
+    _told: str = attrs.field(default="", init=False)
+
+    async def once(self, namespace: str, problem: str) -> None:
+        """Until the next look."""
+        if problem != self._told:
+            _log.warning("waiting for the credential", missing=problem, create=_CREATE.format(namespace=namespace))
+        self._told = problem
+        await self.clock.sleep(_RETRY_SECONDS)
+
+
+async def _can_enrol(api: KubeApi, source: CredentialsSource) -> bool:
+    """Whether there is a way in without a credential; where that cannot be seen there is none."""
+    try:
+        return await can_enrol(api, source)
+    except (Unavailable, Unauthorized):
+        raise
+    except OperatorError:
+        return False
+
+
+async def _first(
+    api: KubeApi, source: CredentialsSource, waiting: _Waiting, lead: Callable[[], Awaitable[None]]
+) -> Credentials:
+    """The credential, once there is one: somebody creates it, or a Cluster object names a token to register with."""
+    while True:
+        try:
+            return await source.read()
+        except CommandError as error:
+            if source.token_file is not None:
+                raise
+            if not await _can_enrol(api, source):
+                await waiting.once(source.namespace, error.message)
+                continue
+        # Only the leader registers: two would take the credential from each other. The others wait for the Secret.
+        leading = False
+        with anyio.move_on_after(_RETRY_SECONDS):
+            await lead()
+            leading = True
+        if leading:
+            await enrol(api, source, waiting.clock)

@@ -1,0 +1,137 @@
+"""Watching the operator at work: a snapshot each second, and counts as things happen (RUN-5)."""
+
+from collections.abc import Callable
+from datetime import datetime
+from typing import Final, NoReturn
+
+import attrs
+
+from vworkspace_app.controller.observer import DriverObserver, LoggingObserver, Observers
+from vworkspace_app.jobs.agent import Agent
+from vworkspace_app.manager.operator import Operator
+from vworkspace_app.observability import tally
+from vworkspace_app.observability.metrics import Metrics
+from vworkspace_app.observability.snapshot import AgentNumbers, Board, Snapshot
+from vworkspace_app.observability.tally import Tally
+from vworkspace_core.api.labels import namespace_is_gated
+from vworkspace_core.apimachinery.manifest import dig
+from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, NAMESPACE, OPERATION
+from vworkspace_core.controller.health import Vitals
+from vworkspace_core.controller.informer.changes import Change, ChangeType
+from vworkspace_core.jobs.machine import job_lag
+from vworkspace_core.ports import Clock
+
+_EVERY: Final = 1.0
+
+
+@attrs.define
+class Watching:
+    """`Telemetry` that puts what it sees on `board` and counts in `metrics`.
+
+    `credential_since` says when the present credential came, None where nothing tells; `leases` names those that this
+    process stands for, and whether it leads.
+    """
+
+    clock: Clock
+    board: Board
+    metrics: Metrics
+    credential_since: Callable[[], datetime | None] = lambda: None
+    leases: Callable[[], tuple[tuple[str, bool], ...]] = tuple
+    _operator: Operator | None = attrs.field(default=None, init=False)
+    _agent: Agent | None = attrs.field(default=None, init=False)
+    _gated: set[str] = attrs.field(factory=set, init=False)
+    _instances: Tally = attrs.field(factory=tally.instances, init=False)
+    _operations: Tally = attrs.field(factory=tally.operations, init=False)
+    _stopping: bool = attrs.field(default=False, init=False)
+
+    def observer(self, controller: str) -> DriverObserver:
+        """Log and count."""
+        return Observers((LoggingObserver(), self.metrics.controller(controller)))
+
+    def attach(self, operator: Operator, agent: Agent | None) -> None:
+        """Look at these from now on."""
+        self._operator, self._agent = operator, agent
+        if agent is not None:
+            agent.on_settled = self.metrics.job
+        for kind, handler in (
+            (NAMESPACE, self._saw_namespace),
+            (OPERATION, self._saw_operation),
+            (OPERATION, self._operations.saw),
+            (APPLICATION_INSTANCE, self._instances.saw),
+        ):
+            runner = operator.informers.find(kind)
+            if runner is not None:
+                runner.subscribe(handler)
+        self.look()
+
+    async def run(self) -> NoReturn:
+        """Look each second until cancelled: the sign of life of the event loop."""
+        while True:
+            self.look()
+            await self.clock.sleep(_EVERY)
+
+    def stop(self) -> None:
+        """The process ends: not ready any more."""
+        self._stopping = True
+        self.look()
+
+    def look(self) -> None:
+        """Put a snapshot of this moment on the board."""
+        operator = self._operator
+        if operator is None:
+            self.board.put(Snapshot(self.clock.monotonic(), Vitals(stopping=self._stopping)))
+            return
+        drivers = operator.drivers
+        vitals = Vitals(
+            started=True,
+            stopping=self._stopping,
+            informers=tuple(runner.vitals() for runner in operator.informers),
+            drivers=tuple(driver.vitals(name) for name, driver in drivers.items()),
+        )
+        self.board.put(
+            Snapshot(
+                self.clock.monotonic(),
+                vitals,
+                operator.informers.stats(),
+                tuple(driver.stats() for driver in drivers.values()),
+                self._agent_numbers(),
+                self._credential_age(),
+                len(self._gated),
+                tuple((outcome.value, count) for outcome, count in operator.events.counts.items()),
+                self.leases(),
+                self._instances.samples(),
+                self._operations.samples(),
+            )
+        )
+
+    def _credential_age(self) -> float | None:
+        since = self.credential_since()
+        return None if since is None else max(0.0, (self.clock.now() - since).total_seconds())
+
+    def _agent_numbers(self) -> AgentNumbers | None:
+        agent = self._agent
+        if agent is None:
+            return None
+        outbox, lag = agent.outbox, job_lag(agent.state, self.clock.now())
+        return AgentNumbers(agent.link.state, len(agent.state.jobs), lag, len(outbox.events) / outbox.capacity)
+
+    def _saw_namespace(self, change: Change) -> None:
+        if change.type is not ChangeType.DELETED and namespace_is_gated(change.object):
+            self._gated.add(change.ref.name)
+        else:
+            self._gated.discard(change.ref.name)
+
+    def _saw_operation(self, change: Change) -> None:
+        """Count an Operation that came to another phase; those that were there before us are known already.
+
+        Only the leader counts: a sum over all replicas is to be the number of Operations.
+        """
+        leads = all(held for _, held in self.leases())
+        if change.initial or change.type is ChangeType.DELETED or not leads:
+            return
+        live = change.object
+        phase = dig(live, "status", "phase")
+        if phase and phase != dig(change.old_object or {}, "status", "phase"):
+            self.metrics.operation(
+                *(str(one) for one in (dig(live, "spec", "type"), dig(live, "spec", "engine"), phase))
+            )

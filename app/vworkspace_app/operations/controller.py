@@ -1,0 +1,289 @@
+"""The Operation controller: from a key to a snapshot, a decision, and what came of it (OPS-1 to OPS-12).
+
+What cannot be taken back is decided on a live view (`needs_live_view`), everything else from the caches. Operations
+on one target are decided one at a time: the queue asks `serial_of`, and the live view shows what was written (OPS-5).
+"""
+
+from collections.abc import Awaitable, Callable, Iterator
+from datetime import timedelta
+from functools import partial
+from typing import TypeAlias
+
+import attrs
+
+from vworkspace_app.controller.definitions import is_served
+from vworkspace_app.controller.held_status import HeldStatuses, without_foreign_conditions
+from vworkspace_app.controller.informers import Informers
+from vworkspace_app.controller.pass_log import tell_pass
+from vworkspace_app.controller.results import no_news, result_of
+from vworkspace_app.controller.safety_net import SafetyNet
+from vworkspace_app.operations.awaited import AwaitedObjects
+from vworkspace_app.operations.index import BY_UID, EVERYWHERE, OPEN, OPEN_ON, target_in
+from vworkspace_app.process.yaml_documents import parse_yaml
+from vworkspace_core.api.codec import read_operation
+from vworkspace_core.api.labels import OPERATION_UID, is_managed
+from vworkspace_core.api.operation import Operation, Phase
+from vworkspace_core.api.reasons import OperationReason as Reason
+from vworkspace_core.apimachinery.errors import OperatorError, Permanent, Unavailable
+from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, dig
+from vworkspace_core.apimachinery.problems import ValidationProblems
+from vworkspace_core.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, NAMESPACE, OPERATION
+from vworkspace_core.controller.decision import Decision
+from vworkspace_core.controller.execute import Reconciler
+from vworkspace_core.controller.informer.changes import Change, ChangeType
+from vworkspace_core.controller.queue.outcome import ReconcileResult
+from vworkspace_core.controller.queue.read_your_writes import Written
+from vworkspace_core.controller.reconcile import carry_out
+from vworkspace_core.operations.builtin import builtin_templates
+from vworkspace_core.operations.claims import DEFAULT_BINDINGS, Claims
+from vworkspace_core.operations.conflicts import first_ahead, standing_of
+from vworkspace_core.operations.context import OperationContext, OperationObserved
+from vworkspace_core.operations.identity import target_ref
+from vworkspace_core.operations.observe import lookups, observe_operation_live, operations_on
+from vworkspace_core.operations.reconcile import approval_to_spend, needs_live_view, reconcile_operation
+from vworkspace_core.operations.settings import OperationSettings
+from vworkspace_core.operations.spent_approvals import Ledger, SpentApprovals
+from vworkspace_core.operations.templates import Templates
+from vworkspace_core.operations.unreadable import UnreadableOperation, decide_unreadable_operation
+from vworkspace_core.ports import Clock, EventSink, KubeApi
+
+Source: TypeAlias = Operation | UnreadableOperation
+_WAIT_FOR_SECRET = frozenset({Reason.AWAITING_APPROVAL, Reason.MISSING_SECRET})
+
+
+@attrs.frozen
+class Approvals:
+    """Where approval claims are checked with what (OPS-4); asked anew for every decision.
+
+    `secret` gives the approval secret as it is now, None where there is none. `skew` is what the control plane's
+    clock is ahead of ours (PULL-12). `required_bindings` are those that every claim has to carry; which have been used
+    is written down in `namespace`.
+    """
+
+    secret: Callable[[], bytes | None] = lambda: None
+    skew: Callable[[], timedelta] = lambda: timedelta(0)
+    required_bindings: frozenset[str] = DEFAULT_BINDINGS
+    namespace: str = "vworkspace-system"
+
+
+@attrs.frozen
+class Approved:
+    """Which approvals have been used, and why one could not be written down as used."""
+
+    ledger: Ledger = attrs.field(factory=Ledger)
+    trouble: str = ""
+
+
+@attrs.define
+class OperationController:
+    """Reconciles Operations from the caches of `informers`, writing through `api`."""
+
+    api: KubeApi
+    informers: Informers
+    settings: OperationSettings
+    clock: Clock
+    events: EventSink
+    approvals: Approvals = attrs.field(factory=Approvals)
+    templates: Templates = attrs.field(factory=builtin_templates)
+    tell_unmanaged: Callable[[ObjectRef, Manifest], Awaitable[None]] = no_news
+    """Told of each object that is not for us."""
+    net: SafetyNet = attrs.field(init=False)
+    held: HeldStatuses = attrs.field(init=False)
+    awaited: AwaitedObjects = attrs.field(factory=AwaitedObjects, init=False)
+    wrote: Callable[[ObjectRef, Written], None] = lambda key, written: None
+    """Told of each write for a key as it is answered (RUN-3)."""
+
+    def __attrs_post_init__(self) -> None:
+        self.net = SafetyNet(self.informers, self.clock)
+        self.held = HeldStatuses(self.api, self.events)
+
+    async def reconcile(self, key: ObjectRef) -> ReconcileResult:
+        """Observe, decide, carry out, once. Raises errors of the port from live reads, Permanent for bad status."""
+        manifest = self.informers.store(OPERATION).get(key.namespace, key.name)
+        if manifest is None:
+            self.net.settled(key)
+            self.awaited.awaits(key, ())
+            return ReconcileResult()
+        source = _read(manifest)
+        if not is_managed(source.metadata):
+            await self.tell_unmanaged(key, manifest)
+        if isinstance(source, UnreadableOperation):
+            _refuse_unknown_past(source)
+        await self._look_after(key, source)
+        self.awaited.awaits(key, self._looked_at_before_the_start(source))
+        observed = await self._observe(source)
+        approved = await self._spend(source, observed)
+        reconciler = Reconciler(OPERATION, _read, partial(self._decide, approved))
+        wrote = partial(self.wrote, key)
+        outcome = await carry_out(reconciler, source, observed, self.api, self.events, wrote)
+        await self.held.heard(key, outcome)
+        tell_pass(key, outcome)
+        return self.net.until_next(key, result_of(outcome))
+
+    async def _look_after(self, key: ObjectRef, source: Source) -> None:
+        """Read anew what a run depends on, once it has been at it for long."""
+        operation = source.stub if isinstance(source, UnreadableOperation) else source
+        if operation.status.phase is not Phase.RUNNING:
+            self.net.settled(key)
+            return
+        target = target_ref(operation)
+        live = self.informers.store(target.kind).get(target.namespace, target.name)
+        await self.net.look(key, dict.fromkeys((key, target, *lookups(operation, self._context(), live))))
+
+    def _looked_at_before_the_start(self, source: Source) -> Iterator[ObjectRef]:
+        """What may keep it from starting and carries no mark of it; nothing once it has started."""
+        if isinstance(source, UnreadableOperation) or source.status.phase not in (None, Phase.PENDING):
+            return
+        if is_managed(source.metadata) and source.metadata.deletion_timestamp is None:
+            target = target_ref(source)
+            live = self.informers.store(target.kind).get(target.namespace, target.name)
+            yield from lookups(source, self._context(), live)
+
+    def serial_of(self, key: ObjectRef) -> ObjectRef | None:
+        """What the key is decided alone for: its target, which cannot change (OPS-5)."""
+        manifest = self.informers.store(OPERATION).get(key.namespace, key.name)
+        return None if manifest is None else target_in(manifest)
+
+    def _context(self, approved: Approved | None = None) -> OperationContext:
+        approvals, known = self.approvals, approved or Approved()
+        claims = Claims(
+            approvals.secret(),
+            self.settings.cluster_id,
+            approvals.required_bindings,
+            approvals.skew(),
+            known.ledger,
+            known.trouble,
+        )
+        return OperationContext(
+            self.settings, self.clock.now(), claims, templates=self.templates, parse_yaml=parse_yaml
+        )
+
+    def _decide(self, approved: Approved, source: Source, observed: OperationObserved) -> Decision:
+        if isinstance(source, UnreadableOperation):
+            return decide_unreadable_operation(source, observed, self._context(approved))
+        return reconcile_operation(source, observed, self._context(approved))
+
+    async def _spend(self, source: Source, observed: OperationObserved) -> Approved:
+        """Write down that an approval is used, before the run that it starts; what stands in its way is told."""
+        none = Approved(Ledger())
+        if isinstance(source, UnreadableOperation):
+            return none
+        spending = approval_to_spend(source, observed, self._context(none))
+        if spending is None:
+            return none
+        try:
+            spent = SpentApprovals(self.api, self.approvals.namespace)
+            return Approved(await spent.spend(spending, self.clock.now()))
+        except OperatorError as error:
+            return Approved(Ledger(), error.message)
+
+    async def _observe(self, source: Source) -> OperationObserved:
+        operation = source.stub if isinstance(source, UnreadableOperation) else source
+        context = self._context()
+        observed = self._cached(operation, context)
+        if not needs_live_view(operation, observed, context):
+            return observed
+        live = await observe_operation_live(self.api, operation, context)
+        for kind in sorted(live.missing_kinds):
+            if is_served(kind, self.informers.store(CUSTOM_RESOURCE_DEFINITION)):
+                raise Unavailable(f"{kind.crd_name} is installed, but not served yet")
+        return live
+
+    def _cached(self, operation: Operation, context: OperationContext) -> OperationObserved:
+        """What is looked at once the engine object is known: that, the target and the namespace."""
+        target = target_ref(operation)
+        found = {target: self.informers.store(target.kind).get(target.namespace, target.name)}
+        for lookup in lookups(operation, context, found[target]):
+            if self.informers.find(lookup.kind, lookup.namespace) is not None:
+                found[lookup] = self.informers.store(lookup.kind, lookup.namespace).get(lookup.namespace, lookup.name)
+        namespace = self.informers.store(NAMESPACE).get(None, operation.metadata.namespace)
+        return OperationObserved(namespace, {ref: live for ref, live in found.items() if live is not None})
+
+    # --- which Operations a change concerns -------------------------------------------------------------------------
+
+    def keys_of_operation(self, change: Change) -> Iterator[ObjectRef]:
+        """The Operation itself, and where it made room on its target, those whose turn that makes it."""
+        yield change.ref
+        yield from (ref for ref, is_next in self._waiting_for(change) if is_next)
+
+    def keys_behind(self, change: Change) -> Iterator[ObjectRef]:
+        """Those that go on waiting on its target, for somebody else now: only what they say of it changes."""
+        yield from (ref for ref, is_next in self._waiting_for(change) if not is_next)
+
+    def _waiting_for(self, change: Change) -> Iterator[tuple[ObjectRef, bool]]:
+        """Who waits on the target of an Operation that made room there, each with whether it is its turn."""
+        target = target_in(change.object)
+        if target is None or not _makes_room(change):
+            return
+        manifests = self.informers.store(OPERATION).indexed(OPEN_ON, str(target))
+        found = list(operations_on(target, manifests, self.settings.cluster_id))
+        for one in found:
+            ref = ObjectRef(OPERATION, one.metadata.namespace, one.metadata.name)
+            if ref != change.ref and one.status.phase is not Phase.RUNNING:
+                yield ref, first_ahead(one, found) is None
+
+    def keys_of_engine_object(self, change: Change) -> Iterator[ObjectRef]:
+        """The Operation that made the object, wherever it lies, by its uid: names can be cut to fit a label."""
+        for manifest in (change.object, change.old_object or {}):
+            uid = dig(manifest, "metadata", "labels", OPERATION_UID)
+            if isinstance(uid, str) and uid:
+                yield from self._found(BY_UID, uid)
+
+    def keys_of_target(self, change: Change) -> Iterator[ObjectRef]:
+        """Every Operation on the instance that has not ended."""
+        yield from self._found(OPEN_ON, str(change.ref))
+
+    def keys_of_namespace(self, change: Change) -> Iterator[ObjectRef]:
+        """Every Operation in the namespace that has not ended: its gate counts at once."""
+        yield from self._found(OPEN, change.ref.name)
+
+    def keys_awaiting(self, change: Change) -> Iterator[ObjectRef]:
+        """Every Operation that has not started and looked at the object, wherever that lies and whoever made it."""
+        yield from self.awaited.keys_waiting_for(change.ref)
+
+    def open_keys(self, _change: Change) -> Iterator[ObjectRef]:
+        """Every Operation that has not ended: a kind came or went."""
+        yield from self._found(OPEN, EVERYWHERE)
+
+    def awaiting_approval(self) -> Iterator[ObjectRef]:
+        """Every Operation that waits for its claim, or for the secret to check it with."""
+        for manifest in self.informers.store(OPERATION).indexed(OPEN, EVERYWHERE):
+            conditions = dig(manifest, "status", "conditions") or ()
+            if any(dig(one, "status") == "True" and dig(one, "reason") in _WAIT_FOR_SECRET for one in conditions):
+                meta = manifest["metadata"]
+                yield ObjectRef(OPERATION, meta["namespace"], meta["name"])
+
+    def keys(self) -> Iterator[ObjectRef]:
+        """Every Operation there is."""
+        for namespace, name in self.informers.store(OPERATION).names():
+            yield ObjectRef(OPERATION, namespace, name)
+
+    def _found(self, index: str, value: str) -> Iterator[ObjectRef]:
+        for namespace, name in self.informers.store(OPERATION).indexed_names(index, value):
+            yield ObjectRef(OPERATION, namespace, name)
+
+
+def _read(manifest: Manifest) -> Source:
+    try:
+        return read_operation(without_foreign_conditions(manifest))
+    except ValidationProblems as error:
+        return UnreadableOperation.of(manifest, error)
+
+
+def _refuse_unknown_past(source: UnreadableOperation) -> None:
+    """One that may have run already is not begun anew over what its status said; it can only be deleted."""
+    if not source.has_status and source.metadata.deletion_timestamp is None and is_managed(source.metadata):
+        raise Permanent(f"its status cannot be read, and nothing is written over it: {source.problems}")
+
+
+def _makes_room(change: Change) -> bool:
+    """Whether an Operation that ran or wanted to does so no longer, or no longer in the same way."""
+    gone = change.type is ChangeType.DELETED
+    before = _standing(change.object if gone else change.old_object)
+    return any(before) and before != _standing(None if gone else change.object)
+
+
+def _standing(manifest: Manifest | None) -> tuple[bool, bool]:
+    """Whether the Operation runs and whether it wants to; neither where it is not there or cannot be read."""
+    found = None if manifest is None else _read(manifest)
+    return standing_of(found) if isinstance(found, Operation) else (False, False)

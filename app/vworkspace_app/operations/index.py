@@ -1,0 +1,67 @@
+"""How Operations are found in their cache: by uid, by target, by namespace, and which of them have not ended."""
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from vworkspace_core.api.operation import TERMINAL_PHASES, Engine
+from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, dig, metadata
+from vworkspace_core.apimachinery.names import bounded_name
+from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE
+from vworkspace_core.controller.informer.index import Indexer
+
+BY_UID: Final = "uid"
+"""By the value of the label `operation-uid` of what an Operation made."""
+
+OPEN: Final = "open"
+"""Those that have not ended, by namespace; all of them under `EVERYWHERE`."""
+
+OPEN_ON: Final = "open-on"
+"""Those that have not ended, by their target."""
+
+UPGRADES_OF: Final = "upgrades-of"
+"""Those of engine helm that have started, ended or not, by their target (REC-9)."""
+
+EVERYWHERE: Final = "*"
+
+
+def target_in(manifest: Manifest) -> ObjectRef | None:
+    """The target that an Operation names, None where it names none."""
+    name = dig(manifest, "spec", "targetRef", "name")
+    namespace = metadata(manifest).get("namespace")
+    return ObjectRef(APPLICATION_INSTANCE, namespace, name) if isinstance(name, str) and name else None
+
+
+def has_ended(manifest: Manifest) -> bool:
+    """Whether nothing leads out of the Operation's phase any more."""
+    return dig(manifest, "status", "phase") in TERMINAL_PHASES
+
+
+def _by_uid(manifest: Manifest) -> Iterator[str]:
+    yield bounded_name(str(metadata(manifest).get("uid", "")))
+
+
+def _open(manifest: Manifest) -> Iterator[str]:
+    if not has_ended(manifest):
+        yield str(metadata(manifest).get("namespace"))
+        yield EVERYWHERE
+
+
+def _open_on(manifest: Manifest) -> Iterator[str]:
+    target = target_in(manifest)
+    if target is not None and not has_ended(manifest):
+        yield str(target)
+
+
+def _upgrades_of(manifest: Manifest) -> Iterator[str]:
+    target = target_in(manifest)
+    started = dig(manifest, "status", "startedAt") is not None
+    if target is not None and started and dig(manifest, "spec", "engine") == Engine.HELM:
+        yield str(target)
+
+
+OPERATION_INDEXES: Final[Mapping[str, Indexer]] = {
+    BY_UID: _by_uid,
+    OPEN: _open,
+    OPEN_ON: _open_on,
+    UPGRADES_OF: _upgrades_of,
+}

@@ -1,0 +1,36 @@
+"""Templates of Operations from YAML files: each document is one (OPS-2), added to the built-in ones."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from vworkspace_app.process.errors import CommandError
+from vworkspace_app.process.yaml_documents import read_values
+from vworkspace_core.apimachinery.problems import Problem, ValidationProblems
+from vworkspace_core.operations.builtin import builtin_templates
+from vworkspace_core.operations.engines import ENGINES
+from vworkspace_core.operations.templates import Template, Templates, load_template
+
+
+def read_templates(paths: Sequence[str]) -> Templates:
+    """The built-in templates and those of the files; one of a known name takes the place of the older.
+
+    Raises CommandError naming file, line, path and what is wrong: a document that is no template, an engine that is
+    not there, a type and engine that another template binds already.
+    """
+    templates = builtin_templates()
+    for path in paths:
+        for place, document in read_values(path):
+            try:
+                templates = templates.with_template(_loaded(document))
+            except ValidationProblems as error:
+                told = "; ".join(map(str, error.problems))
+                raise CommandError(f"{place}: not a template: {told}") from error
+    return templates
+
+
+def _loaded(document: Any) -> Template:
+    template = load_template(document)
+    if template.engine not in ENGINES:
+        known = ", ".join(ENGINES)
+        raise ValidationProblems([Problem("engine", f"there is no engine {template.engine}; those are {known}")])
+    return template

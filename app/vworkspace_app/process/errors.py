@@ -1,0 +1,21 @@
+"""The one kind of error that ends a command: a line for standard error that says what to do, and an exit status."""
+
+FAILURE = 1
+USAGE = 2
+INTERRUPTED = 130
+
+
+class CommandError(Exception):
+    """Ends the command. `message` is one line, free of secrets; `status` is the exit status."""
+
+    def __init__(self, message: str, *, status: int = FAILURE) -> None:
+        super().__init__(message)
+        self.message = message
+        self.status = status
+
+
+def alone(error: BaseException) -> BaseException:
+    """What went wrong, out of the task groups that it passed through; a group where it was more than one thing."""
+    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
+        error = error.exceptions[0]
+    return error

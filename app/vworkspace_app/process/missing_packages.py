@@ -1,0 +1,53 @@
+"""The command line where packages that it needs are not installed: it says what to install, and who it is.
+
+`pip install vworkspace-operator` brings the core and the fake alone, for those who embed them. This module needs no
+more, so that the installed command can say so.
+"""
+
+import sys
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from vworkspace_app import VERSION
+
+INSTALL: Final = "pip install 'vworkspace-operator[operator]'"
+ABOUT: Final = "Odoo's intent becomes running Flux releases: the operator, its embedded servers, and its offline tools."
+COMMANDS: Final = {
+    "cluster": "the embedded Kubernetes API server",
+    "conformance": "examines a control plane of yours",
+    "control-plane": "the embedded control plane",
+    "demo": "an intent on its way from the control plane to Flux and back, live and checked",
+    "manifests": "prints what is to be installed in a cluster",
+    "plan": "prints what the operator would do, offline",
+    "register": "exchanges a one-time token for this cluster's credential",
+    "run": "the operator",
+    "uninstall": "takes the operator out of a cluster",
+}
+
+
+def lacking(error: BaseException) -> str | None:
+    """What to install, when `error` says that a package is missing; None for anything else, a module of ours too."""
+    if not isinstance(error, ModuleNotFoundError) or not error.name:
+        return None
+    package = error.name.partition(".")[0]
+    if package.startswith("vworkspace_") or package in sys.stdlib_module_names:
+        return None
+    return f"the command line needs more packages ({package} is missing): {INSTALL}"
+
+
+def answered(arguments: Sequence[str]) -> str | None:
+    """What can be said without any of them: the version, and the help as far as it goes."""
+    match tuple(arguments):
+        case ("--version",):
+            return VERSION
+        case () | ("--help",) | ("-h",):
+            return "\n".join(_help())
+        case _:
+            return None
+
+
+def _help() -> Iterator[str]:
+    yield from ("Usage: vworkspace-operator COMMAND", "", ABOUT, "")
+    width = max(map(len, COMMANDS))
+    yield from (f"  {name:<{width}}  {about}" for name, about in COMMANDS.items())
+    yield from ("", f"Its packages are not installed: {INSTALL}")

@@ -1,0 +1,45 @@
+"""The secrets that this process holds, and text without them.
+
+Rules find what looks like a secret (`kinds/secrets.py` in the core). What we hold ourselves we know by heart: it is
+masked wherever it shows, whatever it looks like and wherever it stands.
+"""
+
+import base64
+from collections.abc import Mapping
+from typing import Any, Final
+
+from vworkspace_core.apimachinery.secret_material import REDACTED
+
+_SHORTEST: Final = 6
+"""Shorter ones are no secrets, and would tear holes into every word."""
+
+
+class Hidden:
+    """Texts that are never shown. Grows only: an old token may turn up late."""
+
+    def __init__(self) -> None:
+        self._texts: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        return f"Hidden({len(self._texts)} texts)"
+
+    def add(self, *secrets: str | bytes | None) -> None:
+        """Hide these too, as they are and as a Secret or a basic credential has them (base64)."""
+        found = set(self._texts)
+        for secret in secrets:
+            raw = secret.encode() if isinstance(secret, str) else secret or b""
+            found |= {raw.decode("utf-8", "ignore").strip(), base64.b64encode(raw).decode().rstrip("=")}
+            found |= {line.strip() for line in raw.decode("utf-8", "ignore").splitlines()}
+        # The longest first: a part of a secret must not save the rest of it.
+        self._texts = tuple(sorted((text for text in found if len(text) >= _SHORTEST), key=len, reverse=True))
+
+    def mask(self, value: Any) -> Any:
+        """`value` (text or JSON) without them."""
+        if isinstance(value, str):
+            for text in self._texts:
+                if text in value:
+                    value = value.replace(text, REDACTED)
+            return value
+        if isinstance(value, Mapping):
+            return {key: self.mask(item) for key, item in value.items()}
+        return [self.mask(item) for item in value] if isinstance(value, list) else value

@@ -1,0 +1,228 @@
+"""Admission: what an ApplicationInstance or Operation must look like to be acted on (RUN-6, PULL-10).
+
+The webhook, the agent and the reconciler all ask here, so that the operator is as safe without the webhook.
+What the CRD can express comes from the classes (`checks`); the rest, which CEL cannot see, stands here.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+import attrs
+
+from vworkspace_core.api.application_instance import ApplicationInstance
+from vworkspace_core.api.cluster import Cluster
+from vworkspace_core.api.codec import class_of, structure, validate_strict
+from vworkspace_core.api.command_secrets import command_problems
+from vworkspace_core.api.labels import (
+    CLUSTER_ID,
+    MANAGED_BY,
+    MANAGED_BY_VALUE,
+    NAMESPACE_GATE,
+    NAMESPACE_GATE_VALUE,
+    RETRY,
+    RETRY_RULE,
+    cluster_id_of,
+    is_managed,
+    is_retry_token,
+    namespace_is_gated,
+)
+from vworkspace_core.api.operation import Engine, Operation
+from vworkspace_core.api.remedies import gate_command
+from vworkspace_core.api.validation import check, check_parts, violations
+from vworkspace_core.apimachinery.formats import DNS_SUBDOMAIN
+from vworkspace_core.apimachinery.manifest import Manifest, canonical_json, dig, same_json
+from vworkspace_core.apimachinery.meta import ObjectMeta
+from vworkspace_core.apimachinery.names import LONGEST_LABEL, bounded_name
+from vworkspace_core.apimachinery.problems import Problem, ValidationProblems, first_of, join
+from vworkspace_core.apimachinery.redaction import PLACEHOLDER
+from vworkspace_core.apimachinery.secret_material import find_secret_material
+
+
+@attrs.frozen
+class AdmissionSettings:
+    """What a cluster may tune. Sizes are bytes of canonical JSON.
+
+    The defaults of the sizes leave room for status and managedFields below etcd's limit of 1.5 MiB a
+    request, and for a values patch on top of the values in the HelmRelease.
+    """
+
+    allow_http: bool = False
+    max_inline_bytes: int = 512 * 1024
+    max_parameters_bytes: int = 256 * 1024
+
+
+_DEFAULTS: Final = AdmissionSettings()
+_NO_HTTP: Final = "must start with https://; http:// is not allowed unless the operator is started with --allow-http"
+
+
+def admit(
+    manifest: Manifest, old: Manifest | None = None, settings: AdmissionSettings = _DEFAULTS
+) -> tuple[Problem, ...]:
+    """Every reason to refuse `manifest`, an object of one of our kinds that is new or replaces `old`.
+
+    An update that leaves spec as it was is let through: finalizers must come off and status must be written
+    whatever the object looks like (RUN-6).
+    """
+    if old is not None and same_spec(manifest, old):
+        return ()
+    problems = validate_strict(manifest)
+    return _unique((*problems, *_judge(manifest, old, settings)))
+
+
+def stored_problems(
+    manifest: Manifest, old: Manifest | None = None, settings: AdmissionSettings = _DEFAULTS
+) -> tuple[Problem, ...]:
+    """What is wrong with an object as the API server stores it: unknown fields are gone, or of a newer version.
+
+    The webhook and the reconciler refuse exactly this of a new object; `old` adds what may not change.
+    """
+    cls = class_of(manifest)
+    if cls is None:
+        return ()
+    try:
+        structure(cls, manifest)
+    except ValidationProblems as error:
+        return _unique((*error.problems, *_judge_parts(cls, manifest, settings)))
+    return _unique(tuple(_judge(manifest, old, settings)))
+
+
+def same_spec(manifest: Manifest, old: Manifest) -> bool:
+    """Whether an update leaves the spec as it was."""
+    return same_json(dig(manifest, "spec"), dig(old, "spec"))
+
+
+def _judge(manifest: Any, old: Manifest | None, settings: AdmissionSettings) -> Iterator[Problem]:
+    cls = class_of(manifest)
+    if cls is None:
+        return
+    try:
+        value = structure(cls, manifest)
+    except ValidationProblems:
+        yield from _judge_parts(cls, manifest, settings)
+        return
+    match value:
+        case ApplicationInstance():
+            yield from check_application_instance(value, _readable(cls, old), settings)
+        case Operation():
+            yield from check_operation(value, _readable(cls, old), settings)
+        case Cluster():
+            yield from check(value.spec, None, "spec")
+
+
+def _judge_parts(cls: type[Any], manifest: Manifest, settings: AdmissionSettings) -> Iterator[Problem]:
+    """What else is wrong with an object whose shape is, and is reported already."""
+    spec, spec_class = manifest.get("spec"), attrs.fields_dict(cls)["spec"].type
+    if isinstance(spec, Mapping) and spec_class is not None:
+        yield from check_parts(spec_class, spec, "spec")
+    for path in (("values", "inline"), ("parameters", "valuesPatch")):
+        where, found = ".".join(("spec", *path)), dig(spec, *path)
+        yield from _too_large(found, settings.max_inline_bytes, where) or _inline_secrets(found, where)
+
+
+def _readable(cls: type[Any], old: Manifest | None) -> Any:
+    """The previous object; None also where it cannot be read, so that it can be mended."""
+    if old is None:
+        return None
+    try:
+        return structure(cls, old)
+    except ValidationProblems:
+        return None
+
+
+def _unique(problems: tuple[Problem, ...]) -> tuple[Problem, ...]:
+    return first_of(problems)
+
+
+def check_application_instance(
+    instance: ApplicationInstance, old: ApplicationInstance | None = None, settings: AdmissionSettings = _DEFAULTS
+) -> tuple[Problem, ...]:
+    """Every rule of RES-1 and RES-7 that `instance` breaks, as new or as successor of `old`; sorted by path."""
+    return _unique(tuple(_application_instance(instance, old, settings)))
+
+
+def _application_instance(
+    instance: ApplicationInstance, old: ApplicationInstance | None, settings: AdmissionSettings
+) -> Iterator[Problem]:
+    spec, meta = instance.spec, instance.metadata
+    yield from check(spec, old.spec if old else None, "spec")
+    yield from _name(meta)
+    yield from _retry(meta)
+    if spec.release and spec.release.namespace != meta.namespace:
+        yield Problem("spec.release.namespace", f"must equal metadata.namespace ({meta.namespace})")
+    if spec.chart and spec.chart.url.startswith("http://") and not settings.allow_http:
+        yield Problem(
+            "spec.chart.url",
+            _NO_HTTP,
+        )
+    if spec.values and spec.values.inline is not None:
+        too_large = _too_large(spec.values.inline, settings.max_inline_bytes, "spec.values.inline")
+        yield from too_large or _inline_secrets(spec.values.inline, "spec.values.inline")
+
+
+def check_operation(
+    operation: Operation, old: Operation | None = None, settings: AdmissionSettings = _DEFAULTS
+) -> tuple[Problem, ...]:
+    """Every rule of RES-2 that `operation` breaks, as new or as successor of `old`; sorted by path.
+
+    A values patch is values, so RES-7 holds for it too. The parameters' schema is the template's (OPS-2).
+    """
+    return _unique(tuple(_operation(operation, old, settings)))
+
+
+def _operation(operation: Operation, old: Operation | None, settings: AdmissionSettings) -> Iterator[Problem]:
+    spec = operation.spec
+    yield from check(attrs.evolve(operation, status=type(operation.status)()), old)
+    yield from _name(operation.metadata)
+    if spec.parameters is not None:
+        too_large = _too_large(spec.parameters, settings.max_parameters_bytes, "spec.parameters")
+        yield from too_large
+        if spec.engine is Engine.HELM and not too_large:
+            yield from _inline_secrets(spec.parameters.get("valuesPatch"), "spec.parameters.valuesPatch")
+        if spec.engine is Engine.JOB:
+            yield from command_problems(spec.parameters, "spec.parameters")
+
+
+def _name(meta: ObjectMeta) -> Iterator[Problem]:
+    # An object that asks for a generated name has none yet.
+    rules = {"maxLength": 253, "pattern": DNS_SUBDOMAIN} if meta.name else {}
+    yield from (Problem("metadata.name", message) for message in violations(meta.name, rules))
+
+
+def _retry(meta: ObjectMeta) -> Iterator[Problem]:
+    token = meta.annotations.get(RETRY, "")
+    if token and not is_retry_token(token):
+        shown = token if len(token) <= LONGEST_LABEL else f"one of {len(token)} characters"
+        told = f"must be {RETRY_RULE}, such as 2026-06-01T12:00:00Z, not {shown!r}"
+        yield Problem(join("metadata.annotations", RETRY), told)
+
+
+def _too_large(value: Any, limit: int, path: str) -> tuple[Problem, ...]:
+    """That there is more than anybody looks into; empty when there is not."""
+    try:
+        size = len(canonical_json(value))
+    except RecursionError:
+        return (Problem(path, "is nested too deeply"),)
+    return (Problem(path, f"must have at most {limit} bytes as JSON, not {size}"),) if size > limit else ()
+
+
+def _inline_secrets(values: Any, path: str) -> tuple[Problem, ...]:
+    told = f"holds secret material: use a Secret by secretRef, or the placeholder {PLACEHOLDER}"
+    return tuple(Problem(where, told) for where in find_secret_material(values, path))
+
+
+def check_gate(meta: ObjectMeta, namespace: Manifest | None, cluster_id: str) -> tuple[Problem, ...]:
+    """Why the operator of `cluster_id` must not act on an object with `meta` in `namespace` (RES-5, PULL-10)."""
+    return first_of(_gate(meta, namespace, cluster_id))
+
+
+def _gate(meta: ObjectMeta, namespace: Manifest | None, cluster_id: str) -> Iterator[Problem]:
+    if not namespace_is_gated(namespace):
+        yield Problem(
+            "metadata.namespace",
+            f"{meta.namespace!r} is not labelled {NAMESPACE_GATE}={NAMESPACE_GATE_VALUE}:"
+            f" {gate_command(meta.namespace)}",
+        )
+    if not is_managed(meta):
+        yield Problem(join("metadata.labels", MANAGED_BY), f"must be {MANAGED_BY_VALUE}")
+    if (given := cluster_id_of(meta)) != bounded_name(cluster_id):
+        yield Problem(join("metadata.labels", CLUSTER_ID), f"must be {cluster_id}, not {given or 'absent'}")

@@ -1,0 +1,164 @@
+"""The border of the core: manifests of our own kinds become values here, and values become manifests.
+
+Every watch event passes it, so the usual path is one generated function; only an object that does not fit
+is looked at again, slowly, to name everything that is wrong with it at once (RES-1 to RES-3).
+"""
+
+from collections.abc import Iterator, Mapping
+from heapq import nsmallest
+from itertools import islice
+from typing import Any, Final, TypeVar
+
+from cattrs import ClassValidationError, Converter, ForbiddenExtraKeysError, IterableValidationError
+
+from vworkspace_core.api.application_instance import ApplicationInstance
+from vworkspace_core.api.cluster import Cluster
+from vworkspace_core.api.operation import Operation
+from vworkspace_core.apimachinery import resources as known
+from vworkspace_core.apimachinery.converters import FAST, STRICT, TOLERANT, type_name
+from vworkspace_core.apimachinery.fields import camel
+from vworkspace_core.apimachinery.manifest import Kind, Manifest
+from vworkspace_core.apimachinery.meta import ObjectMeta
+from vworkspace_core.apimachinery.nesting import TOO_DEEP, too_deep
+from vworkspace_core.apimachinery.problems import MOST_PROBLEMS, Problem, ValidationProblems, index, join
+
+T = TypeVar("T")
+
+CLASSES: Final[Mapping[type[Any], Kind]] = {
+    ApplicationInstance: known.APPLICATION_INSTANCE,
+    Operation: known.OPERATION,
+    Cluster: known.CLUSTER,
+}
+"""The whole-object classes, each with the kind it is the class of."""
+
+_BY_TYPE: Final = {(kind.api_version, kind.kind): cls for cls, kind in CLASSES.items()}
+
+
+def structure(cls: type[T], value: Any) -> T:
+    """`value` (JSON) as an instance of `cls`; unknown fields are skipped, null means absent.
+
+    Raises ValidationProblems with every problem when it does not fit. Free objects (`spec.values.inline`,
+    `spec.parameters`) are taken as they are, not copied.
+    """
+    try:
+        return FAST.structure(value, cls)
+    except (TypeError, ValueError, KeyError):
+        return _structure_patiently(TOLERANT, cls, value)
+
+
+def structure_strict(cls: type[T], value: Any) -> T:
+    """Like `structure`, and a field the class does not have is a problem too (metadata excepted)."""
+    if cls not in CLASSES or not isinstance(value, Mapping):
+        return _structure_patiently(STRICT, cls, value)
+    found = tuple(_type_problems(CLASSES[cls], value))
+    body = {name: item for name, item in value.items() if name not in ("apiVersion", "kind")}
+    try:
+        result = _structure_patiently(STRICT, cls, body)
+    except ValidationProblems as error:
+        raise ValidationProblems((*found, *error.problems)) from None
+    if found:
+        raise ValidationProblems(found)
+    return result
+
+
+def _type_problems(kind: Kind, manifest: Manifest) -> Iterator[Problem]:
+    for name, wanted in (("apiVersion", kind.api_version), ("kind", kind.kind)):
+        if (given := manifest.get(name)) != wanted:
+            yield Problem(name, "is required" if given is None else f"must be {wanted}, not {given!r}")
+
+
+def _structure_patiently(converter: Converter, cls: type[T], value: Any) -> T:
+    try:
+        return converter.structure(value, cls)
+    except (TypeError, ValueError, KeyError, ClassValidationError, IterableValidationError) as error:
+        problems = tuple(islice(_problems(error, ""), MOST_PROBLEMS))
+    raise ValidationProblems(problems)
+
+
+def _problems(error: BaseException, path: str) -> Iterator[Problem]:
+    match error:
+        case ClassValidationError():
+            noted, others = error.group_exceptions()
+            for inner, note in noted:
+                yield from _problems(inner, join(path, camel(note.name)))
+            for inner in others:
+                yield from _problems(inner, path)
+        case IterableValidationError():
+            for item, item_note in error.group_exceptions()[0]:
+                yield from _problems(item, index(path, int(item_note.index)))
+        case ForbiddenExtraKeysError():
+            for name in nsmallest(MOST_PROBLEMS, map(str, error.extra_fields)):
+                yield Problem(join(path, name), "unknown field")
+        case KeyError():
+            yield Problem(path, "is required")
+        case _:
+            yield Problem(path, str(error))
+
+
+def unstructure(value: Any) -> dict[str, Any]:
+    """JSON of an attrs value: camelCase, and neither nulls nor empties where absent says the same.
+
+    Whole objects come with apiVersion and kind. Free objects are shared with `value`, not copied.
+    """
+    body: dict[str, Any] = FAST.unstructure(value)
+    kind = CLASSES.get(type(value))
+    return body if kind is None else {"apiVersion": kind.api_version, "kind": kind.kind, **body}
+
+
+def _read(cls: type[T], manifest: Manifest) -> T:
+    """`structure`, of what was read whole only: what could not be read is not to be taken for absent."""
+    if cut := too_deep(manifest):
+        raise ValidationProblems(tuple(Problem(path, TOO_DEEP) for path in cut))
+    return structure(cls, manifest)
+
+
+def read_application_instance(manifest: Manifest) -> ApplicationInstance:
+    """An ApplicationInstance as the API server sent it. Raises ValidationProblems."""
+    return _read(ApplicationInstance, manifest)
+
+
+def read_operation(manifest: Manifest) -> Operation:
+    """An Operation as the API server sent it. Raises ValidationProblems."""
+    return _read(Operation, manifest)
+
+
+def read_cluster(manifest: Manifest) -> Cluster:
+    """A Cluster as the API server sent it. Raises ValidationProblems."""
+    return _read(Cluster, manifest)
+
+
+def read_meta(manifest: Manifest) -> ObjectMeta:
+    """Metadata of any object, as far as it can be read; never raises.
+
+    What must work on an object whose spec does not fit (the finalizer, the gates) reads this.
+    """
+    meta = manifest.get("metadata")
+    body = {"name": "", **meta} if isinstance(meta, Mapping) else {"name": ""}
+    try:
+        return structure(ObjectMeta, body)
+    except ValidationProblems as error:
+        unreadable = {problem.path.split("[")[0].split(".")[0] for problem in error.problems}
+        return structure(ObjectMeta, {"name": "", **{k: v for k, v in body.items() if k not in unreadable}})
+
+
+def class_of(manifest: Any) -> type[Any] | None:
+    """The class of our own kind that `manifest` says it is; None for everything else."""
+    if not isinstance(manifest, Mapping):
+        return None
+    api_version, kind = manifest.get("apiVersion"), manifest.get("kind")
+    return _BY_TYPE.get((api_version, kind)) if isinstance(api_version, str) and isinstance(kind, str) else None
+
+
+def validate_strict(manifest: Any) -> tuple[Problem, ...]:
+    """Every way in which `manifest` is not an object of one of our kinds, unknown fields included."""
+    if not isinstance(manifest, Mapping):
+        return (Problem("", f"must be an object, not {type_name(manifest)}"),)
+    cls = class_of(manifest)
+    if cls is None:
+        names = ", ".join(sorted(f"{api_version} {kind}" for api_version, kind in _BY_TYPE))
+        return (Problem("kind", f"must be one of {names}"),)
+    try:
+        structure_strict(cls, manifest)
+    except ValidationProblems as error:
+        return error.problems
+    return ()

@@ -1,0 +1,75 @@
+"""Whether an object of ours is for this operator: cluster and namespace (RES-5)."""
+
+from typing import Protocol
+
+from vworkspace_core.api.labels import (
+    CLUSTER_ID,
+    NAMESPACE_GATE,
+    NAMESPACE_GATE_VALUE,
+    cluster_id_of,
+    namespace_is_gated,
+    namespace_is_terminating,
+)
+from vworkspace_core.api.reasons import InstanceConditionType as Type
+from vworkspace_core.api.reasons import InstanceReason as Reason
+from vworkspace_core.api.remedies import gate_command
+from vworkspace_core.apimachinery.manifest import Manifest
+from vworkspace_core.apimachinery.meta import Condition, ObjectMeta
+from vworkspace_core.apimachinery.names import bounded_name
+
+
+def wrong_cluster(meta: ObjectMeta, cluster_id: str) -> str:
+    """Why an object is none of this cluster's; empty when it is one."""
+    meant = cluster_id_of(meta)
+    if meant == bounded_name(cluster_id):
+        return ""
+    if meant is None:
+        return f'the label {CLUSTER_ID} is missing; this cluster is "{cluster_id}"'
+    return f'the object is meant for cluster "{meant}"; this cluster is "{cluster_id}"'
+
+
+class _Status(Protocol):
+    @property
+    def conditions(self) -> tuple[Condition, ...]: ...
+
+
+class Claimable(Protocol):
+    """One of our own kinds, with a status that tells who wrote it."""
+
+    @property
+    def metadata(self) -> ObjectMeta:
+        """Its metadata."""
+        ...
+
+    @property
+    def status(self) -> _Status:
+        """Its status."""
+        ...
+
+
+class _OfCluster(Protocol):
+    @property
+    def cluster_id(self) -> str: ...
+
+
+def claimed_by_another_operator(source: Claimable, settings: _OfCluster) -> bool:
+    """Whether a foreign cluster's operator may own the object: then not even its status is ours to write (RES-5).
+
+    Its status tells: one that holds conditions, other than a WrongCluster of our own making, was written by the
+    operator the object is meant for.
+    """
+    if cluster_id_of(source.metadata) in (None, bounded_name(settings.cluster_id)):
+        return False
+    conditions = {condition.type: condition for condition in source.status.conditions}
+    mark = conditions.get(Type.BLOCKED)
+    own_mark = mark is not None and mark.reason == Reason.WRONG_CLUSTER and f'"{settings.cluster_id}"' in mark.message
+    return bool(conditions) and not own_mark
+
+
+def closed_namespace(name: str, namespace: Manifest | None) -> str:
+    """Why nothing may be created in the namespace; empty when something may."""
+    if namespace_is_terminating(namespace):
+        return f"namespace {name} is being terminated: nothing new can be created in it"
+    if namespace_is_gated(namespace):
+        return ""
+    return f"namespace {name} does not carry the label {NAMESPACE_GATE}={NAMESPACE_GATE_VALUE}: {gate_command(name)}"

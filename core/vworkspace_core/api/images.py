@@ -1,0 +1,58 @@
+"""References to container images, and lists of those that are allowed (OPS-8).
+
+A list names registries, folders and images: `registry.example.com`, `registry.example.com/approved/`,
+`registry.example.com/approved/tool:1.2`. Only whole parts count (M5): the first is no beginning of
+`registry.example.com.evil.io/x`, and not of `registry.example.com:5000/x` either, which is another registry.
+"""
+
+import re
+from collections.abc import Iterable
+from itertools import islice
+from typing import Final
+
+from vworkspace_core.apimachinery.formats import quoted
+
+_PART: Final = r"[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*"
+_IMAGE: Final = re.compile(
+    rf"\A(?:(?P<host>[a-zA-Z0-9](?:[-.a-zA-Z0-9]*[a-zA-Z0-9])?(?::[0-9]{{1,5}})?)/)?{_PART}(?:/{_PART})*"
+    r"(?::[A-Za-z0-9_][-.A-Za-z0-9_]{0,127})?(?:@[a-z0-9+.]+:[0-9a-f]{32,128})?\Z"
+)
+_HUB: Final = "docker.io"
+_SHOWN: Final = 8
+
+
+def is_allowed_image(image: str, allowed: Iterable[str]) -> bool:
+    """Whether `image` is one of those that `allowed` names; one that no container runtime takes is not."""
+    if _IMAGE.match(image) is None:
+        return False
+    whole = _in_full(image)
+    return any(_covers(entry if _is_host(entry) else _in_full(entry), whole) for entry in allowed if entry)
+
+
+def unlisted_image(image: str, allowed: Iterable[str]) -> str:
+    """What is said of an image that is not allowed."""
+    listed = list(islice(allowed, _SHOWN + 1))
+    told = ", ".join(listed[:_SHOWN]) + (", …" if len(listed) > _SHOWN else "")
+    return f"must be an image that --allowed-images allows ({told}), not {quoted(image)}"
+
+
+def _covers(entry: str, image: str) -> bool:
+    if image == entry or entry.endswith("/"):
+        return image.startswith(entry)
+    # Behind a bare host a colon begins a port.
+    ends = "/:@" if "/" in entry else "/"
+    return image.startswith(entry) and image[len(entry)] in ends
+
+
+def _in_full(name: str) -> str:
+    """With the registry that container runtimes take where none is named."""
+    first, slash, _ = name.partition("/")
+    if slash:
+        return name if "." in first or ":" in first or first == "localhost" else f"{_HUB}/{name}"
+    return f"{_HUB}/library/{name}"
+
+
+def _is_host(entry: str) -> bool:
+    """Of an entry without a slash: an image never has a dot in its name there, a registry nearly always."""
+    name = entry.partition(":")[0]
+    return "/" not in entry and ("." in name or name == "localhost")

@@ -1,0 +1,216 @@
+"""Operation: one day-2 action on an application, run once by one engine (RES-2)."""
+
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+from typing import Any, ClassVar, Final
+
+import attrs
+
+from vworkspace_core.apimachinery.fields import (
+    CelRule,
+    conditions_field,
+    formed,
+    immutable,
+    observed_generation_field,
+    observed_request_field,
+    schema_field,
+)
+from vworkspace_core.apimachinery.formats import TARGET_VERSION
+from vworkspace_core.apimachinery.manifest import same_json
+from vworkspace_core.apimachinery.meta import Condition, ConditionStatus, ObjectMeta
+from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE
+
+
+class OperationType(StrEnum):
+    """What is to be done."""
+
+    BACKUP = "Backup"
+    RESTORE = "Restore"
+    UPGRADE = "Upgrade"
+    MIGRATION = "Migration"
+    RUN_COMMAND = "RunCommand"
+    RUNBOOK = "Runbook"
+
+
+class Engine(StrEnum):
+    """Which controller does it."""
+
+    VELERO = "velero"
+    WORKFLOW = "workflow"
+    JOB = "job"
+    HELM = "helm"
+    VOLSYNC = "volsync"
+    HELM_HOOK_JOB = "helmHookJob"
+    SNAPSHOT = "snapshot"
+
+
+class Phase(StrEnum):
+    """Where an Operation stands (OPS-1). The last three are absorbing."""
+
+    PENDING = "Pending"
+    RUNNING = "Running"
+    SUCCEEDED = "Succeeded"
+    FAILED = "Failed"
+    CANCELLED = "Cancelled"
+
+
+TERMINAL_PHASES = frozenset({Phase.SUCCEEDED, Phase.FAILED, Phase.CANCELLED})
+"""Phases nothing leads out of."""
+
+
+@attrs.frozen(kw_only=True)
+class TargetRef:
+    """The ApplicationInstance the Operation is about, in the same namespace."""
+
+    name: str = schema_field("Name of the target.", schema={"minLength": 1, "maxLength": 253})
+    api_version: str = schema_field(
+        "apiVersion of the target.",
+        default=APPLICATION_INSTANCE.api_version,
+        schema={"maxLength": 63},
+        rules=[formed(TARGET_VERSION)],
+        publish_default=True,
+    )
+    kind: str = schema_field(
+        "Kind of the target.",
+        default=APPLICATION_INSTANCE.kind,
+        schema={"enum": [APPLICATION_INSTANCE.kind]},
+        publish_default=True,
+    )
+
+
+@attrs.frozen
+class Approvals:
+    """Whether a person has to agree first, and the proof that one did (OPS-4)."""
+
+    required: bool = schema_field("Whether the run waits for a valid claim.", default=False)
+    claim: str | None = schema_field("Signed approval claim.", default=None, schema={"maxLength": 8192}, secret=True)
+    approved_by: str | None = schema_field(
+        "Who approved; recorded, never trusted.", default=None, schema={"maxLength": 253}
+    )
+    approved_at: str | None = schema_field(
+        "When it was approved; recorded, never trusted.", default=None, schema={"format": "date-time"}
+    )
+
+
+@attrs.frozen
+class OperationSpec:
+    """Which action is wanted, on which application, by which engine."""
+
+    target_ref: TargetRef = schema_field(
+        "The ApplicationInstance in the same namespace; immutable.", rules=[immutable()]
+    )
+    type: OperationType = schema_field("What is to be done; immutable.", rules=[immutable()])
+    engine: Engine = schema_field("Which engine does it; immutable.", rules=[immutable()])
+    parameters: Mapping[str, Any] | None = schema_field(
+        "Parameters of the template; immutable once the run has started.", default=None
+    )
+    approvals: Approvals | None = schema_field("Approval.", default=None)
+    timeout_seconds: int | None = schema_field(
+        "Deadline of the whole run in seconds from its start; default per engine.",
+        default=None,
+        schema={"format": "int64", "minimum": 1, "maximum": 31_536_000},
+    )
+
+
+def _has_claim(operation: "Operation") -> bool:
+    return operation.spec.approvals is not None and operation.spec.approvals.claim is not None
+
+
+def _is_required(operation: "Operation") -> bool:
+    return operation.spec.approvals is not None and operation.spec.approvals.required
+
+
+@attrs.frozen
+class LogsRef:
+    """The object whose logs tell about the run."""
+
+    kind: str = schema_field("Kind.")
+    name: str = schema_field("Name.")
+    namespace: str = schema_field("Namespace.")
+
+
+@attrs.frozen
+class EngineRef:
+    """The one engine object of the run (OPS-1). Without `uid` it is the intent to create it."""
+
+    api_version: str = schema_field("apiVersion.")
+    kind: str = schema_field("Kind.")
+    namespace: str = schema_field("Namespace.")
+    name: str = schema_field("Name.")
+    uid: str = schema_field("uid; absent until the object is known to exist.", default="")
+
+
+@attrs.frozen
+class OperationStatus:
+    """What the operator found, from the generation that it names."""
+
+    observed_generation: int | None = observed_generation_field()
+    phase: Phase | None = schema_field("Where the run stands; absent before the first look.", default=None)
+    reason: str | None = schema_field("Why it stands there: the reason of the condition that decides.", default=None)
+    message: str | None = schema_field("The message of that condition.", default=None)
+    started_at: str | None = schema_field("When the run started.", default=None, schema={"format": "date-time"})
+    finished_at: str | None = schema_field("When it ended.", default=None, schema={"format": "date-time"})
+    conditions: tuple[Condition, ...] = conditions_field()
+    outputs: Mapping[str, Any] | None = schema_field("What the run produced, by name.", default=None)
+    logs_ref: LogsRef | None = schema_field("Where the logs are.", default=None)
+    engine_ref: EngineRef | None = schema_field("The engine object.", default=None)
+    observed_request: str | None = observed_request_field()
+
+
+_DECISIVE: Final = (
+    ("Failed", ConditionStatus.TRUE),
+    ("Cancelled", ConditionStatus.TRUE),
+    ("Succeeded", ConditionStatus.TRUE),
+    ("Accepted", ConditionStatus.FALSE),
+    ("Blocked", ConditionStatus.TRUE),
+)
+
+
+def headline(conditions: Sequence[Condition]) -> dict[str, str]:
+    """`reason` and `message` of a status: those of the condition that decides, so that a table can show why (U9)."""
+    found = {(one.type, one.status): one for one in conditions}
+    running = next((one for one in conditions if one.type == "Running"), None)
+    decides = next((found[key] for key in _DECISIVE if key in found), running)
+    told = {} if decides is None else {"reason": str(decides.reason), "message": decides.message}
+    return {name: text for name, text in told.items() if text}
+
+
+@attrs.frozen
+class Operation:
+    """One day-2 action on an application: a backup, a restore, an upgrade, a command."""
+
+    CEL_RULES: ClassVar[tuple[CelRule, ...]] = (
+        # CEL's equality of free objects misses a renamed key of the first level; admission does not.
+        CelRule(
+            "!has(oldSelf.status) || !has(oldSelf.status.startedAt)"
+            " || (has(self.spec.parameters) == has(oldSelf.spec.parameters)"
+            " && (!has(self.spec.parameters) || self.spec.parameters == oldSelf.spec.parameters))",
+            "is immutable once the run has started",
+            holds=lambda new, old: not old.status.started_at or same_json(new.spec.parameters, old.spec.parameters),
+            field_path=".spec.parameters",
+        ),
+        # What a person agreed to must not be exchanged behind the claim, nor the need for one taken back (OPS-4).
+        CelRule(
+            "!has(oldSelf.spec.approvals) || !has(oldSelf.spec.approvals.claim)"
+            " || (has(self.spec.parameters) == has(oldSelf.spec.parameters)"
+            " && (!has(self.spec.parameters) || self.spec.parameters == oldSelf.spec.parameters))",
+            "is immutable while an approval claim stands beside it: take the claim away first",
+            holds=lambda new, old: not _has_claim(old) or same_json(new.spec.parameters, old.spec.parameters),
+            field_path=".spec.parameters",
+        ),
+        CelRule(
+            "!has(oldSelf.spec.approvals) || !has(oldSelf.spec.approvals.required) || !oldSelf.spec.approvals.required"
+            " || (has(self.spec.approvals) && has(self.spec.approvals.required) && self.spec.approvals.required)",
+            "must stay true: an approval that is required cannot be waived by an edit",
+            holds=lambda new, old: not _is_required(old) or _is_required(new),
+            field_path=".spec.approvals.required",
+        ),
+    )
+
+    metadata: ObjectMeta
+    spec: OperationSpec
+    status: OperationStatus = attrs.field(factory=OperationStatus)
+
+
+BETWEEN_SYNCS: Final = "VolSyncWaitingForSchedule"
+"""Reason of Running while a recurring operation waits for its next sync: it excludes nothing then."""

@@ -1,0 +1,19 @@
+"""An object of our own kinds that is not for us: why nothing happens, for the one who made it (RES-5)."""
+
+from vworkspace_core.api.labels import MANAGED_BY, MANAGED_BY_VALUE
+from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, dig, metadata
+from vworkspace_core.ports import KubernetesEvent
+
+
+def unmanaged(ref: ObjectRef, manifest: Manifest) -> KubernetesEvent | None:
+    """The Event that says so; None for one that the operator acts on, and for one that is on its way out."""
+    if dig(manifest, "metadata", "labels", MANAGED_BY) == MANAGED_BY_VALUE or metadata(manifest).get(
+        "deletionTimestamp"
+    ):
+        return None
+    where = f" -n {ref.namespace}" if ref.namespace else ""
+    note = (
+        f"the operator leaves this object alone: it does not carry the label {MANAGED_BY}={MANAGED_BY_VALUE}. "
+        f"To hand it over: kubectl label {ref.kind.crd_name} {ref.name}{where} {MANAGED_BY}={MANAGED_BY_VALUE}"
+    )
+    return KubernetesEvent(ref, str(metadata(manifest).get("uid", "")), "Warning", "NotManaged", "Reconcile", note)

@@ -1,0 +1,1 @@
+"""The ground: manifests, object metadata, conditions, errors, times. It imports nothing above it."""

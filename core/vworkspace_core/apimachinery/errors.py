@@ -1,0 +1,187 @@
+"""The closed set of errors a port may raise.
+
+    OperatorError
+    ├── NotFound                 the object, its namespace, or (KindMissing) its kind is not there
+    │   └── KindMissing          the API server does not serve this kind: a CRD is not installed
+    ├── AlreadyExists            a create met an object of that name
+    ├── Conflict                 server-side apply: other managers hold fields we want to change
+    ├── Stale                    a resourceVersion or uid precondition no longer holds: look again at once
+    ├── Invalid                  the server refuses the content; only another content can succeed
+    ├── Forbidden                the caller may not do this
+    │   └── Unauthorized         the credential itself is not accepted
+    ├── Expired                  a list or watch position is too old: list again
+    ├── JobClosed                the control plane has closed the job: nothing of it is wanted any more
+    ├── Unavailable              nothing is wrong with the request: try it again later
+    └── Permanent                nothing above: will not succeed by itself
+
+Adapters translate every foreign exception into one of these (`raise … from error`); the core
+never sees a client's exception. Clauses: REC-8, REC-13, PULL-7.
+"""
+
+import re
+from typing import Any, Final
+
+import attrs
+
+_REFUSED: Final = re.compile(
+    r'User "[^"]*" cannot (?P<verb>[a-z]+) resource "(?P<resource>[^"]+)" in API group "(?P<group>[^"]*)" '
+    r'(?:in the namespace "(?P<namespace>[^"]+)"|at the cluster scope)'
+)
+"""Every authorizer's refusal has these words: the API server puts them together, not the authorizer."""
+
+
+@attrs.frozen(order=True)
+class Right:
+    """A verb on a resource (`helmreleases`, `operations/status`). `namespace` is empty at the cluster's scope."""
+
+    verb: str
+    group: str
+    resource: str
+    namespace: str = ""
+
+    def __str__(self) -> str:
+        where = f"in namespace {self.namespace}" if self.namespace else "in the whole cluster"
+        resource, _, below = self.resource.partition("/")
+        name = f"{resource}.{self.group}" if self.group else resource
+        return f"{self.verb} {name}{'/' if below else ''}{below} {where}"
+
+
+def refused_right(message: str) -> Right | None:
+    """The right that an authorizer's refusal names; None for any other 403, such as a quota's or a webhook's."""
+    found = _REFUSED.search(message)
+    if found is None:
+        return None
+    return Right(found["verb"], found["group"], found["resource"], found["namespace"] or "")
+
+
+@attrs.frozen(order=True)
+class FieldConflict:
+    """One field that another manager holds (one cause of a server-side apply 409).
+
+    `field` is the server's own path text (`.spec.chart`); it cannot be parsed back, since keys in it
+    are not quoted. `detail` is the server's cause message, which may carry subresource and apiVersion.
+    """
+
+    manager: str
+    field: str
+    detail: str = ""
+
+
+@attrs.frozen
+class Cause:
+    """One reason of an Invalid answer: which field and what is wrong with it."""
+
+    field: str
+    message: str
+    reason: str = "FieldValueInvalid"
+
+
+class OperatorError(Exception):
+    """Base of every error a port raises. `message` is safe to show: adapters put no secret in it.
+
+    `request_id` is what the other side calls the request, where it said so: to be searched for in its log.
+    """
+
+    request_id: str = ""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.message = message
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (_rebuild, (type(self), dict(self.__dict__)))
+
+
+def _rebuild(cls: type[OperatorError], state: dict[str, Any]) -> OperatorError:
+    error = cls.__new__(cls)
+    error.__dict__.update(state)
+    error.args = (state["message"],)
+    return error
+
+
+class NotFound(OperatorError):
+    """HTTP 404: the object or its namespace does not exist."""
+
+
+class KindMissing(NotFound):
+    """HTTP 404 on a whole resource: the API server does not serve this kind (REC-12)."""
+
+
+class AlreadyExists(OperatorError):
+    """HTTP 409, reason AlreadyExists: a create met an object of that name."""
+
+
+class Conflict(OperatorError):
+    """HTTP 409 with causes: other field managers hold fields (REC-8)."""
+
+    def __init__(self, message: str, conflicts: tuple[FieldConflict, ...]) -> None:
+        super().__init__(message)
+        # The server answers the causes in random order (facts S-81): sorted here, so that equal
+        # conflicts give equal status messages.
+        self.conflicts = tuple(sorted(conflicts))
+
+
+class Stale(OperatorError):
+    """HTTP 409 without causes: the object moved on, or was deleted and recreated (REC-6)."""
+
+
+class Invalid(OperatorError):
+    """HTTP 422, most 400s, and the 500 of a configuration that does not fit the schema (S-15)."""
+
+    def __init__(self, message: str, causes: tuple[Cause, ...] = ()) -> None:
+        super().__init__(message)
+        self.causes = causes
+
+
+class Forbidden(OperatorError):
+    """HTTP 403. `namespace_terminating` tells a dying namespace from a missing permission (REC-14)."""
+
+    def __init__(self, message: str, *, namespace_terminating: bool = False) -> None:
+        super().__init__(message)
+        self.namespace_terminating = namespace_terminating
+
+    @property
+    def right(self) -> Right | None:
+        """The right that is missing; None where something else refused: a quota, a policy, the control plane."""
+        return refused_right(self.message)
+
+
+class Unauthorized(Forbidden):
+    """HTTP 401: the credential is not accepted."""
+
+
+class Expired(OperatorError):
+    """HTTP or in-stream 410: the resourceVersion or continue token is too old."""
+
+
+class JobClosed(OperatorError):
+    """HTTP 409 on an ack: the job is closed at the control plane, whoever closed it (PULL-6)."""
+
+
+class Unavailable(OperatorError):
+    """Network failure, timeout, 429 or 5xx. The write may or may not have happened.
+
+    `retry_after` is the server's wish in seconds, when it gave one; `may_have_happened` is False when the
+    request certainly had no effect (no connection, 429).
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        retry_after: float | None = None,
+        status: int | None = None,
+        may_have_happened: bool = True,
+    ) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
+        self.status = status
+        self.may_have_happened = may_have_happened
+
+
+class Permanent(OperatorError):
+    """Whatever else a server answers: trying again cannot help by itself."""
+
+    def __init__(self, message: str, *, status: int | None = None) -> None:
+        super().__init__(message)
+        self.status = status

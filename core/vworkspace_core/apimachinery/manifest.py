@@ -1,0 +1,143 @@
+"""Kubernetes objects as plain JSON-like mappings, and the few pure functions everybody needs on them.
+
+Manifests of other projects' kinds are never turned into classes: they are mappings as they came from
+the wire, read with `dig` and compared by content.
+"""
+
+import hashlib
+from collections.abc import Mapping
+from typing import Any, TypeAlias
+
+import attrs
+import msgspec
+
+Json: TypeAlias = Any
+"""A JSON value: None, bool, int, float, str, list of Json, dict of str to Json."""
+
+Manifest: TypeAlias = Mapping[str, Any]
+"""A whole Kubernetes object as it stands on the wire. Treat it as read-only."""
+
+_NO_VERSION = "1"
+
+_encoder = msgspec.json.Encoder(order="deterministic")
+
+
+@attrs.frozen(order=True, cache_hash=True)
+class Kind:
+    """A resource type: what discovery knows about a kind.
+
+    `group` is empty for the core group; `plural` is the path segment (`helmreleases`).
+    """
+
+    group: str
+    version: str
+    kind: str
+    plural: str
+    namespaced: bool = True
+
+    @property
+    def api_version(self) -> str:
+        """`group/version`, or the bare version for the core group."""
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    @property
+    def crd_name(self) -> str:
+        """Name of the CustomResourceDefinition that would serve this kind."""
+        return f"{self.plural}.{self.group}"
+
+    def manifest(self, name: str, namespace: str | None = None) -> dict[str, Any]:
+        """A fresh manifest that holds only the type and the name."""
+        meta = {"name": name} if namespace is None else {"name": name, "namespace": namespace}
+        return {"apiVersion": self.api_version, "kind": self.kind, "metadata": meta}
+
+
+@attrs.frozen(order=True, cache_hash=True)
+class ObjectRef:
+    """Where an object lives. `namespace` is None exactly for cluster-scoped kinds."""
+
+    kind: Kind
+    namespace: str | None
+    name: str
+
+    def __str__(self) -> str:
+        where = f"{self.namespace}/{self.name}" if self.namespace else self.name
+        return f"{self.kind.kind} {where}"
+
+
+def canonical_json(value: Json) -> bytes:
+    """JSON with sorted keys and no spaces: equal content gives equal bytes in every process."""
+    return _encoder.encode(value)
+
+
+def content_hash(value: Json) -> str:
+    """First 16 hex digits of the SHA-256 of the canonical JSON (PH-2, `vworkspace.io/applied-hash`)."""
+    return hashlib.sha256(_encoder.encode(value)).hexdigest()[:16]
+
+
+def dig(value: Json, *path: str | int) -> Json:
+    """Value at `path`, or None where any step is missing or of another shape. Never raises."""
+    for step in path:
+        # What comes off the wire is a dict: asking for that first spares the slow check of the abstract class.
+        if type(value) is dict or isinstance(value, Mapping):
+            value = value.get(step)
+        elif isinstance(step, int) and isinstance(value, list) and -len(value) <= step < len(value):
+            value = value[step]
+        else:
+            return None
+    return value
+
+
+def metadata(manifest: Manifest) -> Mapping[str, Any]:
+    """The object's metadata; an empty mapping where it has none."""
+    meta = manifest.get("metadata")
+    return meta if type(meta) is dict or isinstance(meta, Mapping) else {}
+
+
+def exactly(manifest: Manifest, live: Manifest | None) -> dict[str, Any]:
+    """`manifest` for an apply to this very copy of the object, or to none at all (RUN-4).
+
+    The server refuses it as Stale when the object is another one, has changed, or is there where it was not: an
+    apply with a resourceVersion creates what is absent (S-10), and no object has the first one.
+    """
+    found = metadata(live) if live is not None else {"resourceVersion": _NO_VERSION}
+    pinned = {name: found[name] for name in ("uid", "resourceVersion") if name in found}
+    return {**manifest, "metadata": {**metadata(manifest), **pinned}}
+
+
+def ref_of(manifest: Manifest, kind: Kind) -> ObjectRef:
+    """Reference to `manifest`, which is known to be of `kind`."""
+    meta = metadata(manifest)
+    return ObjectRef(kind, meta.get("namespace") if kind.namespaced else None, str(meta.get("name", "")))
+
+
+def merge_patch(target: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:
+    """JSON merge patch (RFC 7396): null removes, mappings merge, everything else replaces."""
+    patched = dict(target)
+    for key, value in patch.items():
+        if value is None:
+            patched.pop(key, None)
+        elif isinstance(value, Mapping):
+            under = patched.get(key)
+            patched[key] = merge_patch(under if isinstance(under, Mapping) else {}, value)
+        else:
+            patched[key] = value
+    return patched
+
+
+def same_json(left: Json, right: Json) -> bool:
+    """Whether two JSON values say the same, whatever the order of keys and the spelling of numbers."""
+    # A stack instead of recursion: free objects may be nested as deep as the API server lets them be.
+    pairs = [(left, right)]
+    while pairs:
+        one, other = pairs.pop()
+        if isinstance(one, Mapping) and isinstance(other, Mapping):
+            if one.keys() != other.keys():
+                return False
+            pairs.extend((item, other[key]) for key, item in one.items())
+        elif isinstance(one, list | tuple) and isinstance(other, list | tuple):
+            if len(one) != len(other):
+                return False
+            pairs.extend(zip(one, other, strict=True))
+        elif isinstance(one, bool) is not isinstance(other, bool) or one != other:
+            return False
+    return True

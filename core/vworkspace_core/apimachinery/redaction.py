@@ -1,0 +1,116 @@
+r"""How secrets look in text: the rules by which they are hidden (RES-7).
+
+Guarantees
+    Every rule takes time linear in the text, whatever the text is (RUN-11): charts and tenants write it. So no rule
+    searches anew from every letter for where something ends, and a run of letters belongs to one start only.
+Shape
+    A rule is a pattern for lower and upper case alike. What it matches is hidden from the end of its groups `head` and
+    `open` to the start of its group `close`, where it has them. Rules apply in turn, each to what the ones before left.
+"""
+
+import re
+from typing import Final
+
+PLACEHOLDER: Final = "<set via externalSecret>"
+"""The value that stands where External Secrets will put the real one."""
+
+_WORDS: Final = (
+    r"(?:password|passwd|passphrase|(?<!existing)(?<!existing[-_])secret|token"
+    r"|(?:access|secret|api|private|account|signing|encryption)[-_]?key)"
+)
+# Words that mean other things too: `bypass`, `passed`. Inside a word in lower case they are a part of it.
+_WEAK: Final = r"(?:(?<![a-z])pass|(?-i:(?<=[a-z])Pass)|(?<![a-z])pwd|credential)"
+
+_SEPARATOR: Final = r"(?:=>|:=|[:=])"
+_QUOTED: Final = r"(?P<open>\\*[\"']).*?(?P<close>(?<!\\)(?P=open)|\Z)"
+_QUOTED_ITEM: Final = r"(?P<item>\\*[\"']).*?(?:(?<!\\)(?P=item)|\Z)"
+_WORD: Final = r"(?:\S*[^\s,;)\]}]|[,;)\]}])"
+"""Up to white space, without the punctuation behind it."""
+_BLOCK: Final = r"[|>][-+]?[ \t]*(?:\n[ \t]+[^\n]*)+"
+_NEXT_LINE: Final = r"\n[ \t]+(?!-(?:\s|\Z)|[\[{]|\\*[\"']?[\w.-]+\\*[\"']?:(?:\s|\Z))\S[^\n]*"
+_ITEMS: Final = r"(?:\n[ \t]*-[ \t]+(?!\\*[\"']?[\w.-]+\\*[\"']?:(?:\s|\Z))[^\n]+)+"
+
+# The path of a problem may end in such a word; what is said of it is no secret. So the project's messages begin.
+_OUR_WORDS: Final = (
+    r"(?:must (?:be|not|start|end|have|hold|equal|name|stand|give|say) |is (?:required|immutable|there|nested|empty)\b"
+    r"|is (?:not (?:text|JSON|a finite number)|an integer of)\b|has a name that\b"
+    r"|holds secret material\b|unknown (?:field|key)\b|cannot be )"
+)
+# `kubectl create secret … --from-file=token=./token`: kubectl takes nothing but a path there.
+_FROM_FILE: Final = r"(?<=--from-file=)[\w.-]+=(?:\.{0,2}|~)/"
+
+_PAIR: Final = (
+    # Keys are looked for where a word begins only: a search from every letter would take quadratic time.
+    rf"(?<![\w.-])(?!{_FROM_FILE})(?P<head>[\w.-]*{_WORDS}\\*[\"']?[ \t]*{_SEPARATOR}[ \t]*)"
+    rf"(?!\\*[\"']?{re.escape(PLACEHOLDER)}|{_OUR_WORDS})"
+    # a value of YAML on lines of its own; one in quotes, also inside JSON inside JSON; a list of such
+    rf"(?:{_BLOCK}|{_NEXT_LINE}|{_ITEMS}|{_QUOTED}|\[(?:[\s,]*{_QUOTED_ITEM})+"
+    rf"|(?!\\*[\"']|[\[{{]+\s*\\*[\"'\[{{\]}}]){_WORD})"  # one word, but not an object
+)
+_WEAK_PAIR: Final = (
+    rf"(?<![\w.-])(?P<head>[\w.-]*{_WEAK}\\*[\"']?[ \t]*"
+    rf"(?:{_SEPARATOR}[ \t]*(?=\\*[\"'])|(?:=>|:=|=)[ \t]*|:[ \t]+(?=[^\s\"'\\\[{{]+[ \t]*(?:[\r\n]|\Z))))"
+    rf"(?!{_OUR_WORDS})(?:{_QUOTED}|(?!\\*[\"']){_WORD})"
+)
+_NAME_AND_VALUE: Final = (
+    rf"(?P<head>\bname\\*[\"']?[ \t]*[:=][ \t]*\\*[\"']?[\w.-]*{_WORDS}\\*[\"']?[\s,]*"
+    rf"\\*[\"']?value\\*[\"']?[ \t]*[:=][ \t]*)(?:{_QUOTED}|(?!\\*[\"']){_WORD})"
+)
+_PEM_BLOCK: Final = r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY.*?(?:-----END [A-Z0-9 ]*PRIVATE KEY-----|\Z)"
+# A password may hold a slash that somebody forgot to escape; a digest behind an image is no host.
+_USER_INFO: Final = r"(?<=://)(?:[^\s/\"'<>]+|[^\s/:@\"'<>]*:[^\s\"'<>]{0,256})(?=@(?!sha\d+:))"
+_AUTHORIZATION: Final = r"(?P<head>authorization\\*[\"']?[ \t]*[:=][ \t]*\\*[\"']?(?:\w+[ \t]+)?)[^\s\"',]+"
+_COOKIE: Final = r"(?P<head>cookie\\*[\"']?[ \t]*[:=][ \t]*\\*[\"']?)[^\s\"'\\][^\r\n\"'\\]*"
+_REGISTRY_AUTH: Final = rf"(?P<head>[\"']auth\\*[\"'][ \t]*:[ \t]*){_QUOTED}"
+# "A bearer token is required" shows none.
+_BEARER: Final = r"\b(?P<head>bearer[ \t]+)(?!tokens?[.,;:)]*(?:\s|\Z))[^\s\"',;]{3,}"
+_CLAIM: Final = r"\bvws1\.[-\w]+\.[-\w]+"
+# A JWT, JWS or JWE. Whether there are dots is asked once a word, not anew behind each of its hyphens.
+_JWT: Final = r"(?<![-\w])(?=[-\w]+\.[-\w]+\.)(?P<head>[-\w]*?)(?<!\w)eyJ[-\w]{8,}\.[-\w]+(?:\.[-\w]*){1,3}"
+_KNOWN_TOKEN: Final = (
+    r"(?<![a-z0-9])(?:gh[pousr]_[a-z0-9]{16,}|github_pat_\w{16,}|glpat-[-\w]{16,}|xox[abeprs]-[-\w]{8,}"
+    r"|hvs\.[-\w]{16,}|(?-i:A[KS]IA[0-9A-Z]{12,}))"
+)
+_PASSWORD_IN_QUOTES: Final = (
+    r"(?P<head>(?:password|passwd|passphrase|(?<![a-z])pwd)[ \t]+)(?P<open>[\"'])[^\"'\n]+(?P<close>[\"'])"
+)
+_FLAG: Final = rf"(?<!\S)(?P<head>--?[\w-]*(?:{_WORDS}|{_WEAK})[ \t]+)(?!-|(?:or|and|are|is)\s)\S+"
+_USER_FLAG: Final = r"(?<!\S)(?P<head>(?:-u|--user)[ \t=]+[^\s:]+:)(?!//)\S+"
+# `mysql -phunter2`; flags of more than one letter that begin so are told apart by their names.
+_NO_PASSWORD: Final = (
+    r"a(?:ckages?|ge|rallel|rams?|rent|tch|ths?)|eers?|id|ing|lain|lugins?|ods?|orts?|ull|ush|vcs?"
+    r"|r(?:efix|eserve|int|ocess|ofile|ogress|oto|otocol|oxy|une)"
+)
+_SHORT_FLAG: Final = rf"(?<!\S)(?P<head>-p)(?=\S{{4}})(?!(?:{_NO_PASSWORD})(?:[=:,;]|\s|\Z)|\d+(?::\d+)*(?!\S)){_WORD}"
+
+RULES: Final = tuple(
+    re.compile(pattern, re.IGNORECASE | re.DOTALL)
+    for pattern in (
+        _PEM_BLOCK,
+        _USER_INFO,
+        _AUTHORIZATION,
+        _COOKIE,
+        _REGISTRY_AUTH,
+        _BEARER,
+        _CLAIM,  # an approval (OPS-4)
+        _JWT,
+        _KNOWN_TOKEN,
+        _NAME_AND_VALUE,
+        _PAIR,
+        _WEAK_PAIR,
+        _PASSWORD_IN_QUOTES,
+        _FLAG,
+        _USER_FLAG,
+        _SHORT_FLAG,
+    )
+)
+
+SIGNS: Final = (
+    *("pass", "pwd", "secret", "token", "key", "credential", "auth", "cookie", "bearer", "://", "vws1.", "eyj"),
+    *("-u", "-p", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", "glpat-", "xox", "hvs.", "akia", "asia"),
+)
+"""What every text that a rule matches holds one of, in lower case. Nearly all text shows no secret: a look for these is
+cheaper than the rules."""
+
+LOUD_KEY: Final = re.compile(rf"(?:{_WORDS}|{_WEAK}|authorization|cookie|(?<![a-z])auth)\Z", re.IGNORECASE)
+"""The end of a key of JSON whose value is hidden whole."""

@@ -1,0 +1,258 @@
+"""Secret material: what inline values must not hold, and what no output may show (RES-7).
+
+One set of words serves both. Values are refused by whole keys, which is exact; text is redacted by anything
+that ends like one of them (`redaction`), which may hide too much and never too little.
+"""
+
+import re
+import unicodedata
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from itertools import islice, repeat
+from typing import Any, Final
+
+from vworkspace_core.apimachinery.problems import MOST_PROBLEMS, index, join
+from vworkspace_core.apimachinery.redaction import LOUD_KEY, PLACEHOLDER, RULES, SIGNS
+
+REDACTED: Final = "***"
+
+_ENDINGS: Final = ("password", "secret", "passwd", "passphrase", "secretaccesskey")
+_WHOLE: Final = frozenset(
+    {
+        *("accesskey", "secretkey", "apikey", "accountkey", "privatekey"),
+        *("token", "accesstoken", "authtoken", "bearertoken", "refreshtoken"),
+    }
+)
+_LAST: Final = frozenset("dteynDTEYN_-")
+"""What all of them end in: nearly every key is judged by its last letter."""
+
+_NAMES_A_SECRET: Final = "existingsecret"
+_HARMLESS: Final = frozenset({int, float, bool, type(None)})
+_PEM: Final = re.compile(r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY")
+
+_DEEPEST: Final = 64
+"""Nesting beyond which a value is hidden as a whole instead of being looked into."""
+
+_LONGEST_KEY: Final = 512
+"""Letters of a key that are looked at, from its end, where the words stand."""
+
+LONGEST_SHOWN: Final = 4096
+"""Bytes of a text that somebody is to read, where nothing else bounds it."""
+
+_SHOWN_STEPS: Final = 16
+"""Steps of a path that are told at either end."""
+
+
+class _Letters(dict[int, int | str]):
+    """For `str.translate`: what a letter looks like in ASCII. Keeps none of those that it is asked for."""
+
+    def __missing__(self, code: int) -> int | str:
+        first = unicodedata.normalize("NFKD", chr(code))[0]
+        return first if first.isascii() else code
+
+
+# Letters of Cyrillic and Greek that nobody tells from Latin ones; accents and full width are decomposed.
+_LIKE: Final = "аьсԁеһіјкӏмтпорԛѕυνѵԝхуАВСЕНІЈКМОРЅТХУαεικορτχΑΒΕΗΙΚΜΝΟΡΤΥΧıɡ"
+_MEANT: Final = "abcdehijklmtnopqsuvvwxyABCEHIJKMOPSTXYaeikoptxABEHIKMNOPTYXig"
+_LOOKALIKES: Final = _Letters({**{code: code for code in range(128)}, **str.maketrans(_LIKE, _MEANT)})
+
+_Child = tuple[str | int, Any, bool]
+"""A step, what is there, and whether a text there is a secret."""
+
+_Steps = tuple[Any, str | int] | None
+"""The way to a value: the way to what holds it, and the step from there. Spelled only where it is told."""
+
+
+LONGEST_MESSAGE = 1024
+"""Bytes of a foreign message that are kept (REC-5 row 4)."""
+
+
+def is_secret_key(key: str) -> bool:
+    """Whether a value under `key` is secret material, whatever the key's case, hyphens and alphabet.
+
+    What names a Secret is none (`existingSecret…`), whatever it ends in.
+    """
+    if key[-1:].isascii() and key[-1:] not in _LAST:
+        return False
+    folded = _plain(key[-_LONGEST_KEY:]).lower().replace("_", "").replace("-", "")
+    return _NAMES_A_SECRET not in folded and (folded.endswith(_ENDINGS) or folded in _WHOLE)
+
+
+def _plain(text: str) -> str:
+    """`text` with every letter that looks like one of ASCII written as that one; exactly as long."""
+    return text if text.isascii() else text.translate(_LOOKALIKES)
+
+
+def find_secret_material(values: Any, path: str = "") -> tuple[str, ...]:
+    """Paths of the leaves of `values` (JSON) that are secret material, in document order, `path` in front.
+
+    Looks into objects and lists at any depth, and stops when it has found enough to tell (RUN-11). Texts and numbers
+    in a list count under the key of the list, and `{name: DB_PASSWORD, value: …}` under that name. Empty texts and the
+    placeholder are no material; a PEM private key is, under any key.
+    """
+    return tuple(islice(_find(values, path), MOST_PROBLEMS))
+
+
+def _find(values: Any, path: str) -> Iterator[str]:
+    # A stack instead of recursion: values may be nested as deep as the API server lets them be.
+    stack: list[tuple[Iterator[_Child], _Steps]] = [(iter([("", values, False)]), None)]
+    while stack:
+        children, way = stack[-1]
+        for step, value, secret in children:
+            if value.__class__ in _HARMLESS and not secret:
+                continue
+            steps = (way, step) if len(stack) > 1 else None
+            if isinstance(value, Mapping):
+                stack.append((_members(value), steps))
+                break
+            if isinstance(value, list | tuple):
+                stack.append((zip(range(len(value)), value, repeat(secret), strict=False), steps))
+                break
+            if _is_material(value, secret):
+                yield _spelled(path, steps)
+        else:
+            stack.pop()
+
+
+def _members(value: Mapping[Any, Any]) -> Iterator[_Child]:
+    for key, is_secret in _keys(value):
+        yield str(key), value[key], is_secret
+
+
+def _keys(value: Mapping[Any, Any]) -> Iterator[tuple[Any, bool]]:
+    """Each key, and whether it holds a secret: by itself, or as the `value` of what has a secret's name."""
+    name = value.get("name")
+    named = isinstance(name, str) and is_secret_key(name)
+    for key in value:
+        yield key, is_secret_key(str(key)) or (named and key == "value")
+
+
+def _is_material(value: Any, secret: bool) -> bool:
+    if isinstance(value, str):
+        is_key = "PRIVATE KEY" in value and _PEM.search(value) is not None
+        return is_key or (secret and value not in ("", PLACEHOLDER))
+    return secret and _is_number(value)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _spelled(path: str, steps: _Steps) -> str:
+    way: list[str | int] = []
+    while steps is not None:
+        steps, step = steps
+        way.append(step)
+    way.reverse()
+    if len(way) > 2 * _SHOWN_STEPS:
+        way[_SHOWN_STEPS:-_SHOWN_STEPS] = ["…"]
+    for step in way:
+        path = index(path, step) if isinstance(step, int) else join(path, step)
+    return path
+
+
+_USER: Final = re.compile(r"(?<=://)[^/?#\s]*@")
+
+
+def without_user(url: str) -> str:
+    """`url` without a user and password. Total: what is no URL stays as it is."""
+    return _USER.sub("", url)
+
+
+def shown(text: str, longest: int = LONGEST_SHOWN) -> str:
+    """`text` as it may be shown in at most `longest` bytes of UTF-8: cut, then redacted, then cut (RUN-11).
+
+    A word that the first cut went through is hidden when it may have been the start of a secret.
+    """
+    if len(text) > 4 * longest:
+        text = _cut(text, 4 * longest)
+    clean = _redact_text(text, secret=False)
+    return clean if len(clean) * 4 <= longest else clean.encode(errors="replace")[:longest].decode(errors="ignore")
+
+
+def _cut(text: str, longest: int) -> str:
+    text = text[:longest]
+    last = text[max(text.rfind(space) for space in " \t\n\r") + 1 :]
+    return text[: -len(last)] + REDACTED if last and _may_show(_plain(last)) else text
+
+
+def redact(value: Any) -> Any:
+    """`value` (text or JSON) with `***` in place of every secret it shows. Idempotent, never raises.
+
+    Text: private keys, passwords in URLs, bearer and basic credentials, JWTs, approval claims, tokens of well-known
+    makes, and whatever follows a secret key and `=` or `:`. JSON: values under secret keys, and every text as above.
+    The placeholder stays.
+    """
+    return _redact(value, secret=False, depth=0)
+
+
+def _redact(value: Any, *, secret: bool, depth: int) -> Any:
+    if isinstance(value, str):
+        return _redact_text(value, secret)
+    if depth > _DEEPEST:
+        return REDACTED
+    if isinstance(value, Mapping):
+        hidden = {key for key, is_secret in _keys(value) if is_secret or _is_loud(str(key))}
+        return {key: _redact(item, secret=key in hidden, depth=depth + 1) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_redact(item, secret=secret, depth=depth + 1) for item in value]
+    return REDACTED if secret and _is_number(value) else value
+
+
+def _is_loud(key: str) -> bool:
+    return LOUD_KEY.search(_plain(key[-_LONGEST_KEY:])) is not None
+
+
+def _redact_text(text: str, secret: bool) -> str:
+    if secret:
+        return text if text in ("", PLACEHOLDER) else REDACTED
+    plain = _plain(text)
+    if _may_show(plain):
+        for rule in RULES:
+            text, plain = _hidden(rule, text, plain)
+    return text
+
+
+def _may_show(plain: str) -> bool:
+    lowered = plain.lower()
+    return any(sign in lowered for sign in SIGNS)
+
+
+def _hidden(rule: re.Pattern[str], text: str, plain: str) -> tuple[str, str]:
+    """`text` and `plain`, of equal length, without what `rule` finds in `plain`."""
+    spans = [_span(match) for match in rule.finditer(plain)]
+    if not spans:
+        return text, plain
+    shown_text = _without(spans, text)
+    return shown_text, shown_text if plain is text else _without(spans, plain)
+
+
+def _span(match: re.Match[str]) -> tuple[int, int]:
+    groups = match.re.groupindex
+    start = max([match.start(), *(match.end(name) for name in ("head", "open") if name in groups)])
+    closed = match.start("close") if "close" in groups else -1
+    return start, match.end() if closed < 0 else closed
+
+
+def _without(spans: list[tuple[int, int]], text: str) -> str:
+    pieces, at = [], 0
+    for start, end in spans:
+        pieces += [text[at:start], REDACTED]
+        at = end
+    return "".join([*pieces, text[at:]])
+
+
+_LONGEST_REMEMBERED = 512
+"""Characters: Flux's failures may have 32 Ki, and thousands of those would be the memory of the whole process."""
+
+
+def safe(message: str, longest: int = LONGEST_MESSAGE) -> str:
+    """A message as it may be shown: redacted, and cut at `longest` bytes of UTF-8.
+
+    Short ones are remembered, since Flux repeats itself and the patterns of redaction are the dearest part of a settled
+    decision.
+    """
+    return _remembered(message, longest) if len(message) <= _LONGEST_REMEMBERED else shown(message, longest)
+
+
+_remembered = lru_cache(maxsize=2048)(shown)

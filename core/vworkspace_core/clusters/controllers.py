@@ -1,0 +1,96 @@
+"""Whether those that the operator relies on are there and can be seen: ControllersHealthy and `installedEngines`.
+
+A controller counts as missing when a definition of its kinds is, and only if instances cannot do without it: an
+engine that is not installed is no fault of the cluster (an Operation that asks for it says so). It counts as degraded
+when the operator cannot see its kinds: their informer has failed several times in a row, which takes half a minute at
+least, so that a passing trouble changes nothing. Whether the controller's own pods work, only its objects tell.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+import attrs
+
+from vworkspace_core.api.reasons import ClusterConditionType, ClusterReason
+from vworkspace_core.apimachinery import resources as known
+from vworkspace_core.apimachinery.conditions import Wanted
+from vworkspace_core.apimachinery.manifest import Kind
+from vworkspace_core.apimachinery.meta import ConditionStatus
+
+IN_A_ROW: Final = 6
+"""Failures of an informer that are no passing trouble: with its backoff, half a minute at least."""
+
+
+@attrs.frozen
+class Watched:
+    """One kind as its informer has it. `trouble` is what failed last, empty when nothing is wrong."""
+
+    served: bool = True
+    failures: int = 0
+    trouble: str = ""
+
+
+@attrs.frozen
+class _Controller:
+    name: str
+    kinds: tuple[Kind, ...]
+    cure: str = ""
+    """What to do when one of its kinds is missing; empty for a controller that instances can do without."""
+
+
+_FLUX: Final = "install Flux"
+_CONTROLLERS: Final = (
+    _Controller("vworkspace-operator", known.OWN_KINDS, "install the CRDs that `manifests --crds-only` prints"),
+    _Controller("source-controller", (known.OCI_REPOSITORY, known.HELM_REPOSITORY, known.HELM_CHART), _FLUX),
+    _Controller("helm-controller", (known.HELM_RELEASE,), _FLUX),
+    _Controller("velero", (known.VELERO_BACKUP, known.VELERO_RESTORE)),
+    _Controller("workflow-controller", (known.WORKFLOW,)),
+    _Controller("volsync", (known.REPLICATION_SOURCE, known.REPLICATION_DESTINATION)),
+    _Controller("snapshot-controller", (known.VOLUME_SNAPSHOT,)),
+)
+
+ENGINE_KINDS: Final[Mapping[str, tuple[Kind, ...]]] = {
+    "helm": (known.HELM_RELEASE,),
+    "helmHookJob": (),
+    "job": (),
+    "snapshot": (known.VOLUME_SNAPSHOT,),
+    "velero": (known.VELERO_BACKUP, known.VELERO_RESTORE),
+    "volsync": (known.REPLICATION_SOURCE, known.REPLICATION_DESTINATION),
+    "workflow": (known.WORKFLOW,),
+}
+"""The kinds whose definitions make an engine usable; those of Kubernetes itself are always there."""
+
+
+def installed_engines(watched: Mapping[Kind, Watched]) -> tuple[str, ...]:
+    """Names of the engines whose kinds are served here, in alphabetical order."""
+    return tuple(name for name, kinds in sorted(ENGINE_KINDS.items()) if all(_served(watched, kind) for kind in kinds))
+
+
+def controllers_condition(watched: Mapping[Kind, Watched]) -> Wanted:
+    """ControllersHealthy. What is missing weighs more than what is degraded; the message names everything."""
+    missing, degraded = list(_missing(watched)), list(_degraded(watched))
+    told = "; ".join((*missing, *degraded))
+    kind = ClusterConditionType.CONTROLLERS_HEALTHY
+    if missing:
+        return Wanted(kind, ConditionStatus.FALSE, ClusterReason.CONTROLLER_MISSING, told)
+    if degraded:
+        return Wanted(kind, ConditionStatus.FALSE, ClusterReason.CONTROLLER_DEGRADED, told)
+    return Wanted(kind, ConditionStatus.TRUE, ClusterReason.ALL_CONTROLLERS_READY)
+
+
+def _missing(watched: Mapping[Kind, Watched]) -> Iterator[str]:
+    for controller in _CONTROLLERS:
+        absent = [kind.crd_name for kind in controller.kinds if not _served(watched, kind)]
+        if absent and controller.cure:
+            yield f"{controller.name}: {', '.join(absent)} not installed; {controller.cure}"
+
+
+def _degraded(watched: Mapping[Kind, Watched]) -> Iterator[str]:
+    names = {kind: controller.name for controller in _CONTROLLERS for kind in controller.kinds}
+    for kind, one in sorted(watched.items()):
+        if one.served and one.trouble and one.failures >= IN_A_ROW:
+            yield f"{names.get(kind, 'kube-apiserver')}: {kind.kind} cannot be watched: {one.trouble}"
+
+
+def _served(watched: Mapping[Kind, Watched], kind: Kind) -> bool:
+    return kind in watched and watched[kind].served

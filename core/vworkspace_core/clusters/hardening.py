@@ -1,0 +1,74 @@
+"""What this installation leaves open to tenants and to whoever is between it and its control plane (RUN-12, M6).
+
+Each opening is a setting that somebody chose, or did not close yet; the Cluster names them with what closes them.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+
+import attrs
+
+from vworkspace_core.api.policy import Policy
+from vworkspace_core.api.reasons import ClusterConditionType as Type
+from vworkspace_core.api.reasons import ClusterReason as Reason
+from vworkspace_core.apimachinery.conditions import Wanted
+from vworkspace_core.apimachinery.meta import ConditionStatus
+
+_MOST_NAMES = 5
+_PAGE = "docs/security.md tells what each means"
+
+
+@attrs.frozen
+class Exposure:
+    """What is open. `settings` are openings by setting, each a sentence; `unguarded` gated namespaces without Pod
+    Security; `unsigned`: jobs are taken without a signature."""
+
+    settings: tuple[str, ...] = ()
+    unguarded: tuple[str, ...] = ()
+    unsigned: bool = False
+    any_chart_source: bool = False
+
+
+def hardened_condition(found: Exposure) -> Wanted:
+    """Hardened, with everything that is open in its message."""
+    told = [*found.settings, *_beside(found)]
+    if not told:
+        return Wanted(Type.HARDENED, ConditionStatus.TRUE, Reason.NOTHING_OPEN)
+    return Wanted(Type.HARDENED, ConditionStatus.FALSE, _reason(found), f"{'; '.join(told)}. {_PAGE}")
+
+
+def _reason(found: Exposure) -> Reason:
+    """The widest one: what the message begins with."""
+    if found.settings:
+        return Reason.OPEN_SETTINGS
+    if found.any_chart_source or found.unsigned:
+        return Reason.OPEN_POLICY
+    return Reason.UNGUARDED_NAMESPACES
+
+
+def _beside(found: Exposure) -> Iterator[str]:
+    if found.any_chart_source:
+        yield (
+            "charts may come from anywhere: name their registries in spec.policy.allowedChartSources of a Cluster, or "
+            "by --allowed-chart-sources"
+        )
+    if found.unsigned:
+        yield (
+            "jobs are taken without a signature: put the control plane's signing-public-key into the credentials "
+            "Secret, and require it by spec.security.requireSignedPayloads or --job-signatures=required"
+        )
+    if found.unguarded:
+        names = _few(found.unguarded)
+        yield (
+            f"gated namespaces without Pod Security: {names} (kubectl label namespace NAME "
+            "pod-security.kubernetes.io/enforce=baseline)"
+        )
+
+
+def _few(names: Sequence[str]) -> str:
+    shown = ", ".join(sorted(names)[:_MOST_NAMES])
+    return shown if len(names) <= _MOST_NAMES else f"{shown} and {len(names) - _MOST_NAMES} more"
+
+
+def exposure(settings: Iterable[str], unguarded: Iterable[str], policy: Policy, *, unsigned: bool) -> Exposure:
+    """What is open, all together."""
+    return Exposure(tuple(settings), tuple(sorted(unguarded)), unsigned, not policy.chart_source_lists)

@@ -1,0 +1,39 @@
+"""The policy of a cluster, out of every Cluster object of its id: the strictest of each rule counts (RES-3)."""
+
+from collections.abc import Iterable
+from functools import lru_cache
+
+import msgspec
+
+from vworkspace_core.api.policy import Policy
+from vworkspace_core.apimachinery.manifest import dig
+
+
+def strictest_policy(base: Policy, clusters: Iterable[bytes], cluster_id: str) -> Policy:
+    """`base` and what the Cluster objects of this id say, as JSON and in any order; each can only narrow it.
+
+    One that somebody deletes no longer says anything: who may do that is the cluster's administrator.
+    """
+    return _together(base, frozenset(found for one in clusters if (found := _policy_of(one, cluster_id)) is not None))
+
+
+@lru_cache(maxsize=16)
+def _together(base: Policy, found: frozenset[Policy]) -> Policy:
+    ordered = (base, *sorted(found))
+    lists = dict.fromkeys(sources for policy in ordered for sources in policy.chart_source_lists)
+    forbidden = dict.fromkeys(version for policy in ordered for version in policy.forbidden_versions)
+    first, *further = lists or ((),)
+    return Policy(first, tuple(forbidden), tuple(further))
+
+
+@lru_cache(maxsize=64)
+def _policy_of(cluster: bytes, cluster_id: str) -> Policy | None:
+    """What one Cluster says, None for another cluster's; asked in every decision, of an object that seldom changes."""
+    spec = dig(msgspec.json.decode(cluster), "spec")
+    if dig(spec, "clusterId") != cluster_id:
+        return None
+    return Policy(_texts(dig(spec, "policy", "allowedChartSources")), _texts(dig(spec, "policy", "forbiddenVersions")))
+
+
+def _texts(value: object) -> tuple[str, ...]:
+    return tuple(sorted(one for one in value if isinstance(one, str))) if isinstance(value, list) else ()

@@ -1,0 +1,46 @@
+"""Whether the control plane is there and takes our credential, as a value (PULL-5, PULL-7).
+
+What the Cluster's conditions make of it says `vworkspace_core.clusters`.
+"""
+
+from enum import StrEnum
+
+import attrs
+
+from vworkspace_core.apimachinery.errors import Forbidden, OperatorError
+from vworkspace_core.apimachinery.secret_material import shown
+from vworkspace_core.apimachinery.timestamps import Instant
+
+
+class Connectivity(StrEnum):
+    """What the last round trip said."""
+
+    UNKNOWN = "unknown"
+    CONNECTED = "connected"
+    UNREACHABLE = "unreachable"
+    REJECTED = "rejected"
+
+
+@attrs.frozen
+class Link:
+    """The connection as last seen. `since` is when `state` began; `last_ok` the last round trip that worked."""
+
+    state: Connectivity = Connectivity.UNKNOWN
+    since: Instant | None = None
+    last_ok: Instant | None = None
+    error: str = ""
+
+    def succeeded(self, now: Instant) -> "Link":
+        """After a round trip."""
+        since = self.since if self.state is Connectivity.CONNECTED else now
+        return Link(Connectivity.CONNECTED, since, now)
+
+    def seen(self, now: Instant) -> "Link":
+        """After another call than the poll went through: a round trip, whatever the poll says."""
+        return attrs.evolve(self, last_ok=now)
+
+    def failed(self, error: OperatorError, now: Instant) -> "Link":
+        """After a round trip that failed."""
+        state = Connectivity.REJECTED if isinstance(error, Forbidden) else Connectivity.UNREACHABLE
+        since = self.since if self.state is state else now
+        return Link(state, since, self.last_ok, shown(error.message))

@@ -1,0 +1,54 @@
+"""How fast to try again after a failure: one value per lane, jitter given as an argument (PULL-7).
+
+answer of the control plane            next try
+-------------------------------------  --------------------------------------------------------------
+429, 503 with Retry-After              when it says, but not sooner than 1 s and not later than 1 h
+5xx, network, timeout, strange body    full jitter over 1 s, 2 s, 4 s …, never sooner than 1 s nor later than 60 s
+401, 403                               5 to 10 minutes: a bad deployment over there must not kill a fleet
+404, anything else that is no success  1 to 2 minutes: a configuration error; someone has to act
+success                                at once
+
+The range of the jitter goes on doubling beyond the minute at which it is cut off. So a long outage leaves every
+agent with a period of about a minute and a phase of its own, and a fleet comes back evenly; a range that stops at
+a minute brings twice as many in the first second as the average one.
+"""
+
+from typing import Final
+
+import attrs
+
+from vworkspace_core.apimachinery.errors import Forbidden, OperatorError, Unavailable
+
+SOONEST: Final = 1.0
+"""Seconds that lie between two failures at least."""
+LATEST: Final = 60.0
+SLOW: Final = 300.0
+LONGEST_WISH: Final = 3600.0
+
+
+@attrs.frozen
+class Pace:
+    """Failures in a row of one lane."""
+
+    failures: int = 0
+
+    def succeeded(self) -> "Pace":
+        """After a success."""
+        return self if self.failures == 0 else Pace()
+
+    def failed(self, error: OperatorError, jitter: float) -> tuple["Pace", float]:
+        """After a failure: the pace, and seconds until the next try. `jitter` is uniform in [0, 1)."""
+        return Pace(self.failures + 1), _delay(self.failures, error, jitter)
+
+
+def _delay(failures: int, error: OperatorError, jitter: float) -> float:
+    match error:
+        case Unavailable(retry_after=float() | int() as wish):
+            return min(max(wish, SOONEST), LONGEST_WISH)
+        case Unavailable():
+            spread = SOONEST * 2.0 ** min(failures, 10)
+            return min(LATEST, max(SOONEST, spread * jitter))
+        case Forbidden():
+            return SLOW * (1 + jitter)
+        case _:
+            return LATEST * (1 + jitter)

@@ -1,0 +1,30 @@
+"""Exponential backoff whose jitter is an argument, so that equal histories give equal delays."""
+
+import hashlib
+
+import attrs
+
+
+@attrs.frozen
+class Backoff:
+    """Delays between `base` and `cap` seconds, doubling with every attempt.
+
+    Attempt n waits between half of `base * 2**n` and all of it, kept inside the two bounds; `jitter` in
+    [0, 1) chooses where. So the first attempt waits between `base` and twice `base`, and even at the cap
+    clients that failed together come back apart.
+    """
+
+    base: float = 1.0
+    cap: float = 300.0
+
+    def delay(self, attempt: int, jitter: float) -> float:
+        """Seconds to wait after the failure numbered `attempt`, counted from 1."""
+        ceiling = min(self.cap, self.base * 2.0 ** min(attempt, 64))
+        floor = min(self.cap, max(self.base, ceiling / 2))
+        return floor + jitter * (ceiling - floor)
+
+
+def jitter_of(key: object, attempt: int) -> float:
+    """A number in [0, 1) that depends on nothing but its arguments: equal in every process and run."""
+    digest = hashlib.blake2b(f"{key}#{attempt}".encode(), digest_size=6).digest()
+    return int.from_bytes(digest) / 2**48

@@ -1,0 +1,141 @@
+"""What a reconcile is given and what it answers: plain data on both sides (REC-2).
+
+`reconcile(source, observed, context) -> Decision` reads these values and nothing else. The interpreter
+(`vworkspace_core.controller.reconcile`) is the only code that turns a Decision into calls of the `KubeApi` port.
+"""
+
+from collections.abc import Mapping
+from enum import Enum
+
+import attrs
+
+from vworkspace_core.apimachinery.conditions import Transition
+from vworkspace_core.apimachinery.errors import OperatorError
+from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, ref_of
+from vworkspace_core.ports import KubernetesEvent
+
+
+@attrs.frozen
+class Failure:
+    """A write that the API server refused.
+
+    `live` is the object with its managedFields, where it was read; `wanted` what was to be applied.
+    """
+
+    ref: ObjectRef
+    verb: str
+    error: OperatorError
+    live: Manifest | None = None
+    wanted: Manifest | None = None
+
+
+@attrs.frozen
+class Snapshot:
+    """What every decision is made on, whatever its source's kind.
+
+    `objects` holds what exists downstream: every object whose name the source wants, and every object of
+    a downstream kind that carries its uid. Their order has no meaning. `failures` is what the writes of an
+    earlier decision in the same pass met.
+    """
+
+    namespace: Manifest | None = None
+    objects: Mapping[ObjectRef, Manifest] = attrs.field(factory=dict)
+    missing_kinds: frozenset[Kind] = frozenset()
+    failures: tuple[Failure, ...] = ()
+
+
+class Finalizer(Enum):
+    """What to do with our finalizer on the source, always before (add) or after (remove) everything else."""
+
+    ADD = "add"
+    REMOVE = "remove"
+
+
+@attrs.frozen
+class Apply:
+    """One server-side apply of a whole downstream manifest. `force` only against our own history (REC-6)."""
+
+    kind: Kind
+    manifest: Manifest
+    force: bool = False
+    ref: ObjectRef = attrs.field(init=False, eq=False, repr=False)
+    """The object it is about."""
+
+    @ref.default
+    def _ref_of_manifest(self) -> ObjectRef:
+        return ref_of(self.manifest, self.kind)
+
+
+@attrs.frozen
+class Create:
+    """A POST of what must come into being at most once; apply would make it again after it was removed (OPS-1)."""
+
+    kind: Kind
+    manifest: Manifest
+    ref: ObjectRef = attrs.field(init=False, eq=False, repr=False)
+    """The object it is about."""
+
+    @ref.default
+    def _ref_of_manifest(self) -> ObjectRef:
+        return ref_of(self.manifest, self.kind)
+
+
+@attrs.frozen
+class MergePatch:
+    """A merge patch, guarded by the resourceVersion inside it."""
+
+    ref: ObjectRef
+    patch: Manifest
+
+
+@attrs.frozen
+class Delete:
+    """A background delete of exactly that incarnation; with `resource_version`, of exactly that version of it."""
+
+    ref: ObjectRef
+    uid: str
+    resource_version: str | None = None
+
+
+class Requeue(Enum):
+    """When the driver looks again, apart from `look_again_after` (REC-13)."""
+
+    NO = "settled or waiting for a watch event"
+    BACKOFF = "transient failure: per-key exponential backoff"
+    SLOW = "only outside help can cure it: slow backoff"
+    REFUSED = "a right is missing: backoff of half a minute at most, so that it goes on soon after the role came"
+
+
+@attrs.frozen
+class Decision:
+    """Effects as data. All empty and `status` None: there is nothing to do (REC-6).
+
+    `rehearsals` are applies to be tried without effect before anything is written at all; where one is refused, nothing
+    is. `status` is the whole status as it is to be applied, or None when the present one already says it.
+    `transitions` and `events` follow from the change of conditions and count only once the status is written.
+    `look_again_after` is in seconds; None means that a watch event will tell. With `only_if_current` the source is
+    read again before anything is written downstream: a decision from an old copy then writes nothing at all.
+    """
+
+    finalizer: Finalizer | None = None
+    rehearsals: tuple[Apply, ...] = ()
+    patches: tuple[MergePatch, ...] = ()
+    applies: tuple[Apply, ...] = ()
+    creates: tuple[Create, ...] = ()
+    deletes: tuple[Delete, ...] = ()
+    status: Manifest | None = None
+    events: tuple[KubernetesEvent, ...] = ()
+    transitions: tuple[Transition, ...] = ()
+    requeue: Requeue = Requeue.NO
+    look_again_after: float | None = None
+    only_if_current: bool = False
+
+    @property
+    def writes_downstream(self) -> bool:
+        """Whether anything but the status is to be written."""
+        return bool(self.finalizer or self.patches or self.applies or self.creates or self.deletes)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether carrying it out would write nothing at all."""
+        return not self.writes_downstream and self.status is None and not self.events

@@ -1,0 +1,1 @@
+"""Kubernetes Events: which are written, and how."""

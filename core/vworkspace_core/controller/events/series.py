@@ -1,0 +1,230 @@
+"""Which Kubernetes Events are written: repeats grow a series, and no object floods its namespace (RUN-5).
+
+A deterministic data structure; time is an argument. Expected flow: `observe` each event; `take` what is to be written;
+tell what came of it with `wrote` or `failed`.
+
+Guarantees
+    What differs from an earlier Event in nothing but time raises that one's `series`, as long as the last repeat is
+    less than six minutes ago.
+    In any time T, at most 25 writes and one for each five minutes of T concern one object; five of the 25 are kept for
+    news, so that repeats do not silence it.
+    No repeat is lost: a count that could not be written yet is written later.
+    Bounded: at most `most` series and objects are remembered, and what has to be forgotten is counted.
+"""
+
+from collections import OrderedDict
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Any, Final, TypeAlias
+
+import attrs
+
+from vworkspace_core.apimachinery.manifest import ObjectRef
+from vworkspace_core.controller.events.manifest import event_manifest, event_ref, note_of, series_of
+from vworkspace_core.ports import KubernetesEvent
+
+_BURST: Final = 25.0
+_FOR_NEWS: Final = 5.0
+_REFILL: Final = timedelta(seconds=300)
+_ENDS: Final = timedelta(seconds=360)
+_AGAIN: Final = timedelta(seconds=30)
+
+
+class Observed(StrEnum):
+    """What becomes of an event."""
+
+    NEW = "created"
+    REPEATED = "repeated"
+    DROPPED = "dropped"
+
+
+@attrs.frozen
+class CreateEvent:
+    """POST this Event."""
+
+    event: KubernetesEvent
+    manifest: dict[str, Any]
+
+
+@attrs.frozen
+class UpdateSeries:
+    """Merge this into the Event."""
+
+    event: KubernetesEvent
+    ref: ObjectRef
+    patch: dict[str, Any]
+
+
+Write: TypeAlias = CreateEvent | UpdateSeries
+
+
+@attrs.define
+class _Series:
+    """One Event and its repeats. `written` is the count that the server knows, 0 before the Event is there."""
+
+    ref: ObjectRef
+    first: datetime
+    last: datetime
+    count: int = 1
+    written: int = 0
+    asked: int = 0
+    """The count in the write under way; 0 for none."""
+    not_before: datetime | None = None
+    """After a write that failed: when the next one may be."""
+
+    @property
+    def wants(self) -> bool:
+        return self.count > self.written and not self.asked
+
+    @property
+    def price(self) -> float:
+        """How full the bucket has to be for the next write."""
+        return 1.0 + _FOR_NEWS if self.written else 1.0
+
+
+@attrs.define
+class _Bucket:
+    """How much may be written about one object."""
+
+    since: datetime
+    tokens: float = _BURST
+
+    def fill(self, now: datetime) -> None:
+        """Add what came in since the last look. A clock that goes back adds nothing."""
+        self.tokens = min(_BURST, self.tokens + max(0.0, (now - self.since) / _REFILL))
+        self.since = now
+
+
+_Object: TypeAlias = tuple[ObjectRef, str]
+
+
+class EventSeries:
+    """See the module. `instance` names the process in each Event; `waiting` bounds what waits to be written."""
+
+    def __init__(self, instance: str, *, most: int = 4096, waiting: int = 1000) -> None:
+        self._instance = instance
+        self._most = most
+        self._waiting = waiting
+        self._series: OrderedDict[KubernetesEvent, _Series] = OrderedDict()  # by the time of the last repeat
+        self._buckets: OrderedDict[_Object, _Bucket] = OrderedDict()  # by the time of the last look
+        self._due: OrderedDict[KubernetesEvent, None] = OrderedDict()  # what wants to be written, oldest first
+        self._news: dict[_Object, int] = {}  # Events about an object that wait to be created
+
+    def __len__(self) -> int:
+        return len(self._series)
+
+    @property
+    def objects(self) -> int:
+        """How many objects are remembered for what was written about them."""
+        return len(self._buckets)
+
+    def observe(self, event: KubernetesEvent, now: datetime) -> Observed:
+        """Take an event in. DROPPED: nothing will be written of it."""
+        self._forget(now)
+        event = attrs.evolve(event, note=note_of(event.note))
+        series = self._series.get(event)
+        if series is not None:
+            series.count, series.last = series.count + 1, now
+            self._series.move_to_end(event)
+            self._due.setdefault(event)
+            return Observed.REPEATED
+        about = _about(event)
+        waiting = self._news.get(about, 0)
+        full = len(self._due) >= self._waiting or len(self._series) >= self._most
+        if full or self._bucket(about, now).tokens - waiting < 1.0:
+            return Observed.DROPPED
+        self._series[event] = _Series(event_ref(event, self._instance, now), now, now)
+        self._due[event] = None
+        self._news[about] = waiting + 1
+        return Observed.NEW
+
+    def take(self, now: datetime) -> Write | None:
+        """What is to be written next; None for nothing at present. The caller owes `wrote` or `failed`."""
+        for event in self._due:
+            series, bucket = self._series[event], self._bucket(_about(event), now)
+            held = series.not_before is not None and now < series.not_before
+            if series.wants and not held and bucket.tokens >= series.price:
+                bucket.tokens -= 1.0
+                series.asked = series.count
+                return self._write(event, series)
+        return None
+
+    def wrote(self, write: Write) -> None:
+        """The server took it."""
+        series = self._ended(write)
+        series.written, series.asked, series.not_before = series.asked, 0, None
+        if series.wants:
+            self._due[write.event] = None
+
+    def failed(self, write: Write, now: datetime, *, gone: bool = False) -> Observed:
+        """The server did not take it. `gone`: the Event is no longer there, and its next repeat is news.
+
+        DROPPED: an Event that could not be created is given up; its repeat is news too.
+        """
+        series = self._ended(write)
+        series.asked = 0
+        if isinstance(write, CreateEvent):
+            del self._series[write.event]
+            return Observed.DROPPED
+        if gone:
+            del self._series[write.event]
+            return self.observe(write.event, now)
+        self._due[write.event] = None
+        series.not_before = now + _AGAIN
+        return Observed.REPEATED
+
+    def next_look(self, now: datetime) -> timedelta | None:
+        """When `take` may have something again; None when nothing waits."""
+        waits = [self._wait(event, now) for event in self._due if self._series[event].wants]
+        return min(waits, default=None)
+
+    def _wait(self, event: KubernetesEvent, now: datetime) -> timedelta:
+        series, bucket = self._series[event], self._bucket(_about(event), now)
+        held = series.not_before - now if series.not_before is not None else timedelta(0)
+        # A little more than it takes: timedelta rounds, and so does the bucket.
+        return max(held, max(0.0, series.price - bucket.tokens) * _REFILL) + timedelta(milliseconds=1)
+
+    def _write(self, event: KubernetesEvent, series: _Series) -> Write:
+        repeated = series_of(series.count, series.last)
+        if series.written:
+            return UpdateSeries(event, series.ref, {"series": repeated})
+        manifest = event_manifest(event, series.ref, instance=self._instance, first=series.first)
+        return CreateEvent(event, {**manifest, "series": repeated} if series.count > 1 else manifest)
+
+    def _ended(self, write: Write) -> _Series:
+        self._due.pop(write.event, None)
+        if isinstance(write, CreateEvent):
+            about = _about(write.event)
+            self._news[about] -= 1
+            if not self._news[about]:
+                del self._news[about]
+        return self._series[write.event]
+
+    def _bucket(self, about: _Object, now: datetime) -> _Bucket:
+        bucket = self._buckets.setdefault(about, _Bucket(now))
+        self._buckets.move_to_end(about)
+        bucket.fill(now)
+        return bucket
+
+    def _forget(self, now: datetime) -> None:
+        """Series that have ended and are written; objects about which nothing was said while their bucket filled."""
+        for event in list(self._ended_series(now)):
+            del self._series[event]
+        while self._buckets and (len(self._buckets) > self._most or self._oldest_is_full(now)):
+            self._buckets.popitem(last=False)
+
+    def _oldest_is_full(self, now: datetime) -> bool:
+        bucket = next(iter(self._buckets.values()))
+        return bucket.tokens + (now - bucket.since) / _REFILL >= _BURST
+
+    def _ended_series(self, now: datetime) -> Iterator[KubernetesEvent]:
+        for event, series in self._series.items():
+            if now - series.last < _ENDS:
+                return
+            if not series.asked and not series.wants:
+                yield event
+
+
+def _about(event: KubernetesEvent) -> _Object:
+    return event.regarding, event.regarding_uid

@@ -1,0 +1,242 @@
+"""One pass's effects, each as one call of the `KubeApi` port, and what the pass knows after it.
+
+Refused writes downstream become `Failure`s of the pass; what stops the source's own writes is raised: Stale, NotFound,
+and any other of the port's errors.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final, Generic, Protocol, TypeAlias, TypeVar
+
+import attrs
+
+from vworkspace_core.api.labels import FIELD_MANAGER, FINALIZER
+from vworkspace_core.apimachinery.errors import AlreadyExists, Conflict, Invalid, NotFound, OperatorError, Stale
+from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, exactly, metadata
+from vworkspace_core.apimachinery.meta import ObjectMeta
+from vworkspace_core.controller.decision import (
+    Apply,
+    Create,
+    Decision,
+    Delete,
+    Failure,
+    Finalizer,
+    MergePatch,
+    Snapshot,
+)
+from vworkspace_core.ports import KubeApi, PatchType
+
+STATUS: Final = "status"
+"""What is done to a source whose status is written."""
+
+Wrote: TypeAlias = Callable[[tuple[ObjectRef, str]], None]
+"""Told of an object and the resourceVersion that the server answered to a write of it."""
+
+
+class Source(Protocol):
+    """One of our own kinds, structured."""
+
+    @property
+    def metadata(self) -> ObjectMeta: ...
+
+
+S = TypeVar("S", bound=Source)
+V = TypeVar("V", bound=Snapshot)
+
+
+@attrs.frozen
+class Reconciler(Generic[S, V]):
+    """One kind's pure decision, and how its manifests are read."""
+
+    kind: Kind
+    read: Callable[[Manifest], S]
+    decide: Callable[[S, V], Decision]
+
+
+@attrs.define
+class Pass(Generic[S, V]):
+    """One pass over one object: the source and the snapshot as they are after each write."""
+
+    reconciler: Reconciler[S, V]
+    api: KubeApi
+    source: S
+    observed: V
+    wrote: Wrote
+    written: list[tuple[ObjectRef, str]] = attrs.field(factory=list)
+    done: list[tuple[str, ObjectRef]] = attrs.field(factory=list)
+    """What was written, each with what was done to it."""
+
+    def note(self, verb: str, ref: ObjectRef, manifest: Manifest) -> None:
+        """Remember a write and what the server made of it."""
+        self.done.append((verb, ref))
+        written = (ref, str(metadata(manifest).get("resourceVersion", "")))
+        self.written.append(written)
+        self.wrote(written)
+        if ref.kind != self.reconciler.kind:
+            self.see(ref, manifest)
+
+    def see(self, ref: ObjectRef, manifest: Manifest) -> None:
+        """Take an object as it is now into the snapshot."""
+        self.observed = attrs.evolve(self.observed, objects={**self.observed.objects, ref: manifest})
+
+    def failed(
+        self,
+        ref: ObjectRef,
+        verb: str,
+        error: OperatorError,
+        live: Manifest | None = None,
+        wanted: Manifest | None = None,
+    ) -> None:
+        """Remember a refused write, for the decision to say what it means."""
+        failure = Failure(ref, verb, error, live, wanted)
+        earlier = tuple(one for one in self.observed.failures if one.ref != ref)
+        self.observed = attrs.evolve(self.observed, failures=(*earlier, failure))
+
+    def forget_failure(self, ref: ObjectRef) -> None:
+        """A forced second try succeeded."""
+        left = tuple(one for one in self.observed.failures if one.ref != ref)
+        self.observed = attrs.evolve(self.observed, failures=left)
+
+
+async def write_downstream(work: Pass[S, V], decision: Decision) -> bool:
+    """Perform everything but the status. True when there is nothing to decide any more: the source may be gone."""
+    if decision.only_if_current:
+        await _confirm_current(work)
+    for rehearsal in decision.rehearsals:
+        if not await _apply(work, rehearsal, dry_run=True):
+            return False
+    if decision.finalizer is Finalizer.ADD:
+        await _finalizer(work, (*work.source.metadata.finalizers, FINALIZER))
+    for patch in decision.patches:
+        await _patch(work, patch)
+    for apply in decision.applies:
+        if not await _apply(work, apply):
+            break  # what follows refers to it
+    for create in decision.creates:
+        await _create(work, create)
+    for delete in decision.deletes:
+        await _delete(work, delete)
+    if decision.finalizer is Finalizer.REMOVE:
+        left = tuple(name for name in work.source.metadata.finalizers if name != FINALIZER)
+        await _finalizer(work, left)
+        return True
+    return False
+
+
+async def _confirm_current(work: Pass[S, V]) -> None:
+    """Raises Stale when the source has moved on or is another one by now, NotFound when it has gone."""
+    meta = work.source.metadata
+    ref = ObjectRef(work.reconciler.kind, meta.namespace or None, meta.name)
+    live = metadata(await work.api.get(ref))
+    if (live.get("uid"), live.get("resourceVersion")) != (meta.uid, meta.resource_version):
+        raise Stale(f"{ref} was decided on at resourceVersion {meta.resource_version} and has moved on")
+
+
+async def _finalizer(work: Pass[S, V], finalizers: tuple[str, ...]) -> None:
+    """The whole list as read, guarded by the resourceVersion, never by apply (REC-6)."""
+    meta = work.source.metadata
+    ref = ObjectRef(work.reconciler.kind, meta.namespace or None, meta.name)
+    patch = {"metadata": {"resourceVersion": meta.resource_version, "finalizers": list(finalizers)}}
+    answer = await work.api.patch(ref, patch, patch_type=PatchType.MERGE, field_manager=FIELD_MANAGER)
+    work.note("add finalizer" if FINALIZER in finalizers else "remove finalizer", ref, answer)
+    work.source = work.reconciler.read(answer)
+
+
+async def _patch(work: Pass[S, V], patch: MergePatch) -> None:
+    try:
+        answer = await work.api.patch(patch.ref, patch.patch, patch_type=PatchType.MERGE, field_manager=FIELD_MANAGER)
+    except NotFound:
+        _gone(work, patch.ref)
+    except Stale:
+        raise
+    except OperatorError as error:
+        work.failed(patch.ref, "patch", error)
+    else:
+        work.note("patch", patch.ref, answer)
+
+
+async def _apply(work: Pass[S, V], apply: Apply, *, dry_run: bool = False) -> bool:
+    exact = exactly(apply.manifest, work.observed.objects.get(apply.ref))
+    try:
+        answer = await work.api.apply(
+            exact, kind=apply.kind, field_manager=FIELD_MANAGER, force=apply.force, dry_run=dry_run
+        )
+    except Stale:
+        raise
+    except (Conflict, Invalid) as error:
+        if isinstance(error, Invalid) and any(cause.field == "metadata.uid" for cause in error.causes):
+            raise Stale(error.message) from error  # the server's way to say: another object of that name (S-09)
+        # What others hold of the object explains a conflict, and at times why the whole is not valid.
+        work.failed(apply.ref, "apply", error, await _as_it_is(work.api, apply.ref), apply.manifest)
+        return False
+    except OperatorError as error:
+        work.failed(apply.ref, "apply", error)
+        return False
+    if dry_run:
+        return True
+    work.note("apply", apply.ref, answer)
+    work.forget_failure(apply.ref)
+    return True
+
+
+async def _create(work: Pass[S, V], create: Create) -> None:
+    """POST once. What is there already under that name is looked at, so that the decision can tell whose it is."""
+    try:
+        answer = await work.api.create(create.manifest, kind=create.kind, field_manager=FIELD_MANAGER)
+    except Stale:
+        raise
+    except AlreadyExists as error:
+        live = await _as_it_is(work.api, create.ref)
+        work.failed(create.ref, "create", error, live)
+        if live is not None:
+            work.see(create.ref, live)
+    except OperatorError as error:
+        work.failed(create.ref, "create", error)
+    else:
+        work.note("create", create.ref, answer)
+        work.forget_failure(create.ref)
+
+
+async def _as_it_is(api: KubeApi, ref: ObjectRef) -> Manifest | None:
+    """The live object, with its managedFields, which caches do not keep: the cure names an entry of it (REC-8)."""
+    try:
+        return await api.get(ref)
+    except OperatorError:
+        # The refusal itself is reported either way; without the object only what explains it is missing.
+        return None
+
+
+async def _delete(work: Pass[S, V], delete: Delete) -> None:
+    try:
+        await work.api.delete(delete.ref, uid=delete.uid, resource_version=delete.resource_version)
+    except NotFound:
+        _gone(work, delete.ref)
+        return
+    except Stale:
+        raise
+    except OperatorError as error:
+        work.failed(delete.ref, "delete", error)
+        return
+    await _after_delete(work, delete.ref)
+
+
+async def _after_delete(work: Pass[S, V], ref: ObjectRef) -> None:
+    """A finalizer of Flux usually keeps the object: what is left of it is what the status has to speak of."""
+    try:
+        work.note("delete", ref, await work.api.get(ref))
+    except NotFound:
+        work.written.append((ref, ""))
+        work.done.append(("delete", ref))
+        _gone(work, ref)
+
+
+def _gone(work: Pass[S, V], ref: ObjectRef) -> None:
+    left = {one: manifest for one, manifest in work.observed.objects.items() if one != ref}
+    work.observed = attrs.evolve(work.observed, objects=left)
+
+
+async def write_status(work: Pass[S, V], status: Mapping[str, Any]) -> None:
+    """The source's whole status in one apply, with the resourceVersion it was decided on (REC-6)."""
+    kind = work.reconciler.kind
+    answer = await work.api.apply_status(status, kind=kind, field_manager=FIELD_MANAGER)
+    meta = work.source.metadata
+    work.note(STATUS, ObjectRef(kind, meta.namespace or None, meta.name), answer)

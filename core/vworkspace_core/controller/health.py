@@ -1,0 +1,156 @@
+"""Whether the process is healthy and ready, judged from a snapshot of what it does (RUN-5).
+
+`healthy` fails for what a restart can mend: a blocked loop, an informer or driver that makes no progress, an API server
+that this process alone may have lost. `ready` fails while what the process knows of the cluster is not a whole and
+recent picture. Times are in seconds.
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+import attrs
+
+
+@attrs.frozen
+class InformerVitals:
+    """One informer. Ages are infinite for what never happened.
+
+    `answered_ago`: the server last said anything, refusals included. `heard_ago`: it last said something that
+    brings the store up to date. `moved_ago`: the informer itself last did anything, and `patience` is how long it
+    may now do nothing. `trouble` is what failed last, free of secrets, empty when nothing is wrong.
+    """
+
+    name: str
+    settled: bool
+    answered_ago: float
+    heard_ago: float
+    moved_ago: float
+    patience: float
+    trouble: str = ""
+
+
+@attrs.frozen
+class DriverVitals:
+    """One reconcile driver. `active` is False on a standby, whose keys wait for it to lead.
+
+    `ready` keys could be taken now, `running` are in hand, the oldest for `oldest`, all together for `unfinished`; a
+    reconcile is cancelled after `time_limit`. `moved_ago`: a key was last taken or given back.
+    """
+
+    name: str
+    active: bool
+    ready: int
+    running: int
+    workers: int
+    oldest: float
+    time_limit: float
+    moved_ago: float
+    unfinished: float = 0.0
+
+
+@attrs.frozen
+class Vitals:
+    """The process at one moment. `started`: informers and drivers were set up, which waits for the API server."""
+
+    started: bool = False
+    stopping: bool = False
+    informers: tuple[InformerVitals, ...] = ()
+    drivers: tuple[DriverVitals, ...] = ()
+
+
+@attrs.frozen
+class Bounds:
+    """How long may be."""
+
+    loop: float = 10.0
+    """No news from the event loop: a kubelet asks every ten seconds, and a garbage collection takes less."""
+    slack: float = 30.0
+    """Beyond what an informer or a reconcile was given: cancelling and cleaning up take a moment."""
+    idle: float = 60.0
+    """Keys that wait while a worker is free."""
+    stale: float = 900.0
+    """No word from the API server; above the longest watch without an event (620 s)."""
+
+
+DEFAULT_BOUNDS: Final = Bounds()
+
+
+@attrs.frozen
+class Check:
+    """One finding. `problem` says what is wrong; empty when nothing is."""
+
+    name: str
+    problem: str = ""
+
+
+@attrs.frozen
+class Report:
+    """What was found, check by check."""
+
+    checks: tuple[Check, ...]
+
+    @property
+    def ok(self) -> bool:
+        """Nothing is wrong."""
+        return not any(check.problem for check in self.checks)
+
+    def text(self) -> str:
+        """For people: a line per check, as the health endpoints of Kubernetes print them, and the verdict."""
+        lines = [f"[-]{one.name} failed: {one.problem}" if one.problem else f"[+]{one.name} ok" for one in self.checks]
+        return "\n".join((*lines, "check passed" if self.ok else "check failed", ""))
+
+
+def healthy(vitals: Vitals, age: float, bounds: Bounds = DEFAULT_BOUNDS) -> Report:
+    """Whether to go on (`/healthz`). `age` is how long ago the loop gave these vitals.
+
+    A kind whose CRD is missing, a server that refuses, and a passing outage are no reason to restart.
+    """
+    informers = (Check(f"informer {one.name}", _stuck(one, bounds) or _lost(one, bounds)) for one in vitals.informers)
+    drivers = (Check(f"driver {one.name}", _idle(one, bounds)) for one in vitals.drivers)
+    return Report((_loop(age, bounds), *informers, *drivers))
+
+
+def ready(vitals: Vitals, age: float, bounds: Bounds = DEFAULT_BOUNDS) -> Report:
+    """Whether the caches are a whole and recent picture (`/readyz`)."""
+    return Report((_loop(age, bounds), *_beginning_and_end(vitals), *_caches(vitals, bounds)))
+
+
+def _beginning_and_end(vitals: Vitals) -> Iterator[Check]:
+    yield Check("started", "" if vitals.started else "waiting for the API server and the credential")
+    yield Check("shutdown", "the process is shutting down" if vitals.stopping else "")
+
+
+def _caches(vitals: Vitals, bounds: Bounds) -> Iterator[Check]:
+    for one in vitals.informers:
+        told = f"; last trouble: {one.trouble}" if one.trouble else ""
+        if not one.settled:
+            yield Check(f"cache {one.name}", f"not listed yet{told}")
+        elif one.heard_ago > bounds.stale:
+            yield Check(f"cache {one.name}", f"nothing was heard for {one.heard_ago:.0f} s{told}")
+        else:
+            yield Check(f"cache {one.name}")
+
+
+def _loop(age: float, bounds: Bounds) -> Check:
+    late = age > bounds.loop
+    return Check("event loop", f"blocked: it gave no sign of life for {age:.0f} s" if late else "")
+
+
+def _stuck(one: InformerVitals, bounds: Bounds) -> str:
+    limit = one.patience + bounds.slack
+    return f"stuck: it did nothing for {one.moved_ago:.0f} s" if one.moved_ago > limit else ""
+
+
+def _lost(one: InformerVitals, bounds: Bounds) -> str:
+    if one.answered_ago <= bounds.stale:
+        return ""
+    told = f"; last trouble: {one.trouble}" if one.trouble else ""
+    return f"stale: the API server said nothing for {one.answered_ago:.0f} s{told}"
+
+
+def _idle(one: DriverVitals, bounds: Bounds) -> str:
+    if one.oldest > one.time_limit + bounds.slack:
+        return f"stuck: a reconcile runs for {one.oldest:.0f} s, and its limit is {one.time_limit:.0f} s"
+    if one.active and one.ready and one.running < one.workers and one.moved_ago > bounds.idle:
+        return f"stuck: {one.ready} keys wait and no worker took one for {one.moved_ago:.0f} s"
+    return ""

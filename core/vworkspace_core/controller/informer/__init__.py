@@ -1,0 +1,1 @@
+"""The informer: a machine that lists and watches, and the store that it fills."""

@@ -1,0 +1,50 @@
+"""Secondary indexes of a store: which objects carry a value."""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import TypeAlias
+
+from vworkspace_core.apimachinery.manifest import Manifest, dig, metadata
+
+Name: TypeAlias = tuple[str, str]
+"""Namespace (empty for cluster-scoped kinds) and name of an object."""
+
+IndexKey: TypeAlias = tuple[str, str]
+"""Name of an index and a value in it."""
+
+Indexer: TypeAlias = Callable[[Manifest], Iterable[str]]
+"""The values under which an object is found."""
+
+
+def owner_uids(manifest: Manifest) -> Iterable[str]:
+    """uids of all owners, controller or not."""
+    owners = metadata(manifest).get("ownerReferences") or ()
+    return (str(uid) for owner in owners if (uid := dig(owner, "uid")))
+
+
+def keys_of(manifest: Manifest, indexers: Mapping[str, Indexer]) -> tuple[IndexKey, ...]:
+    """Every index entry of an object, each once."""
+    return tuple({(index, value): None for index, indexer in indexers.items() for value in indexer(manifest)})
+
+
+class Index:
+    """Names by index key, in the order they came in."""
+
+    def __init__(self) -> None:
+        self._names: dict[IndexKey, dict[Name, None]] = {}
+
+    def find(self, index: str, value: str) -> Iterable[Name]:
+        """Names held under a value."""
+        return self._names.get((index, value), {})
+
+    def insert(self, name: Name, keys: Iterable[IndexKey]) -> None:
+        """Enter a name under all its keys."""
+        for key in keys:
+            self._names.setdefault(key, {})[name] = None
+
+    def remove(self, name: Name, keys: Iterable[IndexKey]) -> None:
+        """Take a name out from under all its keys."""
+        for key in keys:
+            names = self._names[key]
+            del names[name]
+            if not names:
+                del self._names[key]

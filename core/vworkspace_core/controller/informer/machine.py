@@ -1,0 +1,271 @@
+"""The informer as a machine without I/O: list in pages, then watch, for as long as the process runs (RUN-1).
+
+`step` takes what happened and says what to do. Time and jitter are arguments.
+
+Expected flow
+    Started → ReadPage … Stage → Swap, OpenStream → Put/Remove/Advance … → OpenStream at the last position.
+Guarantees
+    The store is swapped in one step, never emptied while a list is under way.
+    No hot loop: two commands to the server are at least 0.8 s apart, except pages of one list, the watch
+    after its list, the first relist after a quiet time, and a watch after one that lasted.
+    A position is never skipped: after any failure the watch goes on where it stopped, or everything is
+    listed again.
+Assumption
+    resourceVersions of one kind are numbers that grow; those that are not numbers are not compared.
+"""
+
+from typing import TypeAlias, assert_never
+
+import attrs
+
+from vworkspace_core.apimachinery.errors import Expired, Forbidden, KindMissing, OperatorError, Unavailable
+from vworkspace_core.apimachinery.manifest import metadata
+from vworkspace_core.controller.informer.messages import (
+    Advance,
+    Effect,
+    InformerEvent,
+    ListFailed,
+    OpenStream,
+    PageRead,
+    Poked,
+    Put,
+    ReadPage,
+    Relist,
+    RelistCause,
+    Remove,
+    Stage,
+    Started,
+    StreamEnded,
+    StreamFailed,
+    Swap,
+    Trouble,
+    Unstage,
+    Wait,
+    WentQuiet,
+    Woken,
+)
+from vworkspace_core.controller.informer.state import DEFAULT_POLICY, InformerPolicy, InformerState, Phase
+from vworkspace_core.controller.informer.store import older
+from vworkspace_core.ports import WatchEvent, WatchEventType
+
+Stepped: TypeAlias = tuple[InformerState, tuple[Effect, ...]]
+
+
+@attrs.frozen
+class Moment:
+    """When a step happens, with the policy in force."""
+
+    now: float
+    jitter: float
+    policy: InformerPolicy
+
+
+def relist(state: InformerState, cause: RelistCause, moment: Moment, *effects: Effect) -> Stepped:
+    """List again because of a fault: at once after a quiet time, with backoff when it happens again."""
+    doubted = attrs.evolve(state, phase=Phase.LISTING, continue_token="")
+    if moment.now - state.failed_at > moment.policy.quiet_reset:
+        counted = attrs.evolve(doubted, failures=0, failed_at=moment.now)
+        return list_anew(counted, cause, moment, *effects)
+    return pause(doubted, moment, *effects, Unstage(), Relist(cause))
+
+
+def list_anew(state: InformerState, cause: RelistCause, moment: Moment, *effects: Effect) -> Stepped:
+    """List again at once; what was staged is forgotten."""
+    listing = attrs.evolve(state, phase=Phase.LISTING, continue_token="")
+    resumed, asked = resume(listing, moment)
+    return resumed, (*effects, Unstage(), Relist(cause), *asked)
+
+
+def pause(state: InformerState, moment: Moment, *effects: Effect, at_least: float = 0.0) -> Stepped:
+    """Count a failure and wait before going on with the same phase."""
+    policy, quiet = moment.policy, moment.now - state.failed_at
+    failures = 1 if quiet > policy.quiet_reset else state.failures + 1
+    delay = max(policy.backoff.delay(failures, moment.jitter), min(at_least, policy.retry_after_cap))
+    counted = attrs.evolve(state, failures=failures, failed_at=moment.now)
+    waiting, command = wait_for(counted, delay, moment)
+    return waiting, (*effects, *command)
+
+
+def wait_for(state: InformerState, seconds: float, moment: Moment) -> Stepped:
+    """Wait, then go on with the same phase."""
+    return attrs.evolve(state, wake_at=moment.now + seconds), (Wait(seconds),)
+
+
+def resume(state: InformerState, moment: Moment) -> Stepped:
+    """Ask the server for what the phase needs."""
+    asking = attrs.evolve(state, asked_at=moment.now, had_event=False)
+    match state.phase:
+        case Phase.LISTING | Phase.MISSING:
+            return attrs.evolve(asking, phase=Phase.LISTING), (ReadPage(state.continue_token),)
+        case Phase.WATCHING:
+            return asking, (_stream(state, moment),)
+        case _:
+            assert_never(state.phase)
+
+
+def _stream(state: InformerState, moment: Moment) -> OpenStream:
+    policy = moment.policy
+    timeout = round(policy.watch_timeout * (1 + moment.jitter))
+    quiet = policy.bookmark_silence if state.bookmarks else timeout + policy.quiet_grace
+    return OpenStream(state.resource_version, timeout, quiet)
+
+
+def step(
+    state: InformerState,
+    event: InformerEvent,
+    now: float,
+    jitter: float,
+    policy: InformerPolicy = DEFAULT_POLICY,
+) -> Stepped:
+    """The next state, and what to do. `now` is monotonic seconds, `jitter` a number in [0, 1)."""
+    moment = Moment(now, jitter, policy)
+    match event:
+        case WatchEvent():
+            return _streamed(state, event, moment)
+        case PageRead():
+            return _page(attrs.evolve(state, heard_at=now), event, moment)
+        case ListFailed(error):
+            return _list_failed(state, error, moment)
+        case StreamEnded():
+            return _stream_ended(attrs.evolve(state, heard_at=now), moment)
+        case StreamFailed(error):
+            return _stream_failed(state, error, moment)
+        case WentQuiet():
+            return _went_quiet(state, moment)
+        case Started() | Woken():
+            return resume(state, moment)
+        case Poked():
+            return _poked(state, moment)
+        case _:
+            assert_never(event)
+
+
+def _streamed(state: InformerState, event: WatchEvent, moment: Moment) -> Stepped:
+    version = str(metadata(event.object).get("resourceVersion", ""))
+    if older(version, state.resource_version):
+        return relist(state, RelistCause.BACKWARDS, moment)
+    bookmark = event.type is WatchEventType.BOOKMARK
+    moved = attrs.evolve(
+        state,
+        resource_version=version,
+        heard_at=moment.now,
+        had_event=state.had_event or not bookmark,
+        bookmarks=state.bookmarks or bookmark,
+        bookmarked=state.bookmarked or bookmark,
+        broken=0,
+    )
+    match event.type:
+        case WatchEventType.BOOKMARK:
+            return moved, (Advance(version),)
+        case WatchEventType.DELETED:
+            return moved, (Remove(event.object), Advance(version))
+        case WatchEventType.ADDED | WatchEventType.MODIFIED:
+            return moved, (Put(event.object), Advance(version))
+        case _:
+            assert_never(event.type)
+
+
+def _page(state: InformerState, page: PageRead, moment: Moment) -> Stepped:
+    if page.continue_token:
+        reading = attrs.evolve(state, continue_token=page.continue_token, asked_at=moment.now)
+        return reading, (Stage(page.items), ReadPage(page.continue_token))
+    return _listed(state, page, moment)
+
+
+def _listed(state: InformerState, page: PageRead, moment: Moment) -> Stepped:
+    """The last page: the staged objects become the content, unless they are older than what was seen."""
+    version = page.resource_version
+    begun = attrs.evolve(state, continue_token="")
+    if older(version, state.resource_version) and state.older_lists < moment.policy.believe_older:
+        doubted = attrs.evolve(begun, older_lists=state.older_lists + 1)
+        return pause(doubted, moment, Unstage(), Trouble(f"a list at {version} is older than what was seen"))
+    fresh = attrs.evolve(
+        begun,
+        phase=Phase.WATCHING,
+        settled=True,
+        resource_version=version,
+        listed_at=moment.now,
+        misses=0,
+        older_lists=0,
+        broken=0,
+    )
+    opened, effects = resume(fresh, moment)
+    return opened, (Stage(page.items), Swap(version), *effects)
+
+
+def _list_failed(state: InformerState, error: OperatorError, moment: Moment) -> Stepped:
+    trouble = Trouble(error.message)
+    match error:
+        case KindMissing():
+            return _missing(state, trouble, moment)
+        case Unavailable(retry_after=seconds):
+            return pause(state, moment, trouble, at_least=seconds or 0.0)
+        case Expired():
+            return relist(state, RelistCause.EXPIRED, moment, trouble)
+        case _:
+            return pause(attrs.evolve(state, continue_token=""), moment, Unstage(), trouble)
+
+
+def _missing(state: InformerState, trouble: Trouble, moment: Moment) -> Stepped:
+    """The kind is not served. Said once it may be a server that is starting, so a full store waits for a second."""
+    misses = state.misses + 1
+    missed = attrs.evolve(state, misses=misses, continue_token="", heard_at=moment.now)
+    if state.resource_version and misses < 2:
+        return pause(missed, moment, Unstage(), trouble)
+    gone = attrs.evolve(missed, phase=Phase.MISSING, settled=True, resource_version="")
+    delay = moment.policy.missing_backoff.delay(misses, moment.jitter)
+    return attrs.evolve(gone, wake_at=moment.now + delay), (Unstage(), Swap(""), trouble, Wait(delay))
+
+
+def _poked(state: InformerState, moment: Moment) -> Stepped:
+    """Look at once whether the kind is served, but no more often than after a failure."""
+    if state.phase is not Phase.MISSING:
+        return state, (Wait(max(0.0, state.wake_at - moment.now)),)
+    soonest = state.asked_at + moment.policy.backoff.base
+    if moment.now >= soonest:
+        return resume(attrs.evolve(state, misses=0), moment)
+    return attrs.evolve(state, misses=0, wake_at=soonest), (Wait(soonest - moment.now),)
+
+
+def _stream_ended(state: InformerState, moment: Moment) -> Stepped:
+    policy, lasted = moment.policy, moment.now - state.asked_at
+    if lasted < policy.shortest_watch and not state.had_event:
+        return pause(state, moment, Trouble("the watch was closed at once"))
+    if moment.now - state.listed_at >= policy.relist_after:
+        return list_anew(state, RelistCause.PERIODIC, moment)
+    if lasted < policy.shortest_watch:
+        return wait_for(state, policy.shortest_watch - lasted, moment)
+    return resume(state, moment)
+
+
+def _stream_failed(state: InformerState, error: OperatorError, moment: Moment) -> Stepped:
+    trouble = Trouble(error.message)
+    match error:
+        case Expired():
+            return relist(state, RelistCause.EXPIRED, moment, trouble)
+        case KindMissing():
+            return relist(state, RelistCause.KIND_MISSING, moment, trouble)
+        case Unavailable(status=200 | 500):
+            return _broken(state, error, moment)
+        case Unavailable(retry_after=seconds):
+            return pause(state, moment, trouble, at_least=seconds or 0.0)
+        case Forbidden():
+            return pause(state, moment, trouble)
+        case _:
+            return relist(state, RelistCause.UNREADABLE, moment, trouble)
+
+
+def _went_quiet(state: InformerState, moment: Moment) -> Stepped:
+    """Nobody may be there any more (D22); or the server sends no bookmarks, and then silence says nothing."""
+    silences = state.silences + 1
+    expected = state.bookmarked or silences < moment.policy.believe_silence
+    quiet = attrs.evolve(state, silences=silences, bookmarks=expected)
+    return pause(quiet, moment, Trouble("the stream went quiet"))
+
+
+def _broken(state: InformerState, error: Unavailable, moment: Moment) -> Stepped:
+    """The server is there, but what it says cannot be used: after a few times the position itself is doubted."""
+    trouble, broken = Trouble(error.message), state.broken + 1
+    if broken >= moment.policy.believe_broken:
+        return relist(attrs.evolve(state, broken=0), RelistCause.UNREADABLE, moment, trouble)
+    return pause(attrs.evolve(state, broken=broken), moment, trouble, at_least=error.retry_after or 0.0)

@@ -1,0 +1,74 @@
+"""A few fields of an object's JSON, without decoding the rest: what is asked of every change."""
+
+from collections.abc import Iterator
+
+import msgspec
+
+from vworkspace_core.apimachinery.manifest import Kind, ObjectRef
+
+
+class _Owner(msgspec.Struct):
+    apiVersion: str = ""
+    kind: str = ""
+    name: str = ""
+
+
+class _Meta(msgspec.Struct):
+    namespace: str | None = None
+    generation: int = 0
+    deletionTimestamp: str | None = None
+    ownerReferences: list[_Owner] | None = None
+
+
+class _Condition(msgspec.Struct):
+    type: str = ""
+    status: str = ""
+
+
+class _Status(msgspec.Struct):
+    observedGeneration: int = 0
+    conditions: list[_Condition] | None = None
+
+
+class _Owned(msgspec.Struct):
+    metadata: _Meta
+
+
+class _Reported(msgspec.Struct):
+    metadata: _Meta
+    status: _Status | None = None
+
+
+_owned = msgspec.json.Decoder(_Owned).decode
+_reported = msgspec.json.Decoder(_Reported).decode
+
+
+def owners(raw: bytes, kind: Kind) -> Iterator[ObjectRef]:
+    """The owners of `kind` that an object names; none for one whose metadata is not as it should be."""
+    try:
+        meta = _owned(raw).metadata
+    except msgspec.ValidationError:
+        return
+    namespace = meta.namespace if kind.namespaced else None
+    for owner in meta.ownerReferences or ():
+        if owner.kind == kind.kind and owner.apiVersion.rpartition("/")[0] == kind.group:
+            yield ObjectRef(kind, namespace, owner.name)
+
+
+def is_in_progress(raw: bytes) -> bool:
+    """Whether a controller has yet to give its verdict on the object as it is, in the common conditions.
+
+    No verdict is one that is missing, Unknown, or of an older generation, or that stands beside Reconciling=True. An
+    object that is being deleted, or whose status is not as it should be, is not in progress.
+    """
+    try:
+        found = _reported(raw)
+    except msgspec.ValidationError:
+        return False
+    if found.metadata.deletionTimestamp is not None:
+        return False
+    status = found.status or _Status()
+    said = {one.type: one.status for one in status.conditions or ()}
+    if said.get("Reconciling") == "True" or said.get("Ready") not in ("True", "False"):
+        return True
+    return status.observedGeneration != found.metadata.generation

@@ -1,0 +1,88 @@
+"""Where an informer stands, and the times it keeps to."""
+
+from enum import StrEnum
+from typing import Final
+
+import attrs
+
+from vworkspace_core.controller.backoff import Backoff
+
+PAGE_SIZE = 150
+"""Objects per page of a list. Decoded, a page takes many times its size, and a start reads several kinds at once."""
+
+
+_AFTER_FAILURE = Backoff(base=0.8, cap=30.0)
+_WHILE_MISSING = Backoff(base=0.8, cap=60.0)
+
+
+class Phase(StrEnum):
+    """What the informer is doing."""
+
+    LISTING = "listing"
+    """Reading pages, or waiting to read the next one."""
+    WATCHING = "watching"
+    """Reading a stream, or waiting to open the next one."""
+    MISSING = "missing"
+    """The kind is not served: waiting for a poke, and looking now and then."""
+
+
+@attrs.frozen
+class InformerPolicy:
+    """Times in seconds; the defaults are those of client-go where it has them."""
+
+    backoff: Backoff = _AFTER_FAILURE
+    missing_backoff: Backoff = _WHILE_MISSING
+    quiet_reset: float = 120.0
+    """After so long without a failure the backoff starts anew."""
+    retry_after_cap: float = 300.0
+    """The longest wait a server may ask for."""
+    shortest_watch: float = 1.0
+    """A watch that ends sooner without an event failed."""
+    watch_timeout: float = 300.0
+    """The server ends a watch after this, and up to twice this by jitter."""
+    quiet_grace: float = 20.0
+    """How long after its timeout a silent stream is given up; above the adapter's own limit."""
+    bookmark_silence: float = 85.0
+    """The same while bookmarks are expected: a kube-apiserver sends them every 60 to 75 s."""
+    believe_silence: int = 3
+    """So many silent streams without ever a bookmark show a server that sends none."""
+    relist_after: float = 3600.0
+    """Age of the list at which the end of a watch leads to a new list; infinity for never."""
+    believe_older: int = 3
+    """So often a list older than what was seen is asked again before it is believed (restored storage)."""
+    believe_broken: int = 3
+    """So many unreadable answers in a row lead to a relist."""
+
+
+@attrs.frozen
+class InformerState:
+    """Where the informer stands. `resource_version` is the position of the watch."""
+
+    phase: Phase = Phase.LISTING
+    settled: bool = False
+    """The store holds what the server had (or the kind is known to be missing): readers may start."""
+    resource_version: str = ""
+    continue_token: str = ""
+    failures: int = 0
+    failed_at: float = float("-inf")
+    asked_at: float = float("-inf")
+    """When the last list or watch was asked for."""
+    heard_at: float = float("-inf")
+    """When the server last said anything that could be used."""
+    listed_at: float = float("-inf")
+    wake_at: float = 0.0
+    had_event: bool = False
+    """The stream brought an event that is no bookmark."""
+    bookmarks: bool = True
+    """Bookmarks are expected, so their absence means something."""
+    bookmarked: bool = False
+    """A bookmark was seen: this server sends them."""
+    silences: int = 0
+    """Streams that went quiet before the first bookmark was seen."""
+    misses: int = 0
+    older_lists: int = 0
+    broken: int = 0
+
+
+DEFAULT_POLICY: Final = InformerPolicy()
+"""The times for real clusters."""

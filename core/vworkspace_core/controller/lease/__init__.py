@@ -1,0 +1,1 @@
+"""Leader election as a machine: one candidate, one Lease."""

@@ -1,0 +1,289 @@
+"""Leader election as a machine without I/O: one candidate, one lease (RUN-4).
+
+Expected flow
+    standby: read, rest, read … until the lease is free or has not changed for its duration → take it
+    leader:  renew, rest, renew … → stop → let go, release
+Guarantees
+    Of two candidates, neither believes it may write while the other may, whatever their clocks show and whatever is
+    lost on the way: a leader's right ends `renew_deadline` after it *sent* its last accepted renewal; a standby takes
+    over `duration` after it *saw* that renewal, and only by an update of exactly the lease it saw.
+    Times of other machines are not read. Of the lease only changes count, timed by the local monotonic clock.
+    A leader that cannot renew, or meets another holder, is lost for good: the process is to end.
+Assumptions
+    Monotonic clocks run, within the ratio of `duration` to `renew_deadline`, equally fast.
+    Identities are unique to a process. Nobody else edits or deletes the lease.
+"""
+
+from datetime import datetime
+from enum import StrEnum
+from typing import TypeAlias, assert_never
+
+import attrs
+
+from vworkspace_core.apimachinery.errors import AlreadyExists, NotFound, OperatorError, Stale
+from vworkspace_core.apimachinery.manifest import Json, Manifest, dig
+from vworkspace_core.controller.lease.messages import (
+    CreateLease,
+    End,
+    Failed,
+    Found,
+    Hold,
+    LeaseEffect,
+    LeaseEvent,
+    LetGo,
+    Lost,
+    Observed,
+    ReadLease,
+    Rest,
+    Stop,
+    Trouble,
+    UpdateLease,
+    Woken,
+    Written,
+)
+from vworkspace_core.controller.lease.record import (
+    DEFAULT_LEASE_POLICY,
+    LeasePolicy,
+    LeaseTimes,
+    holder_of,
+    promised,
+    released,
+    taken,
+)
+
+
+class Role(StrEnum):
+    """What a candidate is."""
+
+    STANDBY = "standby"
+    LEADER = "leader"
+    RELEASING = "releasing"
+    """The right to write is given up; the lease is about to be."""
+    ENDED = "ended"
+    """Released, lost, or never held."""
+
+
+@attrs.frozen
+class LeaseState:
+    """Where a candidate stands. All times are of the local monotonic clock, in seconds."""
+
+    namespace: str
+    name: str
+    identity: str
+    role: Role = Role.STANDBY
+    lease: Manifest | None = None
+    """As last read or written."""
+    changed_at: float = float("-inf")
+    """When the lease was first seen as it is."""
+    asked_at: float = float("-inf")
+    """When the last request was sent."""
+    held_until: float = float("-inf")
+    times: LeaseTimes = attrs.field(factory=LeaseTimes)
+
+
+@attrs.frozen
+class LeaseMoment:
+    """When a step happens: `now` is monotonic, `wall` only for people to read, `jitter` a number in [0, 1)."""
+
+    now: float
+    wall: datetime
+    jitter: float
+    policy: LeasePolicy = DEFAULT_LEASE_POLICY
+
+
+Stepped: TypeAlias = tuple[LeaseState, tuple[LeaseEffect, ...]]
+
+
+def timeout(state: LeaseState, moment: LeaseMoment) -> float:
+    """How long to wait for an answer. A leader does not wait beyond the end of its right."""
+    longest = moment.policy.request_timeout
+    return min(longest, state.held_until - moment.now) if state.role is Role.LEADER else longest
+
+
+def pause(moment: LeaseMoment) -> float:
+    """How long a standby rests; candidates drift apart by their jitter."""
+    policy = moment.policy
+    return policy.retry_period * (1 + policy.jitter_factor * moment.jitter)
+
+
+def until_renewal(state: LeaseState, moment: LeaseMoment) -> float:
+    """How long a leader whose renewal was accepted rests."""
+    return max(0.0, min(moment.policy.retry_period, state.held_until - moment.now))
+
+
+def until_retry(state: LeaseState, moment: LeaseMoment) -> float:
+    """How long a leader rests whose renewal failed: the shorter the nearer the end, so that it sees an outage end."""
+    left, period = state.held_until - moment.now, moment.policy.retry_period
+    return min(left, max(period / 8, min(period, left / 2)))
+
+
+def step(state: LeaseState, event: LeaseEvent, moment: LeaseMoment) -> Stepped:
+    """The next state, and what to do."""
+    match state.role:
+        case Role.STANDBY:
+            return _standby(state, event, moment)
+        case Role.LEADER:
+            return _leader(state, event, moment)
+        case Role.RELEASING:
+            return _releasing(state, event, moment)
+        case Role.ENDED:
+            return state, (End(),)
+        case _:
+            assert_never(state.role)
+
+
+# -- standby -------------------------------------------------------------------------------------------------------
+
+
+def _standby(state: LeaseState, event: LeaseEvent, moment: LeaseMoment) -> Stepped:
+    match event:
+        case Woken():
+            return _read(state, moment)
+        case Found(lease):
+            return _judge(*_seen(state, lease, moment), moment)
+        case Written(lease):
+            return _won(state, lease, moment)
+        case Failed(error):
+            return state, (*_told(error), Rest(pause(moment)))
+        case Stop():
+            return attrs.evolve(state, role=Role.ENDED), (End(),)
+        case _:
+            assert_never(event)
+
+
+def _judge(state: LeaseState, told: tuple[LeaseEffect, ...], moment: LeaseMoment) -> Stepped:
+    """Take a lease that is free, ours by a write whose answer was lost, or run out; else wait for its end."""
+    left = _free_at(state, moment.policy) - moment.now
+    if left > 0:
+        # Jitter after the end as well: several standbys have seen the same last renewal.
+        return state, (*told, Rest(min(pause(moment), left + moment.jitter * moment.policy.retry_period / 4)))
+    asking, effects = _take(state, moment)
+    return asking, (*told, *effects)
+
+
+def _free_at(state: LeaseState, policy: LeasePolicy) -> float:
+    """When the lease may be taken. One that was deleted is waited for like one that is there: its holder may live."""
+    if holder_of(state.lease) in ("", state.identity):
+        return float("-inf")
+    return state.changed_at + max(policy.duration, promised(state.lease))
+
+
+def _won(state: LeaseState, lease: Manifest, moment: LeaseMoment) -> Stepped:
+    until = state.asked_at + moment.policy.renew_deadline
+    seen, _ = _seen(state, lease, moment)
+    if moment.now >= until:
+        return seen, (Rest(pause(moment)),)  # the answer is too old to rest anything on
+    leading = attrs.evolve(seen, role=Role.LEADER, held_until=until)
+    return leading, (Hold(until), Rest(until_renewal(leading, moment)))
+
+
+# -- leader --------------------------------------------------------------------------------------------------------
+
+
+def _leader(state: LeaseState, event: LeaseEvent, moment: LeaseMoment) -> Stepped:
+    match event:
+        case Stop():
+            return _release(state, moment)
+        case Written(lease):
+            until = state.asked_at + moment.policy.renew_deadline
+            renewed = attrs.evolve(state, lease=lease, held_until=max(state.held_until, until))
+            if moment.now >= renewed.held_until:
+                return _lost(renewed, moment)
+            return renewed, (Hold(renewed.held_until), Rest(until_renewal(renewed, moment)))
+        case _ if moment.now >= state.held_until:
+            return _lost(state, moment)
+        case Woken():
+            return _take(state, moment)
+        case Found(lease):
+            if holder_of(lease) not in ("", state.identity):
+                return _ended(state, f"{holder_of(lease)} holds it now")
+            return _take(attrs.evolve(state, lease=lease), moment)
+        case Failed(Stale() | AlreadyExists()):
+            return _read(state, moment)  # a renewal whose answer was lost, or another holder
+        case Failed(NotFound()):
+            return _take(attrs.evolve(state, lease=None), moment)
+        case Failed(error):
+            return state, (*_told(error), Rest(until_retry(state, moment)))
+        case _:
+            assert_never(event)
+
+
+def _lost(state: LeaseState, moment: LeaseMoment) -> Stepped:
+    return _ended(state, f"it could not be renewed within {moment.policy.renew_deadline:g} s")
+
+
+def _ended(state: LeaseState, reason: str) -> Stepped:
+    return attrs.evolve(state, role=Role.ENDED, held_until=float("-inf")), (LetGo(), Lost(reason), End())
+
+
+def _release(state: LeaseState, moment: LeaseMoment) -> Stepped:
+    leaving = attrs.evolve(state, role=Role.RELEASING, held_until=float("-inf"))
+    asking, effects = _give_up(leaving, moment)
+    return asking, (LetGo(), *effects)
+
+
+def _give_up(state: LeaseState, moment: LeaseMoment) -> Stepped:
+    assert state.lease is not None, "a leader has written its lease"
+    times = state.times.next(moment.wall)
+    asking = attrs.evolve(state, asked_at=moment.now, times=times)
+    return asking, (UpdateLease(released(state.lease, times), moment.policy.request_timeout),)
+
+
+def _releasing(state: LeaseState, event: LeaseEvent, moment: LeaseMoment) -> Stepped:
+    """Once, and again on a newer copy; a lease that cannot be released runs out by itself."""
+    match event:
+        case Failed(Stale()):
+            return _read(state, moment)
+        case Found(lease) if lease is not None and holder_of(lease) == state.identity:
+            return _give_up(attrs.evolve(state, lease=lease), moment)
+        case _:
+            return attrs.evolve(state, role=Role.ENDED), (End(),)
+
+
+# -- both ----------------------------------------------------------------------------------------------------------
+
+
+def _read(state: LeaseState, moment: LeaseMoment) -> Stepped:
+    return attrs.evolve(state, asked_at=moment.now), (ReadLease(timeout(state, moment)),)
+
+
+def _take(state: LeaseState, moment: LeaseMoment) -> Stepped:
+    """Ask for the lease to be ours: a create where there is none, else an update of exactly what was read."""
+    times = state.times.next(moment.wall)
+    known = state.lease if _version(state.lease) else None
+    wanted = taken(
+        known,
+        namespace=state.namespace,
+        name=state.name,
+        identity=state.identity,
+        policy=moment.policy,
+        times=times,
+    )
+    asking = attrs.evolve(state, asked_at=moment.now, times=times)
+    longest = timeout(state, moment)
+    return asking, (CreateLease(wanted, longest) if known is None else UpdateLease(wanted, longest),)
+
+
+def _seen(state: LeaseState, lease: Manifest | None, moment: LeaseMoment) -> tuple[LeaseState, tuple[LeaseEffect, ...]]:
+    """Take in the lease as it is; the clock of its holder starts anew when its content has changed."""
+    if lease is None:
+        # Keep who held it and since when, but nothing that an update could be based on.
+        gone = {"spec": dig(state.lease, "spec")} if state.lease is not None else None
+        return attrs.evolve(state, lease=gone), ()
+    if _content(lease) == _content(state.lease):
+        return attrs.evolve(state, lease=lease), ()
+    told = (Observed(holder_of(lease)),) if holder_of(lease) != holder_of(state.lease) else ()
+    return attrs.evolve(state, lease=lease, changed_at=moment.now), told
+
+
+def _content(lease: Manifest | None) -> Json:
+    return dig(lease, "spec")
+
+
+def _version(lease: Manifest | None) -> str:
+    return str(dig(lease, "metadata", "resourceVersion") or "")
+
+
+def _told(error: OperatorError) -> tuple[LeaseEffect, ...]:
+    """What is worth a line: that another candidate was quicker is not."""
+    return () if isinstance(error, Stale | AlreadyExists | NotFound) else (Trouble(error.message),)

@@ -1,0 +1,116 @@
+"""What happens to a candidate for the lease, and what it wants done: the vocabulary of `lease.step` (RUN-4)."""
+
+from typing import TypeAlias
+
+import attrs
+
+from vworkspace_core.apimachinery.errors import OperatorError
+from vworkspace_core.apimachinery.manifest import Manifest
+
+
+@attrs.frozen
+class Woken:
+    """The rest asked for is over; also the first event of all."""
+
+
+@attrs.frozen
+class Found:
+    """The lease as the server has it, None for none."""
+
+    lease: Manifest | None
+
+
+@attrs.frozen
+class Written:
+    """A write was accepted; this is the lease after it."""
+
+    lease: Manifest
+
+
+@attrs.frozen
+class Failed:
+    """A request was refused, or brought no answer: then it may have happened, or may still happen."""
+
+    error: OperatorError
+
+
+@attrs.frozen
+class Stop:
+    """The process ends: let go of the lease. Nothing may be under way any more that rests on it."""
+
+
+LeaseEvent: TypeAlias = Woken | Found | Written | Failed | Stop
+
+
+@attrs.frozen
+class ReadLease:
+    """Read the lease; answer Found, Failed after `timeout` seconds at the latest."""
+
+    timeout: float
+
+
+@attrs.frozen
+class CreateLease:
+    """Create the lease; answer Written, Failed after `timeout` seconds at the latest."""
+
+    lease: Manifest
+    timeout: float
+
+
+@attrs.frozen
+class UpdateLease:
+    """Replace the lease, with the resourceVersion it holds; answer Written, Failed after `timeout` seconds."""
+
+    lease: Manifest
+    timeout: float
+
+
+@attrs.frozen
+class Rest:
+    """Wait so many seconds, or for a Stop."""
+
+    seconds: float
+
+
+@attrs.frozen
+class End:
+    """Nothing more is to be done."""
+
+
+@attrs.frozen
+class Hold:
+    """Writing is allowed while the local monotonic clock is below `until`."""
+
+    until: float
+
+
+@attrs.frozen
+class LetGo:
+    """Writing is not allowed from now on."""
+
+
+@attrs.frozen
+class Lost:
+    """The lease was held and is not any more."""
+
+    reason: str
+
+
+@attrs.frozen
+class Observed:
+    """The lease is in other hands than before; empty for nobody's."""
+
+    holder: str
+
+
+@attrs.frozen
+class Trouble:
+    """A request failed and will be tried again; for the log."""
+
+    reason: str
+
+
+LeaseCommand: TypeAlias = ReadLease | CreateLease | UpdateLease | Rest | End
+"""What to do next: exactly one is among the effects of a step, as the last."""
+
+LeaseEffect: TypeAlias = Hold | LetGo | Lost | Observed | Trouble | LeaseCommand

@@ -1,0 +1,74 @@
+"""What was found of a cluster so far, read live through the `KubeApi` port; a kind that is not installed is noted."""
+
+import attrs
+
+from vworkspace_core.apimachinery.errors import Forbidden, Invalid, KindMissing, NotFound, Unauthorized
+from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, ref_of
+from vworkspace_core.ports import KubeApi
+
+
+@attrs.define
+class Reading:
+    """The objects that exist, by where they live, and the kinds that are missing.
+
+    With `lenient` what may not be looked at counts as not there: in a namespace that is being deleted, whose roles go
+    before what they were for, nothing is worth holding it up.
+    """
+
+    api: KubeApi
+    objects: dict[ObjectRef, Manifest] = attrs.field(factory=dict)
+    missing: set[Kind] = attrs.field(factory=set)
+    lenient: bool = False
+
+    async def get(self, ref: ObjectRef) -> Manifest | None:
+        """The object, None when it does not exist, as none does whose name no object can have.
+
+        Raises what else `KubeApi.get` raises.
+        """
+        try:
+            return await self.api.get(ref) if ref.name else None
+        except KindMissing:
+            self.missing.add(ref.kind)
+        except (NotFound, Invalid):
+            pass
+        except Forbidden as error:
+            self._let_pass(error)
+        return None
+
+    async def note(self, ref: ObjectRef) -> None:
+        """Read one object by name. Raises like `get`."""
+        if (live := await self.get(ref)) is not None:
+            self.objects[ref] = live
+
+    async def note_labelled(self, kind: Kind, namespace: str, selector: str) -> None:
+        """Read everything of a kind that carries the labels. Raises what `KubeApi.list` raises."""
+        try:
+            page = await self.api.list(kind, namespace=namespace, label_selector=selector)
+        except KindMissing:
+            self.missing.add(kind)
+            return
+        except Forbidden as error:
+            self._let_pass(error)
+            return
+        self.objects |= {ref_of(manifest, kind): manifest for manifest in page.items}
+
+    async def note_found(
+        self, kind: Kind, namespace: str, *, label_selector: str = "", field_selector: str = "", limit: int = 0
+    ) -> None:
+        """Read what the selectors find, as evidence: where it may not be looked at, it is missing.
+
+        Raises what else `KubeApi.list` raises.
+        """
+        try:
+            page = await self.api.list(
+                kind, namespace=namespace, label_selector=label_selector, field_selector=field_selector, limit=limit
+            )
+        except (KindMissing, Forbidden) as error:
+            if isinstance(error, Unauthorized):
+                raise
+            return
+        self.objects |= {ref_of(manifest, kind): manifest for manifest in page.items}
+
+    def _let_pass(self, error: Forbidden) -> None:
+        if not self.lenient or isinstance(error, Unauthorized):
+            raise error

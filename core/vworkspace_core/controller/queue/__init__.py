@@ -1,0 +1,1 @@
+"""The work queue: which key is reconciled next, and when a key is tried again."""

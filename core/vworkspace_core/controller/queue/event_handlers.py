@@ -1,0 +1,49 @@
+"""From a change in the cluster to the keys it concerns (REC-1)."""
+
+from collections.abc import Callable, Iterator
+from typing import TypeAlias
+
+from vworkspace_core.apimachinery.manifest import Kind, ObjectRef
+from vworkspace_core.controller.informer.changes import Change, ChangeType
+from vworkspace_core.controller.informer.partial_decode import is_in_progress, owners
+from vworkspace_core.controller.queue.outcome import Priority
+
+PROGRESS_SECONDS = 1.0
+"""How long a report that is no verdict yet may wait for the next one: controllers write several in a row, and of
+what is merely under way an instance tells no more than commentary, which waits for a minute (REC-6)."""
+
+KeysOf: TypeAlias = Callable[[Change], Iterator[ObjectRef]]
+"""Which keys to reconcile because of a change."""
+
+WaitOf: TypeAlias = Callable[[Change], float]
+"""In how many seconds, at the latest, a change is to be looked at."""
+
+
+def itself(change: Change) -> Iterator[ObjectRef]:
+    """The changed object is the key."""
+    yield change.ref
+
+
+def owners_of_kind(kind: Kind) -> KeysOf:
+    """The owners of `kind`, before and after the change: one that lost a child is told as well."""
+
+    def keys(change: Change) -> Iterator[ObjectRef]:
+        before = () if change.old_raw is None else owners(change.old_raw, kind)
+        yield from dict.fromkeys((*owners(change.raw, kind), *before))
+
+    return keys
+
+
+def priority_of(change: Change) -> Priority:
+    """Objects of the first list can wait; a live change cannot."""
+    return Priority.BACKGROUND if change.initial else Priority.LIVE
+
+
+def without_delay(change: Change) -> float:
+    """Every change is looked at now."""
+    return 0.0
+
+
+def wait_for_progress(change: Change) -> float:
+    """A verdict is looked at now; what is only under way, in a moment, together with what follows it."""
+    return PROGRESS_SECONDS if change.type is not ChangeType.DELETED and is_in_progress(change.raw) else 0.0

@@ -1,0 +1,75 @@
+"""Read your writes: which keys may not be decided yet, because the cache has not seen what they wrote (RUN-3)."""
+
+from collections.abc import Callable, Hashable, Iterable
+from typing import Generic, TypeAlias, TypeVar
+
+import attrs
+
+from vworkspace_core.apimachinery.manifest import ObjectRef
+
+K = TypeVar("K", bound=Hashable)
+
+Written: TypeAlias = tuple[ObjectRef, str]
+"""An object and the resourceVersion the server answered to a write of it."""
+
+Seen: TypeAlias = Callable[[ObjectRef, str], bool]
+"""Whether the cache holds an object at that resourceVersion or a later one."""
+
+_FIRST_LOOK = 0.05
+_LONGEST_LOOK = 0.8
+
+
+@attrs.frozen
+class _Unseen:
+    versions: dict[ObjectRef, str]
+    until: float
+    looks: int = 0
+
+
+class PendingWrites(Generic[K]):
+    """Writes per key that the cache is not known to have seen.
+
+    `patience` is how many seconds after its last write a key waits for the cache; then it is to be read
+    live. Only the latest write of each object counts.
+    """
+
+    def __init__(self, seen: Seen, *, patience: float = 5.0) -> None:
+        self._seen = seen
+        self._patience = patience
+        self._unseen: dict[K, _Unseen] = {}
+
+    def record(self, key: K, now: float, written: Iterable[Written]) -> None:
+        """Note writes made for a key."""
+        versions = dict(written)
+        if versions:
+            known = self._unseen.get(key)
+            self._unseen[key] = _Unseen({**(known.versions if known else {}), **versions}, now + self._patience)
+
+    def unseen(self, key: K) -> tuple[ObjectRef, ...]:
+        """Objects the cache still has to see before the key may be decided; empty when it may."""
+        pending = self._unseen.get(key)
+        if pending is None:
+            return ()
+        versions = {ref: version for ref, version in pending.versions.items() if not self._seen(ref, version)}
+        if not versions:
+            del self._unseen[key]
+            return ()
+        self._unseen[key] = attrs.evolve(pending, versions=versions)
+        return tuple(versions)
+
+    def look_again(self, key: K, now: float) -> float | None:
+        """Seconds until the cache is worth another look, None when patience is over and a live read is due."""
+        pending = self._unseen[key]
+        if now >= pending.until:
+            return None
+        self._unseen[key] = attrs.evolve(pending, looks=pending.looks + 1)
+        return min(_FIRST_LOOK * 2.0 ** min(pending.looks, 16), _LONGEST_LOOK)
+
+    def postponed(self, key: K) -> bool:
+        """Whether the key was looked at and waits for the cache."""
+        pending = self._unseen.get(key)
+        return pending is not None and pending.looks > 0
+
+    def forget(self, key: K) -> None:
+        """The objects were read live: decide."""
+        self._unseen.pop(key, None)

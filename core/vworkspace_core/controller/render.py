@@ -1,0 +1,45 @@
+"""A Decision as JSON-like data, for people, for `plan`, and for comparing decisions byte for byte."""
+
+from typing import Any
+
+from vworkspace_core.apimachinery.manifest import ObjectRef
+from vworkspace_core.controller.decision import Decision, Requeue
+from vworkspace_core.ports import KubernetesEvent
+
+
+def as_data(decision: Decision) -> dict[str, Any]:
+    """Every effect of `decision`, empty ones left out; keys in the order in which they are carried out."""
+    body: dict[str, Any] = {}
+    if decision.rehearsals:
+        body["dryRun"] = [{"object": _object(rehearsal.ref)} for rehearsal in decision.rehearsals]
+    if decision.finalizer is not None:
+        body["finalizer"] = decision.finalizer.value
+    if decision.patches:
+        body["patch"] = [{"object": _object(patch.ref), "mergePatch": patch.patch} for patch in decision.patches]
+    if decision.applies:
+        body["apply"] = [
+            {"force": True, "manifest": apply.manifest} if apply.force else {"manifest": apply.manifest}
+            for apply in decision.applies
+        ]
+    if decision.creates:
+        body["create"] = [{"manifest": create.manifest} for create in decision.creates]
+    if decision.deletes:
+        body["delete"] = [{"object": _object(delete.ref), "uid": delete.uid} for delete in decision.deletes]
+    if decision.status is not None:
+        body["status"] = decision.status["status"]
+    if decision.events:
+        body["events"] = [_event(event) for event in decision.events]
+    if decision.requeue is not Requeue.NO:
+        body["requeue"] = decision.requeue.name.lower()
+    if decision.look_again_after is not None:
+        body["lookAgainAfterSeconds"] = decision.look_again_after
+    return body
+
+
+def _object(ref: ObjectRef) -> dict[str, Any]:
+    where = {"namespace": ref.namespace} if ref.namespace else {}
+    return {"apiVersion": ref.kind.api_version, "kind": ref.kind.kind, **where, "name": ref.name}
+
+
+def _event(event: KubernetesEvent) -> dict[str, str]:
+    return {"type": event.type, "reason": event.reason, "action": event.action, "note": event.note}

@@ -1,0 +1,108 @@
+"""Performs what the credential machine asks for, on the ports: one effect, one event (PULL-8)."""
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+import attrs
+
+from vworkspace_core.api.labels import FIELD_MANAGER
+from vworkspace_core.apimachinery.errors import Invalid, NotFound, OperatorError, Stale, Unauthorized, Unavailable
+from vworkspace_core.apimachinery.manifest import Manifest
+from vworkspace_core.apimachinery.resources import SECRET
+from vworkspace_core.apimachinery.timestamps import parse_time
+from vworkspace_core.credentials import messages as r
+from vworkspace_core.credentials.secret import kept_of, new_secret, secret_ref, with_kept
+from vworkspace_core.ports import ControlPlane, KubeApi
+
+_TOKEN: Final = re.compile(r"[\x21-\x7e]{1,8192}")
+
+
+@attrs.frozen
+class RotationPerformer:
+    """Keeps credentials in the Secret of `namespace`.
+
+    `url`, `cluster_id` and `ca` go into a Secret that has no credential yet; with `names` into one that has, too.
+    """
+
+    kube: KubeApi
+    control: ControlPlane
+    namespace: str
+    url: str = ""
+    cluster_id: str = ""
+    display_name: str = ""
+    ca: str = ""
+    names: bool = False
+
+    async def perform(self, effect: r.Write | r.Ask) -> r.Answered:
+        """Perform `effect` and say what came of it. Every error of the ports is an answer."""
+        match effect:
+            case r.Write():
+                return r.Answered(effect.turn, await self._write(effect))
+            case r.Rotate() | r.Register():
+                return r.Answered(effect.turn, await self._ask(effect))
+
+    async def _ask(self, effect: r.Ask) -> r.Answer:
+        try:
+            if isinstance(effect, r.Rotate):
+                return issued_by(await self.control.rotate())
+            body = registration_body(effect.token, effect.cluster_id, self.display_name)
+            return issued_by(await self.control.register(body), effect.cluster_id)
+        except Unauthorized as error:
+            return r.AskUnanswered(error.message, rejected=True)
+        except Unavailable as error:
+            return r.AskUnanswered(error.message, error.retry_after)
+        except OperatorError as error:
+            return r.AskRefused(error.message)
+
+    async def _write(self, effect: r.Write) -> r.Answer:
+        try:
+            return await self._compare_and_set(effect)
+        except (Unavailable, Stale) as error:
+            return r.WriteFailed(error.message)
+        except OperatorError as error:
+            return r.WriteFailed(error.message, refused=True)
+
+    async def _compare_and_set(self, effect: r.Write) -> r.Answer:
+        ref = secret_ref(self.namespace)
+        try:
+            found = await self.kube.get(ref)
+        except NotFound:
+            if effect.expected:
+                # Somebody took it away: what that means is theirs to say, by a new one.
+                return r.WriteFailed(f"{ref} is gone: create it anew", refused=True)
+            first = new_secret(self.namespace, self.url, self.cluster_id, effect.kept, self.ca)
+            await self.kube.create(first, kind=SECRET, field_manager=FIELD_MANAGER)
+            return r.Wrote()
+        if kept_of(found).token != effect.expected:
+            return r.Moved(kept_of(found))
+        await self.kube.update(self._changed(effect, found), kind=SECRET, field_manager=FIELD_MANAGER)
+        return r.Wrote()
+
+    def _changed(self, effect: r.Write, found: Manifest) -> Manifest:
+        """The Secret that was read, with its resourceVersion, as it is to be."""
+        changed = with_kept(found, effect.kept)
+        if self.names or not effect.expected:
+            first = new_secret(self.namespace, self.url, self.cluster_id, effect.kept, self.ca)
+            changed["data"] = {**changed["data"], **first["data"]}
+        return changed
+
+
+def registration_body(token: str, cluster_id: str = "", display_name: str = "") -> dict[str, str]:
+    """The body of `POST register`."""
+    optional = {"clusterId": cluster_id, "displayName": display_name}
+    return {"registrationToken": token, **{name: text for name, text in optional.items() if text}}
+
+
+def issued_by(answer: Mapping[str, Any], cluster_id: str = "") -> r.Issued:
+    """The credential in an answer to `register` or `rotate`. Raises Unavailable or Invalid, which show no token."""
+    token, ends = answer.get("token"), answer.get("expiresAt")
+    if not isinstance(token, str) or not _TOKEN.fullmatch(token):
+        raise Unavailable("the answer has no token that a header can hold")
+    given = answer.get("clusterId")
+    if cluster_id and given is not None and given != cluster_id:
+        raise Invalid(f"the registration token is for cluster {given!r}, this one is {cluster_id!r}")
+    try:
+        return r.Issued(token, parse_time(ends) if isinstance(ends, str) else None)
+    except ValueError:
+        raise Unavailable("the answer's expiresAt is no time") from None

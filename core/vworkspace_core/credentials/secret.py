@@ -1,0 +1,239 @@
+"""What the credentials Secret holds, as one value (PULL-8, PULL-9, OPS-4).
+
+The Secret `vworkspace-agent-credentials` lies in the operator's namespace. Whatever of it cannot be read counts as
+absent: who needs a part says that it is missing.
+"""
+
+import base64
+import binascii
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from enum import StrEnum
+from typing import Any, Final
+
+import attrs
+import msgspec
+
+from vworkspace_core.apimachinery.manifest import Json, Manifest, ObjectRef, canonical_json, content_hash, dig, metadata
+from vworkspace_core.apimachinery.resources import SECRET
+from vworkspace_core.apimachinery.secret_material import redact
+from vworkspace_core.apimachinery.timestamps import format_time, parse_time
+
+CREDENTIALS_SECRET: Final = "vworkspace-agent-credentials"
+
+ROTATION_REQUESTED: Final = "vworkspace.io/rotation-requested"
+ROTATIONS_SERVED: Final = "vworkspace.io/rotations-served"
+_MOST_SERVED: Final = 64
+
+
+class CredentialKey(StrEnum):
+    """Keys of the Secret. The last three are ours: how a rotation survives a crash."""
+
+    URL = "control-plane-base-url"
+    CLUSTER_ID = "cluster-id"
+    TOKEN = "token"
+    CA = "ca.crt"
+    CERTIFICATE = "tls.crt"
+    PRIVATE_KEY = "tls.key"
+    APPROVAL_SECRET = "approval-secret"
+    SIGNING_KEY = "signing-public-key"
+    DECRYPTION_KEY = "decryption-key"
+    EXPIRES_AT = "token-expires-at"
+    ISSUED_AT = "token-issued-at"
+    PREVIOUS_TOKEN = "previous-token"
+
+
+@attrs.frozen
+class Kept:
+    """The part of the Secret that rotations read and write.
+
+    `requested` names the request of a rotation that is under way; `served` what the last one of each sort served.
+    """
+
+    token: str = attrs.field(default="", repr=False)
+    previous: str = attrs.field(default="", repr=False)
+    expires_at: datetime | None = None
+    issued_at: datetime | None = None
+    requested: str = ""
+    served: Mapping[str, tuple[str, ...]] = attrs.field(factory=dict)
+
+    def has_served(self, request: str) -> bool:
+        """Whether a rotation that is kept served `request`, which is `<sort>/<what>`."""
+        sort, _, what = request.partition("/")
+        return content_hash(what) in self.served.get(sort, ())
+
+    def with_served(self, requests: Iterable[str]) -> Mapping[str, tuple[str, ...]]:
+        """`served`, after a rotation for `requests`."""
+        found: dict[str, tuple[str, ...]] = {}
+        for request in requests:
+            sort, _, what = request.partition("/")
+            found[sort] = (*found.get(sort, ()), content_hash(what))[-_MOST_SERVED:]
+        return {**self.served, **found}
+
+
+@attrs.frozen
+class Credentials:
+    """Who we are to the control plane, and the keys we share with it. Nothing secret shows in a `repr`.
+
+    `token` is the one to speak with; `kept` is what the Secret says of tokens. Certificates and keys are PEM (the last
+    two also JWK), empty where there are none.
+    """
+
+    url: str = attrs.field(default="", repr=lambda url: repr(redact(url)))
+    cluster_id: str = ""
+    token: str = attrs.field(default="", repr=False)
+    kept: Kept = attrs.field(factory=Kept)
+    ca: str = attrs.field(default="", repr=False)
+    certificate: str = attrs.field(default="", repr=False)
+    private_key: str = attrs.field(default="", repr=False)
+    approval_secret: bytes | None = attrs.field(default=None, repr=False)
+    signing_key: str = attrs.field(default="", repr=False)
+    decryption_key: str = attrs.field(default="", repr=False)
+    since: datetime | None = attrs.field(default=None, eq=False)
+    """When the token came where it lies; two credentials are no different for it."""
+
+    @property
+    def expires_at(self) -> datetime | None:
+        """When the token ends, by the control plane's clock; None for never or not known."""
+        return self.kept.expires_at
+
+    @property
+    def previous_token(self) -> str:
+        """The token that is kept until the present one has worked."""
+        return self.kept.previous
+
+
+def secret_ref(namespace: str) -> ObjectRef:
+    """Where the Secret lies."""
+    return ObjectRef(SECRET, namespace, CREDENTIALS_SECRET)
+
+
+def credentials_of(secret: Manifest) -> Credentials:
+    """What `secret` (with `data` as the API server sends it) says. Total: never raises."""
+    text = {key: _text(secret, key) for key in CredentialKey}
+    return Credentials(
+        url=text[CredentialKey.URL],
+        cluster_id=text[CredentialKey.CLUSTER_ID],
+        token=text[CredentialKey.TOKEN],
+        kept=kept_of(secret),
+        ca=text[CredentialKey.CA],
+        certificate=text[CredentialKey.CERTIFICATE],
+        private_key=text[CredentialKey.PRIVATE_KEY],
+        approval_secret=_bytes(secret, CredentialKey.APPROVAL_SECRET) or None,
+        signing_key=text[CredentialKey.SIGNING_KEY],
+        decryption_key=text[CredentialKey.DECRYPTION_KEY],
+        since=token_since(secret),
+    )
+
+
+def kept_of(secret: Manifest) -> Kept:
+    """What `secret` says for rotations. Total: never raises."""
+    annotations = metadata(secret).get("annotations") or {}
+    return Kept(
+        token=_text(secret, CredentialKey.TOKEN),
+        previous=_text(secret, CredentialKey.PREVIOUS_TOKEN),
+        expires_at=_instant(_text(secret, CredentialKey.EXPIRES_AT)),
+        issued_at=_instant(_text(secret, CredentialKey.ISSUED_AT)),
+        requested=str(dig(annotations, ROTATION_REQUESTED) or ""),
+        served=_served(dig(annotations, ROTATIONS_SERVED)),
+    )
+
+
+def with_kept(secret: Manifest, kept: Kept) -> dict[str, Any]:
+    """`secret` as it is to be to say `kept`; everything else in it stays."""
+    meta = dict(metadata(secret))
+    annotations = _without_none({**(meta.get("annotations") or {}), **_annotations(kept)})
+    meta.pop("annotations", None)
+    if annotations:
+        meta["annotations"] = annotations
+    data = _without_none({**(dig(secret, "data") or {}), **_data(kept)})
+    return {**secret, "metadata": meta, "data": data}
+
+
+def _data(kept: Kept) -> dict[str, str | None]:
+    times = {CredentialKey.EXPIRES_AT: kept.expires_at, CredentialKey.ISSUED_AT: kept.issued_at}
+    texts = {
+        CredentialKey.TOKEN: kept.token,
+        CredentialKey.PREVIOUS_TOKEN: kept.previous,
+        **{key: format_time(at) if at is not None else "" for key, at in times.items()},
+    }
+    return {key.value: _encoded(text) for key, text in texts.items()}
+
+
+def _annotations(kept: Kept) -> dict[str, str | None]:
+    served = canonical_json(kept.served).decode() if kept.served else None
+    return {ROTATION_REQUESTED: kept.requested or None, ROTATIONS_SERVED: served}
+
+
+def new_secret(namespace: str, url: str, cluster_id: str, kept: Kept, ca: str = "") -> dict[str, Any]:
+    """The Secret of a cluster that was just registered. `ca` is the authority to trust at `url`, PEM."""
+    ref = secret_ref(namespace)
+    manifest = SECRET.manifest(ref.name, namespace)
+    manifest["metadata"]["labels"] = {"app.kubernetes.io/managed-by": "vworkspace-operator"}
+    texts = {CredentialKey.URL: url, CredentialKey.CLUSTER_ID: cluster_id, CredentialKey.CA: ca}
+    names = _without_none({key.value: _encoded(text) for key, text in texts.items()})
+    return with_kept({**manifest, "type": "Opaque", "data": names}, kept)
+
+
+def _without_none(found: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def _encoded(text: str) -> str | None:
+    return base64.b64encode(text.encode()).decode() if text else None
+
+
+def _served(text: Any) -> Mapping[str, tuple[str, ...]]:
+    try:
+        found = msgspec.json.decode(text if isinstance(text, str) else "{}", type=dict[str, tuple[str, ...]])
+    except msgspec.DecodeError:
+        return {}
+    return found
+
+
+def _bytes(secret: Manifest, key: CredentialKey) -> bytes:
+    found: Any = dig(secret, "data", key.value)
+    if not isinstance(found, str):
+        return b""
+    try:
+        # A trailing newline comes with every editor and every `--from-file`; it is never meant.
+        return base64.b64decode(found, validate=True).strip()
+    except (binascii.Error, ValueError):
+        return b""
+
+
+def _text(secret: Manifest, key: CredentialKey) -> str:
+    try:
+        return _bytes(secret, key).decode()
+    except UnicodeDecodeError:
+        return ""
+
+
+def _instant(text: str) -> datetime | None:
+    try:
+        return parse_time(text) if text else None
+    except ValueError:
+        return None
+
+
+def token_since(secret: Manifest) -> datetime | None:
+    """When whoever holds the key `token` last wrote; else when the Secret was made. None where neither is told.
+
+    The API server keeps a time for all that one manager wrote, so a token may be older than this says: by as long as
+    its manager changed other keys only.
+    """
+    entries = dig(secret, "metadata", "managedFields")
+    owned = [entry for entry in entries if _holds_token(entry)] if isinstance(entries, list) else []
+    told = [found for entry in owned if (found := _since(dig(entry, "time"))) is not None]
+    return max(told, default=None) or _since(dig(secret, "metadata", "creationTimestamp"))
+
+
+def _holds_token(entry: Json) -> bool:
+    return dig(entry, "fieldsV1", "f:data", "f:token") is not None
+
+
+def _since(text: Json) -> datetime | None:
+    try:
+        return parse_time(text) if isinstance(text, str) else None
+    except ValueError:
+        return None

@@ -1,0 +1,96 @@
+"""Where the agent's credential stands, and the small steps that every transition of it is made of (PULL-8)."""
+
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Final, TypeAlias
+
+import attrs
+
+from vworkspace_core.apimachinery.timestamps import shifted
+from vworkspace_core.credentials import messages as r
+from vworkspace_core.credentials.secret import Kept
+
+UNKNOWN_AGE_MARGIN: Final = timedelta(days=1)
+"""How long before its end a credential of unknown age is renewed."""
+LONGEST_RETRY: Final = 60.0
+SLOW: Final = timedelta(minutes=5)
+"""What lies between two tries of what was refused."""
+
+
+class Stage(StrEnum):
+    """Which answer the machine waits for."""
+
+    IDLE = "idle"
+    INTENDING = "intending"  # the API server: the Secret says that a rotation is under way
+    ASKING = "asking"  # the control plane: a new token
+    REGISTERING = "registering"  # the control plane: a first token
+    KEEPING = "keeping"  # the API server: the Secret holds the new token
+    PROVING = "proving"  # the control plane: any request with the new token
+    FORGETTING = "forgetting"  # the API server: the old token, or the intent, is gone
+
+
+AT_REST: Final = frozenset({Stage.IDLE, Stage.PROVING})
+
+
+@attrs.frozen
+class CredentialState:
+    """Where the credential stands. `kept` is what the Secret says, `writing` what it is to say next.
+
+    `requests` wait for a rotation; `wished` stands as long as the Cluster object says so; `locked_out` tells that
+    no token of ours is accepted; `turn` numbers what was asked for last; `not_before` is when what failed is tried
+    anew; `jitter` in [0, 1) spreads renewals.
+    """
+
+    kept: Kept = attrs.field(factory=Kept)
+    in_use: str = attrs.field(default="", repr=False)
+    stage: Stage = Stage.IDLE
+    requests: tuple[str, ...] = ()
+    wished: tuple[str, ...] = ()
+    writing: Kept | None = None
+    registration: r.Registrable = attrs.field(factory=r.Registrable)
+    locked_out: bool = False
+    turn: int = 0
+    failures: int = 0
+    retry_at: datetime | None = None
+    not_before: datetime | None = None
+    jitter: float = 0.0
+
+
+Step: TypeAlias = tuple[CredentialState, tuple[r.Effect, ...]]
+
+
+def renewal_of(kept: Kept, jitter: float = 0.0) -> datetime | None:
+    """When a credential is to be renewed: with a quarter of its life left, or up to a third; None for never."""
+    if kept.expires_at is None or not kept.token:
+        return None
+    if kept.issued_at is None or kept.issued_at >= kept.expires_at:
+        return shifted(kept.expires_at, -UNKNOWN_AGE_MARGIN)
+    return kept.expires_at - (kept.expires_at - kept.issued_at) * (0.25 + 0.08 * jitter)
+
+
+def settled(state: CredentialState) -> CredentialState:
+    """Nothing is under way: at rest, with an old token to forget or without. What was asked for does not count."""
+    stage = Stage.PROVING if state.kept.previous else Stage.IDLE
+    return attrs.evolve(state, stage=stage, writing=None, failures=0, retry_at=None, turn=state.turn + 1)
+
+
+def other_token(state: CredentialState) -> str:
+    """The token that the Secret holds beside the one in use; empty for none."""
+    kept = state.kept
+    return next((found for found in (kept.token, kept.previous) if found and found != state.in_use), "")
+
+
+def later(
+    state: CredentialState, message: str, now: datetime, *, wait: float | None = None, level: str = "warning"
+) -> Step:
+    """The same again, later: after `wait` seconds, or with backoff. Told once, however many tries it takes."""
+    seconds = min(LONGEST_RETRY, 2.0 ** min(state.failures, 6)) if wait is None else max(1.0, wait)
+    note = (r.Note(level, f"{message}; tried again"),) if state.failures == 0 else ()
+    again = shifted(now, timedelta(seconds=seconds))
+    return attrs.evolve(state, failures=state.failures + 1, retry_at=again), note
+
+
+def given_up(state: CredentialState, message: str, now: datetime) -> Step:
+    """Who asked is told that there will be no new credential; what stands is tried again later."""
+    failed = (r.Failed(state.requests, message),) if state.requests else ()
+    return attrs.evolve(state, requests=(), not_before=shifted(now, SLOW)), failed

@@ -1,0 +1,1 @@
+"""What an installation is derived from."""

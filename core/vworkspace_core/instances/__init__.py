@@ -1,0 +1,1 @@
+"""The pure reconciliation core: `reconcile(source, observed, context) -> Decision` (REC-2)."""

@@ -1,0 +1,96 @@
+"""Whether the chart can be had (rows 5 and 6 of REC-5): what Flux's sources say of the present request.
+
+A source that failed keeps saying so until its next attempt has ended, and the HelmRelease repeats it for longer. Only
+what is said of the source as it stands now counts.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from vworkspace_core.apimachinery.manifest import Manifest, dig
+from vworkspace_core.instances.observed_release import Report, condition, is_observed
+
+_NONE: Mapping[str, Any] = {}
+
+
+def source_failure(source: Manifest | None) -> Mapping[str, Any]:
+    """The source's own condition that says what is wrong with it as it stands now; empty when none does."""
+    for kind in ("FetchFailed", "Stalled"):
+        found = condition(source, kind)
+        if found.get("status") == "True" and _is_of_generation(found, source):
+            return found
+    return _NONE
+
+
+def chart_failure(report: Report) -> Mapping[str, Any]:
+    """What is wrong with the HelmChart that Flux made for this very request; empty when nothing is."""
+    chart = report.chart
+    if chart is None or not _is_of_request(chart, report):
+        return _NONE
+    for kind in ("FetchFailed", "BuildFailed", "Stalled"):
+        found = condition(chart, kind)
+        # Waiting for the repository's first artifact is no failure of its own: the repository tells of one.
+        if found.get("status") == "True" and found.get("reason") != "NoSourceArtifact":
+            return found if _is_of_generation(found, chart) else _NONE
+    return _NONE
+
+
+def gave_up_on_chart(report: Report) -> str:
+    """Flux's reason for not trying again to fetch the chart as it is asked for; empty while it does try (RES-4)."""
+    for origin in (report.source, report.chart if chart_failure(report) else None):
+        found = condition(origin, "Stalled")
+        if found.get("status") == "True" and _is_of_generation(found, origin):
+            return str(found.get("reason") or "Stalled")
+    return ""
+
+
+def _is_of_generation(found: Mapping[str, Any], manifest: Manifest | None) -> bool:
+    """Whether a condition speaks of the object as it stands now: Flux leaves the failures of before in place."""
+    generation = dig(manifest, "metadata", "generation")
+    return bool(found.get("observedGeneration", generation) == generation)
+
+
+def _is_of_request(chart: Manifest, report: Report) -> bool:
+    """Whether a HelmChart is what the HelmRelease asks for by now, judged by the index the repository has by now."""
+    for field in ("chart", "version"):
+        if dig(chart, "spec", field) != dig(report.release, "spec", "chart", "spec", field):
+            return False
+    looked_at = dig(chart, "status", "observedSourceArtifactRevision")
+    return is_observed(report.source) and looked_at in (None, dig(report.source, "status", "artifact", "revision"))
+
+
+def _is_of_before(chart: Manifest, report: Report) -> bool:
+    """Whether a HelmChart that Flux has looked at speaks of another request, or of the repository as it was before."""
+    looked_at = dig(chart, "status", "observedSourceArtifactRevision")
+    return looked_at is not None and not _is_of_request(chart, report)
+
+
+def is_blamed_on_source(report: Report, ready: Mapping[str, Any]) -> bool:
+    """Whether Ready=False is about the chart's source, and about the source as it stands now.
+
+    helm-controller looks again after 30 seconds only, and a new tag moves no generation of the HelmRelease: what it
+    says of a source that has changed since, or that is well by now, is over.
+    """
+    reason = ready.get("reason")
+    if ready.get("status") != "False" or reason not in ("SourceNotReady", "ArtifactFailed"):
+        return False
+    if ready.get("observedGeneration", report.generation) != report.generation:
+        return False
+    origin = report.source if report.request.oci else report.chart
+    if not report.request.oci and origin is not None and _is_of_before(origin, report):
+        return False
+    if reason == "ArtifactFailed" or origin is None:
+        return origin is None or is_observed(origin)
+    if is_observed(origin) and dig(origin, "status", "artifact"):
+        return False
+    began = _looked_at_since(origin)
+    return began is not None and str(ready.get("lastTransitionTime", "")) >= began
+
+
+def _looked_at_since(origin: Manifest) -> str | None:
+    """When Flux began with the source as it stands now (RFC 3339); None when that has not been yet."""
+    told = [found for found in dig(origin, "status", "conditions") or () if isinstance(found, Mapping)]
+    if not told:
+        return str(dig(origin, "metadata", "creationTimestamp") or "")
+    times = [str(found.get("lastTransitionTime", "")) for found in told if _is_of_generation(found, origin)]
+    return min(times, default=None)

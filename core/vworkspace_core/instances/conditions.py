@@ -1,0 +1,209 @@
+"""Conditions of an ApplicationInstance from what was found: the right-hand side of REC-5 and of RES-4.
+
+`Ready` and `Reconciling` always stand; the others appear when they are true, and stay as False once they had
+been true. What a state says nothing about is kept as it was, with its old observedGeneration.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import assert_never
+
+import attrs
+
+from vworkspace_core.api.reasons import InstanceConditionType as Type
+from vworkspace_core.api.reasons import InstanceReason as Reason
+from vworkspace_core.apimachinery.conditions import Wanted
+from vworkspace_core.apimachinery.meta import Condition, ConditionStatus
+from vworkspace_core.apimachinery.secret_material import safe
+from vworkspace_core.instances.release_state import Evidence, ReleaseState
+
+_LONGEST_REFUSAL = 4096
+"""Bytes of a message of our own: the command that it may end with is of no use when it is cut (REC-8)."""
+
+
+_TRUE, _FALSE, _UNKNOWN = ConditionStatus.TRUE, ConditionStatus.FALSE, ConditionStatus.UNKNOWN
+_NOT_YET = (Reason.INSTALLING, Reason.RECONCILING, Reason.NOT_DEPLOYED)
+_OF_A_PASS = (Reason.FORBIDDEN, Reason.INTERNAL_ERROR)
+"""What stopped a pass, and no other one: it goes when a pass comes through."""
+_ORDER = (Type.READY, Type.RECONCILING, Type.STALLED, Type.DEGRADED, Type.SUSPENDED, Type.BLOCKED, Type.DELETING)
+
+Previous = Mapping[str, Condition]
+"""The conditions that stand now, by type."""
+
+
+def from_evidence(evidence: Evidence, previous: Previous, *, override_refused: str = "") -> tuple[Wanted, ...]:
+    """The conditions of a managed instance that nothing blocks."""
+    changes = {wanted.type: wanted for wanted in _row(evidence, previous)}
+    if override_refused:
+        changes[Type.DEGRADED] = Wanted(Type.DEGRADED, _TRUE, Reason.FORBIDDEN_VERSION_OVERRIDE, override_refused)
+    if evidence.state is not ReleaseState.SUSPENDED:
+        changes |= _lifted(previous, Type.SUSPENDED, Reason.ACTIVE)
+    return _complete(changes | _lifted(previous, Type.BLOCKED, Reason.UNBLOCKED), previous)
+
+
+def _row(evidence: Evidence, previous: Previous) -> Iterator[Wanted]:
+    """One row of REC-5."""
+    message = safe(evidence.message)
+    match evidence.state:
+        case ReleaseState.PENDING:
+            yield Wanted(Type.READY, _FALSE, Reason.INSTALLING, message)
+            yield _progress(evidence, message)
+        case ReleaseState.SUSPENDED:
+            yield _ready_while_suspended(evidence, previous)
+            yield _stable("suspended")
+            yield Wanted(Type.SUSPENDED, _TRUE, Reason.MANUALLY_SUSPENDED, message)
+            yield from _kept(previous, Type.STALLED)
+        case ReleaseState.STALLED | ReleaseState.ROLLED_BACK:
+            back = evidence.state is ReleaseState.ROLLED_BACK
+            yield Wanted(Type.READY, _FALSE, Reason.ROLLED_BACK if back else Reason.HELM_RELEASE_FAILED, message)
+            yield _stable("Flux has given up; it waits for a change of the spec or a retry")
+            yield Wanted(Type.STALLED, _TRUE, evidence.stalled_reason, message)
+            yield Wanted(Type.DEGRADED, _TRUE, Reason.HELM_RELEASE_FAILED, message)
+        case ReleaseState.FAILED:
+            yield Wanted(Type.READY, _FALSE, Reason.HELM_RELEASE_FAILED, message)
+            yield _progress(evidence, "Flux tries again") if evidence.retrying else _stable("the attempt failed")
+            yield Wanted(Type.DEGRADED, _TRUE, Reason.HELM_RELEASE_FAILED, message)
+        case ReleaseState.READY:
+            yield _ready(evidence, message)
+            yield _stable("")
+            yield from _degraded_while_ready(evidence, previous)
+        case ReleaseState.CHART_UNREACHABLE:
+            yield Wanted(Type.READY, _FALSE, Reason.CHART_UNREACHABLE, message)
+            yield from _fetching(evidence, message)
+            yield Wanted(Type.DEGRADED, _TRUE, Reason.CHART_UNREACHABLE, message)
+        case ReleaseState.VALUES_MISSING:
+            yield Wanted(Type.READY, _FALSE, Reason.WAITING_FOR_SECRET, message)
+            yield _progress(evidence, message)
+        case ReleaseState.INSTALLING | ReleaseState.UPGRADING:
+            upgrade = evidence.state is ReleaseState.UPGRADING
+            yield Wanted(Type.READY, _FALSE, Reason.UPGRADING if upgrade else Reason.INSTALLING, message)
+            yield _progress(evidence, message)
+        case _:
+            assert_never(evidence.state)
+
+
+def _ready(evidence: Evidence, message: str) -> Wanted:
+    if evidence.warnings:
+        return Wanted(Type.READY, _TRUE, Reason.HELM_RELEASE_READY_WITH_WARNINGS, safe(evidence.warnings))
+    return Wanted(Type.READY, _TRUE, Reason.HELM_RELEASE_READY, message)
+
+
+def _degraded_while_ready(evidence: Evidence, previous: Previous) -> Iterator[Wanted]:
+    if evidence.source_trouble:
+        yield Wanted(Type.DEGRADED, _TRUE, Reason.CHART_UNREACHABLE, safe(evidence.source_trouble))
+    elif evidence.drift:
+        yield Wanted(Type.DEGRADED, _TRUE, Reason.DRIFTED, safe(evidence.drift))
+    else:
+        yield from _lifted(previous, Type.DEGRADED, Reason.RECOVERED).values()
+
+
+def _fetching(evidence: Evidence, message: str) -> Iterator[Wanted]:
+    if evidence.stalled_reason:
+        yield _stable("Flux does not try again by itself to fetch the chart")
+        yield Wanted(Type.STALLED, _TRUE, evidence.stalled_reason, message)
+    else:
+        yield Wanted(Type.RECONCILING, _TRUE, Reason.CHART_SOURCE_SYNCING, message)
+
+
+def _progress(evidence: Evidence, message: str) -> Wanted:
+    reason = Reason.HELM_RELEASE_UPGRADING if evidence.released_before else Reason.HELM_RELEASE_INSTALLING
+    return Wanted(Type.RECONCILING, _TRUE, reason, message)
+
+
+def _stable(message: str) -> Wanted:
+    return Wanted(Type.RECONCILING, _FALSE, Reason.STABLE, message)
+
+
+def _ready_while_suspended(evidence: Evidence, previous: Previous) -> Wanted:
+    """Kept as it was; what was suspended before its first release is not deployed."""
+    before = previous.get(Type.READY)
+    if before is not None and (evidence.released_before or before.reason not in _NOT_YET):
+        return _keep(before)
+    return Wanted(Type.READY, _FALSE, Reason.NOT_DEPLOYED, "suspended before the first release")
+
+
+def blocked(reason: str, message: str, previous: Previous, *, stalled: bool = False) -> tuple[Wanted, ...]:
+    """Nothing is applied: Ready stays as it was, or says what keeps the first release from being deployed (RES-4)."""
+    before = previous.get(Type.READY)
+    text = safe(message, _LONGEST_REFUSAL)
+    deployed = before is not None and before.reason != Reason.NOT_DEPLOYED
+    changes: dict[str, Wanted] = {
+        Type.READY: _keep(before)
+        if before is not None and deployed
+        else Wanted(Type.READY, _FALSE, Reason.NOT_DEPLOYED, safe(message)),
+        Type.RECONCILING: _stable(f"blocked: {reason}"),
+        Type.BLOCKED: Wanted(Type.BLOCKED, _TRUE, reason, text),
+    }
+    if stalled:
+        changes[Type.STALLED] = Wanted(Type.STALLED, _TRUE, Reason.VALIDATION_FAILED, text)
+    return _complete(changes, previous, keep_suspended=True)
+
+
+def unsettled(reason: str, message: str, previous: Previous) -> tuple[Wanted, ...]:
+    """A write failed for a passing cause (REC-13): Ready stays, Reconciling says what and that it is tried again."""
+    before = previous.get(Type.READY)
+    ready = _keep(before) if before else Wanted(Type.READY, _UNKNOWN, Reason.RECONCILING, safe(message))
+    changes: dict[str, Wanted] = {
+        Type.READY: ready,
+        Type.RECONCILING: Wanted(Type.RECONCILING, _TRUE, reason, safe(message)),
+    }
+    return _complete(changes, previous, keep_suspended=True)
+
+
+def placeholder(previous: Previous) -> tuple[Wanted, ...]:
+    """REC-11: ready, and nothing else is true."""
+    changes: dict[str, Wanted] = {
+        Type.READY: Wanted(Type.READY, _TRUE, Reason.PLACEHOLDER, "a placeholder owns no release"),
+        Type.RECONCILING: _stable(""),
+    }
+    changes |= _lifted(previous, Type.DEGRADED, Reason.RECOVERED) | _lifted(previous, Type.SUSPENDED, Reason.ACTIVE)
+    return _complete(changes | _lifted(previous, Type.BLOCKED, Reason.UNBLOCKED), previous)
+
+
+def uninstalling(reason: str, message: str, previous: Previous, *, refused: str = "") -> tuple[Wanted, ...]:
+    """REC-10: Deleting says what is waited for, and what is taken down is not Ready; Blocked, which right is missing.
+
+    The rest stays as it was.
+    """
+    kept = {kind: _keep(condition) for kind, condition in previous.items() if kind in _ORDER}
+    deleting = Wanted(Type.DELETING, _TRUE, reason, safe(message))
+    if reason == Reason.AWAITING_CONFIRMATION:
+        return _ordered({**kept, Type.DELETING: deleting})  # nothing is taken down yet
+    ready = Wanted(Type.READY, _FALSE, Reason.UNINSTALLING, safe(message))
+    blocked_by: dict[str, Wanted] = {}
+    if refused:
+        blocked_by = {Type.BLOCKED: Wanted(Type.BLOCKED, _TRUE, Reason.FORBIDDEN, safe(refused, _LONGEST_REFUSAL))}
+    elif Type.BLOCKED in previous and previous[Type.BLOCKED].reason in _OF_A_PASS:
+        blocked_by = _lifted(previous, Type.BLOCKED, Reason.UNBLOCKED)
+    return _ordered({**kept, **blocked_by, Type.READY: ready, Type.DELETING: deleting})
+
+
+def _complete(changes: Mapping[str, Wanted], previous: Previous, *, keep_suspended: bool = False) -> tuple[Wanted, ...]:
+    """`changes`, with what nobody spoke of kept: Degraded always, Suspended where asked; Stalled goes when untrue."""
+    result = dict(changes)
+    for kind in (Type.DEGRADED, Type.SUSPENDED) if keep_suspended else (Type.DEGRADED,):
+        if kind not in result and kind in previous:
+            result[kind] = _keep(previous[kind])
+    return _ordered(result)
+
+
+def _ordered(wanted: Mapping[str, Wanted]) -> tuple[Wanted, ...]:
+    return tuple(wanted[kind] for kind in _ORDER if kind in wanted)
+
+
+def _lifted(previous: Previous, kind: str, reason: str) -> dict[str, Wanted]:
+    """False with `reason` once it had been there; nothing where it never was."""
+    before = previous.get(kind)
+    if before is None:
+        return {}
+    return {kind: Wanted(kind, _FALSE, reason)}
+
+
+def _kept(previous: Previous, kind: str) -> Iterator[Wanted]:
+    if kind in previous:
+        yield _keep(previous[kind])
+
+
+def _keep(condition: Condition) -> Wanted:
+    generation = condition.observed_generation
+    wanted = Wanted(condition.type, condition.status, condition.reason, condition.message, generation)
+    return wanted if generation is not None else attrs.evolve(wanted, observed_generation=0)

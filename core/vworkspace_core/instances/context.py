@@ -1,0 +1,62 @@
+"""What a decision about an ApplicationInstance depends on: settings, policy, what was observed, the time (REC-2)."""
+
+from datetime import datetime
+from typing import Final
+
+import attrs
+
+from vworkspace_core.api.admission import AdmissionSettings
+from vworkspace_core.api.application_instance import ReleaseOverride
+from vworkspace_core.api.policy import Policy
+from vworkspace_core.controller.decision import Snapshot
+
+RELEASE_ACCOUNT: Final = "vworkspace-release"
+"""Service account that Flux installs releases with, unless another one is set or allowed (REC-4)."""
+
+
+@attrs.frozen
+class Settings:
+    """The operator's settings that shape decisions. Durations in manifests are Go durations (`5m`)."""
+
+    cluster_id: str
+    interval: str = "5m"
+    timeout: str = "5m"
+    max_history: int = 10
+    drift_detection: str = "warn"
+    default_service_account: str | None = RELEASE_ACCOUNT
+    allowed_release_service_accounts: tuple[str, ...] = ()
+    allow_unimpersonated_releases: bool = False
+    """Whether a release may be installed with Flux's own rights where no account is set."""
+    admission: AdmissionSettings = attrs.field(factory=AdmissionSettings)
+    policy: Policy = attrs.field(factory=Policy)
+    message_interval_seconds: float = 60.0
+    """A status that differs only in what Flux is busy with is written at most this often."""
+    source_grace_seconds: float = 60.0
+    """A settled release is called degraded only after its source has been in trouble this long."""
+    source_wait_seconds: float = 15.0
+    """How long Flux's bare SourceNotReady counts as progress before it counts as unreachable."""
+    stuck_ready_seconds: float = 60.0
+    """How long Ready=Unknown after a confirmed success is believed (helm-controller#1409)."""
+    namespace_end_seconds: float = 300.0
+    """How long an instance waits for Flux while its namespace is being deleted; then it lets go."""
+
+
+@attrs.frozen
+class Observed(Snapshot):
+    """The snapshot a decision about an ApplicationInstance is made on.
+
+    `override` is what a running or succeeded helm Operation asks for and `withdrawn` the uids of Operations that
+    failed or were cancelled (REC-9). `definition_ending`: the definition of ApplicationInstance is being deleted.
+    """
+
+    override: ReleaseOverride | None = None
+    withdrawn: frozenset[str] = frozenset()
+    definition_ending: bool = False
+
+
+@attrs.frozen
+class Context:
+    """Everything else a decision may depend on: the settings, and the time as an argument."""
+
+    settings: Settings
+    now: datetime

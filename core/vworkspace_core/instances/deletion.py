@@ -1,0 +1,276 @@
+"""Deleting an ApplicationInstance (REC-10): the release first, then what it read, then the finalizer.
+
+Expected flow: unsuspend (Flux would skip the uninstall) → delete the HelmRelease → wait until Flux has
+uninstalled it → delete source and values → wait → remove the finalizer. Each step is decided from what is
+there, so it goes on after a restart anywhere in between, and needs no garbage collector.
+
+Where the definition of ApplicationInstance itself is being deleted nothing is uninstalled before somebody says so.
+Only what this very incarnation controls is deleted. `--cascade=orphan` leaves everything running.
+
+A namespace that is being deleted takes everything with it, the operator's Role first: there the instance waits for
+Flux as long as that can be of use, needs no right but to look, and never holds the namespace up.
+"""
+
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+
+import attrs
+
+from vworkspace_core.api.application_instance import ApplicationInstance
+from vworkspace_core.api.labels import (
+    ABANDON,
+    UNINSTALL,
+    is_abandoned,
+    namespace_is_terminating,
+    uninstall_is_confirmed,
+)
+from vworkspace_core.api.reasons import InstanceReason as Reason
+from vworkspace_core.api.remedies import refusal_told
+from vworkspace_core.apimachinery.errors import Forbidden
+from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, dig, metadata
+from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, HELM_RELEASE, NAMESPACE
+from vworkspace_core.apimachinery.secret_material import safe
+from vworkspace_core.controller.decision import Decision, Delete, Finalizer, MergePatch, Requeue
+from vworkspace_core.instances.conditions import uninstalling
+from vworkspace_core.instances.context import Context, Observed
+from vworkspace_core.instances.desired import DOWNSTREAM_KINDS
+from vworkspace_core.instances.observed_release import condition, message_of
+from vworkspace_core.instances.ownership import is_controlled_by
+from vworkspace_core.instances.status import StatusFields, own_conditions, with_status
+from vworkspace_core.ports import KubernetesEvent
+
+_GARBAGE_COLLECTOR_ORPHANS = "orphan"
+_LONGEST_FAILURE = 512
+"""Bytes of what Flux says of an uninstall: the cure behind it has to fit."""
+
+
+def decide_deletion(source: ApplicationInstance, observed: Observed, context: Context) -> Decision:
+    """The next step of taking down what the instance owns. `source` has a deletion timestamp and our finalizer."""
+    if is_abandoned(source.metadata):
+        return _let_go(source, observed, context)
+    if _GARBAGE_COLLECTOR_ORPHANS in source.metadata.finalizers:
+        return Decision(finalizer=Finalizer.REMOVE)
+    left = tuple(_owned(source, observed))
+    if namespace_is_terminating(observed.namespace):
+        return _with_its_namespace(source, left, observed, context)
+    if observed.definition_ending and left and not uninstall_is_confirmed(source.metadata):
+        return _not_meant(source, context)
+    if HELM_RELEASE in observed.missing_kinds:
+        return _flux_missing(source, context)
+    if not left:
+        return Decision(finalizer=Finalizer.REMOVE)
+    releases = tuple((ref, live) for ref, live in left if ref.kind == HELM_RELEASE)
+    return _take_down(source, releases or left, left, observed, context)
+
+
+def _owned(source: ApplicationInstance, observed: Observed) -> Iterator[tuple[ObjectRef, Manifest]]:
+    """What this incarnation controls, in the order it is taken down."""
+    for kind in DOWNSTREAM_KINDS:
+        for ref in sorted(ref for ref in observed.objects if ref.kind == kind):
+            if is_controlled_by(observed.objects[ref], source.metadata.uid):
+                yield ref, observed.objects[ref]
+
+
+def _let_go(source: ApplicationInstance, observed: Observed, context: Context) -> Decision:
+    """Our owner references come off first, or the garbage collector would delete the release, and Flux uninstall it."""
+    left = tuple(_owned(source, observed))
+    if not left or namespace_is_terminating(observed.namespace):
+        return Decision(finalizer=Finalizer.REMOVE, events=(_abandoned(source, observed),))
+    failed = {failure.ref for failure in observed.failures}
+    refused = refusal_told(observed.failures)
+    told = "".join(f"; {one.verb} {one.ref}: {one.error.message}; trying again" for one in observed.failures)
+    decision = Decision(
+        patches=tuple(_disown(ref, live, source.metadata.uid) for ref, live in left if ref not in failed),
+        requeue=Requeue.REFUSED if refused else Requeue.BACKOFF if failed else Requeue.NO,
+        only_if_current=True,
+    )
+    message = f"letting go of {', '.join(str(ref) for ref, _ in left)}{told}"
+    return _told(decision, source, Reason.WAITING_FOR_CHILD_RESOURCES, message, context, refused=refused)
+
+
+def _disown(ref: ObjectRef, live: Manifest, uid: str) -> MergePatch:
+    """Without the owner reference it is nobody's. A release that is going already is suspended, so that Flux leaves
+    alone what it runs."""
+    owners = [one for one in metadata(live).get("ownerReferences") or () if dig(one, "uid") != uid]
+    meta = {"resourceVersion": metadata(live)["resourceVersion"], "ownerReferences": owners}
+    going = ref.kind == HELM_RELEASE and metadata(live).get("deletionTimestamp")
+    return MergePatch(ref, {"metadata": meta, **({"spec": {"suspend": True}} if going else {})})
+
+
+def _not_meant(source: ApplicationInstance, context: Context) -> Decision:
+    """Whoever deletes a definition, to clear up or to repair, deletes every instance of the cluster, and no word of it.
+
+    That is not taken for the wish to uninstall all applications: it takes a word about this one.
+    """
+    meta = source.metadata
+    annotate = f"kubectl annotate {APPLICATION_INSTANCE.crd_name} {meta.name} -n {meta.namespace}"
+    message = (
+        f"the CustomResourceDefinition {APPLICATION_INSTANCE.crd_name} is being deleted, and every instance with it; "
+        f"the application runs on until somebody decides. To uninstall it: {annotate} {UNINSTALL}=true. "
+        f"To let it run on without the operator: {annotate} {ABANDON}=true"
+    )
+    return _told(Decision(), source, Reason.AWAITING_CONFIRMATION, message, context)
+
+
+def _with_its_namespace(
+    source: ApplicationInstance,
+    left: tuple[tuple[ObjectRef, Manifest], ...],
+    observed: Observed,
+    context: Context,
+) -> Decision:
+    """Wait for Flux to uninstall, for a while; whatever else is left goes with the namespace."""
+    releases = tuple((ref, live) for ref, live in left if ref.kind == HELM_RELEASE)
+    if not releases:
+        return Decision(finalizer=Finalizer.REMOVE)
+    seconds = (_let_go_at(source, context) - context.now).total_seconds()
+    if seconds <= 0:
+        told = tuple(_left_behind(source, ref, observed.namespace, context) for ref, _ in releases)
+        return Decision(finalizer=Finalizer.REMOVE, events=told)
+    # The namespace controller deletes what the operator may not: nothing has to be tried again for that.
+    others = tuple(one for one in observed.failures if not isinstance(one.error, Forbidden))
+    decision = _take_down(source, releases, left, attrs.evolve(observed, failures=others), context)
+    if refused := {one.ref for one in observed.failures} - {one.ref for one in others}:
+        patches = tuple(one for one in decision.patches if one.ref not in refused)
+        deletes = tuple(one for one in decision.deletes if one.ref not in refused)
+        decision = attrs.evolve(decision, patches=patches, deletes=deletes)
+    return attrs.evolve(decision, look_again_after=seconds)
+
+
+def _let_go_at(source: ApplicationInstance, context: Context) -> datetime:
+    asked = datetime.fromisoformat(source.metadata.deletion_timestamp or context.now.isoformat())
+    return asked + timedelta(seconds=context.settings.namespace_end_seconds)
+
+
+def _left_behind(
+    source: ApplicationInstance, release: ObjectRef, namespace: Manifest | None, context: Context
+) -> KubernetesEvent:
+    """About the namespace: no Event can be written inside one that is being deleted."""
+    meta = source.metadata
+    waited = context.settings.namespace_end_seconds
+    return KubernetesEvent(
+        regarding=ObjectRef(NAMESPACE, None, meta.namespace),
+        regarding_uid=str(metadata(namespace or {}).get("uid", "")),
+        type="Warning",
+        reason="ReleaseLeftBehind",
+        action="Finalize",
+        note=f"ApplicationInstance {meta.name} waited {waited:g} seconds and lets go: {release} has not been "
+        "uninstalled by Flux, and its finalizer may keep the namespace. Start Flux, or let go of the release with: "
+        f"kubectl patch {release.kind.crd_name} {release.name} -n {release.namespace} --type=merge "
+        """-p '{"metadata":{"finalizers":null}}'""",
+    )
+
+
+def _take_down(
+    source: ApplicationInstance,
+    step: tuple[tuple[ObjectRef, Manifest], ...],
+    left: tuple[tuple[ObjectRef, Manifest], ...],
+    observed: Observed,
+    context: Context,
+) -> Decision:
+    failed = {failure.ref: failure for failure in observed.failures}
+    refused = refusal_told(observed.failures)
+    doomed = tuple((ref, live) for ref, live in step if not metadata(live).get("deletionTimestamp"))
+    writable = tuple((ref, live) for ref, live in doomed if ref not in failed)
+    if failed:
+        told = "; ".join(f"{failure.verb} {failure.ref}: {failure.error.message}" for failure in observed.failures)
+        reason, message = Reason.UNINSTALLING, f"{told}; trying again"
+    elif doomed:
+        reason, message = Reason.UNINSTALLING, "deleting " + ", ".join(str(ref) for ref, _ in doomed)
+    else:
+        reason, message = Reason.WAITING_FOR_CHILD_RESOURCES, "waiting for " + ", ".join(_since(*one) for one in left)
+        message += _cure(source, left)
+    decision = Decision(
+        patches=tuple(_unsuspend(ref, live) for ref, live in step if _is_suspended(live) and ref not in failed),
+        deletes=tuple(Delete(ref, metadata(live)["uid"]) for ref, live in writable),
+        requeue=Requeue.REFUSED if refused else Requeue.BACKOFF if failed else Requeue.NO,
+        only_if_current=True,
+    )
+    return _told(decision, source, reason, message, context, refused=refused)
+
+
+def _since(ref: ObjectRef, live: Manifest) -> str:
+    asked = metadata(live).get("deletionTimestamp")
+    if not asked:
+        return str(ref)
+    failure = _failed_uninstall(live)
+    return f"{ref} (deleted at {asked}, not gone yet{f'; Flux says {failure}' if failure else ''})"
+
+
+def _failed_uninstall(live: Manifest) -> str:
+    """What Flux says of an uninstall that does not get through; empty where it says nothing."""
+    for kind in ("Released", "Ready"):
+        found = condition(live, kind)
+        if found.get("status") == "False" and found.get("reason") == "UninstallFailed":
+            return f"UninstallFailed: {safe(message_of(found), _LONGEST_FAILURE)}"
+    return ""
+
+
+def _cure(source: ApplicationInstance, left: tuple[tuple[ObjectRef, Manifest], ...]) -> str:
+    """How to get on where Flux cannot uninstall."""
+    if not any(_failed_uninstall(live) for _, live in left):
+        return ""
+    meta = source.metadata
+    return (
+        ". Flux tries again by itself; mend what it names, or leave the workload as it is and let go of it with: "
+        f"kubectl annotate {APPLICATION_INSTANCE.crd_name} {meta.name} -n {meta.namespace} {ABANDON}=true"
+    )
+
+
+def _is_suspended(live: Manifest) -> bool:
+    return dig(live, "spec", "suspend") is True
+
+
+def _unsuspend(ref: ObjectRef, live: Manifest) -> MergePatch:
+    """Whoever suspended it: Flux skips the uninstall of a suspended release and leaves the workload behind.
+
+    The field is otherwise written by apply; no apply of this object follows any more.
+    """
+    return MergePatch(
+        ref, {"metadata": {"resourceVersion": metadata(live)["resourceVersion"]}, "spec": {"suspend": None}}
+    )
+
+
+def _flux_missing(source: ApplicationInstance, context: Context) -> Decision:
+    message = (
+        f"{HELM_RELEASE.crd_name} is not installed, so the release cannot be uninstalled; install Flux, or annotate "
+        f'this object with {ABANDON}: "true" to let it go and leave the workload behind'
+    )
+    return _told(Decision(), source, Reason.WAITING_FOR_CHILD_RESOURCES, message, context)
+
+
+def _told(
+    decision: Decision, source: ApplicationInstance, reason: str, message: str, context: Context, *, refused: str = ""
+) -> Decision:
+    previous = {condition.type: condition for condition in own_conditions(source.status)}
+    wanted = uninstalling(reason, message, previous, refused=refused)
+    return with_status(decision, source, wanted, StatusFields.kept(source.status), context)
+
+
+def _abandoned(source: ApplicationInstance, observed: Observed) -> KubernetesEvent:
+    meta = source.metadata
+    if HELM_RELEASE in observed.missing_kinds:
+        told = "the finalizer goes without an uninstall: Flux is not installed, and what it deployed is left to itself"
+    elif namespace_is_terminating(observed.namespace):
+        told = "the finalizer goes; the namespace is being deleted, and what is in it with it"
+    else:
+        told = _left_of(source, observed)
+    return KubernetesEvent(
+        regarding=ObjectRef(APPLICATION_INSTANCE, meta.namespace, meta.name),
+        regarding_uid=meta.uid,
+        type="Warning",
+        reason="Abandoned",
+        action="Finalize",
+        note=f"{ABANDON} is set: {told}",
+    )
+
+
+def _left_of(source: ApplicationInstance, observed: Observed) -> str:
+    """What is true of the release by now: somebody else may have deleted it before it was let go of."""
+    release = source.spec.release
+    ref = None if release is None else ObjectRef(HELM_RELEASE, source.metadata.namespace, release.name)
+    live = None if ref is None else observed.objects.get(ref)
+    if live is None:
+        return "the finalizer goes; no HelmRelease of it is left"
+    if metadata(live).get("deletionTimestamp"):
+        return f"the finalizer goes; {ref} was being deleted already, and Flux has been told to leave what it runs"
+    return f"the finalizer goes without an uninstall: what is deployed stays, and nobody owns {ref} any more"

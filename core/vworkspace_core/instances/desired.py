@@ -1,0 +1,281 @@
+"""The downstream objects an ApplicationInstance wants (REC-3, REC-4): a function of the source object alone.
+
+Every manifest is complete: owner reference, labels, annotations and spec go out in one apply. What the HelmRelease
+reads is immutable, under a name of its content (`naming`): the apply of the HelmRelease is the one step in which
+chart and values change together.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+
+from vworkspace_core.api.application_instance import ApplicationInstance, Release, ReleaseOverride, Values, ValuesSource
+from vworkspace_core.api.chart import ChartSource, SourceType
+from vworkspace_core.api.labels import downstream_labels
+from vworkspace_core.api.values import inline_values, integration_values
+from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, canonical_json, dig, merge_patch
+from vworkspace_core.apimachinery.resources import (
+    CONFIG_MAP,
+    HELM_CHART,
+    HELM_RELEASE,
+    HELM_REPOSITORY,
+    OCI_REPOSITORY,
+)
+from vworkspace_core.controller.decision import Apply
+from vworkspace_core.controller.drift import needs_apply, stamp
+from vworkspace_core.instances.context import Settings
+from vworkspace_core.instances.naming import Names, former_names, names_of
+from vworkspace_core.instances.ownership import owner_reference
+from vworkspace_core.instances.retry import token_of
+from vworkspace_core.instances.service_accounts import release_account
+
+DOWNSTREAM_KINDS = (HELM_RELEASE, OCI_REPOSITORY, HELM_REPOSITORY, CONFIG_MAP)
+"""Every kind an instance may own, in the order of deletion: the release goes before what it reads."""
+
+_WATCH = "reconcile.fluxcd.io/watch"
+_VALUES_KEY = "values.yaml"
+_CHART_LAYER = {"mediaType": "application/vnd.cncf.helm.chart.content.v1.tar+gzip", "operation": "copy"}
+
+
+@attrs.frozen
+class Desired:
+    """Whole manifests in the order they are applied, and the names a decision needs from them."""
+
+    applies: tuple[Apply, ...]
+    release: ObjectRef
+    source: ObjectRef
+    version: str
+    retry: str
+
+
+def source_kind(chart: ChartSource) -> Kind:
+    """Flux's source for that chart: OCI charts cannot go through a HelmRepository's `sourceRef`."""
+    return OCI_REPOSITORY if chart.source_type is SourceType.OCI else HELM_REPOSITORY
+
+
+def desired_objects(
+    instance: ApplicationInstance,
+    chart: ChartSource,
+    release: Release,
+    override: ReleaseOverride | None,
+    objects: Mapping[ObjectRef, Manifest],
+    settings: Settings,
+) -> Desired:
+    """What is to exist downstream. `chart` and `release` are the instance's own, known to be present.
+
+    What was made under the former names stays as long as it is exactly what is wanted: moving it would start a new
+    request to Flux in every instance of the cluster for nothing. With the next change of the HelmRelease it moves.
+    """
+    wanted = _Wanted(instance, chart, release, override, settings)
+    if _source_in_use(objects.get(wanted.release_ref)) == release.name:
+        former = wanted.objects(former_names(release))
+        if not any(needs_apply(apply.manifest, objects.get(apply.ref)) for apply in former.applies):
+            return former
+    return wanted.objects(wanted.names)
+
+
+def _source_in_use(helm_release: Manifest | None) -> Any:
+    """Name of the source that a HelmRelease takes its chart from; None without one."""
+    of_oci = dig(helm_release, "spec", "chartRef", "name")
+    return of_oci or dig(helm_release, "spec", "chart", "spec", "sourceRef", "name")
+
+
+def read_refs(instance: ApplicationInstance, objects: Mapping[ObjectRef, Manifest]) -> tuple[ObjectRef, ...]:
+    """What the HelmRelease that is there reads, and may be ours although the instance wants it no longer."""
+    if (release := instance.spec.release) is None:
+        return ()
+    namespace = instance.metadata.namespace
+    spec = dig(objects.get(ObjectRef(HELM_RELEASE, namespace, release.name)), "spec")
+    sources = {OCI_REPOSITORY: dig(spec, "chartRef"), HELM_REPOSITORY: dig(spec, "chart", "spec", "sourceRef")}
+    found = [(kind, dig(told, "name")) for kind, told in sources.items() if dig(told, "kind") == kind.kind]
+    values = dig(spec, "valuesFrom")
+    for told in values if isinstance(values, list) else ():
+        name = dig(told, "name")
+        if dig(told, "kind") == "ConfigMap" and str(name).startswith(former_names(release).fragment):
+            found.append((CONFIG_MAP, name))
+    return tuple(ObjectRef(kind, namespace, str(name)) for kind, name in found)
+
+
+def watched_refs(instance: ApplicationInstance, asked: ReleaseOverride | None = None) -> tuple[ObjectRef, ...]:
+    """Everything that a decision about `instance` looks up by name, whether or not it exists or is ours.
+
+    `asked` is what an Operation asks for beside what the status holds: each version has a source of its own.
+    """
+    release, chart = instance.spec.release, instance.spec.chart
+    if release is None or chart is None:
+        return ()
+    helm_release = ObjectRef(HELM_RELEASE, instance.metadata.namespace, release.name)
+    refs = [helm_release]
+    if chart.source_type is SourceType.HELM:
+        refs.append(helm_chart_of(helm_release))
+    for override in (None, instance.status.release_override, asked):
+        wanted = _Wanted(instance, chart, release, override)
+        if override is None or wanted.version != chart.version:
+            refs.extend(ref for ref in wanted.read_refs(wanted.names) if ref not in refs)
+    return tuple(refs)
+
+
+def helm_chart_of(release: ObjectRef) -> ObjectRef:
+    """The HelmChart that Flux makes for a HelmRelease with a HelmRepository; it alone tells what is wrong with it."""
+    return ObjectRef(HELM_CHART, release.namespace, f"{release.namespace}-{release.name}")
+
+
+@attrs.frozen
+class _Wanted:
+    """What one instance wants of Flux, with the override in force."""
+
+    instance: ApplicationInstance
+    chart: ChartSource
+    release: Release
+    override: ReleaseOverride | None
+    settings: Settings = attrs.field(factory=lambda: Settings(cluster_id=""))
+
+    @property
+    def version(self) -> str:
+        """The effective chart version."""
+        return self.override.version if self.override is not None and self.override.version else self.chart.version
+
+    @property
+    def release_ref(self) -> ObjectRef:
+        """The HelmRelease."""
+        return ObjectRef(HELM_RELEASE, self.instance.metadata.namespace, self.release.name)
+
+    @property
+    def fragment(self) -> Mapping[str, Any]:
+        """The values that the integrations stand for."""
+        return integration_values(self.instance.spec.integrations)
+
+    @property
+    def needs_config_map(self) -> bool:
+        """Whether the fragment has to stand beneath values that we never read."""
+        return bool(self.fragment) and _referenced(self.instance.spec.values)
+
+    @property
+    def names(self) -> Names:
+        """The names of what the HelmRelease reads."""
+        fetched = _fetched(self.chart, self.version)
+        return names_of(self.release, fetched, self.fragment, self.instance.metadata.uid)
+
+    def read_refs(self, names: Names) -> tuple[ObjectRef, ...]:
+        """What the HelmRelease reads of ours."""
+        namespace = self.instance.metadata.namespace
+        source = ObjectRef(source_kind(self.chart), namespace, names.source)
+        return (source, ObjectRef(CONFIG_MAP, namespace, names.fragment)) if self.needs_config_map else (source,)
+
+    def objects(self, names: Names) -> Desired:
+        """Whole manifests, under these names."""
+        kind = source_kind(self.chart)
+        spec = _release_spec(self, ObjectRef(kind, self.release.namespace, names.source))
+        beneath = names.fragment if self.needs_config_map else ""
+        spec |= _values(self, beneath)
+        helm_release = self.wrap(HELM_RELEASE, self.release.name, {"spec": spec})
+        source = self.wrap(kind, names.source, {"spec": _source_spec(self.chart, self.version, self.settings)})
+        between = (_config_map(self, beneath),) if beneath else ()
+        return Desired(
+            applies=(source, *between, helm_release),
+            release=helm_release.ref,
+            source=source.ref,
+            version=self.version,
+            retry=token_of(self.instance, self.chart, self.override),
+        )
+
+    def wrap(self, kind: Kind, name: str, body: Mapping[str, Any], labels: Mapping[str, str] | None = None) -> Apply:
+        """One of our objects, with what they all have in common."""
+        meta = self.instance.metadata
+        manifest = kind.manifest(name, meta.namespace)
+        manifest["metadata"] |= {
+            "labels": {**downstream_labels(self.instance, self.settings.cluster_id), **(labels or {})},
+            "ownerReferences": [owner_reference(self.instance)],
+        }
+        manifest.update(body)
+        return Apply(kind, stamp(manifest))
+
+
+def _fetched(chart: ChartSource, version: str) -> dict[str, Any]:
+    """What of a source decides what is fetched, from whom and by whom."""
+    spec: dict[str, Any] = {"url": chart.url}
+    if chart.source_type is SourceType.OCI:
+        spec["url"] = f"{chart.url.rstrip('/')}/{chart.name}"
+        # A tag may not hold a plus sign; Helm itself pushes `1.0.0+x` as `1.0.0_x`.
+        spec["ref"] = {"tag": version.replace("+", "_")}
+    if chart.secret_ref is not None:
+        spec["secretRef"] = {"name": chart.secret_ref.name}
+    if chart.cert_secret_ref is not None:
+        spec["certSecretRef"] = {"name": chart.cert_secret_ref.name}
+    return spec
+
+
+def _source_spec(chart: ChartSource, version: str, settings: Settings) -> dict[str, Any]:
+    spec = {"interval": settings.interval, **_fetched(chart, version)}
+    return {**spec, "layerSelector": dict(_CHART_LAYER)} if chart.source_type is SourceType.OCI else spec
+
+
+def _release_spec(wanted: _Wanted, source: ObjectRef) -> dict[str, Any]:
+    chart, release, settings = wanted.chart, wanted.release, wanted.settings
+    spec: dict[str, Any] = {
+        "interval": settings.interval,
+        "timeout": settings.timeout,
+        "releaseName": release.name,
+        "targetNamespace": release.namespace,
+        "storageNamespace": release.namespace,
+        "maxHistory": settings.max_history,
+        "install": {"remediation": {"retries": 3}},
+        # With these three, failure, rollback and Stalled land in one pass of Flux; its default rolls nothing back.
+        "upgrade": {
+            "cleanupOnFail": True,
+            "remediation": {"retries": 0, "remediateLastFailure": True, "strategy": "rollback"},
+        },
+        "driftDetection": _drift_detection(settings.drift_detection),
+    }
+    reference = {"kind": source.kind.kind, "name": source.name}
+    if chart.source_type is SourceType.OCI:
+        spec["chartRef"] = reference
+    else:
+        spec["chart"] = {"spec": {"chart": chart.name, "version": wanted.version, "sourceRef": reference}}
+    if account := release_account(release, settings):
+        spec["serviceAccountName"] = account
+    if wanted.instance.spec.suspend:
+        # Sent only when true: an explicit false would conflict with `flux suspend` by hand.
+        spec["suspend"] = True
+    return spec
+
+
+def _drift_detection(mode: str) -> dict[str, Any]:
+    if mode == "disabled":
+        return {"mode": mode}
+    return {"mode": mode, "ignore": [{"paths": ["/spec/replicas"]}]}
+
+
+def _referenced(values: Values | None) -> bool:
+    return values is not None and values.source is not ValuesSource.INLINE
+
+
+def _config_map(wanted: _Wanted, name: str) -> Apply:
+    """The integrations as a values file (JSON is YAML), to stand beneath values that we never read."""
+    body = {"data": {_VALUES_KEY: canonical_json(wanted.fragment).decode()}}
+    return wanted.wrap(CONFIG_MAP, name, body, labels={_WATCH: "Enabled"})
+
+
+def _values(wanted: _Wanted, beneath: str) -> dict[str, Any]:
+    """The `values` and `valuesFrom` of the release; Flux merges in that order, inline last."""
+    values, patch = wanted.instance.spec.values, wanted.override.values_patch if wanted.override is not None else None
+    spec: dict[str, Any] = {}
+    inline: Mapping[str, Any] = inline_values(wanted.instance.spec)
+    if values is not None and values.source is not ValuesSource.INLINE:
+        own = [_value_source("ConfigMap", beneath, _VALUES_KEY)] if beneath else []
+        spec["valuesFrom"] = [*own, *_explicit(values)]
+    inline = merge_patch(inline, patch) if patch else inline
+    return {**spec, "values": inline} if inline else spec
+
+
+def _explicit(values: Values) -> list[dict[str, str]]:
+    if values.source is ValuesSource.SECRET_REF and values.secret_ref is not None:
+        return [_value_source("Secret", values.secret_ref.name, values.secret_ref.key)]
+    if values.config_map_ref is not None:
+        return [_value_source("ConfigMap", values.config_map_ref.name, values.config_map_ref.key)]
+    return []
+
+
+def _value_source(kind: str, name: str, key: str) -> dict[str, str]:
+    return {"kind": kind, "name": name, "valuesKey": key}

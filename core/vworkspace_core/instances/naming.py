@@ -1,0 +1,55 @@
+"""Names of what a HelmRelease reads: each says what it holds, so that new content is a new object (REC-3, REC-6 b).
+
+A source that was changed in place would be fetched by Flux before the HelmRelease with the new values is applied: a
+new chart would run with old values, for as long as that apply is refused or its process is gone.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+import attrs
+
+from vworkspace_core.api.application_instance import Release
+from vworkspace_core.apimachinery.manifest import content_hash
+from vworkspace_core.apimachinery.names import closed_name
+
+_HASH_DIGITS: Final = 8
+_INTEGRATIONS: Final = "-integrations"
+_CLOSED: Final = re.compile(r"-[0-9a-f]{8}\Z")
+
+
+@attrs.frozen
+class Names:
+    """Names of the chart's source, and of the ConfigMap with the integrations beneath values that are not ours."""
+
+    source: str
+    fragment: str
+
+
+def names_of(release: Release, fetched: Mapping[str, Any], fragment: Mapping[str, Any], uid: str) -> Names:
+    """The names that follow from the content; the ConfigMap's from the instance's uid too, so that nobody has it.
+
+    `fetched` is what of the source's spec decides what is fetched; how often it is looked for does not.
+    """
+    return Names(
+        source=closed_name(release.name, content_hash(fetched)[:_HASH_DIGITS]),
+        fragment=closed_name(
+            f"{release.name}{_INTEGRATIONS}", content_hash({"uid": uid, "values": fragment})[:_HASH_DIGITS]
+        ),
+    )
+
+
+def former_names(release: Release) -> Names:
+    """The names that were given before sources were immutable."""
+    return Names(source=release.name, fragment=f"{release.name}{_INTEGRATIONS}")
+
+
+def releases_of(name: str) -> Iterator[str]:
+    """Names that the release may have for which an object of that name was made, or is in the way."""
+    yield name
+    bare = _CLOSED.sub("", name)
+    if bare != name:
+        yield bare
+    if bare.endswith(_INTEGRATIONS):
+        yield bare.removesuffix(_INTEGRATIONS)

@@ -1,0 +1,41 @@
+"""Reading the snapshot a decision needs, live, through the `KubeApi` port.
+
+The operator reads it from its caches instead; this is for what must not be judged by a cache (taking an instance
+down), and for simulations that have none.
+"""
+
+from vworkspace_core.api.application_instance import ApplicationInstance
+from vworkspace_core.api.labels import INSTANCE_UID, namespace_is_terminating
+from vworkspace_core.apimachinery.manifest import ObjectRef, dig
+from vworkspace_core.apimachinery.names import bounded_name
+from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, CUSTOM_RESOURCE_DEFINITION, NAMESPACE
+from vworkspace_core.controller.live_reads import Reading
+from vworkspace_core.instances.context import Observed
+from vworkspace_core.instances.desired import DOWNSTREAM_KINDS, read_refs, watched_refs
+from vworkspace_core.instances.helm_storage import record_refs, without_content
+from vworkspace_core.ports import KubeApi
+
+
+async def observe_live(api: KubeApi, source: ApplicationInstance) -> Observed:
+    """Everything a decision about `source` looks at. Raises what `KubeApi.get` and `list` raise."""
+    meta = source.metadata
+    reading = Reading(api)
+    namespace = await reading.get(ObjectRef(NAMESPACE, None, meta.namespace))
+    reading.lenient = namespace_is_terminating(namespace)
+    selector = f"{INSTANCE_UID}={bounded_name(meta.uid)}"
+    for kind in DOWNSTREAM_KINDS:
+        await reading.note_labelled(kind, meta.namespace, selector)
+    for ref in watched_refs(source):
+        if ref not in reading.objects:
+            await reading.note(ref)
+    for ref in read_refs(source, reading.objects):
+        if ref not in reading.objects:
+            await reading.note(ref)
+    # Not from a cache either: the instances go at once after their definition, and may be heard of before it.
+    definition = await reading.get(ObjectRef(CUSTOM_RESOURCE_DEFINITION, None, APPLICATION_INSTANCE.crd_name))
+    ending = bool(dig(definition, "metadata", "deletionTimestamp"))
+    observed = Observed(namespace, reading.objects, frozenset(reading.missing), definition_ending=ending)
+    for ref in record_refs(source, observed):
+        if (record := await reading.get(ref)) is not None:
+            reading.objects[ref] = without_content(record)
+    return observed

@@ -1,0 +1,195 @@
+"""Whose attempt Flux is reporting on (REC-5): the questions that the rows of `flux.classify` ask of a report.
+
+*Ours* is the attempt at exactly this request: its generation, its version without build metadata, and for OCI the
+digest of the artifact that the source holds.
+"""
+
+import re
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+import attrs
+
+from vworkspace_core.apimachinery.manifest import Manifest, dig
+from vworkspace_core.instances.retry import COUNTED_FAILURES, is_handled
+
+_CHART_IN_MESSAGE = re.compile(r"\bwith chart \S+?@([0-9A-Za-z.+_-]*[0-9A-Za-z])")
+_NONE: Mapping[str, Any] = {}
+
+
+@attrs.frozen
+class Request:
+    """What we asked Flux for: the effective chart version, where from, and the retry asked for, if any."""
+
+    version: str
+    oci: bool
+    retry_token: str = ""
+
+
+@attrs.frozen
+class Patience:
+    """Seconds during which a report is not yet believed (see `Settings`)."""
+
+    source_grace: float
+    source_wait: float
+    stuck_ready: float
+
+
+def condition(manifest: Manifest | None, kind: str) -> Mapping[str, Any]:
+    """The condition of that type, or an empty mapping."""
+    found = dig(manifest, "status", "conditions")
+    if isinstance(found, list):
+        for candidate in found:
+            if dig(candidate, "type") == kind:
+                return candidate  # type: ignore[no-any-return]
+    return {}
+
+
+@attrs.frozen
+class Report:
+    """One look at Flux, with the questions that the rows ask of it."""
+
+    release: Manifest
+    source: Manifest | None
+    chart: Manifest | None
+    request: Request
+    now: datetime
+    patience: Patience
+    status: Mapping[str, Any]
+    conditions: Mapping[str, Mapping[str, Any]]
+    generation: int
+
+    def condition(self, kind: str) -> Mapping[str, Any]:
+        """A condition of the HelmRelease; empty when it has none of that type."""
+        return self.conditions.get(kind, _NONE)
+
+    def seconds_since(self, found: Mapping[str, Any]) -> float:
+        """Age of a condition's last transition; infinite where it does not say."""
+        return _seconds(found.get("lastTransitionTime"), self.now)
+
+
+def is_ours(report: Report) -> bool:
+    """Whether the attempt that Flux talks about is the one we asked for."""
+    status = report.status
+    if status.get("lastAttemptedGeneration") != report.generation:
+        return False
+    if not is_handled(status, report.request.retry_token):
+        return False
+    if not _same_version(status.get("lastAttemptedRevision"), report.request.version):
+        return False
+    # A new URL or new credentials move only the source: until it was looked at, Flux speaks of the old one.
+    return _same_artifact(report) if report.request.oci else is_observed(report.source)
+
+
+def is_observed(source: Manifest | None) -> bool:
+    """Whether source-controller has fetched, or tried to fetch, what the source asks for by now.
+
+    `status.observedGeneration` alone is no proof: it also follows a source that is suspended, or whose URL can never
+    work, with the artifact of before still in place. The condition of the artifact keeps the generation it is from.
+    """
+    generation = dig(source, "metadata", "generation")
+    if generation is None or dig(source, "status", "observedGeneration") != generation:
+        return False
+    return bool(condition(source, "ArtifactInStorage").get("observedGeneration", generation) == generation)
+
+
+def _same_artifact(report: Report) -> bool:
+    """For OCI a new tag moves no generation of the HelmRelease: the digest alone tells the attempts apart."""
+    wanted = _artifact_digest(report.source)
+    if wanted is None:
+        return False
+    history = dig(report.status, "history", 0, "ociDigest")
+    return bool((report.status.get("lastAttemptedRevisionDigest") or history) == wanted)
+
+
+def _artifact_digest(source: Manifest | None) -> str | None:
+    if not is_observed(source):
+        return None
+    revision = dig(source, "status", "artifact", "revision")
+    return revision.partition("@")[2] or None if isinstance(revision, str) else None
+
+
+def failure_is_ours(report: Report, released: Mapping[str, Any]) -> bool:
+    """Whether Released=False is about this attempt, not the one before.
+
+    Flux records the new attempt before it runs it, and leaves the old Released=False in place until the action ends:
+    for good when it never does. The condition's generation is no proof, for a failure that is written after the spec
+    moved on takes the new one. The counts of failures are: they start anew in the write that records the attempt.
+    The message names the very chart of the attempt it speaks of.
+    """
+    if released.get("observedGeneration", report.generation) != report.generation:
+        return False
+    if not any(report.status.get(field) for field in COUNTED_FAILURES):
+        return False
+    named = _CHART_IN_MESSAGE.search(message_of(released))
+    return named is None or named.group(1) == report.status.get("lastAttemptedRevision")
+
+
+def deployed_as_wanted(report: Report) -> bool:
+    """Whether the newest release in Helm's history is the one that was attempted for us, and is deployed."""
+    newest = dig(report.status, "history", 0)
+    # Build metadata too: without it, 1.0.0 would be there while the upgrade from 1.0.0+a to it still runs.
+    if dig(newest, "status") != "deployed" or dig(newest, "chartVersion") != report.status.get("lastAttemptedRevision"):
+        return False
+    # The same version with other values is another release: Flux keeps a digest of both.
+    attempted = report.status.get("lastAttemptedConfigDigest")
+    if attempted and dig(newest, "configDigest") not in (None, attempted):
+        return False
+    return not report.request.oci or _is_of_artifact(newest, _artifact_digest(report.source))
+
+
+def _is_of_artifact(release: Any, digest: str | None) -> bool:
+    """Whether a history entry was made from the artifact with that digest.
+
+    A rollback's entry has no `ociDigest`; the chart version, whose build metadata Flux replaces by the digest's
+    first 12 hex digits, tells all the same.
+    """
+    if digest is None:
+        return False
+    told = dig(release, "ociDigest")
+    if told is not None:
+        return bool(told == digest)
+    build = str(dig(release, "chartVersion")).partition("+")[2]
+    return bool(build) and digest.partition(":")[2].startswith(build)
+
+
+def was_released(status: Mapping[str, Any]) -> bool:
+    """Whether any release of it was ever deployed."""
+    history = status.get("history")
+    if not isinstance(history, list):
+        return False
+    return any(dig(entry, "status") in ("deployed", "superseded") for entry in history)
+
+
+def is_first_pass(status: Mapping[str, Any]) -> bool:
+    """Whether Flux is still at the pass that installs: it records the release first and observes the generation last.
+
+    A HelmRelease made anew over a release of before upgrades in its first pass, and says so.
+    """
+    return bool(status.get("observedGeneration", -1) == -1 and status.get("lastAttemptedReleaseAction") != "upgrade")
+
+
+def message_of(found: Mapping[str, Any]) -> str:
+    """A condition's message; empty when it has none."""
+    message = found.get("message")
+    return message if isinstance(message, str) else ""
+
+
+def _same_version(told: Any, wanted: str) -> bool:
+    """Equal as semantic versions without build metadata, which Flux replaces by a digest for OCI sources."""
+    return isinstance(told, str) and _bare(told) == _bare(wanted)
+
+
+def _bare(version: str) -> str:
+    return version.partition("+")[0].removeprefix("v")
+
+
+def _seconds(moment: Any, now: datetime) -> float:
+    """Seconds since an RFC 3339 time; infinitely long for one that is missing or cannot be read."""
+    if not isinstance(moment, str):
+        return float("inf")
+    try:
+        return (now - datetime.fromisoformat(moment)).total_seconds()
+    except (ValueError, TypeError):
+        return float("inf")

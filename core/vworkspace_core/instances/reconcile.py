@@ -1,0 +1,223 @@
+"""Reconciling an ApplicationInstance: the decision, whole (REC-1 to REC-13).
+
+Expected flow
+    not ours → nothing; being deleted → `deletion`; a barrier → Blocked, nothing applied; a placeholder → Ready;
+    otherwise the finalizer, what differs of source, values and HelmRelease, what is to be pruned, and the status
+    that Flux's reports mean for exactly this request. Where others hold fields of the HelmRelease, its apply is tried
+    without effect before anything is written.
+Guarantees
+    Pure: the same input gives the same output, byte for byte. Carried out and decided again on what came of it,
+    the decision is empty. Objects of others are never applied over, fields of others never forced. Nothing is
+    written downstream for an old copy of the source: what it wanted is not what is wanted now.
+Assumptions
+    `observed` was read no earlier than the last write of this instance (read-your-writes, RUN-3).
+"""
+
+from typing import assert_never
+
+import attrs
+
+from vworkspace_core.api.application_instance import ApplicationInstance, Mode, Release, ReleaseOverride
+from vworkspace_core.api.chart import AppliedChart, ChartSource
+from vworkspace_core.api.gating import claimed_by_another_operator
+from vworkspace_core.api.labels import FINALIZER, is_managed
+from vworkspace_core.api.reasons import InstanceReason as Reason
+from vworkspace_core.api.release_override import effective_override, permitted_override
+from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, dig, metadata
+from vworkspace_core.apimachinery.meta import Condition
+from vworkspace_core.apimachinery.references import ObjectName
+from vworkspace_core.apimachinery.resources import HELM_RELEASE
+from vworkspace_core.controller.decision import Apply, Decision, Delete, Finalizer, MergePatch, Requeue
+from vworkspace_core.controller.drift import needs_apply
+from vworkspace_core.controller.managed_fields import is_held_by_others
+from vworkspace_core.instances import conditions
+from vworkspace_core.instances import release_state as flux
+from vworkspace_core.instances.blocker import Barrier
+from vworkspace_core.instances.blockers import intent_barrier, name_barrier
+from vworkspace_core.instances.context import Context, Observed
+from vworkspace_core.instances.deletion import decide_deletion
+from vworkspace_core.instances.desired import DOWNSTREAM_KINDS, Desired, desired_objects, helm_chart_of
+from vworkspace_core.instances.observed_release import Patience, Request
+from vworkspace_core.instances.ownership import adoption, controller_of, is_controlled_by, is_ours
+from vworkspace_core.instances.refused_writes import Setback, is_own_history, meaning
+from vworkspace_core.instances.release_state import Evidence, ReleaseState
+from vworkspace_core.instances.retry import SILENT, ring
+from vworkspace_core.instances.service_accounts import replaced_account
+from vworkspace_core.instances.status import StatusFields, endpoints, own_conditions, with_status
+
+_KEPT_UNUSED = 4
+"""How many objects of ours that are not wanted any more stay while what is wanted is not in use yet."""
+
+
+def reconcile(source: ApplicationInstance, observed: Observed, context: Context) -> Decision:
+    """What is to be done for `source`, given what exists and the time."""
+    meta = source.metadata
+    if meta.deletion_timestamp is not None:
+        return decide_deletion(source, observed, context) if FINALIZER in meta.finalizers else Decision()
+    if not is_managed(meta) or claimed_by_another_operator(source, context.settings):
+        return Decision()
+    if barrier := intent_barrier(source, observed, context.settings):
+        return _blocked(Decision(), source, barrier, context)
+    if source.spec.mode is Mode.PLACEHOLDER:
+        return with_status(Decision(), source, conditions.placeholder(_previous(source)), StatusFields(), context)
+    chart, release = source.spec.chart, source.spec.release
+    if chart is None or release is None:
+        # Admission refuses it first; should it ever let one through, this is what users see.
+        missing = Barrier(Reason.MISSING_CHART_SOURCE, "spec.chart, spec.release: required when managed", stalled=True)
+        return _blocked(Decision(), source, missing, context)
+    return _managed(source, chart, release, observed, context)
+
+
+def _previous(source: ApplicationInstance) -> dict[str, Condition]:
+    return {condition.type: condition for condition in own_conditions(source.status)}
+
+
+def _blocked(decision: Decision, source: ApplicationInstance, barrier: Barrier, context: Context) -> Decision:
+    previous = _previous(source)
+    wanted = conditions.blocked(barrier.reason, barrier.message, previous, stalled=barrier.stalled)
+    held = attrs.evolve(decision, requeue=barrier.requeue)
+    return with_status(held, source, wanted, StatusFields.kept(source.status), context)
+
+
+def _managed(
+    source: ApplicationInstance, chart: ChartSource, release: Release, observed: Observed, context: Context
+) -> Decision:
+    settings = context.settings
+    override = effective_override(source, observed.override, observed.withdrawn)
+    in_force, refused = permitted_override(source, override, settings.policy)
+    live_release = observed.objects.get(ObjectRef(HELM_RELEASE, release.namespace, release.name))
+    desired = desired_objects(source, chart, release, in_force, observed.objects, settings)
+    if barrier := name_barrier(source, desired, observed):
+        return _blocked(Decision(), source, barrier, context)
+    evidence = _evidence(desired, chart, live_release, observed, context)
+    if observed.failures:
+        return _after_failure(source, desired, evidence, observed, context)
+    pending = tuple(apply for apply in desired.applies if _is_pending(apply, observed))
+    if any(apply.kind != HELM_RELEASE or _spec_differs(apply, live_release) for apply in pending):
+        evidence = _requested(evidence, source)
+    bell = SILENT if pending else ring(desired.retry, live_release, context.now)
+    guarded = FINALIZER not in source.metadata.finalizers  # its patch carries the resourceVersion
+    decision = Decision(
+        finalizer=Finalizer.ADD if guarded else None,
+        rehearsals=_rehearsals(pending, live_release),
+        patches=(*_adoptions(source, desired, observed), *bell.patches),
+        applies=pending,
+        deletes=() if pending else _prunes(source, desired, observed, in_use=evidence.state is ReleaseState.READY),
+        look_again_after=_earliest(evidence.look_again_after, bell.wait),
+        only_if_current=not guarded,
+    )
+    decision = attrs.evolve(decision, events=replaced_account(source, release, settings))
+    wanted = conditions.from_evidence(evidence, _previous(source), override_refused=refused)
+    return with_status(decision, source, wanted, _fields(source, chart, desired, override, in_force), context)
+
+
+def _evidence(
+    desired: Desired, chart: ChartSource, live_release: Manifest | None, observed: Observed, context: Context
+) -> Evidence:
+    settings = context.settings
+    return flux.classify(
+        live_release,
+        observed.objects.get(desired.source),
+        observed.objects.get(helm_chart_of(desired.release)),
+        Request(desired.version, chart.source_type.value == "oci", desired.retry),
+        context.now,
+        Patience(settings.source_grace_seconds, settings.source_wait_seconds, settings.stuck_ready_seconds),
+    )
+
+
+def _is_pending(apply: Apply, observed: Observed) -> bool:
+    live = observed.objects.get(apply.ref)
+    if live is not None and metadata(live).get("deletionTimestamp"):
+        return False  # somebody deleted it: it is made again once it has gone
+    return needs_apply(apply.manifest, live)
+
+
+def _earliest(*waits: float | None) -> float | None:
+    return min((wait for wait in waits if wait is not None), default=None)
+
+
+def _rehearsals(pending: tuple[Apply, ...], live_release: Manifest | None) -> tuple[Apply, ...]:
+    """The HelmRelease's apply, where it may meet a conflict and something else would be written before it (REC-3)."""
+    if len(pending) < 2:
+        return ()
+    return tuple(one for one in pending if one.kind == HELM_RELEASE and is_held_by_others(one.manifest, live_release))
+
+
+def _spec_differs(apply: Apply, live: Manifest | None) -> bool:
+    return live is None or needs_apply({"spec": apply.manifest["spec"]}, live)
+
+
+def _requested(evidence: Evidence, source: ApplicationInstance) -> Evidence:
+    """What will be the case once the pending applies are through: Flux knows nothing of this request yet."""
+    if evidence.state is ReleaseState.SUSPENDED or source.spec.suspend:
+        state = ReleaseState.SUSPENDED
+    elif evidence.state is ReleaseState.PENDING:
+        state = ReleaseState.PENDING
+    else:
+        state = ReleaseState.UPGRADING if evidence.released_before else ReleaseState.INSTALLING
+    return Evidence(state, flux.WAITING, released_before=evidence.released_before)
+
+
+def _after_failure(
+    source: ApplicationInstance, desired: Desired, evidence: Evidence, observed: Observed, context: Context
+) -> Decision:
+    """Status after a refused write: nothing more is applied in this pass, but over our own history (REC-6)."""
+    own = {failure.ref for failure in observed.failures if is_own_history(failure)}
+    forced = tuple(attrs.evolve(apply, force=True) for apply in desired.applies if apply.ref in own)
+    others = [failure for failure in observed.failures if failure.ref not in own]
+    if not others:
+        return Decision(applies=forced, requeue=Requeue.NO, only_if_current=True)
+    meant = meaning(others[0], released_before=evidence.released_before)
+    match meant:
+        case Barrier():
+            return _blocked(Decision(applies=forced, only_if_current=True), source, meant, context)
+        case Setback():
+            wanted = conditions.unsettled(meant.reason, meant.message, _previous(source))
+            decision = Decision(applies=forced, requeue=meant.requeue, only_if_current=True)
+            return with_status(decision, source, wanted, StatusFields.kept(source.status), context)
+        case _:
+            assert_never(meant)
+
+
+def _adoptions(source: ApplicationInstance, desired: Desired, observed: Observed) -> tuple[MergePatch, ...]:
+    """What an earlier incarnation has left, and this one does not want: made ours, so that it is pruned in time."""
+    wanted = {apply.ref for apply in desired.applies}
+    left = sorted(ref for ref in observed.objects if ref not in wanted and ref.kind in DOWNSTREAM_KINDS)
+    return tuple(
+        adoption(ref, live, source)
+        for ref in left
+        if controller_of(live := observed.objects[ref]) is None
+        and is_ours(live, source)
+        and not dig(live, "metadata", "deletionTimestamp")
+    )
+
+
+def _prunes(source: ApplicationInstance, desired: Desired, observed: Observed, *, in_use: bool) -> tuple[Delete, ...]:
+    """What we own and want no longer, once the new is in use (REC-14, PH-3): owner and labels both must be ours.
+
+    Until then a few stay, to go back to: an instance that is changed again and again and never ready makes no more.
+    """
+    wanted = {apply.ref for apply in desired.applies}
+    unwanted = {
+        ref: metadata(live)
+        for ref, live in observed.objects.items()
+        if ref not in wanted and ref.kind in DOWNSTREAM_KINDS and is_controlled_by(live, source.metadata.uid)
+    }
+    newest = sorted(unwanted, key=lambda ref: (str(unwanted[ref].get("creationTimestamp", "")), ref), reverse=True)
+    doomed = sorted(newest if in_use else newest[_KEPT_UNUSED:])
+    return tuple(Delete(ref, unwanted[ref]["uid"]) for ref in doomed if not unwanted[ref].get("deletionTimestamp"))
+
+
+def _fields(
+    source: ApplicationInstance,
+    chart: ChartSource,
+    desired: Desired,
+    override: ReleaseOverride | None,
+    in_force: ReleaseOverride | None,
+) -> StatusFields:
+    return StatusFields(
+        helm_release_ref=ObjectName(desired.release.name, desired.release.namespace or ""),
+        last_applied_chart=AppliedChart(chart.source_type, chart.url, chart.name, desired.version),
+        endpoints=endpoints(source, in_force),
+        release_override=override,
+    )

@@ -1,0 +1,53 @@
+"""Whose rights Flux installs a release with (REC-4): never its own, unless the cluster says so.
+
+Without an account helm-controller applies what is in the chart with its own rights, as a rule the whole cluster's.
+Whoever may create an instance would then have them.
+"""
+
+from vworkspace_core.api.application_instance import ApplicationInstance, Release
+from vworkspace_core.api.reasons import InstanceReason as Reason
+from vworkspace_core.apimachinery.manifest import ObjectRef
+from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE
+from vworkspace_core.instances.blocker import Barrier
+from vworkspace_core.instances.context import Settings
+from vworkspace_core.ports import KubernetesEvent
+
+
+def release_account(release: Release, settings: Settings) -> str:
+    """The service account for Flux to impersonate: as given where that is allowed, else the setting's; else empty."""
+    given, usual = release.service_account_name, settings.default_service_account or ""
+    return given if given and given in (usual, *settings.allowed_release_service_accounts) else usual
+
+
+def account_barrier(release: Release | None, settings: Settings) -> Barrier | None:
+    """Nothing is applied that Flux would install with its own rights."""
+    if release is None or release_account(release, settings) or settings.allow_unimpersonated_releases:
+        return None
+    told = (
+        "no service account is set for Flux to install this release with, and with its own rights a chart could do "
+        "anything in the cluster: start the operator with --service-account (vworkspace-release is the account that "
+        f"`vworkspace-operator manifests --namespace {release.namespace}` prints), or, to let charts do anything, "
+        "with --allow-unimpersonated-releases"
+    )
+    return Barrier(Reason.POLICY_DENIED, told)
+
+
+def replaced_account(source: ApplicationInstance, release: Release, settings: Settings) -> tuple[KubernetesEvent, ...]:
+    """Tells once a generation that the account asked for is not the one that is used."""
+    meta, given, used = source.metadata, release.service_account_name, release_account(release, settings)
+    if not given or given == used or source.status.observed_generation == meta.generation:
+        return ()
+    note = (
+        f"spec.release.serviceAccountName: {given} is not among the accounts that this cluster allows for releases; "
+        f"{used or 'no account'} is used. An administrator allows it with --allowed-release-service-accounts={given}"
+    )
+    return (
+        KubernetesEvent(
+            regarding=ObjectRef(APPLICATION_INSTANCE, meta.namespace, meta.name),
+            regarding_uid=meta.uid,
+            type="Warning",
+            reason="ServiceAccountReplaced",
+            action="Reconcile",
+            note=note,
+        ),
+    )

@@ -1,0 +1,213 @@
+"""The status to be written, and whether it says anything new (REC-6 c, REC-7).
+
+Two statuses are the same when they differ only in times. One that differs only in what Flux is busy with waits
+until the last one is a minute old, so that its running commentary does not become a stream of writes.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import Any
+
+import attrs
+
+from vworkspace_core.api.application_instance import (
+    ApplicationInstance,
+    ApplicationInstanceStatus,
+    Endpoint,
+    ReleaseOverride,
+    ReplacedOverride,
+)
+from vworkspace_core.api.chart import AppliedChart
+from vworkspace_core.api.labels import request_mark
+from vworkspace_core.api.reasons import InstanceConditionType as Type
+from vworkspace_core.api.reasons import InstanceReason as Reason
+from vworkspace_core.api.values import inline_values, integration_values, overlay
+from vworkspace_core.apimachinery.conditions import Transition, Wanted, merge_conditions, same_but_times, transitions
+from vworkspace_core.apimachinery.formats import DNS_SUBDOMAIN
+from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, dig, merge_patch
+from vworkspace_core.apimachinery.meta import Condition, ConditionStatus, condition_json
+from vworkspace_core.apimachinery.references import ObjectName
+from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE
+from vworkspace_core.apimachinery.timestamps import timestamp
+from vworkspace_core.controller.decision import Decision
+from vworkspace_core.instances.context import Context
+from vworkspace_core.ports import KubernetesEvent
+
+_OWN = frozenset(Type)
+_HOST = re.compile(DNS_SUBDOMAIN)
+_LONGEST_HOST = 253
+_BAD_READY = frozenset(
+    {Reason.HELM_RELEASE_FAILED, Reason.CHART_UNREACHABLE, Reason.WAITING_FOR_SECRET, Reason.ROLLED_BACK}
+)
+_COMMENTARY: frozenset[str] = frozenset({Type.READY, Type.RECONCILING})
+"""Conditions whose message repeats what Flux is busy with; no other message is ever held back."""
+_WARNING_WHEN_TRUE = frozenset({Type.DEGRADED, Type.BLOCKED, Type.STALLED})
+
+
+@attrs.frozen
+class StatusFields:
+    """Everything in the status beside conditions and times."""
+
+    helm_release_ref: ObjectName | None = None
+    last_applied_chart: AppliedChart | None = None
+    endpoints: tuple[Endpoint, ...] = ()
+    release_override: ReleaseOverride | None = None
+
+    @classmethod
+    def kept(cls, status: ApplicationInstanceStatus) -> "StatusFields":
+        """As they stand now."""
+        return cls(status.helm_release_ref, status.last_applied_chart, tuple(status.endpoints), status.release_override)
+
+
+def own_conditions(status: ApplicationInstanceStatus) -> tuple[Condition, ...]:
+    """The conditions of types that the operator owns; others are left alone (RES-4)."""
+    return tuple(condition for condition in status.conditions if condition.type in _OWN)
+
+
+def endpoints(source: ApplicationInstance, override: ReleaseOverride | None = None) -> tuple[Endpoint, ...]:
+    """Where users reach the application: the ingress host, over TLS when cert-manager is on (RES-1).
+
+    As the values have it that win: explicit ones over the integrations, an Operation's over both. Referenced values
+    are never read, so there the integrations have to do.
+    """
+    if source.spec.integrations is None or source.spec.integrations.ingress is None:
+        return ()
+    patch = override.values_patch if override is not None else None
+    values = overlay(integration_values(source.spec.integrations), inline_values(source.spec))
+    values = merge_patch(values, patch) if patch else values
+    host = dig(values, "ingress", "host")
+    if dig(values, "ingress", "enabled") is not True or not _is_host(host):
+        return ()
+    scheme = "https" if dig(values, "certManager", "enabled") is True else "http"
+    return (Endpoint(name="ingress", url=f"{scheme}://{host}", type="ingress"),)
+
+
+def _is_host(text: Any) -> bool:
+    return isinstance(text, str) and len(text) <= _LONGEST_HOST and _HOST.fullmatch(text) is not None
+
+
+def with_status(
+    decision: Decision,
+    source: ApplicationInstance,
+    wanted: Iterable[Wanted],
+    fields: StatusFields,
+    context: Context,
+) -> Decision:
+    """The decision with the status, the events and the transitions that follow; unchanged where nothing is new."""
+    previous = own_conditions(source.status)
+    now = timestamp(context.now)
+    conditions = merge_conditions(previous, wanted, generation=source.metadata.generation, now=now)
+    if _says_the_same(source, conditions, fields):
+        return decision
+    wait = _seconds_until_due(source, conditions, fields, context)
+    if wait > 0:
+        return attrs.evolve(decision, look_again_after=_earlier(decision.look_again_after, wait))
+    changed = transitions(previous, conditions)
+    return attrs.evolve(
+        decision,
+        status=_manifest(source, conditions, fields, now),
+        transitions=changed,
+        events=decision.events + tuple(_event(source, change) for change in changed),
+    )
+
+
+def _says_the_same(
+    source: ApplicationInstance,
+    conditions: tuple[Condition, ...],
+    fields: StatusFields,
+    but_messages_of: frozenset[str] = frozenset(),
+) -> bool:
+    status = source.status
+    return (
+        status.observed_generation == source.metadata.generation
+        and status.observed_request == request_mark(source.metadata.annotations)
+        and same_but_times(own_conditions(status), conditions, but_messages_of=but_messages_of)
+        and StatusFields.kept(status) == fields
+    )
+
+
+def _seconds_until_due(
+    source: ApplicationInstance, conditions: tuple[Condition, ...], fields: StatusFields, context: Context
+) -> float:
+    """How long a change of mere commentary has to wait; 0 for anything else."""
+    written = source.status.last_reconcile_time
+    if written is None or not _says_the_same(source, conditions, fields, _COMMENTARY):
+        return 0.0
+    age = (context.now - datetime.fromisoformat(written)).total_seconds()
+    # A clock that was set back must not hold a message for hours.
+    interval = context.settings.message_interval_seconds
+    return interval - age if 0 <= age < interval else 0.0
+
+
+def _earlier(one: float | None, other: float) -> float:
+    return other if one is None else min(one, other)
+
+
+def _manifest(
+    source: ApplicationInstance, conditions: tuple[Condition, ...], fields: StatusFields, now: str
+) -> Manifest:
+    """The whole apply configuration for `/status`, with the resourceVersion it was decided on (REC-6)."""
+    meta = source.metadata
+    manifest = APPLICATION_INSTANCE.manifest(meta.name, meta.namespace)
+    manifest["metadata"]["resourceVersion"] = meta.resource_version
+    status: dict[str, Any] = {
+        "observedGeneration": meta.generation,
+        "conditions": [condition_json(condition) for condition in conditions],
+        "lastReconcileTime": now,
+    }
+    mark = request_mark(meta.annotations)
+    if mark is not None:
+        status["observedRequest"] = mark
+    if fields.helm_release_ref is not None:
+        ref = fields.helm_release_ref
+        status["helmReleaseRef"] = {"name": ref.name, "namespace": ref.namespace}
+    if fields.last_applied_chart is not None:
+        chart = fields.last_applied_chart
+        status["lastAppliedChart"] = {
+            "sourceType": chart.source_type.value,
+            "url": chart.url,
+            "name": chart.name,
+            "version": chart.version,
+        }
+    if fields.endpoints:
+        status["endpoints"] = [{"name": e.name, "url": e.url, "type": e.type} for e in fields.endpoints]
+    if fields.release_override is not None:
+        status["releaseOverride"] = _override(fields.release_override)
+    return {**manifest, "status": status}
+
+
+def _override(override: ReleaseOverride | ReplacedOverride) -> Mapping[str, Any]:
+    body: dict[str, Any] = {
+        "operation": override.operation,
+        "uid": override.uid,
+        "specHash": override.spec_hash,
+    }
+    if override.version is not None:
+        body["version"] = override.version
+    if override.values_patch is not None:
+        body["valuesPatch"] = override.values_patch
+    if isinstance(override, ReleaseOverride) and override.replaced is not None:
+        body["replaced"] = _override(override.replaced)
+    return body
+
+
+def _event(source: ApplicationInstance, change: Transition) -> KubernetesEvent:
+    """One Kubernetes Event per transition (REC-1); a confirmed release is told as `ReleaseReady` (PULL-2)."""
+    condition = change.condition
+    meta = source.metadata
+    reason = "ReleaseReady" if condition.reason == Reason.HELM_RELEASE_READY else str(condition.reason)
+    return KubernetesEvent(
+        regarding=ObjectRef(APPLICATION_INSTANCE, meta.namespace, meta.name),
+        regarding_uid=meta.uid,
+        type="Warning" if _is_bad(condition) else "Normal",
+        reason=reason,
+        action="Reconcile",
+        note=f"{condition.type} is {condition.status}: {condition.message}".removesuffix(": "),
+    )
+
+
+def _is_bad(condition: Condition) -> bool:
+    if condition.type == Type.READY:
+        return condition.reason in _BAD_READY
+    return condition.type in _WARNING_WHEN_TRUE and condition.status is ConditionStatus.TRUE

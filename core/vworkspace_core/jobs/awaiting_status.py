@@ -1,0 +1,170 @@
+"""A job that had its effect, waiting for what its object's status says (PULL-2 steps 6 to 8)."""
+
+from datetime import timedelta
+from typing import Final
+
+import attrs
+
+from vworkspace_core.api import labels
+from vworkspace_core.api.labels import IDEMPOTENCY_KEY
+from vworkspace_core.apimachinery import resources as known
+from vworkspace_core.apimachinery.manifest import Manifest, dig, metadata
+from vworkspace_core.apimachinery.timestamps import shifted
+from vworkspace_core.control_plane.event_keys import object_key
+from vworkspace_core.jobs import messages as m
+from vworkspace_core.jobs.managed_fields import status_holder
+from vworkspace_core.jobs.object_status import can_still_start, has_started, waits_for_schedule
+from vworkspace_core.jobs.outcome import SUCCEEDED, Outcome, Reason, Verdict, judge
+from vworkspace_core.jobs.plan import Seen
+from vworkspace_core.jobs.reports import progress
+from vworkspace_core.jobs.scope import ApplyTask, DeleteTask
+from vworkspace_core.jobs.state import JobState, Stage, record_of
+from vworkspace_core.jobs.steps import Moment, Step, clear, generation, post, ref, settle, timeout
+
+_PATIENCE: Final = timedelta(seconds=10)
+RECHECK: Final = timedelta(minutes=5)
+"""How long a waiting job trusts the informer before it looks for itself."""
+
+
+def applied(job: JobState, live: Manifest, at: Moment) -> Step:
+    """The write is there, now or since before a crash: wait for what comes of it."""
+    # Its deletion counts as a generation of an object; a delete tells the one that it was asked to delete.
+    known = job.applied if isinstance(job.task, DeleteTask) else None
+    reference = known or ref(job, str(metadata(live).get("uid", "")), generation(live))
+    waiting = clear(
+        job,
+        stage=Stage.WAITING,
+        applied=reference,
+        had_effect=True,
+        recheck_at=shifted(at.now, RECHECK),
+        writing=None,
+        written=None,
+        ending=None if can_still_start(live) or has_started(live) else job.ending,
+    )
+    if job.vanished:  # an informer saw it go while the answer was under way: which was first?
+        return waiting, (inspect(waiting),)
+    return _consider(waiting, _fresher(job, live), at, has_turn=True)
+
+
+def _fresher(job: JobState, live: Manifest) -> Manifest:
+    """What an informer saw while the apply was under way, when it is at least as new."""
+    seen = job.latest
+    if seen is None or metadata(seen).get("uid") != metadata(live).get("uid"):
+        return live
+    return seen if _is_after(job, seen) and generation(seen) >= generation(live) else live
+
+
+def _is_after(job: JobState, seen: Manifest) -> bool:
+    """Whether an informer's copy is from after the job's apply: an older one has another verdict, and may come late."""
+    return isinstance(job.task, DeleteTask) or dig(seen, "metadata", "annotations", IDEMPOTENCY_KEY) == job.key
+
+
+def await_gone_for_good(job: JobState, at: Moment) -> Step:
+    """The delete was accepted: succeeded when the object is really gone."""
+    waiting = clear(job, stage=Stage.WAITING, had_effect=True, recheck_at=shifted(at.now, RECHECK))
+    # The delete may have been all: whether something still holds the object, only a look can tell.
+    return waiting, (inspect(waiting),)
+
+
+def changed(job: JobState, live: Manifest | None, at: Moment) -> Step:
+    """An informer told of the object."""
+    match job.stage:
+        case Stage.WAITING if _is_gone(job, live):
+            # News may be of an object that was there before this one: only a look at the server can tell.
+            return job, (inspect(job),)
+        case Stage.WAITING:
+            return _consider(job, live, at) if live is not None and _is_after(job, live) else (job, ())
+        case Stage.ACTING | Stage.NOTING:
+            return attrs.evolve(job, latest=live, vanished=job.vanished or live is None), ()
+        case Stage.AWAITING_GONE if live is None or not metadata(live).get("deletionTimestamp"):
+            return clear(job, stage=Stage.READY), ()
+        case _:
+            return job, ()
+
+
+def _is_gone(job: JobState, live: Manifest | None) -> bool:
+    return live is None or job.applied is None or metadata(live).get("uid") != job.applied.uid
+
+
+def looked(job: JobState, seen: Seen, at: Moment) -> Step:
+    """The job looked for itself; where the gate is closed it saw nothing, which does not mean gone."""
+    closed = seen.namespace is not None and not labels.namespace_is_gated(seen.namespace)
+    return (job, ()) if closed else _consider(job, seen.live, at, looked=True)
+
+
+def _soon(job: JobState, at: Moment) -> JobState:
+    """Look in a moment: whoever edited the status by hand may be taking it back just now."""
+    soon = shifted(at.now, _PATIENCE)
+    return job if job.recheck_at is not None and job.recheck_at <= soon else attrs.evolve(job, recheck_at=soon)
+
+
+def out_of_time(job: JobState, at: Moment) -> bool:
+    """Whether the job has had its time: an Operation that has started has a deadline of its own (OPS-12)."""
+    if job.expires_at is None or at.server_now < shifted(job.expires_at, at.grace):
+        return False
+    return not runs_on(job)
+
+
+def runs_on(job: JobState) -> bool:
+    """Whether its Operation is at work: one that only waits for its schedule is not."""
+    live = job.latest or {}
+    return live.get("kind") == known.OPERATION.kind and has_started(live) and not waits_for_schedule(live)
+
+
+def give_up(job: JobState, at: Moment) -> Step:
+    """The job has had its time. An Operation that may still start is called off first, which takes a turn."""
+    if job.latest is not None and waits_for_schedule(job.latest):
+        return settle(job, SUCCEEDED, at)  # it runs as asked; its next sync is later than anybody wants to wait
+    if isinstance(job.task, ApplyTask) and job.task.ref.kind == known.OPERATION:
+        return clear(job, stage=Stage.READY, recheck_at=None), ()
+    return settle(job, timeout(job), at)
+
+
+def _consider(
+    job: JobState, live: Manifest | None, at: Moment, *, has_turn: bool = False, looked: bool = False
+) -> Step:
+    """What the live object says about a job that had its effect. `has_turn`: it was read in a turn of the job's."""
+    if live is None or _is_gone(job, live):
+        deleted = Verdict.failed(Reason.DELETED, f"{job.ref} was deleted before the job settled")
+        return settle(job, SUCCEEDED if isinstance(job.task, DeleteTask) else deleted, at)
+    told, effects = post(attrs.evolve(job, latest=live), progress(live, at.server_now))
+    verdict = None if isinstance(job.task, DeleteTask) else _verdict(told, live, at, has_turn or looked)
+    if verdict is None:
+        return (told if status_holder(live) is None else _soon(told, at)), effects
+    ended, last = _end(told, live, verdict, at, has_turn)
+    return ended, (*effects, *last)
+
+
+def _verdict(job: JobState, live: Manifest, at: Moment, fresh: bool) -> Verdict | None:
+    """How the job ends. What it was called off with counts before what the cancelled Operation says of itself.
+
+    `fresh`: the API server has just said how the object is.
+    """
+    if job.ending is not None and not has_started(live) and not can_still_start(live):
+        return job.ending
+    if (holder := status_holder(live)) is not None and fresh:
+        # Nothing will ever be told of this object while somebody holds its status: better now than by a Timeout.
+        return Verdict.of(Outcome.CONFLICT, Reason.FIELD_CONFLICT, f"{job.ref}: {holder}")
+    found = judge(live, job.applied.generation if job.applied else 0, job.before)
+    if found is None and out_of_time(job, at):
+        return SUCCEEDED if waits_for_schedule(live) else timeout(job)
+    return found
+
+
+def _end(job: JobState, live: Manifest, verdict: Verdict, at: Moment, has_turn: bool) -> Step:
+    """What has failed is never carried out later: an Operation that may still start is called off first (PULL-3).
+
+    Exactly the copy that was judged is, in a turn of the job's, with the reason on record: a crash between the two
+    leaves either an Operation that goes on, as if nothing had been judged, or one that is cancelled and why.
+    """
+    if verdict.outcome is Outcome.SUCCEEDED or not can_still_start(live):
+        return settle(job, verdict, at)
+    if not has_turn:
+        return clear(job, stage=Stage.READY, recheck_at=None), ()
+    calling_off = clear(job, stage=Stage.INTENDING, ending=verdict)
+    return calling_off, (m.PutRecord(job.id, record_of(calling_off)),)
+
+
+def inspect(job: JobState) -> m.Inspect:
+    """The question a plan needs answered."""
+    return m.Inspect(job.id, job.ref, job.key, object_key(job.ref) if job.ref else "")

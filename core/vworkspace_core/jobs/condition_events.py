@@ -1,0 +1,111 @@
+"""ConditionTransition events: changes of status that belong to no open job (PULL-6)."""
+
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+from vworkspace_core.api.labels import cluster_name
+from vworkspace_core.apimachinery.manifest import Manifest, dig, metadata
+from vworkspace_core.apimachinery.resources import CLUSTER
+from vworkspace_core.apimachinery.timestamps import format_time, parse_time
+from vworkspace_core.jobs.object_status import conditions_of
+from vworkspace_core.jobs.reports import event_body
+
+_A_DAY: Final = timedelta(days=1)
+RECENT: Final = timedelta(minutes=10)
+"""How old a change may be to be told at the first sight of an object: the last process may have died before
+it told; the key keeps a second telling from counting (PULL-6)."""
+
+Told = Mapping[str, tuple[str, ...]]
+"""Status, reason and moment by condition type: what must be remembered of an object to notice a transition."""
+
+
+def transitions(old_status: Any, new_status: Any) -> tuple[Mapping[str, Any], ...]:
+    """Conditions of `new_status` whose status or reason differs from `old_status`; both as on the wire."""
+    return tuple(_changed(told_by({"status": old_status}), {"status": new_status}))
+
+
+def told_by(live: Manifest) -> dict[str, tuple[str, ...]]:
+    """What a reader of `live` knows of its conditions."""
+    return {str(found["type"]): (*_says(found), moment_of(found)) for found in conditions_of(live)}
+
+
+def moment_of(condition: Mapping[str, Any]) -> str:
+    """When this status and reason began: `lastTransitionTime` moves with the status alone (RES-4)."""
+    return str(condition.get("reasonTransitionTime") or condition.get("lastTransitionTime") or "")
+
+
+def _says(condition: Mapping[str, Any]) -> tuple[str, str]:
+    return str(condition.get("status")), str(condition.get("reason"))
+
+
+def _changed(before: Told, live: Manifest) -> Iterator[Mapping[str, Any]]:
+    for found in conditions_of(live):
+        if before.get(str(found["type"]), ())[:2] != _says(found):
+            yield found
+
+
+def condition_events(before: Told | None, live: Manifest, now: datetime) -> tuple[dict[str, Any], ...]:
+    """Events for what changed since `before`, or for what changed lately when the object is seen first (None)."""
+    if before is not None:
+        return tuple(_event(live, found, before, now) for found in _changed(before, live))
+    return tuple(_event(live, found, {}, now) for found in conditions_of(live) if _is_recent(found, now))
+
+
+def _is_recent(condition: Mapping[str, Any], now: datetime) -> bool:
+    try:
+        return now - parse_time(moment_of(condition)) <= RECENT
+    except ValueError:
+        return False
+
+
+def last_heard(cluster: Manifest | None, now: datetime) -> datetime:
+    """From when on a control plane may not have been told of things: since the last round trip, and a little before.
+
+    A Cluster object tells it over the end of a process; where there is none, or none could be made, a day is looked
+    back on. Keys keep what was told before from counting twice.
+    """
+    try:
+        heard = parse_time(str(dig(cluster, "status", "lastHeartbeat")))
+    except ValueError:
+        heard = now - _A_DAY
+    return min(heard, now) - RECENT
+
+
+def _event(live: Manifest, condition: Mapping[str, Any], before: Told, now: datetime) -> dict[str, Any]:
+    told = before.get(str(condition["type"]))
+    beside = {} if told is None else {"previous": {"status": told[0], "reason": told[1]}}
+    moment = moment_of(condition)
+    if told is not None and told[2:] == (moment,):
+        # Whoever wrote it does not tell when the reason changed: it was just now.
+        moment = now.astimezone(UTC).replace(tzinfo=None).isoformat() + "Z"
+    return event_body("ConditionTransition", event_key(live, condition, moment), now, live, [condition], **beside)
+
+
+def event_key(live: Manifest, condition: Mapping[str, Any], moment: str = "") -> str:
+    """`condition/<apiVersion>/<kind>/<namespace>/<name>/<uid>/<type>/<status>/<reason>@<generation>/<moment>`.
+
+    A function of what happened alone: a replay has the same key, a flap another one, also one of the reason alone.
+    """
+    meta = metadata(live)
+    generation = condition.get("observedGeneration", dig(live, "status", "observedGeneration"))
+    where = (live.get("apiVersion"), live.get("kind"), meta.get("namespace"), meta.get("name"), meta.get("uid"))
+    what = (condition.get("type"), condition.get("status"), condition.get("reason"))
+    path = "/".join(str(part) for part in (*where, *what))
+    return f"condition/{path}@{generation or 0}/{moment or moment_of(condition)}"
+
+
+def heartbeat(cluster_id: str, cluster: Manifest | None, now: datetime) -> dict[str, Any]:
+    """The sign of life of every minute: about the Cluster object of this cluster, with what it says of itself."""
+    return _of_cluster("ClusterHeartbeat", f"heartbeat/{cluster_id}/{format_time(now)}", cluster_id, cluster, now)
+
+
+def credential_rotated(cluster_id: str, cluster: Manifest | None, request: str, now: datetime) -> dict[str, Any]:
+    """The event that a new credential is in use (PULL-6). `request` is what it was asked for with."""
+    return _of_cluster("CredentialRotated", f"credential-rotated/{cluster_id}/{request}", cluster_id, cluster, now)
+
+
+def _of_cluster(kind: str, key: str, cluster_id: str, cluster: Manifest | None, now: datetime) -> dict[str, Any]:
+    """An event about the Cluster object; where nobody made one, under the name that it would have."""
+    live = CLUSTER.manifest(cluster_name(cluster_id)) if cluster is None else cluster
+    return event_body(kind, key, now, live, conditions_of(live), clusterId=cluster_id)

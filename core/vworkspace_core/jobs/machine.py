@@ -1,0 +1,324 @@
+"""The agent's conversation as a sans-I/O machine: `step(state, event, now) -> (state, effects)`.
+
+Expected flow. A job is offered; its record is written; it is acked; when it is its turn on the object, the
+object is looked at, the intent recorded, the effect had; the object's status settles it; the result is
+posted; the record goes and a tombstone stays (PULL-2, PULL-4).
+
+Guarantees. One effect and one result per job, whatever is repeated, lost or reordered. One job at a time
+works on an object. A newer generation is never overwritten by an older one.
+
+Assumptions. Every effect but PostStatus and Note is answered by one of its events, sooner or later; time is
+told by Tick at `next_deadline` or after.
+
+Caveats. Waiting jobs hear of their objects through ObjectChanged; one that is never told looks by itself
+every five minutes.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime, timedelta
+from typing import Any, TypeAlias
+
+import attrs
+
+from vworkspace_core.apimachinery.manifest import ObjectRef, content_hash
+from vworkspace_core.apimachinery.timestamps import LARGEST_SKEW, parse_time, shifted
+from vworkspace_core.control_plane.event_keys import generation_in
+from vworkspace_core.jobs import messages as m
+from vworkspace_core.jobs.deadlines import due_at
+from vworkspace_core.jobs.lifecycle import advance
+from vworkspace_core.jobs.outcome import Outcome
+from vworkspace_core.jobs.plan import Seen
+from vworkspace_core.jobs.scope import DeleteTask, Scope
+from vworkspace_core.jobs.state import BUSY, JobState, Stage, accept, record_of, restore, tombstone_of
+from vworkspace_core.jobs.steps import Moment, Step, supersede
+from vworkspace_core.jobs.turn import inspected, start_turn
+from vworkspace_core.jobs.wire import BadJob
+from vworkspace_core.ports import Tombstone
+
+_MOST_DROPPED = 1000
+GRACE = timedelta(minutes=5)
+"""How long after `expiresAt` an applied instance may still settle (PULL-3)."""
+
+
+@attrs.frozen
+class AgentState:
+    """All open jobs. `skew` is what the control plane's clock is ahead of ours (PULL-12).
+
+    `apart` is that too, where it is so much that it is not used: somebody's clock is wrong, or somebody lies. `dropped`
+    stands for the jobs without an id that were told of.
+    """
+
+    scope: Scope
+    grace: timedelta = GRACE
+    jobs: Mapping[str, JobState] = attrs.field(factory=dict)
+    arrivals: int = 0
+    dropped: frozenset[str] = frozenset()
+    skew: timedelta = timedelta(0)
+    apart: timedelta = timedelta(0)
+
+
+Steps: TypeAlias = tuple[AgentState, tuple[m.Effect, ...]]
+
+
+def step(state: AgentState, event: m.Event, now: datetime) -> Steps:
+    """The state after `event`, and the effects to perform, in order. `now` is the local clock."""
+    changed, effects = _react(state, event, now)
+    ready, started = _start_turns(changed)
+    return ready, (*effects, *started)
+
+
+def next_deadline(state: AgentState) -> datetime | None:
+    """When a Tick is due, on the local clock; None while nothing waits for time."""
+    strict = state.scope.security.require_signed
+    times = (due_at(job, state.skew, state.grace, strict=strict) for job in state.jobs.values())
+    return min((found for found in times if found is not None), default=None)
+
+
+def has_open_job(state: AgentState, ref: ObjectRef) -> bool:
+    """Whether changes of this object belong to a job, rather than to events (PULL-6)."""
+    return any(job.ref == ref and not job.settled for job in state.jobs.values())
+
+
+def _react(state: AgentState, event: m.Event, now: datetime) -> Steps:
+    match event:
+        case m.ServerTime(at):
+            return _told_the_time(state, at - now)
+        case m.SecurityChanged(security):
+            return attrs.evolve(state, scope=attrs.evolve(state.scope, security=security)), ()
+        case m.Offered(raw):
+            return _offered(state, raw)
+        case m.Resumed(record):
+            return _resumed(state, restore(record, state.arrivals, state.scope))
+        case m.Inspected(job_id, seen) if (job := state.jobs.get(job_id)) and job.stage is Stage.INSPECTING:
+            return _plan(state, job, seen, now)
+        case m.ObjectChanged(ref):
+            return _each(state, (job for job in state.jobs.values() if job.ref == ref), event, now)
+        case m.Tick():
+            return _each(state, state.jobs.values(), event, now)
+        case m.RecordClosed(job_id):
+            job = state.jobs.get(job_id)
+            return (_closed(state, job), ()) if job and job.stage is Stage.CLOSING else (state, ())
+        case _:
+            job = state.jobs.get(event.job_id)
+            return (state, ()) if job is None else _each(state, (job,), event, now)
+
+
+def _told_the_time(state: AgentState, ahead: timedelta) -> Steps:
+    """Use what the clocks differ, unless it is too much: the header that says so is not signed."""
+    if abs(ahead) <= LARGEST_SKEW:
+        note = m.Note("info", "this machine's clock and the control plane's agree again")
+        return attrs.evolve(state, skew=ahead, apart=timedelta(0)), ((note,) if state.apart else ())
+    told = attrs.evolve(state, skew=timedelta(0), apart=ahead)
+    return told, (() if state.apart else (m.Note("error", apart_message(ahead)),))
+
+
+def apart_message(ahead: timedelta) -> str:
+    """What is wrong with the clocks, and what to do."""
+    where = "ahead of" if ahead > timedelta(0) else "behind"
+    return (
+        f"the control plane's clock is {abs(ahead) // timedelta(minutes=1)} minutes {where} this machine's, by its Date"
+        " header; that is too much to be used, so expiry is judged by this machine's clock alone: set the wrong one"
+        " of the two right (NTP)"
+    )
+
+
+def _offered(state: AgentState, raw: Any) -> Steps:
+    found = accept(raw, state.arrivals, state.scope)
+    if isinstance(found, BadJob):
+        return _unanswerable(state, raw, found)
+    present = state.jobs.get(found.id)
+    if present is not None:
+        # Offered again although it is past its ack: that answer was lost, or the server forgot.
+        late = present.stage not in (Stage.RECORDING, Stage.ACKING, Stage.CLOSING)
+        return state, ((m.SendAck(found.id),) if late else ())
+    return _with(attrs.evolve(state, arrivals=state.arrivals + 1), found), (m.PutRecord(found.id, record_of(found)),)
+
+
+def _unanswerable(state: AgentState, raw: Any, found: BadJob) -> Steps:
+    """Nobody can answer it, so it is offered with every poll: told once."""
+    mark = _mark(raw) or str(found)
+    if mark in state.dropped:
+        return state, ()
+    kept = state.dropped if len(state.dropped) < _MOST_DROPPED else frozenset[str]()
+    cure = "it comes with every poll until the control plane withdraws it"
+    note = m.Note("error", f"a job without a usable id was dropped: {found}; {cure}")
+    return attrs.evolve(state, dropped=kept | {mark}), (note,)
+
+
+def _mark(raw: Any) -> str:
+    """What stands for a job that has no id; empty where it is nothing that could be written down."""
+    try:
+        return content_hash(raw)
+    except (TypeError, ValueError, RecursionError):
+        return ""
+
+
+def _resumed(state: AgentState, job: JobState) -> Steps:
+    if job.id in state.jobs:
+        return state, ()
+    return _with(attrs.evolve(state, arrivals=state.arrivals + 1), job), (m.SendAck(job.id),)
+
+
+def _each(state: AgentState, jobs: Iterable[JobState], event: m.Event, now: datetime) -> Steps:
+    effects: list[m.Effect] = []
+    for before in list(jobs):
+        job = state.jobs[before.id]  # an earlier one of this round may have superseded it
+        state, asked = _taken(state, job, advance(job, event, _moment(state, now)), now)
+        effects += asked
+    return state, tuple(effects)
+
+
+def _plan(state: AgentState, job: JobState, seen: Seen, now: datetime) -> Steps:
+    at = _moment(state, now)
+    newer = next((other for other in _others(state, job) if other.had_effect and _older(job, other)), None)
+    known = _with_open(state, job, seen)
+    # A replay is one whatever came after it: A, B, A again ends as it would have after B was closed.
+    if newer is not None and job.intent is None and newer.key != job.key and known.tombstone is None:
+        return _taken(state, job, supersede(job, newer, at), now)
+    return _taken(state, job, inspected(job, known, at), now)
+
+
+def _with_open(state: AgentState, job: JobState, seen: Seen) -> Seen:
+    """What the job store will remember of jobs whose records are not closed yet, or were not when it was asked."""
+    known = [*_tombstones(_others(state, job)), *_about(job, job.closed_meanwhile)]
+    twins = (other for other in state.jobs.values() if other.key == job.key and other.id != job.id)
+    same_key = (*_tombstones(twins), *job.closed_meanwhile)
+    own = next((found for found in same_key if found.idempotency_key == job.key), None)
+    newest = max((*known, *_some(seen.newest)), key=lambda found: found.generation, default=None)
+    return attrs.evolve(seen, tombstone=seen.tombstone or own, newest=newest)
+
+
+def _tombstones(jobs: Iterable[JobState]) -> Iterator[Tombstone]:
+    return (found for job in jobs if (found := tombstone_of(job)) is not None)
+
+
+def _about(job: JobState, found: Iterable[Tombstone]) -> Iterator[Tombstone]:
+    """Those of the object that `job` is about."""
+    return (one for one in found if job.ref is not None and generation_in(one.idempotency_key, job.ref) is not None)
+
+
+def _closed(state: AgentState, job: JobState) -> AgentState:
+    """Without the job, whose tombstone those that are looking at this moment may have missed."""
+    left, tombstone = _without(state, job.id), tombstone_of(job)
+    if tombstone is None:
+        return left
+    looking = [other for other in left.jobs.values() if other.stage is Stage.INSPECTING]
+    for other in looking:
+        left = _with(left, attrs.evolve(other, closed_meanwhile=(*other.closed_meanwhile, tombstone)))
+    return left
+
+
+def _taken(state: AgentState, before: JobState, taken: Step, now: datetime) -> Steps:
+    """Put the job back; when it just had its effect, older jobs on the object are superseded."""
+    job, effects = taken
+    state = _with(state, job)
+    replay = job.verdict is not None and job.verdict.outcome is Outcome.NOOP
+    if before.had_effect or not job.had_effect or job.ref is None or replay:
+        return state, effects
+    for other in _others(state, job):
+        if _replaced(other, job):
+            ended, asked = supersede(other, job, _moment(state, now))
+            state, effects = _with(state, ended), (*effects, *asked)
+    return state, effects
+
+
+def _replaced(job: JobState, by: JobState) -> bool:
+    """Whether `by`, which just had its effect, leaves `job` nothing to wait for."""
+    if job.stage not in (Stage.READY, Stage.AWAITING_GONE, Stage.WAITING) or job.key == by.key:
+        return False
+    under_way = isinstance(job.task, DeleteTask) and job.had_effect
+    return _older(job, by) and not under_way
+
+
+def _older(job: JobState, than: JobState) -> bool:
+    """By generation where both have one, by arrival otherwise."""
+    if job.generation is not None and than.generation is not None and job.generation != than.generation:
+        return job.generation < than.generation
+    return job.arrival < than.arrival
+
+
+def _start_turns(state: AgentState) -> Steps:
+    """Give every ready job its turn, unless another one has the object's.
+
+    After a crash the one that had it goes on first: whether its effect happened can only be told until another's.
+    """
+    ready = [job for job in state.jobs.values() if job.stage is Stage.READY]
+    if not ready:
+        return state, ()
+    busy = [job for job in state.jobs.values() if job.stage in BUSY]
+    taken, keys = {job.ref for job in busy}, {job.key for job in busy}
+    begun = {job.ref: job.id for job in state.jobs.values() if _had_the_turn(job)}
+    first = _first_to_come(state)
+    effects: list[m.Effect] = []
+    for job in ready:
+        if job.intent is None and first.get(_waits_for(job), job.arrival) < job.arrival:
+            continue  # an earlier request on the same application has not had its effect
+        if job.ref in taken or job.key in keys or begun.get(job.ref, job.id) != job.id:
+            continue
+        started, asked = start_turn(job)
+        state = _with(state, started)
+        effects += asked
+        taken.add(job.ref)
+        keys.add(job.key)
+    return state, tuple(effects)
+
+
+_Side: TypeAlias = tuple[bool, ObjectRef | None]
+
+
+def _first_to_come(state: AgentState) -> dict[_Side, int]:
+    """Arrival of the first job without effect, of those on each instance and of those for Operations on it.
+
+    An Operation must not run before an edit that was asked for earlier: the edit would then take its ground away.
+    """
+    found: dict[_Side, int] = {}
+    for job in state.jobs.values():
+        if job.stage not in _BEFORE_THE_EFFECT or job.had_effect or job.ref is None:
+            continue
+        side = (job.target is not None, job.target or job.ref)
+        found[side] = min(found.get(side, job.arrival), job.arrival)
+    return found
+
+
+def _waits_for(job: JobState) -> _Side:
+    return (job.target is None, job.target or job.ref)
+
+
+_BEFORE_THE_EFFECT = frozenset({Stage.RECORDING, Stage.ACKING, Stage.READY, Stage.AWAITING_GONE, *BUSY})
+
+
+def _had_the_turn(job: JobState) -> bool:
+    return job.stage in (Stage.ACKING, Stage.READY) and job.intent is not None and not job.had_effect
+
+
+def _others(state: AgentState, job: JobState) -> Iterator[JobState]:
+    return (other for other in state.jobs.values() if other.id != job.id and other.ref == job.ref)
+
+
+def _moment(state: AgentState, now: datetime) -> Moment:
+    return Moment(state.scope, now, shifted(now, state.skew), state.grace)
+
+
+def _with(state: AgentState, job: JobState) -> AgentState:
+    return attrs.evolve(state, jobs={**state.jobs, job.id: job})
+
+
+def _without(state: AgentState, job_id: str) -> AgentState:
+    return attrs.evolve(state, jobs={name: job for name, job in state.jobs.items() if name != job_id})
+
+
+def _some(found: Tombstone | None) -> tuple[Tombstone, ...]:
+    return () if found is None else (found,)
+
+
+def job_lag(state: AgentState, now: datetime) -> float:
+    """Seconds since the oldest job without a verdict was created, by the control plane's clock; 0.0 without any."""
+    created = [found for job in state.jobs.values() if not job.settled and (found := _created(job)) is not None]
+    return max(0.0, (now + state.skew - min(created)).total_seconds()) if created else 0.0
+
+
+def _created(job: JobState) -> datetime | None:
+    try:
+        return parse_time(str(job.raw.get("createdAt", "")))
+    except ValueError:
+        return None  # refused for it; its answer is under way

@@ -1,0 +1,317 @@
+"""What the job machine is told: a closed set, all data."""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, TypeAlias
+
+import attrs
+
+from vworkspace_core.apimachinery.errors import FieldConflict
+from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef
+from vworkspace_core.jobs.payload_security import Security
+from vworkspace_core.jobs.plan import Seen
+from vworkspace_core.ports import JobRecord, Tombstone
+
+
+@attrs.frozen
+class Offered:
+    """The control plane offers a job, for the first time or again."""
+
+    raw: Any = attrs.field(repr=False)
+
+
+@attrs.frozen
+class Resumed:
+    """A record of a job that was open when the process ended."""
+
+    record: JobRecord = attrs.field(repr=False)
+
+
+@attrs.frozen
+class ServerTime:
+    """The control plane's clock, as its last answer gave it (PULL-12)."""
+
+    at: datetime
+
+
+@attrs.frozen
+class SecurityChanged:
+    """Jobs are judged by this from now on; those that are open have been judged (PULL-9)."""
+
+    security: Security
+
+
+@attrs.frozen
+class Recorded:
+    """The job's record is written."""
+
+    job_id: str
+
+
+@attrs.frozen
+class RecordRefused:
+    """The record can never be written as it is: too large."""
+
+    job_id: str
+    message: str
+
+
+@attrs.frozen
+class Acked:
+    """The control plane knows that we have the job."""
+
+    job_id: str
+
+
+@attrs.frozen
+class AckLost:
+    """An ack was sent and not answered: it may have arrived. It is being sent again."""
+
+    job_id: str
+
+
+@attrs.frozen
+class JobGone:
+    """The control plane does not know the job, or does not tell that it knew it (404 on ack)."""
+
+    job_id: str
+
+
+@attrs.frozen
+class JobClosed:
+    """The control plane has closed the job (409 on ack)."""
+
+    job_id: str
+
+
+@attrs.frozen
+class Inspected:
+    """Answer to Inspect."""
+
+    job_id: str
+    seen: Seen = attrs.field(repr=False)
+
+
+@attrs.frozen
+class Applied:
+    """The apply went through; `live` is the object after it."""
+
+    job_id: str
+    live: Manifest = attrs.field(repr=False)
+
+
+@attrs.frozen
+class DeleteSent:
+    """The delete was accepted, or the object was gone already."""
+
+    job_id: str
+
+
+@attrs.frozen
+class Conflicted:
+    """Other field managers hold fields of the apply; nothing was changed."""
+
+    job_id: str
+    conflicts: tuple[FieldConflict, ...]
+
+
+@attrs.frozen
+class LookAgain:
+    """The object is not the one that was inspected: a uid or resourceVersion no longer holds."""
+
+    job_id: str
+    message: str
+
+
+@attrs.frozen
+class Refused:
+    """The effect can not succeed by itself."""
+
+    job_id: str
+    reason: str
+    message: str
+
+
+@attrs.frozen
+class StepFailed:
+    """A step on the cluster or the job store went unanswered; it may have happened."""
+
+    job_id: str
+    message: str
+
+
+@attrs.frozen
+class Rotated:
+    """A new credential is in use."""
+
+    job_id: str
+
+
+@attrs.frozen
+class ResultAccepted:
+    """The result is with the control plane, or it has no use for it any more."""
+
+    job_id: str
+
+
+@attrs.frozen
+class RecordClosed:
+    """The record is gone and the tombstone is kept."""
+
+    job_id: str
+
+
+@attrs.frozen
+class ObjectChanged:
+    """An informer saw the object change; `live` is None when it is gone."""
+
+    ref: ObjectRef
+    live: Manifest | None = attrs.field(repr=False)
+
+
+@attrs.frozen
+class Tick:
+    """Time passed."""
+
+
+Event: TypeAlias = (
+    Offered
+    | Resumed
+    | ServerTime
+    | SecurityChanged
+    | Recorded
+    | RecordRefused
+    | Acked
+    | AckLost
+    | JobClosed
+    | JobGone
+    | Inspected
+    | Applied
+    | DeleteSent
+    | Conflicted
+    | LookAgain
+    | Refused
+    | StepFailed
+    | Rotated
+    | ResultAccepted
+    | RecordClosed
+    | ObjectChanged
+    | Tick
+)
+
+
+@attrs.frozen
+class PutRecord:
+    """Write the record; answer Recorded, RecordRefused or StepFailed."""
+
+    job_id: str
+    record: JobRecord = attrs.field(repr=False)
+
+
+@attrs.frozen
+class SendAck:
+    """Ack, until there is an answer: Acked or JobGone, with AckLost for every try that got none."""
+
+    job_id: str
+
+
+@attrs.frozen
+class Inspect:
+    """Read the live object, its namespace and the tombstones; answer Inspected or StepFailed.
+
+    `ref` is None for a job about no object; `object_key` is what `JobStore.newest` takes.
+    """
+
+    job_id: str
+    ref: ObjectRef | None
+    key: str
+    object_key: str
+
+
+@attrs.frozen
+class Apply:
+    """Server-side apply; answer Applied, Conflicted, LookAgain, Refused or StepFailed."""
+
+    job_id: str
+    ref: ObjectRef
+    manifest: Manifest = attrs.field(repr=False)
+    force: bool = False
+
+
+@attrs.frozen
+class CallOff:
+    """Ask for the cancellation of exactly this version of an Operation.
+
+    Answer Applied, LookAgain, Refused or StepFailed. One that has started meanwhile is of another version: it is left
+    alone.
+    """
+
+    job_id: str
+    ref: ObjectRef
+    uid: str
+    version: str
+
+
+@attrs.frozen
+class Delete:
+    """Delete the object with this uid; answer DeleteSent (NotFound is that too), LookAgain, Refused or StepFailed."""
+
+    job_id: str
+    ref: ObjectRef
+    uid: str
+
+
+@attrs.frozen
+class RotateCredential:
+    """Rotate the credential, once for `key`; answer Rotated, Refused or StepFailed."""
+
+    job_id: str
+    key: str = ""
+
+
+@attrs.frozen
+class PostStatus:
+    """Progress, best effort: a newer one of the same job replaces it."""
+
+    job_id: str
+    body: Mapping[str, Any] = attrs.field(repr=False)
+
+
+@attrs.frozen
+class PostResult:
+    """The result, until there is an answer: ResultAccepted."""
+
+    job_id: str
+    body: Mapping[str, Any] = attrs.field(repr=False)
+
+
+@attrs.frozen
+class CloseRecord:
+    """Remove the record and keep the tombstone; answer RecordClosed or StepFailed."""
+
+    job_id: str
+    tombstone: Tombstone | None
+
+
+@attrs.frozen
+class Note:
+    """Something an operator of the operator should read in the log. `level` is info, warning or error."""
+
+    level: str
+    message: str
+    job_id: str = ""
+
+
+Effect: TypeAlias = (
+    PutRecord
+    | SendAck
+    | Inspect
+    | Apply
+    | CallOff
+    | Delete
+    | RotateCredential
+    | PostStatus
+    | PostResult
+    | CloseRecord
+    | Note
+)

@@ -1,0 +1,226 @@
+"""How a job ends, and when an object's status says that it has (PULL-3), as tables.
+
+`judge` looks at a live object that carries this job's apply. It answers None while the object is on its
+way: a status of an older generation proves nothing (REC-7), nor does one from before the request, whatever it says.
+
+    instance, at its generation                           job
+    ----------------------------------------------------  -----------------------------------------
+    Ready=True                                            succeeded
+    Blocked=True/FieldConflict                            conflict
+    Blocked=True for what only others can lift            failed
+    suspended as asked: Suspended=True                    succeeded
+    Stalled=True, or failed with no retry left            failed
+
+    Operation                                             job
+    ----------------------------------------------------  -----------------------------------------
+    Succeeded                                             succeeded
+    Failed, Cancelled                                     failed
+    Running with a schedule, a sync has succeeded         succeeded
+    Accepted=False, not started                           failed, once it is cancelled (`watching`)
+"""
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Any, Final
+
+import attrs
+
+from vworkspace_core.api.labels import RETRY, request_mark
+from vworkspace_core.apimachinery.manifest import Manifest, dig
+from vworkspace_core.apimachinery.secret_material import shown
+from vworkspace_core.jobs.managed_fields import status_holder
+from vworkspace_core.jobs.object_status import conditions_of, is_recurring
+
+LONGEST_ERROR: Final = 1024
+"""Characters of an error text in a result; Flux's messages can be whole logs (REC-5 row 4)."""
+
+
+class Outcome(StrEnum):
+    """The four ways a job ends."""
+
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    NOOP = "noop"
+    CONFLICT = "conflict"
+
+
+class Reason(StrEnum):
+    """Reasons the agent gives by itself; those of conditions are passed on as they are."""
+
+    INVALID_JOB = "InvalidJob"
+    PAYLOAD_TOO_LARGE = "PayloadTooLarge"
+    SIGNATURE_INVALID = "JobPayloadSignatureInvalid"
+    DECRYPTION_FAILED = "JobPayloadDecryptionFailed"
+    NOT_PERMITTED = "NotPermitted"
+    VALIDATION_FAILED = "ValidationFailed"
+    FIELD_CONFLICT = "FieldConflict"
+    SUPERSEDED = "Superseded"
+    ALREADY_ENDED = "AlreadyEnded"
+    KEY_USED = "KeyUsed"
+    TIMEOUT = "Timeout"
+    CANCELLED = "Cancelled"
+    DELETED = "Deleted"
+    KIND_MISSING = "KindMissing"
+    FORBIDDEN = "Forbidden"
+    NAMESPACE_TERMINATING = "NamespaceTerminating"
+    CLUSTER_REFUSED = "ClusterRefused"
+    ROTATION_FAILED = "RotationFailed"
+    RECORD_DAMAGED = "RecordDamaged"
+
+
+@attrs.frozen
+class Verdict:
+    """The end of a job. `error` is `<Reason>: <message>`, redacted and cut; empty for a plain success."""
+
+    outcome: Outcome
+    error: str = ""
+
+    @classmethod
+    def of(cls, outcome: Outcome, reason: str, message: str) -> "Verdict":
+        """A verdict with a reason."""
+        text = f"{reason}: {shown(message, 2 * LONGEST_ERROR)}" if message else reason
+        return cls(outcome, text if len(text) <= LONGEST_ERROR else text[: LONGEST_ERROR - 1] + "…")
+
+    @classmethod
+    def failed(cls, reason: str, message: str) -> "Verdict":
+        """The job failed."""
+        return cls.of(Outcome.FAILED, reason, message)
+
+
+SUCCEEDED: Final = Verdict(Outcome.SUCCEEDED)
+EXPIRED: Final = Verdict(Outcome.NOOP, "expired")
+
+_TERMINAL_BLOCKS: Final = frozenset(
+    {"ValidationFailed", "NameTaken", "WrongCluster", "NamespaceNotGated", "PolicyDenied"}
+)
+"""Reasons of Blocked=True that only another spec, or someone else, can lift: the job need not wait for that."""
+
+
+_LEFT_BEHIND: Final[Mapping[str, str]] = {
+    "NameTaken": "; the ApplicationInstance stays and takes the name once it is free: delete it if you do not want that"
+}
+
+
+def judge(live: Manifest, generation: int, before: Any = None) -> Verdict | None:
+    """How the job that applied `generation` of `live` ended, or None while it has not.
+
+    `before` is the status as the job found it, None where there was none. A status that somebody edited by hand proves
+    nothing.
+    """
+    if status_holder(live) is not None:
+        return None
+    match live.get("kind"):
+        case "ApplicationInstance":
+            return _current(_judge_instance(live, generation), live, before)
+        case "Operation":
+            # An end is final, whoever asked for it; everything else may be from before.
+            return _ended(live, generation) or _current(_judge_operation(live, generation), live, before)
+        case _:
+            return None
+
+
+def _current(verdict: Verdict | None, live: Manifest, before: Any) -> Verdict | None:
+    """The verdict, unless it may be from before the last request on the object: that need not move the generation."""
+    if verdict is None:
+        return None
+    annotations = dig(live, "metadata", "annotations")
+    asked = annotations if isinstance(annotations, Mapping) else {}
+    observed = dig(live, "status", "observedRequest")
+    if isinstance(observed, str):
+        return verdict if observed == request_mark(asked) else None
+    # A status of an operator that does not say so: what has not changed since may still be the old one.
+    unchanged = before is not None and dig(live, "status") == before
+    if unchanged and (verdict.outcome is not Outcome.SUCCEEDED or asked.get(RETRY)):
+        return None
+    return verdict
+
+
+def _judge_instance(live: Manifest, generation: int) -> Verdict | None:
+    now = _Current(live, generation)
+    match (now.status("Ready"), now.status("Stalled"), now.status("Reconciling"), now.reason_if_true("Blocked")):
+        case ("True", _, _, _):
+            return SUCCEEDED
+        case (_, _, _, "FieldConflict"):
+            return Verdict.of(Outcome.CONFLICT, "FieldConflict", now.message("Blocked"))
+        case (_, _, _, blocked) if blocked in _TERMINAL_BLOCKS:
+            return Verdict.failed(blocked, now.message("Blocked") + _LEFT_BEHIND.get(blocked, ""))
+        case _ if dig(live, "spec", "suspend") is True and now.status("Suspended") == "True":
+            # Ready stays as it was: nothing is tried while the instance is suspended (RES-1).
+            return SUCCEEDED
+        case ("False", "True", _, _):
+            return Verdict.failed(now.reason("Ready"), now.message("Ready") or now.message("Stalled"))
+        case (_, "True", _, _):
+            return Verdict.failed(now.reason("Stalled"), now.message("Stalled"))
+        case ("False", _, reconciling, _) if reconciling != "True" and now.reason_if_true("Degraded") in _FAILED:
+            return Verdict.failed(now.reason("Degraded"), now.message("Ready") or now.message("Degraded"))
+        case _:
+            return None
+
+
+_FAILED: Final = frozenset({"HelmReleaseFailed"})
+
+
+def _ended(live: Manifest, generation: int) -> Verdict | None:
+    now = _Current(live, generation)
+    match dig(live, "status", "phase"):
+        case "Succeeded":
+            return SUCCEEDED
+        case "Failed":
+            return Verdict.failed(now.any_reason("Failed") or "EngineFailed", now.any_message("Failed"))
+        case "Cancelled":
+            text = f"{now.any_reason('Cancelled')}: {now.any_message('Cancelled')}".strip(": ")
+            return Verdict.failed(Reason.CANCELLED, text)
+        case _:
+            return None
+
+
+def _judge_operation(live: Manifest, generation: int) -> Verdict | None:
+    now = _Current(live, generation)
+    match dig(live, "status", "phase"):
+        case "Running" if is_recurring(live):
+            return SUCCEEDED if now.status("Succeeded") == "True" else None
+        case "Running":
+            return None
+        case _ if now.status("Accepted") == "False":
+            return Verdict.failed(now.reason("Accepted"), now.message("Accepted"))
+        case _:
+            return None
+
+
+class _Current:
+    """The conditions of one object, each counted only when it speaks of the wanted generation or a later one."""
+
+    def __init__(self, live: Manifest, generation: int) -> None:
+        overall = _number(dig(live, "status", "observedGeneration"))
+        self._all = {str(found["type"]): found for found in conditions_of(live)}
+        self._valid = {
+            name: found
+            for name, found in self._all.items()
+            if max(_number(found.get("observedGeneration", overall)), 0) >= generation
+        }
+
+    def status(self, name: str) -> str:
+        return str(self._valid.get(name, {}).get("status", ""))
+
+    def reason(self, name: str) -> str:
+        return _text(self._valid.get(name, {}).get("reason"))
+
+    def message(self, name: str) -> str:
+        return _text(self._valid.get(name, {}).get("message"))
+
+    def reason_if_true(self, name: str) -> str:
+        return self.reason(name) if self.status(name) == "True" else ""
+
+    def any_reason(self, name: str) -> str:
+        return _text(self._all.get(name, {}).get("reason"))
+
+    def any_message(self, name: str) -> str:
+        return _text(self._all.get(name, {}).get("message"))
+
+
+def _number(value: Any) -> int:
+    return value if isinstance(value, int) and not isinstance(value, bool) else 0
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""

@@ -1,0 +1,141 @@
+"""Whether a job's payload may be believed, and what it says when it is opened (PULL-9).
+
+    the job brings            the cluster asks for     comes to
+    ------------------------  -----------------------  --------------------------------------------------
+    a good signature          either                   the payload
+    a wrong signature         either                   failed/JobPayloadSignatureInvalid
+    a signature, no key here  no signature             the payload: nobody asked for more
+    a signature, no key here  a signature              failed/JobPayloadSignatureInvalid
+    no signature              a signature              failed/JobPayloadSignatureInvalid
+    no signature, a key here  nothing of signatures    the same, unless the setting says `unsigned` (`in_force`)
+    an encrypted payload      either                   what it says; else failed/JobPayloadDecryptionFailed
+    secrets in the clear      encrypted secrets        failed/JobPayloadDecryptionFailed
+
+The signature is over what is sent, and looked at first: nothing is decrypted on the word of a stranger. Of a payload
+that is refused nothing is repeated. A decrypted payload lives in memory only: records hold the job as it was sent.
+"""
+
+from collections.abc import Iterable, Mapping
+from enum import StrEnum
+from typing import Any, Final, Protocol
+
+import attrs
+
+from vworkspace_core.apimachinery.errors import Invalid
+from vworkspace_core.apimachinery.manifest import Manifest, dig
+from vworkspace_core.apimachinery.secret_material import find_secret_material
+from vworkspace_core.jobs.outcome import Reason, Verdict
+
+
+class Signatures(StrEnum):
+    """What the operator is told about signatures of jobs, beside what the Cluster object requires."""
+
+    AUTO = "auto"
+    REQUIRED = "required"
+    UNSIGNED = "unsigned"
+
+
+LONGEST_SIGNATURE: Final = 2048
+"""Characters of a detached JWS: header and signature of one key."""
+LONGEST_SEALED: Final = 4 * 1024 * 1024
+"""Characters of an encrypted payload, before anything of it is decoded."""
+
+
+class PayloadOpener(Protocol):
+    """Checks signatures and decrypts, with keys of its own. Pure: no call depends on anything but its arguments."""
+
+    @property
+    def can_verify(self) -> bool:
+        """Whether a key for signatures was given, usable or not."""
+        ...
+
+    def verify(self, signature: str, content: Mapping[str, Any]) -> None:
+        """Raise Invalid unless `signature` is a detached JWS over the canonical JSON of `content`."""
+        ...
+
+    def decrypt(self, sealed: str) -> Any:
+        """The JSON value in a JWE for us. Raises Invalid. No message repeats anything of what was given."""
+        ...
+
+
+@attrs.frozen
+class Security:
+    """What payloads must carry, and what opens them."""
+
+    require_signed: bool = False
+    require_encrypted_secrets: bool = False
+    opener: PayloadOpener | None = attrs.field(default=None, repr=False)
+
+
+def required_by(clusters: Iterable[Manifest], cluster_id: str) -> Security:
+    """What the Cluster objects of this cluster ask for; the strictest counts where there are several."""
+    ours = [found for found in clusters if dig(found, "spec", "clusterId") == cluster_id]
+
+    def asked(field: str) -> bool:
+        # Anything but an explicit no is a yes: a typing mistake must not switch a check off.
+        return any(dig(found, "spec", "security", field) not in (None, False) for found in ours)
+
+    return Security(asked("requireSignedPayloads"), asked("requireEncryptedSecretPayloads"))
+
+
+def in_force(required: Security, opener: PayloadOpener | None, told: Signatures = Signatures.AUTO) -> Security:
+    """What holds with these keys. A key that nobody has to use protects nothing: taking the signature off would do."""
+    by_key = opener is not None and opener.can_verify and told is not Signatures.UNSIGNED
+    signed = required.require_signed or told is Signatures.REQUIRED or by_key
+    return attrs.evolve(required, require_signed=signed, opener=opener)
+
+
+def signed_content(raw: Mapping[str, Any], cluster_id: str) -> dict[str, Any]:
+    """What a signature of `raw` for this cluster is over: as sent, so the encrypted payload where there is one."""
+    content = {"cluster": cluster_id, **{name: raw.get(name) for name in ("expiresAt", "idempotencyKey", "kind")}}
+    sent = "payload" if raw.get("encryptedPayload") is None else "encryptedPayload"
+    return {**content, sent: raw.get(sent)}
+
+
+def opened(raw: Mapping[str, Any], security: Security, cluster_id: str) -> Mapping[str, Any] | Verdict:
+    """`raw` with its payload in the clear; `raw` itself where that is what was sent. `raw` has no `flaws`."""
+    try:
+        _check_signature(raw, security, cluster_id)
+    except Invalid as error:
+        return Verdict.failed(Reason.SIGNATURE_INVALID, error.message)
+    return decrypted(raw, security)
+
+
+def decrypted(raw: Mapping[str, Any], security: Security) -> Mapping[str, Any] | Verdict:
+    """`opened`, for a job whose signature was found good before: the keys may have changed since."""
+    try:
+        return _decrypted(raw, security)
+    except Invalid as error:
+        return Verdict.failed(Reason.DECRYPTION_FAILED, error.message)
+
+
+def _check_signature(raw: Mapping[str, Any], security: Security, cluster_id: str) -> None:
+    signature = raw.get("signature")
+    if signature is None:
+        if security.require_signed:
+            raise Invalid("the job has no signature, and this cluster requires one")
+        return
+    if not isinstance(signature, str) or not 0 < len(signature) <= LONGEST_SIGNATURE:
+        raise Invalid(f"the signature must be a text of at most {LONGEST_SIGNATURE} characters")
+    if security.opener is not None and security.opener.can_verify:
+        security.opener.verify(signature, signed_content(raw, cluster_id))
+    elif security.require_signed:
+        raise Invalid("the credentials have no signing-public-key to check signatures with")
+
+
+def _decrypted(raw: Mapping[str, Any], security: Security) -> Mapping[str, Any]:
+    sealed = raw.get("encryptedPayload")
+    if sealed is None:
+        if security.require_encrypted_secrets and find_secret_material(raw.get("payload")):
+            raise Invalid("the payload brings secrets in the clear, and this cluster requires them encrypted")
+        return raw
+    if raw.get("payload") is not None:
+        raise Invalid("the job has a payload and an encryptedPayload: one of the two")
+    if not isinstance(sealed, str) or not 0 < len(sealed) <= LONGEST_SEALED:
+        raise Invalid(f"encryptedPayload must be a text of at most {LONGEST_SEALED} characters")
+    if security.opener is None:
+        raise Invalid("the credentials have no decryption-key")
+    payload = security.opener.decrypt(sealed)
+    if not isinstance(payload, Mapping):
+        raise Invalid("what encryptedPayload holds is not a JSON object")
+    return {**{name: value for name, value in raw.items() if name != "encryptedPayload"}, "payload": payload}

@@ -1,0 +1,260 @@
+"""What a job's turn comes to, from the live object: one exact write, a wait, or the end (REC-6, PULL-3, PULL-4).
+
+    job not applied yet             live object                       the plan
+    ------------------------------  --------------------------------  -----------------------------------------
+    its key had its effect before   any                               Settle noop
+    may not touch it (scope)        any                               Settle failed/NotPermitted
+    older than what is known        any                               Settle failed/Superseded
+    expired                         any, absent for a delete excepted Settle noop "expired"
+    apply                           absent                            Write the manifest, no uid
+    apply                           there                             Write the manifest with its uid
+    apply                           terminating                       AwaitGone
+    apply                           an Operation that has ended       Settle noop, with the time it ended
+    delete                          absent                            Settle succeeded
+    delete                          there, terminating or not         Remove with its uid
+
+    intent recorded (after a crash or an unanswered write)
+    ------------------------------  --------------------------------  -----------------------------------------
+    apply of an Operation           its namespace's gate is closed    Unseen: it may start when the gate opens
+    apply                           carries our key, same uid if any  Written: go on waiting
+    apply onto an object            that object is gone               Settle failed/Deleted: nothing is resurrected
+    apply that certainly happened   the object has another key by now Settle failed/Superseded
+    delete                          another uid, or absent            Settle succeeded
+    delete                          that object, terminating          Written: go on waiting
+    otherwise                       as above                          as above
+
+The generation compared is the control plane's (`keys`), against the object's own annotation, the tombstones
+and the open jobs on the same object.
+"""
+
+from typing import Any, TypeAlias
+
+import attrs
+
+from vworkspace_core.api import labels
+from vworkspace_core.apimachinery.manifest import Manifest, dig, exactly, metadata
+from vworkspace_core.apimachinery.resources import OPERATION
+from vworkspace_core.controller.drift import needs_apply
+from vworkspace_core.jobs.managed_fields import written_by_us
+from vworkspace_core.jobs.object_status import ended_at
+from vworkspace_core.jobs.outcome import EXPIRED, SUCCEEDED, Outcome, Reason, Verdict
+from vworkspace_core.jobs.scope import ApplyTask, DeleteTask, RotateTask, Scope, Task, gate_closed, may_touch
+from vworkspace_core.ports import Tombstone
+
+
+@attrs.frozen
+class Intent:
+    """The effect a job is about to have, as written to its record before: `uid` of the live object, or empty.
+
+    `had` is written after it: the effect certainly happened, on the object of that uid. `generation` is what the
+    result will tell of the object, also by a process that finds it terminating or gone.
+    """
+
+    uid: str = ""
+    had: bool = False
+    generation: int = 0
+
+
+@attrs.frozen
+class Seen:
+    """What an inspection found: the live object, its namespace, and what the job store remembers.
+
+    Where the namespace's gate is closed nobody looked for the object. `tombstone` is that of the job's own
+    key, `newest` that of the highest generation for the same object.
+    """
+
+    live: Manifest | None = None
+    namespace: Manifest | None = None
+    tombstone: Tombstone | None = None
+    newest: Tombstone | None = None
+
+
+@attrs.frozen
+class Turn:
+    """A job whose turn it is."""
+
+    task: Task
+    key: str
+    generation: int | None
+    expired: bool
+    intent: Intent | None = None
+
+
+@attrs.frozen
+class Write:
+    """Apply exactly `manifest`."""
+
+    manifest: Manifest
+    uid: str
+
+
+@attrs.frozen
+class Remove:
+    """Delete the object with this uid."""
+
+    uid: str
+    generation: int
+
+
+@attrs.frozen
+class Rotate:
+    """Ask for a new credential."""
+
+
+@attrs.frozen
+class AwaitGone:
+    """The object of this uid is being deleted: apply when it is gone."""
+
+    uid: str
+
+
+@attrs.frozen
+class Written:
+    """The write has happened already: `live` carries it."""
+
+    live: Manifest
+
+
+@attrs.frozen
+class Settle:
+    """The job ends here. `had_effect` when its effect happened, or may have: it must not happen again."""
+
+    verdict: Verdict
+    had_effect: bool = False
+
+
+@attrs.frozen
+class Unseen:
+    """The Operation may be there, and nobody may look: what could still be carried out has not failed (PULL-3)."""
+
+
+Plan: TypeAlias = Write | Remove | Rotate | AwaitGone | Written | Unseen | Settle
+
+
+def plan(turn: Turn, seen: Seen, scope: Scope) -> Plan:
+    """What to do now. Pure and total."""
+    if turn.intent is None and _is_replay(turn, seen):
+        return Settle(_replayed(turn, seen))
+    if (closed := gate_closed(turn.task, seen.namespace)) is not None:
+        begun = turn.intent is not None and isinstance(turn.task, ApplyTask) and turn.task.ref.kind == OPERATION
+        return Unseen() if begun else Settle(closed)
+    if (resumed := _resume(turn, seen)) is not None:
+        return resumed
+    if (refusal := may_touch(turn.task, seen.live, seen.namespace, scope)) is not None:
+        return Settle(refusal)
+    if turn.generation is not None and (newer := _newest_known(turn, seen)) > turn.generation:
+        goes_on = "the counter of an object goes on, also when it was deleted and is made anew"
+        told = f"generation {newer} is newer than {turn.generation}; {goes_on}: ask with {newer + 1} or more"
+        return Settle(Verdict.failed(Reason.SUPERSEDED, told))
+    return _act(turn, seen)
+
+
+def _act(turn: Turn, seen: Seen) -> Plan:
+    match turn.task:
+        case DeleteTask() if seen.live is None:
+            return Settle(SUCCEEDED)
+        case _ if turn.expired:
+            return Settle(EXPIRED)
+        case RotateTask():
+            return Rotate()
+        case DeleteTask():
+            return Remove(_uid(seen.live), int(dig(seen.live, "metadata", "generation") or 0))
+        case ApplyTask() as task:
+            return _plan_apply(turn, task, seen.live)
+
+
+def _resume(turn: Turn, seen: Seen) -> Plan | None:
+    if turn.intent is None:
+        return None
+    aimed, found = turn.intent.uid, _uid(seen.live)
+    match turn.task:
+        case DeleteTask():
+            if found != aimed or seen.live is None:
+                return Settle(SUCCEEDED)
+            return Written(seen.live) if metadata(seen.live).get("deletionTimestamp") else None
+        case ApplyTask(ref):
+            if aimed and found != aimed:
+                return Settle(Verdict.failed(Reason.DELETED, f"{ref} was deleted while the job was open"), True)
+            key = key_of(seen.live)
+            if seen.live is not None and (key == turn.key or (turn.intent.had and key is None)):
+                return Written(seen.live)  # a key that is not ours is no later request
+            if turn.intent.had:
+                return Settle(Verdict.failed(Reason.SUPERSEDED, f"a later request for {ref} came first"), True)
+            return None
+        case RotateTask():
+            return None
+
+
+def _is_replay(turn: Turn, seen: Seen) -> bool:
+    match turn.task:
+        case ApplyTask(manifest=manifest):
+            return seen.tombstone is not None or _says_so(seen.live, turn.key, manifest)
+        case DeleteTask():
+            # A tombstone of this very object is not a delete's: the object is still there. An apply may have
+            # had the same key, since keys count generations of intent.
+            return seen.tombstone is not None and _uid(seen.live) != seen.tombstone.object_uid
+        case RotateTask():
+            return seen.tombstone is not None
+
+
+def _replayed(turn: Turn, seen: Seen) -> Verdict:
+    """Nothing is done for a key a second time; where that was on another object, it is said."""
+    ref, uid = turn.task.ref, seen.tombstone.object_uid if seen.tombstone is not None else ""
+    if seen.tombstone is not None and seen.tombstone.outcome == Outcome.NOOP and (ended := ended_at(seen.live)):
+        return _already_ended(turn.task, ended)
+    if ref is None or turn.generation is not None or not uid or uid == _uid(seen.live):
+        return Verdict(Outcome.NOOP)
+    told = f"the key had its effect before, on another object (uid {uid}) than {ref}: ask under a key of its own"
+    return Verdict.of(Outcome.NOOP, Reason.KEY_USED, told)
+
+
+def _already_ended(task: Task, ended: str) -> Verdict:
+    again = "to run it once more, ask for an Operation of another name"
+    return Verdict.of(Outcome.NOOP, Reason.ALREADY_ENDED, f"{task.ref} ended {ended}; {again}")
+
+
+def _says_so(live: Manifest | None, key: str, manifest: Manifest) -> bool:
+    """Whether the object shows that the key had its effect: its annotation alone, which others may write, does not."""
+    return key_of(live) == key and not needs_apply({"spec": manifest.get("spec")}, live)
+
+
+def _newest_known(turn: Turn, seen: Seen) -> int:
+    """What the job store remembers counts before what the object says: only the store is out of others' reach."""
+    return seen.newest.generation if seen.newest is not None else applied_generation(seen.live) or 0
+
+
+def _plan_apply(turn: Turn, task: ApplyTask, live: Manifest | None) -> Plan:
+    if live is not None and metadata(live).get("deletionTimestamp"):
+        return AwaitGone(_uid(live))
+    if ended := ended_at(live):
+        # An end is final: nothing would run. The key stays remembered, so that it runs nothing later either.
+        return Settle(_already_ended(task, ended), True)
+    return Write(stamped(task.manifest, turn.key, turn.generation, live), _uid(live))
+
+
+def stamped(manifest: Manifest, key: str, generation: int | None, live: Manifest | None) -> dict[str, Any]:
+    """`manifest` with the annotations of its job and the live object's uid and resourceVersion (REC-6, RUN-4).
+
+    A job whose key gives no generation keeps the one the object has: leaving it out would remove it, and
+    with it the protection against older jobs.
+    """
+    kept = generation if generation is not None else applied_generation(live)
+    marks = {labels.IDEMPOTENCY_KEY: key} | ({labels.LAST_APPLIED_GENERATION: str(kept)} if kept is not None else {})
+    meta = dict(metadata(manifest))
+    meta["annotations"] = {**(meta.get("annotations") or {}), **marks}
+    return exactly({**manifest, "metadata": meta}, live)
+
+
+def applied_generation(live: Manifest | None) -> int | None:
+    """The control plane's generation that we gave `live`; None where there is none that can be read."""
+    text = written_by_us(live, labels.LAST_APPLIED_GENERATION)
+    return int(text) if text is not None and text.isascii() and text.isdigit() and len(text) <= 18 else None
+
+
+def key_of(live: Manifest | None) -> str | None:
+    """The key of the job that wrote `live` last, where it was us."""
+    return written_by_us(live, labels.IDEMPOTENCY_KEY)
+
+
+def _uid(live: Manifest | None) -> str:
+    return str(dig(live, "metadata", "uid") or "")

@@ -1,0 +1,79 @@
+"""Bodies of what is posted: status and result of a job (PULL-1), events of none (PULL-6). Pure, redacted."""
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import Any
+
+from vworkspace_core.apimachinery.manifest import Manifest, metadata
+from vworkspace_core.apimachinery.secret_material import shown
+from vworkspace_core.apimachinery.timestamps import format_time
+from vworkspace_core.jobs.object_status import conditions_of, phase_of, summary_of
+from vworkspace_core.jobs.outcome import Verdict
+from vworkspace_core.jobs.state import AppliedRef
+
+_TOLD = ("type", "status", "reason", "message", "lastTransitionTime", "observedGeneration")
+
+
+def progress(live: Manifest, now: datetime) -> dict[str, Any]:
+    """Where the object stands, for `POST jobs/<id>/status`."""
+    return {
+        "phase": phase_of(live),
+        "conditions": [condition_body(found) for found in conditions_of(live)],
+        "message": summary_of(live),
+        "timestamp": format_time(now),
+    }
+
+
+def waiting_body(message: str, now: datetime) -> dict[str, Any]:
+    """A job that cannot be applied yet."""
+    return {"phase": "Pending", "conditions": [], "message": shown(message), "timestamp": format_time(now)}
+
+
+def condition_body(condition: Mapping[str, Any]) -> dict[str, Any]:
+    """One condition as it is told: the standard fields, the message redacted."""
+    told = {name: condition[name] for name in _TOLD if name in condition}
+    if isinstance(told.get("message"), str):
+        told["message"] = shown(told["message"])
+    return told
+
+
+def event_body(
+    kind: str, key: str, now: datetime, live: Manifest, conditions: Iterable[Mapping[str, Any]], **beside: Any
+) -> dict[str, Any]:
+    """An event of the object `live`, for `POST events`; further fields stand beside what every control plane reads."""
+    return {
+        "kind": kind,
+        "eventKey": key,
+        "timestamp": format_time(now),
+        "resourceRef": resource_ref(live),
+        "conditions": [condition_body(found) for found in conditions],
+        **beside,
+    }
+
+
+def resource_ref(live: Manifest) -> dict[str, str]:
+    """Which object an event is about; the namespace of a cluster-scoped one is empty."""
+    meta = metadata(live)
+    named = {name: str(meta.get(name) or "") for name in ("namespace", "name", "uid")}
+    return {"apiVersion": str(live.get("apiVersion")), "kind": str(live.get("kind")), **named}
+
+
+def result_body(verdict: Verdict, applied: AppliedRef | None, now: datetime) -> dict[str, Any]:
+    """The end of a job, for `POST jobs/<id>/result`."""
+    body: dict[str, Any] = {"outcome": verdict.outcome.value, "timestamp": format_time(now)}
+    if verdict.error:
+        body["error"] = verdict.error
+    if applied is not None:
+        body["appliedRef"] = _applied_ref(applied)
+    return body
+
+
+def _applied_ref(applied: AppliedRef) -> dict[str, Any]:
+    return {
+        "apiVersion": applied.ref.kind.api_version,
+        "kind": applied.ref.kind.kind,
+        "namespace": applied.ref.namespace,
+        "name": applied.ref.name,
+        "uid": applied.uid,
+        "generation": applied.generation,
+    }

@@ -1,0 +1,233 @@
+"""What a job may touch (PULL-10), and the manifest that it comes to.
+
+Judged in two steps. `admit` needs only the job: kinds, cluster id, the metadata whitelist, the admission
+rules the webhook applies too. `gate_closed` and `may_touch` need what is in the cluster: the namespace's
+gate and whose object is there already.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final
+
+import attrs
+
+from vworkspace_core.api import labels
+from vworkspace_core.api.admission import admit as rules
+from vworkspace_core.api.remedies import gate_command
+from vworkspace_core.apimachinery import resources as known
+from vworkspace_core.apimachinery.converters import type_name
+from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, dig, metadata
+from vworkspace_core.apimachinery.names import bounded_name
+from vworkspace_core.apimachinery.problems import Problem, join
+from vworkspace_core.jobs.managed_fields import OUR_ANNOTATIONS
+from vworkspace_core.jobs.outcome import Reason, Verdict
+from vworkspace_core.jobs.payload_security import Security
+from vworkspace_core.jobs.wire import ApplyRequest, DeleteRequest, Job, RotateRequest
+
+_KINDS: Final = (known.APPLICATION_INSTANCE, known.OPERATION)
+_KEPT: Final = ("name", "namespace", "labels", "annotations")
+Admission = Callable[[Manifest], Iterable[Problem]]
+"""Admission rules of one manifest: every problem with its path, nothing when it is in order (RUN-6)."""
+
+
+@attrs.frozen
+class Scope:
+    """Whose jobs these are, by which rules they are judged, and what makes their payloads believable."""
+
+    cluster_id: str
+    admission: Admission = attrs.field(default=rules, repr=False)
+    security: Security = attrs.field(factory=Security)
+
+    @property
+    def cluster_label(self) -> str:
+        """The cluster's id as the label of an object has it (RES-5)."""
+        return bounded_name(self.cluster_id)
+
+
+@attrs.frozen
+class ApplyTask:
+    """Have `manifest` (whole, labelled, without uid and annotations of ours) at `ref`; `path` leads to it in a job."""
+
+    ref: ObjectRef
+    manifest: Manifest = attrs.field(repr=False)
+    path: str = attrs.field(default="payload", eq=False)
+
+    @property
+    def namespace_path(self) -> str:
+        """Where the job names the namespace."""
+        return f"{self.path}.metadata.namespace"
+
+    @property
+    def target(self) -> ObjectRef | None:
+        """The application that an Operation acts on; None for what is no Operation."""
+        name = dig(self.manifest, "spec", "targetRef", "name")
+        if self.ref.kind != known.OPERATION or not isinstance(name, str):
+            return None
+        return ObjectRef(known.APPLICATION_INSTANCE, self.ref.namespace, name)
+
+
+@attrs.frozen
+class DeleteTask:
+    """Have nothing at `ref`."""
+
+    ref: ObjectRef
+
+    @property
+    def namespace_path(self) -> str:
+        """Where the job names the namespace."""
+        return "payload.namespace"
+
+
+@attrs.frozen
+class RotateTask:
+    """Get a new credential."""
+
+    ref: None = None
+
+
+Task = ApplyTask | DeleteTask | RotateTask
+
+
+def admit(job: Job, scope: Scope) -> Task | Verdict:
+    """The task of `job`, or why it is refused: NotPermitted for what it may not, ValidationFailed for what is wrong."""
+    match job.request:
+        case RotateRequest():
+            return RotateTask()
+        case DeleteRequest(api_version, kind, namespace, name):
+            found = _kind(api_version, kind)
+            return (
+                _kind_refused("payload", api_version, kind)
+                if found is None
+                else DeleteTask(ObjectRef(found, namespace, name))
+            )
+        case ApplyRequest() as request:
+            return _admit_manifest(request, scope)
+
+
+def _admit_manifest(request: ApplyRequest, scope: Scope) -> Task | Verdict:
+    implied = _implied(request)
+    api_version, kind_name = implied.get("apiVersion"), implied.get("kind")
+    kind = _kind(api_version, kind_name)
+    if kind is None or (request.expected is not None and kind_name != request.expected):
+        return _kind_refused(request.path, api_version, kind_name, request.expected)
+    if problems := sorted(set(_metadata_problems(implied))):
+        return _refused(Reason.VALIDATION_FAILED, request.path, problems)
+    given = metadata(implied)
+    foreign = dig(given, "labels", labels.CLUSTER_ID)
+    if foreign is not None and foreign != scope.cluster_label:
+        return _not_permitted(
+            f"{request.path}.metadata.labels: {labels.CLUSTER_ID} is {foreign!r}, this cluster is {scope.cluster_id!r}"
+        )
+    manifest = _whole(implied, scope)
+    if problems := sorted(set(scope.admission(manifest))):
+        return _refused(Reason.VALIDATION_FAILED, request.path, problems)
+    return ApplyTask(ObjectRef(kind, str(given["namespace"]), str(given["name"])), manifest, request.path)
+
+
+def _implied(request: ApplyRequest) -> Mapping[str, Any]:
+    """The manifest with the type its intent implies, where the payload leaves it out."""
+    kind = next((kind for kind in _KINDS if kind.kind == request.expected), None)
+    if kind is None:
+        return request.manifest
+    return {"apiVersion": kind.api_version, "kind": kind.kind, **request.manifest}
+
+
+def _whole(manifest: Manifest, scope: Scope) -> dict[str, Any]:
+    """What is sent: type and spec as they are, metadata by whitelist, our labels added (REC-6)."""
+    meta: dict[str, Any] = {name: value for name, value in metadata(manifest).items() if name in _KEPT}
+    meta["labels"] = {
+        **(meta.get("labels") or {}),
+        labels.MANAGED_BY: labels.MANAGED_BY_VALUE,
+        labels.CLUSTER_ID: scope.cluster_label,
+        **_target_label(manifest),
+    }
+    given = meta.get("annotations") or {}
+    meta["annotations"] = {name: value for name, value in given.items() if name not in OUR_ANNOTATIONS}
+    whole = {"apiVersion": manifest["apiVersion"], "kind": manifest["kind"], "metadata": meta}
+    return {**whole, "spec": manifest["spec"]} if "spec" in manifest else whole
+
+
+def _target_label(manifest: Manifest) -> dict[str, str]:
+    """Whose Operation it is, so that all of an application are found together (RES-5)."""
+    name = dig(manifest, "spec", "targetRef", "name")
+    if manifest.get("kind") != known.OPERATION.kind or not isinstance(name, str) or not name:
+        return {}
+    return {labels.APPLICATION_INSTANCE: bounded_name(name)}
+
+
+def _metadata_problems(manifest: Manifest) -> Iterable[Problem]:
+    meta = manifest.get("metadata")
+    if not isinstance(meta, Mapping):
+        yield Problem("metadata", "is required" if meta is None else f"must be an object, not {type_name(meta)}")
+        return
+    for name in ("name", "namespace"):
+        value = meta.get(name)
+        if not isinstance(value, str) or not value:
+            yield Problem(f"metadata.{name}", "is required" if not value else "must be a string")
+    for name in ("labels", "annotations"):
+        yield from _map_problems(f"metadata.{name}", meta.get(name))
+    managed = dig(meta, "labels", labels.MANAGED_BY)
+    if managed not in (None, labels.MANAGED_BY_VALUE):
+        path = join("metadata.labels", labels.MANAGED_BY)
+        yield Problem(path, f"must be {labels.MANAGED_BY_VALUE!r} or absent, not {managed!r}")
+
+
+def _map_problems(path: str, value: Any) -> Iterable[Problem]:
+    if value is None:
+        return
+    if not isinstance(value, Mapping):
+        yield Problem(path, f"must be an object of strings, not {type_name(value)}")
+        return
+    for name, text in value.items():
+        if not isinstance(text, str):
+            yield Problem(join(path, str(name)), f"must be a string, not {type_name(text)}")
+
+
+def gate_closed(task: Task, namespace: Manifest | None) -> Verdict | None:
+    """Why the namespace is not ours to work in; a namespace that is not there has no gate (RES-5)."""
+    if isinstance(task, RotateTask) or namespace is None or labels.namespace_is_gated(namespace):
+        return None
+    gate = f"{labels.NAMESPACE_GATE}={labels.NAMESPACE_GATE_VALUE}"
+    told = f"{task.namespace_path}: namespace {task.ref.namespace!r} is not labelled {gate}"
+    return _not_permitted(f"{told}: {gate_command(task.ref.namespace or '')}")
+
+
+def may_touch(task: Task, live: Manifest | None, namespace: Manifest | None, scope: Scope) -> Verdict | None:
+    """Why the task may not go on with what is in the cluster now, or None when it may."""
+    match task:
+        case RotateTask():
+            return None
+        case ApplyTask(ref) | DeleteTask(ref):
+            if namespace is None and isinstance(task, ApplyTask):
+                return _not_permitted(f"{task.namespace_path}: namespace {ref.namespace!r} does not exist")
+            return None if live is None else _not_ours(task, ref, live, scope)
+
+
+def _not_ours(task: ApplyTask | DeleteTask, ref: ObjectRef, live: Manifest, scope: Scope) -> Verdict | None:
+    found = metadata(live).get("labels") or {}
+    owner = found.get(labels.CLUSTER_ID)
+    if owner is not None and owner != scope.cluster_label:
+        return _not_permitted(f"{ref} belongs to cluster {owner!r}, this cluster is {scope.cluster_id!r}")
+    known_to_us = found.get(labels.MANAGED_BY) == labels.MANAGED_BY_VALUE
+    finalized = labels.FINALIZER in (metadata(live).get("finalizers") or ())
+    if isinstance(task, DeleteTask) and not known_to_us and not finalized:
+        return _not_permitted(f"{ref} is not labelled {labels.MANAGED_BY}={labels.MANAGED_BY_VALUE}")
+    return None
+
+
+def _kind(api_version: Any, kind: Any) -> Kind | None:
+    return next((found for found in _KINDS if (found.api_version, found.kind) == (api_version, kind)), None)
+
+
+def _kind_refused(path: str, api_version: Any, kind: Any, expected: str | None = None) -> Verdict:
+    wanted = expected or " or ".join(found.kind for found in _KINDS)
+    given = f"{str(api_version)[:253]}/{str(kind)[:253]}"
+    return _not_permitted(f"{path}.kind: a job may touch {wanted} only, not {given}")
+
+
+def _not_permitted(message: str) -> Verdict:
+    return Verdict.failed(Reason.NOT_PERMITTED, message)
+
+
+def _refused(reason: Reason, path: str, problems: Iterable[Problem]) -> Verdict:
+    text = "; ".join(str(Problem(f"{path}.{found.path}" if found.path else path, found.message)) for found in problems)
+    return Verdict.failed(reason, text)

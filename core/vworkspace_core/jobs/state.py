@@ -1,0 +1,231 @@
+"""One job on its way, as a value, and its durable form (PULL-2, PULL-4).
+
+    RECORDING ── ACKING ── READY ── INSPECTING ── INTENDING ── ACTING ── NOTING ── WAITING ── ANSWERING ── CLOSING
+                             └─ AWAITING_GONE ─┘
+A refused job goes from ACKING to ANSWERING at once.
+"""
+
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from enum import StrEnum
+from typing import Any, TypeAlias
+
+import attrs
+
+from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef
+from vworkspace_core.control_plane.event_keys import generation_in
+from vworkspace_core.control_plane.untrusted_json import flaws
+from vworkspace_core.jobs.outcome import Outcome, Reason, Verdict
+from vworkspace_core.jobs.payload_security import Security, decrypted, opened
+from vworkspace_core.jobs.plan import Intent
+from vworkspace_core.jobs.scope import ApplyTask, Scope, Task, admit
+from vworkspace_core.jobs.wire import BadJob, Job, job_id_of, parse_job, read_job
+from vworkspace_core.ports import JobRecord, Tombstone
+
+
+class Stage(StrEnum):
+    """Which answer a job waits for."""
+
+    RECORDING = "recording"  # the job store: the record is written before the ack
+    ACKING = "acking"  # the control plane: the job is ours before it has an effect
+    READY = "ready"  # its turn: one job at a time works on an object
+    INSPECTING = "inspecting"  # the cluster and the job store: what is there now
+    AWAITING_GONE = "awaiting-gone"  # the cluster: the terminating object must be gone first
+    INTENDING = "intending"  # the job store: the intent is written before the effect
+    ACTING = "acting"  # the cluster: the effect itself
+    NOTING = "noting"  # the job store: the apply happened, and on which object
+    WAITING = "waiting"  # the reconciler: success or failure of what was applied
+    ANSWERING = "answering"  # the control plane: the result is accepted
+    CLOSING = "closing"  # the job store: record gone, tombstone kept
+
+
+BUSY = frozenset({Stage.INSPECTING, Stage.INTENDING, Stage.ACTING, Stage.NOTING})
+"""Stages in which a job has its turn on the object."""
+
+SETTLED = frozenset({Stage.ANSWERING, Stage.CLOSING})
+
+
+@attrs.frozen
+class AppliedRef:
+    """What the job's effect fell on. `generation` is `metadata.generation` after it."""
+
+    ref: ObjectRef
+    uid: str
+    generation: int
+
+
+@attrs.frozen
+class JobState:
+    """A job between offer and closed record. `retry_at` is when a failed step is tried again.
+
+    `closed_meanwhile` are tombstones that came to be while an inspection was under way, which may not have seen them.
+    `before` is the status that the job found when it wrote. `ending` is what the job ends with as soon as its
+    Operation, which has not started, is called off.
+    """
+
+    id: str
+    arrival: int
+    raw: Mapping[str, Any] = attrs.field(repr=False)
+    task: Task | None = attrs.field(repr=False)
+    key: str
+    expires_at: datetime | None
+    stage: Stage
+    verdict: Verdict | None = None
+    ack_may_have_arrived: bool = False
+    intent: Intent | None = None
+    applied: AppliedRef | None = None
+    had_effect: bool = False
+    ending: Verdict | None = None
+    latest: Manifest | None = attrs.field(default=None, repr=False)
+    vanished: bool = False
+    posted: Mapping[str, Any] | None = attrs.field(default=None, repr=False)
+    failures: int = 0
+    retry_at: datetime | None = None
+    recheck_at: datetime | None = None
+    writing: Manifest | None = attrs.field(default=None, repr=False)
+    before: Any = attrs.field(default=None, repr=False)
+    written: Manifest | None = attrs.field(default=None, repr=False)
+    closed_meanwhile: tuple[Tombstone, ...] = ()
+
+    @property
+    def ref(self) -> ObjectRef | None:
+        """The object the job is about; None for one that is about none."""
+        return None if self.task is None else self.task.ref
+
+    @property
+    def generation(self) -> int | None:
+        """The control plane's generation in the key, for the job's own object."""
+        return None if self.ref is None else generation_in(self.key, self.ref)
+
+    @property
+    def target(self) -> ObjectRef | None:
+        """The application that the job's Operation acts on; None for every other job."""
+        return self.task.target if isinstance(self.task, ApplyTask) else None
+
+    @property
+    def settled(self) -> bool:
+        """Whether the verdict is final."""
+        return self.stage in SETTLED
+
+
+def accept(raw: Any, arrival: int, scope: Scope) -> JobState | BadJob:
+    """A job just offered; BadJob only for one without an id, which nobody can answer."""
+    return _accept(raw, arrival, scope, opened)
+
+
+Opening: TypeAlias = Callable[[Mapping[str, Any], Security, str], Mapping[str, Any] | Verdict]
+
+
+def _accept(raw: Any, arrival: int, scope: Scope, opening: Opening) -> JobState | BadJob:
+    job_id = job_id_of(raw)
+    if not isinstance(raw, Mapping) or not job_id or flaws(raw):
+        return _bad(parse_job(raw), job_id, arrival)
+    clear = opening(raw, scope.security, scope.cluster_id)
+    if isinstance(clear, Verdict):
+        # Not even its key is kept: who sent it is not known.
+        return _refused(job_id, arrival, "", clear)
+    # What was decrypted may have flaws of its own.
+    parsed = read_job(clear) if clear is raw else parse_job(clear)
+    if isinstance(parsed, BadJob):
+        return _bad(parsed, job_id, arrival)
+    admitted = admit(parsed, scope)
+    if isinstance(admitted, Verdict):
+        return _refused(job_id, arrival, parsed.idempotency_key, admitted)
+    return JobState(job_id, arrival, raw, admitted, parsed.idempotency_key, parsed.expires_at, stage=Stage.RECORDING)
+
+
+def _bad(found: Job | BadJob, job_id: str, arrival: int) -> JobState | BadJob:
+    if isinstance(found, Job):
+        raise AssertionError("a job with flaws was read")
+    verdict = Verdict.failed(Reason.INVALID_JOB, str(found))
+    return _refused(job_id, arrival, found.idempotency_key, verdict) if job_id else found
+
+
+def _known_good(raw: Mapping[str, Any], security: Security, _: str) -> Mapping[str, Any] | Verdict:
+    """A job of our own record was judged when it came, by the keys and rules of that time."""
+    return decrypted(raw, attrs.evolve(security, require_encrypted_secrets=False))
+
+
+def _refused(job_id: str, arrival: int, key: str, verdict: Verdict) -> JobState:
+    return JobState(job_id, arrival, slim(job_id, key), None, key, None, Stage.RECORDING, verdict)
+
+
+def slim(job_id: str, key: str) -> dict[str, Any]:
+    """All that is kept of a job that will only be answered: its payload may be what cannot be written."""
+    return {"id": job_id, "idempotencyKey": key}
+
+
+def record_of(job: JobState) -> JobRecord:
+    """The durable form: the raw job, and how far it is."""
+    state: dict[str, Any] = {}
+    if job.intent is not None:
+        told = {"had": job.intent.had, "generation": job.intent.generation}
+        state["intent"] = {"uid": job.intent.uid, **{name: value for name, value in told.items() if value}}
+    if job.task is None and job.verdict is not None:
+        state["verdict"] = _as_record(job.verdict)
+    if job.ending is not None:
+        state["ending"] = _as_record(job.ending)
+    return JobRecord(job.id, job.raw, state)
+
+
+def _as_record(verdict: Verdict) -> dict[str, str]:
+    return {"outcome": verdict.outcome.value, "error": verdict.error}
+
+
+def restore(record: JobRecord, arrival: int, scope: Scope) -> JobState:
+    """The job as it stands after a restart: the ack is repeated, everything later is seen in the cluster.
+
+    What was begun is not judged again by rules that may have changed since.
+    """
+    intent = _kept_intent(record)
+    rules = scope if intent is None else attrs.evolve(scope, admission=lambda _: ())
+    found = _accept({**record.raw, "id": record.job_id}, arrival, rules, _known_good)
+    if isinstance(found, BadJob):  # only a record that somebody else wrote has an id like that
+        found = _refused(record.job_id, arrival, "", Verdict.failed(Reason.INVALID_JOB, str(found)))
+    return attrs.evolve(
+        found,
+        raw=record.raw,
+        stage=Stage.ACKING,
+        ack_may_have_arrived=True,
+        verdict=_kept_verdict(record, "verdict") or found.verdict,
+        ending=_kept_verdict(record, "ending"),
+        intent=intent,
+        had_effect=intent is not None and intent.had,
+        applied=_aimed(found, intent),
+    )
+
+
+def _aimed(job: JobState, intent: Intent | None) -> AppliedRef | None:
+    """What the result tells of the object, should nothing more be learnt of it."""
+    if job.ref is None or intent is None or not intent.generation:
+        return None
+    return AppliedRef(job.ref, intent.uid, intent.generation)
+
+
+def _kept_intent(record: JobRecord) -> Intent | None:
+    kept = record.state.get("intent")
+    if not isinstance(kept, Mapping):
+        return None
+    generation = kept.get("generation")
+    return Intent(str(kept.get("uid", "")), kept.get("had") is True, generation if isinstance(generation, int) else 0)
+
+
+def _kept_verdict(record: JobRecord, name: str) -> Verdict | None:
+    kept = record.state.get(name)
+    if not isinstance(kept, Mapping):
+        return None
+    outcome = str(kept.get("outcome"))
+    # A record that a later version wrote may know outcomes that this one does not: the job is judged anew.
+    return Verdict(Outcome(outcome), str(kept.get("error", ""))) if outcome in set(Outcome) else None
+
+
+def tombstone_of(job: JobState, closed_at: str = "") -> Tombstone | None:
+    """What must outlive the record; None for a job that had no effect, which may be asked for again.
+
+    A delete that found nothing to delete succeeded too: asked again, it must not kill a successor (PULL-4).
+    """
+    outcome = job.verdict.outcome.value if job.verdict else ""
+    if not job.key or not (job.had_effect or outcome == Outcome.SUCCEEDED):
+        return None
+    uid = job.applied.uid if job.applied else job.intent.uid if job.intent else ""
+    return Tombstone(job.key, outcome, uid, job.generation or 0, closed_at)

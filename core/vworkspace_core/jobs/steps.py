@@ -1,0 +1,105 @@
+"""What every transition of a job is made of: the moment it happens in, and small steps they share."""
+
+import hashlib
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Any, Final, TypeAlias
+
+import attrs
+
+from vworkspace_core.apimachinery.manifest import Manifest, metadata
+from vworkspace_core.apimachinery.timestamps import format_time, shifted
+from vworkspace_core.jobs import messages as m
+from vworkspace_core.jobs.object_status import can_still_start, last_words
+from vworkspace_core.jobs.outcome import Reason, Verdict
+from vworkspace_core.jobs.reports import result_body
+from vworkspace_core.jobs.scope import Scope
+from vworkspace_core.jobs.state import AppliedRef, JobState, Stage, tombstone_of
+
+LONGEST_RETRY: Final = 60.0
+
+
+@attrs.frozen
+class Moment:
+    """What a transition depends on besides the job: whose scope, which time, on both clocks (PULL-12).
+
+    `expiry_now` is the time by which a job has expired: the later of the two where signatures are required, since the
+    header that shows the control plane's clock is not signed.
+    """
+
+    scope: Scope
+    now: datetime
+    server_now: datetime
+    grace: timedelta
+
+    @property
+    def expiry_now(self) -> datetime:
+        """By which time a job that has had no effect yet is held to its `expiresAt`."""
+        return max(self.now, self.server_now) if self.scope.security.require_signed else self.server_now
+
+
+Step: TypeAlias = tuple[JobState, tuple[m.Effect, ...]]
+
+
+def clear(job: JobState, **changes: Any) -> JobState:
+    """The job after a step that worked: nothing is to be retried."""
+    return attrs.evolve(job, failures=0, retry_at=None, **changes)
+
+
+def retry(job: JobState, message: str, at: Moment) -> Step:
+    """A step went unanswered: the same again, later. Told once, however many tries it takes."""
+    failures = job.failures + 1
+    again = shifted(at.now, timedelta(seconds=_delay(job.id, failures)))
+    note = (m.Note("warning", f"{job.stage.value}: {message}; tried again", job.id),) if failures == 1 else ()
+    return attrs.evolve(job, failures=failures, retry_at=again), note
+
+
+def _delay(job_id: str, failures: int) -> float:
+    """Seconds until the next try: 0.5 s doubling to a minute, spread by a hash so that jobs do not march in step."""
+    spread = hashlib.sha256(f"{job_id}/{failures}".encode()).digest()[0] / 255
+    return float(min(LONGEST_RETRY, 0.5 * 2.0 ** min(failures - 1, 10)) * (0.5 + 0.5 * spread))
+
+
+def post(job: JobState, body: Mapping[str, Any]) -> Step:
+    """Post `body` unless it says what the last one said."""
+    said = {name: value for name, value in body.items() if name != "timestamp"}
+    return (job, ()) if said == job.posted else (attrs.evolve(job, posted=said), (m.PostStatus(job.id, body),))
+
+
+def ref(job: JobState, uid: str, generation: int) -> AppliedRef | None:
+    """What an effect fell on; None for a job about no object."""
+    return None if job.ref is None else AppliedRef(job.ref, uid, generation)
+
+
+def generation(live: Manifest) -> int:
+    """`metadata.generation`, 0 where there is none."""
+    found = metadata(live).get("generation")
+    return found if isinstance(found, int) else 0
+
+
+def settle(job: JobState, verdict: Verdict, at: Moment) -> Step:
+    """The verdict is final: answer the control plane."""
+    ended = clear(job, stage=Stage.ANSWERING, verdict=verdict, latest=None, writing=None, written=None, recheck_at=None)
+    return ended, (m.PostResult(job.id, result_body(verdict, job.applied, at.server_now)),)
+
+
+def supersede(job: JobState, by: JobState, at: Moment) -> Step:
+    """Another job's effect replaced what this one is waiting for."""
+    newer = f"generation {by.generation}" if by.generation is not None else "a later request"
+    about = f" for {job.ref}" if job.ref is not None else ""
+    return settle(job, Verdict.failed(Reason.SUPERSEDED, f"{newer}{about} came first"), at)
+
+
+def close(job: JobState, at: Moment) -> m.CloseRecord:
+    """The record goes; what must outlive it stays as a tombstone."""
+    return m.CloseRecord(job.id, tombstone_of(job, format_time(at.server_now)))
+
+
+def timeout(job: JobState) -> Verdict:
+    """It neither succeeded nor failed in its time: what it waited for, as far as its object says."""
+    until = format_time(job.expires_at) if job.expires_at else "its time"
+    seen = job.latest or {}
+    what = "had not started and was cancelled" if can_still_start(seen) else "had not settled"
+    told = f"{job.ref} {what} by {until} and the grace period after it"
+    words = last_words(seen)
+    return Verdict.failed(Reason.TIMEOUT, f"{told}; last seen: {words}" if words else told)

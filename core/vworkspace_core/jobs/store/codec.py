@@ -1,0 +1,203 @@
+"""Records of open jobs as Secrets, and back (PULL-4). Pure.
+
+    vworkspace-job-<hash of the job's id>                     the head: the whole record, or what its parts are
+    vworkspace-job-<hash>-<uid>-<digest>-<number>             a part of a payload that does not fit one Secret
+
+A record counts when its head says that it is whole. Of a payload in parts the head is written first, not whole;
+then the parts, which the head owns, so that the garbage collector takes them with it; then the head again. A crash
+at any point leaves either a whole record or one that was never acked. Nothing here raises on what it reads: a
+Secret that cannot be read is a value too.
+"""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, TypeAlias
+
+import attrs
+import msgspec
+
+from vworkspace_core.api import labels
+from vworkspace_core.apimachinery.errors import Invalid
+from vworkspace_core.apimachinery.manifest import Manifest, canonical_json, dig, metadata
+from vworkspace_core.apimachinery.resources import SECRET
+from vworkspace_core.jobs.outcome import Reason, Verdict
+from vworkspace_core.jobs.store.secrets import FORMAT, first_line, later_format, role_of, secret_manifest, value_of
+from vworkspace_core.ports import JobRecord
+
+ONE_SECRET: Final = 1_000_000
+"""Bytes of one value: a Secret holds 1,048,576 in all."""
+LONGEST: Final = 4 * ONE_SECRET
+"""Bytes a record may have by default: more than an API server takes as one object, so more than can be applied."""
+
+_RECORD: Final = "record"
+_PART: Final = "part"
+
+
+@attrs.frozen
+class Payload:
+    """A job's raw mapping as bytes. `digest` names its content; `is_split` when the head has no room for it."""
+
+    chunks: Sequence[bytes] = attrs.field(repr=False)
+    digest: str
+    is_split: bool
+
+
+@attrs.frozen
+class Head:
+    """A record's head as it stands in the cluster. `order` tells who came first; `raw` is empty for a split payload."""
+
+    job_id: str
+    name: str
+    uid: str
+    version: str
+    order: int
+    state: Mapping[str, Any] = attrs.field(repr=False)
+    raw: Mapping[str, Any] | None = attrs.field(default=None, repr=False)
+    parts: tuple[str, ...] = ()
+    digest: str = ""
+    is_whole: bool = True
+
+
+@attrs.frozen
+class Part:
+    """One chunk of a payload."""
+
+    name: str
+    content: bytes = attrs.field(repr=False)
+
+
+@attrs.frozen
+class Damaged:
+    """A Secret of ours that cannot be read. `job_id` is empty when not even that can be."""
+
+    name: str
+    why: str
+    job_id: str = ""
+    uid: str = ""
+    version: str = ""
+
+
+@attrs.frozen
+class Whose:
+    """A Secret under a name or label of ours that is none of ours, or that a later version wrote: it is left alone."""
+
+    name: str
+    why: str
+
+
+Found: TypeAlias = Head | Part | Damaged | Whose
+
+
+def head_name(job_id: str) -> str:
+    """Name of the head: the same for the same job, whatever its id looks like."""
+    return f"vworkspace-job-{hashlib.sha256(job_id.encode()).hexdigest()[:40]}"
+
+
+def payload_of(record: JobRecord, longest: int = LONGEST, room: int = ONE_SECRET) -> Payload:
+    """The record's raw job, cut into chunks of at most `room` bytes where head and state leave it too little.
+
+    Raises Invalid for a record of more than `longest` bytes.
+    """
+    content = canonical_json(record.raw)
+    state = len(canonical_json(record.state))
+    size = len(content) + state
+    if size > longest:
+        raise Invalid(f"the record of job {record.job_id} has {size} bytes, at most {longest} can be kept")
+    digest = hashlib.sha256(content).hexdigest()
+    if len(content) + state <= room:
+        return Payload([content], digest, False)
+    return Payload([content[at : at + room] for at in range(0, len(content), room)], digest, True)
+
+
+def head_manifest(
+    namespace: str, record: JobRecord, payload: Payload, order: int, *, parts: Sequence[str] = (), whole: bool = True
+) -> dict[str, Any]:
+    """The head. `parts` are the names of a split payload's parts."""
+    value: dict[str, Any] = {"v": FORMAT, "order": order, "state": record.state, "digest": payload.digest}
+    if payload.is_split:
+        value |= {"parts": list(parts), "whole": whole}
+    else:
+        value |= {"raw": record.raw}
+    made = secret_manifest(namespace, head_name(record.job_id), _RECORD, canonical_json(value))
+    made["metadata"]["annotations"] = {labels.JOB_ID: record.job_id}
+    return made
+
+
+def part_manifests(namespace: str, head: Head, payload: Payload) -> list[dict[str, Any]]:
+    """The parts of a split payload, owned by `head`: they go when it goes."""
+    owner = {"apiVersion": SECRET.api_version, "kind": SECRET.kind, "name": head.name, "uid": head.uid}
+    made = []
+    for at, chunk in enumerate(payload.chunks):
+        name = f"{head.name}-{head.uid[:8]}-{payload.digest[:8]}-{at}"
+        part = secret_manifest(namespace, name, _PART, chunk)
+        part["metadata"]["ownerReferences"] = [owner]
+        made.append(part)
+    return made
+
+
+def read_record(secret: Manifest) -> Found:
+    """What a Secret of a record holds."""
+    name = str(metadata(secret).get("name", ""))
+    match role_of(secret):
+        case "record":
+            return _read_head(secret, name)
+        case "part":
+            try:
+                return Part(name, value_of(secret, _PART))
+            except ValueError as error:
+                return Damaged(name, str(error))
+        case _:
+            return Whose(name, f"it is no job record: its type is {str(secret.get('type'))[:64]}")
+
+
+def _read_head(secret: Manifest, name: str) -> Found:
+    meta = metadata(secret)
+    job_id = dig(meta, "annotations", labels.JOB_ID)
+    where = (str(meta.get("uid", "")), str(meta.get("resourceVersion", "")))
+    known_id = job_id if isinstance(job_id, str) and head_name(job_id) == name else ""
+    try:
+        value = msgspec.json.decode(value_of(secret, _RECORD))
+        if (later := later_format(value)) is not None:
+            return Whose(name, later)
+        if not known_id:
+            raise ValueError(f"its annotation {labels.JOB_ID} does not fit its name")
+        return _head(value, name, known_id, *where)
+    except (ValueError, TypeError) as error:
+        return Damaged(name, first_line(error), known_id, *where)
+
+
+def _head(value: Any, name: str, job_id: str, uid: str, version: str) -> Head:
+    order, state, raw = dig(value, "order"), dig(value, "state"), dig(value, "raw")
+    parts, digest = dig(value, "parts"), dig(value, "digest")
+    if not isinstance(order, int) or not isinstance(state, dict) or not isinstance(digest, str):
+        raise TypeError("order, state or digest is missing")
+    if isinstance(raw, dict):
+        return Head(job_id, name, uid, version, order, state, raw, digest=digest)
+    if not isinstance(parts, list) or not all(isinstance(part, str) for part in parts):
+        raise TypeError("it has neither a job nor parts of one")
+    whole = dig(value, "whole") is True
+    return Head(job_id, name, uid, version, order, state, None, tuple(parts), digest, whole)
+
+
+def record_of(head: Head, parts: Mapping[str, bytes]) -> JobRecord | Damaged:
+    """The record, its payload put together from `parts` (contents by name) where it is split."""
+    if head.raw is not None:
+        return JobRecord(head.job_id, head.raw, head.state)
+
+    def damaged(why: str) -> Damaged:
+        return Damaged(head.name, why, head.job_id, head.uid, head.version)
+
+    if missing := [name for name in head.parts if name not in parts]:
+        return damaged(f"Secret {missing[0]} is missing")
+    content = b"".join(parts[name] for name in head.parts)
+    if hashlib.sha256(content).hexdigest() != head.digest:
+        return damaged("its parts do not fit together")
+    return JobRecord(head.job_id, msgspec.json.decode(content), head.state)
+
+
+def damaged_record(found: Damaged) -> JobRecord:
+    """What can still be done for a job whose record is damaged: it was acked, so it is answered."""
+    why = f"Secret {found.name} cannot be read ({found.why}): whether the job had its effect is not known; ask again"
+    verdict = Verdict.failed(Reason.RECORD_DAMAGED, why)
+    state = {"verdict": {"outcome": verdict.outcome.value, "error": verdict.error}}
+    return JobRecord(found.job_id, {"id": found.job_id}, state)

@@ -1,0 +1,215 @@
+"""The `JobStore` on a `KubeApi`: in production over lightkube, in simulations on the embedded API server (PULL-4).
+
+What each call leaves behind when the process dies between two of its writes is in `codec` and `tombstones`. The
+one commit of `close` is the tombstone, which names the record it closes: a record that outlived its tombstone is
+removed by the next `load` and never resumed.
+"""
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext, suppress
+from datetime import timedelta
+from typing import Any
+
+from vworkspace_core.api.labels import FIELD_MANAGER, JOB_STORE
+from vworkspace_core.apimachinery.errors import AlreadyExists, NotFound, OperatorError, Permanent, Stale, Unavailable
+from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef
+from vworkspace_core.apimachinery.resources import SECRET
+from vworkspace_core.jobs.store import codec
+from vworkspace_core.jobs.store.secrets import role_of
+from vworkspace_core.jobs.store.tombstone_log import Chain
+from vworkspace_core.jobs.store.tombstones import KEEP, REMEMBERED, SEGMENT, Entry, read_segment
+from vworkspace_core.ports import JobRecord, KubeApi, Tombstone
+
+_PAGE = 50
+
+
+class KubeJobStore:
+    """Records and tombstones in Secrets of `namespace`.
+
+    `lock` is held around writes of tombstones: what waits for it is written together. `report` is told, in one line,
+    of every Secret that cannot be used. A record has at most `longest` bytes, one Secret at most `room` of them.
+    The Secrets need `get`, `list`, `create`, `update` and `delete`.
+    """
+
+    def __init__(
+        self,
+        api: KubeApi,
+        namespace: str,
+        *,
+        lock: AbstractAsyncContextManager[Any] | None = None,
+        report: Callable[[str], None] = lambda _: None,
+        longest: int = codec.LONGEST,
+        room: int = codec.ONE_SECRET,
+        keep: timedelta = KEEP,
+        remembered: int = REMEMBERED,
+        segment: int = SEGMENT,
+    ) -> None:
+        self._api = api
+        self._namespace = namespace
+        self._report = report
+        self._longest, self._room = longest, room
+        self._heads: dict[str, codec.Head] = {}
+        self._order = 0
+        self._chain = Chain(api, namespace, lock or nullcontext(), report, keep, remembered, segment)
+        self._is_loaded = False
+
+    async def load(self) -> Sequence[JobRecord]:
+        """Every open job, oldest first. Everything is read anew, and what a crash left half done is finished."""
+        self._heads.clear()
+        self._is_loaded = False
+        secrets = await self._all()
+        self._chain.take(read_segment(secret) for secret in secrets if role_of(secret) == "tombstones")
+        found = [codec.read_record(secret) for secret in secrets if role_of(secret) != "tombstones"]
+        parts = {part.name: part.content for part in found if isinstance(part, codec.Part)}
+        heads = sorted((head for head in found if isinstance(head, codec.Head)), key=lambda head: head.order)
+        self._order = max((head.order for head in heads), default=0)
+        records = [codec.record_of(head, parts) for head in heads if await self._is_open(head)]
+        bad = [one for one in (*records, *found) if isinstance(one, codec.Damaged)]
+        useless: list[codec.Damaged | codec.Whose] = [*bad, *(one for one in found if isinstance(one, codec.Whose))]
+        for one in useless:
+            self._report(f"Secret {self._namespace}/{one.name} is not used: {one.why}")
+        self._is_loaded = True
+        whole = [found for found in records if isinstance(found, JobRecord)]
+        return [*whole, *(codec.damaged_record(one) for one in bad if one.job_id)]
+
+    async def put(self, record: JobRecord) -> None:
+        """Write or replace the record of one job. Raises Invalid when it is too large."""
+        await self._ensure_loaded()
+        payload = codec.payload_of(record, self._longest, self._room)
+        # While a write is under way nobody knows what stands in the cluster: a failure leaves it unknown.
+        head = self._heads.pop(record.job_id, None)
+        if head is None:
+            head = await self._begun(record, payload)
+        if head.digest != payload.digest or bool(head.parts) != payload.is_split or not head.is_whole:
+            head = await self._replaced(head, record, payload)
+        elif head.state != record.state:
+            head = await self._written(head, record, payload, head.parts)
+        self._heads[record.job_id] = head
+
+    async def close(self, job_id: str, tombstone: Tombstone | None) -> None:
+        """Remove the record and, when given, remember the tombstone. Idempotent."""
+        await self._ensure_loaded()
+        head = self._heads.get(job_id) or await self._find(job_id)
+        if tombstone is not None:
+            await self._chain.remember(Entry(tombstone, head.uid if head else ""))
+        if head is not None:
+            await self._delete(head.name, head.uid)
+        self._heads.pop(job_id, None)
+
+    async def tombstone(self, idempotency_key: str) -> Tombstone | None:
+        """The tombstone of a key, from memory."""
+        await self._ensure_loaded()
+        return self._chain.book.by_key.get(idempotency_key)
+
+    async def newest(self, object_key: str) -> Tombstone | None:
+        """The tombstone of the highest generation for an object, from memory."""
+        await self._ensure_loaded()
+        return self._chain.book.newest.get(object_key.lower())
+
+    # --- reading --------------------------------------------------------------------------------------------
+
+    async def _ensure_loaded(self) -> None:
+        if not self._is_loaded:
+            await self.load()
+
+    async def _all(self) -> list[Manifest]:
+        found: list[Manifest] = []
+        token = ""
+        while True:
+            page = await self._api.list(
+                SECRET, namespace=self._namespace, label_selector=JOB_STORE, limit=_PAGE, continue_token=token
+            )
+            found += page.items
+            token = page.continue_token
+            if not token:
+                return found
+
+    async def _is_open(self, head: codec.Head) -> bool:
+        """Whether the job is to go on; what is closed or was never whole is removed."""
+        if head.is_whole and head.uid not in self._chain.book.closed:
+            self._heads[head.job_id] = head
+            return True
+        try:
+            await self._delete(head.name, head.uid)
+        except OperatorError as error:
+            self._report(f"Secret {self._namespace}/{head.name} is left over and cannot be removed: {error.message}")
+        return False
+
+    async def _find(self, job_id: str) -> codec.Head | None:
+        """The head as it stands in the cluster; None where there is none. Raises Permanent for a stranger's Secret."""
+        name = codec.head_name(job_id)
+        try:
+            found = codec.read_record(await self._api.get(self._ref(name)))
+        except NotFound:
+            return None
+        match found:
+            case codec.Head():
+                return found
+            case codec.Damaged(job_id=known, uid=uid, version=version) if known:
+                return codec.Head(job_id, name, uid, version, 0, {}, is_whole=False)
+            case _:
+                raise Permanent(
+                    f"Secret {self._namespace}/{name} is in the way of job {job_id} and is none of its: delete it"
+                )
+
+    # --- writing --------------------------------------------------------------------------------------------
+
+    async def _begun(self, record: JobRecord, payload: codec.Payload) -> codec.Head:
+        """A head of the job: a new one, or the one that is there already."""
+        self._order += 1
+        manifest = codec.head_manifest(self._namespace, record, payload, self._order, whole=False)
+        try:
+            return self._head(await self._api.create(manifest, kind=SECRET, field_manager=FIELD_MANAGER))
+        except AlreadyExists:
+            present = await self._find(record.job_id)
+        if present is not None and present.uid not in self._chain.book.closed:
+            return present
+        if present is not None:  # left over from an earlier life of the job, which is closed
+            await self._delete(present.name, present.uid)
+        return self._head(await self._api.create(manifest, kind=SECRET, field_manager=FIELD_MANAGER))
+
+    async def _replaced(self, head: codec.Head, record: JobRecord, payload: codec.Payload) -> codec.Head:
+        """The record with another payload: its parts first, then the head that names them, then away with the old."""
+        parts = codec.part_manifests(self._namespace, head, payload) if payload.is_split else []
+        for part in parts:
+            await self._part(part)
+        names = tuple(part["metadata"]["name"] for part in parts)
+        written = await self._written(head, record, payload, names)
+        for name in set(head.parts) - set(names):
+            await self._delete(name)
+        return written
+
+    async def _part(self, part: dict[str, Any]) -> None:
+        try:
+            await self._api.create(part, kind=SECRET, field_manager=FIELD_MANAGER)
+        except AlreadyExists as error:
+            name = part["metadata"]["name"]
+            present = await self._api.get(self._ref(name))
+            if present.get("data") != part["data"]:
+                raise Permanent(f"Secret {self._namespace}/{name} is in the way and is no part of a job") from error
+
+    async def _written(
+        self, head: codec.Head, record: JobRecord, payload: codec.Payload, parts: Sequence[str]
+    ) -> codec.Head:
+        manifest = codec.head_manifest(self._namespace, record, payload, head.order, parts=parts)
+        manifest["metadata"] |= {"resourceVersion": head.version, "uid": head.uid}
+        where = f"Secret {self._namespace}/{head.name}"
+        try:
+            return self._head(await self._api.update(manifest, kind=SECRET, field_manager=FIELD_MANAGER))
+        except Stale as error:
+            raise Unavailable(f"{where} was changed by another writer: is a second operator at work?") from error
+        except NotFound as error:
+            raise Unavailable(f"{where} was deleted by somebody while its job is open; it is written again") from error
+
+    def _head(self, written: Manifest) -> codec.Head:
+        found = codec.read_record(written)
+        if not isinstance(found, codec.Head):
+            raise Permanent(f"Secret {self._namespace}/{found.name} does not hold what was written to it")
+        return found
+
+    async def _delete(self, name: str, uid: str | None = None) -> None:
+        with suppress(NotFound, Stale):  # gone already, or another one by now: not ours to delete
+            await self._api.delete(self._ref(name), uid=uid)
+
+    def _ref(self, name: str) -> ObjectRef:
+        return ObjectRef(SECRET, self._namespace, name)

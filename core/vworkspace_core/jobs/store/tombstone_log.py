@@ -1,0 +1,196 @@
+"""Keeps the chain of tombstone segments in the cluster: group commit, concurrent writers, pruning (PULL-4)."""
+
+from collections.abc import Callable, Iterable
+from contextlib import AbstractAsyncContextManager
+from datetime import timedelta
+from typing import Any, Final
+
+import attrs
+
+from vworkspace_core.api.labels import FIELD_MANAGER
+from vworkspace_core.apimachinery.errors import AlreadyExists, NotFound, OperatorError, Permanent, Stale, Unavailable
+from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef
+from vworkspace_core.apimachinery.resources import SECRET
+from vworkspace_core.jobs.store.codec import Damaged, Whose
+from vworkspace_core.jobs.store.secrets import role_of
+from vworkspace_core.jobs.store.tombstones import (
+    SEGMENT_BYTES,
+    Book,
+    Entry,
+    Segment,
+    encoded,
+    outdated,
+    read_segment,
+    segment_manifest,
+    segment_name,
+)
+from vworkspace_core.ports import KubeApi
+
+_TRIES: Final = 4
+_AT_ONCE: Final = 64
+
+
+@attrs.define
+class Chain:
+    """Owner of the tombstones of one namespace. `book` holds those that are durable."""
+
+    _api: KubeApi
+    _namespace: str
+    _lock: AbstractAsyncContextManager[Any]
+    _report: Callable[[str], None]
+    _keep: timedelta
+    _remembered: int
+    _size: int
+    book: Book = attrs.field(factory=Book, init=False)
+    _segments: list[Segment] = attrs.field(factory=list, init=False)
+    _unwritten: list[Entry] = attrs.field(factory=list, init=False)
+    _next: int = attrs.field(default=1, init=False)
+
+    def take(self, found: Iterable[Segment | Damaged | Whose]) -> None:
+        """Start again from what stands in the cluster."""
+        self.book, self._segments, self._unwritten = Book(), [], []
+        for one in found:
+            if isinstance(one, Segment):
+                self._segments.append(one)
+            else:
+                self._report(f"Secret {self._namespace}/{one.name} is not used: {one.why}")
+        self._segments.sort(key=lambda segment: segment.number)
+        self._next = self._segments[-1].number + 1 if self._segments else 1
+        for segment in self._segments:
+            self.book.add(segment.entries)
+
+    async def remember(self, entry: Entry) -> None:
+        """Have the tombstone durable. Those who come while a write is under way share the next one."""
+        if self._has(entry):
+            return
+        self._unwritten.append(entry)
+        try:
+            async with self._lock:
+                while self._waits(entry):
+                    await self._flush()
+        finally:
+            if self._waits(entry):  # it failed: whoever asked will ask again
+                self._unwritten = [one for one in self._unwritten if one is not entry]
+
+    def _waits(self, entry: Entry) -> bool:
+        return any(one is entry for one in self._unwritten)
+
+    def _has(self, entry: Entry) -> bool:
+        if entry.record_uid:
+            return entry.record_uid in self.book.closed
+        # The record is gone: either an earlier try closed it, or it never was.
+        present = self.book.by_key.get(entry.tombstone.idempotency_key)
+        return present is not None and attrs.evolve(present, closed_at="") == attrs.evolve(
+            entry.tombstone, closed_at=""
+        )
+
+    async def _flush(self) -> None:
+        batch = self._unwritten[:_AT_ONCE]
+        for _ in range(_TRIES):
+            if await self._write(batch):
+                written = {id(entry) for entry in batch}
+                self._unwritten = [entry for entry in self._unwritten if id(entry) not in written]
+                return
+        raise Unavailable("the tombstones are being written by somebody else too: is a second operator at work?")
+
+    async def _write(self, batch: list[Entry]) -> bool:
+        """One try. False when the chain stands otherwise than was thought: it has been read again."""
+        last = self._segments[-1] if self._segments else None
+        if last is not None and last.version is None and not await self._reread(last):
+            return False
+        if last is None or self._is_full(last, batch):
+            return await self._begin(batch)
+        known = set(last.entries)
+        # An earlier try, whose answer was lost, may have written them.
+        fresh = [entry for entry in batch if entry not in known or not self.book.counts(entry)]
+        return not fresh or await self._grow(last, fresh)
+
+    def _is_full(self, last: Segment, batch: list[Entry]) -> bool:
+        if not last.entries:
+            return False
+        together = [*last.entries, *batch]
+        return len(together) > self._size or len(encoded(together)) > SEGMENT_BYTES
+
+    async def _grow(self, last: Segment, fresh: list[Entry]) -> bool:
+        entries = [*last.entries, *fresh]
+        manifest = segment_manifest(self._namespace, last.number, encoded(entries), last.version or "")
+        last.version = None
+        try:
+            written = await self._api.update(manifest, kind=SECRET, field_manager=FIELD_MANAGER)
+        except (Stale, NotFound):
+            return False
+        last.version, last.entries = str(written["metadata"]["resourceVersion"]), entries
+        self.book.add(fresh)
+        return True
+
+    async def _begin(self, batch: list[Entry]) -> bool:
+        manifest = segment_manifest(self._namespace, self._next, encoded(batch))
+        try:
+            made = await self._api.create(manifest, kind=SECRET, field_manager=FIELD_MANAGER)
+        except AlreadyExists:
+            await self._adopt()
+            return False
+        self._append(made)
+        await self._prune()
+        return True
+
+    async def _adopt(self) -> None:
+        """Somebody, or an earlier try of ours whose answer was lost, made the next segment: go on from there."""
+        name = segment_name(self._next)
+        try:
+            self._append(await self._api.get(ObjectRef(SECRET, self._namespace, name)))
+        except NotFound:
+            return
+        except Permanent:
+            self._report(f"Secret {self._namespace}/{name} is not used: it is in the way of the tombstones")
+            self._next += 1
+
+    def _append(self, secret: Manifest) -> None:
+        found = read_segment(secret) if role_of(secret) else None
+        if not isinstance(found, Segment):
+            raise Permanent("not a segment")
+        self._segments.append(found)
+        self._next = found.number + 1
+        self.book.add(found.entries)
+
+    async def _reread(self, last: Segment) -> bool:
+        """Learn how the last segment stands after a write that nobody answered, or that somebody else made."""
+        try:
+            found = read_segment(await self._api.get(ObjectRef(SECRET, self._namespace, last.name)))
+        except NotFound:
+            return await self._restore(last)
+        if not isinstance(found, Segment):
+            self._report(f"Secret {self._namespace}/{last.name} is not used any more: {found.why}")
+            self._segments.pop()
+            return False
+        known = set(last.entries)
+        fresh = [entry for entry in found.entries if entry not in known]
+        self.book.add(fresh)
+        last.entries, last.version = [*last.entries, *fresh], found.version
+        return True
+
+    async def _restore(self, last: Segment) -> bool:
+        """Somebody deleted the last segment: what it held is known, and is written again."""
+        manifest = segment_manifest(self._namespace, last.number, encoded(last.entries))
+        try:
+            made = await self._api.create(manifest, kind=SECRET, field_manager=FIELD_MANAGER)
+        except AlreadyExists:
+            return False
+        last.version = str(made["metadata"]["resourceVersion"])
+        return True
+
+    async def _prune(self) -> None:
+        """Forget by the segment. One that cannot be deleted now is tried again with the next segment."""
+        gone, early = outdated(self._segments, self._keep, self._remembered)
+        if early:
+            self._report(f"{early} tombstones are forgotten early: there are more than {self._remembered} of a month")
+        for segment in gone:
+            try:
+                await self._api.delete(ObjectRef(SECRET, self._namespace, segment.name))
+            except NotFound:
+                pass
+            except OperatorError as error:
+                self._report(f"Secret {self._namespace}/{segment.name} cannot be removed yet: {error.message}")
+                return
+            self._segments.remove(segment)
+            self.book.forget(segment.entries)

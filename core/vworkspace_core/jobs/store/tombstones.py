@@ -1,0 +1,174 @@
+"""Tombstones in Secrets: a chain of segments, the last of which grows (PULL-4). Pure.
+
+    vworkspace-job-tombstones-00000001, -00000002, …    some hundred tombstones each, in the order they came
+
+A chain needs one small write for whatever closes together, and forgets by the segment: what is older than a month by
+the API server's own clock goes when a new segment is begun. No clock of this machine or of the control plane takes
+part, so that none of them can make the store forget.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime, timedelta
+from itertools import pairwise
+from typing import Any, Final, TypeAlias
+
+import attrs
+import msgspec
+
+from vworkspace_core.apimachinery.manifest import Manifest, canonical_json, metadata
+from vworkspace_core.apimachinery.timestamps import parse_time
+from vworkspace_core.jobs.store.codec import Damaged, Whose
+from vworkspace_core.jobs.store.secrets import FORMAT, first_line, later_format, secret_manifest, value_of
+from vworkspace_core.ports import Tombstone
+
+SEGMENT: Final = 256
+"""Tombstones of one segment."""
+SEGMENT_BYTES: Final = 500_000
+KEEP: Final = timedelta(days=31)
+"""How long a tombstone is kept at least: the thirty days of PULL-4, and one for whatever the clocks do."""
+REMEMBERED: Final = 50_000
+"""Tombstones kept at most; beyond them the oldest go before their time, which is told."""
+
+_ROLE: Final = "tombstones"
+_PREFIX: Final = "vworkspace-job-tombstones-"
+
+
+@attrs.frozen
+class Entry:
+    """A tombstone, and the uid of the record's head it closes: a record left behind by a crash is known by it."""
+
+    tombstone: Tombstone
+    record_uid: str
+
+
+@attrs.define
+class Segment:
+    """One Secret of the chain. `version` is None while nobody knows what stands in the cluster."""
+
+    number: int
+    version: str | None
+    created: datetime
+    entries: list[Entry] = attrs.field(repr=False)
+
+    @property
+    def name(self) -> str:
+        """Name of its Secret."""
+        return segment_name(self.number)
+
+
+Found: TypeAlias = Segment | Damaged | Whose
+
+
+def segment_name(number: int) -> str:
+    """Name of the Secret of that number: they sort as they follow each other."""
+    return f"{_PREFIX}{number:08d}"
+
+
+def encoded(entries: Iterable[Entry]) -> bytes:
+    """The value of a segment's Secret."""
+    rows = [[*_row(entry.tombstone), entry.record_uid] for entry in entries]
+    return canonical_json({"v": FORMAT, "entries": rows})
+
+
+def _row(found: Tombstone) -> tuple[str, str, str, int, str]:
+    return (found.idempotency_key, found.outcome, found.object_uid, found.generation, found.closed_at)
+
+
+def segment_manifest(namespace: str, number: int, value: bytes, version: str = "") -> dict[str, Any]:
+    """The Secret of a segment; with `version` it replaces exactly that one."""
+    made = secret_manifest(namespace, segment_name(number), _ROLE, value)
+    if version:
+        made["metadata"]["resourceVersion"] = version
+    return made
+
+
+def read_segment(secret: Manifest) -> Found:
+    """What a Secret of tombstones holds."""
+    meta = metadata(secret)
+    name = str(meta.get("name", ""))
+    number = name.removeprefix(_PREFIX)
+    try:
+        if not name.startswith(_PREFIX) or not number.isdecimal():
+            return Whose(name, "its name is none of a segment")
+        value = msgspec.json.decode(value_of(secret, _ROLE))
+        if (later := later_format(value)) is not None:
+            return Whose(name, later)
+        entries = [_entry(row) for row in value["entries"]]
+        created = parse_time(str(meta.get("creationTimestamp")))
+        return Segment(int(number), str(meta.get("resourceVersion", "")), created, entries)
+    except (ValueError, TypeError, KeyError) as error:
+        return Damaged(name, first_line(error))
+
+
+def _entry(row: Any) -> Entry:
+    key, outcome, uid, generation, closed_at, record_uid = row
+    texts = (key, outcome, uid, closed_at, record_uid)
+    if not all(isinstance(text, str) for text in texts) or not isinstance(generation, int):
+        raise TypeError("an entry has a value of another type")
+    return Entry(Tombstone(key, outcome, uid, generation, closed_at), record_uid)
+
+
+def outdated(segments: Sequence[Segment], keep: timedelta, remembered: int) -> tuple[list[Segment], int]:
+    """The oldest segments that may go now, and how many of their tombstones are younger than `keep`.
+
+    The last segment stands for the present: a segment was last written before the next one was made.
+    """
+    gone: list[Segment] = []
+    early, left = 0, sum(len(segment.entries) for segment in segments)
+    for segment, follower in pairwise(segments):
+        is_old = segments[-1].created - follower.created >= keep
+        if not is_old and left <= remembered:
+            break
+        gone.append(segment)
+        left -= len(segment.entries)
+        early += 0 if is_old else len(segment.entries)
+    return gone, early
+
+
+@attrs.define
+class Book:
+    """All tombstones by what is asked for. The last one of a key counts."""
+
+    by_key: dict[str, Tombstone] = attrs.field(factory=dict, repr=False)
+    newest: dict[str, Tombstone] = attrs.field(factory=dict, repr=False)
+    closed: set[str] = attrs.field(factory=set, repr=False)
+
+    def add(self, entries: Iterable[Entry]) -> None:
+        """Remember these."""
+        for entry in entries:
+            found = entry.tombstone
+            self.by_key[found.idempotency_key] = found
+            self._rank(found)
+            if entry.record_uid:
+                self.closed.add(entry.record_uid)
+
+    def counts(self, entry: Entry) -> bool:
+        """Whether this is what is remembered of its key."""
+        return self.by_key.get(entry.tombstone.idempotency_key) == entry.tombstone
+
+    def forget(self, entries: Iterable[Entry]) -> None:
+        """Forget these, unless their key was remembered anew."""
+        objects = set()
+        for entry in entries:
+            key = entry.tombstone.idempotency_key
+            self.closed.discard(entry.record_uid)
+            if self.by_key.get(key) is entry.tombstone:
+                del self.by_key[key]
+                objects.add(_object_key(key))
+        for name in objects:
+            self.newest.pop(name, None)
+        for found in self._of(objects):
+            self._rank(found)
+
+    def _of(self, objects: set[str]) -> Iterator[Tombstone]:
+        return (found for key, found in self.by_key.items() if _object_key(key) in objects)
+
+    def _rank(self, found: Tombstone) -> None:
+        name = _object_key(found.idempotency_key)
+        present = self.newest.get(name)
+        if present is None or found.generation >= present.generation:
+            self.newest[name] = found
+
+
+def _object_key(key: str) -> str:
+    return key.rpartition("@")[0].lower()

@@ -1,0 +1,221 @@
+"""Jobs as they come over the wire, and what is wrong with those that cannot be read (PULL-1, PULL-7).
+
+`parse_job` never raises: a job with an id that cannot be read is answered `failed` with every problem and
+its path, one without an id is dropped by the caller with a log line. Unknown fields are ignored.
+"""
+
+from collections.abc import Mapping
+from datetime import datetime
+from enum import StrEnum
+from typing import Any, Final, TypeAlias, TypeVar
+
+import attrs
+
+from vworkspace_core.apimachinery.converters import type_name
+from vworkspace_core.apimachinery.manifest import Manifest
+from vworkspace_core.apimachinery.problems import Problem, join
+from vworkspace_core.apimachinery.timestamps import parse_time
+from vworkspace_core.control_plane.untrusted_json import flaws
+from vworkspace_core.ports import OversizedJob
+
+E = TypeVar("E", bound=StrEnum)
+
+LONGEST_ID: Final = 512
+LONGEST_KEY: Final = 1024
+
+
+class JobKind(StrEnum):
+    """What a job asks for."""
+
+    APPLY = "apply"
+    DELETE = "delete"
+    INTENT = "intent"
+
+
+class IntentName(StrEnum):
+    """The intents of PULL-1."""
+
+    ENSURE_APPLICATION_INSTANCE = "ensure-application-instance"
+    REQUEST_OPERATION = "request-operation"
+    DELETE_APPLICATION_INSTANCE = "delete-application-instance"
+    ROTATE_OPERATOR_CREDENTIALS = "rotate-operator-credentials"
+
+
+@attrs.frozen
+class ApplyRequest:
+    """A full manifest to be there. `path` is where it stands in the job; `expected` the kind its intent implies."""
+
+    manifest: Manifest = attrs.field(repr=False)
+    path: str
+    expected: str | None = None
+
+
+@attrs.frozen
+class DeleteRequest:
+    """An object to be gone."""
+
+    api_version: str
+    kind: str
+    namespace: str
+    name: str
+
+
+@attrs.frozen
+class RotateRequest:
+    """A new credential for this agent (PULL-8)."""
+
+
+Request: TypeAlias = ApplyRequest | DeleteRequest | RotateRequest
+
+
+@attrs.frozen
+class Job:
+    """A job that can be read. Times are aware UTC; nothing in it has been judged yet (see `scope`)."""
+
+    id: str
+    request: Request
+    idempotency_key: str
+    created_at: datetime
+    expires_at: datetime
+
+
+@attrs.frozen
+class BadJob:
+    """A job that cannot be read. `id` is empty when it has none that could be answered."""
+
+    id: str
+    problems: tuple[Problem, ...]
+    idempotency_key: str = ""
+
+    def __str__(self) -> str:
+        return "; ".join(map(str, self.problems))
+
+
+def job_id_of(raw: Any) -> str:
+    """Id under which `raw` can be answered, or empty. An integer id counts: databases number their rows."""
+    fields = raw.fields if isinstance(raw, OversizedJob) else raw
+    found = fields.get("id") if isinstance(fields, Mapping) else None
+    if isinstance(found, int) and not isinstance(found, bool):
+        # Digits beyond the interpreter's conversion limit would raise; no row number comes near.
+        return str(found) if found.bit_length() <= 128 else ""
+    if not isinstance(found, str) or not 0 < len(found) <= LONGEST_ID or not found.isprintable():
+        return ""
+    # A path segment of dots would be normalised away on the way to `jobs/<id>/ack`.
+    return "" if set(found) == {"."} else found
+
+
+def parse_job(raw: Any) -> Job | BadJob:
+    """`raw` as a job, or everything that is wrong with it, sorted by path."""
+    if isinstance(raw, OversizedJob):
+        return BadJob(job_id_of(raw), (Problem("", raw.reason),))
+    if not isinstance(raw, Mapping):
+        return BadJob("", (Problem("", f"a job must be an object, not {type_name(raw)}"),))
+    if found := flaws(raw):
+        return BadJob(job_id_of(raw), found)
+    return read_job(raw)
+
+
+def read_job(raw: Mapping[str, Any]) -> Job | BadJob:
+    """`parse_job` for what is known to have no `flaws`."""
+    return _Reader(raw).job()
+
+
+@attrs.define
+class _Reader:
+    """Reads one job and collects what is wrong with it; lives for one call of `parse_job`."""
+
+    raw: Mapping[str, Any]
+    problems: list[Problem] = attrs.field(factory=list)
+
+    def job(self) -> Job | BadJob:
+        job_id = job_id_of(self.raw)
+        if not job_id:
+            self.blame("id", "must be a non-empty string of at most 512 printable characters, or an integer")
+        key = self.text(self.raw, "", "idempotencyKey", longest=LONGEST_KEY)
+        created, expires = self.time("createdAt"), self.time("expiresAt")
+        request = self.request()
+        if self.problems or request is None or created is None or expires is None or key is None:
+            return BadJob(job_id, tuple(sorted(set(self.problems))), key or "")
+        return Job(job_id, request, key, created, expires)
+
+    def request(self) -> Request | None:
+        kind = self.one_of(self.raw, "", "kind", JobKind)
+        payload = self.mapping(self.raw, "", "payload")
+        if kind is None or payload is None:
+            return None
+        match kind:
+            case JobKind.APPLY:
+                return ApplyRequest(payload, "payload")
+            case JobKind.DELETE:
+                return self.delete(payload)
+            case JobKind.INTENT:
+                return self.intent(payload)
+
+    def delete(self, payload: Mapping[str, Any]) -> Request | None:
+        names = [self.text(payload, "payload", name) for name in ("apiVersion", "kind", "namespace", "name")]
+        api_version, kind, namespace, name = names
+        if api_version is None or kind is None or namespace is None or name is None:
+            return None
+        return DeleteRequest(api_version, kind, namespace, name)
+
+    def intent(self, payload: Mapping[str, Any]) -> Request | None:
+        match self.one_of(payload, "payload", "intent", IntentName):
+            case None:
+                return None
+            case IntentName.ENSURE_APPLICATION_INSTANCE:
+                return self.manifest(payload, "applicationInstance", "ApplicationInstance")
+            case IntentName.REQUEST_OPERATION:
+                return self.manifest(payload, "operation", "Operation")
+            case IntentName.DELETE_APPLICATION_INSTANCE:
+                namespace, name = (self.text(payload, "payload", field) for field in ("namespace", "name"))
+                if namespace is None or name is None:
+                    return None
+                return DeleteRequest("apps.vworkspace.io/v1alpha1", "ApplicationInstance", namespace, name)
+            case IntentName.ROTATE_OPERATOR_CREDENTIALS:
+                return RotateRequest()
+
+    def manifest(self, payload: Mapping[str, Any], field: str, kind: str) -> Request | None:
+        found = self.mapping(payload, "payload", field)
+        return None if found is None else ApplyRequest(found, f"payload.{field}", kind)
+
+    def mapping(self, value: Mapping[str, Any], path: str, field: str) -> Mapping[str, Any] | None:
+        found = value.get(field)
+        if isinstance(found, Mapping):
+            return found
+        self.blame(join(path, field), "is required" if found is None else _must_be("an object", found))
+        return None
+
+    def text(self, value: Mapping[str, Any], path: str, field: str, *, longest: int = 253) -> str | None:
+        found = value.get(field)
+        if not isinstance(found, str) or not found:
+            what = "is required" if found is None or found == "" else _must_be("a string", found)
+            self.blame(join(path, field), what)
+            return None
+        if len(found) > longest or not found.isprintable():
+            self.blame(join(path, field), f"must be at most {longest} printable characters")
+            return None
+        return found
+
+    def one_of(self, value: Mapping[str, Any], path: str, field: str, members: type[E]) -> E | None:
+        found = self.text(value, path, field)
+        if found is not None and found not in set(members):
+            self.blame(join(path, field), f"{found!r} is unknown; one of {', '.join(members)}")
+            return None
+        return None if found is None else members(found)
+
+    def time(self, field: str) -> datetime | None:
+        found = self.text(self.raw, "", field)
+        if found is None:
+            return None
+        try:
+            return parse_time(found)
+        except ValueError as error:
+            self.blame(field, str(error))
+            return None
+
+    def blame(self, path: str, message: str) -> None:
+        self.problems.append(Problem(path, message))
+
+
+def _must_be(what: str, value: Any) -> str:
+    return f"must be {what}, not {type_name(value)}"

@@ -1,0 +1,179 @@
+"""What is left to do once an Operation has ended, and how one that is deleted goes (OPS-11, OPS-7).
+
+Deleting a finished Operation leaves what it made: a backup is not deleted with the request for it. Deleting a
+running one stops its engine first.
+"""
+
+import attrs
+
+from vworkspace_core.api.labels import ABANDON, is_abandoned, namespace_is_terminating
+from vworkspace_core.api.operation import TERMINAL_PHASES, Operation, Phase
+from vworkspace_core.api.reasons import OperationConditionType as Type
+from vworkspace_core.api.reasons import OperationReason as Reason
+from vworkspace_core.api.remedies import first_refusal
+from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, canonical_json, metadata
+from vworkspace_core.apimachinery.meta import ConditionStatus
+from vworkspace_core.apimachinery.resources import OPERATION
+from vworkspace_core.controller.decision import Decision, Finalizer, MergePatch
+from vworkspace_core.operations import lifecycle as life
+from vworkspace_core.operations.context import OperationContext, OperationObserved
+from vworkspace_core.operations.contract import EngineStatus, Progress
+from vworkspace_core.operations.identity import UNRECORDED, own_object
+from vworkspace_core.operations.status import condition_of, standing, with_report
+from vworkspace_core.ports import KubernetesEvent
+
+
+def tidy(operation: Operation, observed: OperationObserved, context: OperationContext) -> Decision:
+    """After the end: let go of the engine object, and see to it that one that had to stop does."""
+    patches = life.unlock(operation, observed)
+    deletes = life.stop(operation, observed, unlocking=bool(patches)) if _was_stopped(operation) else ()
+    decision = Decision(
+        patches=patches,
+        deletes=deletes,
+        only_if_current=True,
+        requeue=life.pace_after(observed.failures),
+    )
+    blocked = condition_of(operation, Type.BLOCKED)
+    was_blocked = blocked is not None and blocked.status is ConditionStatus.TRUE
+    if was_blocked or first_refusal(observed.failures) is not None:
+        report = life.refused_report(standing(operation), observed.failures)
+        return with_report(decision, operation, report, context)
+    return decision
+
+
+def _was_stopped(operation: Operation) -> bool:
+    """Whether the end was ours: by cancellation or by the deadline."""
+    if operation.status.phase is Phase.CANCELLED:
+        return True
+    failed = condition_of(operation, Type.FAILED)
+    return operation.status.phase is Phase.FAILED and failed is not None and failed.reason == Reason.TIMEOUT
+
+
+def decide_deletion(operation: Operation, observed: OperationObserved, context: OperationContext) -> Decision:
+    """The next step of letting go of an Operation that is being deleted and carries our finalizer."""
+    gone = Decision(finalizer=Finalizer.REMOVE, only_if_current=True)
+    found = own_object(operation, observed.objects)
+    if is_abandoned(operation.metadata):
+        return _let_go(operation, found, observed, context, gone)
+    phase = operation.status.phase
+    if phase is not Phase.RUNNING and phase not in TERMINAL_PHASES:
+        return gone
+    if found is None and namespace_is_terminating(observed.namespace):
+        return gone
+    if found is None:
+        return _without_object(operation, observed, context, gone)
+    stopping = bool(metadata(found[1]).get("deletionTimestamp"))
+    patches = life.unlock(operation, observed)
+    if _goes_with_its_namespace(operation, found[0], observed):
+        if patches:
+            return Decision(patches=patches, only_if_current=True)
+        if not life.is_locked(found[1]):
+            return gone
+    if _has_finished(operation, observed, context) and not stopping:
+        return attrs.evolve(gone, patches=patches)
+    decision = Decision(
+        patches=patches,
+        deletes=life.stop(operation, observed, unlocking=bool(patches)),
+        only_if_current=True,
+        requeue=life.pace_after(observed.failures),
+    )
+    waited = f"{found[0]} to go{_locked_for_good(operation, found, observed)}"
+    return _waiting(decision, operation, waited, observed, context)
+
+
+def _let_go(
+    operation: Operation,
+    found: tuple[ObjectRef, Manifest] | None,
+    observed: OperationObserved,
+    context: OperationContext,
+    gone: Decision,
+) -> Decision:
+    """What was started runs on by itself: nothing may be left on it by which the garbage collector would take it."""
+    if found is None or not _is_held(operation, found[1]) or namespace_is_terminating(observed.namespace):
+        return attrs.evolve(gone, events=(_abandoned(operation, found),))
+    ref, live = found
+    meta = metadata(live)
+    patch = {
+        "resourceVersion": meta["resourceVersion"],
+        "ownerReferences": [one for one in meta.get("ownerReferences") or () if one["uid"] != operation.metadata.uid],
+        "finalizers": [name for name in meta.get("finalizers") or () if name != UNRECORDED],
+    }
+    patches = () if any(one.ref == ref for one in observed.failures) else (MergePatch(ref, {"metadata": patch}),)
+    decision = Decision(patches=patches, only_if_current=True, requeue=life.pace_after(observed.failures))
+    return _waiting(decision, operation, f"{ref} to be let go of", observed, context)
+
+
+def _is_held(operation: Operation, live: Manifest) -> bool:
+    """Whether it would go with the Operation, or stay for ever."""
+    owners = metadata(live).get("ownerReferences") or ()
+    return life.is_locked(live) or any(one["uid"] == operation.metadata.uid for one in owners)
+
+
+def _locked_for_good(operation: Operation, found: tuple[ObjectRef, Manifest], observed: OperationObserved) -> str:
+    """The cure for an object that was made but not recorded before the namespace took the operator's rights with it."""
+    ref, live = found
+    if not _goes_with_its_namespace(operation, ref, observed) or not life.is_locked(live):
+        return ""
+    left = [name for name in metadata(live).get("finalizers") or () if name != UNRECORDED]
+    kind = ref.kind.crd_name if "." in ref.kind.group else ref.kind.plural
+    patch = canonical_json({"metadata": {"finalizers": left}}).decode()
+    return (
+        "; the namespace is being deleted and the operator may not change it any more. Let go of it with: "
+        f"kubectl patch {kind} {ref.name} -n {ref.namespace} --type=merge -p '{patch}'"
+    )
+
+
+def _goes_with_its_namespace(operation: Operation, made: ObjectRef, observed: OperationObserved) -> bool:
+    """Whether the namespace controller takes what was made: a namespace that is being deleted is not held up by us."""
+    return namespace_is_terminating(observed.namespace) and made.namespace == operation.metadata.namespace
+
+
+def _has_finished(operation: Operation, observed: OperationObserved, context: OperationContext) -> bool:
+    """Whether what the engine made is to stay: the run has ended, or its object says so already."""
+    if operation.status.phase in TERMINAL_PHASES:
+        return not _was_stopped(operation)
+    engine = context.engine_of(operation)
+    return engine is None or engine.observe(operation, observed.objects).phase is not Progress.RUNNING
+
+
+def _without_object(
+    operation: Operation, observed: OperationObserved, context: OperationContext, gone: Decision
+) -> Decision:
+    """Nothing of ours is left but, perhaps, a hold on the target: that of a run which did not succeed."""
+    engine = context.engine_of(operation)
+    succeeded = operation.status.phase is Phase.SUCCEEDED
+    if engine is None or succeeded or not engine.holds(operation, observed.objects):
+        return gone
+    return _waiting(Decision(), operation, "the target to let go of it", observed, context)
+
+
+def _waiting(
+    decision: Decision, operation: Operation, what: str, observed: OperationObserved, context: OperationContext
+) -> Decision:
+    """Said in the status while the run still counts as running; an end that was recorded stays as it is."""
+    if operation.status.phase is not Phase.RUNNING:
+        return decision
+    engine = context.engine_of(operation)
+    after = f". {engine.after_stop}" if engine is not None and engine.after_stop else ""
+    told = "".join(f"; {one.verb} {one.ref}: {one.error.message}" for one in observed.failures)
+    running = condition_of(operation, Type.RUNNING)
+    reason = running.reason if running is not None else Reason.ENGINE_STARTED
+    status = EngineStatus(Progress.RUNNING, reason, f"being deleted: waiting for {what}{after}{told}")
+    report = life.refused_report(life.progress_report(operation, status), observed.failures)
+    return with_report(decision, operation, report, context)
+
+
+def _abandoned(operation: Operation, found: tuple[ObjectRef, Manifest] | None) -> KubernetesEvent:
+    meta = operation.metadata
+    told = "nothing that was started is left"
+    if found is not None:
+        going = bool(metadata(found[1]).get("deletionTimestamp"))
+        told = f"{found[0]} {'is being deleted already' if going else 'is left to itself'}"
+    return KubernetesEvent(
+        regarding=ObjectRef(OPERATION, meta.namespace, meta.name),
+        regarding_uid=meta.uid,
+        type="Warning",
+        reason="Abandoned",
+        action="Finalize",
+        note=f"{ABANDON} is set: the finalizer goes; {told}",
+    )

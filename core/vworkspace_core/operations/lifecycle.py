@@ -1,0 +1,188 @@
+"""The life of an Operation once it has started: what each moment of a run means (OPS-1, OPS-8, OPS-11, OPS-12).
+
+    Pending ──start──► Running ──► Succeeded | Failed | Cancelled
+
+The order in which a run is judged: an end that the engine reports; the deadline; a cancellation; the object being
+gone. So a backup that finished is a success although its deadline passed while nobody looked, and what we deleted
+ourselves is no deletion by others.
+"""
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Any
+
+import attrs
+
+from vworkspace_core.api.operation import EngineRef, Operation, Phase
+from vworkspace_core.api.reasons import OperationConditionType as Type
+from vworkspace_core.api.reasons import OperationReason as Reason
+from vworkspace_core.api.remedies import first_refusal, not_permitted, refusal_told
+from vworkspace_core.apimachinery.conditions import Wanted
+from vworkspace_core.apimachinery.errors import Forbidden, Invalid, KindMissing, NotFound, Permanent
+from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, metadata
+from vworkspace_core.apimachinery.meta import ConditionStatus
+from vworkspace_core.apimachinery.timestamps import timestamp
+from vworkspace_core.controller.decision import Delete, Failure, MergePatch, Requeue
+from vworkspace_core.operations.context import OperationContext, OperationObserved
+from vworkspace_core.operations.contract import Engine, EngineObject, EngineStatus, Progress
+from vworkspace_core.operations.identity import UNRECORDED, own_object
+from vworkspace_core.operations.status import Report
+
+_TRUE, _FALSE = ConditionStatus.TRUE, ConditionStatus.FALSE
+
+
+def deadline_of(operation: Operation, engine: Engine, context: OperationContext) -> datetime | None:
+    """When the run is over whatever the engine says; None for one that ends by cancellation only (OPS-10, OPS-12)."""
+    if operation.status.started_at is None:
+        return None
+    seconds = operation.spec.timeout_seconds
+    if seconds is None:
+        if engine.recurring(operation):
+            return None
+        usual = context.settings.timeout_seconds.get(engine.name, engine.timeout_seconds)
+        seconds = max(usual, engine.needs_seconds(operation))
+    return datetime.fromisoformat(operation.status.started_at) + timedelta(seconds=seconds)
+
+
+def is_over(operation: Operation, engine: Engine, context: OperationContext) -> bool:
+    """Whether the deadline has passed."""
+    deadline = deadline_of(operation, engine, context)
+    return deadline is not None and context.now >= deadline
+
+
+def engine_ref_of(wanted: EngineObject, uid: str = "") -> EngineRef:
+    """The engine object as the status names it; without uid it is the intent to create it."""
+    ref = wanted.ref
+    return EngineRef(ref.kind.api_version, ref.kind.kind, ref.namespace or "", ref.name, uid)
+
+
+def started_report(
+    operation: Operation, engine_ref: EngineRef | None, outputs: Mapping[str, Any], now: datetime
+) -> Report:
+    """The start: everything holds, and what will be created is written down before it is."""
+    told = f"creating {engine_ref.kind} {engine_ref.name}" if engine_ref is not None else "asked for"
+    return Report(
+        Phase.RUNNING,
+        running=Wanted(Type.RUNNING, _TRUE, Reason.ENGINE_STARTED, told),
+        accepted=Wanted(Type.ACCEPTED, _TRUE, Reason.TEMPLATE_VALIDATED),
+        started_at=timestamp(now),
+        outputs=outputs,
+        engine_ref=engine_ref,
+    )
+
+
+def progress_report(operation: Operation, status: EngineStatus, message: str = "") -> Report:
+    """A run that goes on, as its engine tells it. `message` is ours, and goes before the engine's."""
+    report = _kept(operation, status)
+    told = message or status.message
+    blocked = Wanted(Type.BLOCKED, _TRUE, status.blocked, told) if status.blocked is not None else None
+    ended = Wanted(Type.SUCCEEDED, _TRUE, Reason.ENGINE_SUCCEEDED, status.last_run) if status.last_run else None
+    running = Wanted(Type.RUNNING, _TRUE, status.reason, told)
+    return attrs.evolve(report, running=running, blocked=blocked, ended=ended)
+
+
+def blocked_report(operation: Operation, reason: Reason, message: str) -> Report:
+    """A run that has started and cannot go on until the named obstacle is gone."""
+    status = EngineStatus(Progress.RUNNING, Reason.ENGINE_STARTED, message, operation.status.outputs or {})
+    return attrs.evolve(progress_report(operation, status), blocked=Wanted(Type.BLOCKED, _TRUE, reason, message))
+
+
+def refused_report(report: Report, failures: tuple[Failure, ...]) -> Report:
+    """The report, and which right is missing where that refused a write."""
+    told = refusal_told(failures)
+    return attrs.evolve(report, blocked=Wanted(Type.BLOCKED, _TRUE, Reason.FORBIDDEN, told)) if told else report
+
+
+def pace_after(failures: tuple[Failure, ...]) -> Requeue:
+    """How soon to try again what was refused."""
+    if first_refusal(failures) is not None:
+        return Requeue.REFUSED
+    return Requeue.BACKOFF if failures else Requeue.NO
+
+
+def ended_report(operation: Operation, phase: Phase, reason: str, status: EngineStatus, now: datetime) -> Report:
+    """The end, for good."""
+    kind = {Phase.SUCCEEDED: Type.SUCCEEDED, Phase.FAILED: Type.FAILED, Phase.CANCELLED: Type.CANCELLED}[phase]
+    degraded = Wanted(Type.DEGRADED, _TRUE, Reason.PARTIAL_FAILURE, status.degraded) if status.degraded else None
+    started = operation.status.started_at is not None
+    return attrs.evolve(
+        _kept(operation, status),
+        phase=phase,
+        running=Wanted(Type.RUNNING, _FALSE, Reason.ENGINE_FINISHED if started else Reason.ENGINE_NOT_STARTED),
+        ended=Wanted(kind, _TRUE, reason, status.message),
+        degraded=degraded,
+        finished_at=timestamp(now),
+    )
+
+
+def _kept(operation: Operation, status: EngineStatus) -> Report:
+    """What stands, with the engine's news over it."""
+    before = operation.status
+    return Report(
+        Phase.RUNNING,
+        running=Wanted(Type.RUNNING, _TRUE, Reason.ENGINE_STARTED),
+        started_at=before.started_at,
+        outputs=dict(status.outputs) or before.outputs or {},
+        logs_ref=status.logs_ref or before.logs_ref,
+        engine_ref=before.engine_ref,
+    )
+
+
+def is_locked(live: Manifest) -> bool:
+    """Whether the engine object carries our finalizer, which keeps it until its uid is recorded."""
+    return UNRECORDED in (metadata(live).get("finalizers") or ())
+
+
+def unlock(operation: Operation, observed: OperationObserved) -> tuple[MergePatch, ...]:
+    """Let go of the engine object once its uid stands in the status: from then on it may be removed."""
+    found = own_object(operation, observed.objects)
+    recorded = operation.status.engine_ref is not None and operation.status.engine_ref.uid
+    if found is None or (not recorded and operation.metadata.deletion_timestamp is None):
+        return ()
+    ref, live = found
+    finalizers = metadata(live).get("finalizers") or []
+    if UNRECORDED not in finalizers or _failed(observed, ref):
+        return ()
+    left = [name for name in finalizers if name != UNRECORDED]
+    meta = {"resourceVersion": metadata(live)["resourceVersion"], "finalizers": left}
+    return (MergePatch(ref, {"metadata": meta}),)
+
+
+def stop(operation: Operation, observed: OperationObserved, *, unlocking: bool = False) -> tuple[Delete, ...]:
+    """Delete the engine object, unless that has been asked for already or was refused in this pass.
+
+    Exactly the version that was looked at: one that finished meanwhile is looked at again first. `unlocking` says
+    that a patch of ours goes before, which moves the version.
+    """
+    found = own_object(operation, observed.objects)
+    if found is None:
+        return ()
+    ref, live = found
+    meta = metadata(live)
+    if meta.get("deletionTimestamp") or _failed(observed, ref):
+        return ()
+    return (Delete(ref, meta["uid"], None if unlocking else meta.get("resourceVersion")),)
+
+
+def _failed(observed: OperationObserved, ref: ObjectRef) -> bool:
+    return any(failure.ref == ref for failure in observed.failures)
+
+
+def setback(operation: Operation, failure: Failure, now: datetime) -> tuple[Report, Requeue]:
+    """What a refused create means: final, in somebody's way, or passing (REC-13)."""
+    error, told = failure.error, f"{failure.verb} {failure.ref}: {failure.error.message}"
+    outputs = operation.status.outputs or {}
+    match error:
+        case Invalid():
+            status = EngineStatus(Progress.FAILED, "", told, outputs)
+            return ended_report(operation, Phase.FAILED, Reason.VALIDATION_FAILED, status, now), Requeue.NO
+        case KindMissing() | NotFound():
+            return blocked_report(operation, Reason.DEPENDENCY_MISSING, told), Requeue.SLOW
+        case Forbidden() if error.right is not None:
+            return blocked_report(operation, Reason.FORBIDDEN, not_permitted(error.right)), Requeue.REFUSED
+        case Forbidden() | Permanent():
+            pace = Requeue.SLOW
+        case _:
+            pace = Requeue.BACKOFF
+    status = EngineStatus(Progress.RUNNING, Reason.ENGINE_STARTED, f"{told}; tried again", outputs)
+    return progress_report(operation, status), pace

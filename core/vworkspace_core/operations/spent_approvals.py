@@ -1,0 +1,132 @@
+"""Which approvals have been spent, and on what: a claim is good for one run (OPS-4).
+
+An approval has an id (`rid`). It is written down, with the uid of the Operation that it starts, before the run starts:
+the same claim beside another object of that name, or beside a copy of it, finds its id taken. What has expired is no
+approval any more and needs no memory. The ledger is one Secret in the operator's own namespace; it holds no secret,
+but there the operator may write nothing else.
+"""
+
+import hashlib
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+import attrs
+import msgspec
+
+from vworkspace_core.api.labels import FIELD_MANAGER
+from vworkspace_core.apimachinery.errors import AlreadyExists, NotFound, Permanent, Stale, Unavailable
+from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, canonical_json, dig
+from vworkspace_core.apimachinery.resources import SECRET
+from vworkspace_core.ports import KubeApi
+
+LEDGER_SECRET: Final = "vworkspace-spent-approvals"
+MOST_SPENT: Final = 5000
+"""Approvals that have not expired; a Secret has room for more, and who needs them has other troubles."""
+
+_KEPT: Final = timedelta(days=1)
+"""Beyond the expiry: clocks that differ must not make an approval good again."""
+_KEY: Final = "spent"
+_TRIES: Final = 4
+
+
+class LedgerFull(Permanent):
+    """There is no room for one more approval before others expire."""
+
+
+@attrs.frozen
+class Spending:
+    """An approval that is to start one Operation."""
+
+    rid: str = attrs.field(repr=False)
+    uid: str
+    expires: datetime
+
+
+@attrs.frozen
+class Ledger:
+    """What has been spent: by the hash of the id, the uid of the Operation and when the approval ends."""
+
+    entries: Mapping[str, tuple[str, int]] = attrs.field(factory=dict)
+
+    def holder_of(self, rid: str) -> str | None:
+        """The uid of the Operation that the approval was spent on, None for one that was not."""
+        found = self.entries.get(_hashed(rid))
+        return found[0] if found is not None else None
+
+    def with_spent(self, spending: Spending, now: datetime) -> "Ledger":
+        """With that approval spent, and without what has ended long ago. Raises LedgerFull."""
+        kept = {rid: one for rid, one in self.entries.items() if one[1] + _KEPT.total_seconds() >= now.timestamp()}
+        kept.setdefault(_hashed(spending.rid), (spending.uid, int(spending.expires.timestamp())))
+        if len(kept) > MOST_SPENT:
+            raise LedgerFull(
+                f"{MOST_SPENT} approvals have been used that have not expired yet, and no more can be remembered: let"
+                " the control plane give approvals that expire sooner"
+            )
+        return Ledger(kept)
+
+
+def _hashed(rid: str) -> str:
+    return hashlib.sha256(rid.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+
+
+def _read(secret: Manifest) -> Ledger:
+    """What the Secret holds. Raises Permanent: what cannot be read must not count as unspent."""
+    try:
+        data = msgspec.json.decode(_decoded(dig(secret, "data", _KEY)), type=dict[str, tuple[str, int]])
+    except (ValueError, RecursionError):
+        told = f"Secret {LEDGER_SECRET} cannot be read, so that used approvals cannot be told from new ones: delete it,"
+        raise Permanent(f"{told} and let every approval that is under way be given anew") from None
+    return Ledger(data)
+
+
+def _decoded(value: Any) -> bytes:
+    return msgspec.convert(value, bytes)  # base64, as Kubernetes has it
+
+
+@attrs.define
+class SpentApprovals:
+    """The ledger in the cluster, of which one leader at a time is in charge."""
+
+    _api: KubeApi
+    _namespace: str
+
+    async def read(self) -> Ledger:
+        """As it stands now. Raises what `KubeApi.get` raises, but for NotFound."""
+        return _read(await self._live() or {"data": {_KEY: "e30="}})
+
+    async def spend(self, spending: Spending, now: datetime) -> Ledger:
+        """The ledger with the approval spent, by this Operation or by another that came first; durable on return.
+
+        Raises LedgerFull, and Unavailable where somebody else writes without end.
+        """
+        for _ in range(_TRIES):
+            live = await self._live()
+            before = Ledger() if live is None else _read(live)
+            if before.holder_of(spending.rid) is not None:
+                return before
+            after = before.with_spent(spending, now)
+            if await self._written(live, after):
+                return after
+        raise Unavailable(f"Secret {LEDGER_SECRET} is being written by somebody else too")
+
+    async def _live(self) -> Manifest | None:
+        try:
+            return await self._api.get(ObjectRef(SECRET, self._namespace, LEDGER_SECRET))
+        except NotFound:
+            return None
+
+    async def _written(self, live: Manifest | None, after: Ledger) -> bool:
+        manifest = SECRET.manifest(LEDGER_SECRET, self._namespace)
+        data = {_KEY: msgspec.to_builtins(canonical_json(after.entries))}
+        body = {**manifest, "type": "vworkspace.io/spent-approvals", "data": data}
+        try:
+            if live is None:
+                await self._api.create(body, kind=SECRET, field_manager=FIELD_MANAGER)
+            else:
+                version = live["metadata"]["resourceVersion"]
+                meta = {**body["metadata"], "resourceVersion": version}
+                await self._api.update({**body, "metadata": meta}, kind=SECRET, field_manager=FIELD_MANAGER)
+        except (AlreadyExists, Stale, NotFound):
+            return False
+        return True

@@ -1,0 +1,163 @@
+"""The status of an Operation: what it is to say, and whether that is news (REC-6 c, RES-2, RES-4)."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+import attrs
+
+from vworkspace_core.api.codec import unstructure
+from vworkspace_core.api.labels import request_mark
+from vworkspace_core.api.operation import EngineRef, LogsRef, Operation, Phase, headline
+from vworkspace_core.api.reasons import OperationConditionType as Type
+from vworkspace_core.api.reasons import OperationReason as Reason
+from vworkspace_core.apimachinery.conditions import Transition, Wanted, merge_conditions, same_but_times, transitions
+from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, same_json
+from vworkspace_core.apimachinery.meta import Condition, ConditionStatus, condition_json
+from vworkspace_core.apimachinery.resources import OPERATION
+from vworkspace_core.apimachinery.secret_material import safe
+from vworkspace_core.apimachinery.timestamps import timestamp
+from vworkspace_core.controller.decision import Decision
+from vworkspace_core.operations.context import OperationContext
+from vworkspace_core.ports import KubernetesEvent
+
+_OWN: Final = frozenset(Type)
+_WARNINGS: Final = frozenset({Type.FAILED, Type.BLOCKED, Type.DEGRADED})
+
+
+@attrs.frozen
+class Report:
+    """What a status is to say. A condition that is None is left out, or lifted where it had stood.
+
+    `accepted` None keeps what stands. Times are the status's own.
+    """
+
+    phase: Phase
+    running: Wanted
+    accepted: Wanted | None = None
+    ended: Wanted | None = None
+    blocked: Wanted | None = None
+    degraded: Wanted | None = None
+    started_at: str | None = None
+    finished_at: str | None = None
+    outputs: Mapping[str, Any] = attrs.field(factory=dict)
+    logs_ref: LogsRef | None = None
+    engine_ref: EngineRef | None = None
+
+
+def condition_of(operation: Operation, kind: str) -> Condition | None:
+    """The condition of that type as it stands."""
+    return next((one for one in operation.status.conditions if one.type == kind), None)
+
+
+def standing(operation: Operation) -> Report:
+    """What the status says now, but for Blocked: with that lifted, nothing else changes."""
+    status = operation.status
+    ended = (_as_it_is(operation, kind) for kind in (Type.SUCCEEDED, Type.FAILED, Type.CANCELLED))
+    return Report(
+        status.phase or Phase.PENDING,
+        running=_as_it_is(operation, Type.RUNNING)
+        or Wanted(Type.RUNNING, ConditionStatus.FALSE, Reason.ENGINE_NOT_STARTED),
+        ended=next((one for one in ended if one is not None), None),
+        degraded=_as_it_is(operation, Type.DEGRADED),
+        started_at=status.started_at,
+        finished_at=status.finished_at,
+        outputs=status.outputs or {},
+        logs_ref=status.logs_ref,
+        engine_ref=status.engine_ref,
+    )
+
+
+def _as_it_is(operation: Operation, kind: str) -> Wanted | None:
+    found = condition_of(operation, kind)
+    return None if found is None else Wanted(found.type, found.status, found.reason, found.message)
+
+
+def with_report(decision: Decision, operation: Operation, report: Report, context: OperationContext) -> Decision:
+    """The decision with the status and its events; unchanged where the status says so already."""
+    previous = tuple(one for one in operation.status.conditions if one.type in _OWN)
+    conditions = merge_conditions(
+        previous,
+        tuple(attrs.evolve(wanted, message=safe(wanted.message)) for wanted in _wanted(operation, report)),
+        generation=operation.metadata.generation,
+        now=timestamp(context.now),
+    )
+    if _says_the_same(operation, previous, conditions, report):
+        return decision
+    changed = transitions(previous, conditions)
+    return attrs.evolve(
+        decision,
+        status=_manifest(operation, conditions, report),
+        transitions=changed,
+        events=decision.events + tuple(_event(operation, change) for change in changed),
+    )
+
+
+def _wanted(operation: Operation, report: Report) -> Iterator[Wanted]:
+    accepted = condition_of(operation, Type.ACCEPTED)
+    if report.accepted is not None:
+        yield report.accepted
+    elif accepted is not None:
+        yield Wanted(accepted.type, accepted.status, accepted.reason, accepted.message)
+    yield report.running
+    if report.ended is not None:
+        yield report.ended
+    if report.blocked is not None:
+        yield report.blocked
+    elif condition_of(operation, Type.BLOCKED) is not None:
+        yield Wanted(Type.BLOCKED, ConditionStatus.FALSE, Reason.UNBLOCKED)
+    if report.degraded is not None:
+        yield report.degraded
+
+
+def _says_the_same(
+    operation: Operation, previous: tuple[Condition, ...], conditions: tuple[Condition, ...], report: Report
+) -> bool:
+    status = operation.status
+    return (
+        status.observed_generation == operation.metadata.generation
+        and status.observed_request == request_mark(operation.metadata.annotations)
+        and (status.phase, status.started_at, status.finished_at)
+        == (report.phase, report.started_at, report.finished_at)
+        and (status.engine_ref, status.logs_ref) == (report.engine_ref, report.logs_ref)
+        and same_json(status.outputs or {}, report.outputs)
+        and {"reason": status.reason or "", "message": status.message or ""}
+        == {"reason": "", "message": "", **headline(conditions)}
+        and same_but_times(previous, conditions)
+    )
+
+
+def _manifest(operation: Operation, conditions: tuple[Condition, ...], report: Report) -> Manifest:
+    """The whole apply configuration for `/status`, with the resourceVersion it was decided on (REC-6)."""
+    meta = operation.metadata
+    manifest = OPERATION.manifest(meta.name, meta.namespace)
+    manifest["metadata"]["resourceVersion"] = meta.resource_version
+    status: dict[str, Any] = {
+        "observedGeneration": meta.generation,
+        "phase": report.phase.value,
+        "conditions": [condition_json(condition) for condition in conditions],
+        **headline(conditions),
+    }
+    given = {
+        "startedAt": report.started_at,
+        "finishedAt": report.finished_at,
+        "outputs": dict(report.outputs) or None,
+        "logsRef": None if report.logs_ref is None else unstructure(report.logs_ref),
+        "engineRef": None if report.engine_ref is None else unstructure(report.engine_ref),
+        "observedRequest": request_mark(meta.annotations),
+    }
+    return {**manifest, "status": status | {name: value for name, value in given.items() if value is not None}}
+
+
+def _event(operation: Operation, change: Transition) -> KubernetesEvent:
+    """One Kubernetes Event per transition (REC-1)."""
+    condition, meta = change.condition, operation.metadata
+    bad = condition.type in _WARNINGS and condition.status is ConditionStatus.TRUE
+    refused = condition.type == Type.ACCEPTED and condition.status is ConditionStatus.FALSE
+    return KubernetesEvent(
+        regarding=ObjectRef(OPERATION, meta.namespace, meta.name),
+        regarding_uid=meta.uid,
+        type="Warning" if bad or refused else "Normal",
+        reason=str(condition.reason),
+        action="Reconcile",
+        note=f"{condition.type} is {condition.status}: {condition.message}".removesuffix(": "),
+    )

@@ -1,0 +1,29 @@
+"""Every line of an engine's table as objects that show it: what documentation and tests walk through `observe`."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from vworkspace_core.api.operation import Operation
+from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, merge_patch, metadata, ref_of
+from vworkspace_core.operations.contract import OBJECT_UID, OPERATION_UID, Row
+
+
+def shown_by(row: Row, operation: Operation, kind: Kind, live: Manifest) -> dict[ObjectRef, Manifest]:
+    """The object `live` of `kind` in the phase of that row, and what is beside it then.
+
+    `live` is the engine object of `operation` as it was created, with its uid; for an engine without an object it is
+    the target.
+    """
+    names = {OPERATION_UID: operation.metadata.uid, OBJECT_UID: str(metadata(live).get("uid", ""))}
+    shown = merge_patch(live, _named(row.sample, names))
+    beside = {ref_of(one.manifest, one.kind): _named(one.manifest, names) for one in row.beside}
+    return {ref_of(live, kind): shown, **beside}
+
+
+def _named(value: Any, names: Mapping[str, str]) -> Any:
+    """With uids in the place of what stands for them."""
+    if isinstance(value, Mapping):
+        return {key: _named(item, names) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_named(item, names) for item in value]
+    return names.get(value, value) if isinstance(value, str) else value

@@ -1,0 +1,162 @@
+"""RUN-4: the election as it runs, against the embedded API server in process and under virtual time."""
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import anyio
+import attrs
+import pytest
+
+from tests.support.virtual_time import run
+from vworkspace_apiserver.inprocess import InProcessKube
+from vworkspace_apiserver.server import ApiServer
+from vworkspace_app.controller.election import Elector, Fence, LeaseLost
+from vworkspace_core.apimachinery.errors import Forbidden, OperatorError, Unavailable
+from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef
+from vworkspace_core.apimachinery.resources import LEASE
+from vworkspace_fake.clock import VirtualClock
+
+REF = ObjectRef(LEASE, "default", "vworkspace-operator")
+
+
+@attrs.define
+class Troubled:
+    """The embedded server behind a connection that can be cut or hang; only what a lease needs."""
+
+    inner: InProcessKube
+    error: OperatorError | None = None
+    hangs: bool = False
+
+    async def _pass(self) -> None:
+        if self.hangs:
+            await anyio.sleep_forever()
+        if self.error is not None:
+            raise self.error
+
+    async def get(self, ref: ObjectRef) -> Manifest:
+        await self._pass()
+        return await self.inner.get(ref)
+
+    async def create(self, manifest: Manifest, *, kind: Kind, field_manager: str) -> Manifest:
+        await self._pass()
+        return await self.inner.create(manifest, kind=kind, field_manager=field_manager)
+
+    async def update(self, manifest: Manifest, *, kind: Kind, field_manager: str) -> Manifest:
+        await self._pass()
+        return await self.inner.update(manifest, kind=kind, field_manager=field_manager)
+
+
+@attrs.define
+class Replica:
+    """A candidate with its connection."""
+
+    wire: Troubled
+    elector: Elector
+    fence: Fence
+    lost: str = ""
+
+    async def run(self) -> None:
+        try:
+            await self.elector.run()
+        except LeaseLost as error:
+            self.lost = error.message
+
+
+def replica(server: ApiServer, name: str) -> Replica:
+    clock = VirtualClock()
+    wire, fence = Troubled(InProcessKube(server)), Fence(clock.monotonic)
+    api: Any = wire
+    elector = Elector(
+        api,
+        fence,
+        namespace="default",
+        name=REF.name,
+        identity=name,
+        wall=clock.now,
+        random=lambda: 0.5,
+    )
+    return Replica(wire, elector, fence)
+
+
+def story(tell: Callable[[ApiServer, Replica, Replica], Awaitable[None]]) -> None:
+    """Two replicas; the first one leads, the second stands by."""
+
+    async def main() -> None:
+        server = ApiServer(now=VirtualClock().now)
+        first, second = replica(server, "first"), replica(server, "second")
+        async with anyio.create_task_group() as group:
+            group.start_soon(first.run)
+            await first.elector.wait_leading()
+            group.start_soon(second.run)
+            await anyio.sleep(5)
+            await tell(server, first, second)
+            group.cancel_scope.cancel()
+
+    run(main)
+
+
+def test_one_leads_and_the_other_stands_by() -> None:
+    async def tell(server: ApiServer, first: Replica, second: Replica) -> None:
+        await anyio.sleep(300)
+        assert first.elector.is_leader
+        first.fence.check()
+        assert not second.elector.is_leader
+        assert second.elector.holder == "first"
+        with pytest.raises(Unavailable, match="lease"):
+            second.fence.check()
+        lease = await InProcessKube(server).get(REF)
+        assert lease["spec"]["leaseTransitions"] == 0
+
+    story(tell)
+
+
+def test_a_leader_that_is_cut_off_ends_before_the_other_begins() -> None:
+    async def tell(server: ApiServer, first: Replica, second: Replica) -> None:
+        first.wire.hangs = True
+        await anyio.sleep(10.1)
+        assert "could not be renewed within 10 s" in first.lost
+        assert not first.fence.is_open
+        assert not second.elector.is_leader
+        with anyio.fail_after(10):
+            await second.elector.wait_leading()
+        assert second.elector.is_leader
+
+    story(tell)
+
+
+def test_a_release_hands_over_at_the_next_look() -> None:
+    async def tell(server: ApiServer, first: Replica, second: Replica) -> None:
+        await first.elector.release()
+        assert not first.fence.is_open
+        assert (await InProcessKube(server).get(REF))["spec"]["holderIdentity"] == ""
+        with anyio.fail_after(4.5):
+            await second.elector.wait_leading()
+        assert (await InProcessKube(server).get(REF))["spec"]["holderIdentity"] == "second"
+
+    story(tell)
+
+
+def test_a_release_that_cannot_be_written_ends_all_the_same() -> None:
+    async def tell(server: ApiServer, first: Replica, second: Replica) -> None:
+        first.wire.hangs = True
+        with anyio.fail_after(6):
+            await first.elector.release()
+        assert not first.fence.is_open
+        with anyio.fail_after(16 + 5):
+            await second.elector.wait_leading()
+
+    story(tell)
+
+
+def test_a_standby_that_may_not_read_the_lease_says_so_once_and_goes_on(capsys: pytest.CaptureFixture[str]) -> None:
+    async def tell(server: ApiServer, first: Replica, second: Replica) -> None:
+        second.wire.error = Forbidden("leases is forbidden")
+        await anyio.sleep(60)
+        second.wire.error = None
+        await first.elector.release()
+        with anyio.fail_after(5):
+            await second.elector.wait_leading()
+
+    story(tell)
+
+    assert capsys.readouterr().out.count("leases is forbidden") == 1

@@ -1,0 +1,189 @@
+"""Kubernetes Events are written in the background, and no trouble with them is a trouble of the operator (RUN-5)."""
+
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import anyio
+import pytest
+
+from tests.support.virtual_time import run
+from vworkspace_apiserver.inprocess import InProcessKube, run_sync
+from vworkspace_apiserver.server import ApiServer
+from vworkspace_app.controller.event_recorder import BackgroundEvents
+from vworkspace_core.apimachinery.errors import Unavailable
+from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef
+from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, EVENT, NAMESPACE
+from vworkspace_core.controller.events.series import Observed
+from vworkspace_core.ports import KubernetesEvent
+from vworkspace_fake.clock import VirtualClock
+
+INSTANCE = ObjectRef(APPLICATION_INSTANCE, "org-myteam", "nextcloud-myteam")
+
+
+def event(note: str) -> KubernetesEvent:
+    return KubernetesEvent(INSTANCE, "u-1", "Normal", "Stable", "Reconcile", note)
+
+
+class Troubled(InProcessKube):
+    """An API server on which some creates take a while, or fail with `failures` first, one each."""
+
+    def __init__(self, seconds: float = 0.0, failures: tuple[Exception, ...] = ()) -> None:
+        super().__init__(ApiServer(now=lambda: datetime(2026, 6, 1, tzinfo=UTC)))
+        run_sync(super().create(NAMESPACE.manifest("org-myteam"), kind=NAMESPACE, field_manager="admin"))
+        self._seconds = seconds
+        self._failures = list(failures)
+
+    async def create(self, manifest: Manifest, **options: Any) -> Manifest:
+        await anyio.sleep(self._seconds)
+        if self._failures:
+            raise self._failures.pop(0)
+        return await super().create(manifest, **options)
+
+    def notes(self) -> list[str]:
+        return sorted(str(found["note"]) for found in run_sync(self.list(EVENT)).items)
+
+
+def while_running(api: Troubled, act: Callable[[BackgroundEvents], Awaitable[None]]) -> BackgroundEvents:
+    """Run a sink while `act` acts, and cancel it then."""
+
+    async def main() -> BackgroundEvents:
+        sink = BackgroundEvents(api, VirtualClock(), instance="operator-0")
+        async with anyio.create_task_group() as group:
+            group.start_soon(sink.run)
+            await act(sink)
+            group.cancel_scope.cancel()
+        return sink
+
+    return run(main)
+
+
+def test_emitting_takes_no_time_and_what_is_left_at_the_end_is_still_written() -> None:
+    api = Troubled(seconds=0.1)
+
+    async def act(sink: BackgroundEvents) -> None:
+        began = anyio.current_time()
+        for number in range(10):
+            await sink.emit(event(f"note {number}"))
+        assert anyio.current_time() == began
+
+    while_running(api, act)
+
+    assert api.notes() == [f"note {number}" for number in range(10)]
+
+
+def test_an_end_does_not_wait_for_ever() -> None:
+    api = Troubled(seconds=60.0)
+
+    async def act(sink: BackgroundEvents) -> None:
+        await sink.emit(event("too late"))
+
+    async def main() -> float:
+        while_began = anyio.current_time()
+        sink = BackgroundEvents(api, VirtualClock(), instance="operator-0")
+        async with anyio.create_task_group() as group:
+            group.start_soon(sink.run)
+            await act(sink)
+            group.cancel_scope.cancel()
+        return anyio.current_time() - while_began
+
+    assert run(main) <= 2.0
+    assert api.notes() == []
+
+
+@pytest.mark.parametrize("error", [Unavailable("away"), ZeroDivisionError("a defect")])
+def test_an_event_that_cannot_be_written_is_counted_and_the_next_one_is_written(error: Exception) -> None:
+    api = Troubled(failures=(error,))
+
+    async def act(sink: BackgroundEvents) -> None:
+        await sink.emit(event("first"))
+        await sink.emit(event("second"))
+        await anyio.sleep(1)
+
+    sink = while_running(api, act)
+
+    assert (sink.counts[Observed.DROPPED], api.notes()) == (1, ["second"])
+
+
+def test_a_flood_about_one_object_is_cut_at_a_burst_and_counted() -> None:
+    api = Troubled()
+
+    async def act(sink: BackgroundEvents) -> None:
+        for number in range(40):
+            await sink.emit(event(f"note {number:02}"))
+        await anyio.sleep(1)
+
+    sink = while_running(api, act)
+
+    assert api.notes() == [f"note {number:02}" for number in range(25)]
+    assert (sink.counts[Observed.NEW], sink.counts[Observed.DROPPED]) == (25, 15)
+
+
+def test_an_event_that_repeats_is_one_object_with_a_series() -> None:
+    api = Troubled()
+
+    async def act(sink: BackgroundEvents) -> None:
+        for _ in range(4):
+            await sink.emit(event("again"))
+            await anyio.sleep(60)
+
+    sink = while_running(api, act)
+
+    (found,) = run_sync(api.list(EVENT)).items
+    seen = datetime.fromisoformat(found["eventTime"])
+    assert found["series"]["count"] == 4
+    assert datetime.fromisoformat(found["series"]["lastObservedTime"]) - seen == timedelta(seconds=180)
+    assert (sink.counts[Observed.NEW], sink.counts[Observed.REPEATED]) == (1, 3)
+
+
+def test_a_repeat_of_an_event_that_the_server_forgot_is_a_new_event() -> None:
+    api = Troubled()
+
+    async def act(sink: BackgroundEvents) -> None:
+        await sink.emit(event("again"))
+        await anyio.sleep(60)
+        (found,) = run_sync(api.list(EVENT)).items
+        run_sync(api.delete(ObjectRef(EVENT, found["metadata"]["namespace"], found["metadata"]["name"])))
+        await sink.emit(event("again"))
+        await anyio.sleep(60)
+
+    while_running(api, act)
+
+    (found,) = run_sync(api.list(EVENT)).items
+    assert "series" not in found
+
+
+def test_what_is_cut_off_in_the_middle_of_its_write_is_written_once() -> None:
+    api = Troubled(seconds=0.5)
+
+    async def act(sink: BackgroundEvents) -> None:
+        await sink.emit(event("last words"))
+        await anyio.sleep(0.1)
+
+    while_running(api, act)
+
+    assert api.notes() == ["last words"]
+
+
+def test_the_event_is_what_kubectl_describe_shows() -> None:
+    api = Troubled()
+
+    async def act(sink: BackgroundEvents) -> None:
+        await sink.emit(event("x" * 2000))
+        await sink.emit(event("é" * 2000))
+        await anyio.sleep(1)
+
+    while_running(api, act)
+
+    first, second = sorted(run_sync(api.list(EVENT)).items, key=lambda one: str(one["note"]))
+    assert first["regarding"] == {
+        "apiVersion": INSTANCE.kind.api_version,
+        "kind": "ApplicationInstance",
+        "namespace": "org-myteam",
+        "name": "nextcloud-myteam",
+        "uid": "u-1",
+    }
+    assert (first["reportingInstance"], first["action"], first["type"]) == ("operator-0", "Reconcile", "Normal")
+    assert first["note"] == "x" * 1021 + "…"
+    assert second["note"] == "é" * 510 + "…"  # the server counts bytes
+    assert first["metadata"]["name"] != second["metadata"]["name"]

@@ -1,0 +1,164 @@
+"""RUN-5: what informers and drivers show of themselves turns health red within its bound, and for real reasons only."""
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import anyio
+import attrs
+import pytest
+
+from tests.support.virtual_time import run
+from vworkspace_apiserver.inprocess import InProcessKube
+from vworkspace_apiserver.server import ApiServer
+from vworkspace_app.controller.informer import InformerRunner
+from vworkspace_app.controller.worker_pool import Driver
+from vworkspace_core.apimachinery.errors import Forbidden, OperatorError, Unavailable
+from vworkspace_core.apimachinery.manifest import Kind, ObjectRef
+from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, CONFIG_MAP, HELM_RELEASE
+from vworkspace_core.controller.health import Report, Vitals, healthy, ready
+from vworkspace_core.controller.queue.outcome import ReconcileResult
+from vworkspace_core.ports import ListPage, WatchEvent
+from vworkspace_fake.clock import VirtualClock
+
+CLOCK = VirtualClock()
+KEY = ObjectRef(APPLICATION_INSTANCE, "org-a", "app")
+
+
+@attrs.define
+class Network:
+    """A `KubeApi` for reading behind a network that can be cut, or whose watches can fall silent."""
+
+    inner: InProcessKube
+    error: OperatorError | None = None
+    silent: bool = False
+    deaf: bool = False
+    """A watch does not even end when it is cancelled, as a defect would have it."""
+
+    async def list(self, kind: Kind, **options: Any) -> ListPage:
+        if self.error:
+            raise self.error
+        return await self.inner.list(kind, **options)
+
+    async def watch(self, kind: Kind, **options: Any) -> AsyncIterator[WatchEvent]:
+        if self.error:
+            raise self.error
+        with anyio.CancelScope(shield=self.deaf):
+            if self.silent:
+                await anyio.sleep(86_400)
+        async for event in self.inner.watch(kind, **options):
+            yield event
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.inner, name)
+
+
+def reports(kind: Kind, seconds: float, **broken: Any) -> tuple[float, Report, Report]:
+    """How long health stayed green after the network broke, and both reports after `seconds`."""
+
+    async def main() -> tuple[float, Report, Report]:  # type: ignore[return]
+        network = Network(InProcessKube(ApiServer(now=CLOCK.now), sleep=CLOCK.sleep))
+        informer = InformerRunner(network, kind, clock=CLOCK, random=lambda: 0.5)
+
+        def vitals() -> Vitals:
+            return Vitals(started=True, informers=(informer.vitals(),))
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(informer.run)
+            await informer.wait_settled()
+            for name, value in broken.items():
+                setattr(network, name, value)
+            began, green = CLOCK.monotonic(), 0.0
+            while CLOCK.monotonic() - began < seconds:
+                if healthy(vitals(), 0.0).ok:
+                    green = CLOCK.monotonic() - began
+                await CLOCK.sleep(10.0)
+            group.cancel_scope.cancel()
+            return green, healthy(vitals(), 0.0), ready(vitals(), 0.0)
+
+    return run(main)
+
+
+def test_a_watch_that_stalls_on_every_try_turns_health_red_within_fifteen_minutes() -> None:
+    green, health, _ = reports(CONFIG_MAP, 3600, silent=True)
+
+    assert 600 < green <= 900 + 450  # from the end of the stream that was open, which the server ends after 450 s
+    assert "the API server said nothing for" in health.text()
+
+
+def test_an_informer_that_hangs_turns_health_red_soon_after_its_own_time_limit() -> None:
+    async def main() -> tuple[float, str]:  # type: ignore[return]
+        network = Network(InProcessKube(ApiServer(now=CLOCK.now), sleep=CLOCK.sleep), silent=True, deaf=True)
+        informer = InformerRunner(network, CONFIG_MAP, clock=CLOCK, random=lambda: 0.5)
+        async with anyio.create_task_group() as group:
+            group.start_soon(informer.run)
+            await informer.wait_settled()
+            began = CLOCK.monotonic()
+            while (report := healthy(Vitals(informers=(informer.vitals(),)), 0.0)).ok:
+                await CLOCK.sleep(1.0)
+            group.cancel_scope.cancel()
+            return CLOCK.monotonic() - began, report.text()
+
+    seconds, told = run(main)
+
+    assert 85 + 30 <= seconds <= 85 + 32  # when the next bookmark is overdue, and health's slack
+    assert "[-]informer ConfigMap failed: stuck: it did nothing for" in told
+
+
+@pytest.mark.parametrize("error", [Forbidden("no"), Unavailable("busy", status=429, retry_after=600)])
+def test_a_server_that_refuses_is_no_reason_to_restart_but_the_picture_grows_old(error: OperatorError) -> None:
+    _, health, readiness = reports(CONFIG_MAP, 3600, error=error)
+
+    assert health.ok
+    assert f"; last trouble: {error}" in readiness.text()
+    assert not readiness.ok
+
+
+def test_an_outage_of_the_server_turns_health_red_after_a_quarter_of_an_hour_only() -> None:
+    green, health, _ = reports(CONFIG_MAP, 3600, error=Unavailable("no route to host"))
+
+    assert 900 < green <= 900 + 450
+    assert "last trouble: no route to host" in health.text()
+
+
+def test_a_kind_that_is_not_installed_never_makes_a_pod_restart() -> None:
+    green, health, readiness = reports(HELM_RELEASE, 24 * 3600)
+
+    assert green >= 24 * 3600 - 20
+    assert health.ok
+    assert readiness.ok
+
+
+def test_a_driver_that_does_not_cancel_its_reconcile_turns_health_red() -> None:
+    async def main() -> tuple[float, str]:  # type: ignore[return]
+        release = anyio.Event()
+
+        async def hang(key: ObjectRef) -> ReconcileResult:
+            with anyio.CancelScope(shield=True):
+                await release.wait()
+            return ReconcileResult()
+
+        driver = Driver(hang, clock=CLOCK)
+        async with anyio.create_task_group() as group:
+            group.start_soon(driver.run)
+            driver.enqueue(KEY)
+            began = CLOCK.monotonic()
+            while (report := healthy(Vitals(drivers=(driver.vitals("instance"),)), 0.0)).ok:
+                await CLOCK.sleep(1.0)
+            release.set()
+            group.cancel_scope.cancel()
+            return CLOCK.monotonic() - began, report.text()
+
+    seconds, told = run(main)
+
+    assert 90 <= seconds <= 92
+    assert "[-]driver instance failed: stuck: a reconcile runs for" in told
+
+
+def test_a_driver_that_has_not_begun_is_a_standby_and_healthy() -> None:
+    async def main() -> Report:
+        driver = Driver(lambda key: anyio.sleep(0), clock=CLOCK)  # type: ignore[arg-type,return-value]
+        driver.enqueue(KEY)
+        await CLOCK.sleep(86_400)
+        return healthy(Vitals(drivers=(driver.vitals("instance"),)), 0.0)
+
+    assert run(main).ok

@@ -1,0 +1,287 @@
+"""The driver of the credential machine under virtual time (PULL-8)."""
+
+import base64
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
+from typing import Any
+
+import anyio
+import attrs
+import pytest
+from structlog.testing import capture_logs
+
+from tests.support.virtual_time import run
+from vworkspace_apiserver.inprocess import InProcessKube
+from vworkspace_apiserver.server import ApiServer
+from vworkspace_app.credentials.live import Live
+from vworkspace_app.credentials.rotation import CredentialKeeper
+from vworkspace_app.manager.pull_operator import PullOperator
+from vworkspace_app.manager.settings import OperatorSettings
+from vworkspace_core.api.crd import crd_manifests
+from vworkspace_core.apimachinery.errors import Permanent, Unauthorized
+from vworkspace_core.apimachinery.manifest import Manifest
+from vworkspace_core.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, NAMESPACE, SECRET
+from vworkspace_core.credentials import messages as r
+from vworkspace_core.credentials.performer import RotationPerformer
+from vworkspace_core.credentials.secret import Credentials, Kept, credentials_of, new_secret, secret_ref
+from vworkspace_core.instances.context import Settings
+from vworkspace_core.ports import PatchType
+from vworkspace_fake.clock import VirtualClock
+from vworkspace_fake.controlplane import Call, ControlPlaneServer, Fault, InProcessControlPlane, When
+from vworkspace_fake.job_store import MemoryJobStore
+
+OWN, CLUSTER, MARK = "vworkspace-system", "prod-1", "t0ken"
+
+
+@attrs.define
+class Site:
+    """One keeper between both servers. Polls prove tokens, as the agent's do."""
+
+    lifetime: timedelta | None = None
+    poll_seconds: float = 1.0
+    clock: VirtualClock = attrs.field(factory=VirtualClock)
+    server: ControlPlaneServer = attrs.field(init=False)
+    kube: InProcessKube = attrs.field(init=False)
+    keeper: CredentialKeeper = attrs.field(init=False)
+    rotated: list[str] = attrs.field(factory=list)
+
+    async def prepare(self) -> None:
+        numbers = iter(range(1000))
+        self.server = ControlPlaneServer(
+            now=self.clock.now, token_lifetime=self.lifetime, mint=lambda: f"{MARK}-{next(numbers)}"
+        )
+        self.server.tokens.add(CLUSTER, f"{MARK}-first")
+        self.kube = InProcessKube(ApiServer(now=self.clock.now), sleep=self.clock.sleep)
+        await self.kube.create(NAMESPACE.manifest(OWN), kind=NAMESPACE, field_manager="setup")
+        secret = new_secret(OWN, "https://odoo.example.com", CLUSTER, Kept(f"{MARK}-first"))
+        await self.kube.create(secret, kind=SECRET, field_manager="setup")
+        self.begin()
+
+    def begin(self, secret: Manifest | None = None) -> None:
+        """A process."""
+        control = InProcessControlPlane(self.server, f"{MARK}-first")
+        performer = RotationPerformer(self.kube, control, OWN, "https://odoo.example.com", CLUSTER)
+        found = Credentials("u", CLUSTER, f"{MARK}-first", Kept(f"{MARK}-first"))
+        self.keeper = CredentialKeeper(performer, Live(credentials_of(secret) if secret else found), self.clock)
+        self.keeper.on_rotated = self.rotated.append
+        self.keeper.live.subscribe(lambda now: control.use_token(now.token))
+
+    async def poll(self) -> None:
+        """What the agent does all the time."""
+        while True:
+            await self.clock.sleep(self.poll_seconds)
+            token = self.keeper.live.current.token
+            found = self.server.tokens.find(token)
+            ends = found.ends if found else None
+            self.keeper.heard(token, found is not None and (ends is None or self.clock.now() < ends))
+
+    async def secret(self) -> Manifest:
+        return await self.kube.get(secret_ref(OWN))
+
+
+def with_keeper(body: Callable[[Site], Awaitable[None]], **options: Any) -> list[Any]:
+    """What was logged while `body` ran; no token among it."""
+
+    async def main() -> None:
+        site = Site(**options)
+        await site.prepare()
+        async with anyio.create_task_group() as group:
+            group.start_soon(site.keeper.run)
+            group.start_soon(site.poll)
+            await body(site)
+            group.cancel_scope.cancel()
+
+    with capture_logs() as logs:
+        run(main)
+    assert MARK not in str(logs)
+    return logs
+
+
+def test_rotate_returns_when_the_new_credential_is_kept_used_and_has_worked() -> None:
+    async def body(site: Site) -> None:
+        await site.keeper.rotate("job/1")
+        now = site.keeper.live.current
+        data = (await site.secret())["data"]
+        assert now.token == f"{MARK}-0" == base64.b64decode(data["token"]).decode()
+        assert "previous-token" not in data or site.keeper.state.stage.value == "forgetting"
+        assert site.rotated == ["job/1"]
+        assert site.keeper.age is not None
+        assert site.keeper.age < timedelta(seconds=5)
+        assert (site.keeper.expires_at, site.keeper.renews_at) == (None, None)
+
+    with_keeper(body)
+
+
+def test_many_who_ask_at_once_are_served_by_one_rotation() -> None:
+    async def body(site: Site) -> None:
+        async with anyio.create_task_group() as group:
+            for number in range(9):
+                group.start_soon(site.keeper.rotate, f"job/{number}")
+        assert sum(1 for _, call in site.server.requests if call is Call.ROTATE) <= 2
+
+    with_keeper(body)
+
+
+def test_a_control_plane_that_does_not_rotate_is_an_error_that_says_so() -> None:
+    async def body(site: Site) -> None:
+        site.server.faults.inject(Fault(call=Call.ROTATE, status=404))
+        with pytest.raises(Permanent, match="404"):
+            await site.keeper.rotate("job/1")
+
+    logs = with_keeper(body)
+    assert [line["event"] for line in logs if line["log_level"] == "error"] == ["the credential is not rotated"]
+
+
+def test_a_lost_answer_is_asked_for_again_within_the_grace_period() -> None:
+    async def body(site: Site) -> None:
+        site.server.faults.inject(Fault(call=Call.ROTATE, status=0, when=When.AFTER, times=3))
+        began = site.clock.monotonic()
+        await site.keeper.rotate("job/1")
+        assert site.clock.monotonic() - began < 60
+        assert site.keeper.live.current.token == f"{MARK}-3"
+
+    logs = with_keeper(body)
+    assert len([line for line in logs if "no new credential yet" in line["event"]]) == 1
+
+
+def test_a_credential_is_renewed_for_ever_without_anybody_asking() -> None:
+    async def body(site: Site) -> None:
+        await site.keeper.rotate("job/1")
+        await site.clock.sleep(86_400 * 60)
+        assert len(site.rotated) - 1 == 11, "sixty days: each lives a week and is used for three quarters of it"
+        assert site.keeper.renews_at is not None
+        assert site.clock.now() < site.keeper.renews_at
+
+    with_keeper(body, lifetime=timedelta(days=7), poll_seconds=1800.0)
+
+
+def test_the_other_sides_clock_decides_when_a_credential_is_renewed_PULL_12() -> None:
+    async def body(site: Site) -> None:
+        await site.keeper.rotate("job/1")
+        site.keeper.skew = lambda: timedelta(days=6)
+        await site.clock.sleep(7200)
+        assert len(site.rotated) == 2
+
+    with_keeper(body, lifetime=timedelta(days=7), poll_seconds=60.0)
+
+
+def test_a_process_that_starts_anew_goes_on_with_the_rotation_that_the_secret_tells_of() -> None:
+    async def body(site: Site) -> None:
+        patch = {"metadata": {"annotations": {"vworkspace.io/rotation-requested": "job/1"}}}
+        found = await site.kube.patch(
+            secret_ref(OWN), patch, patch_type=PatchType.MERGE, field_manager="an earlier process"
+        )
+        site.begin(found)
+        async with anyio.create_task_group() as group:
+            group.start_soon(site.keeper.run)
+            await site.keeper.rotate("job/1")
+            group.cancel_scope.cancel()
+        assert sum(1 for _, call in site.server.requests if call is Call.ROTATE) == 1
+
+    with_keeper(body)
+
+
+def test_a_defect_of_an_adapter_ends_nothing_and_shows_nothing() -> None:
+    class Broken(InProcessControlPlane):
+        async def rotate(self) -> Any:
+            raise RuntimeError(f"{MARK} in a message")
+
+    async def body(site: Site) -> None:
+        performer = RotationPerformer(site.kube, Broken(site.server, ""), OWN)
+        keeper = CredentialKeeper(performer, Live(site.keeper.live.current), site.clock)
+        async with anyio.create_task_group() as group:
+            group.start_soon(keeper.run)
+            group.start_soon(keeper.rotate, "job/1")
+            await site.clock.sleep(30)
+            assert keeper.state.failures > 2
+            group.cancel_scope.cancel()
+
+    logs = with_keeper(body)
+    assert "RuntimeError" in {line.get("error") for line in logs}
+
+
+def test_what_is_asked_before_it_runs_is_not_forgotten() -> None:
+    async def body(site: Site) -> None:
+        site.begin()
+        async with anyio.create_task_group() as group:
+            group.start_soon(site.keeper.rotate, "job/1")
+            await site.clock.sleep(1)
+            site.keeper.wish(("cluster/a/1",))
+            site.keeper.registrable(r.Registrable("unused"))
+            group.start_soon(site.keeper.run)
+            await site.clock.sleep(60)
+            group.cancel_scope.cancel()
+        assert set(site.rotated) == {"job/1", "cluster/a/1"}
+
+    with_keeper(body)
+
+
+class Witness(InProcessControlPlane):
+    """Tells the keeper with which token a poll was taken or refused, as the production adapter does."""
+
+    def __init__(
+        self, server: ControlPlaneServer, token: Callable[[], str], heard: Callable[[str, bool], None]
+    ) -> None:
+        super().__init__(server, "")
+        self._current, self._heard = token, heard
+
+    async def fetch(self, cluster_id: str, wait_seconds: int) -> Any:
+        token = self._current()
+        self.use_token(token)
+        await anyio.lowlevel.checkpoint()  # a request that can be cancelled, as over a network
+        try:
+            found = await super().fetch(cluster_id, wait_seconds)
+        except Unauthorized:
+            self._heard(token, False)
+            raise
+        self._heard(token, True)
+        return found
+
+
+def test_two_tokens_that_are_both_rejected_are_tried_in_turn_and_slowly_PULL_7() -> None:
+    """The other token must not make the poll hurry, which would cut off what the rejection has under way."""
+
+    async def body(site: Site) -> None:
+        found = new_secret(OWN, "https://odoo.example.com", CLUSTER, Kept("unknown-new", "unknown-old"))
+        await site.kube.update(
+            {**found, "metadata": {**(await site.secret())["metadata"]}}, kind=SECRET, field_manager="kubectl"
+        )
+        for crd in crd_manifests():
+            await site.kube.create(crd, kind=CUSTOM_RESOURCE_DEFINITION, field_manager="setup")
+        site.begin(found)
+        keeper = site.keeper
+        tried: list[tuple[float, str]] = []
+        rereads: list[float] = []
+
+        def heard(token: str, accepted: bool) -> None:
+            tried.append((site.clock.monotonic(), token))
+            keeper.heard(token, accepted)
+
+        async def reread() -> bool:
+            await anyio.lowlevel.checkpoint()
+            rereads.append(site.clock.monotonic())
+            return keeper.has_another()
+
+        operator = PullOperator(
+            site.kube,
+            Witness(site.server, lambda: keeper.live.current.token, heard),
+            MemoryJobStore(),
+            site.clock,
+            OperatorSettings(Settings(cluster_id=CLUSTER)),
+            credentials=keeper.live,
+            keeper=keeper,
+            reread=reread,
+            random=lambda: 0.5,
+        )
+        async with anyio.create_task_group() as group:
+            group.start_soon(operator.run)
+            await site.clock.sleep(3600)
+            assert len(tried) <= 12, "two at first, then one in every seven and a half minutes"
+            assert {token for _, token in tried} == {"unknown-new", "unknown-old"}
+            assert len(rereads) == 1, "nothing cuts off the look at the Secret"
+            site.server.tokens.add(CLUSTER, "unknown-old")
+            await site.clock.sleep(1200)
+            assert keeper.live.current.token.startswith(MARK), "the old one works again, and gets us a new one"
+            group.cancel_scope.cancel()
+
+    with_keeper(body, poll_seconds=1e9)

@@ -1,0 +1,465 @@
+"""The agent's driver under virtual time: outages, rejections, pace and lanes (PULL-2, PULL-5, PULL-6, PULL-7)."""
+
+from itertools import pairwise
+from typing import Any
+
+import anyio
+import pytest
+
+from tests.support.agent_site import FAILED, READY, REF, Site, outcome, quiet, recent, simulate
+from tests.support.jobs import CLUSTER_ID, NAME, NAMESPACE, condition, instance
+from tests.support.virtual_time import run
+from vworkspace_app.jobs.settings import AgentSettings
+from vworkspace_core.apimachinery.manifest import ObjectRef
+from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE
+from vworkspace_core.control_plane.connection import Connectivity
+from vworkspace_fake.controlplane import Call, Fault, RateLimit, When
+
+
+def test_the_main_job_of_the_project_in_a_moment_PULL_2() -> None:
+    async def body(site: Site) -> None:
+        job = site.enqueue()
+        await anyio.sleep(1)
+        await site.report(condition("Ready", "False", "Installing"), condition("Reconciling", "True", "Installing"))
+        await anyio.sleep(1)
+        assert (job.statuses[-1]["phase"], job.result) == ("Reconciling", None)
+        await site.report(READY)
+        await anyio.sleep(1)
+        assert outcome(job) == "succeeded"
+        assert site.events("ConditionTransition") == []
+
+        await site.report(FAILED)
+        await anyio.sleep(2)
+        (event,) = site.events("ConditionTransition")
+        assert [told["reason"] for told in event["conditions"]] == ["HelmReleaseFailed"]
+        assert event["previous"] == {"status": "True", "reason": "HelmReleaseReady"}
+
+    simulate(body)
+
+
+def test_an_hour_long_outage_costs_few_requests_and_loses_nothing_PULL_5() -> None:
+    async def body(site: Site) -> None:
+        job = site.enqueue()
+        await anyio.sleep(5)
+        site.server.faults.outage(Fault(status=502))
+        began = site.clock.monotonic()
+        await site.report(condition("Ready", "False", "Installing"))
+        await anyio.sleep(1800)
+        await site.report(READY)
+        await anyio.sleep(1800)
+        fetches = site.asked(Call.FETCH, began + 60)
+        results = site.asked(Call.RESULT, began)
+
+        assert 50 <= len(fetches) <= 400, "backoff between a second and a minute, in the end about one a minute"
+        assert min(b - a for a, b in pairwise(fetches)) >= 1.0
+        assert 25 <= len(results) <= 300, "one beside each poll"
+        assert site.connectivity() is Connectivity.UNREACHABLE
+        assert job.result is None
+        assert site.store.records, "the result waits in its record"
+
+        site.server.faults.outage(None)
+        await anyio.sleep(61)
+        assert site.connectivity() is Connectivity.CONNECTED
+        assert outcome(job) == "succeeded"
+        assert not site.store.records
+
+    lines = quiet(body)
+
+    told = [line["event"] for line in lines if "control plane is unreachable" in line["event"]]
+    assert len(told) == 1, "once per change, not once per retry"
+    assert len(lines) <= 8, lines
+
+
+def test_a_first_round_trip_hurries_everything_that_waited() -> None:
+    async def body(site: Site) -> None:
+        job = site.enqueue()
+        await anyio.sleep(2)
+        site.server.faults.outage(Fault(status=502))
+        await site.report(READY)
+        await anyio.sleep(600)
+        site.server.faults.outage(None)
+        since = site.clock.monotonic()
+        while job.result is None:
+            await anyio.sleep(0.5)
+        first = min(at for call in Call for at in site.asked(call, since))
+        assert min(site.asked(Call.RESULT, since)) - first <= 1.0
+
+    simulate(body)
+
+
+@pytest.mark.parametrize("status", [401, 403])
+def test_a_rejected_credential_is_tried_slowly_and_a_new_one_at_once_PULL_7(status: int) -> None:
+    rereads: list[float] = []
+
+    async def body(site: Site) -> None:
+        await anyio.sleep(5)
+        site.server.faults.outage(Fault(status=status))
+        await anyio.sleep(60)
+        since = site.clock.monotonic()
+        await anyio.sleep(3600)
+        assert 5 <= len(site.asked(Call.FETCH, since)) <= 13
+        assert site.connectivity() is Connectivity.REJECTED
+
+        site.server.faults.outage(None)
+        site.agent.hurry()
+        await anyio.sleep(1.1)
+        assert site.connectivity() is Connectivity.CONNECTED
+
+    def with_reread(site: Site) -> None:
+        async def reread() -> bool:
+            rereads.append(site.clock.monotonic())
+            return False
+
+        site.agent = site.new_agent(reread=reread)
+
+    lines = quiet(body, with_reread)
+
+    assert [line["event"] for line in lines if "rejects the credential" in line["event"]] != []
+    assert len(rereads) == 1, "one refresh per rejection"
+
+
+def test_a_token_that_changed_meanwhile_is_taken_without_a_pause() -> None:
+    def with_reread(site: Site) -> None:
+        async def reread() -> bool:
+            site.server.tokens.add(CLUSTER_ID, "fresh")
+            site.control.use_token("fresh")
+            return True
+
+        site.agent = site.new_agent(reread=reread)
+
+    async def body(site: Site) -> None:
+        await anyio.sleep(5)
+        site.server.tokens.revoke("token")
+        job = site.enqueue()
+        await anyio.sleep(1)
+        assert job.acked_at is not None
+        assert site.connectivity() is Connectivity.CONNECTED
+
+    simulate(body, with_reread)
+
+
+def test_a_credential_that_cannot_be_read_again_does_not_stop_the_loop() -> None:
+    def with_reread(site: Site) -> None:
+        async def reread() -> bool:
+            raise OSError("token=hunter2 is gone")
+
+        site.agent = site.new_agent(reread=reread)
+
+    async def body(site: Site) -> None:
+        await anyio.sleep(5)
+        site.server.faults.outage(Fault(status=401))
+        await anyio.sleep(900)
+        site.server.faults.outage(None)
+        await anyio.sleep(601)
+        assert site.connectivity() is Connectivity.CONNECTED
+
+    assert "hunter2" not in str(quiet(body, with_reread))
+
+
+def test_results_do_not_wait_behind_statuses_or_events_PULL_5() -> None:
+    async def body(site: Site) -> None:
+        for call in (Call.STATUS, Call.EVENTS):
+            site.server.faults.inject(Fault(call=call, status=500, times=10**6))
+        job = site.enqueue()
+        await anyio.sleep(2)
+        for number in range(50):
+            await site.report(condition("Ready", "False", f"Reason{number}"))
+        await site.report(READY)
+        await anyio.sleep(0.5)
+        assert outcome(job) == "succeeded"
+        assert len(site.asked(Call.STATUS)) <= 4, "statuses collapse to the newest and wait out their failures"
+
+    simulate(body)
+
+
+def test_one_result_that_the_server_chokes_on_does_not_hold_up_the_others() -> None:
+    async def body(site: Site) -> None:
+        jobs = [site.enqueue(name=f"app-{number}") for number in range(5)]
+        await anyio.sleep(2)
+        site.server.faults.inject(Fault(call=Call.RESULT, status=500, times=3))
+        for number in range(5):
+            await site.report(READY, name=f"app-{number}")
+        await anyio.sleep(20)
+        assert [outcome(job) for job in jobs] == ["succeeded"] * 5
+
+    simulate(body)
+
+
+def test_a_lost_answer_of_a_result_ends_in_one_accepted_result_PULL_4() -> None:
+    async def body(site: Site) -> None:
+        site.server.faults.inject(Fault(call=Call.ACK, status=0, when=When.AFTER))
+        site.server.faults.inject(Fault(call=Call.RESULT, status=0, when=When.AFTER))
+        job = site.enqueue()
+        await anyio.sleep(5)
+        await site.report(READY)
+        await anyio.sleep(5)
+        assert outcome(job) == "succeeded"
+        assert (job.acks, job.results_refused) == (2, 1)
+        assert not site.store.records
+
+    simulate(body)
+
+
+def test_a_server_that_never_holds_a_poll_is_not_flooded() -> None:
+    async def body(site: Site) -> None:
+        site.server.faults.outage(Fault(status=None))
+        await anyio.sleep(100)
+        assert len(site.asked(Call.FETCH)) <= 101
+
+    def impatient(site: Site) -> None:
+        site.agent = site.new_agent(settings=AgentSettings(wait_seconds=0))
+
+    simulate(body, impatient)
+
+
+def test_a_job_that_cannot_be_acked_does_not_spin_the_loop() -> None:
+    async def body(site: Site) -> None:
+        site.server.faults.inject(Fault(call=Call.ACK, status=500, times=10**6))
+        site.enqueue()
+        await anyio.sleep(120)
+        assert len(site.asked(Call.FETCH)) <= 130
+        assert len(site.asked(Call.ACK)) <= 70
+
+    from datetime import timedelta
+
+    simulate(body, redelivery=timedelta(0))
+
+
+def test_429_is_waited_out_as_asked() -> None:
+    async def body(site: Site) -> None:
+        await anyio.sleep(1)
+        site.server.faults.inject(Fault(call=Call.FETCH, status=429, retry_after=120))
+        site.enqueue()
+        await anyio.sleep(40)
+        (refused, *later) = site.asked(Call.FETCH, 1.0)
+        assert later == []
+        await anyio.sleep(120)
+        assert site.asked(Call.FETCH, 1.0)[1] - refused == pytest.approx(120, abs=1.5)
+
+    simulate(body)
+
+
+def test_a_rate_limit_slows_the_agent_down_and_stops_nothing() -> None:
+    async def body(site: Site) -> None:
+        jobs = [site.enqueue(name=f"app-{number}") for number in range(20)]
+        for _ in range(120):
+            await anyio.sleep(5)
+            for number in range(20):
+                if ObjectRef(APPLICATION_INSTANCE, NAMESPACE, f"app-{number}") in site.known:
+                    await site.report(READY, name=f"app-{number}")
+        assert [outcome(job) for job in jobs] == ["succeeded"] * 20
+
+    simulate(body, rate_limit=RateLimit(10, 10.0))
+
+
+def test_events_go_in_batches_of_a_hundred_or_a_second_PULL_6() -> None:
+    async def body(site: Site) -> None:
+        await anyio.sleep(5)
+        before = len(site.asked(Call.EVENTS))
+        for number in range(250):
+            ref = ObjectRef(APPLICATION_INSTANCE, NAMESPACE, f"app-{number}")
+            live = {**instance(f"app-{number}"), "status": {"conditions": [recent(site, READY)]}}
+            site.agent.on_object_changed(live, ref)
+        await anyio.sleep(1.5)
+        assert len(site.asked(Call.EVENTS)) - before == 3
+        assert len(site.events("ConditionTransition")) == 250
+
+    simulate(body)
+
+
+def test_an_overflow_is_told_and_a_snapshot_makes_up_for_it_PULL_5() -> None:
+    async def body(site: Site) -> None:
+        site.enqueue()
+        await anyio.sleep(1)
+        await site.report(READY)
+        await anyio.sleep(2)
+        site.server.faults.outage(Fault(status=502))
+        ref = ObjectRef(APPLICATION_INSTANCE, NAMESPACE, "noisy")
+        for number in range(1500):
+            found = recent(site, condition("Ready", "True", f"Reason{number}"))
+            site.agent.on_object_changed({**instance("noisy"), "status": {"conditions": [found]}}, ref)
+        assert len(site.agent.outbox.events) == 1000
+        assert site.agent.outbox.dropped >= 500
+        await anyio.sleep(400)
+        assert {**site.conditions(), "ControllersHealthy": None, "Hardened": None} == {
+            "Hardened": None,
+            "ControllersHealthy": None,
+            "Connected": ("False", "ControlPlaneUnreachable"),
+            "Disconnected": ("True", "NoRecentRoundTrip"),
+            "BufferOverflow": ("True", "EventBufferFull"),
+        }
+        site.server.faults.outage(None)
+        site.server.tokens.add(CLUSTER_ID, "token")
+        await anyio.sleep(180)
+        assert site.agent.outbox.dropped == 0
+        told = {event["eventKey"] for event in site.events("ConditionTransition")}
+        assert any(f"/{NAME}/" in key for key in told), "the snapshot tells of every owned object"
+
+    lines = quiet(body)
+
+    assert len([line for line in lines if "event buffer is full" in line["event"]]) == 1
+    assert len([line for line in lines if "event buffer is drained" in line["event"]]) == 1
+
+
+def test_a_bad_event_is_dropped_alone_PULL_6() -> None:
+    async def body(site: Site) -> None:
+        await anyio.sleep(5)
+        for number in range(20):
+            ref = ObjectRef(APPLICATION_INSTANCE, NAMESPACE, f"app-{number}")
+            found = recent(site, READY)
+            site.agent.on_object_changed({**instance(f"app-{number}"), "status": {"conditions": [found]}}, ref)
+        site.agent._telling.put([{"kind": "Broken", "timestamp": "never"}])
+        await anyio.sleep(30)
+        assert len(site.events("ConditionTransition")) == 20
+
+    lines = quiet(body)
+
+    assert len([line for line in lines if "an event was refused" in line["event"]]) == 1
+
+
+def test_heartbeats_come_every_minute_and_one_stands_for_many_after_an_outage() -> None:
+    async def body(site: Site) -> None:
+        await anyio.sleep(301)
+        assert len(site.events("ClusterHeartbeat")) in (5, 6)
+        site.server.faults.outage(Fault(status=502))
+        await anyio.sleep(3600)
+        beats = [event for event in site.agent.outbox.events if event["kind"] == "ClusterHeartbeat"]
+        assert len(beats) == 1
+
+    simulate(body)
+
+
+def test_an_idle_hour_costs_long_polls_and_heartbeats_and_nothing_else() -> None:
+    async def body(site: Site) -> None:
+        await anyio.sleep(600)
+        since = site.clock.monotonic()
+        await anyio.sleep(3600)
+        asked = {call: len(site.asked(call, since)) for call in Call if site.asked(call, since)}
+        assert asked.keys() == {Call.FETCH, Call.EVENTS}
+        assert 119 <= asked[Call.FETCH] <= 121, "long polls of half a minute"
+        assert 59 <= asked[Call.EVENTS] <= 61, "heartbeats, one a minute"
+
+    simulate(body)
+
+
+class Defect:
+    """Any port that raises what no port may raise, a number of times, then works."""
+
+    def __init__(self, port: Any, method: str, times: int) -> None:
+        self._port, self._method, self._left = port, method, times
+
+    def __getattr__(self, name: str) -> Any:
+        if name == self._method and self._left > 0:
+            self._left -= 1
+            raise ZeroDivisionError("a defect of the adapter")
+        return getattr(self._port, name)
+
+
+@pytest.mark.parametrize(
+    ("port", "method"),
+    [
+        ("control", "fetch"),
+        ("control", "ack"),
+        ("control", "result"),
+        ("control", "status"),
+        ("control", "events"),
+        ("kube", "get"),
+        ("kube", "apply"),
+        ("store", "put"),
+        ("store", "close"),
+        ("store", "tombstone"),
+    ],
+)
+def test_a_defect_of_an_adapter_never_stops_the_loop(port: str, method: str) -> None:
+    def broken(site: Site) -> None:
+        site.agent = site.new_agent(**{port: Defect(getattr(site, port), method, 3)})
+
+    async def body(site: Site) -> None:
+        job = site.enqueue()
+        for _ in range(30):
+            await anyio.sleep(2)
+            if REF in site.known:
+                await site.report(READY)
+        assert outcome(job) == "succeeded"
+
+    quiet(body, broken)
+
+
+def test_a_restarted_process_goes_on_with_its_jobs_PULL_4() -> None:
+    async def main() -> None:
+        site = Site()
+        await site.prepare()
+        job = site.enqueue()
+        async with anyio.create_task_group() as first:
+            first.start_soon(site.agent.run)
+            await anyio.sleep(5)
+            first.cancel_scope.cancel()
+        assert job.acked_at is not None
+        await site.report(READY)
+        site.agent = site.new_agent()
+        async with anyio.create_task_group() as second:
+            second.start_soon(site.agent.run)
+            second.start_soon(site.watch)
+            await anyio.sleep(5)
+            second.cancel_scope.cancel()
+        assert outcome(job) == "succeeded"
+        assert not site.store.records
+
+    run(main)
+
+
+def test_what_comes_after_the_end_of_a_run_is_left_to_the_next_process() -> None:
+    async def main() -> None:
+        site = Site()
+        await site.prepare()
+        site.enqueue()
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(site.agent.run)
+            await anyio.sleep(5)
+            tasks.cancel_scope.cancel()
+        requests = len(site.server.requests)
+        site.agent.on_object_changed(None, REF)
+        await anyio.sleep(600)
+        assert len(site.server.requests) == requests
+
+    run(main)
+
+
+def test_a_run_is_a_function_of_its_seed() -> None:
+    def trace() -> list[Any]:
+        found: list[Any] = []
+
+        async def body(site: Site) -> None:
+            for number in range(5):
+                site.enqueue(name=f"app-{number}")
+            site.server.faults.inject(Fault(status=500, times=7))
+            await anyio.sleep(100)
+            for number in range(5):
+                await site.report(READY, name=f"app-{number}")
+            await anyio.sleep(100)
+            found.extend(site.server.requests)
+            found.extend(job.as_json() for job in site.server.jobs)
+
+        simulate(body)
+        return found
+
+    assert trace() == trace()
+
+
+def test_a_result_that_is_refused_is_tried_on_slowly_and_its_record_kept_PULL_4() -> None:
+    async def body(site: Site) -> None:
+        job = site.enqueue()
+        await anyio.sleep(1)
+        site.server.faults.inject(Fault(Call.RESULT, 413, times=3))
+        await site.report(READY)
+        await anyio.sleep(100)
+        assert job.result is None
+        assert site.store.records
+        await anyio.sleep(500)
+        assert outcome(job) == "succeeded"
+        assert not site.store.records
+        assert len(site.asked(Call.RESULT)) == 4
+
+    lines = quiet(body)
+
+    assert any("a delivery was refused" in line["event"] for line in lines)

@@ -1,0 +1,85 @@
+"""The job store's tombstones when many jobs close at once (PULL-4)."""
+
+import base64
+from typing import Any
+
+import anyio
+
+from tests.support.virtual_time import run
+from vworkspace_apiserver.inprocess import InProcessKube
+from vworkspace_apiserver.server import ApiServer
+from vworkspace_core.apimachinery.resources import NAMESPACE, SECRET
+from vworkspace_core.jobs.store import KubeJobStore
+from vworkspace_core.ports import JobRecord, Tombstone
+from vworkspace_fake.clock import VirtualClock
+
+NS = "vworkspace-system"
+AT_ONCE = 50
+LIFE = 10_000
+
+
+class Distant:
+    """An API server some way off: every call takes a moment, and is counted."""
+
+    def __init__(self, api: InProcessKube) -> None:
+        self._api = api
+        self.calls: list[str] = []
+
+    def __getattr__(self, name: str) -> Any:
+        async def call(*args: Any, **named: Any) -> Any:
+            self.calls.append(name)
+            await anyio.sleep(0.005)
+            return await getattr(self._api, name)(*args, **named)
+
+        return call
+
+
+def tombstone(number: int) -> Tombstone:
+    key = f"ApplicationInstance/org-{number % 100}/application-{number // 100}@1"
+    return Tombstone(key, "succeeded", f"a2b1b1a2-0000-4000-8000-{number:012}", 1, "2026-01-01T00:00:00Z")
+
+
+def test_jobs_that_close_together_share_a_write_and_ten_thousand_tombstones_fit_PULL_4() -> None:
+    async def main() -> None:
+        kube = InProcessKube(ApiServer(now=VirtualClock().now))
+        await kube.create(NAMESPACE.manifest(NS), kind=NAMESPACE, field_manager="setup")
+        distant = Distant(kube)
+        store = KubeJobStore(distant, NS, lock=anyio.Lock())
+        for start in range(0, LIFE, AT_ONCE):
+            async with anyio.create_task_group() as group:
+                for number in range(start, start + AT_ONCE):
+                    group.start_soon(store.close, f"job-{number}", tombstone(number))
+        writes = sum(call in ("create", "update") for call in distant.calls)
+        assert writes <= 2 * LIFE / AT_ONCE, "one write for the first, one for all that came meanwhile"
+
+        secrets = (await kube.list(SECRET, namespace=NS)).items
+        assert 40 <= len(secrets) <= 50
+        assert max(len(base64.b64decode(found["data"]["tombstones"])) for found in secrets) < 100_000
+        again = KubeJobStore(distant, NS)
+        assert list(await again.load()) == []
+        distant.calls.clear()
+        for number in range(LIFE):
+            wanted = tombstone(number)
+            assert await again.tombstone(wanted.idempotency_key) == wanted
+            assert await again.newest(wanted.idempotency_key.partition("@")[0]) == wanted
+        assert distant.calls == [], "what is remembered is asked of memory"
+
+    run(main)
+
+
+def test_one_who_closes_while_a_write_fails_is_told_and_the_others_get_through() -> None:
+    async def main() -> None:
+        kube = InProcessKube(ApiServer(now=VirtualClock().now))
+        await kube.create(NAMESPACE.manifest(NS), kind=NAMESPACE, field_manager="setup")
+        store = KubeJobStore(Distant(kube), NS, lock=anyio.Lock())
+        await store.put(JobRecord("job-0", {"id": "job-0"}))
+        with anyio.move_on_after(0.002):
+            await store.close("job-0", tombstone(0))
+        async with anyio.create_task_group() as group:
+            for number in range(5):
+                group.start_soon(store.close, f"job-{number}", tombstone(number))
+        again = KubeJobStore(kube, NS)
+        assert list(await again.load()) == []
+        assert all([await again.tombstone(tombstone(number).idempotency_key) for number in range(5)])
+
+    run(main)

@@ -1,0 +1,66 @@
+"""RUN-4: a standby keeps its caches warm and nothing else, and begins with everything when it leads."""
+
+import anyio
+
+from tests.support.virtual_time import run
+from vworkspace_apiserver.inprocess import InProcessKube
+from vworkspace_apiserver.model.calls import Caller
+from vworkspace_apiserver.server import ApiServer
+from vworkspace_app.manager.operator import Operator
+from vworkspace_app.manager.settings import OperatorSettings
+from vworkspace_core.api.crd import crd_manifests
+from vworkspace_core.apimachinery.manifest import ObjectRef
+from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, CUSTOM_RESOURCE_DEFINITION, NAMESPACE
+from vworkspace_core.instances.context import Settings
+from vworkspace_fake.clock import VirtualClock
+from vworkspace_fake.flux.crds import flux_crds
+
+CLUSTER = "cluster-1"
+LABELS = {"app.vworkspace.io/managed-by": "control-plane", "app.vworkspace.io/cluster-id": CLUSTER}
+
+
+def instance(name: str) -> dict[str, object]:
+    chart = {"sourceType": "oci", "url": "oci://charts.example.com", "name": "nextcloud", "version": "1.0.0"}
+    spec = {"appRef": {"catalogId": "nextcloud"}, "chart": chart, "release": {"name": name, "namespace": "n"}}
+    meta = {"name": name, "namespace": "n", "labels": LABELS}
+    return {**APPLICATION_INSTANCE.manifest(name, "n"), "metadata": meta, "spec": spec}
+
+
+def test_a_standby_collects_no_work_and_a_leader_begins_with_all_of_it() -> None:
+    async def main() -> None:
+        clock = VirtualClock()
+        server = ApiServer(now=clock.now)
+        admin = InProcessKube(server)
+        for crd in (*crd_manifests(), *flux_crds()):
+            await admin.create(crd, kind=CUSTOM_RESOURCE_DEFINITION, field_manager="admin")
+        gated = {**NAMESPACE.manifest("n"), "metadata": {"name": "n", "labels": {"managed-by": "vworkspace"}}}
+        await admin.create(gated, kind=NAMESPACE, field_manager="admin")
+        may_write = anyio.Event()
+        api = InProcessKube(server, caller=Caller("operator", agent="operator/1"), sleep=clock.sleep)
+        settings = OperatorSettings(Settings(cluster_id=CLUSTER))
+        operator = Operator(api, settings, clock, random=lambda: 0.5, lead=may_write.wait)
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(operator.run)
+            await operator.wait_ready()
+            for number in range(50):
+                await admin.create(instance(f"gone-{number}"), kind=APPLICATION_INSTANCE, field_manager="odoo")
+                await admin.delete(ObjectRef(APPLICATION_INSTANCE, "n", f"gone-{number}"))
+            await admin.create(instance("stays"), kind=APPLICATION_INSTANCE, field_manager="odoo")
+            await anyio.sleep(3600)
+
+            stats = [driver.stats().queue for driver in operator.drivers.values()]
+            assert [(one.adds, sum(one.ready.values()), one.delayed) for one in stats] == [(0, 0, 0), (0, 0, 0)]
+            assert not server.audit.writes(user="operator")
+            assert len(operator.informers.store(APPLICATION_INSTANCE)) == 1, "and yet it knows what there is"
+
+            may_write.set()
+            await anyio.sleep(1)
+            written = {entry.path.split("/")[-1] for entry in server.audit.writes(user="operator")}
+            assert {"stays", "status"} <= written
+            live = await admin.get(ObjectRef(APPLICATION_INSTANCE, "n", "stays"))
+            assert live["metadata"]["finalizers"]
+            await operator.finish()
+            group.cancel_scope.cancel()
+
+    run(main)

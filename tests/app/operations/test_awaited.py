@@ -1,0 +1,40 @@
+"""OPS-3: whoever waits for an object is found by it, as long as it waits, and nothing is kept of those that do not."""
+
+from collections.abc import Mapping
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from vworkspace_app.operations.awaited import AwaitedObjects
+from vworkspace_core.apimachinery.manifest import ObjectRef
+from vworkspace_core.apimachinery.resources import NAMESPACE, OPERATION, VELERO_BACKUP
+
+KEYS = [ObjectRef(OPERATION, "org-a", name) for name in "abc"]
+OBJECTS = [
+    ObjectRef(NAMESPACE, None, "x"),
+    ObjectRef(VELERO_BACKUP, "velero", "x"),
+    ObjectRef(VELERO_BACKUP, "other", "x"),
+]
+STEPS = st.lists(st.tuples(st.sampled_from(KEYS), st.lists(st.sampled_from(OBJECTS), max_size=4)), max_size=12)
+
+
+@given(STEPS)
+def test_the_last_look_of_each_key_is_what_it_waits_for(steps: list[tuple[ObjectRef, list[ObjectRef]]]) -> None:
+    awaited = AwaitedObjects()
+    last: dict[ObjectRef, list[ObjectRef]] = {}
+    for key, objects in steps:
+        awaited.awaits(key, objects)
+        last[key] = objects
+    for ref in OBJECTS:
+        assert list(awaited.keys_waiting_for(ref)) == [key for key in KEYS if ref in last.get(key, ())]
+
+
+@given(STEPS)
+def test_nothing_is_kept_of_those_that_wait_no_more(steps: list[tuple[ObjectRef, list[ObjectRef]]]) -> None:
+    awaited = AwaitedObjects()
+    for key, objects in steps:
+        awaited.awaits(key, objects)
+    for key in KEYS:
+        awaited.awaits(key, ())
+    held: tuple[Mapping[ObjectRef, object], ...] = (awaited._of, awaited._by)
+    assert not any(held)

@@ -1,0 +1,287 @@
+"""RUN-11, M1, M2: ports that anybody can reach have deadlines and limits, and nobody keeps a probe from its answer.
+
+Real sockets. Nothing here asserts how quick a machine is: what has to end is waited for, what has to stay does.
+"""
+
+import resource
+import select
+import socket
+import ssl
+import time
+import tracemalloc
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from datetime import UTC, datetime
+from typing import Any
+
+import anyio
+import attrs
+import msgspec
+import pytest
+from anyio.from_thread import start_blocking_portal
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route
+
+from tests.support.patience import PATIENCE
+from vworkspace_apiserver.http.authority import certificates_for
+from vworkspace_app.process.http import Limits, bind, serve_guarded
+from vworkspace_app.webhooks.answers import BUDGET, GATED_PATH, LARGEST, application
+from vworkspace_core.webhook.validating import WebhookSettings
+
+LONG = Limits(connections=8, head=3600.0, body=3600.0, whole=3600.0, idle=3600.0)
+"""No deadline comes to pass: what makes room is the limit alone."""
+
+
+def app(begun: list[int] | None = None) -> Starlette:
+    async def whole(request: Request) -> Response:
+        (begun if begun is not None else []).append(1)
+        return PlainTextResponse(str(len(await request.body())))
+
+    async def much(_: Request) -> Response:
+        return PlainTextResponse("x" * 64_000_000)
+
+    return Starlette(routes=[Route("/", whole, methods=["GET", "POST"]), Route("/much", much)])
+
+
+@contextmanager
+def served(application: Any, limits: Limits, tls: ssl.SSLContext | None = None) -> Iterator[tuple[str, int]]:
+    listener = bind("127.0.0.1", 0)
+    address = listener.getsockname()
+
+    async def run(*, task_status: Any = anyio.TASK_STATUS_IGNORED) -> None:
+        await serve_guarded(application, listener, limits=limits, tls=tls, ready=task_status.started)
+
+    with start_blocking_portal() as portal:
+        future, _ = portal.start_task(run)
+        try:
+            yield address
+        finally:
+            future.cancel()
+
+
+def connect(stack: ExitStack, address: tuple[str, int]) -> socket.socket:
+    return stack.enter_context(socket.create_connection(address, timeout=PATIENCE))
+
+
+def ask(connection: socket.socket, path: str = "/", body: bytes = b"", *, length: int | None = None) -> None:
+    head = f"{'POST' if body or length else 'GET'} {path} HTTP/1.1\r\nhost: h\r\ncontent-length: "
+    connection.sendall(f"{head}{len(body) if length is None else length}\r\n\r\n".encode() + body)
+
+
+def status(connection: socket.socket) -> int:
+    """The status of the answer; 0 where the connection ends without one."""
+    try:
+        line = connection.makefile("rb").readline()
+    except ConnectionError:
+        return 0
+    return int(line.split()[1]) if line else 0
+
+
+def wait_for(holds: Callable[[], bool]) -> None:
+    limit = time.monotonic() + PATIENCE
+    while not holds():
+        assert time.monotonic() < limit
+        time.sleep(0.01)
+
+
+def ends(connection: socket.socket) -> bool:
+    """Waits until the server has ended the connection."""
+    try:
+        while connection.recv(65536):
+            pass
+    except ConnectionError:
+        pass
+    return True
+
+
+def test_a_flood_that_says_half_a_request_keeps_no_probe_waiting_M2() -> None:
+    with served(app(), LONG) as address, ExitStack() as stack:
+        flood = []
+        for _ in range(5 * LONG.connections):
+            flood.append(connect(stack, address))
+            flood[-1].sendall(b"GET / HTTP/1.1\r\nhost: h\r\nx: ")
+        probe = connect(stack, address)
+        ask(probe)
+        assert status(probe) == 200
+        assert all(ends(one) for one in flood[: -LONG.connections]), "the oldest made room"
+
+
+def test_more_connections_than_the_limit_are_never_open_M2() -> None:
+    """One that is being answered stays; one too many is closed, and the port goes on."""
+    limits = attrs.evolve(LONG, connections=3)
+    begun: list[int] = []
+    with served(app(begun), limits) as address, ExitStack() as stack:
+        busy = [connect(stack, address) for _ in range(limits.connections)]
+        for one in busy:
+            ask(one, length=10)
+            one.sendall(b"12345")
+        wait_for(lambda: len(begun) == limits.connections)
+        # A further one finds no room until one of these is done.
+        late = connect(stack, address)
+        assert ends(late)
+        busy[0].sendall(b"67890")
+        assert status(busy[0]) == 200
+        again = connect(stack, address)
+        ask(again)
+        assert status(again) == 200
+
+
+@pytest.mark.parametrize(
+    ("limits", "said"),
+    [
+        (attrs.evolve(LONG, head=0.1), b""),
+        (attrs.evolve(LONG, head=0.1), b"GET / HTTP/1.1\r\nx: y"),
+        (attrs.evolve(LONG, body=0.1), b"POST / HTTP/1.1\r\nhost: h\r\ncontent-length: 100\r\n\r\nfive!"),
+        (attrs.evolve(LONG, idle=0.1), b"GET / HTTP/1.1\r\nhost: h\r\n\r\n"),
+    ],
+    ids=["nothing", "half a head", "half a body", "idle"],
+)
+def test_whoever_dawdles_is_shown_out_RUN_11(limits: Limits, said: bytes) -> None:
+    with served(app(), limits) as address, ExitStack() as stack:
+        slow = connect(stack, address)
+        slow.sendall(said)
+        assert ends(slow)
+        again = connect(stack, address)
+        ask(again)
+        assert status(again) == 200
+
+
+def test_whoever_does_not_read_the_answer_is_shown_out_RUN_11() -> None:
+    with served(app(), attrs.evolve(LONG, whole=0.1)) as address, ExitStack() as stack:
+        slow = connect(stack, address)
+        ask(slow, "/much")
+        cut = select.poll()
+        cut.register(slow, 0)  # nothing but its end
+        assert cut.poll(PATIENCE * 1000)
+
+
+def test_requests_that_follow_one_another_are_answered_in_turn() -> None:
+    with served(app(), LONG) as address, ExitStack() as stack:
+        one = connect(stack, address)
+        for body in (b"", b"abc", b"x" * 300_000):
+            ask(one, body=body)
+            answer = one.makefile("rb")
+            assert b"200" in answer.readline()
+            while (line := answer.readline()) != b"\r\n":
+                if line.lower().startswith(b"content-length"):
+                    length = int(line.split(b":")[1])
+            assert int(answer.read(length)) == len(body)
+
+
+def test_a_flood_without_a_handshake_keeps_no_review_waiting_M1() -> None:
+    made = certificates_for(("localhost",), datetime.now(UTC))
+    with ExitStack() as stack:
+        server = context(stack, made)
+        address = stack.enter_context(served(application(WebhookSettings("c")), LONG, server))
+        flood = [connect(stack, address) for _ in range(3 * LONG.connections)]
+        trust = ssl.create_default_context(cadata=made.authority.decode())
+        for _ in range(2):
+            with trust.wrap_socket(connect(stack, address), server_hostname="localhost") as review:
+                ask(review, GATED_PATH, b"{}")
+                assert status(review) == 400
+        assert all(ends(one) for one in flood[: -LONG.connections])
+
+
+def context(stack: ExitStack, made: Any) -> ssl.SSLContext:
+    import tempfile
+    from pathlib import Path
+
+    folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+    (folder / "tls.crt").write_bytes(made.certificate)
+    (folder / "tls.key").write_bytes(made.key)
+    found = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    found.load_cert_chain(folder / "tls.crt", folder / "tls.key")
+    return found
+
+
+def test_the_limit_leaves_descriptors_to_everybody_else_M2() -> None:
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    assert Limits().connections <= max(8, soft // 4)
+    assert Limits().head <= 5
+    assert Limits().body <= 5
+
+
+# --- reviews ------------------------------------------------------------------------------------------------------
+
+
+def review(**request: Any) -> bytes:
+    asked = {"uid": "u", "operation": "CREATE", "namespace": "n", "name": "a", **request}
+    body = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": asked}
+    return msgspec.json.encode(body)
+
+
+BOMB = b'{"a":[' + b"{}," * 900_000 + b"{}]}"
+"""Less than 3 MiB, and 60 MB where it is built."""
+
+
+def test_a_body_that_is_too_large_is_refused_before_it_is_held_M1() -> None:
+    with served(application(WebhookSettings("c")), LONG) as address, ExitStack() as stack:
+        large = connect(stack, address)
+        ask(large, GATED_PATH, b"x" * 70_000, length=16 * 1024 * 1024)
+        tracemalloc.start()
+        try:
+            for _ in range(400):
+                large.sendall(b"x" * 40_000)
+        except ConnectionError:
+            pass
+        assert status(large) in (413, 0)
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        assert peak < LARGEST + 4 * 1024 * 1024
+
+
+@pytest.mark.parametrize("body", [BOMB, review()[:-1] + b',"a":[' + b"{}," * 900_000 + b"{}]}"], ids=["bomb", "beside"])
+def test_nothing_is_built_of_what_is_not_looked_at_M1(body: bytes) -> None:
+    """One anonymous POST cost 510 MB."""
+    assert len(body) < LARGEST
+    with served(application(WebhookSettings("c")), LONG) as address, ExitStack() as stack:
+        connection = connect(stack, address)
+        tracemalloc.start()
+        ask(connection, GATED_PATH, body)
+        assert status(connection) in (200, 400)
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        assert peak < 4 * len(body), "the body, while it is put together, and no object of it"
+
+
+def test_reviews_beyond_the_budget_are_asked_to_come_again_M1() -> None:
+    limits = attrs.evolve(LONG, connections=64)
+    size, fit = 2_900_000, BUDGET // 2_900_000
+    with served(application(WebhookSettings("c")), limits) as address, ExitStack() as stack:
+        held = [connect(stack, address) for _ in range(fit + 4)]
+        for one in held:
+            ask(one, GATED_PATH, b" " * (size - 1), length=size)
+        wait_for(lambda: len(select.select(held, [], [], 0)[0]) >= 4)
+        refused = select.select(held, [], [], 0)[0]
+        assert [status(one) for one in refused] == [503] * len(refused)
+        for one in held:
+            if one not in refused:
+                one.sendall(b" ")
+                assert status(one) in (400, 503)
+        last = connect(stack, address)
+        ask(last, GATED_PATH, b"{}")
+        assert status(last) == 400, "what was held is let go of"
+
+
+@pytest.mark.parametrize("levels", [1_200, 9_000])
+def test_an_object_that_is_too_deep_is_refused_and_its_finalizer_comes_off_H2(levels: int) -> None:
+    from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE
+
+    meta = {"name": "a", "namespace": "n", "labels": {"app.vworkspace.io/managed-by": "control-plane"}}
+    bad = {**APPLICATION_INSTANCE.manifest("a", "n"), "metadata": meta, "spec": {"values": "DEEP"}}
+    deep = b'{"a":' * levels + b"1" + b"}" * levels
+    with served(application(WebhookSettings("c")), LONG) as address, ExitStack() as stack:
+        for more, allowed in (({"object": bad}, False), ({"object": bad, "oldObject": bad}, True)):
+            connection = connect(stack, address)
+            body = review(operation="UPDATE" if "oldObject" in more else "CREATE", **more).replace(b'"DEEP"', deep)
+            ask(connection, GATED_PATH, body)
+            answer = connection.makefile("rb")
+            assert b"200" in answer.readline()
+            while answer.readline() != b"\r\n":
+                pass
+            connection.shutdown(socket.SHUT_WR)
+            said = msgspec.json.decode(answer.read())["response"]
+            assert said["allowed"] is allowed
+            assert allowed or "spec.values: is nested too deeply" in said["status"]["message"]

@@ -1,0 +1,55 @@
+"""The Cluster says what stands open, by the setting that opens it, and what closes it (RUN-12, M6)."""
+
+import attrs
+from hypothesis import given
+from hypothesis import strategies as st
+
+from vworkspace_core.api.admission import AdmissionSettings
+from vworkspace_core.api.policy import Policy
+from vworkspace_core.api.vocabulary import is_admitted
+from vworkspace_core.apimachinery.meta import ConditionStatus
+from vworkspace_core.clusters.hardening import Exposure, exposure, hardened_condition
+from vworkspace_core.install.openings import openings_of
+from vworkspace_core.instances.context import Settings
+from vworkspace_core.operations.claims import DEFAULT_BINDINGS
+from vworkspace_core.operations.settings import OperationSettings
+
+STRICT = Settings("c")
+CLOSED = OperationSettings("c", allowed_images=("registry.example.com/",))
+
+
+def test_the_strict_settings_leave_nothing_open() -> None:
+    assert list(openings_of(STRICT, CLOSED, DEFAULT_BINDINGS)) == []
+
+
+def test_each_opening_names_its_setting_M6() -> None:
+    unimpersonated = attrs.evolve(STRICT, default_service_account=None, allow_unimpersonated_releases=True)
+    plain = attrs.evolve(STRICT, admission=AdmissionSettings(allow_http=True))
+    cases = {
+        "--allow-unimpersonated-releases": (unimpersonated, CLOSED, DEFAULT_BINDINGS),
+        "--allowed-images": (STRICT, OperationSettings("c"), DEFAULT_BINDINGS),
+        "--required-claim-bindings": (STRICT, CLOSED, frozenset[str]()),
+        "--allow-http": (plain, CLOSED, DEFAULT_BINDINGS),
+    }
+    for flag, case in cases.items():
+        (told,) = openings_of(*case)
+        assert told.startswith(flag)
+
+
+exposures = st.builds(
+    exposure,
+    st.lists(st.sampled_from(("--allow-http: x", "--allowed-images is empty: y")), unique=True),
+    st.lists(st.from_regex(r"[a-z]{1,63}", fullmatch=True), max_size=2000, unique=True),
+    st.sampled_from((Policy(), Policy(("oci://a",)))),
+    unsigned=st.booleans(),
+)
+
+
+@given(exposures)
+def test_it_is_hardened_exactly_where_nothing_is_open_and_its_message_stays_short(found: Exposure) -> None:
+    wanted = hardened_condition(found)
+    is_open = bool(found.settings or found.unguarded or found.unsigned or found.any_chart_source)
+    assert (wanted.status is ConditionStatus.FALSE) is is_open
+    assert is_admitted("Cluster", wanted.type, wanted.status, wanted.reason)
+    assert all(one in wanted.message for one in found.settings)
+    assert len(wanted.message) < 2048

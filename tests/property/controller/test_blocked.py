@@ -1,0 +1,114 @@
+"""REC-13, issue 11 item 2: what stopped a pass is said on any object, and takes nothing away from its status."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.support.violations import instance, operation
+from vworkspace_core.api.labels import CLUSTER_ID, MANAGED_BY, MANAGED_BY_VALUE
+from vworkspace_core.api.vocabulary import is_admitted, owned_types
+from vworkspace_core.apimachinery.errors import Forbidden, Invalid, OperatorError, Permanent, Unavailable
+from vworkspace_core.apimachinery.manifest import Kind, dig
+from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, CLUSTER, OPERATION
+from vworkspace_core.controller.blocked import Cause, Obstacle, obstacle_of, obstructed
+
+NOW = datetime(2026, 6, 1, 12, tzinfo=UTC)
+LATER = datetime(2026, 6, 1, 13, tzinfo=UTC)
+LABELS = {MANAGED_BY: MANAGED_BY_VALUE, CLUSTER_ID: "c"}
+MADE = {APPLICATION_INSTANCE: instance(), OPERATION: operation()}
+
+anything = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+def conditions(kind: Kind) -> st.SearchStrategy[Any]:
+    """Well-formed ones of ours, those of others, and what is none."""
+    known = st.fixed_dictionaries(
+        {
+            "type": st.sampled_from([*owned_types(kind.kind), "Theirs"]),
+            "status": st.sampled_from(["True", "False", "Unknown"]),
+            "reason": st.sampled_from(["A", "Forbidden", "Stable"]),
+            "message": st.text(max_size=5),
+            "lastTransitionTime": st.just("2026-01-01T00:00:00Z"),
+        }
+    )
+    return st.lists(known | anything, max_size=5)
+
+
+@st.composite
+def objects(draw: st.DrawFn) -> tuple[Kind, dict[str, Any]]:
+    kind = draw(st.sampled_from(list(MADE)))
+    meta = {**MADE[kind]["metadata"], "uid": "u", "resourceVersion": "7", "generation": draw(st.integers(1, 3))}
+    status = draw(
+        anything
+        | st.fixed_dictionaries(
+            {"conditions": conditions(kind) | anything, "engineRef": anything, "observedGeneration": st.integers(0, 3)}
+        )
+    )
+    return kind, {**MADE[kind], "metadata": {**meta, "labels": LABELS}, "status": status}
+
+
+obstacles = st.builds(Obstacle, st.sampled_from(list(Cause)), st.text(min_size=1, max_size=20), st.just("cafe-1"))
+
+
+@given(objects(), obstacles)
+def test_it_is_said_on_any_object_and_once_REC_13(made: tuple[Kind, dict[str, Any]], obstacle: Obstacle) -> None:
+    kind, manifest = made
+    decision = obstructed(kind, manifest, obstacle, "c", NOW)
+    if decision.status is None:
+        assert obstacle.cause is Cause.PASSING or dig(manifest, "status", "conditions")
+        return
+    status = decision.status["status"]
+    assert status["observedGeneration"] == manifest["metadata"]["generation"]
+    said = {one["type"]: one for one in status["conditions"]}
+    assert set(said) <= set(owned_types(kind.kind))
+    for one in status["conditions"]:
+        if one["lastTransitionTime"] == "2026-06-01T12:00:00Z" and one["reason"] not in ("A", "Stable"):
+            assert is_admitted(kind.kind, one["type"], one["status"], one["reason"]), one
+    if obstacle.cause in (Cause.FORBIDDEN, Cause.INTERNAL_ERROR):
+        assert (said["Blocked"]["status"], said["Blocked"]["reason"]) == ("True", obstacle.cause)
+    before = manifest["status"] if isinstance(manifest["status"], dict) else {}
+    for name in before.keys() - {"conditions", "observedGeneration", "lastReconcileTime"}:
+        assert status[name] == before[name], "what stands beside is kept"
+
+    again = obstructed(kind, {**manifest, "status": status}, obstacle, "c", LATER)
+    assert again.status is None, "told once"
+    other_line = Obstacle(obstacle.cause, obstacle.message, "beef-2")
+    assert obstructed(kind, {**manifest, "status": status}, other_line, "c", LATER).status is None
+
+
+@given(objects(), obstacles)
+def test_what_is_not_ours_is_left_alone_RES_5(made: tuple[Kind, dict[str, Any]], obstacle: Obstacle) -> None:
+    kind, manifest = made
+    for labels in ({}, {**LABELS, CLUSTER_ID: "another"}):
+        other = {**manifest, "metadata": {**manifest["metadata"], "labels": labels}}
+        assert obstructed(kind, other, obstacle, "c", NOW).is_empty
+    assert obstructed(CLUSTER, manifest, obstacle, "c", NOW).is_empty
+
+
+REFUSED = 'User "sa" cannot get resource "backups" in API group "velero.io" in the namespace "velero"'
+
+
+@pytest.mark.parametrize(
+    ("error", "passing", "cause"),
+    [
+        (Forbidden(REFUSED), False, Cause.FORBIDDEN),
+        (Forbidden("exceeded quota"), False, Cause.INTERNAL_ERROR),
+        (Unavailable("503"), True, Cause.PASSING),
+        (Unavailable("cancelled after 60 s"), False, Cause.INTERNAL_ERROR),
+        (Permanent("odd"), False, Cause.INTERNAL_ERROR),
+        (Invalid("no"), False, Cause.INTERNAL_ERROR),
+        (RecursionError(), False, Cause.TOO_DEEP),
+        (KeyError("hookName"), False, Cause.INTERNAL_ERROR),
+    ],
+)
+def test_what_each_error_means_for_the_object(error: Exception | OperatorError, passing: bool, cause: Cause) -> None:
+    obstacle = obstacle_of(error, "cafe-1", passing=passing)
+    assert obstacle.cause is cause
+    assert "hookName" not in obstacle.text, "what a defect says may be anything"

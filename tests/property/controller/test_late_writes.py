@@ -1,0 +1,147 @@
+"""RUN-4: a write that arrives after another process has taken over, and has written, changes nothing.
+
+A former leader may have handed a request to its socket just before it was paused or cut off. What the fence cannot
+stop any more, the uid and resourceVersion in the request do.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import attrs
+import pytest
+
+from tests.support.instance_worlds import instance_manifest
+from tests.support.simulation import HELM, INSTANCE, NS, OCI, Simulation
+from tests.support.source_names import source_ref
+from vworkspace_apiserver.inprocess import InProcessKube, run_sync
+from vworkspace_core.api.codec import read_application_instance
+from vworkspace_core.apimachinery.errors import Conflict, Invalid, Stale
+from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef
+from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, HELM_RELEASE, OCI_REPOSITORY
+from vworkspace_core.controller.execute import Reconciler
+from vworkspace_core.controller.reconcile import carry_out
+
+SOURCE = source_ref(NS, "nextcloud", instance_manifest()["spec"]["chart"])
+
+
+class Paused(Exception):
+    """The process does not run on."""
+
+
+@attrs.define
+class OnItsWay:
+    """The API server as a leader sees it whose first apply of a kind is still under way when it is paused."""
+
+    inner: InProcessKube
+    kind: Kind
+    late: Callable[[], Any] | None = None
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.inner, name)
+
+    async def apply(self, manifest: Manifest, *, kind: Kind, **options: Any) -> Manifest:
+        if kind != self.kind:
+            return await self.inner.apply(manifest, kind=kind, **options)
+        self.late = lambda: run_sync(self.inner.apply(manifest, kind=kind, **options))
+        raise Paused
+
+
+def pause_at_the_apply_of(world: Simulation, kind: Kind) -> Callable[[], Any]:
+    """Reconcile as a leader that is paused; what it had sent by then, to be delivered later."""
+    face: Any = OnItsWay(world.api, kind)
+    ours, world.api = world.api, face
+    with pytest.raises(Paused):
+        world.reconcile(INSTANCE)
+    world.api = ours
+    assert face.late is not None
+    late: Callable[[], Any] = face.late
+    return late
+
+
+def to_version(version: str) -> dict[str, Any]:
+    """Another version and other values: the source changes, and the release."""
+    return {"spec": {"chart": {"version": version}, "values": {"inline": {"title": version}}}}
+
+
+def test_a_late_upgrade_does_not_undo_what_the_next_leader_wrote() -> None:
+    world = Simulation()
+    world.submit(instance_manifest())
+    world.settle(INSTANCE)
+    world.edit(INSTANCE, to_version("8.0.0"))
+    late = pause_at_the_apply_of(world, HELM_RELEASE)
+    world.edit(INSTANCE, to_version("9.0.0"))
+    world.settle(INSTANCE)
+    before = world.get(HELM)
+
+    with pytest.raises(Stale):
+        late()
+
+    assert world.get(HELM) == before
+
+
+def test_a_late_source_is_read_by_nobody_and_goes_REC_3() -> None:
+    """A source has the name of its content: one of an older version that arrives late is another object."""
+    world = Simulation()
+    world.submit(instance_manifest())
+    world.settle(INSTANCE)
+    world.edit(INSTANCE, to_version("8.0.0"))
+    late = pause_at_the_apply_of(world, OCI_REPOSITORY)
+    world.edit(INSTANCE, to_version("9.0.0"))
+    world.settle(INSTANCE)
+    before, used = world.get(HELM), world.actual(OCI)
+
+    late()
+    world.pass_time(30)
+    assert [one.version.partition("+")[0] for one in world.flux.workloads] == ["9.0.0"]
+    world.settle(INSTANCE)
+
+    assert world.get(HELM) == before
+    sources = run_sync(world.admin.list(OCI_REPOSITORY, namespace=NS)).items
+    assert [one["metadata"]["name"] for one in sources] == [used.name]
+
+
+def test_a_late_first_apply_does_not_undo_what_the_next_leader_wrote() -> None:
+    world = Simulation()
+    world.submit(instance_manifest())
+    late = pause_at_the_apply_of(world, HELM_RELEASE)
+    world.edit(INSTANCE, to_version("9.0.0"))
+    world.settle(INSTANCE)
+    before = world.get(HELM)
+
+    with pytest.raises(Stale):
+        late()
+
+    assert world.get(HELM) == before
+
+
+def test_a_late_apply_does_not_bring_back_what_is_deleted() -> None:
+    world = Simulation()
+    world.submit(instance_manifest())
+    world.settle(INSTANCE)
+    world.edit(INSTANCE, to_version("8.0.0"))
+    late = pause_at_the_apply_of(world, HELM_RELEASE)
+    world.remove(HELM)
+    world.pass_time(1)
+    world.remove(INSTANCE)
+    world.reconcile(INSTANCE)
+    world.pass_time(60)
+    assert world.get(HELM) is None
+
+    with pytest.raises((Stale, Invalid, Conflict)):
+        late()
+
+    assert world.get(HELM) is None
+
+
+def test_a_write_is_told_as_soon_as_it_is_answered_so_that_a_pass_that_ends_there_is_guarded_RUN_3() -> None:
+    world = Simulation()
+    world.submit(instance_manifest())
+    source, observed = world.observe(INSTANCE)
+    told: list[ObjectRef] = []
+    face: Any = OnItsWay(world.api, HELM_RELEASE)
+
+    reconciler = Reconciler(APPLICATION_INSTANCE, read_application_instance, world._decide)
+    with pytest.raises(Paused):
+        run_sync(carry_out(reconciler, source, observed, face, world.events, lambda written: told.append(written[0])))
+
+    assert told == [INSTANCE, SOURCE], "the finalizer and the source were written before the release"

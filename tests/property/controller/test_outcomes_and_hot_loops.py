@@ -1,0 +1,107 @@
+"""RUN-3: what an error makes of a key, and which objects are named because their status flaps."""
+
+from itertools import cycle, islice
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from vworkspace_core.apimachinery.errors import (
+    AlreadyExists,
+    Conflict,
+    Forbidden,
+    Invalid,
+    KindMissing,
+    NotFound,
+    OperatorError,
+    Permanent,
+    Stale,
+    Unavailable,
+)
+from vworkspace_core.controller.queue.hot_loop import HotLoop, HotLoopDetector
+from vworkspace_core.controller.queue.outcome import (
+    Failed,
+    Outcome,
+    Outdated,
+    ReconcileResult,
+    Succeeded,
+    Verdict,
+    judge,
+)
+
+MISSING = 'User "sa" cannot patch resource "helmreleases" in API group "helm.toolkit.fluxcd.io" in the namespace "n"'
+
+
+def findings(fingerprints: list[str], *, apart: float) -> list[HotLoop]:
+    detector: HotLoopDetector[str] = HotLoopDetector()
+    found = [detector.record("key", number * apart, one) for number, one in enumerate(fingerprints)]
+    return [one for one in found if one is not None]
+
+
+def test_a_status_that_flaps_between_two_values_is_named_once_per_burst() -> None:
+    assert findings(list(islice(cycle(["A", "B"]), 7)), apart=1.0) == [HotLoop(writes=7, repeats=5, window=60.0)]
+
+
+def test_writing_the_same_status_again_and_again_is_a_fight() -> None:
+    assert findings(["A"] * 6, apart=1.0) == [HotLoop(writes=6, repeats=5, window=60.0)]
+
+
+def test_a_status_that_holds_a_clock_is_named_though_no_value_comes_twice() -> None:
+    assert findings([str(number) for number in range(30)], apart=1.0) == [HotLoop(writes=30, repeats=0, window=60.0)]
+
+
+@given(st.lists(st.integers(1, 4), max_size=40))
+def test_an_object_that_people_keep_editing_is_no_loop(writes: list[int]) -> None:
+    """Each edit is another generation, with the same few statuses again: five in a minute were a warning."""
+    detector: HotLoopDetector[str] = HotLoopDetector()
+    now = 0.0
+    for generation, count in enumerate(writes):
+        for number in range(count):
+            now += 0.5
+            assert detector.record("key", now, f"{number}", generation) is None
+
+
+@given(st.lists(st.integers(0, 5).map(str), unique=True))
+def test_progress_through_different_values_is_no_loop(fingerprints: list[str]) -> None:
+    assert findings(fingerprints, apart=1.0) == []
+
+
+@given(st.lists(st.sampled_from("AB"), max_size=50))
+def test_a_slow_change_back_and_forth_is_no_loop(fingerprints: list[str]) -> None:
+    assert findings(fingerprints, apart=20.0) == []
+
+
+@given(st.lists(st.integers(0, 20), max_size=100))
+def test_only_keys_that_wrote_within_the_window_are_remembered(keys: list[int]) -> None:
+    detector: HotLoopDetector[int] = HotLoopDetector(window=10.0)
+    for number, key in enumerate(keys):
+        detector.record(key, float(number), f"{number}")
+
+    assert set(detector._history) <= set(keys[-11:])
+
+
+@pytest.mark.parametrize(
+    ("error", "verdict", "outcome"),
+    [
+        (None, Verdict.SUCCESS, Succeeded(None)),
+        (Stale("moved on"), Verdict.REQUEUE, Outdated()),
+        (Invalid("bad"), Verdict.TERMINAL, Succeeded(None)),
+        (Permanent("no"), Verdict.TERMINAL, Succeeded(None)),
+        (Forbidden("dying", namespace_terminating=True), Verdict.TERMINAL, Succeeded(None)),
+        (Forbidden("rbac"), Verdict.ERROR, Failed(0.0)),
+        (Forbidden(MISSING), Verdict.ERROR, Failed(0.0, at_most=30.0)),
+        (Unavailable("busy", retry_after=9.0), Verdict.ERROR, Failed(9.0)),
+        (Unavailable("gone"), Verdict.ERROR, Failed(0.0)),
+        (Conflict("held", ()), Verdict.ERROR, Failed(0.0)),
+        (AlreadyExists("there"), Verdict.ERROR, Failed(0.0)),
+        (NotFound("namespace"), Verdict.ERROR, Failed(0.0)),
+        (KindMissing("crd"), Verdict.ERROR, Failed(0.0)),
+    ],
+)
+def test_what_an_error_asks_for_REC_13(error: OperatorError | None, verdict: Verdict, outcome: Outcome) -> None:
+    assert judge(ReconcileResult(error=error)) == (verdict, outcome)
+
+
+def test_a_time_to_look_again_is_kept_for_success_and_for_a_terminal_error() -> None:
+    assert judge(ReconcileResult(look_again_after=7.0)) == (Verdict.REQUEUE_AFTER, Succeeded(7.0))
+    assert judge(ReconcileResult(look_again_after=7.0, error=Invalid("x"))) == (Verdict.TERMINAL, Succeeded(7.0))

@@ -1,0 +1,164 @@
+"""RUN-3: a key is not woken by its own writes, and by everything else it is, in whatever order things come."""
+
+from collections import deque
+
+import attrs
+import hypothesis.strategies as st
+import pytest
+from hypothesis import example, given
+
+from vworkspace_core.apimachinery.manifest import Kind, ObjectRef
+from vworkspace_core.controller.queue.own_writes import Echoes, Meaning, News
+
+KIND = Kind("t.example.com", "v1", "Thing", "things")
+KEY = "key"
+
+
+def ref(name: str) -> ObjectRef:
+    return ObjectRef(KIND, "n", name)
+
+
+def news(name: str, version: str | None) -> News:
+    return News(ref(name), version)
+
+
+def passed(echoes: Echoes[str], *wrote: tuple[str, str], settled: bool = True) -> None:
+    echoes.begin(KEY)
+    for name, version in wrote:
+        echoes.wrote(KEY, (ref(name), version))
+    assert echoes.end(KEY, settled=settled) == ()
+
+
+def test_an_echo_after_the_pass_is_one_and_only_once() -> None:
+    echoes: Echoes[str] = Echoes()
+    passed(echoes, ("a", "5"))
+
+    assert echoes.meaning("another", news("a", "5")) is Meaning.NEWS, "somebody else's write is news"
+    assert echoes.meaning(KEY, news("a", "5")) is Meaning.ECHO
+    assert echoes.meaning(KEY, news("a", "5")) is Meaning.NEWS
+    assert not len(echoes)
+
+
+def test_an_echo_that_overtakes_the_answer_to_its_write_is_judged_when_the_pass_ends() -> None:
+    echoes: Echoes[str] = Echoes()
+    echoes.begin(KEY)
+    assert echoes.meaning(KEY, news("a", "5")) is Meaning.LATER
+    assert echoes.meaning(KEY, news("b", "6")) is Meaning.LATER
+    echoes.wrote(KEY, (ref("a"), "5"))
+
+    assert echoes.end(KEY, settled=True) == (news("b", "6"),)
+    assert not len(echoes)
+
+
+@pytest.mark.parametrize("version", ["4", "6", None], ids=["older", "newer", "deleted"])
+def test_another_version_of_what_was_written_is_news(version: str | None) -> None:
+    echoes: Echoes[str] = Echoes()
+    passed(echoes, ("a", "5"))
+
+    assert echoes.meaning(KEY, news("a", version)) is Meaning.NEWS
+
+
+def test_a_pass_that_did_not_settle_is_woken_by_its_own_writes() -> None:
+    echoes: Echoes[str] = Echoes()
+    passed(echoes, ("a", "5"), settled=False)
+
+    assert echoes.meaning(KEY, news("a", "5")) is Meaning.NEWS
+    assert not len(echoes)
+
+
+def test_a_write_outside_of_a_pass_is_nobodys() -> None:
+    echoes: Echoes[str] = Echoes()
+    echoes.wrote(KEY, (ref("a"), "5"))
+
+    assert echoes.meaning(KEY, news("a", "5")) is Meaning.NEWS
+
+
+@attrs.define
+class World:
+    """A server that numbers writes, a watch that delivers them late and in order, and one key that works."""
+
+    echoes: Echoes[str] = attrs.field(factory=Echoes)
+    version: int = 0
+    stream: deque[tuple[News, bool]] = attrs.field(factory=deque)
+    in_hand: bool = False
+    unanswered: list[tuple[ObjectRef, str]] = attrs.field(factory=list)
+    to_wake: list[News] = attrs.field(factory=list)
+    """Foreign changes that were delivered and for which no pass has begun yet."""
+    woken: bool = False
+
+    def write(self, name: str, *, own: bool) -> None:
+        self.version += 1
+        told = news(name, str(self.version))
+        self.stream.append((told, not own))
+        if own:
+            self.unanswered.append((told.ref, str(self.version)))
+
+    def answer(self) -> None:
+        if self.unanswered:
+            self.echoes.wrote(KEY, self.unanswered.pop(0))
+
+    def deliver(self) -> None:
+        if self.stream:
+            told, foreign = self.stream.popleft()
+            self.woken |= self.echoes.meaning(KEY, told) is Meaning.NEWS
+            if foreign:
+                self.to_wake.append(told)
+
+    def begin(self) -> None:
+        if not self.in_hand and (self.woken or not self.version):
+            while self.stream and not self.stream[0][1]:
+                self.deliver()  # read your writes: the cache has seen them before a key is decided again
+            self.in_hand, self.woken, self.to_wake = True, False, []
+            self.echoes.begin(KEY)
+
+    def end(self, *, settled: bool) -> None:
+        if self.in_hand:
+            while self.unanswered:
+                self.answer()
+            self.in_hand = False
+            self.woken |= bool(self.echoes.end(KEY, settled=settled))
+
+    def check(self) -> None:
+        if self.to_wake and not self.in_hand:
+            assert self.woken, f"{self.to_wake} came and nobody looks"
+
+
+STEPS = st.lists(
+    st.sampled_from(["begin", "own a", "own b", "foreign a", "answer", "deliver", "end", "fail"]), max_size=40
+)
+
+
+@given(STEPS)
+@example(["begin", "own a", "deliver", "foreign a", "answer", "deliver", "end"])
+@example(["begin", "own a", "foreign a", "own b", "end", "deliver", "deliver"])
+def test_what_somebody_else_did_always_wakes_the_key(steps: list[str]) -> None:
+    world = World()
+    for step in steps:
+        match step.split():
+            case ["own", name] if world.in_hand:
+                world.write(name, own=True)
+            case ["foreign", name]:
+                world.write(name, own=False)
+            case ["end"] | ["fail"]:
+                world.end(settled=step == "end")
+            case ["begin" | "answer" | "deliver"]:
+                getattr(world, step)()
+        world.check()
+
+
+@given(STEPS)
+def test_alone_and_settled_it_is_not_woken_at_all_and_nothing_is_remembered(steps: list[str]) -> None:
+    world = World()
+    world.begin()
+    for step in steps:
+        match step.split():
+            case ["own", name]:
+                world.write(name, own=True)
+            case ["answer" | "deliver"]:
+                getattr(world, step)()
+    world.end(settled=True)
+    while world.stream:
+        world.deliver()
+
+    assert not world.woken
+    assert not len(world.echoes)

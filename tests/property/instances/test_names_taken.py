@@ -1,0 +1,224 @@
+"""Names that somebody else has (REC-4), and what a tenant may write into a name, token or host: L9, L11, L12, SL8."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.support.instance_oracle import claims_ready, releases
+from tests.support.instance_turmoil import Turmoil, intent
+from tests.support.instance_worlds import NAMESPACE, decide, instance_manifest, message_of, with_meta
+from tests.support.simulation import FRAGMENT, HELM, INSTANCE, NS, OCI
+from vworkspace_apiserver.inprocess import run_sync
+from vworkspace_core.api.admission import admit
+from vworkspace_core.api.labels import RETRY, retry_token
+from vworkspace_core.apimachinery.manifest import ObjectRef, dig
+from vworkspace_core.apimachinery.meta import ObjectMeta
+from vworkspace_core.apimachinery.resources import CONFIG_MAP, HELM_RELEASE, SECRET
+from vworkspace_core.instances.context import Observed
+
+VALUES = {"source": "secretRef", "secretRef": {"name": "values-a", "key": "values.yaml"}}
+INGRESS = {"ingress": {"enabled": True, "host": "one.example"}}
+
+
+# --- L12: releases of Helm alone --------------------------------------------------------------------------------------
+
+
+def with_helm_release(revision: int) -> Turmoil:
+    """A namespace in which somebody has run `helm install nextcloud`, and upgraded it until that revision."""
+    world = Turmoil()
+    for version in range(max(1, revision - 9), revision + 1):
+        labels = {"owner": "helm", "name": "nextcloud", "version": str(version), "status": "deployed"}
+        name = f"sh.helm.release.v1.nextcloud.v{version}"
+        body = {"metadata": {"name": name, "namespace": NS, "labels": labels}, "type": "helm.sh/release.v1"}
+        manifest = {**SECRET.manifest(name, NS), **body, "data": {"release": "aHVudGVyMg=="}}
+        run_sync(world.admin.create(manifest, kind=SECRET, field_manager="helm"))
+    return world
+
+
+@pytest.mark.parametrize("revision", [1, 3, 10, 14, 27])
+def test_a_release_that_helm_alone_has_installed_is_not_taken_over_L12_REC_4(revision: int) -> None:
+    """Flux upgraded it at once; README: nobody's release is taken over."""
+    world = with_helm_release(revision)
+    world.submit(intent())
+    world.run(60)
+
+    assert world.condition(INSTANCE, "Blocked") == ("True", "NameTaken")
+    assert world.look(HELM) is None
+    told = world.message(INSTANCE, "Blocked")
+    assert "Secret org-myteam/sh.helm.release.v1.nextcloud.v" in told
+    assert f"helm uninstall nextcloud -n {NS}" in told
+    assert world.message(INSTANCE, "Ready") == told, "D16: Ready says the obstacle itself"
+    assert "hunter2" not in str(world.look(INSTANCE))
+
+    for ref in world.everything(SECRET):
+        world.try_remove(ref)
+    world.run(400)
+    assert claims_ready(world.look(INSTANCE))
+
+
+def test_the_command_of_the_message_hands_the_release_over_L12() -> None:
+    world = Turmoil()
+    world.submit(intent())
+    world.run(30)
+    for ref in (INSTANCE, HELM, OCI):  # all of it goes by force, and Helm's record stays
+        world.try_remove(ref)
+        world.edit(ref, {"metadata": {"finalizers": None}})
+    world.run(1)
+    assert world.look(HELM) is None
+    world.submit(intent(version="6.7.0"))
+    world.run(60)
+    assert world.condition(INSTANCE, "Blocked") == ("True", "NameTaken")
+
+    words = world.message(INSTANCE, "Blocked").partition("kubectl label ")[2].split()
+    assert words[:5] == ["secrets", "-n", NS, "-l", "owner=helm,name=nextcloud"]
+    for ref in world.everything(SECRET):
+        world.edit(ref, {"metadata": {"labels": dict(one.split("=") for one in words[5:])}})
+    world.run(400)
+
+    assert claims_ready(world.look(INSTANCE))
+    assert len(world.flux.workloads) == 1
+
+
+def test_our_own_release_made_anew_is_no_foreign_one_L12() -> None:
+    world = Turmoil()
+    world.submit(intent())
+    world.run(30)
+    world.edit(HELM, {"metadata": {"finalizers": None}})
+    world.try_remove(HELM)
+    world.run(120)
+
+    assert releases(world), "Helm still knows it"
+    assert claims_ready(world.look(INSTANCE))
+
+
+# --- SL8: a ConfigMap in the way --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["nextcloud-integrations", "nextcloud-integrations-00000000"])
+def test_a_config_map_that_a_tenant_made_first_locks_nobody_out_SL8(name: str) -> None:
+    world = Turmoil()
+    world.put_secret("values-a", "a: 1")
+    theirs = {**CONFIG_MAP.manifest(name, NS), "data": {"theirs": "yes"}}
+    run_sync(world.admin.create(theirs, kind=CONFIG_MAP, field_manager="tenant"))
+    world.submit(intent(values=VALUES, integrations=INGRESS))
+    world.run(60)
+
+    assert claims_ready(world.look(INSTANCE))
+    assert world.everything(CONFIG_MAP)[ObjectRef(CONFIG_MAP, NS, name)]["data"] == {"theirs": "yes"}
+    assert world.actual(FRAGMENT).name != name
+
+
+# --- L9: retry tokens -------------------------------------------------------------------------------------------------
+
+
+STRANGE = ["x" * 64, "x" * 131_072, "with space", "line\nbreak", "/operation/uid", "-first", "é"]
+
+
+@pytest.mark.parametrize("token", STRANGE, ids=range(len(STRANGE)))
+def test_a_token_that_is_long_or_strange_is_refused_at_admission_and_named_L9(token: str) -> None:
+    manifest = with_meta(instance_manifest(), annotations={RETRY: token})
+
+    (problem,) = admit(manifest)
+
+    assert problem.path == f"metadata.annotations['{RETRY}']"
+    assert "at most 63 letters, digits" in problem.message
+    assert "2026-06-01T12:00:00Z" in problem.message
+    assert len(problem.message) < 300
+
+
+def test_one_that_is_there_all_the_same_blocks_with_the_reason_and_touches_no_release_L9() -> None:
+    """The HelmRelease was invalid for good, later jobs included."""
+    world = Turmoil()
+    world.submit(intent())
+    world.run(30)
+    before = world.look(HELM)
+    world.edit(INSTANCE, {"metadata": {"annotations": {RETRY: "x" * 131_072}}})
+    world.run(30)
+
+    assert world.condition(INSTANCE, "Blocked") == ("True", "ValidationFailed")
+    assert "one of 131072 characters" in world.message(INSTANCE, "Blocked")
+    assert world.look(HELM) == before
+    world.edit(INSTANCE, {"metadata": {"annotations": {RETRY: None}}})
+    world.submit(intent(version="6.7.0"))
+    world.run(60)
+    assert claims_ready(world.look(INSTANCE))
+
+
+@given(token=st.text(max_size=300))
+def test_what_goes_on_to_flux_is_short_and_plain_whatever_was_asked_L9(token: str) -> None:
+    told = retry_token(ObjectMeta(name="n", annotations={RETRY: token}))
+
+    assert (told is None) == (not token)
+    assert told is None or (len(told) <= 63 and told.isascii() and "/" not in told and " " not in told)
+
+
+def test_tokens_are_forwarded_at_most_every_ten_seconds_SL7() -> None:
+    """A tenant drove Flux's `requestedAt` and `resetAt` as fast as it wrote."""
+    world = Turmoil()
+    world.submit(intent())
+    world.run(30)
+    world.server.audit.clear()
+    for number in range(60):
+        world.edit(INSTANCE, {"metadata": {"annotations": {RETRY: f"token-{number}"}}})
+        world.run(1)
+
+    name = f"/{HELM.name}"
+    rung = [one for one in world.server.audit.writes(user=world.operator.user) if one.path.endswith(name)]
+    assert 5 <= len(rung) <= 7
+    world.run(30)
+    assert dig(world.look(HELM), "status", "lastHandledResetAt") == "token-59", "the last one is not lost"
+
+
+def test_whoever_rang_before_is_in_nobodys_way_L13_REC_14() -> None:
+    """`flux reconcile` by hand, and later a retry: FieldConflict for good over the annotation."""
+    world = Turmoil()
+    world.submit(intent())
+    world.run(30)
+    for manager in ("flux", "kubectl-annotate"):
+        patch = {"metadata": {"annotations": {"reconcile.fluxcd.io/requestedAt": f"by-{manager}"}}}
+        world.edit(HELM, patch, manager=manager)
+        body = {**HELM_RELEASE.manifest(HELM.name, NS), **patch}
+        body["metadata"] = {"name": HELM.name, "namespace": NS, **patch["metadata"]}
+        run_sync(world.admin.apply(body, kind=HELM_RELEASE, field_manager=f"{manager}-apply", force=True))
+        world.run(5)
+        world.edit(INSTANCE, {"metadata": {"annotations": {RETRY: f"after-{manager}"}}})
+        world.run(60)
+
+        assert dig(world.look(HELM), "status", "lastHandledResetAt") == f"after-{manager}"
+        assert world.condition(INSTANCE, "Blocked") is None
+        assert claims_ready(world.look(INSTANCE))
+
+
+# --- L11: endpoints ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("inline", "told"),
+    [
+        ({}, ["http://one.example"]),
+        ({"ingress": {"host": "two.example"}}, ["http://two.example"]),
+        ({"ingress": {"enabled": False}}, []),
+        ({"ingress": {"host": "two.example"}, "certManager": {"enabled": True}}, ["https://two.example"]),
+        ({"ingress": {"host": ["two.example"]}}, []),
+        ({"ingress": {"host": "two.example/path?x"}}, []),
+        ({"ingress": "none"}, []),
+    ],
+)
+def test_the_endpoint_is_the_host_that_is_really_used_L11_RES_1(inline: dict[str, Any], told: list[str]) -> None:
+    manifest = instance_manifest(values={"source": "inline", "inline": inline}, integrations=INGRESS)
+
+    decision = decide(manifest, Observed(NAMESPACE))
+
+    assert [one["url"] for one in dig(decision.status, "status", "endpoints") or ()] == told
+
+
+def test_ready_says_the_obstacle_itself_and_follows_it_D16() -> None:
+    """`blocked: NameTaken` told a reader of `kubectl get` nothing."""
+    taken = {**HELM_RELEASE.manifest("nextcloud", NS), "spec": {}}
+    taken["metadata"]["uid"] = "theirs"
+    decision = decide(instance_manifest(), Observed(NAMESPACE, {HELM: taken}))
+
+    assert message_of(decision, "Ready") == message_of(decision, "Blocked")
+    assert "exists and was not made for this instance" in message_of(decision, "Ready")

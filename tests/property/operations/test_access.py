@@ -1,0 +1,31 @@
+"""What engines look at, the operator's roles let it read: a 403 would stop an Operation for good (OPS-3, RUN-7)."""
+
+import pytest
+
+from tests.property.operations.test_engines import CONTENTS
+from tests.support.operation_worlds import CONTEXT, GOOD, observed, operation, template
+from vworkspace_core.api.codec import read_application_instance
+from vworkspace_core.apimachinery.manifest import Kind
+from vworkspace_core.apimachinery.resources import VOLUME_SNAPSHOT_CONTENT
+from vworkspace_core.install.access import EVERYWHERE, TENANT, VELERO
+from vworkspace_core.operations.identity import target_ref
+
+READ = {access.kind for access in (*EVERYWHERE, *TENANT, *VELERO) if "get" in access.verbs}
+MADE = {access.kind for access in (*TENANT, *VELERO) if {"create", "delete", "patch"} <= set(access.verbs)} & READ
+
+
+@pytest.mark.parametrize("of", GOOD)
+def test_what_an_engine_looks_up_can_be_read_and_what_it_makes_can_be_made(of: str) -> None:
+    one, seen = operation(of), observed(of)
+    engine = CONTEXT.engines[template(of).engine]
+    target = read_application_instance(seen.objects[target_ref(one)])
+
+    looked_up: set[Kind] = {ref.kind for ref in engine.looks_up(one, target, CONTEXT.settings)}
+
+    assert looked_up <= READ
+    assert set(engine.kinds(one)) <= MADE
+
+
+def test_what_an_engine_follows_can_be_read_OPS_10() -> None:
+    assert {ref.kind for ref in CONTENTS} == {VOLUME_SNAPSHOT_CONTENT}
+    assert VOLUME_SNAPSHOT_CONTENT in READ

@@ -1,0 +1,309 @@
+"""OPS-4: only a claim for this very operation counts, it counts once, and nothing of it is ever repeated (H4, M3)."""
+
+import base64
+import hashlib
+import hmac
+import json
+from datetime import datetime, timedelta
+from typing import Any
+
+import attrs
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.support.instance_worlds import CLUSTER, NOW
+from tests.support.operation_worlds import (
+    CONTEXT,
+    conditions_of,
+    message_of,
+    observed,
+    operation,
+    operation_manifest,
+)
+from tests.support.strategies import json_values
+from vworkspace_apiserver.inprocess import InProcessKube, run_sync
+from vworkspace_apiserver.server import ApiServer
+from vworkspace_core.api.codec import read_operation
+from vworkspace_core.api.operation import Approvals
+from vworkspace_core.apimachinery.errors import Permanent
+from vworkspace_core.apimachinery.manifest import Kind, ObjectRef
+from vworkspace_core.apimachinery.resources import NAMESPACE, VELERO_RESTORE
+from vworkspace_core.apimachinery.resources import SECRET as SECRETS
+from vworkspace_core.operations.claims import (
+    BINDINGS,
+    Claims,
+    Flaw,
+    approval_claim,
+    are_lowered,
+    parameters_digest,
+)
+from vworkspace_core.operations.reconcile import approval_to_spend, reconcile_operation
+from vworkspace_core.operations.spent_approvals import (
+    LEDGER_SECRET,
+    MOST_SPENT,
+    Ledger,
+    LedgerFull,
+    Spending,
+    SpentApprovals,
+)
+from vworkspace_core.ports import PatchType
+
+SECRET = b"a secret that nobody else has"
+OPERATION = read_operation(operation_manifest("restore.velero", name="restore-1"))
+CHECK = Claims(SECRET, CLUSTER)
+PAYLOAD: dict[str, Any] = {
+    "at": "2026-06-01T11:00:00Z",
+    "by": "alice",
+    "exp": int((NOW + timedelta(hours=1)).timestamp()),
+    "op": "restore-1",
+    "rid": "4711",
+    "v": 1,
+    "ns": "org-myteam",
+    "params": parameters_digest(OPERATION.spec.parameters),
+}
+BOUND = {
+    "cluster": CLUSTER,
+    "ns": "org-myteam",
+    "uid": OPERATION.metadata.uid,
+    "params": parameters_digest(OPERATION.spec.parameters),
+}
+
+
+def signed(text: bytes, secret: bytes = SECRET, prefix: str = "vws1") -> str:
+    """Built here independently of the code under test, from the words of OPS-4."""
+    middle = base64.urlsafe_b64encode(text).rstrip(b"=").decode()
+    return f"{prefix}.{middle}.{hmac.new(secret, middle.encode(), hashlib.sha256).hexdigest()}"
+
+
+def claim(**change: Any) -> str:
+    body = {key: value for key, value in {**PAYLOAD, **change}.items() if value is not None}
+    return signed(json.dumps(body, sort_keys=True, separators=(",", ":")).encode())
+
+
+def flaw(text: str | None, check: Claims = CHECK) -> Flaw | None:
+    return check.flaw_of(text, OPERATION, NOW)
+
+
+def test_a_claim_as_OPS_4_writes_it_counts() -> None:
+    assert flaw(claim()) is None
+    assert flaw(claim(exp="2026-06-01T13:00:00Z")) is None
+    assert flaw(claim(by="Zoë")) is None
+    assert approval_claim({k: v for k, v in PAYLOAD.items() if k != "v"}, SECRET) == claim()
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (None, Flaw.ABSENT),
+        ("", Flaw.ABSENT),
+        (claim()[:-1], Flaw.FORGED),
+        (claim()[:-1] + ("0" if claim()[-1] != "0" else "1"), Flaw.FORGED),
+        (signed(json.dumps(PAYLOAD).encode(), b"another secret"), Flaw.FORGED),
+        (signed(b"{}", SECRET, "vws2"), Flaw.MALFORMED),
+        (claim().replace("vws1", "VWS1"), Flaw.MALFORMED),
+        ("vws1", Flaw.MALFORMED),
+        ("a.b", Flaw.MALFORMED),
+        (claim() + ".x", Flaw.MALFORMED),
+        (signed(b"[]"), Flaw.MALFORMED),
+        (signed(b"\xff\xfe"), Flaw.MALFORMED),
+        (signed(b'{"v":1'), Flaw.MALFORMED),
+        (signed(b"[" * 3000), Flaw.MALFORMED),
+        ("vws1.ééé." + "0" * 64, Flaw.MALFORMED),
+        (claim(v=2), Flaw.VERSION),
+        (claim(v=True), Flaw.VERSION),
+        (claim(v=None), Flaw.VERSION),
+        (claim(op="restore-2"), Flaw.OTHER_OPERATION),
+        (claim(op=None), Flaw.OTHER_OPERATION),
+        (claim(exp=int(NOW.timestamp())), Flaw.EXPIRED),
+        (claim(exp="2026-06-01T11:59:59Z"), Flaw.EXPIRED),
+        (claim(exp="2027-01-01T00:00:00"), Flaw.MALFORMED),
+        (claim(exp="soon"), Flaw.MALFORMED),
+        (claim(exp=None), Flaw.MALFORMED),
+        (claim(exp=1e300), Flaw.MALFORMED),
+        (claim(exp=True), Flaw.MALFORMED),
+        ("vws1." + "A" * 100_000 + "." + "0" * 64, Flaw.TOO_LARGE),
+        (claim(uid="someone-else"), Flaw.BOUND_ELSEWHERE),
+        (claim(cluster="other"), Flaw.BOUND_ELSEWHERE),
+        (claim(ns="org-other"), Flaw.BOUND_ELSEWHERE),
+        (claim(params="0" * 64), Flaw.BOUND_ELSEWHERE),
+        (claim(ns=7), Flaw.BOUND_ELSEWHERE),
+        (claim(params=None), Flaw.NOT_BOUND),
+        (claim(ns=None), Flaw.NOT_BOUND),
+        (claim(rid=None), Flaw.MALFORMED),
+        (claim(rid=""), Flaw.MALFORMED),
+        (claim(rid=["a"]), Flaw.MALFORMED),
+    ],
+)
+def test_every_other_claim_is_refused_by_name(text: str | None, expected: Flaw) -> None:
+    assert flaw(text) is expected
+
+
+def test_bindings_are_honoured_and_can_be_required() -> None:
+    strict = Claims(SECRET, CLUSTER, frozenset({"uid", "params"}))
+
+    assert flaw(claim(**BOUND), strict) is None
+    assert flaw(claim(uid=BOUND["uid"], params=None), strict) is Flaw.NOT_BOUND
+    assert flaw(claim(), strict) is Flaw.NOT_BOUND
+
+
+def test_namespace_and_parameters_are_bound_unless_a_setting_lowers_it_H4() -> None:
+    older = Claims(SECRET, CLUSTER, frozenset())
+    bare = claim(ns=None, params=None)
+
+    assert flaw(bare) is Flaw.NOT_BOUND
+    assert flaw(bare, older) is None
+    assert flaw(claim(params="0" * 64), older) is Flaw.BOUND_ELSEWHERE, "what is there counts"
+    assert [are_lowered(frozenset(one)) for one in ((), {"ns"}, {"uid", "params"}, {"ns", "params"}, BINDINGS)] == [
+        *(True, True, True),
+        *(False, False),
+    ]
+
+
+# --- spent once -------------------------------------------------------------------------------------------------------
+
+
+def with_ledger(ledger: Ledger) -> Claims:
+    return attrs.evolve(CHECK, ledger=ledger)
+
+
+def test_a_claim_is_good_for_one_object_H4() -> None:
+    body = attrs.evolve(OPERATION.spec, approvals=Approvals(required=True, claim=claim()))
+    spending = CHECK.to_spend(attrs.evolve(OPERATION, spec=body), NOW)
+    assert spending is not None
+    spent = with_ledger(Ledger().with_spent(spending, NOW))
+    again = attrs.evolve(OPERATION, metadata=attrs.evolve(OPERATION.metadata, uid="made-anew"))
+
+    assert flaw(claim(), spent) is None, "the one that it was spent on goes on, whatever came between"
+    assert spent.flaw_of(claim(), again, NOW) is Flaw.SPENT
+    assert spent.is_recorded(spending)
+    assert not with_ledger(Ledger()).is_recorded(spending)
+    assert CHECK.is_recorded(spending), "where nothing is remembered, nothing is waited for"
+    assert "4711" not in repr(spending) + repr(spent)
+
+
+moments = st.integers(0, 400).map(lambda hours: NOW + timedelta(hours=hours))
+spendings = st.builds(Spending, st.sampled_from("abcdef"), st.sampled_from(["u1", "u2", "u3"]), moments)
+
+
+@given(st.lists(st.tuples(spendings, moments), max_size=12).map(lambda found: sorted(found, key=lambda one: one[1])))
+def test_an_approval_that_has_not_expired_has_one_holder_for_good_H4(found: list[tuple[Spending, datetime]]) -> None:
+    ledger, holders = Ledger(), dict[str, tuple[str, datetime]]()
+    for spending, now in found:
+        ledger = ledger.with_spent(spending, now)
+        known = holders.get(spending.rid)
+        if known is None or known[1] + timedelta(days=2) < now:
+            holders[spending.rid] = (str(ledger.holder_of(spending.rid)), spending.expires)
+        for rid, (holder, expires) in holders.items():
+            assert expires < now or ledger.holder_of(rid) == holder
+
+
+def test_the_ledger_is_bounded_and_makes_room_only_of_what_has_ended_H4_RUN_11() -> None:
+    until = int((NOW + timedelta(hours=1)).timestamp())
+    full = Ledger({f"{number:032x}": ("u", until) for number in range(MOST_SPENT)})
+    one = Spending("new", "u", NOW + timedelta(hours=1))
+
+    with pytest.raises(LedgerFull, match="expire sooner"):
+        full.with_spent(one, NOW)
+    assert len(full.with_spent(one, NOW + timedelta(days=3)).entries) == 1
+
+
+def test_the_ledger_outlives_the_process_and_a_lost_race_H4() -> None:
+    kube = InProcessKube(ApiServer(now=lambda: NOW))
+    run_sync(kube.create({"metadata": {"name": "ops"}, **kind_of(NAMESPACE)}, kind=NAMESPACE, field_manager="t"))
+    first, second = SpentApprovals(kube, "ops"), SpentApprovals(kube, "ops")
+    mine, theirs = Spending("rid", "mine", NOW), Spending("rid", "theirs", NOW)
+
+    assert run_sync(first.read()) == Ledger()
+    assert run_sync(first.spend(mine, NOW)).holder_of("rid") == "mine"
+    assert run_sync(second.spend(theirs, NOW)).holder_of("rid") == "mine"
+    assert run_sync(second.spend(Spending("other", "theirs", NOW), NOW)).holder_of("other") == "theirs"
+    assert run_sync(SpentApprovals(kube, "ops").read()).holder_of("rid") == "mine"
+
+    ref = ObjectRef(SECRETS, "ops", LEDGER_SECRET)
+    stored = run_sync(kube.get(ref))
+    assert "rid" not in base64.b64decode(stored["data"]["spent"]).decode()
+    run_sync(kube.patch(ref, {"data": {"spent": "W10="}}, patch_type=PatchType.MERGE, field_manager="t"))
+    with pytest.raises(Permanent, match="cannot be read"):
+        run_sync(first.read())
+
+
+def kind_of(kind: Kind) -> dict[str, str]:
+    return {"apiVersion": kind.api_version, "kind": kind.kind}
+
+
+def test_nothing_starts_before_its_approval_is_written_down_H4() -> None:
+    one = operation("restore.velero")
+    seen = observed("restore.velero")
+    empty = attrs.evolve(CONTEXT, claims=attrs.evolve(CONTEXT.claims, ledger=Ledger()))
+
+    waits = reconcile_operation(one, seen, empty)
+    assert conditions_of(waits)["Blocked"] == ("True", "AwaitingApproval")
+    spending = approval_to_spend(one, seen, empty)
+    assert spending is not None
+    written = attrs.evolve(empty.claims, ledger=Ledger().with_spent(spending, NOW))
+    known = attrs.evolve(empty, claims=written)
+    assert approval_to_spend(one, seen, known) is None
+    starts = reconcile_operation(one, seen, known).status
+    assert starts is not None
+    assert starts["status"]["phase"] == "Running"
+
+    told = reconcile_operation(one, seen, attrs.evolve(empty, claims=attrs.evolve(empty.claims, trouble="403 denied")))
+    assert "could not be written down as used: 403 denied" in message_of(told, "Blocked")
+
+
+def test_an_approval_is_not_used_up_by_what_cannot_start_H4() -> None:
+    empty = attrs.evolve(CONTEXT, claims=attrs.evolve(CONTEXT.claims, ledger=Ledger()))
+    seen = observed("restore.velero", missing_kinds=frozenset({VELERO_RESTORE}))
+
+    assert approval_to_spend(operation("restore.velero"), seen, empty) is None
+    assert approval_to_spend(operation("backup.velero"), observed("backup.velero"), empty) is None
+    cancelled = operation("restore.velero", annotations={"ops.vworkspace.io/cancel": "true"})
+    assert approval_to_spend(cancelled, observed("restore.velero"), empty) is None
+
+
+def test_without_a_secret_nothing_counts() -> None:
+    assert flaw(claim(), Claims(None, CLUSTER)) is Flaw.NO_SECRET
+    assert flaw(signed(json.dumps(PAYLOAD).encode(), b""), Claims(b"", CLUSTER)) is Flaw.NO_SECRET
+
+
+def test_the_secret_shows_in_no_repr() -> None:
+    assert "nobody" not in repr(CHECK)
+
+
+@given(json_values() | st.fixed_dictionaries({key: json_values(3) for key in PAYLOAD}))
+def test_any_signed_payload_is_judged_without_raising(payload: Any) -> None:
+    flaw(signed(json.dumps(payload).encode()))
+
+
+@given(st.text(max_size=200) | st.text(alphabet="vws1.ABCabc-_=09", max_size=200))
+def test_nothing_unsigned_ever_counts(text: str) -> None:
+    assert flaw(text) is not None
+
+
+@given(st.integers(0, len(claim()) - 1), st.characters(codec="ascii"))
+def test_changing_any_character_of_a_claim_voids_it(place: int, other: str) -> None:
+    text = claim()
+    changed = text[:place] + other + text[place + 1 :]
+
+    assert (flaw(changed) is None) == (changed == text)
+
+
+@pytest.mark.parametrize(
+    ("ahead", "wanted"),
+    [
+        (0, None),
+        (299, None),
+        (300, Flaw.EXPIRED),
+        (600, Flaw.EXPIRED),
+        (601, None),
+        (-600, None),
+        (-(31 * 86_400), None),
+    ],
+)
+def test_a_claim_has_expired_as_soon_as_either_clock_says_so_PULL_12_M3(ahead: int, wanted: Flaw | None) -> None:
+    """The other clock is told by a header that nobody signs: it can end a claim, and never prolong it."""
+    check = Claims(SECRET, CLUSTER, skew=timedelta(seconds=ahead))
+
+    assert flaw(claim(exp=int((NOW + timedelta(minutes=5)).timestamp())), check) is wanted
+    assert flaw(claim(exp=int((NOW - timedelta(seconds=1)).timestamp())), check) is Flaw.EXPIRED

@@ -1,0 +1,228 @@
+"""Whose namespaces a backup holds and a restore writes into, and whose backups are taken (OPS-7; H3, D9, D15, D19)."""
+
+from typing import Any
+
+import attrs
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from tests.property.operations.test_engines import judged
+from tests.support.instance_worlds import UID
+from tests.support.operation_worlds import (
+    CONTEXT,
+    NS,
+    TARGET,
+    conditions_of,
+    gated,
+    message_of,
+    observed,
+    operation,
+    target_labels,
+)
+from vworkspace_core.apimachinery.manifest import ObjectRef
+from vworkspace_core.apimachinery.resources import NAMESPACE, VELERO_BACKUP
+from vworkspace_core.operations.preconditions import Obstacle, Start, start_or_obstacle
+from vworkspace_core.operations.reconcile import reconcile_operation
+
+OTHER = "org-victim"
+BACKUP = ObjectRef(VELERO_BACKUP, "velero", "b-1")
+LABEL = "app.vworkspace.io/application-namespace"
+
+
+def of_backup(labels: dict[str, str], **spec: Any) -> dict[ObjectRef, Any]:
+    body = {"includedNamespaces": [NS], **spec}
+    return {BACKUP: {"metadata": {"name": "b-1", "namespace": "velero", "labels": labels}, "spec": body}}
+
+
+def began(of: str, parameters: dict[str, Any], *objects: Any) -> Start | Obstacle:
+    seen = observed(of, objects=dict(objects))
+    return start_or_obstacle(operation(of, parameters=parameters), seen, CONTEXT)
+
+
+def told(found: Start | Obstacle) -> str:
+    assert isinstance(found, Obstacle), found
+    assert (found.reason, found.accepted) == ("ValidationFailed", False)
+    return found.message
+
+
+# --- other namespaces -------------------------------------------------------------------------------------------------
+
+ASKED = [
+    ("backup.velero", {"includeNamespaces": [OTHER]}),
+    ("backup.velero", {"includeNamespaces": [NS, OTHER]}),
+    ("restore.velero", {"backupName": "b-1", "namespaceMapping": {OTHER: NS}}),
+    ("restore.velero", {"backupName": "b-1", "namespaceMapping": {NS: OTHER}}),
+]
+CONSENTS = [
+    (gated(OTHER, None), False),
+    (gated(OTHER, ""), False),
+    (gated(OTHER, "org-somebody"), False),
+    (gated(OTHER, f"{NS}-2, x{NS}"), False),
+    (gated(OTHER, "*"), False),
+    (
+        (gated(OTHER)[0], {"metadata": {"name": OTHER, "annotations": gated(OTHER)[1]["metadata"]["annotations"]}}),
+        False,
+    ),
+    (gated(OTHER, f"org-somebody, {NS}"), True),
+    (gated(OTHER), True),
+]
+
+
+@pytest.mark.parametrize(("of", "parameters"), ASKED, ids=[f"{i}-{of}" for i, (of, _) in enumerate(ASKED)])
+@pytest.mark.parametrize(("namespace", "agrees"), CONSENTS, ids=[f"{i}-{yes}" for i, (_, yes) in enumerate(CONSENTS)])
+def test_another_namespace_has_to_be_gated_and_to_agree_H3_D15(
+    of: str, parameters: dict[str, Any], namespace: Any, agrees: bool
+) -> None:
+    backup = of_backup(target_labels(), includedNamespaces=[NS, OTHER])
+
+    found = began(of, parameters, namespace, *backup.items())
+
+    if agrees:
+        assert isinstance(found, Start), found
+    else:
+        assert f"namespace {OTHER} " in told(found)
+
+
+def test_a_namespace_that_does_not_agree_is_told_with_the_command_H3() -> None:
+    message = told(began("backup.velero", {"includeNamespaces": [OTHER]}, gated(OTHER, None)))
+
+    assert f"kubectl annotate namespace {OTHER} ops.vworkspace.io/velero-peers={NS}" in message
+
+
+def test_the_targets_own_namespace_needs_nobodys_consent_OPS_7() -> None:
+    assert isinstance(began("backup.velero", {"includeNamespaces": [NS]}), Start)
+    assert isinstance(began("restore.velero", {"backupName": "b-1", "namespaceMapping": {NS: NS}}), Start)
+
+
+def test_consent_is_looked_at_again_before_anything_is_created_H3() -> None:
+    parameters = {"includeNamespaces": [OTHER]}
+    seen = observed("backup.velero", objects=dict([gated(OTHER)]))
+    one = operation("backup.velero", parameters=parameters)
+    begun = reconcile_operation(one, seen, CONTEXT).status
+    assert begun is not None
+    ref = begun["status"]["engineRef"]
+    assert ref["namespace"] == "velero"
+
+    assert ObjectRef(NAMESPACE, None, OTHER) in seen.objects
+    withdrawn = observed("backup.velero", objects=dict([gated(OTHER, None)]))
+    assert isinstance(start_or_obstacle(one, withdrawn, CONTEXT), Obstacle)
+
+
+@pytest.mark.parametrize(("retention", "good"), [("3650d", True), ("30000d", False), ("87601h", False), ("1d", True)])
+def test_a_backup_is_not_kept_for_ever_H3(retention: str, good: bool) -> None:
+    found = began("backup.velero", {"retention": retention})
+
+    if good:
+        assert isinstance(found, Start)
+    else:
+        assert f"must be at most 3650d, which are ten years, not {retention}" in told(found)
+
+
+# --- which backups ----------------------------------------------------------------------------------------------------
+
+
+def test_a_backup_of_an_earlier_life_is_taken_D9() -> None:
+    """The application was deleted and made anew, or the cluster was lost: uid and cluster are others then."""
+    labels = target_labels(
+        **{"app.vworkspace.io/instance-uid": "an-earlier-one", "app.vworkspace.io/cluster-id": "lost", LABEL: NS}
+    )
+
+    assert isinstance(began("restore.velero", {"backupName": "b-1"}, *of_backup(labels).items()), Start)
+
+
+WHOSE = [
+    ({}, False),
+    ({"app.vworkspace.io/instance-uid": "another", LABEL: NS}, True),
+    ({"app.vworkspace.io/instance-uid": "another"}, True),  # of before the label, and of this namespace alone
+    ({LABEL: OTHER}, False),
+    ({LABEL: OTHER, "app.vworkspace.io/instance-uid": UID}, False),
+    ({LABEL: NS, "app.vworkspace.io/application-instance": "another"}, False),
+    ({LABEL: NS, "app.vworkspace.io/managed-by": "somebody"}, False),
+]
+
+
+@pytest.mark.parametrize(("change", "ours"), WHOSE, ids=[f"{i}-{ours}" for i, (_, ours) in enumerate(WHOSE)])
+def test_only_backups_of_this_application_are_taken_D9_OPS_7(change: dict[str, str], ours: bool) -> None:
+    labels = target_labels(**change) if change else {}
+
+    found = began("restore.velero", {"backupName": "b-1"}, *of_backup(labels).items())
+
+    assert isinstance(found, Start) == ours
+    if not ours:
+        assert f"not one of application {TARGET.name} in namespace {NS}" in told(found)
+
+
+def test_a_backup_of_before_with_more_namespaces_is_one_of_this_uid_or_of_nobody() -> None:
+    both = {"includedNamespaces": [NS, OTHER]}
+    old = target_labels(**{"app.vworkspace.io/instance-uid": "another"})
+
+    assert isinstance(
+        began("restore.velero", {"backupName": "b-1"}, *of_backup(target_labels(), **both).items()), Start
+    )
+    told(began("restore.velero", {"backupName": "b-1"}, *of_backup(old, **both).items()))
+
+
+def test_our_backups_say_whose_they_are_D9() -> None:
+    found = began("backup.velero", {})
+
+    assert isinstance(found, Start)
+    assert found.objects[0].manifest["metadata"]["labels"][LABEL] == NS
+
+
+# --- what is in them --------------------------------------------------------------------------------------------------
+
+names = st.sampled_from([NS, OTHER, "org-typo", "*"])
+
+
+@given(
+    st.none() | st.lists(names, max_size=3),
+    st.none() | st.lists(names, max_size=2),
+    st.none() | st.sampled_from([NS, OTHER, "org-typo"]),
+)
+@example([NS], None, "org-typo")
+@example([OTHER], None, None)
+def test_what_is_not_in_the_backup_is_not_asked_for_D19(
+    included: list[str] | None, excluded: list[str] | None, source: str | None
+) -> None:
+    spec = {"includedNamespaces": included, "excludedNamespaces": excluded}
+    mapping = {} if source is None else {"namespaceMapping": {source: NS}}
+    labels = target_labels(**{LABEL: NS})
+    around = [gated(OTHER), gated("org-typo"), *of_backup(labels, **spec).items()]
+
+    found = began("restore.velero", {"backupName": "b-1", **mapping}, *around)
+
+    wanted = source or NS
+    is_in = (not included or "*" in included or wanted in included) and wanted not in (excluded or [])
+    assert isinstance(found, Start) == is_in
+    if not is_in:
+        assert f"namespace {wanted} is not in the Backup" in told(found)
+
+
+@pytest.mark.parametrize("progress", [None, {}, {"totalItems": 3}, {"itemsRestored": 0}])
+def test_a_restore_of_nothing_is_no_plain_success_D19(progress: Any) -> None:
+    decision = judged("restore.velero", {"phase": "Completed", **({} if progress is None else {"progress": progress})})
+
+    assert conditions_of(decision)["Succeeded"] == ("True", "VeleroRestoreCompleted")
+    assert conditions_of(decision)["Degraded"] == ("True", "PartialFailure")
+    assert "nothing in the backup was restored" in message_of(decision, "Succeeded")
+
+
+def test_a_restore_of_something_and_a_backup_of_nothing_are_plain_successes() -> None:
+    some = judged("restore.velero", {"phase": "Completed", "progress": {"itemsRestored": 3, "totalItems": 3}})
+    none = judged("backup.velero", {"phase": "Completed", "progress": {}})
+
+    assert "Degraded" not in conditions_of(some)
+    assert "Degraded" not in conditions_of(none)
+
+
+def test_a_template_that_takes_foreign_backups_still_asks_for_consent_H3() -> None:
+    items = tuple(attrs.evolve(one, allow_foreign_backups=True) for one in CONTEXT.templates.items)
+    context = attrs.evolve(CONTEXT, templates=attrs.evolve(CONTEXT.templates, items=items))
+    parameters = {"backupName": "b-1", "namespaceMapping": {OTHER: NS}}
+    objects = dict([gated(OTHER, None), *of_backup({}, includedNamespaces=[OTHER]).items()])
+    one = operation("restore.velero", parameters=parameters)
+
+    assert "does not agree" in told(start_or_obstacle(one, observed("restore.velero", objects=objects), context))
+    agreed = {**objects, **dict([gated(OTHER)])}
+    assert isinstance(start_or_obstacle(one, observed("restore.velero", objects=agreed), context), Start)

@@ -1,0 +1,57 @@
+"""The label says that the control plane asks for it; a setting says who may put it on an object (C2, RUN-12)."""
+
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.support.instance_worlds import instance_manifest
+from vworkspace_core.webhook.review import AdmissionRequest, Verb, read_review
+from vworkspace_core.webhook.validating import WebhookSettings, refusals
+
+OPERATOR = "system:serviceaccount:vworkspace-system:vworkspace-operator"
+CLUSTER_ID = instance_manifest()["metadata"]["labels"]["app.vworkspace.io/cluster-id"]
+NAMED = WebhookSettings(CLUSTER_ID, writers=frozenset({OPERATOR, "alice"}))
+users = st.sampled_from((OPERATOR, "alice", "mallory", "", "system:serviceaccount:org-a:default"))
+
+
+def asked(user: str, verb: Verb = Verb.CREATE, old: dict[str, Any] | None = None, **meta: Any) -> AdmissionRequest:
+    manifest = instance_manifest()
+    manifest["metadata"] = {**manifest["metadata"], **meta}
+    return AdmissionRequest(
+        "1", verb, manifest["metadata"]["namespace"], manifest["metadata"]["name"], "", user, manifest, old
+    )
+
+
+@given(users)
+def test_only_those_named_may_make_a_managed_object_and_the_refusal_names_them_C2(user: str) -> None:
+    found = refusals(asked(user), NAMED, gated=True)
+    assert (found == ()) is (user in NAMED.writers)
+    if found:
+        assert [problem.path for problem in found] == ['metadata.labels["app.vworkspace.io/managed-by"]']
+        assert "alice" in found[0].message
+
+
+@given(users)
+def test_an_object_without_the_label_is_anybody_s_and_becoming_managed_is_not_C2(user: str) -> None:
+    plain = instance_manifest()
+    plain["metadata"] = {**plain["metadata"], "labels": {}}
+    assert refusals(asked(user, labels={}), NAMED, gated=True) == ()
+    taken = refusals(asked(user, Verb.UPDATE, plain), NAMED, gated=True)
+    assert (taken == ()) is (user in NAMED.writers)
+
+
+@given(users)
+def test_without_names_nobody_is_asked_and_a_finalizer_always_comes_off_RUN_6(user: str) -> None:
+    assert refusals(asked(user), WebhookSettings(CLUSTER_ID), gated=True) == ()
+    going = asked(user, Verb.UPDATE, instance_manifest(), deletionTimestamp="2026-01-01T00:00:00Z", finalizers=[])
+    assert refusals(going, NAMED, gated=True) == ()
+    same = asked(user, Verb.UPDATE, instance_manifest(), annotations={"ops.vworkspace.io/x": "y"})
+    assert refusals(same, NAMED, gated=True) == ()
+
+
+def test_the_user_is_read_from_the_review_C2() -> None:
+    request = {"uid": "1", "operation": "CREATE", "userInfo": {"username": "alice", "groups": []}}
+    review = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}
+    assert read_review(review).user == "alice"
+    assert read_review({**review, "request": {**request, "userInfo": 7}}).user == ""

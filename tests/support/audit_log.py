@@ -1,0 +1,105 @@
+"""What was written to an API server, as its audit log tells it: the embedded one's, or a kube-apiserver's.
+
+A kube-apiserver writes an entry when a request has been answered, which tells neither the order in which requests
+came nor that in which they took effect: the former is that of their arrivals, the latter that of the resourceVersions
+that they led to, for all objects come from one sequence.
+"""
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Final
+
+import attrs
+import msgspec
+
+from tests.support.audited_story import arrival, whole_lines
+from vworkspace_apiserver.access.audit import AuditEntry
+
+__all__ = ["POLICY", "Act", "Log", "embedded_log", "kube_log"]
+
+POLICY: Final = """\
+apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived]
+omitManagedFields: true
+rules: [{level: RequestResponse, verbs: [create, update, patch, delete, deletecollection]}]
+"""
+"""What a kube-apiserver is to write down: whoever writes, since a place is known by who came there first."""
+_POD: Final = "authentication.kubernetes.io/pod-name"
+
+_entry = msgspec.json.Decoder(AuditEntry).decode
+
+
+@attrs.frozen
+class Act:
+    """A writing request that was answered, also one that was refused.
+
+    `arrived` is when the server had it (when it was answered, by the embedded one, which does so at once), `place`
+    where its change stands among all changes. Without one it changed nothing.
+    """
+
+    user: str
+    path: str
+    status: int
+    arrived: datetime
+    place: int | None
+
+    @property
+    def is_lease(self) -> bool:
+        """Whether it concerns a Lease."""
+        return "/leases" in self.path
+
+
+Log = Callable[[], list[Act]]
+"""Reads what was written so far."""
+
+
+def embedded_log(file: Path) -> Log:
+    """That of the embedded API server in a process of its own."""
+
+    def read() -> list[Act]:
+        entries = [_entry(line) for line in whole_lines(file)]
+        return [
+            Act(one.user, one.path, one.status, one.at, one.version if one.changed else None)
+            for one in entries
+            if one.verb.writes and not one.dry_run
+        ]
+
+    return read
+
+
+def kube_log(file: Path) -> Log:
+    """That of a kube-apiserver with this policy; who calls from a pod goes by the pod's name."""
+
+    def read() -> list[Act]:
+        entries = [json.loads(line) for line in whole_lines(file)]
+        return list(_acts(entry for entry in entries if "dryRun=" not in entry["requestURI"]))
+
+    return read
+
+
+def _acts(entries: Iterable[Mapping[str, Any]]) -> Iterator[Act]:
+    """By arrival. Who is answered with a version that others have led to before has changed nothing."""
+    taken = set[int]()
+    for entry in sorted(entries, key=arrival):
+        place = _version(entry)
+        path, status = entry["requestURI"].partition("?")[0], entry["responseStatus"]["code"]
+        yield Act(_user(entry["user"]), path, status, arrival(entry), None if place in taken else place)
+        taken |= {place} if place is not None else set()
+
+
+def _user(user: Mapping[str, Any]) -> str:
+    """The name of its pod, or its own."""
+    found: str = user.get("extra", {}).get(_POD, [user["username"]])[0]
+    return found
+
+
+def _version(entry: Mapping[str, Any]) -> int | None:
+    """The resourceVersion in the answer. What is taken away in one step tells none, so nobody here may do that."""
+    if entry["responseStatus"]["code"] >= 300:
+        return None
+    told = entry["responseObject"].get("metadata", {}).get("resourceVersion")
+    assert told or entry["verb"] != "delete" or _POD not in entry["user"].get("extra", {}), entry
+    return int(told) if told else None

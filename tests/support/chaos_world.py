@@ -1,0 +1,341 @@
+"""Agent, cluster and control plane under virtual time, with everything noted that the laws speak of (PULL-4, PULL-5).
+
+The operator's side is the product: `Agent`, `HttpControlPlane`, `KubeJobStore`. The servers are the embedded ones.
+A small reconciler makes instances Ready, or fail, and takes their finalizer off.
+"""
+
+import asyncio
+import itertools
+from collections import defaultdict
+from collections.abc import Awaitable, Mapping
+from contextlib import suppress
+from datetime import datetime, timedelta
+from random import Random
+from typing import Any, TypeVar
+
+import anyio
+import attrs
+import structlog
+from structlog.testing import LogCapture
+
+from tests.support.chaos_network import FaultyTransport, Network, SlowKube, Trouble
+from tests.support.jobs import CLUSTER_ID, NAMESPACE, condition, delete_payload, instance
+from vworkspace_apiserver.inprocess import InProcessKube, run_sync
+from vworkspace_apiserver.server import ApiServer
+from vworkspace_app.jobs.agent import Agent
+from vworkspace_core.api import labels
+from vworkspace_core.api.crd import crd_manifests
+from vworkspace_core.apimachinery.errors import NotFound, OperatorError
+from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, dig, ref_of
+from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, CUSTOM_RESOURCE_DEFINITION, SECRET
+from vworkspace_core.apimachinery.resources import NAMESPACE as NAMESPACE_KIND
+from vworkspace_core.control_plane.event_keys import generation_in
+from vworkspace_core.jobs.scope import DeleteTask, Scope
+from vworkspace_core.jobs.store import KubeJobStore
+from vworkspace_core.jobs.store.codec import head_name
+from vworkspace_core.ports import PatchType, WatchEventType
+from vworkspace_fake.clock import VirtualTimeLoop
+from vworkspace_fake.controlplane import ControlPlaneServer, JobEntry
+from vworkspace_fake.controlplane.http import control_plane_app
+from vworkspace_fake.controlplane.waiting import LongPolls
+from vworkspace_odoo import HttpControlPlane
+
+__all__ = ["OWN_NAMESPACE", "SECRETS", "ChaosWorld", "Deed", "Replica"]
+
+T = TypeVar("T")
+OWN_NAMESPACE = "vworkspace-system"
+TOKEN = "tok-3f9a"
+PASSWORD = "pass-77c1"
+SECRETS = ("tok-", PASSWORD)
+READY = condition("Ready", "True", "HelmReleaseReady")
+FAILED = (
+    condition("Ready", "False", "HelmReleaseFailed", message="upgrade failed"),
+    condition("Stalled", "True", "RetriesExceeded"),
+)
+
+
+@attrs.frozen
+class Deed:
+    """A call of the operator that changed an instance, whether or not it heard of it."""
+
+    verb: str
+    key: str
+    name: str
+    uid: str
+    generation: int
+    on_generation: int
+
+
+class LocalClock:
+    """The operator's clocks: its wall clock can be set wrong."""
+
+    def __init__(self, loop: VirtualTimeLoop) -> None:
+        self._loop = loop
+        self.offset = timedelta(0)
+
+    def now(self) -> datetime:
+        return self._loop.now() + self.offset
+
+    def monotonic(self) -> float:
+        return self._loop.time()
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(max(0.0, seconds))
+
+
+class Replica:
+    """One operator process, the leader while it runs."""
+
+    def __init__(self, world: "ChaosWorld") -> None:
+        self.world = world
+        self.network = Network(world.loop.now, self.die, lambda: world.outage)
+        self.kube = SlowKube(world.kube, self.network, self._effect)
+        self.control = HttpControlPlane(
+            "http://control-plane",
+            lambda: world.secret,
+            allow_http=True,
+            transport=FaultyTransport(world.app, self.network),
+        )
+        self.store = KubeJobStore(self.kube, OWN_NAMESPACE, lock=anyio.Lock(), report=world.reports.append)
+        self.agent = Agent(
+            control=self.control,
+            kube=self.kube,
+            store=self.store,
+            clock=world.clock,
+            scope=Scope(CLUSTER_ID),
+            random=Random(world.starts).random,
+            reread=self._reread,
+            rotate=self._rotate,
+            objects=world.instances,
+        )
+        self._token = world.secret
+        self._main = world.loop.create_task(self._run())
+
+    async def _run(self) -> None:
+        async with anyio.create_task_group() as group:
+            group.start_soon(self._inform)
+            group.start_soon(self.agent.run)
+
+    async def _inform(self) -> None:
+        """The informer."""
+        async for event in self.world.kube.watch(APPLICATION_INSTANCE, timeout_seconds=10**8):
+            await asyncio.sleep(0.002)
+            if event.type is not WatchEventType.BOOKMARK:
+                live = None if event.type is WatchEventType.DELETED else event.object
+                self.agent.on_object_changed(live, ref_of(event.object, APPLICATION_INSTANCE))
+
+    async def _reread(self) -> bool:
+        changed, self._token = self._token != self.world.secret, self.world.secret
+        return changed
+
+    async def _rotate(self, request: str) -> None:
+        """A new credential, kept durably before it is used."""
+        issued = await self.control.rotate()
+        self.world.secret = str(issued["token"])
+
+    async def _effect(self, name: str, args: Any, named: Any) -> Any:
+        """What the API server does for a call of this process."""
+        call = getattr(self.world.kube, name)
+        is_instance = (named.get("kind") or getattr(args[0], "kind", None)) == APPLICATION_INSTANCE
+        if not is_instance or name not in ("apply", "delete"):
+            return await call(*args, **named)
+        ref = args[0] if name == "delete" else ref_of(args[0], APPLICATION_INSTANCE)
+        before = self.world.find(ref)
+        found = await call(*args, **named)
+        self._note(name, ref, before, self.world.find(ref))
+        return found
+
+    def _note(self, verb: str, ref: ObjectRef, before: Manifest | None, after: Manifest | None) -> None:
+        if verb == "apply":
+            if after is None or _mark(before) == _mark(after):
+                return
+            key = str(dig(after, "metadata", "annotations", labels.IDEMPOTENCY_KEY))
+            generation = generation_in(key, ref) or 0
+        else:
+            if before is None or before["metadata"].get("deletionTimestamp"):
+                return
+            jobs = (job for job in self.agent.state.jobs.values() if job.ref == ref)
+            mine = (job for job in jobs if isinstance(job.task, DeleteTask) and job.intent is not None)
+            key = next((job.key for job in mine if job.intent and job.intent.uid == before["metadata"]["uid"]), "?")
+            generation = generation_in(key, ref) or 0
+        on = int(dig(before, "metadata", "annotations", labels.LAST_APPLIED_GENERATION) or 0)
+        uid = (after or before or {})["metadata"]["uid"]
+        self.world.deeds.append(Deed(verb, key, ref.name, uid, generation, on))
+
+    def die(self) -> None:
+        """SIGKILL: nothing of it runs any more. Another one starts a little later."""
+        if not self.network.dead:
+            self.network.dead = True
+            self._main.cancel()
+
+    async def gone(self) -> None:
+        """Wait for its end."""
+        with suppress(asyncio.CancelledError):
+            await asyncio.wait([self._main])
+
+
+def _mark(live: Manifest | None) -> Any:
+    """What an apply of a job changes on an instance."""
+    return live and (
+        live["metadata"]["uid"],
+        live["spec"],
+        dig(live, "metadata", "annotations", labels.IDEMPOTENCY_KEY),
+    )
+
+
+class ChaosWorld:
+    """Everything around one cluster. Time passes only in `run`."""
+
+    def __init__(self) -> None:
+        self.loop = VirtualTimeLoop()
+        self.clock = LocalClock(self.loop)
+        self.kube = InProcessKube(ApiServer(now=self.loop.now, collects=True), sleep=asyncio.sleep)
+        numbers = itertools.count()
+        self.server = ControlPlaneServer(now=self.loop.now, mint=lambda: f"tok-minted-{next(numbers)}")
+        self.server.tokens.add(CLUSTER_ID, TOKEN)
+        self.secret = TOKEN
+        self.app = control_plane_app(self.server, LongPolls(self.server), admin_token="admin")
+        self.outage: Trouble | None = None
+        self.deeds: list[Deed] = []
+        self.reports: list[str] = []
+        self.ready: set[tuple[str, int]] = set()
+        self.gone: set[str] = set()
+        self.failing: set[str] = set()
+        self.starts = 0
+        self.logs = LogCapture()
+        structlog.configure(processors=[self.logs])
+        self._prepare()
+        self._reconciler = self.loop.create_task(self._reconcile())
+        self.replica = self.loop.run_until_complete(self.start())
+
+    def _prepare(self) -> None:
+        for crd in crd_manifests():
+            run_sync(self.kube.create(crd, kind=CUSTOM_RESOURCE_DEFINITION, field_manager="setup"))
+        for name, found in ((NAMESPACE, {"managed-by": "vworkspace"}), (OWN_NAMESPACE, {})):
+            manifest = {**NAMESPACE_KIND.manifest(name), "metadata": {"name": name, "labels": found}}
+            run_sync(self.kube.create(manifest, kind=NAMESPACE_KIND, field_manager="setup"))
+
+    def run(self, call: Awaitable[T]) -> T:
+        """Let virtual time pass until `call` is done; a process that died is replaced meanwhile."""
+        return self.loop.run_until_complete(call)
+
+    async def pass_time(self, seconds: float) -> None:
+        """Let time pass. A process that died is started again after a second."""
+        until = self.loop.time() + seconds
+        while (left := until - self.loop.time()) > 0:
+            await asyncio.sleep(min(left, 1.0))
+            if self.replica.network.dead:
+                await self.replica.gone()
+                self.replica = await self.start()
+
+    async def start(self) -> Replica:
+        """A new process, which knows what is durable."""
+        self.starts += 1
+        return Replica(self)
+
+    async def change_leader(self) -> None:
+        """The leader stops at once, as one that lost its lease does; what it sent may still arrive. Another leads."""
+        self.replica.die()
+        await self.replica.gone()
+        self.replica = await self.start()
+
+    def close(self) -> None:
+        """End everything."""
+        self.replica.die()
+        self._reconciler.cancel()
+        tasks = asyncio.all_tasks(self.loop)
+        for task in tasks:
+            task.cancel()
+        self.loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
+        self.loop.run_until_complete(self.loop.shutdown_asyncgens())
+        self.loop.close()
+        structlog.reset_defaults()
+
+    # --- Odoo's side ----------------------------------------------------------------------------------------
+
+    def ask(self, name: str, generation: int) -> JobEntry:
+        """Odd generations apply, even ones delete, so that a key always means the same."""
+        key = f"ApplicationInstance/{NAMESPACE}/{name}@{generation}"
+        return self._ask(name, key, f"6.{generation}.0", delete=generation % 2 == 0)
+
+    def ask_with_a_hash(self, name: str, number: int, *, delete: bool) -> JobEntry:
+        """A key that gives no generation."""
+        return self._ask(name, f"hash-{name}-{number}-{delete}", f"7.{number}.0", delete=delete)
+
+    def _ask(self, name: str, key: str, version: str, *, delete: bool) -> JobEntry:
+        payload = delete_payload(name) if delete else instance(name)
+        if not delete:
+            payload["spec"]["chart"]["version"] = version
+            payload["spec"]["values"] = {"source": "inline", "inline": {"note": PASSWORD}}
+        kind = "delete" if delete else "apply"
+        return self.server.enqueue(CLUSTER_ID, kind=kind, payload=payload, idempotency_key=key)
+
+    def offer_again(self, job: JobEntry) -> None:
+        """The control plane was restored from before the ack: it knows neither ack nor result."""
+        job.acked_at = job.closed_at = job.offered_at = job.result = None
+        self.server.wake()
+
+    def rotate(self, *, grace: bool) -> None:
+        """Somebody gives the cluster a new credential. Without a grace period the old one is refused at once."""
+        old, self.secret = self.secret, self.server.tokens.rotate(self.secret).text
+        if not grace:
+            self.server.tokens.revoke(old)
+
+    # --- the cluster ----------------------------------------------------------------------------------------
+
+    def find(self, ref: ObjectRef) -> Manifest | None:
+        """The object as it stands."""
+        try:
+            return run_sync(self.kube.get(ref))
+        except NotFound:
+            return None
+
+    def instances(self) -> list[Manifest]:
+        """Every ApplicationInstance there is."""
+        return list(run_sync(self.kube.list(APPLICATION_INSTANCE)).items)
+
+    def has_record(self, job_id: str) -> bool:
+        """Whether the job's record is in the cluster."""
+        return self.find(ObjectRef(SECRET, OWN_NAMESPACE, head_name(job_id))) is not None
+
+    def open_records(self) -> list[str]:
+        """Names of the records of open jobs."""
+        page = run_sync(self.kube.list(SECRET, namespace=OWN_NAMESPACE, label_selector=f"{labels.JOB_STORE}=record"))
+        return [str(found["metadata"]["name"]) for found in page.items]
+
+    async def _reconcile(self) -> None:
+        """Take every instance on, make it Ready or fail after two seconds, and let it go when it is deleted."""
+        handled: dict[str, Any] = defaultdict(int)
+        async for event in self.kube.watch(APPLICATION_INSTANCE, timeout_seconds=10**8):
+            if event.type is WatchEventType.DELETED:
+                self.gone.add(event.object["metadata"]["uid"])
+            elif event.type is not WatchEventType.BOOKMARK:
+                meta = event.object["metadata"]
+                state = (meta["generation"], bool(meta.get("deletionTimestamp")))
+                if handled[meta["uid"]] != state:
+                    handled[meta["uid"]] = state
+                    self.loop.call_later(2.0, self._settle, ref_of(event.object, APPLICATION_INSTANCE), meta["uid"])
+
+    def _settle(self, ref: ObjectRef, uid: str) -> None:
+        live = self.find(ref)
+        if live is None or live["metadata"]["uid"] != uid:
+            return
+        with suppress(OperatorError):
+            if live["metadata"].get("deletionTimestamp"):
+                self._patch(ref, {"metadata": {"finalizers": None}})
+                return
+            self._patch(ref, {"metadata": {"finalizers": [labels.FINALIZER]}})
+            is_ready = ref.name not in self.failing
+            self._report(ref, live["metadata"]["generation"], (READY,) if is_ready else FAILED)
+            if is_ready:
+                self.ready.add((uid, live["metadata"]["generation"]))
+
+    def _patch(self, ref: ObjectRef, patch: Any) -> None:
+        run_sync(self.kube.patch(ref, patch, patch_type=PatchType.MERGE, field_manager="reconciler"))
+
+    def _report(self, ref: ObjectRef, generation: int, conditions: tuple[Mapping[str, Any], ...]) -> None:
+        at = self.loop.now().strftime("%Y-%m-%dT%H:%M:%SZ")
+        found = [{**one, "observedGeneration": generation, "lastTransitionTime": at} for one in conditions]
+        status = {"observedGeneration": generation, "conditions": found}
+        manifest = {**APPLICATION_INSTANCE.manifest(ref.name, ref.namespace), "status": status}
+        run_sync(self.kube.apply_status(manifest, kind=APPLICATION_INSTANCE, field_manager=labels.FIELD_MANAGER))

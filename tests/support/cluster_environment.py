@@ -1,0 +1,171 @@
+"""A world in the cluster that the environment names: set up before a story, cleaned after it (RUN-8)."""
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from functools import partial
+from typing import Final
+
+import anyio
+import pytest
+from anyio.from_thread import BlockingPortal, start_blocking_portal
+
+from tests.support import e2e_world as worlds
+from tests.support.cluster_choice import Reached, is_existing, reached
+from tests.support.definitions import define, have_defined
+from tests.support.e2e_world import NAMESPACES, NS, OWN_NS, VELERO_NS, World
+from tests.support.kube_client import RemoteHands, RemoteRecord
+from tests.support.recording_client import Witness
+from vworkspace_app.install import InstallOptions, installation, tenant
+from vworkspace_core.api.labels import ALLOWED_TYPES, CLUSTER_ID, JOB_STORE
+from vworkspace_core.apimachinery import resources as known
+from vworkspace_core.apimachinery.errors import AlreadyExists, KindMissing, NotFound
+from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, dig, metadata, ref_of
+from vworkspace_core.ports import Clock, KubeApi, PatchType
+from vworkspace_fake.downstream import DownstreamBehaviour
+from vworkspace_fake.flux import FluxBehaviour
+from vworkspace_kube import LightkubeApi, load_config
+
+__all__ = ["environment_world", "grant", "leave"]
+
+_RBAC: Final = {
+    kind: Kind("rbac.authorization.k8s.io", "v1", kind, plural, namespaced=namespaced)
+    for kind, plural, namespaced in (
+        ("ClusterRole", "clusterroles", False),
+        ("ClusterRoleBinding", "clusterrolebindings", False),
+        ("Role", "roles", True),
+        ("RoleBinding", "rolebindings", True),
+    )
+}
+_LEFT: Final = (*(kind for kind in known.ALL_KINDS if kind.namespaced),)
+"""What a story may leave in its namespace."""
+
+
+@contextmanager
+def environment_world(
+    clock: Clock,
+    behaviour: FluxBehaviour,
+    *,
+    crds: Sequence[Manifest] | None,
+    engines: DownstreamBehaviour | None,
+) -> Iterator[World]:
+    """A world in the environment's cluster. A story that wants definitions of its own needs a cluster of its own."""
+    with reached() as cluster, start_blocking_portal() as portal, _connected(portal, cluster) as hands:
+        if crds is not None and not cluster.is_ours:
+            pytest.skip("needs a cluster whose definitions may come and go")
+        wanted = worlds.usual_crds(engines is not None) if crds is None else crds
+        hands.do(partial(_define, wanted, cluster.is_ours and not cluster.is_fresh))
+        hands.do(partial(_prepare, cluster))
+        record = RemoteRecord(hands, list(_places(worlds.recorded(hands))))
+        record.start()
+        witnesses = Witness(hands.api), Witness(hands.api), Witness(hands.api)
+        world = World.of(clock, hands, worlds.History(record), witnesses, behaviour, engines, reached=cluster)
+        try:
+            yield world
+        finally:
+            record.stop()
+            if not cluster.is_fresh:
+                hands.do(_clean)
+
+
+@contextmanager
+def _connected(portal: BlockingPortal, cluster: Reached) -> Iterator[RemoteHands]:
+    with portal.wrap_async_context_manager(LightkubeApi(cluster.admin)) as api:
+        yield RemoteHands(portal, api)
+
+
+async def _define(crds: Sequence[Manifest], exactly: bool, api: KubeApi) -> None:
+    """Have these definitions and, in a cluster of our own, no other of those that we know."""
+    if exactly:
+        await define(crds, worlds.usual_crds(True), api)
+    else:
+        await have_defined(crds, api)
+
+
+async def _prepare(cluster: Reached, api: KubeApi) -> None:
+    """Namespaces, and the operator's rights where it has none but these."""
+    for name, labels in NAMESPACES.items():
+        manifest = {**known.NAMESPACE.manifest(name), "metadata": {"name": name, "labels": dict(labels)}}
+        try:
+            await api.create(manifest, kind=known.NAMESPACE, field_manager="e2e")
+        except AlreadyExists:
+            fresh = {"metadata": {"annotations": {ALLOWED_TYPES: None}, "labels": dict(labels)}}
+            ref = ref_of(manifest, known.NAMESPACE)
+            await api.patch(ref, fresh, patch_type=PatchType.MERGE, field_manager="e2e")
+    if cluster.restricted:
+        await grant(api, VELERO_NS)
+
+
+async def grant(api: KubeApi, velero_namespace: str = "", *, agent: bool = True) -> None:
+    """Give the operator the rights that are printed for it, in namespaces that are there."""
+    options = InstallOptions(namespace=OWN_NS, velero_namespace=velero_namespace, agent=agent)
+    for role in _rights((*installation(options), *tenant(NS, options))):
+        await api.apply(role, kind=_RBAC[role["kind"]], field_manager="e2e", force=True)
+
+
+def _rights(manifests: Iterable[Manifest]) -> Iterator[Manifest]:
+    return (manifest for manifest in manifests if manifest["kind"] in _RBAC)
+
+
+def _places(kinds: Collection[Kind]) -> Iterator[tuple[Kind, str | None]]:
+    for kind in kinds:
+        yield kind, NS if kind.namespaced else None
+    for kind in (known.VELERO_BACKUP, known.VELERO_RESTORE):
+        if kind in kinds:
+            yield kind, VELERO_NS
+    yield known.EVENT, "default"  # where those of cluster-scoped objects are
+
+
+def leave() -> None:
+    """At the end of a run, take its namespaces out of a cluster that goes on without it."""
+    if worlds.SUFFIX and is_existing():
+        anyio.run(_leave)
+
+
+async def _leave() -> None:
+    async with LightkubeApi(load_config(None)) as api:
+        for name in (NS, worlds.UNGATED_NS):
+            with suppress(NotFound):
+                await api.delete(ObjectRef(known.NAMESPACE, None, name))
+
+
+async def _clean(api: KubeApi) -> None:
+    """Leave nothing of the story behind: the operator is gone, so finalizers are taken off by hand."""
+    for kind in _LEFT:
+        await _remove(api, kind, NS)
+    for kind in (known.VELERO_BACKUP, known.VELERO_RESTORE):
+        await _remove(api, kind, VELERO_NS, f"{CLUSTER_ID}={worlds.CLUSTER}")
+    await _remove(api, known.SECRET, OWN_NS, JOB_STORE)
+    await _remove(api, known.CLUSTER, None)
+    for content in await _contents(api):
+        await _free(api, content, known.VOLUME_SNAPSHOT_CONTENT)
+    for event in (await api.list(known.EVENT, namespace="default")).items:
+        if dig(event, "regarding", "name") == worlds.CLUSTER:
+            with suppress(NotFound):
+                await api.delete(ref_of(event, known.EVENT))
+
+
+async def _contents(api: KubeApi) -> list[Manifest]:
+    """What snapshots of the story's namespace hold, which is in no namespace."""
+    with suppress(KindMissing):
+        found = (await api.list(known.VOLUME_SNAPSHOT_CONTENT)).items
+        return [content for content in found if dig(content, "spec", "volumeSnapshotRef", "namespace") == NS]
+    return []
+
+
+async def _remove(api: KubeApi, kind: Kind, namespace: str | None, selector: str = "") -> None:
+    try:
+        page = await api.list(kind, namespace=namespace, label_selector=selector)
+    except KindMissing:
+        return
+    for manifest in page.items:
+        if namespace is not None or metadata(manifest)["name"] == worlds.CLUSTER:
+            await _free(api, manifest, kind)
+
+
+async def _free(api: KubeApi, manifest: Manifest, kind: Kind) -> None:
+    ref = ref_of(manifest, kind)
+    with suppress(NotFound):
+        if metadata(manifest).get("finalizers"):
+            free = {"metadata": {"finalizers": None}}
+            await api.patch(ref, free, patch_type=PatchType.MERGE, field_manager="e2e")
+        await api.delete(ref)

@@ -1,0 +1,244 @@
+"""Candidates for one lease, each with clocks of its own, on a network that delays, loses and repeats nothing.
+
+True time is the simulation's; no candidate sees it. What a candidate believes is mapped back to true time, so that
+two beliefs can be compared.
+"""
+
+import heapq
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from datetime import timedelta
+from typing import Any
+
+import attrs
+
+from vworkspace_core.apimachinery.errors import AlreadyExists, NotFound, Stale, Unavailable
+from vworkspace_core.apimachinery.manifest import Manifest, dig
+from vworkspace_core.controller.backoff import jitter_of
+from vworkspace_core.controller.lease.machine import LeaseMoment, LeaseState, Role, step
+from vworkspace_core.controller.lease.messages import (
+    CreateLease,
+    End,
+    Failed,
+    Found,
+    Hold,
+    LeaseEffect,
+    LeaseEvent,
+    LetGo,
+    Lost,
+    Observed,
+    ReadLease,
+    Rest,
+    Stop,
+    Trouble,
+    UpdateLease,
+    Woken,
+    Written,
+)
+from vworkspace_core.controller.lease.record import LeasePolicy, holder_of
+from vworkspace_fake.clock import START
+
+
+@attrs.frozen
+class Fate:
+    """What becomes of one request: seconds there and back, and whether it or its answer is lost."""
+
+    there: float = 0.01
+    back: float = 0.01
+    lost_there: bool = False
+    lost_back: bool = False
+
+
+@attrs.frozen
+class Clocks:
+    """A machine's clocks: the monotonic one starts somewhere and runs at `rate`; the wall clock shows anything."""
+
+    offset: float = 0.0
+    rate: float = 1.0
+    wall: tuple[float, ...] = (0.0,)
+    """Seconds that the wall clock is off, one for each look at it, in turn: steps, and standing still."""
+
+
+@attrs.define(eq=False)
+class Candidate:
+    """One process: the machine, its clocks, and whether it is alive and running."""
+
+    world: "LeaseWorld"
+    state: LeaseState
+    clocks: Clocks
+    alive: bool = True
+    paused_until: float = 0.0
+    turn: int = 0
+    """Which wait or request is under way; an answer to another one comes too late."""
+    looks: Iterator[float] = attrs.field(init=False)
+    until: float = float("-inf")
+    """The fence, in true time."""
+    lost: str = ""
+
+    def __attrs_post_init__(self) -> None:
+        self.looks = itertools.cycle(self.clocks.wall)
+
+    def local(self, true: float) -> float:
+        """The monotonic clock."""
+        return self.clocks.offset + true * self.clocks.rate
+
+    def true(self, local: float) -> float:
+        """When the monotonic clock shows `local`."""
+        return (local - self.clocks.offset) / self.clocks.rate
+
+    def believes(self, now: float) -> bool:
+        """What the fence would say, were the process to look."""
+        return self.alive and now < self.until
+
+    def feed(self, event: LeaseEvent) -> None:
+        """Let the machine take one step now."""
+        now = self.world.now
+        moment = LeaseMoment(
+            now=self.local(now),
+            wall=START + timedelta(seconds=next(self.looks)),
+            jitter=jitter_of(self.state.identity, next(self.world.serial)),
+            policy=self.world.policy,
+        )
+        self.state, effects = step(self.state, event, moment)
+        assert len([one for one in effects if isinstance(one, COMMANDS)]) == 1
+        assert isinstance(effects[-1], COMMANDS)
+        for effect in effects:
+            self._perform(effect)
+
+    def _perform(self, effect: LeaseEffect) -> None:
+        world = self.world
+        match effect:
+            case Hold(until):
+                self.until = self.true(until)
+                world.note("holds", self)
+            case LetGo():
+                self.until = float("-inf")
+            case Lost(reason):
+                self.lost = reason
+            case Observed() | Trouble():
+                pass
+            case End():
+                self.turn += 1
+            case Rest(seconds):
+                assert 0 <= seconds <= 3 * world.policy.duration
+                self._later(world.now + seconds / self.clocks.rate, Woken())
+            case ReadLease(timeout) | CreateLease(_, timeout) | UpdateLease(_, timeout):
+                world.send(self, effect, timeout / self.clocks.rate)
+
+    def _later(self, when: float, event: LeaseEvent) -> None:
+        self.turn += 1
+        turn = self.turn
+        self.world.at(when, lambda: self.deliver(turn, event))
+
+    def deliver(self, turn: int, event: LeaseEvent) -> None:
+        """An answer or a wake-up comes; a paused process sees it when it runs again."""
+        if not self.alive or turn != self.turn:
+            return
+        if self.world.now < self.paused_until:
+            self.world.at(self.paused_until, lambda: self.deliver(turn, event))
+            return
+        self.feed(event)
+
+
+COMMANDS = (ReadLease, CreateLease, UpdateLease, Rest, End)
+
+
+@attrs.define(eq=False)
+class LeaseWorld:
+    """The server with its one lease, the network, and the candidates. `fates` are used in turn."""
+
+    policy: LeasePolicy
+    fates: Sequence[Fate]
+    now: float = 0.0
+    lease: dict[str, Any] | None = None
+    version: int = 0
+    outages: list[tuple[float, float]] = attrs.field(factory=list)
+    candidates: list[Candidate] = attrs.field(factory=list)
+    takes: list[tuple[float, str, str]] = attrs.field(factory=list)
+    """True time, new holder, holder before: each change of hands, as the server saw it."""
+    history: list[tuple[float, str, str]] = attrs.field(factory=list)
+    serial: Iterator[int] = attrs.field(factory=itertools.count)
+    healed: bool = False
+    _queue: list[tuple[float, int, Callable[[], None]]] = attrs.field(factory=list)
+    _requests: int = 0
+
+    def at(self, when: float, act: Callable[[], None]) -> None:
+        """Let something happen."""
+        heapq.heappush(self._queue, (when, next(self.serial), act))
+
+    def run(self, until: float, check: Callable[[], None] = lambda: None) -> None:
+        """Let everything happen that is due before `until`; `check` after each."""
+        while self._queue and self._queue[0][0] <= until:
+            self.now, _, act = heapq.heappop(self._queue)
+            act()
+            check()
+            assert self._requests < 50 + 20 * self.now, "requests without rest"
+        self.now = until
+
+    def join(self, clocks: Clocks, *, at: float = 0.0) -> Candidate:
+        """A process starts."""
+        identity = f"pod-{len(self.candidates)}"
+        candidate = Candidate(self, LeaseState("ns", "lease", identity), clocks)
+        self.candidates.append(candidate)
+        self.at(at, lambda: candidate.feed(Woken()) if candidate.alive else None)
+        return candidate
+
+    def stop(self, candidate: Candidate) -> None:
+        """SIGTERM, with nothing left in hand."""
+        if candidate.alive and candidate.state.role in (Role.STANDBY, Role.LEADER):
+            if self.now < candidate.paused_until:
+                self.at(candidate.paused_until, lambda: self.stop(candidate))
+                return
+            candidate.turn += 1
+            candidate.feed(Stop())
+
+    def note(self, what: str, candidate: Candidate) -> None:
+        """Remember something for a failing example."""
+        self.history.append((self.now, candidate.state.identity, what))
+
+    def send(self, candidate: Candidate, command: Any, timeout: float) -> None:
+        """A request leaves; it may arrive after its sender has given it up."""
+        fate = Fate() if self.healed else self.fates[self._requests % len(self.fates)]
+        self._requests += 1
+        candidate.turn += 1
+        turn, gives_up = candidate.turn, self.now + timeout
+        self.at(gives_up, lambda: candidate.deliver(turn, Failed(Unavailable("timeout"))))
+        if not fate.lost_there:
+            self.at(self.now + fate.there, lambda: self._arrive(candidate, command, turn, fate))
+
+    def _arrive(self, candidate: Candidate, command: Any, turn: int, fate: Fate) -> None:
+        if any(begin <= self.now < end for begin, end in self.outages):
+            answer: LeaseEvent = Failed(Unavailable("the server is away", status=503))
+        else:
+            answer = self._serve(command)
+        if not fate.lost_back:
+            self.at(self.now + fate.back, lambda: candidate.deliver(turn, answer))
+
+    def _serve(self, command: Any) -> LeaseEvent:
+        match command:
+            case ReadLease():
+                return Found(self.lease)
+            case CreateLease(wanted):
+                return Failed(AlreadyExists("it is there")) if self.lease is not None else self._store(wanted)
+            case UpdateLease(wanted):
+                if self.lease is None:
+                    return Failed(NotFound("it is not there"))
+                if dig(wanted, "metadata", "resourceVersion") != str(self.version):
+                    return Failed(Stale("it has moved on"))
+                return self._store(wanted)
+            case _:
+                raise AssertionError(command)
+
+    def _store(self, wanted: Manifest) -> LeaseEvent:
+        before = holder_of(self.lease)
+        changed = self.lease is None or dig(self.lease, "spec") != dig(wanted, "spec")
+        if changed:  # a write that changes nothing keeps its resourceVersion, as the real server has it
+            self.version += 1
+        self.lease = {**wanted, "metadata": {**wanted["metadata"], "resourceVersion": str(self.version)}}
+        if holder_of(wanted) != before and holder_of(wanted):
+            self.takes.append((self.now, holder_of(wanted), before))
+        return Written(self.lease)
+
+    def leaders(self) -> list[Candidate]:
+        """Who may write now, by its own belief."""
+        return [one for one in self.candidates if one.believes(self.now)]

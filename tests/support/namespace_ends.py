@@ -1,0 +1,73 @@
+"""How a namespace ends: by the cluster's own namespace controller, and where there is none by one that is played.
+
+Roles and bindings go first, as the worst case of the order that a real one is free to choose.
+"""
+
+import ssl
+from base64 import b64decode
+from contextlib import suppress
+from typing import Final
+
+from tests.support.cluster_choice import Reached, is_existing
+from tests.support.commands import call
+from tests.support.e2e_world import World
+from vworkspace_core.apimachinery import resources as known
+from vworkspace_core.apimachinery.errors import KindMissing, NotFound
+from vworkspace_core.apimachinery.manifest import Kind, ObjectRef, metadata, ref_of
+from vworkspace_core.ports import KubeApi
+
+__all__ = ["ROLES", "end_namespace", "is_ended", "take_roles"]
+
+ROLES: Final = tuple(
+    Kind("rbac.authorization.k8s.io", "v1", kind, plural)
+    for kind, plural in (("RoleBinding", "rolebindings"), ("Role", "roles"))
+)
+_CONTENT: Final = (
+    *ROLES,
+    Kind("", "v1", "ServiceAccount", "serviceaccounts"),
+    *(kind for kind in known.ALL_KINDS if kind.namespaced and kind != known.EVENT),
+)
+
+
+async def end_namespace(world: World, name: str, *, seconds: float = 60.0) -> None:
+    """Wait until the namespace, which somebody has deleted, is gone; what is left of it is named where it stays."""
+    await world.until(lambda: is_ended(world, name), f"namespace {name} gone", seconds=seconds)
+
+
+def take_roles(world: World, name: str) -> None:
+    """The operator has no rights of that namespace any more."""
+    world.hands.do(lambda api: _delete(api, ROLES, name))
+
+
+def is_ended(world: World, name: str) -> bool:
+    """Whether it is gone; where the namespace controller is played, its work goes a step further."""
+    if world.reached is not None and not is_existing():
+        left = world.hands.do(lambda api: _delete(api, _CONTENT, name))
+        if not left:
+            _finalize(world.reached, name)
+    return world.find(ObjectRef(known.NAMESPACE, None, name)) is None
+
+
+async def _delete(api: KubeApi, kinds: tuple[Kind, ...], namespace: str) -> int:
+    """Delete what is there and not going yet; how many objects there were."""
+    found = 0
+    for kind in kinds:
+        with suppress(KindMissing):
+            for manifest in (await api.list(kind, namespace=namespace)).items:
+                found += 1
+                if not metadata(manifest).get("deletionTimestamp"):
+                    with suppress(NotFound):
+                        await api.delete(ref_of(manifest, kind))
+    return found
+
+
+def _finalize(reached: Reached, name: str) -> None:
+    config = reached.admin
+    assert config.user is not None
+    authority = config.cluster.certificate_auth_data
+    trust = None if authority is None else ssl.create_default_context(cadata=b64decode(authority).decode())
+    url = f"{config.cluster.server}/api/v1/namespaces/{name}"
+    token = config.user.token or ""
+    live = call("GET", url, token=token, trust=trust)
+    if live is not None:
+        call("PUT", f"{url}/finalize", {**live, "spec": {"finalizers": []}}, token=token, trust=trust)

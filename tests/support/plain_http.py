@@ -1,0 +1,42 @@
+"""Plain HTTP to the embedded API server and to a kube-apiserver, for what no port can say (RUN-8, RUN-9)."""
+
+import ssl
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+
+import pytest
+
+from tests.support.cluster_choice import real_server
+from tests.support.patience import PATIENCE
+from tests.support.server_thread import Wire, served, wall_clock, wired
+from vworkspace_apiserver.server import ApiServer
+
+__all__ = ["WIRES", "until"]
+
+
+@contextmanager
+def _embedded() -> Iterator[Wire]:
+    with served(ApiServer(now=wall_clock), gc_delay=None) as url, wired(url) as wire:
+        yield wire
+
+
+@contextmanager
+def _real() -> Iterator[Wire]:
+    found = real_server()
+    trust = ssl.create_default_context(cadata=found.authority.decode())
+    with wired(found.url, token=found.token, trust=trust) as wire:
+        yield wire
+
+
+WIRES: Final[list[Any]] = [pytest.param(_embedded, id="http"), pytest.param(_real, id="kube-apiserver")]
+"""Ways to a server without controllers, as its administrator."""
+
+
+def until(holds: Callable[[], bool]) -> None:
+    """Wait for what controllers within a server do by and by."""
+    limit = time.monotonic() + PATIENCE
+    while not holds():
+        assert time.monotonic() < limit
+        time.sleep(0.05)

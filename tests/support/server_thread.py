@@ -1,0 +1,92 @@
+"""The embedded API server in a thread of its own, for tests that block: raw HTTP, subprocesses."""
+
+import http.client
+import json
+import ssl
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import Any
+from urllib.parse import urlsplit
+
+import anyio
+import attrs
+from anyio.abc import TaskStatus
+from anyio.from_thread import start_blocking_portal
+
+from tests.support.patience import PATIENCE
+from vworkspace_apiserver.http.serving import serve
+from vworkspace_apiserver.server import ApiServer
+
+
+def wall_clock() -> datetime:
+    """Now, in UTC."""
+    return datetime.now(UTC)
+
+
+@contextmanager
+def served(server: ApiServer, **options: Any) -> Iterator[str]:
+    """The URL of a server that serves until the block is left. `options` are those of `serve`."""
+
+    async def run(*, task_status: TaskStatus[str] = anyio.TASK_STATUS_IGNORED) -> None:
+        await serve(server, ready=task_status.started, **options)
+
+    with start_blocking_portal() as portal:
+        future, url = portal.start_task(run)
+        try:
+            yield url
+        finally:
+            future.cancel()
+
+
+@attrs.frozen
+class Answer:
+    """What came back."""
+
+    status: int
+    headers: Mapping[str, str]
+    raw: bytes
+
+    @property
+    def json(self) -> Any:
+        """The decoded body."""
+        return json.loads(self.raw)
+
+
+class Wire:
+    """One kept-alive connection to a URL."""
+
+    def __init__(self, url: str, token: str = "", trust: ssl.SSLContext | None = None) -> None:
+        parts = urlsplit(url)
+        assert parts.hostname is not None
+        self.connection = (
+            http.client.HTTPConnection(parts.hostname, parts.port, timeout=PATIENCE)
+            if trust is None
+            else http.client.HTTPSConnection(parts.hostname, parts.port, timeout=PATIENCE, context=trust)
+        )
+        self._credentials = {"authorization": f"Bearer {token}"} if token else {}
+
+    def send(self, method: str, path: str, body: Any = None, **headers: str) -> Answer:
+        """One request; a body that is no text or bytes goes as JSON. Header names with `_` for `-`."""
+        raw = body if isinstance(body, str | bytes | None) else json.dumps(body)
+        named = {**self._credentials, **{name.replace("_", "-"): value for name, value in headers.items()}}
+        if raw is not None:
+            named.setdefault("content-type", "application/json")
+        self.connection.request(method, path, raw, named)
+        reply = self.connection.getresponse()
+        found = {name.lower(): value for name, value in reply.getheaders()}
+        return Answer(reply.status, found, reply.read())
+
+    def close(self) -> None:
+        """Close the connection."""
+        self.connection.close()
+
+
+@contextmanager
+def wired(url: str, token: str = "", trust: ssl.SSLContext | None = None) -> Iterator[Wire]:
+    """A connection that is closed when the block is left."""
+    wire = Wire(url, token, trust)
+    try:
+        yield wire
+    finally:
+        wire.close()

@@ -1,0 +1,85 @@
+"""docs/cli.md: every command with its options, from the signatures that the parser reads."""
+
+import inspect
+from enum import Enum
+from typing import Any, Final
+
+from cyclopts import App
+
+from vworkspace_app.cli import app
+
+_PROGRAM: Final = "vworkspace-operator"
+_ORDER: Final = (
+    "run",
+    "manifests",
+    "register",
+    "uninstall",
+    "demo",
+    "plan",
+    "cluster",
+    "control-plane",
+    "conformance control-plane",
+)
+
+
+def commands_page() -> str:
+    """The page as Markdown."""
+    return _PAGE + "\n".join(_command(name) for name in _names())
+
+
+def _names() -> list[str]:
+    """The commands in the order in which people need them; a new one comes last."""
+    found = [f"{name} {sub}".strip() for name in _of(app) for sub in (_of(app[name]) or [""])]
+    return [*(name for name in _ORDER if name in found), *(name for name in found if name not in _ORDER)]
+
+
+def _of(program: App) -> list[str]:
+    return [name for name in program if not name.startswith("-")]
+
+
+def _command(name: str) -> str:
+    command: Any = app
+    for word in name.split():
+        command = command[word]
+    about, examples = _text(str(command.help or inspect.getdoc(command.default_command) or ""))
+    parts = [f"## `{_PROGRAM} {name}`", about]
+    if examples:
+        parts.append("```sh\n" + "\n".join(examples) + "\n```")
+    if name == "run":
+        parts.append("Its options are the settings: [settings.md](settings.md).")
+    else:
+        rows = "\n".join(_row(argument) for argument in command.assemble_argument_collection() if argument.show)
+        parts.append(f"| option | default | meaning |\n|---|---|---|\n{rows}")
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _text(help_: str) -> tuple[str, list[str]]:
+    """What it says, and the commands below `Examples:`."""
+    lines = inspect.cleandoc(help_).splitlines()
+    told = [line for line in lines if not line.startswith("    ")]
+    examples = [line[4:] for line in lines if line.startswith("    ")]
+    about = "\n".join(told).replace(" Examples:", "").replace("Examples:", "").replace("Example:", "").strip()
+    return about, examples
+
+
+def _row(argument: Any) -> str:
+    names = ", ".join(f"`{name}`" for name in argument.names if not name.startswith("--no-") or name == argument.name)
+    default = argument.field_info.default
+    shown = "needed" if argument.required else _default(default)
+    return f"| {names} | {shown} | {str(argument.parameter.help or '').replace('|', chr(92) + '|')} |"
+
+
+def _default(value: Any) -> str:
+    if value in (None, "", False, inspect.Parameter.empty) or value == ():
+        return ""
+    return f"`{value.value if isinstance(value, Enum) else value}`"
+
+
+_PAGE: Final = """# The command line
+
+Generated from `app/vworkspace_app/cli/` by `make manifests`; do not edit. `--help` on each command says the same.
+
+Errors are one line on standard error. Exit status: 0, 1 for a failure, 2 for words that are no command, 130 when
+interrupted.
+
+"""

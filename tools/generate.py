@@ -1,0 +1,51 @@
+"""Files of the repository that are generated: CRDs, kustomize bases, and pages about what the code knows best.
+
+`python -m tools.generate ROOT` writes them below ROOT; a test compares (RES-4, RES-6).
+"""
+
+import sys
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+
+from tools.commands_page import commands_page
+from tools.dashboard import dashboard
+from tools.expressions_page import expressions_page
+from tools.metrics_page import metrics_page
+from tools.modules_page import modules_page
+from tools.operations_page import operations_page
+from tools.vocabulary_page import markdown
+from vworkspace_app.install.kustomize import bases
+from vworkspace_app.process.yaml_documents import Format, dump
+from vworkspace_app.settings import shown
+from vworkspace_core.api.crd import crd_manifests
+
+
+@cache
+def generated_files() -> Mapping[str, str]:
+    """Text of every generated file by its path in the repository."""
+    crds = {f"manifests/crds/{crd['metadata']['name']}.yaml": dump([crd], Format.YAML) for crd in crd_manifests()}
+    return {
+        **crds,
+        **bases(),
+        "docs/cli.md": commands_page(),
+        "docs/conditions.md": markdown(),
+        "docs/operations.md": operations_page(),
+        "docs/expressions.md": expressions_page(),
+        "docs/settings.md": shown.markdown(),
+        "docs/metrics.md": metrics_page(),
+        "docs/modules.md": modules_page(),
+        "docs/observability/grafana-dashboard.json": dashboard(),
+    }
+
+
+def main(root: Path) -> None:
+    """Write every generated file below `root`."""
+    for name, text in generated_files().items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1] if len(sys.argv) > 1 else "."))

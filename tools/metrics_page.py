@@ -1,0 +1,59 @@
+"""docs/metrics.md: the metrics from their catalogue, the probes with the bounds they judge by."""
+
+from collections.abc import Iterable
+from typing import Final
+
+from vworkspace_app.observability.catalogue import CATALOGUE
+from vworkspace_core.controller.health import DEFAULT_BOUNDS as B
+
+_SLACK, _STALE = f"{B.slack:g} s", f"{B.stale:g} s"
+_BOTH, _HEALTH, _READY = "both", "`/healthz`", "`/readyz`"
+_CHECKS: Final = (
+    ("`event loop`", _BOTH, f"it gave no sign of life for {B.loop:g} s"),
+    ("`informer KIND`", _HEALTH, f"it did nothing {_SLACK} beyond what its present step may take"),
+    ("", "", f"it got no answer, not even a refusal, for {_STALE}"),
+    ("`driver CONTROLLER`", _HEALTH, f"a reconcile runs {_SLACK} beyond its limit"),
+    ("", "", f"keys wait while a worker is free for {B.idle:g} s"),
+    ("`started`", _READY, "the API server and the credential are still waited for"),
+    ("`cache KIND`", _READY, f"the kind is not listed yet, or what is known of it is older than {_STALE}"),
+    ("`shutdown`", _READY, "the process has been asked to end"),
+)
+
+
+def metrics_page() -> str:
+    """The page as Markdown."""
+    metrics = (
+        (f"`{one.name}`", one.type.value, ", ".join(f"`{label}`" for label in one.labels), one.about)
+        for one in CATALOGUE
+    )
+    return _PAGE.format(metrics=_rows(metrics), checks=_rows(_CHECKS))
+
+
+def _rows(rows: Iterable[tuple[str, ...]]) -> str:
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+
+
+_PAGE: Final = """# Metrics and probes
+
+Generated from `app/vworkspace_app/observability/` by `make manifests`; do not edit.
+
+`run --listen 0.0.0.0:8080` serves `/metrics`, `/healthz` and `/readyz` over plain HTTP. Names of controller-runtime and
+client-go are kept, so that dashboards made for them work; labels never hold names of objects. Beside these come the
+`process_…` metrics of the Prometheus client. [observability/](observability/) has a Grafana dashboard and alert rules.
+
+| metric | type | labels | meaning |
+|---|---|---|---|
+{metrics}
+
+## Probes
+
+Both answer 200 or 503 with a line for each check, `[+]` or `[-]` with what is wrong. They are served by a thread of
+their own, so that a blocked event loop is told instead of timing out.
+
+| check | of | fails when |
+|---|---|---|
+{checks}
+
+`/healthz` does not fail for what no restart can mend: a kind whose CRD is missing, a server that refuses, a control
+plane that is away.
+"""

@@ -1,0 +1,198 @@
+"""One small cluster, and an Operation of every template in it: what the page about Operations is made with."""
+
+import base64
+import gzip
+import hashlib
+import json
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+from vworkspace_app.process.yaml_documents import Format, dump, parse_yaml
+from vworkspace_core.api.codec import read_operation
+from vworkspace_core.api.operation import Operation
+from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef
+from vworkspace_core.apimachinery.resources import (
+    APPLICATION_INSTANCE,
+    HELM_RELEASE,
+    NAMESPACE,
+    OPERATION,
+    SECRET,
+    VELERO_BACKUP,
+    VOLUME_SNAPSHOT,
+    VOLUME_SNAPSHOT_CLASS,
+)
+from vworkspace_core.operations.claims import Claims, approval_claim, parameters_digest
+from vworkspace_core.operations.context import OperationContext, OperationObserved
+from vworkspace_core.operations.settings import OperationSettings
+from vworkspace_core.operations.templates import Template
+
+_CLUSTER: Final = "cluster-prod-1"
+_NS: Final = "org-myteam"
+_APPROVAL: Final = b"known to the control plane and the operator"
+_TARGET_UID: Final = "11111111-2222-4333-8444-555555555555"
+_NOW: Final = datetime(2026, 6, 1, 12, tzinfo=UTC)
+
+CONTEXT: Final = OperationContext(OperationSettings(_CLUSTER), _NOW, Claims(_APPROVAL, _CLUSTER), parse_yaml=parse_yaml)
+TARGET: Final = ObjectRef(APPLICATION_INSTANCE, _NS, "nextcloud")
+
+PARAMETERS: Final[Mapping[str, Mapping[str, Any]]] = {
+    "backup.velero": {"retention": "30d", "storageLocation": "default", "snapshotVolumes": True},
+    "restore.velero": {"backupName": "nightly-1c0ffee1", "existingResourcePolicy": "update"},
+    "upgrade.helm": {"targetVersion": "6.7.0", "valuesPatch": {"replicaCount": 2}},
+    "migration.helmHookJob": {"hookName": "nextcloud-db-migrate"},
+    "migration.workflow": {"workflowTemplate": "move-storage", "workflowTemplateParameters": {"bucket": "new"}},
+    "runCommand.job": {
+        "image": "registry.example.com/nextcloud:30",
+        "command": ["php", "occ"],
+        "args": ["maintenance:repair"],
+        "env": {"LANG": "C"},
+    },
+    "runbook.workflow": {"workflowTemplate": "clear-caches"},
+    "backup.volsync": {"source": "nextcloud-data", "repository": "restic", "retain": {"daily": 7, "weekly": 4}},
+    "restore.volsync": {"destination": "nextcloud-data", "repository": "restic"},
+    "backup.snapshot": {"pvc": "nextcloud-data", "snapshotClassName": "csi"},
+    "restore.snapshot": {"snapshotName": "before-upgrade", "size": "10Gi"},
+}
+"""Good parameters of every built-in template."""
+
+REFUSED: Final[Mapping[str, tuple[Mapping[str, Any], ...]]] = {
+    "backup.velero": (
+        {"retention": "forever"},
+        {"includeNamespaces": ["org-myteam", "org-other"]},
+        {"snapshotClassName": "gone"},
+        {"includedResources": ["operations.ops.vworkspace.io"]},
+    ),
+    "restore.velero": (
+        {"backupName": "of-another-tenant"},
+        {"namespaceMapping": {"org-myteam": "org-other"}},
+    ),
+    "upgrade.helm": ({"targetVersion": "latest"}, {"valuesPatch": {"db": {"password": "hunter2"}}}),
+    "migration.helmHookJob": ({"hookName": "no-such-hook"},),
+    "migration.workflow": ({"workflowTemplateParameters": {"bucket": "{{workflow.uid}}"}},),
+    "runCommand.job": ({"serviceAccountName": "cluster-admin"}, {"command": "php occ"}, {"privileged": True}),
+    "runbook.workflow": ({"workflowTemplate": "a; b"},),
+    "backup.volsync": ({"schedule": "sometimes"},),
+    "restore.volsync": ({"copyMethod": "Clone"},),
+    "backup.snapshot": ({"pvc": "../etc"},),
+    "restore.snapshot": ({"snapshotName": "gone"}, {"size": "-1Gi"}),
+}
+"""Changes of the good parameters that are refused."""
+
+_TITLES: Final[Mapping[str, str]] = {"Backup": "nightly", "Restore": "bring-back", "Upgrade": "to-6-7"}
+_HOOK: Final = {
+    "apiVersion": "batch/v1",
+    "kind": "Job",
+    "metadata": {"name": "nextcloud-db-migrate", "annotations": {"helm.sh/hook": "pre-upgrade"}},
+    "spec": {
+        "backoffLimit": 1,
+        "template": {
+            "metadata": {"labels": {"app": "nextcloud"}},
+            "spec": {
+                "restartPolicy": "Never",
+                "containers": [
+                    {
+                        "name": "migrate",
+                        "image": "nextcloud:30",
+                        "command": ["php", "occ", "upgrade"],
+                        "securityContext": {
+                            "runAsNonRoot": True,
+                            "allowPrivilegeEscalation": False,
+                            "capabilities": {"drop": ["ALL"]},
+                            "seccompProfile": {"type": "RuntimeDefault"},
+                        },
+                    }
+                ],
+            },
+        },
+    },
+}
+
+
+def example(template: Template, change: Mapping[str, Any] | None = None) -> Operation:
+    """An Operation of that template, approved where that is needed; `change` goes over its parameters."""
+    name = _TITLES.get(template.type, template.type.lower())
+    spec: dict[str, Any] = {
+        "targetRef": {"apiVersion": TARGET.kind.api_version, "kind": TARGET.kind.kind, "name": TARGET.name},
+        "type": str(template.type),
+        "engine": template.engine,
+        "parameters": {**PARAMETERS[template.name], **(change or {})},
+    }
+    if template.needs_approval:
+        until = int((_NOW + timedelta(hours=1)).timestamp())
+        bound = {"ns": _NS, "params": parameters_digest(spec["parameters"])}
+        payload = {"at": "2026-06-01T11:00:00Z", "by": "alice", "exp": until, "op": name, "rid": "1", **bound}
+        spec["approvals"] = {"required": True, "claim": approval_claim(payload, _APPROVAL)}
+    meta = {**_metadata(name, "0badcafe-1111-4222-8333-444444444444"), "finalizers": ["vworkspace.io/operator"]}
+    return read_operation({**OPERATION.manifest(name, _NS), "metadata": meta, "spec": spec})
+
+
+def _metadata(name: str, uid: str) -> dict[str, Any]:
+    labels = {"app.vworkspace.io/managed-by": "control-plane", "app.vworkspace.io/cluster-id": _CLUSTER}
+    server = {"uid": uid, "generation": 1, "resourceVersion": "1", "creationTimestamp": "2026-06-01T11:59:00Z"}
+    return {"name": name, "namespace": _NS, "labels": labels, **server}
+
+
+def observed(template: Template) -> OperationObserved:
+    """A cluster in which nothing is in the way of an Operation of that template."""
+    labels = {
+        "app.vworkspace.io/managed-by": "control-plane",
+        "app.vworkspace.io/cluster-id": _CLUSTER,
+        "app.vworkspace.io/application-instance": TARGET.name,
+        "app.vworkspace.io/instance-uid": _TARGET_UID,
+    }
+    recorded, secret = _release()
+    objects = {
+        TARGET: _target(template),
+        ObjectRef(VELERO_BACKUP, "velero", "nightly-1c0ffee1"): {
+            "metadata": {"labels": labels},
+            "spec": {"includedNamespaces": [_NS]},
+        },
+        ObjectRef(VELERO_BACKUP, "velero", "of-another-tenant"): {"metadata": {"labels": {}}},
+        ObjectRef(VOLUME_SNAPSHOT_CLASS, None, "csi"): {"driver": "csi.example.com", "deletionPolicy": "Retain"},
+        ObjectRef(VOLUME_SNAPSHOT, _NS, "before-upgrade"): {},
+        ObjectRef(SECRET, _NS, "sh.helm.release.v1.nextcloud.v1"): secret,
+        ObjectRef(HELM_RELEASE, _NS, "nextcloud"): _helm_release(recorded),
+    }
+    gate = {"metadata": {"name": _NS, "labels": {"managed-by": "vworkspace"}}}
+    return OperationObserved(gate, {ObjectRef(NAMESPACE, None, _NS): gate, **objects})
+
+
+def _target(template: Template) -> Manifest:
+    meta = _metadata(TARGET.name, _TARGET_UID)
+    meta["annotations"] = {f"ops.vworkspace.io/{template.capability}": template.engine}
+    chart = {"sourceType": "oci", "url": "oci://registry.example.com/charts", "name": "nextcloud", "version": "6.6.0"}
+    spec = {
+        "appRef": {"catalogId": "nextcloud"},
+        "chart": chart,
+        "release": {"name": "nextcloud", "namespace": _NS},
+    }
+    ready = {"type": "Ready", "status": "True", "reason": "HelmReleaseReady", "message": "", "observedGeneration": 1}
+    status = {"observedGeneration": 1, "conditions": [{**ready, "lastTransitionTime": "2026-06-01T11:00:00Z"}]}
+    return {**TARGET.kind.manifest(TARGET.name), "metadata": meta, "spec": spec, "status": status}
+
+
+def _release() -> tuple[bytes, Manifest]:
+    """The deployed revision as Flux takes its checksum, and as Helm records it."""
+    manifest = dump([_HOOK], Format.YAML)
+    hook = {"name": "nextcloud-db-migrate", "kind": "Job", "manifest": manifest, "events": ["pre-upgrade"]}
+    parts = {"name": "nextcloud", "version": 1, "info": {}, "chartMetadata": {}, "config": None, "manifest": ""}
+    seen = {**parts, "hooks": [hook], "namespace": _NS}
+    stored = {**{key: value for key, value in seen.items() if key != "chartMetadata"}, "chart": {"metadata": {}}}
+    data = base64.b64encode(base64.b64encode(gzip.compress(_compact(stored), mtime=0))).decode()
+    return _compact(seen) + b"\n", {"type": "helm.sh/release.v1", "data": {"release": data}}
+
+
+def _compact(value: Any) -> bytes:
+    return json.dumps(value, separators=(",", ":")).encode()
+
+
+def _helm_release(observed: bytes) -> Manifest:
+    """With the history in which Flux has that revision."""
+    owner = {"apiVersion": TARGET.kind.api_version, "kind": TARGET.kind.kind, "name": TARGET.name, "uid": _TARGET_UID}
+    entry = {"name": "nextcloud", "namespace": _NS, "version": 1, "status": "deployed"}
+    digest = "sha256:" + hashlib.sha256(observed).hexdigest()
+    return {
+        "metadata": {"name": "nextcloud", "namespace": _NS, "ownerReferences": [{**owner, "controller": True}]},
+        "status": {"history": [{**entry, "digest": digest}]},
+    }
