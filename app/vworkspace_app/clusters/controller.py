@@ -118,7 +118,7 @@ class ClusterController:
     async def _offer(self, key: ObjectRef) -> ReconcileResult:
         """Make the object, once in the life of this process."""
         endpoint = self._credentials.current.url
-        served = is_served(CLUSTER, self._informers.store(CUSTOM_RESOURCE_DEFINITION))
+        served = self._served(CLUSTER)
         known = bool(endpoint) or self._agent is None
         if self._offered or not known or not served or any(True for _ in self._ours()):
             return ReconcileResult()
@@ -167,11 +167,16 @@ class ClusterController:
                 yield str(metadata(namespace).get("name"))
 
     def _watched(self) -> Iterator[tuple[Kind, Watched]]:
-        definitions = self._informers.store(CUSTOM_RESOURCE_DEFINITION)
         for runner in self._informers:
-            kind = runner.kind
             trouble, failures = runner.trouble()
-            yield kind, Watched(kind.group in _BUILT_IN or is_served(kind, definitions), failures, trouble)
+            yield runner.kind, Watched(self._served(runner.kind), failures, trouble)
+
+    def _served(self, kind: Kind) -> bool:
+        """By its definition; where definitions cannot be seen, by what its own informer is told."""
+        definitions, runner = self._informers.find(CUSTOM_RESOURCE_DEFINITION), self._informers.find(kind)
+        if definitions is None or not definitions.settled:
+            return runner is not None and not runner.missing
+        return kind.group in _BUILT_IN or is_served(kind, definitions.store)
 
     def _namespaces(self) -> Iterator[str]:
         for namespace in self._informers.store(NAMESPACE).objects():

@@ -1,6 +1,7 @@
 """What the in-cluster operator watches: the kinds, and of each which objects and by what they are found again."""
 
 from collections.abc import Callable, Iterator, Mapping
+from typing import Final
 
 from vworkspace_app.controller.definitions import slim_definition
 from vworkspace_app.controller.informer import InformerRunner
@@ -23,6 +24,7 @@ from vworkspace_core.apimachinery.resources import (
     VOLUME_SNAPSHOT,
     VOLUME_SNAPSHOT_CLASS,
 )
+from vworkspace_core.controller.informer.state import DEFAULT_POLICY, InformerPolicy
 from vworkspace_core.controller.informer.store import ObjectStore
 from vworkspace_core.instances.foreign_objects import (
     slim_chart,
@@ -41,6 +43,10 @@ ENGINE_KINDS = engine_kinds()
 _LOOKED_UP = (VELERO_BACKUP, VOLUME_SNAPSHOT, VOLUME_SNAPSHOT_CLASS)
 AWAITED_KINDS = (NAMESPACE, *dict.fromkeys((*_LOOKED_UP, *ENGINE_KINDS)))
 """Kinds whose objects may keep an Operation from starting. A HelmRelease's news come by the status of its instance."""
+
+_WITHOUT: Final = InformerPolicy(optional=True)
+"""For what only Operations of one engine need: they read it live, and say themselves what they may not."""
+
 
 _SLIM: Mapping[Kind, Callable[[Manifest], Manifest]] = {
     HELM_RELEASE: slim_release,
@@ -69,9 +75,11 @@ def informers_of(api: KubeApi, clock: Clock, random: Callable[[], float]) -> Ite
         store=ObjectStore(OPERATION, indexers=OPERATION_INDEXES, transform=with_status_holders),
     )
     for kind in (kind for kind in ENGINE_KINDS if kind not in _LOOKED_UP):
-        yield InformerRunner(api, kind, clock=clock, random=random, label_selector=OPERATION_UID)
+        yield InformerRunner(api, kind, clock=clock, random=random, label_selector=OPERATION_UID, policy=_WITHOUT)
     for kind, slim in _SLIM.items():
-        yield InformerRunner(api, kind, clock=clock, random=random, store=ObjectStore(kind, transform=slim))
+        policy = _WITHOUT if kind in _LOOKED_UP else DEFAULT_POLICY
+        store = ObjectStore(kind, transform=slim)
+        yield InformerRunner(api, kind, clock=clock, random=random, store=store, policy=policy)
     for kind in (NAMESPACE, CLUSTER):
         yield InformerRunner(api, kind, clock=clock, random=random)
     yield InformerRunner(

@@ -48,14 +48,18 @@ class LocalOperator:
         cluster = cluster_controller(operator, self.api, self.settings, self.clock, None, self.credentials)
         self.telemetry.attach(operator, None)
 
-        async def report() -> None:
+        async def settle() -> None:
             await operator.wait_ready()
             self.ready.set()
+
+        async def report() -> None:
+            await operator.wait_ready_or_stuck()
             await self.lead()
             await cluster.run()
 
         async with anyio.create_task_group() as group:
             group.start_soon(operator.run, name="operator")
+            group.start_soon(settle, name="ready")
             group.start_soon(report, name="cluster status")
             await (stop or anyio.Event()).wait()
             await operator.finish()

@@ -35,6 +35,7 @@ from vworkspace_core.apimachinery.resources import (
     OPERATION,
     OWN_KINDS,
 )
+from vworkspace_core.clusters.controllers import IN_A_ROW
 from vworkspace_core.controller.informer.changes import Change
 from vworkspace_core.controller.queue.event_handlers import KeysOf, WaitOf, itself, wait_for_progress, without_delay
 from vworkspace_core.controller.queue.outcome import Priority
@@ -47,6 +48,9 @@ _log = structlog.get_logger("operator")
 _INSTALL = "vworkspace-operator manifests --crds-only | kubectl apply --server-side -f -"
 _QUEUE_NEWS_SECONDS = 2.0
 """How long what an Operation says of the one before it may be behind: a long queue is not read anew at each step."""
+
+_STUCK_SECONDS = 10.0
+"""How often a start that takes long is looked at."""
 
 
 async def at_once() -> None:
@@ -155,6 +159,22 @@ class Operator:
     async def wait_ready(self) -> None:
         """Wait until every cache is settled."""
         await self.informers.wait_settled()
+
+    async def wait_ready_or_stuck(self) -> None:
+        """Wait until every cache is settled; or until one is not going to be by itself, and the Cluster can tell so."""
+        async with anyio.create_task_group() as group:
+
+            async def first(wait: Callable[[], Awaitable[None]]) -> None:
+                await wait()
+                group.cancel_scope.cancel()
+
+            group.start_soon(first, self.wait_ready)
+            group.start_soon(first, self._wait_stuck)
+
+    async def _wait_stuck(self) -> None:
+        await self._runner(CLUSTER).wait_settled()
+        while not all(runner.settled or runner.trouble()[1] >= IN_A_ROW for runner in self.informers):
+            await self._clock.sleep(_STUCK_SECONDS)
 
     async def run(self) -> None:
         """Run until cancelled."""

@@ -75,14 +75,21 @@ class PullOperator:
         self.telemetry.attach(operator, agent)
         async with anyio.create_task_group() as group:
             group.start_soon(operator.run, name="operator")
-            group.start_soon(self._pull, operator, agent, cluster, name="agent")
+            group.start_soon(self._report, operator, cluster, name="cluster status")
+            group.start_soon(self._pull, operator, agent, name="agent")
             await (stop or anyio.Event()).wait()
             async with anyio.create_task_group() as finishing:
                 finishing.start_soon(operator.finish)
                 finishing.start_soon(agent.finish)
             group.cancel_scope.cancel()
 
-    async def _pull(self, operator: Operator, agent: Agent, cluster: ClusterController) -> None:
+    async def _report(self, operator: Operator, cluster: ClusterController) -> None:
+        """Also while the operator waits for caches that cannot be filled: somebody has to say what for."""
+        await operator.wait_ready_or_stuck()
+        await self.lead()
+        await cluster.run()
+
+    async def _pull(self, operator: Operator, agent: Agent) -> None:
         leading = False
 
         def tell(change: Change) -> None:
@@ -103,7 +110,6 @@ class PullOperator:
                 self._keep(self.keeper, operator, agent)
                 group.start_soon(self.keeper.run, name="credential")
             group.start_soon(agent.run, name="agent")
-            group.start_soon(cluster.run, name="cluster status")
 
     def _agent(self, operator: Operator) -> Agent:
         return Agent(

@@ -3,7 +3,8 @@
 A controller counts as missing when a definition of its kinds is, and only if instances cannot do without it: an
 engine that is not installed is no fault of the cluster (an Operation that asks for it says so). It counts as degraded
 when the operator cannot see its kinds: their informer has failed several times in a row, which takes half a minute at
-least, so that a passing trouble changes nothing. Whether the controller's own pods work, only its objects tell.
+least, so that a passing trouble changes nothing. A right that is missing is named, with the command that gives it.
+Whether the controller's own pods work, only its objects tell.
 """
 
 from collections.abc import Iterator, Mapping
@@ -12,8 +13,10 @@ from typing import Final
 import attrs
 
 from vworkspace_core.api.reasons import ClusterConditionType, ClusterReason
+from vworkspace_core.api.remedies import not_permitted
 from vworkspace_core.apimachinery import resources as known
 from vworkspace_core.apimachinery.conditions import Wanted
+from vworkspace_core.apimachinery.errors import refused_right
 from vworkspace_core.apimachinery.manifest import Kind
 from vworkspace_core.apimachinery.meta import ConditionStatus
 
@@ -89,7 +92,9 @@ def _degraded(watched: Mapping[Kind, Watched]) -> Iterator[str]:
     names = {kind: controller.name for controller in _CONTROLLERS for kind in controller.kinds}
     for kind, one in sorted(watched.items()):
         if one.served and one.trouble and one.failures >= IN_A_ROW:
-            yield f"{names.get(kind, 'kube-apiserver')}: {kind.kind} cannot be watched: {one.trouble}"
+            right = refused_right(one.trouble)
+            told = one.trouble if right is None else not_permitted(right)
+            yield f"{names.get(kind, 'kube-apiserver')}: {kind.kind} cannot be watched: {told}"
 
 
 def _served(watched: Mapping[Kind, Watched], kind: Kind) -> bool:

@@ -202,6 +202,8 @@ def _list_failed(state: InformerState, error: OperatorError, moment: Moment) -> 
             return pause(state, moment, trouble, at_least=seconds or 0.0)
         case Expired():
             return relist(state, RelistCause.EXPIRED, moment, trouble)
+        case Forbidden() if moment.policy.optional and error.right is not None:
+            return pause(attrs.evolve(state, continue_token="", settled=True), moment, Unstage(), trouble)
         case _:
             return pause(attrs.evolve(state, continue_token=""), moment, Unstage(), trouble)
 

@@ -30,6 +30,9 @@ class Phase(StrEnum):
 class InformerPolicy:
     """Times in seconds; the defaults are those of client-go where it has them."""
 
+    optional: bool = False
+    """Readers can do without what may not be listed: a missing right settles the informer, which goes on trying."""
+
     backoff: Backoff = _AFTER_FAILURE
     missing_backoff: Backoff = _WHILE_MISSING
     quiet_reset: float = 120.0
@@ -60,7 +63,7 @@ class InformerState:
 
     phase: Phase = Phase.LISTING
     settled: bool = False
-    """The store holds what the server had (or the kind is known to be missing): readers may start."""
+    """The store holds what the server had (or the kind is missing, or optional and refused): readers may start."""
     resource_version: str = ""
     continue_token: str = ""
     failures: int = 0
