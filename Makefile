@@ -23,6 +23,8 @@ $(VENV)/.operator: pyproject.toml
 
 $(VENV)/.dev: $(VENV)/.operator
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --group dev
+	@# Compiled once here, or each worker of the tests would compile every test for itself.
+	-@$(COMPILED) $(BIN)/python -m pytest --collect-only --quiet --quiet > /dev/null
 	@touch $@
 
 setup: $(VENV)/.dev  ## create .venv with everything

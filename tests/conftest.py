@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from hypothesis import settings
-from hypothesis.internal.conjecture.providers import HypothesisProvider
+from hypothesis.internal.conjecture import providers
 from hypothesis.internal.constants_ast import Constants
 
 from tests.support.effort import EFFORT, PROFILES
@@ -39,6 +39,8 @@ WAITING = (
 """Tests that wait for processes and for time to pass more than they compute, the longest first."""
 
 BEGAN = time.monotonic()
+
+gc.disable()  # until ten thousand tests are collected: nothing of them is garbage
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -73,8 +75,9 @@ def pytest_configure_node(node: Any) -> None:
 
 def _draw_no_constants_of_modules() -> None:
     """Hypothesis also draws constants of the modules that happen to be imported, which other tests decide."""
-    assert hasattr(HypothesisProvider, "_local_constants"), "test_same_examples.py says what this is for"
-    HypothesisProvider._local_constants = Constants()  # type: ignore[assignment,method-assign]
+    assert hasattr(providers, "_get_local_constants"), "test_same_examples.py says what this is for"
+    none = Constants()
+    providers._get_local_constants = lambda: none
 
 
 def pytest_report_header(config: pytest.Config) -> str:
@@ -120,4 +123,5 @@ def pytest_collection_finish() -> None:
     """What is loaded by now stays: the garbage collector need not look through it again and again."""
     gc.collect()
     gc.freeze()
+    gc.enable()
     gc.set_threshold(20_000, 20, 50)

@@ -336,11 +336,11 @@ def patterns_in(modules: Iterable[ModuleType]) -> Iterator[re.Pattern[str]]:
     One that its module only asks whether a text begins with it, or is it, costs nothing anywhere else in the text.
     """
     for module in modules:
-        source = Path(module.__file__ or "").read_text(encoding="utf-8")
         for name, value in vars(module).items():
-            asked = set(re.findall(rf"\b{name}\.(\w+)\(", source))
-            for pattern in _patterns_of(value):
-                yield _at_start(pattern) if asked and asked <= {"match", "fullmatch"} else pattern
+            if patterns := list(_patterns_of(value)):
+                source = Path(module.__file__ or "").read_text(encoding="utf-8")
+                asked = set(re.findall(rf"\b{name}\.(\w+)\(", source))
+                yield from map(_at_start, patterns) if asked and asked <= {"match", "fullmatch"} else patterns
 
 
 def _patterns_of(value: Any) -> Iterator[re.Pattern[str]]:
