@@ -57,7 +57,7 @@ class Installed:
         assert self.world.reached is not None
         kubeconfig = kubeconfig_of(self.world.reached.operator, self._made(place))
         self.replica = self.processes.enter_context(
-            Running(place, "run", f"--namespace={OWN_NS}", "--leader-elect", "--kubeconfig", kubeconfig, cold=True)
+            Running(place, "run", f"--namespace={OWN_NS}", "--leader-elect", "--kubeconfig", kubeconfig)
         )
 
     @staticmethod
@@ -89,9 +89,7 @@ class Installed:
         assert reached is not None
         place = self._made(self.folder / "administrator")
         kubeconfig = kubeconfig_of(reached.admin, place)
-        command = partial(
-            run, "uninstall", "--kubeconfig", kubeconfig, "--timeout", "60", *words, cold=True
-        )  # warm ones take turns
+        command = partial(run, "uninstall", "--kubeconfig", kubeconfig, "--timeout", "60", *words)
         return await anyio.to_thread.run_sync(command)
 
     def crds(self) -> list[str]:

@@ -15,6 +15,7 @@ import ssl
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import urllib.error
 import urllib.request
@@ -100,16 +101,18 @@ class Warm:
             cwd=Path(__file__).parents[2],
             env=clean_environment(None, {}),
         )
+        self._turn = threading.Lock()
         atexit.register(self.end)
 
     def ask(self, question: dict[str, Any]) -> Any:
-        """The answer. AssertionError without one."""
+        """The answer; threads ask one after the other. AssertionError without one."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        self._process.stdin.write(json.dumps(question) + "\n")
-        self._process.stdin.flush()
-        assert select.select([self._process.stdout], [], [], PATIENCE)[0], f"no answer to {question}"
-        return json.loads(self._process.stdout.readline())
+        with self._turn:
+            self._process.stdin.write(json.dumps(question) + "\n")
+            self._process.stdin.flush()
+            assert select.select([self._process.stdout], [], [], PATIENCE)[0], f"no answer to {question}"
+            return json.loads(self._process.stdout.readline())
 
     def end(self) -> None:
         """End it."""

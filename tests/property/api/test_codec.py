@@ -98,7 +98,11 @@ def test_empty_inline_values_are_not_the_same_as_none() -> None:
     assert unstructure(instance)["spec"]["values"] == {"source": "inline", "inline": {}}
 
 
-@given(OBJECTS, st.dictionaries(st.text(min_size=1, max_size=5).map("x-{}".format), json_values(), min_size=1))
+UNKNOWN = st.dictionaries(st.text(min_size=1, max_size=5).map("x-{}".format), json_values(), min_size=1, max_size=16)
+"""Two of each are named; 32 problems are told at most."""
+
+
+@given(OBJECTS, UNKNOWN)
 def test_unknown_fields_are_skipped_on_read_and_named_in_a_strict_one(value: Any, extra: dict[str, Any]) -> None:
     body = unstructure(value)
     grown = {**body, **extra, "spec": {**body["spec"], **extra}}

@@ -6,9 +6,10 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from tests.support.effort import effort
 from tests.support.expression_world import EXPRESSIONS, OBJECTS, SCHEMA, any_text
 from vworkspace_core.cel import (
     FUNCTIONS,
@@ -137,6 +138,7 @@ def calls() -> Iterator[str]:
 
 @pytest.mark.parametrize("text", [*calls(), "self + a", "self - a", "self * a", "self / a", "self % a", "-self"])
 @given(values=st.lists(JSON, min_size=5, max_size=5))
+@settings(max_examples=effort(0.4))
 def test_every_function_answers_any_value_with_a_value_or_a_failure(text: str, values: list[Any]) -> None:
     names = ("self", "a", "b", "c", "d")
     environment = Environment(dict.fromkeys(names, DYN))
