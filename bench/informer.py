@@ -26,7 +26,7 @@ from vworkspace_core.controller.informer.machine import step
 from vworkspace_core.controller.informer.messages import Put
 from vworkspace_core.controller.informer.state import InformerState
 from vworkspace_core.controller.informer.store import ObjectStore
-from vworkspace_kube import LightkubeApi
+from vworkspace_kube import KubeApiClient
 from vworkspace_kube.errors import Asked
 from vworkspace_kube.watching import decode_line
 
@@ -121,7 +121,7 @@ async def over_http(stream: list[bytes]) -> float:
     url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
     config = KubeConfig.from_one(cluster=Cluster(server=url), user=User()).get()
     assert config is not None
-    async with LightkubeApi(config) as api:
+    async with KubeApiClient(config) as api:
         informer = InformerRunner(api, HELM_RELEASE, clock=SystemClock(), random=lambda: 0.5)
         running = asyncio.create_task(informer.run())
         await informer.wait_settled()

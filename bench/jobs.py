@@ -40,7 +40,7 @@ from vworkspace_core.jobs.store import KubeJobStore
 from vworkspace_core.ports import WatchEventType
 from vworkspace_fake.controlplane import ControlPlaneServer, JobEntry
 from vworkspace_fake.controlplane.serve import serve as serve_control
-from vworkspace_kube import LightkubeApi
+from vworkspace_kube import KubeApiClient
 from vworkspace_odoo import HttpControlPlane
 
 OWN_NAMESPACE = "vworkspace-system"
@@ -141,7 +141,7 @@ async def operate(urls: dict[str, str], found: Iterator[str]) -> Any:
     """The agent's process, until the servers have measured."""
     clock = SystemClock()
     async with (
-        LightkubeApi(config_of(urls["cluster"])) as kube,
+        KubeApiClient(config_of(urls["cluster"])) as kube,
         HttpControlPlane(urls["control"], lambda: TOKEN) as odoo,
     ):
         informer = InformerRunner(kube, APPLICATION_INSTANCE, clock=clock, random=lambda: 0.5)

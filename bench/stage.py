@@ -32,7 +32,7 @@ from vworkspace_core.ports import KubeApi
 from vworkspace_fake.flux import FluxBehaviour, FluxSimulator, run
 from vworkspace_fake.flux.crds import flux_crds
 from vworkspace_fake.simulation.following import workers
-from vworkspace_kube import LightkubeApi
+from vworkspace_kube import KubeApiClient
 
 SPACES = tuple(f"bench-{at}" for at in range(20))
 """Gated namespaces: a cluster has many, and Helm's storage is searched one by one."""
@@ -76,7 +76,7 @@ async def real(server: RealServer) -> None:
     access = Access(server.url, server.token, server.operator_token, server.authority.decode())
     config = KubeConfig.from_dict(access.kubeconfig(access.admin)).get()
     assert config is not None
-    async with LightkubeApi(config) as api:
+    async with KubeApiClient(config) as api:
         await have_defined((*crd_manifests(), *flux_crds()), api)
         await prepare(api)
         await api.create(everything_for(OPERATOR_USER), kind=BINDING, field_manager="bench")

@@ -22,7 +22,7 @@ from vworkspace_apiserver.http.authority import certificates_for
 from vworkspace_core.apimachinery.errors import Forbidden
 from vworkspace_core.apimachinery.manifest import ObjectRef
 from vworkspace_core.apimachinery.resources import CONFIG_MAP, NAMESPACE
-from vworkspace_kube import LightkubeApi, load_config
+from vworkspace_kube import KubeApiClient, load_config
 
 TOKEN, GUEST_TOKEN = "admin-s3cr3t-0123456789", "guest-s3cr3t-0123456789"
 USERS = f'{GUEST_TOKEN},guest,u1,"guests, readers"\n\nbot-s3cr3t-0123456789,system:serviceaccount:room:bot,u2\n'
@@ -53,7 +53,7 @@ def test_tls_is_trusted_through_the_kubeconfig_and_by_nobody_else(tmp_path: Path
         assert cluster_of(kubeconfig)["server"] == url
 
         async def use() -> None:
-            async with LightkubeApi(load_config(kubeconfig)) as api:
+            async with KubeApiClient(load_config(kubeconfig)) as api:
                 assert (await api.get(ObjectRef(NAMESPACE, None, "default")))["kind"] == "Namespace"
 
         anyio.run(use)
@@ -98,7 +98,7 @@ def test_tokens_name_callers_and_roles_decide_for_them(tmp_path: Path) -> None:
         assert asked(f"{url}/apis/nothing.test/v1/things", TOKEN, role) == 404
 
         async def use() -> None:
-            async with LightkubeApi(load_config(kubeconfig, "guest")) as api:
+            async with KubeApiClient(load_config(kubeconfig, "guest")) as api:
                 assert (await api.list(CONFIG_MAP, namespace="default")).items == []
                 with pytest.raises(Forbidden):
                     await api.create(CONFIG_MAP.manifest("c", "default"), kind=CONFIG_MAP, field_manager="tests")

@@ -17,7 +17,7 @@ from vworkspace_core.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, H
 from vworkspace_fake.flux import FluxBehaviour, FluxSimulator, run
 from vworkspace_fake.flux.crds import flux_crds
 from vworkspace_fake.simulation.following import workers
-from vworkspace_kube import LightkubeApi
+from vworkspace_kube import KubeApiClient
 
 pytestmark = pytest.mark.anyio
 
@@ -47,13 +47,13 @@ def release(name: str = "shop") -> dict[str, Any]:
     return {**HELM_RELEASE.manifest(name, "org"), "spec": spec}
 
 
-async def until(api: LightkubeApi, holds: Callable[[Manifest], bool], ref: ObjectRef = RELEASE) -> None:
+async def until(api: KubeApiClient, holds: Callable[[Manifest], bool], ref: ObjectRef = RELEASE) -> None:
     with anyio.fail_after(PATIENCE):
         while not holds(await api.get(ref)):
             await anyio.sleep(0.05)
 
 
-async def until_gone(api: LightkubeApi) -> None:
+async def until_gone(api: KubeApiClient) -> None:
     try:
         await until(api, lambda _: False)
     except NotFound:
@@ -99,7 +99,7 @@ async def test_workers_do_everything_and_no_more_than_so_much_at_once(count: int
 
 async def test_flux_works_on_many_releases_at_once_and_each_is_installed_once() -> None:
     names = [f"shop-{number}" for number in range(12)]
-    async with embedded() as (_, url), LightkubeApi(config_of(url)) as api, anyio.create_task_group() as group:
+    async with embedded() as (_, url), KubeApiClient(config_of(url)) as api, anyio.create_task_group() as group:
         for crd in flux_crds():
             await api.create(crd, kind=CUSTOM_RESOURCE_DEFINITION, field_manager="test")
         await api.create(NAMESPACE.manifest("org"), kind=NAMESPACE, field_manager="test")
@@ -118,7 +118,7 @@ async def test_flux_works_on_many_releases_at_once_and_each_is_installed_once() 
 
 
 async def test_flux_installs_upgrades_and_uninstalls_over_http() -> None:
-    async with embedded() as (_, url), LightkubeApi(config_of(url)) as api, anyio.create_task_group() as group:
+    async with embedded() as (_, url), KubeApiClient(config_of(url)) as api, anyio.create_task_group() as group:
         for crd in flux_crds():
             await api.create(crd, kind=CUSTOM_RESOURCE_DEFINITION, field_manager="test")
         await api.create(NAMESPACE.manifest("org"), kind=NAMESPACE, field_manager="test")

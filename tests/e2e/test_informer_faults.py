@@ -33,7 +33,7 @@ from vworkspace_core.apimachinery.resources import CONFIG_MAP
 from vworkspace_core.controller.backoff import Backoff
 from vworkspace_core.controller.informer.changes import Change, ChangeType
 from vworkspace_core.controller.informer.state import InformerPolicy
-from vworkspace_kube import LightkubeApi
+from vworkspace_kube import KubeApiClient
 
 pytestmark = pytest.mark.anyio
 
@@ -56,7 +56,7 @@ def anyio_backend() -> str:
 class Bench:
     """A server, a wire that can be made faulty before it, and an informer that sees only the wire."""
 
-    direct: LightkubeApi
+    direct: KubeApiClient
     peer: Wire
     informer: InformerRunner
     upstream: Script
@@ -115,8 +115,8 @@ async def bench(*, window: int = 10_000, policy: InformerPolicy = POLICY) -> Asy
     async with (
         embedded(window=window, bookmark_interval=0.4) as (_, url),
         wire(upstream := forward(urlsplit(url).port or 0)) as peer,
-        LightkubeApi(config_of(url)) as direct,
-        LightkubeApi(config_of(peer.url), watch_grace=60.0) as api,
+        KubeApiClient(config_of(url)) as direct,
+        KubeApiClient(config_of(peer.url), watch_grace=60.0) as api,
     ):
         informer = InformerRunner(
             api, CONFIG_MAP, namespace="default", clock=SystemClock(), random=lambda: 0.5, policy=policy, page_size=2

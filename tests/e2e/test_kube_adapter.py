@@ -1,4 +1,4 @@
-"""The `KubeApi` port over real HTTP: what each call promises, kept by lightkube's adapter against an API server.
+"""The `KubeApi` port over real HTTP: what each call promises, kept by `KubeApiClient` against an API server.
 
 Nothing here needs a garbage collector or a controller; the cluster comes from the environment (RUN-8).
 """
@@ -33,7 +33,7 @@ from vworkspace_core.controller.informer.store import ObjectStore
 from vworkspace_core.controller.queue.event_handlers import itself
 from vworkspace_core.controller.queue.outcome import ReconcileResult
 from vworkspace_core.ports import KubeApi, PatchType, WatchEventType
-from vworkspace_kube import LightkubeApi, load_config
+from vworkspace_kube import KubeApiClient, load_config
 
 pytestmark = pytest.mark.anyio
 
@@ -90,11 +90,11 @@ async def install(api: KubeApi, kind: Kind) -> None:
 async def cluster(request: pytest.FixtureRequest) -> AsyncIterator[Cluster]:
     things = Kind("adapter.vworkspace.test", "v1", "Thing", "things")
     if os.environ.get("E2E_CLUSTER") == "existing":
-        async with LightkubeApi(load_config()) as api:
+        async with KubeApiClient(load_config()) as api:
             async for ready in prepared(api, things):
                 yield ready
     else:
-        async with embedded() as (_, url), LightkubeApi(config_of(url)) as api:
+        async with embedded() as (_, url), KubeApiClient(config_of(url)) as api:
             async for ready in prepared(api, things):
                 yield ready
 

@@ -48,7 +48,7 @@ from vworkspace_core.apimachinery.manifest import Kind, ObjectRef
 from vworkspace_core.apimachinery.nesting import too_deep
 from vworkspace_core.apimachinery.resources import CLUSTER, CONFIG_MAP, HELM_RELEASE, OCI_REPOSITORY, SECRET
 from vworkspace_core.ports import PatchType, Propagation, WatchEventType
-from vworkspace_kube import LightkubeApi
+from vworkspace_kube import KubeApiClient
 
 pytestmark = pytest.mark.anyio
 
@@ -78,23 +78,23 @@ def config_of(url: str, **user: Any) -> SingleConfig:
 
 
 @asynccontextmanager
-async def served(*scripts: Script, **settings: Any) -> AsyncIterator[tuple[Wire, LightkubeApi]]:
+async def served(*scripts: Script, **settings: Any) -> AsyncIterator[tuple[Wire, KubeApiClient]]:
     """A wire with these scripts, for requests and watches alike, and an adapter connected to it."""
     async with wire() as peer:
         peer.scripts.extend(scripts)
         peer.watch_scripts.extend(scripts)
-        async with LightkubeApi(config_of(peer.url), **settings) as api:
+        async with KubeApiClient(config_of(peer.url), **settings) as api:
             yield peer, api
 
 
-async def watched(api: LightkubeApi, **options: Any) -> list[tuple[WatchEventType, str]]:
+async def watched(api: KubeApiClient, **options: Any) -> list[tuple[WatchEventType, str]]:
     return [
         (one.type, one.object["metadata"]["resourceVersion"])
         async for one in api.watch(HELM_RELEASE, **{"resource_version": "1", **options})
     ]
 
 
-async def collect(api: LightkubeApi, came: list[WatchEventType], **options: Any) -> None:
+async def collect(api: KubeApiClient, came: list[WatchEventType], **options: Any) -> None:
     """Watch, and keep what came even when it ends badly."""
     async for one in api.watch(HELM_RELEASE, resource_version="1", **options):
         came.append(one.type)
@@ -325,7 +325,7 @@ NAMED = 5
 @pytest.mark.parametrize("body", ANOTHER)
 async def test_an_object_that_was_not_asked_for_is_not_believed_D23(body: Any) -> None:
     """`{"items": 7}` passed for the object: `applied`, and then `Deleted` for what was never there."""
-    calls: list[Callable[[LightkubeApi], Awaitable[Any]]] = [
+    calls: list[Callable[[KubeApiClient], Awaitable[Any]]] = [
         lambda api: api.get(RELEASE),
         lambda api: api.create(MANIFEST, kind=HELM_RELEASE, field_manager="m"),
         lambda api: api.update(MANIFEST, kind=HELM_RELEASE, field_manager="m"),
@@ -485,7 +485,7 @@ async def test_edge_14_an_expired_token_is_an_error_of_its_page() -> None:
 async def test_connection_refused_is_unavailable_and_says_why() -> None:
     async with wire() as peer:
         await peer.refuse()
-        async with LightkubeApi(config_of(peer.url)) as api:
+        async with KubeApiClient(config_of(peer.url)) as api:
             with pytest.raises(Unavailable, match=r"get HelmRelease n/a: connect error"):
                 await api.get(RELEASE)
 
@@ -610,7 +610,7 @@ async def test_edge_13_many_watches_do_not_starve_requests() -> None:
     async def respond(request: Any, writer: Any) -> None:
         await (stream(event("ADDED"), hang=True) if request.is_watch else reply(MANIFEST))(request, writer)
 
-    async with wire(respond) as peer, LightkubeApi(config_of(peer.url), connections=2) as api:
+    async with wire(respond) as peer, KubeApiClient(config_of(peer.url), connections=2) as api:
         watches = [api.watch(HELM_RELEASE, resource_version="1") for _ in range(120)]
         first = await asyncio.gather(*(anext(one) for one in watches))
         assert len(first) == 120
@@ -628,7 +628,7 @@ async def test_a_watch_that_is_left_gives_its_connection_back() -> None:
         finally:
             closed.set()
 
-    async with wire(respond) as peer, LightkubeApi(config_of(peer.url)) as api:
+    async with wire(respond) as peer, KubeApiClient(config_of(peer.url)) as api:
         watch = api.watch(HELM_RELEASE, resource_version="1")
         await anext(watch)
         await watch.aclose()  # type: ignore[attr-defined]
@@ -646,7 +646,7 @@ async def test_a_rotated_token_is_read_after_a_401(tmp_path: Path) -> None:
         good = request.headers["authorization"] == "Bearer second"
         await (reply(MANIFEST) if good else status(401, "Unauthorized", "Unauthorized"))(request, writer)
 
-    async with wire(respond) as peer, LightkubeApi(config_of(peer.url, token_file=str(file))) as api:
+    async with wire(respond) as peer, KubeApiClient(config_of(peer.url, token_file=str(file))) as api:
         with pytest.raises(Unauthorized):
             await api.get(RELEASE)
         assert len(peer.requests) == 1, "the same token is not sent twice"
@@ -658,7 +658,7 @@ async def test_a_rotated_token_is_read_after_a_401(tmp_path: Path) -> None:
 async def test_a_token_file_without_a_token_is_named_and_not_shown(tmp_path: Path, content: bytes) -> None:
     file = tmp_path / "token"
     file.write_bytes(content)
-    async with wire() as peer, LightkubeApi(config_of(peer.url, token_file=str(file))) as api:
+    async with wire() as peer, KubeApiClient(config_of(peer.url, token_file=str(file))) as api:
         with pytest.raises(Unauthorized, match="token file") as caught:
             await api.get(RELEASE)
 
@@ -667,7 +667,7 @@ async def test_a_token_file_without_a_token_is_named_and_not_shown(tmp_path: Pat
 
 
 async def test_a_missing_token_file_is_named(tmp_path: Path) -> None:
-    async with wire() as peer, LightkubeApi(config_of(peer.url, token_file=str(tmp_path / "none"))) as api:
+    async with wire() as peer, KubeApiClient(config_of(peer.url, token_file=str(tmp_path / "none"))) as api:
         with pytest.raises(Unauthorized, match="No such file"):
             await api.get(RELEASE)
 
@@ -686,7 +686,7 @@ async def test_one_object_that_is_too_deep_keeps_no_other_from_being_read_H2(lev
     bad = json.dumps({**MANIFEST, "spec": {"values": "DEEP"}}).replace('"DEEP"', deep(levels).decode()).encode()
     page = json.dumps(listed(HELM_RELEASE, "ONE", "TWO")).encode().replace(b'"ONE"', bad).replace(b'"TWO"', good)
     lines = [b'{"type":"ADDED","object":' + one + b"}\n" for one in (bad, good)]
-    async with wire(answer(200, bad)) as peer, LightkubeApi(config_of(peer.url)) as api:
+    async with wire(answer(200, bad)) as peer, KubeApiClient(config_of(peer.url)) as api:
         peer.scripts.append(answer(200, page))
         peer.watch_scripts.append(stream(*lines))
         first, second = (await api.list(HELM_RELEASE)).items
@@ -715,7 +715,7 @@ async def test_a_page_is_bounded_by_bytes_not_by_objects_M9() -> None:
             await writer.drain()
         writer.write(b"]}")
 
-    async with wire(respond) as peer, LightkubeApi(config_of(peer.url)) as api:
+    async with wire(respond) as peer, KubeApiClient(config_of(peer.url)) as api:
         tracemalloc.start()
         page = await api.list(HELM_RELEASE, limit=150)
         _, peak = tracemalloc.get_traced_memory()

@@ -22,7 +22,7 @@ from tests.support.scripted_server import Wire, answer, reply, status, wire
 from vworkspace_core.apimachinery.errors import Permanent, Unauthorized, Unavailable
 from vworkspace_core.apimachinery.manifest import ObjectRef
 from vworkspace_core.apimachinery.resources import HELM_RELEASE
-from vworkspace_kube import LightkubeApi, load_config
+from vworkspace_kube import KubeApiClient, load_config
 
 TOKEN = "sekret-t0ken"
 RELEASE = ObjectRef(HELM_RELEASE, "n", "a")
@@ -156,7 +156,7 @@ def test_a_relative_token_file_is_relative_to_the_kubeconfig(tmp_path: Path) -> 
 def test_a_context_without_a_user_is_anonymous(tmp_path: Path) -> None:
     loaded = load_config(written(tmp_path, document(contexts=[{"name": "main", "context": {"cluster": "main"}}])))
 
-    LightkubeApi(loaded)  # lightkube alone fails an assertion here
+    KubeApiClient(loaded)  # lightkube alone fails an assertion here
 
 
 @pytest.mark.parametrize("data", ["bm90IGEgY2VydGlmaWNhdGU=", "not base64"])
@@ -165,7 +165,7 @@ def test_certificates_that_cannot_be_loaded_are_named(tmp_path: Path, data: str)
     loaded = load_config(written(tmp_path, document(clusters=[{"name": "main", "cluster": cluster}])))
 
     with pytest.raises(Permanent, match="certificates of context main"):
-        LightkubeApi(loaded)
+        KubeApiClient(loaded)
 
 
 @pytest.mark.parametrize(
@@ -184,7 +184,7 @@ def test_a_server_that_is_no_address_is_refused_at_the_start(tmp_path: Path, ser
     loaded = load_config(written(tmp_path, document(clusters=[{"name": "main", "cluster": {"server": server}}])))
 
     with pytest.raises(Permanent, match="server of context main is not an address: give http") as caught:
-        LightkubeApi(loaded)
+        KubeApiClient(loaded)
 
     assert TOKEN not in str(caught.value)
 
@@ -215,7 +215,7 @@ async def test_exec_credentials_v1_work_and_the_plugin_is_told_what_is_spoken(tm
     content = plugin(tmp_path, PLUGIN.format(python=sys.executable, token=TOKEN))
     async with (
         wire(reply(FOUND)) as peer,
-        LightkubeApi(load_config(written(tmp_path, served_by(peer, content)))) as api,
+        KubeApiClient(load_config(written(tmp_path, served_by(peer, content)))) as api,
     ):
         await api.get(RELEASE)
 
@@ -240,7 +240,7 @@ async def test_a_plugin_that_fails_is_named_and_what_it_said_is_not_shown(
     content = plugin(tmp_path, script)
     async with (
         wire(reply(FOUND)) as peer,
-        LightkubeApi(load_config(written(tmp_path, served_by(peer, content)))) as api,
+        KubeApiClient(load_config(written(tmp_path, served_by(peer, content)))) as api,
     ):
         with pytest.raises(Unauthorized) as caught:
             await api.get(RELEASE)
@@ -264,7 +264,7 @@ async def test_a_plugin_is_asked_once_and_again_when_the_server_does_not_know_it
     refused = status(401, "Unauthorized", "expired")
     async with (
         wire(reply(FOUND)) as peer,
-        LightkubeApi(load_config(written(tmp_path, served_by(peer, content)))) as api,
+        KubeApiClient(load_config(written(tmp_path, served_by(peer, content)))) as api,
     ):
         await api.get(RELEASE)
         await api.get(RELEASE)
@@ -283,7 +283,7 @@ async def test_a_name_and_a_password_are_sent_as_basic_authentication(tmp_path: 
     content = user(username="odoo", password="hunter2")
     async with (
         wire(reply(FOUND)) as peer,
-        LightkubeApi(load_config(written(tmp_path, served_by(peer, content)))) as api,
+        KubeApiClient(load_config(written(tmp_path, served_by(peer, content)))) as api,
     ):
         await api.get(RELEASE)
 
@@ -294,7 +294,7 @@ async def test_a_name_and_a_password_are_sent_as_basic_authentication(tmp_path: 
 async def test_an_answer_may_be_compressed_as_long_lists_are(tmp_path: Path) -> None:
     body = gzip.compress(json.dumps(LISTED).encode())
     compressed = answer(200, body, content_encoding="gzip")
-    async with wire(compressed) as peer, LightkubeApi(load_config(written(tmp_path, served_by(peer, user())))) as api:
+    async with wire(compressed) as peer, KubeApiClient(load_config(written(tmp_path, served_by(peer, user())))) as api:
         page = await api.list(RELEASE.kind)
 
     assert "gzip" in peer.requests[0].headers["accept-encoding"]
@@ -361,7 +361,7 @@ async def test_a_server_is_trusted_by_the_authority_of_the_kubeconfig_only(tmp_p
         trusting = {"server": peer.url, "certificate-authority": authority.name}
         for cluster, trusted in ((trusting, True), ({"server": peer.url}, False)):
             content = document(clusters=[{"name": "main", "cluster": cluster}])
-            async with LightkubeApi(load_config(written(tmp_path, content))) as api:
+            async with KubeApiClient(load_config(written(tmp_path, content))) as api:
                 if trusted:
                     assert await api.get(RELEASE) == FOUND
                 else:
@@ -379,7 +379,7 @@ async def test_a_new_authority_in_the_file_is_trusted_without_a_restart(tmp_path
     async with wire(reply(FOUND), tls=tls(server)) as peer:
         cluster = {"server": peer.url, "certificate-authority": "ca.crt"}
         loaded = load_config(written(tmp_path, document(clusters=[{"name": "main", "cluster": cluster}])))
-        async with LightkubeApi(loaded, credential_max_age=0.0) as api:
+        async with KubeApiClient(loaded, credential_max_age=0.0) as api:
             with pytest.raises(Unavailable, match="certificate"):
                 await api.get(RELEASE)
             trusted.write_bytes(b"-----BEGIN CERT")  # a rotation seen half-way
@@ -395,7 +395,7 @@ async def test_a_token_is_read_again_when_it_is_old_even_without_a_401(tmp_path:
     async with wire(reply(FOUND)) as peer:
         loaded = load_config(written(tmp_path, served_by(peer, user(tokenFile="token"))))
         for max_age in (60.0, 0.0):
-            async with LightkubeApi(loaded, credential_max_age=max_age) as api:
+            async with KubeApiClient(loaded, credential_max_age=max_age) as api:
                 (tmp_path / "token").write_text("first")
                 await api.get(RELEASE)
                 (tmp_path / "token").write_text("second")
@@ -412,7 +412,7 @@ async def test_a_file_that_vanished_between_loading_and_asking_is_unauthorized(t
     async with wire(status(500, "", "")) as peer:
         loaded = load_config(written(tmp_path, served_by(peer, content)))
         (tmp_path / "token").unlink()
-        async with LightkubeApi(loaded) as api:
+        async with KubeApiClient(loaded) as api:
             with pytest.raises(Unauthorized, match="token file"):
                 await api.get(RELEASE)
 
@@ -443,5 +443,5 @@ async def test_proxies_of_the_environment_are_not_for_the_api_server(
         monkeypatch.setenv(name, "http://127.0.0.1:1")
     async with wire(reply(FOUND)) as peer:
         clusters = [{"name": "main", "cluster": {"server": peer.url}}]
-        async with LightkubeApi(load_config(written(tmp_path, document(clusters=clusters)))) as api:
+        async with KubeApiClient(load_config(written(tmp_path, document(clusters=clusters)))) as api:
             assert await api.get(RELEASE) == FOUND

@@ -26,7 +26,7 @@ from vworkspace_fake.downstream import (
 )
 from vworkspace_fake.downstream.crds import downstream_crds
 from vworkspace_fake.downstream.kinds import SERVICE_ACCOUNT
-from vworkspace_kube import LightkubeApi
+from vworkspace_kube import KubeApiClient
 
 pytestmark = pytest.mark.anyio
 
@@ -42,7 +42,7 @@ def anyio_backend() -> str:
     return "asyncio"
 
 
-async def until(api: LightkubeApi, ref: ObjectRef, holds: Callable[[Manifest], Any]) -> Manifest:
+async def until(api: KubeApiClient, ref: ObjectRef, holds: Callable[[Manifest], Any]) -> Manifest:
     with anyio.fail_after(PATIENCE):
         while not holds(manifest := await api.get(ref)):
             await anyio.sleep(0.05)
@@ -50,7 +50,7 @@ async def until(api: LightkubeApi, ref: ObjectRef, holds: Callable[[Manifest], A
 
 
 async def test_jobs_workflows_and_backups_run_over_http() -> None:
-    async with embedded() as (_, url), LightkubeApi(config_of(url)) as api, anyio.create_task_group() as group:
+    async with embedded() as (_, url), KubeApiClient(config_of(url)) as api, anyio.create_task_group() as group:
         for crd in downstream_crds():
             await api.create(crd, kind=CUSTOM_RESOURCE_DEFINITION, field_manager="test")
         for name in (NS, VELERO_NS):
@@ -114,7 +114,7 @@ async def test_a_cluster_simulates_while_it_serves() -> None:
     async with anyio.create_task_group() as group:
         group.start_soon(cluster.run, "127.0.0.1", 0, ready, told)
         await ready.wait()
-        async with LightkubeApi(config_of(told[0])) as api:
+        async with KubeApiClient(config_of(told[0])) as api:
             await api.create(NAMESPACE.manifest(NS), kind=NAMESPACE, field_manager="test")
             await api.create(job(), kind=JOB, field_manager="test")
             await until(api, ObjectRef(JOB, NS, "j"), lambda it: dig(it, "status", "completionTime"))

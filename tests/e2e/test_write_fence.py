@@ -11,7 +11,7 @@ from tests.support.scripted_server import Request, reply, wire
 from vworkspace_app.controller.election import Fence
 from vworkspace_core.apimachinery.errors import Unavailable
 from vworkspace_core.apimachinery.resources import HELM_RELEASE
-from vworkspace_kube import LightkubeApi
+from vworkspace_kube import KubeApiClient
 
 pytestmark = pytest.mark.anyio
 
@@ -49,7 +49,7 @@ async def test_a_write_that_waited_for_a_connection_does_not_leave_once_the_leas
     fence = opened(10.0, lambda: now)
     async with wire() as peer:
         peer.scripts.append(slowly)
-        async with LightkubeApi(config_of(peer.url), connections=1, before_write=fence.check) as api:
+        async with KubeApiClient(config_of(peer.url), connections=1, before_write=fence.check) as api:
             refused = list[Unavailable]()
 
             async def write() -> None:
@@ -83,7 +83,7 @@ async def test_a_request_that_has_a_connection_does_not_leave_once_the_lease_is_
 
     async with wire() as peer:
         peer.scripts.append(reply(MANIFEST))
-        async with LightkubeApi(config_of(peer.url), before_write=fence) as api:
+        async with KubeApiClient(config_of(peer.url), before_write=fence) as api:
             with pytest.raises(Unavailable, match="lease") as caught:
                 await api.create(MANIFEST, kind=HELM_RELEASE, field_manager="m")
             assert not peer.requests, "half a request is no request"
@@ -95,5 +95,5 @@ async def test_a_request_that_has_a_connection_does_not_leave_once_the_lease_is_
 
 
 async def test_reads_pass_a_closed_fence() -> None:
-    async with wire(reply(MANIFEST)) as peer, LightkubeApi(config_of(peer.url), before_write=Fence().check) as api:
+    async with wire(reply(MANIFEST)) as peer, KubeApiClient(config_of(peer.url), before_write=Fence().check) as api:
         assert await api.get(RELEASE) == MANIFEST

@@ -23,7 +23,7 @@ from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, dig
 from vworkspace_core.ports import Clock, KubeApi, PatchType
 from vworkspace_fake.downstream import DownstreamBehaviour
 from vworkspace_fake.flux import FluxBehaviour
-from vworkspace_kube import LightkubeApi, load_config
+from vworkspace_kube import KubeApiClient, load_config
 
 __all__ = ["environment_world", "grant", "leave"]
 
@@ -69,7 +69,7 @@ def environment_world(
 
 @contextmanager
 def _connected(portal: BlockingPortal, cluster: Reached) -> Iterator[RemoteHands]:
-    with portal.wrap_async_context_manager(LightkubeApi(cluster.admin)) as api:
+    with portal.wrap_async_context_manager(KubeApiClient(cluster.admin)) as api:
         yield RemoteHands(portal, api)
 
 
@@ -122,7 +122,7 @@ def leave() -> None:
 
 
 async def _leave() -> None:
-    async with LightkubeApi(load_config(None)) as api:
+    async with KubeApiClient(load_config(None)) as api:
         for name in (NS, worlds.UNGATED_NS):
             with suppress(NotFound):
                 await api.delete(ObjectRef(known.NAMESPACE, None, name))

@@ -28,7 +28,7 @@ from vworkspace_apiserver.http.certificates import Certificates
 from vworkspace_app.process.clock import SystemClock
 from vworkspace_core.ports import KubeApi
 from vworkspace_fake.flux import run as run_flux
-from vworkspace_kube import LightkubeApi
+from vworkspace_kube import KubeApiClient
 
 __all__ = ["SITES", "Site"]
 
@@ -156,7 +156,7 @@ def _simulated(server: RealServer) -> Iterator[None]:
     """The definitions, the operator's rights, and Flux beside."""
     config = KubeConfig.from_dict(server.kubeconfig()).get()
     assert config is not None
-    with start_blocking_portal() as portal, portal.wrap_async_context_manager(LightkubeApi(config)) as api:
+    with start_blocking_portal() as portal, portal.wrap_async_context_manager(KubeApiClient(config)) as api:
         portal.call(_prepare, api)
         flux = portal.start_task_soon(run_flux, api, SystemClock())
         yield

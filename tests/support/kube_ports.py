@@ -26,7 +26,7 @@ from vworkspace_core.apimachinery.errors import NotFound
 from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef
 from vworkspace_core.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, NAMESPACE
 from vworkspace_core.ports import KubeApi
-from vworkspace_kube import LightkubeApi, load_config
+from vworkspace_kube import KubeApiClient, load_config
 
 __all__ = ["FACES", "PROBE", "Examined", "Open", "examine"]
 
@@ -93,13 +93,13 @@ async def _in_process() -> AsyncIterator[Examined]:
 
 @asynccontextmanager
 async def _over_http() -> AsyncIterator[Examined]:
-    async with embedded() as (server, url), LightkubeApi(config_of(url)) as api:
+    async with embedded() as (server, url), KubeApiClient(config_of(url)) as api:
         yield attrs.evolve(await _prepared(api), forget=server.store.compact)
 
 
 @asynccontextmanager
 async def _existing() -> AsyncIterator[Examined]:
-    async with LightkubeApi(load_config()) as api:
+    async with KubeApiClient(load_config()) as api:
         examined = await _prepared(api)
         try:
             yield examined
@@ -113,7 +113,7 @@ async def _bare() -> AsyncIterator[Examined]:
     found = real_server()
     config = KubeConfig.from_dict(found.kubeconfig()).get()
     assert config is not None
-    async with LightkubeApi(config) as api:
+    async with KubeApiClient(config) as api:
         yield await _prepared(api)
 
 

@@ -38,7 +38,7 @@ from vworkspace_fake.downstream import DownstreamBehaviour
 from vworkspace_fake.downstream import run as run_engines
 from vworkspace_fake.flux import FluxBehaviour
 from vworkspace_fake.flux import run as run_flux
-from vworkspace_kube import LightkubeApi
+from vworkspace_kube import KubeApiClient
 from vworkspace_odoo import HttpControlPlane
 
 __all__ = [
@@ -170,7 +170,7 @@ async def _over_http(world: World, settings: OperatorSettings) -> AsyncIterator[
     """Both servers on loopback sockets, and the adapters that production uses."""
     async with AsyncExitStack() as stack:
         cluster_url, control_url = await stack.enter_async_context(serving(world))
-        world.operator_witness.api = await stack.enter_async_context(LightkubeApi(_config(cluster_url)))
+        world.operator_witness.api = await stack.enter_async_context(KubeApiClient(_config(cluster_url)))
         await stack.enter_async_context(_working(world, settings, control_url))
         yield
 
@@ -181,7 +181,7 @@ async def _in_the_environment(world: World, settings: OperatorSettings) -> Async
     async with AsyncExitStack() as stack:
         control_url = await stack.enter_async_context(serving_around(world))
         assert world.reached is not None, "a world of the environment's cluster"
-        world.operator_witness.api = await stack.enter_async_context(LightkubeApi(world.reached.operator))
+        world.operator_witness.api = await stack.enter_async_context(KubeApiClient(world.reached.operator))
         await stack.enter_async_context(_working(world, settings, control_url))
         yield
 
@@ -197,7 +197,7 @@ async def serving_around(world: World) -> AsyncIterator[str]:
         control_url = _Url()
         servers.start_soon(_serve_control, world.control, control_url)
         for witness in (world.flux_witness, world.engines_witness):
-            witness.api = await stack.enter_async_context(LightkubeApi(reached.admin))
+            witness.api = await stack.enter_async_context(KubeApiClient(reached.admin))
         yield await control_url.wait()
 
 

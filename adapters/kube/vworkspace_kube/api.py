@@ -1,7 +1,7 @@
-"""`KubeApi` over lightkube and aiohttp: the operator's only way to a real API server.
+"""`KubeApi` over aiohttp: the operator's only way to a real API server.
 
-lightkube supplies configuration, credentials and TLS, aiohttp the connections. Requests are shaped and answers judged
-here, because lightkube's own requests have edges that must not reach a reconcile (`requests`, `errors`, `watching`).
+aiohttp sends. lightkube reads the kubeconfig or the in-cluster configuration, and knows credential plugins and TLS.
+Its own requests are not used: they have edges that must not reach a reconcile (`requests`, `errors`, `watching`).
 """
 
 from collections.abc import AsyncIterator
@@ -40,7 +40,7 @@ _PAGE_BYTES = 4 * 1024 * 1024
 """Bytes of a page of several objects. Decoded it takes six times as much, and a start reads several kinds at once."""
 
 
-class LightkubeApi:
+class KubeApiClient:
     """A Kubernetes API server, reached as `config` says. An async context manager.
 
     `request_timeout` bounds connecting, sending and each silence while reading, in seconds (an admission

@@ -22,9 +22,7 @@ from vworkspace_kube.authorities import authority_file, tls_context
 from vworkspace_kube.credentials import Credentials, credentials_of
 
 Observe = Callable[[str, str, float], None]
-"""Told of each request: method, status code or `<error>`, and the seconds until its answer began."""
-
-"""Told of each request: method, and the status code or `<error>` (rest_client_requests_total, RUN-5)."""
+"""Told of each request: method, status code or `<error>`, and the seconds until its answer began (RUN-5)."""
 
 BeforeWrite = Callable[[], None]
 """Called each time that bytes of a writing request are about to go to its connection; raises to stop it (the

@@ -14,7 +14,7 @@ from vworkspace_app.process.yaml_documents import Format, dump
 from vworkspace_core.apimachinery.errors import OperatorError
 from vworkspace_core.apimachinery.names import LABEL_RULE, is_label_value
 from vworkspace_core.credentials.secret import secret_ref
-from vworkspace_kube import LightkubeApi, load_config
+from vworkspace_kube import KubeApiClient, load_config
 from vworkspace_odoo import Endpoint, FollowingControlPlane, in_the_clear
 
 _URL = re.compile(r"https?://[^/?#\s]+")
@@ -66,7 +66,7 @@ async def _run(options: RegisterOptions, token: str, ca: str) -> None:
             config = load_config(options.kubeconfig)
         except OperatorError as error:
             raise CommandError(error.message) from error
-        async with LightkubeApi(config) as api:
+        async with KubeApiClient(config) as api:
             new = await ask()
             await keep(api, control, options.namespace, options.control_plane_url, new, ca)
         print(f"{secret_ref(options.namespace)} holds the credential of cluster {new.cluster_id}")

@@ -29,7 +29,7 @@ from vworkspace_core.apimachinery.errors import OperatorError
 from vworkspace_core.credentials.secret import Credentials
 from vworkspace_core.jobs.payload_security import Signatures
 from vworkspace_core.ports import KubeApi
-from vworkspace_kube import LightkubeApi, load_config
+from vworkspace_kube import KubeApiClient, load_config
 
 _log = structlog.get_logger("operator")
 
@@ -49,7 +49,7 @@ def run_operator(settings: RunSettings) -> None:
     board = Board(Snapshot(clock.monotonic()))
     metrics = Metrics(board, clock.monotonic)
     watching = Watching(clock, board, metrics)
-    connect = partial(LightkubeApi, config)
+    connect = partial(KubeApiClient, config)
 
     async def work(stop: anyio.Event) -> None:
         async with (

@@ -13,7 +13,7 @@ from vworkspace_app.uninstall.inventory import is_held
 from vworkspace_core.apimachinery.errors import OperatorError
 from vworkspace_core.apimachinery.manifest import dig
 from vworkspace_core.ports import KubeApi
-from vworkspace_kube import LightkubeApi, load_config
+from vworkspace_kube import KubeApiClient, load_config
 
 
 @attrs.frozen
@@ -38,7 +38,7 @@ def run_uninstall(options: UninstallOptions) -> None:
 
 
 async def _run(options: UninstallOptions, config: object) -> None:
-    async with LightkubeApi(config) as api:  # type: ignore[arg-type]
+    async with KubeApiClient(config) as api:  # type: ignore[arg-type]
         found = await take_inventory(api, options.system_namespace)
         if found.is_empty:
             print("nothing of the operator is installed here")

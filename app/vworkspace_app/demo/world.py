@@ -1,6 +1,6 @@
 """The demo's world: API server and control plane on loopback ports, a simulated Flux, and the operator.
 
-The operator is the production process (`vworkspace_app.manager.production`): lightkube and HTTP, nothing in memory.
+The operator is the production process (`vworkspace_app.manager.production`): HTTP both ways, nothing in memory.
 """
 
 import tempfile
@@ -32,7 +32,7 @@ from vworkspace_fake.controlplane.serve import serve as serve_control_plane
 from vworkspace_fake.controlplane.server import ControlPlaneServer
 from vworkspace_fake.downstream import DownstreamBehaviour, DownstreamSimulator
 from vworkspace_fake.flux import FluxBehaviour, FluxSimulator
-from vworkspace_kube import LightkubeApi, load_config
+from vworkspace_kube import KubeApiClient, load_config
 
 CLUSTER = "cluster-prod-1"
 NAMESPACE_NAME = "org-myteam"
@@ -96,13 +96,13 @@ async def open_world(behaviour: FluxBehaviour, engines: DownstreamBehaviour | No
         kubeconfig, token_file = folder / "kubeconfig", folder / "token"
         write_kubeconfig(kubeconfig, urls[0])
         token_file.write_text(token, encoding="utf-8")
-        api = await stack.enter_async_context(LightkubeApi(load_config(kubeconfig)))
+        api = await stack.enter_async_context(KubeApiClient(load_config(kubeconfig)))
         source = CredentialsSource(api, OWN_NAMESPACE, control_urls[0], CLUSTER, token_file)
         settings = OperatorSettings(
             Settings(cluster_id=CLUSTER), identity="demo", namespace=OWN_NAMESPACE, version=VERSION
         )
         process = Process(api, settings, AgentSettings(), source, await source.read())
-        watcher = await stack.enter_async_context(LightkubeApi(load_config(kubeconfig)))
+        watcher = await stack.enter_async_context(KubeApiClient(load_config(kubeconfig)))
         spectator = Spectator(watcher, started, WATCHED if engines is None else (*WATCHED, OPERATION, *engine_kinds()))
         # A group of its own, which ends before the connections that it uses are closed.
         working = await _open_group(stack)

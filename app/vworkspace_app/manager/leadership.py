@@ -14,7 +14,7 @@ from vworkspace_app.manager.operator import at_once
 from vworkspace_app.process.clock import SystemClock
 from vworkspace_app.settings import RunSettings
 from vworkspace_app.settings.table import lease_policy
-from vworkspace_kube import LightkubeApi
+from vworkspace_kube import KubeApiClient
 
 
 @attrs.frozen
@@ -35,7 +35,7 @@ class Candidacy:
 
 
 @asynccontextmanager
-async def candidacy(settings: RunSettings, connect: Callable[..., LightkubeApi]) -> AsyncIterator[Candidacy]:
+async def candidacy(settings: RunSettings, connect: Callable[..., KubeApiClient]) -> AsyncIterator[Candidacy]:
     """Stand for election while the block runs, and give the Lease up after it.
 
     A block that fails or is cancelled may have writes under way: then the Lease is left to run out. Raises LeaseLost.

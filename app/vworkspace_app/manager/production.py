@@ -1,4 +1,4 @@
-"""The operator with its production adapters: lightkube towards the API server, HTTP towards the control plane.
+"""The operator with its production adapters: HTTP towards the API server and towards the control plane.
 
 `run` starts exactly this, and so does `demo`: what the demo shows is what runs in a cluster.
 """

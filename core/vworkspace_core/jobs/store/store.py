@@ -1,4 +1,4 @@
-"""The `JobStore` on a `KubeApi`: in production over lightkube, in simulations on the embedded API server (PULL-4).
+"""The `JobStore` on a `KubeApi`: in production over HTTP, in simulations on the embedded API server (PULL-4).
 
 What each call leaves behind when the process dies between two of its writes is in `codec` and `tombstones`. The
 one commit of `close` is the tombstone, which names the record it closes: a record that outlived its tombstone is
