@@ -170,6 +170,7 @@ def test_every_verb_is_used_and_none_is_missing_RUN_7() -> None:
         await instances(world)
         await GUARDS[-1].stand()
         await every_template(ops)
+        await a_pod_that_does_not_start(ops)
         await every_cancellation(ops)
         await endings(ops)
         assert world.reached is not None
@@ -195,6 +196,7 @@ def test_without_an_agent_fewer_verbs_do_and_each_is_used_SEE_4_RUN_7() -> None:
         await instances(world)
         await GUARDS[-1].stand()
         await every_template(ops)
+        await a_pod_that_does_not_start(ops)
         await every_cancellation(ops)
         await no_agent_is_told(world)
         world.delete_object(_operation(ops, "done-backup-volsync"))
@@ -312,6 +314,25 @@ async def every_template(ops: Operating) -> None:
 
 def _operation(ops: Operating, name: str) -> ObjectRef:
     return ObjectRef(OPERATION, NS, name)
+
+
+async def a_pod_that_does_not_start(ops: Operating) -> None:
+    """Then the operator asks why. Whether it meets a quick Job before its pods are ready is a matter of chance."""
+    reached = ops.world.reached
+    assert reached is not None
+    audit = reached.audit
+    assert audit is not None
+    slow = attrs.evolve(ENGINES_QUICK.job, ready_seconds=3600.0)
+    ops.engines_are(attrs.evolve(rules(AT_WORK), job=slow))
+    ref = ops.submit("runCommand.job", "starting")
+    await ops.reaches(ref, "Running")
+    asked = {"pods", "events"}
+    await ops.world.until(
+        lambda: asked <= {right.resource for right in used(audit.requests()) if right.verb == "list"},
+        "the Job's pods and their Events looked at",
+    )
+    ops.cancel(ref)
+    await ops.reaches(ref, "Cancelled")
 
 
 async def every_cancellation(ops: Operating) -> None:
