@@ -18,7 +18,7 @@ from vworkspace_core.apimachinery.meta import ObjectMeta
 from vworkspace_core.apimachinery.names import bounded_name
 from vworkspace_core.apimachinery.problems import ValidationProblems
 from vworkspace_core.apimachinery.resources import ALL_KINDS, OPERATION
-from vworkspace_core.apimachinery.timestamps import timestamp
+from vworkspace_core.apimachinery.timestamps import format_time
 from vworkspace_core.controller.decision import Decision
 from vworkspace_core.instances.context import Context, Observed, Settings
 from vworkspace_core.instances.reconcile import reconcile
@@ -81,7 +81,7 @@ def plan(request: PlanRequest, *, colour: bool = False) -> Planned:
     now, missing = _time(request.now), frozenset(_kind_named(name) for name in request.missing)
     templates, documents = read_templates(request.templates), read_documents(request.files)
     ref, _ = chosen(documents, request.wanted)
-    given = Given.of(documents, timestamp(now))
+    given = Given.of(documents, format_time(now))
     manifest = given.objects[ref]
     cluster_id = request.cluster_id or cluster_of(manifest)
     question = _Question(ref, manifest, given, missing, cluster_id, now, templates)

@@ -23,7 +23,7 @@ from vworkspace_app.demo.world import CLUSTER, NAMESPACE_NAME, World
 from vworkspace_core.api.labels import RETRY
 from vworkspace_core.apimachinery.manifest import Manifest, dig
 from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, HELM_RELEASE, OCI_REPOSITORY
-from vworkspace_core.apimachinery.timestamps import timestamp
+from vworkspace_core.apimachinery.timestamps import format_time
 from vworkspace_core.ports import PatchType
 from vworkspace_fake.controlplane.jobs import JobEntry
 
@@ -216,7 +216,7 @@ def _meta(found: Manifest) -> dict[str, Any]:
 
 def _is_before(job: JobEntry, created: Manifest) -> bool:
     """Times on the object are whole seconds: no later than the ack's second would prove nothing wrong."""
-    acked = timestamp(job.acked_at) if job.acked_at else "never"
+    acked = format_time(job.acked_at) if job.acked_at else "never"
     return acked <= str(dig(created, "metadata", "creationTimestamp"))
 
 

@@ -18,7 +18,7 @@ from vworkspace_core.apimachinery.resources import (
     OPERATION,
     OWN_KINDS,
 )
-from vworkspace_core.apimachinery.timestamps import timestamp
+from vworkspace_core.apimachinery.timestamps import format_time
 from vworkspace_core.controller.lease.record import holder_of
 from vworkspace_core.ports import KubeApi
 
@@ -136,7 +136,7 @@ async def all_of(api: KubeApi, kind: Kind, *, selector: str = "", namespace: str
 def is_held(lease: Manifest | None, now: datetime) -> bool:
     """Whether a replica leads at this moment, as far as its Lease tells."""
     renewed = dig(lease, "spec", "renewTime")
-    return bool(holder_of(lease)) and isinstance(renewed, str) and renewed > timestamp(now - _HELD)
+    return bool(holder_of(lease)) and isinstance(renewed, str) and renewed > format_time(now - _HELD)
 
 
 async def _beside(api: KubeApi, namespace: str) -> AsyncIterator[ObjectRef]:

@@ -5,11 +5,12 @@ of a condition have the same moment, whatever the clock does: events are told ap
 """
 
 from collections.abc import Container, Iterable, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
 import attrs
 
 from vworkspace_core.apimachinery.meta import Condition, ConditionStatus
+from vworkspace_core.apimachinery.timestamps import exact_time, parse_time
 
 
 @attrs.frozen
@@ -67,7 +68,7 @@ def _reason_time(old: Condition | None, want: Wanted, now: str) -> str | None:
         return now if old.status == want.status else None
     if at > before:
         return now if old.status == want.status else None
-    return _text(before + timedelta(microseconds=1))
+    return exact_time(before + timedelta(microseconds=1))
 
 
 def _moment(condition: Condition) -> datetime | None:
@@ -76,14 +77,9 @@ def _moment(condition: Condition) -> datetime | None:
 
 def _parsed(text: str) -> datetime | None:
     try:
-        found = datetime.fromisoformat(text)
+        return parse_time(text)
     except ValueError:
         return None
-    return found if found.tzinfo is not None else None
-
-
-def _text(at: datetime) -> str:
-    return at.astimezone(UTC).replace(tzinfo=None).isoformat() + "Z"
 
 
 def same_but_times(

@@ -9,14 +9,19 @@ LARGEST_SKEW: Final = timedelta(minutes=10)
 """What clocks may differ; beyond that somebody is wrong or lies, and the difference is not used (PULL-12)."""
 
 
-def timestamp(moment: datetime) -> str:
-    """In whole seconds, as the API server keeps times (`metav1.Time`). `moment` knows its time zone."""
-    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+def format_time(instant: datetime) -> str:
+    """In whole seconds, as the API server keeps times (`metav1.Time`). `instant` knows its time zone."""
+    return instant.astimezone(UTC).replace(microsecond=0, tzinfo=None).isoformat() + "Z"
 
 
-def microtime(moment: datetime) -> str:
-    """With microseconds, as leases and events have times (`metav1.MicroTime`). `moment` knows its time zone."""
-    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+def microtime(instant: datetime) -> str:
+    """With microseconds, as leases and events have times (`metav1.MicroTime`). `instant` knows its time zone."""
+    return instant.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def exact_time(instant: datetime) -> str:
+    """As exactly as it is known: with the microseconds, unless there are none. `instant` knows its time zone."""
+    return instant.astimezone(UTC).replace(tzinfo=None).isoformat() + "Z"
 
 
 def later_of(now: datetime, skew: timedelta) -> datetime:
@@ -33,7 +38,7 @@ _LAST: Final = datetime.max.replace(tzinfo=UTC)
 
 @attrs.frozen
 class Instant:
-    """One moment on both clocks: `wall` to tell it, `seconds` (monotonic) to measure from it.
+    """One point in time on both clocks: `wall` to tell it, `seconds` (monotonic) to measure from it.
 
     The wall clock may be stepped by a day; how long something lasted must not depend on that.
     """
@@ -58,11 +63,6 @@ def parse_time(text: str) -> datetime:
         return instant.astimezone(UTC)
     except OverflowError:
         raise ValueError(f"lies outside the calendar: {text[:64]!r}") from None
-
-
-def format_time(instant: datetime) -> str:
-    """`instant` as the API server writes times: UTC, whole seconds, `Z`."""
-    return instant.astimezone(UTC).replace(microsecond=0, tzinfo=None).isoformat() + "Z"
 
 
 def shifted(instant: datetime, by: timedelta) -> datetime:

@@ -26,7 +26,7 @@ from vworkspace_core.apimachinery.nesting import LEVELS
 from vworkspace_core.apimachinery.problems import ValidationProblems
 from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, OPERATION
 from vworkspace_core.apimachinery.secret_material import safe
-from vworkspace_core.apimachinery.timestamps import timestamp
+from vworkspace_core.apimachinery.timestamps import format_time
 from vworkspace_core.controller.decision import Decision
 from vworkspace_core.ports import KubernetesEvent
 
@@ -83,7 +83,7 @@ def obstructed(kind: Kind, manifest: Manifest, obstacle: Obstacle, cluster_id: s
         return Decision()
     wanted = {one.type: _kept(one) for one in before} | {one.type: one for one in _says(kind, before, obstacle)}
     order = [wanted[name] for name in owned_types(kind.kind) if name in wanted]
-    after = merge_conditions(before, order, generation=generation, now=timestamp(now))
+    after = merge_conditions(before, order, generation=generation, now=format_time(now))
     if same_but_times(before, after) and dig(manifest, "status", "observedGeneration") == generation:
         return Decision()
     changed = transitions(before, after)
@@ -153,7 +153,7 @@ def _status(kind: Kind, manifest: Manifest, conditions: tuple[Condition, ...], n
     status["observedGeneration"] = int(meta.get("generation") or 0)
     status["conditions"] = [condition_json(condition) for condition in conditions]
     if kind == APPLICATION_INSTANCE:
-        status["lastReconcileTime"] = timestamp(now)
+        status["lastReconcileTime"] = format_time(now)
     else:
         status.setdefault("phase", "Pending")
         status |= headline(conditions)

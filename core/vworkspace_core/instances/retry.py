@@ -20,7 +20,7 @@ from vworkspace_core.api.labels import RETRY_SENT, retry_token
 from vworkspace_core.api.release_override import asks_again
 from vworkspace_core.apimachinery.manifest import Manifest, dig, metadata, ref_of
 from vworkspace_core.apimachinery.resources import HELM_RELEASE
-from vworkspace_core.apimachinery.timestamps import timestamp
+from vworkspace_core.apimachinery.timestamps import format_time
 from vworkspace_core.controller.decision import MergePatch
 
 COUNTED_FAILURES = ("failures", "installFailures", "upgradeFailures")
@@ -79,7 +79,7 @@ def ring(token: str, release: Manifest | None, now: datetime) -> Bell:
     left = {_RESET_AT: None} if _RESET_AT in there else {}
     meta = {
         "resourceVersion": metadata(release)["resourceVersion"],
-        "annotations": {**left, **wanted, RETRY_SENT: timestamp(now)},
+        "annotations": {**left, **wanted, RETRY_SENT: format_time(now)},
     }
     return Bell((MergePatch(ref_of(release, HELM_RELEASE), {"metadata": meta}),))
 

@@ -29,7 +29,7 @@ from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, dig, merg
 from vworkspace_core.apimachinery.meta import Condition, ConditionStatus, condition_json
 from vworkspace_core.apimachinery.references import ObjectName
 from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE
-from vworkspace_core.apimachinery.timestamps import timestamp
+from vworkspace_core.apimachinery.timestamps import format_time
 from vworkspace_core.controller.decision import Decision
 from vworkspace_core.instances.context import Context
 from vworkspace_core.ports import KubernetesEvent
@@ -96,7 +96,7 @@ def with_status(
 ) -> Decision:
     """The decision with the status, the events and the transitions that follow; unchanged where nothing is new."""
     previous = own_conditions(source.status)
-    now = timestamp(context.now)
+    now = format_time(context.now)
     conditions = merge_conditions(previous, wanted, generation=source.metadata.generation, now=now)
     if _says_the_same(source, conditions, fields):
         return decision

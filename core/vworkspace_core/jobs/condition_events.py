@@ -1,13 +1,13 @@
 """ConditionTransition events: changes of status that belong to no open job (PULL-6)."""
 
 from collections.abc import Iterator, Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any, Final
 
 from vworkspace_core.api.labels import cluster_name
 from vworkspace_core.apimachinery.manifest import Manifest, dig, metadata
 from vworkspace_core.apimachinery.resources import CLUSTER
-from vworkspace_core.apimachinery.timestamps import format_time, parse_time
+from vworkspace_core.apimachinery.timestamps import exact_time, format_time, parse_time
 from vworkspace_core.jobs.object_status import conditions_of
 from vworkspace_core.jobs.reports import event_body
 
@@ -78,7 +78,7 @@ def _event(live: Manifest, condition: Mapping[str, Any], before: Told, now: date
     moment = moment_of(condition)
     if told is not None and told[2:] == (moment,):
         # Whoever wrote it does not tell when the reason changed: it was just now.
-        moment = now.astimezone(UTC).replace(tzinfo=None).isoformat() + "Z"
+        moment = exact_time(now)
     return event_body("ConditionTransition", event_key(live, condition, moment), now, live, [condition], **beside)
 
 

@@ -21,7 +21,7 @@ from vworkspace_core.apimachinery.conditions import Wanted
 from vworkspace_core.apimachinery.errors import Forbidden, Invalid, KindMissing, NotFound, Permanent
 from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, metadata
 from vworkspace_core.apimachinery.meta import ConditionStatus
-from vworkspace_core.apimachinery.timestamps import timestamp
+from vworkspace_core.apimachinery.timestamps import format_time
 from vworkspace_core.controller.decision import Delete, Failure, MergePatch, Requeue
 from vworkspace_core.operations.context import OperationContext, OperationObserved
 from vworkspace_core.operations.contract import Engine, EngineObject, EngineStatus, Progress
@@ -65,7 +65,7 @@ def started_report(
         Phase.RUNNING,
         running=Wanted(Type.RUNNING, _TRUE, Reason.ENGINE_STARTED, told),
         accepted=Wanted(Type.ACCEPTED, _TRUE, Reason.TEMPLATE_VALIDATED),
-        started_at=timestamp(now),
+        started_at=format_time(now),
         outputs=outputs,
         engine_ref=engine_ref,
     )
@@ -111,7 +111,7 @@ def ended_report(operation: Operation, phase: Phase, reason: str, status: Engine
         running=Wanted(Type.RUNNING, _FALSE, Reason.ENGINE_FINISHED if started else Reason.ENGINE_NOT_STARTED),
         ended=Wanted(kind, _TRUE, reason, status.message),
         degraded=degraded,
-        finished_at=timestamp(now),
+        finished_at=format_time(now),
     )
 
 

@@ -15,7 +15,7 @@ from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, same_json
 from vworkspace_core.apimachinery.meta import Condition, ConditionStatus, condition_json
 from vworkspace_core.apimachinery.resources import OPERATION
 from vworkspace_core.apimachinery.secret_material import safe
-from vworkspace_core.apimachinery.timestamps import timestamp
+from vworkspace_core.apimachinery.timestamps import format_time
 from vworkspace_core.controller.decision import Decision
 from vworkspace_core.operations.context import OperationContext
 from vworkspace_core.ports import KubernetesEvent
@@ -79,7 +79,7 @@ def with_report(decision: Decision, operation: Operation, report: Report, contex
         previous,
         tuple(attrs.evolve(wanted, message=safe(wanted.message)) for wanted in _wanted(operation, report)),
         generation=operation.metadata.generation,
-        now=timestamp(context.now),
+        now=format_time(context.now),
     )
     if _says_the_same(operation, previous, conditions, report):
         return decision

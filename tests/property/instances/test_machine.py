@@ -42,7 +42,7 @@ from vworkspace_core.api.release_override import is_overtaken, spec_hash
 from vworkspace_core.apimachinery.errors import Invalid
 from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, dig
 from vworkspace_core.apimachinery.resources import CONFIG_MAP, CUSTOM_RESOURCE_DEFINITION, HELM_RELEASE, SECRET
-from vworkspace_core.apimachinery.timestamps import timestamp
+from vworkspace_core.apimachinery.timestamps import format_time
 from vworkspace_core.controller.reconcile import Outcome
 from vworkspace_core.ports import Propagation
 from vworkspace_fake.flux import Action, OutcomeKind, SourceFault
@@ -276,7 +276,7 @@ class ReconcileMachine(RuleBasedStateMachine):
     @rule()
     def people_run_flux_reconcile(self) -> None:
         self._disturb()
-        token = timestamp(self.world.now)
+        token = format_time(self.world.now)
         self.world.try_edit(
             HELM, {"metadata": {"annotations": {"reconcile.fluxcd.io/requestedAt": token}}}, manager="flux"
         )
@@ -381,8 +381,8 @@ class ReconcileMachine(RuleBasedStateMachine):
         self._disturb()
         live = self.world.look(INSTANCE)
         if live is not None:
-            condition = {"type": "Backup", "status": "True", "reason": "Done", "message": timestamp(self.world.now)}
-            condition["lastTransitionTime"] = timestamp(self.world.now)
+            condition = {"type": "Backup", "status": "True", "reason": "Done", "message": format_time(self.world.now)}
+            condition["lastTransitionTime"] = format_time(self.world.now)
             body = {**INSTANCE.kind.manifest(INSTANCE.name, NS), "status": {"conditions": [condition]}}
             run_sync(self.world.admin.apply_status(body, kind=INSTANCE.kind, field_manager="backup"))
 
@@ -591,7 +591,7 @@ class ReconcileMachine(RuleBasedStateMachine):
 
     def _check_instance(self, before: Manifest, after: Manifest, *, whole: bool) -> None:
         oracle.check_status(after)
-        oracle.check_succession(before, after, timestamp(self.world.now))
+        oracle.check_succession(before, after, format_time(self.world.now))
         oracle.check_label(after, CLUSTER, before)
         oracle.check_failures(self.world, before, after, self.retried_after)
         if whole and oracle.claims_ready(after):
@@ -743,7 +743,7 @@ class ReconcileMachine(RuleBasedStateMachine):
             told = [ref for ref in (HELM, *origins) if is_true(world.look(ref), "Stalled")]
             assert told, f"REC-13: stalled, though Flux is not: {self._told()}"
             for ref in origins:
-                annotations = {"reconcile.fluxcd.io/requestedAt": timestamp(world.now)}
+                annotations = {"reconcile.fluxcd.io/requestedAt": format_time(world.now)}
                 world.try_edit(ref, {"metadata": {"annotations": annotations}}, manager="flux")
             self.people_ask_for_a_retry()
             world.run(1)

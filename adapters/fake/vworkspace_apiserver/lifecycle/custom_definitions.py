@@ -15,7 +15,7 @@ from vworkspace_apiserver.model.resources import Resource, resources_of_crd
 from vworkspace_apiserver.storage.records import Change, ObjectKey, Record
 from vworkspace_apiserver.storage.store import GroupResource, Store
 from vworkspace_apiserver.storage.streams import Streams
-from vworkspace_core.apimachinery.timestamps import timestamp
+from vworkspace_core.apimachinery.timestamps import format_time
 from vworkspace_core.schema.node import SchemaError
 
 DeleteAll = Callable[[Resource], None]
@@ -72,7 +72,7 @@ class CustomDefinitions:
         if known:
             self._streams.end(where)
         self._generations[record.key[1]] = generation
-        self._store.put(DEFINITIONS, _established(crd, timestamp(self._now()), problem))
+        self._store.put(DEFINITIONS, _established(crd, format_time(self._now()), problem))
 
     def _bury(self, record: Record, delete_all: DeleteAll) -> None:
         spec = record.object()["spec"]

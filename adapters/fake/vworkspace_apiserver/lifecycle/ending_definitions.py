@@ -10,7 +10,7 @@ from typing import Any, Final
 from vworkspace_apiserver.model.calls import Target
 from vworkspace_apiserver.model.failure import forbidden
 from vworkspace_apiserver.storage.store import GroupResource, Store
-from vworkspace_core.apimachinery.timestamps import timestamp
+from vworkspace_core.apimachinery.timestamps import format_time
 
 DEFINITIONS: Final[GroupResource] = ("apiextensions.k8s.io", "customresourcedefinitions")
 CLEANUP: Final = "customresourcecleanup.apiextensions.k8s.io"
@@ -29,7 +29,7 @@ def admit(store: Store, target: Target) -> None:
 def condemned(crd: Mapping[str, Any], now: datetime) -> dict[str, Any]:
     """The definition when its deletion has been asked for."""
     finalizers = [name for name in crd["metadata"].get("finalizers") or () if name != CLEANUP]
-    meta = {**crd["metadata"], "deletionTimestamp": timestamp(now), "finalizers": [*finalizers, CLEANUP]}
+    meta = {**crd["metadata"], "deletionTimestamp": format_time(now), "finalizers": [*finalizers, CLEANUP]}
     message = "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon"
     return _terminating({**crd, "metadata": meta}, now, "InstanceDeletionPending", message)
 
@@ -42,7 +42,7 @@ def in_progress(crd: Mapping[str, Any], now: datetime) -> dict[str, Any]:
 def _terminating(crd: Mapping[str, Any], now: datetime, reason: str, message: str) -> dict[str, Any]:
     status = crd.get("status") or {}
     conditions = status.get("conditions") or ()
-    since = next((one["lastTransitionTime"] for one in conditions if one["type"] == "Terminating"), timestamp(now))
+    since = next((one["lastTransitionTime"] for one in conditions if one["type"] == "Terminating"), format_time(now))
     told = {
         "type": "Terminating",
         "status": "True",

@@ -11,7 +11,7 @@ from typing import Any, Final
 import attrs
 
 from vworkspace_apiserver.model.failure import ApiFailure, FailureCause, bad_request, invalid, stale
-from vworkspace_core.apimachinery.timestamps import timestamp
+from vworkspace_core.apimachinery.timestamps import format_time
 
 FOREGROUND: Final = "foregroundDeletion"
 ORPHAN: Final = "orphan"
@@ -109,7 +109,7 @@ def marked(live: Mapping[str, Any], finalizers: Sequence[str], now: datetime) ->
     if not finalizers:
         del meta["finalizers"]
     if "deletionTimestamp" not in meta:
-        meta["deletionTimestamp"] = timestamp(now)
+        meta["deletionTimestamp"] = format_time(now)
         meta["deletionGracePeriodSeconds"] = 0
         if meta.get("generation", 0) > 0:
             meta["generation"] += 1

@@ -25,7 +25,7 @@ from vworkspace_apiserver.writes.options import check_write, manager_of
 from vworkspace_apiserver.writes.patches import json_patch
 from vworkspace_apiserver.writes.scale import scale_of
 from vworkspace_core.apimachinery.manifest import dig
-from vworkspace_core.apimachinery.timestamps import timestamp
+from vworkspace_core.apimachinery.timestamps import format_time
 from vworkspace_core.ports import PatchType
 from vworkspace_core.schema.defaults import apply_defaults
 
@@ -195,7 +195,7 @@ class Writer:
         target, options = call.target, call.options
         return Write(
             manager=manager_of(options, call.caller),
-            now=timestamp(self._now()),
+            now=format_time(self._now()),
             name=target.name,
             namespace=target.namespace or "",
             subresource=target.subresource,

@@ -12,6 +12,7 @@ from typing import Any
 
 import attrs
 
+from vworkspace_core.apimachinery.timestamps import format_time
 from vworkspace_fake.controlplane.bodies import BATCH_LIMIT, check_event, check_result, check_status
 from vworkspace_fake.controlplane.faults import Call, Fault, Faults
 from vworkspace_fake.controlplane.jobs import JobBook, JobEntry
@@ -156,8 +157,8 @@ class ControlPlaneServer:
             "kind": kind,
             "payload": payload,
             "idempotencyKey": idempotency_key,
-            "createdAt": _text(created),
-            "expiresAt": _text(created + lifetime),
+            "createdAt": format_time(created),
+            "expiresAt": format_time(created + lifetime),
             **fields,
         }
         return self.enqueue_raw(cluster_id, raw if self.seal is None else self.seal(raw, cluster_id))
@@ -204,11 +205,7 @@ class ControlPlaneServer:
 
 
 def _issued(token: Token) -> dict[str, Any]:
-    return {"token": token.text, **({"expiresAt": _text(token.ends)} if token.ends else {})}
-
-
-def _text(instant: datetime) -> str:
-    return instant.astimezone(UTC).replace(microsecond=0, tzinfo=None).isoformat() + "Z"
+    return {"token": token.text, **({"expiresAt": format_time(token.ends)} if token.ends else {})}
 
 
 def _refuse_if(problems: list[str]) -> None:

@@ -12,7 +12,7 @@ from typing import Any, Final, TypeAlias
 import attrs
 
 from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, dig, metadata
-from vworkspace_core.apimachinery.timestamps import timestamp
+from vworkspace_core.apimachinery.timestamps import format_time
 from vworkspace_core.ports import Propagation
 from vworkspace_fake.downstream.behaviour import DownstreamBehaviour
 from vworkspace_fake.flux.writes import merge_diff
@@ -118,7 +118,7 @@ class Look:
 
     def timestamp(self) -> str:
         """Now, as it goes into a status."""
-        return timestamp(self.now)
+        return format_time(self.now)
 
     def all_of(self, kind: Kind, namespace: str | None = None) -> Iterator[tuple[ObjectRef, Manifest]]:
         """The observed objects of a kind, in one namespace or in all."""
@@ -206,7 +206,7 @@ def with_condition(
     """`conditions` with `new` in the place of the one of its type; the transition time moves with the status only."""
     old = next((item for item in conditions if item.get("type") == new["type"]), None)
     moved = old is None or old.get("status") != new["status"]
-    changed = timestamp(now) if moved else (old or {}).get("lastTransitionTime")
+    changed = format_time(now) if moved else (old or {}).get("lastTransitionTime")
     entry = {**new, "lastTransitionTime": changed, **(extra if moved else _kept(old or {}, extra))}
     if old is None:
         return [*map(dict, conditions), entry]

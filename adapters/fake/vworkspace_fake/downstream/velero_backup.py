@@ -8,7 +8,7 @@ import attrs
 
 from vworkspace_core.apimachinery.manifest import ObjectRef, dig, metadata
 from vworkspace_core.apimachinery.resources import VELERO_BACKUP
-from vworkspace_core.apimachinery.timestamps import timestamp
+from vworkspace_core.apimachinery.timestamps import format_time
 from vworkspace_fake.downstream.behaviour import Ending
 from vworkspace_fake.downstream.kinds import BACKUP_STORAGE_LOCATION
 from vworkspace_fake.downstream.turns import (
@@ -101,7 +101,7 @@ def _begin(look: Look) -> Turn:
     expires = look.now + timedelta(seconds=ttl or look.behaviour.velero.default_ttl_seconds)
     meta = metadata(look.live or {})
     labels = {**(meta.get("labels") or {}), STORAGE_LOCATION: spec["storageLocation"]}
-    status = {"version": 1, "formatVersion": "1.1.0", "expiration": timestamp(expires)}
+    status = {"version": 1, "formatVersion": "1.1.0", "expiration": format_time(expires)}
     manifest = {**(look.live or {}), "metadata": {**meta, "labels": labels}, "spec": spec}
     errors = [*_problems(look, spec), *_scripted_problems(look)]
     if errors:

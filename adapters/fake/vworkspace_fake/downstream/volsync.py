@@ -18,7 +18,7 @@ from vworkspace_core.apimachinery.resources import (
     SECRET,
     VOLUME_SNAPSHOT,
 )
-from vworkspace_core.apimachinery.timestamps import timestamp
+from vworkspace_core.apimachinery.timestamps import format_time
 from vworkspace_fake.downstream.attempts import Attempt, begin, released
 from vworkspace_fake.downstream.behaviour import Ending, Rule
 from vworkspace_fake.downstream.cron import next_run
@@ -86,7 +86,7 @@ def _wait(look: Look, memory: _Memory) -> Turn:
     following = _following(look) if scheduled else None
     status.pop("nextSyncTime", None)
     if following is not None:
-        status["nextSyncTime"] = timestamp(following)
+        status["nextSyncTime"] = format_time(following)
     reason = "WaitingForSchedule" if scheduled else "WaitingForManual"
     message = "Waiting for next scheduled synchronization" if scheduled else "Waiting for manual trigger"
     return _turn(look, status, "False", reason, message, memory, following, regular=True)

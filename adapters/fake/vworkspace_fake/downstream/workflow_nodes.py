@@ -11,7 +11,7 @@ from typing import Any, Final
 import attrs
 
 from vworkspace_core.apimachinery.manifest import Manifest, canonical_json, dig
-from vworkspace_core.apimachinery.timestamps import timestamp
+from vworkspace_core.apimachinery.timestamps import format_time
 from vworkspace_fake.downstream.behaviour import WorkflowStep
 
 _FAILURES: Final = ("Failed", "Error")
@@ -74,10 +74,10 @@ def _group(id_: str, name: str, display: str, kind: str, record: StepRecord) -> 
         "displayName": display,
         "type": kind,
         "phase": record.phase,
-        "startedAt": timestamp(record.started),
+        "startedAt": format_time(record.started),
     }
     if record.finished is not None:
-        node["finishedAt"] = timestamp(record.finished)
+        node["finishedAt"] = format_time(record.finished)
     return node
 
 

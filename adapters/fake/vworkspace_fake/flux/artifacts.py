@@ -4,7 +4,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, dig
-from vworkspace_core.apimachinery.timestamps import timestamp
+from vworkspace_core.apimachinery.timestamps import format_time
 from vworkspace_fake.flux.behaviour import PullAnswer, PullRequest, SourceFault
 from vworkspace_fake.flux.versions import sha256_of
 
@@ -25,7 +25,7 @@ def new_artifact(ref: ObjectRef, revision: str, file_name: str, now: datetime) -
     digest = sha256_of(f"{ref.kind.kind}:{revision}")
     return {
         "digest": digest,
-        "lastUpdateTime": timestamp(now),
+        "lastUpdateTime": format_time(now),
         "path": f"{_folder(ref)}/{file_name}",
         "revision": revision,
         "size": 1024 + int(digest[-4:], 16),

@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Any, Final, TypeAlias
 
 from vworkspace_core.apimachinery.manifest import Manifest, dig
-from vworkspace_core.apimachinery.timestamps import timestamp
+from vworkspace_core.apimachinery.timestamps import format_time
 
 Condition: TypeAlias = Mapping[str, Any]
 
@@ -81,7 +81,7 @@ def with_condition(
     """`conditions` with `new` set for an object of that generation, sorted as Flux sorts them."""
     old = next((item for item in conditions if item["type"] == new["type"]), None)
     moved = now if old is None or not _same_state(old, new) else None
-    changed = timestamp(moved) if moved is not None else (old or {})["lastTransitionTime"]
+    changed = format_time(moved) if moved is not None else (old or {})["lastTransitionTime"]
     if old is None and new.get("lastTransitionTime"):
         changed = new["lastTransitionTime"]
     message = new["message"] if len(new["message"]) <= _MAX_MESSAGE else new["message"][: _MAX_MESSAGE - 3] + "..."

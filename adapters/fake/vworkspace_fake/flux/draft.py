@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, dig, metadata, ref_of
-from vworkspace_core.apimachinery.timestamps import timestamp
+from vworkspace_core.apimachinery.timestamps import format_time
 from vworkspace_fake.flux.conditions import (
     READY,
     RECONCILING,
@@ -119,7 +119,7 @@ class Draft:
 
     def timestamp(self) -> str:
         """Now, as it goes into a status."""
-        return timestamp(self.now)
+        return format_time(self.now)
 
     def sleep(self, seconds: float) -> Step[None]:
         """Be busy for a while."""

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from vworkspace_core.apimachinery.timestamps import timestamp
+from vworkspace_core.apimachinery.timestamps import format_time
 from vworkspace_fake.flux.storage import Release
 
 Snapshot = dict[str, Any]
@@ -24,11 +24,11 @@ def snapshot(release: Release, action: str = "", oci_digest: str = "") -> Snapsh
         "chartName": release.chart_name,
         "chartVersion": release.chart_version,
         "configDigest": release.config_digest,
-        "firstDeployed": timestamp(release.first_deployed),
-        "lastDeployed": timestamp(release.last_deployed),
+        "firstDeployed": format_time(release.first_deployed),
+        "lastDeployed": format_time(release.last_deployed),
     }
     if release.deleted is not None:
-        entry["deleted"] = timestamp(release.deleted)
+        entry["deleted"] = format_time(release.deleted)
     if action:
         entry["action"] = action
     if oci_digest:

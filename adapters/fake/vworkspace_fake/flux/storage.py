@@ -12,7 +12,7 @@ from typing import Any, Final
 import attrs
 
 from vworkspace_core.apimachinery.manifest import Manifest, canonical_json, dig
-from vworkspace_core.apimachinery.timestamps import timestamp
+from vworkspace_core.apimachinery.timestamps import format_time
 from vworkspace_fake.flux.behaviour import ChartHook
 
 
@@ -162,9 +162,9 @@ def _present(**fields: Any) -> dict[str, Any]:
 
 def _info(release: Release) -> dict[str, Any]:
     return _present(
-        first_deployed=timestamp(release.first_deployed),
-        last_deployed=timestamp(release.last_deployed),
-        deleted=timestamp(release.deleted) if release.deleted else None,
+        first_deployed=format_time(release.first_deployed),
+        last_deployed=format_time(release.last_deployed),
+        deleted=format_time(release.deleted) if release.deleted else None,
         description=release.description,
         status=release.status.value,
     )

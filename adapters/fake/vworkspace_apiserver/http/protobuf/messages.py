@@ -13,7 +13,7 @@ import attrs
 
 from vworkspace_apiserver.http.protobuf.wire import fields_of
 from vworkspace_apiserver.model.failure import ApiFailure, bad_request, unsupported_media_type
-from vworkspace_core.apimachinery.timestamps import timestamp
+from vworkspace_core.apimachinery.timestamps import format_time
 
 CONTENT_TYPE: Final = "application/vnd.kubernetes.protobuf"
 _MAGIC: Final = b"k8s\x00"
@@ -51,7 +51,7 @@ def _flag(value: Any) -> bool:
 
 def _time(value: Any) -> str | None:
     seconds = dict(fields_of(_raw(value))).get(1)
-    return timestamp(datetime.fromtimestamp(int(seconds), UTC)) if seconds else None
+    return format_time(datetime.fromtimestamp(int(seconds), UTC)) if seconds else None
 
 
 def _pair(read: Read) -> Read:
