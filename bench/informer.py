@@ -27,12 +27,12 @@ from vworkspace_core.controller.informer.messages import Put
 from vworkspace_core.controller.informer.state import InformerState
 from vworkspace_core.controller.informer.store import ObjectStore
 from vworkspace_kube import KubeApiClient
-from vworkspace_kube.errors import Asked
-from vworkspace_kube.watching import decode_line
+from vworkspace_kube.errors import RequestInfo
+from vworkspace_kube.watch import decode_line
 
 OBJECTS = 1000
 CHUNK = 256 * 1024
-ASKED = Asked("watch", HELM_RELEASE)
+ASKED = RequestInfo("watch", HELM_RELEASE)
 
 
 def release(number: int, version: int) -> dict[str, Any]:

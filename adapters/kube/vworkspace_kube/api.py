@@ -1,7 +1,7 @@
 """`KubeApi` over aiohttp: the operator's only way to a real API server.
 
 aiohttp sends. lightkube reads the kubeconfig or the in-cluster configuration, and knows credential plugins and TLS.
-Its own requests are not used: they have edges that must not reach a reconcile (`requests`, `errors`, `watching`).
+Its own requests are not used: they have edges that must not reach a reconcile (`requests`, `errors`, `watch`).
 """
 
 from collections.abc import AsyncIterator
@@ -15,9 +15,9 @@ from lightkube.config.kubeconfig import SingleConfig
 
 from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef
 from vworkspace_core.ports import ListPage, PatchType, Propagation, WatchEvent
-from vworkspace_kube.answers import check_deletion, object_of, page_of
-from vworkspace_kube.credentials import MAX_AGE
-from vworkspace_kube.errors import Asked, transport_error
+from vworkspace_kube.authorization import MAX_AGE
+from vworkspace_kube.dispatch import TooLarge, accepted, at_most, dispatch
+from vworkspace_kube.errors import RequestInfo, transport_error
 from vworkspace_kube.requests import (
     APPLY_PATCH,
     KubeRequest,
@@ -28,9 +28,9 @@ from vworkspace_kube.requests import (
     strict,
     target_of,
 )
-from vworkspace_kube.sending import TooLarge, accepted, at_most, dispatch
-from vworkspace_kube.transport import BeforeWrite, Observe, Pool
-from vworkspace_kube.watching import read_events
+from vworkspace_kube.responses import check_deletion, object_of, page_of
+from vworkspace_kube.transport import BeforeWrite, ConnectionPool, Observe
+from vworkspace_kube.watch import read_events
 
 WATCH_GRACE = 15.0
 """Seconds a watch's read timeout lies above the server's: a half-open connection ends, a quiet one does not."""
@@ -72,10 +72,10 @@ class KubeApiClient:
         }
         self._timeout = timeout
         self._watch_grace = watch_grace
-        self._requests = Pool(config, connections=connections, keep=True, **hooks)
+        self._requests = ConnectionPool(config, connections=connections, keep=True, **hooks)
         # One connection per watch, as many as there are informers; none is kept, so that a watch never
         # starts on a connection its peer has forgotten.
-        self._watches = Pool(config, connections=0, keep=False, **hooks)
+        self._watches = ConnectionPool(config, connections=0, keep=False, **hooks)
 
     async def __aenter__(self) -> Self:
         return self
@@ -121,11 +121,11 @@ class KubeApiClient:
         while limit > 1:
             response = await dispatch(self._requests, attrs.evolve(request, params={**params, "limit": limit}))
             try:
-                return page_of(request.asked, await at_most(request.asked, response, _PAGE_BYTES))
+                return page_of(request.info, await at_most(request.info, response, _PAGE_BYTES))
             except TooLarge:
                 limit //= 4
         one = {**params, "limit": 1} if params["limit"] else params
-        return page_of(request.asked, await self._send(attrs.evolve(request, params=one)))
+        return page_of(request.info, await self._send(attrs.evolve(request, params=one)))
 
     async def watch(
         self,
@@ -156,8 +156,8 @@ class KubeApiClient:
         ref = target_of(manifest, kind)
         need_namespace("create", ref)
         params = strict(field_manager)
-        request = KubeRequest("POST", Asked("create", kind, ref.namespace), params=params, body=manifest)
-        return object_of(Asked("create", kind, ref.namespace, ref.name), await self._send(request))
+        request = KubeRequest("POST", RequestInfo("create", kind, ref.namespace), params=params, body=manifest)
+        return object_of(RequestInfo("create", kind, ref.namespace, ref.name), await self._send(request))
 
     async def update(self, manifest: Manifest, *, kind: Kind, field_manager: str) -> Manifest:
         """PUT."""
@@ -203,7 +203,7 @@ class KubeApiClient:
         """DELETE with preconditions in its body."""
         body = delete_options(uid, resource_version, propagation)
         request = object_request("DELETE", "delete", ref, body=body)
-        check_deletion(request.asked, await self._send(request))
+        check_deletion(request.info, await self._send(request))
 
     async def _apply(
         self,
@@ -225,23 +225,23 @@ class KubeApiClient:
             body=manifest,
             media_type=APPLY_PATCH,
         )
-        return object_of(request.asked, await self._send(request), dry_run=dry_run)
+        return object_of(request.info, await self._send(request), dry_run=dry_run)
 
     async def _object(self, request: KubeRequest) -> dict[str, Any]:
-        return object_of(request.asked, await self._send(request))
+        return object_of(request.info, await self._send(request))
 
     async def _send(self, request: KubeRequest) -> bytes:
         response = await dispatch(self._requests, request)
-        return await accepted(request.asked, response)
+        return await accepted(request.info, response)
 
     async def _stream(self, request: KubeRequest, timeout: aiohttp.ClientTimeout) -> AsyncIterator[WatchEvent]:
         response = await dispatch(self._watches, request, timeout=timeout)
         try:
             if response.status >= 300:
-                await accepted(request.asked, response)
-            async for event in read_events(request.asked, response):
+                await accepted(request.info, response)
+            async for event in read_events(request.info, response):
                 yield event
         except (aiohttp.ClientError, TimeoutError) as error:
-            raise transport_error(request.asked, error) from None
+            raise transport_error(request.info, error) from None
         finally:
             response.close()

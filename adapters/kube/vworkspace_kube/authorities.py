@@ -11,7 +11,7 @@ from lightkube.config.models import User
 from lightkube.core.exceptions import ConfigError
 
 from vworkspace_core.apimachinery.errors import Permanent
-from vworkspace_kube.credentials import MAX_AGE
+from vworkspace_kube.authorization import MAX_AGE
 
 
 def tls_context(config: SingleConfig) -> ssl.SSLContext | None:

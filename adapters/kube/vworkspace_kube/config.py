@@ -15,7 +15,7 @@ from lightkube.config.models import NameValue, User, UserExec
 from lightkube.core.exceptions import ConfigError
 
 from vworkspace_core.apimachinery.errors import Permanent
-from vworkspace_kube.credentials import sendable
+from vworkspace_kube.authorization import sendable
 
 _CLUSTER_FIELDS = frozenset({"proxy-url", "tls-server-name"})
 _USER_FIELDS = frozenset({"as", "as-groups", "as-uid", "as-user-extra"})

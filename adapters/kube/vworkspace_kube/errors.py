@@ -41,8 +41,8 @@ _INVALID_500 = ("failed to create typed patch object", "etcdserver: request is t
 
 
 @attrs.frozen
-class Asked:
-    """What a request was about: enough to say it in a message and to tell one 404 from another."""
+class RequestInfo:
+    """What a request is about: enough to say it in a message and to tell one 404 from another."""
 
     verb: str
     kind: Kind
@@ -55,8 +55,8 @@ class Asked:
 
 
 @attrs.frozen
-class Answer:
-    """An HTTP answer, reduced to what the judgement needs. Header names are lower case."""
+class ServerResponse:
+    """A response, reduced to what its error is made of. Header names are lower case."""
 
     code: int
     content_type: str
@@ -65,8 +65,8 @@ class Answer:
     text: str
 
     @classmethod
-    def read(cls, code: int, headers: Mapping[str, str], body: bytes) -> "Answer":
-        """Read an answer; a body that is not a Kubernetes Status becomes a short excerpt of text."""
+    def read(cls, code: int, headers: Mapping[str, str], body: bytes) -> "ServerResponse":
+        """Read a response; a body that is not a Kubernetes Status becomes a short excerpt of text."""
         status = _status(body)
         return cls(
             code=code,
@@ -97,111 +97,111 @@ class Answer:
         return tuple(cause for cause in causes or () if isinstance(cause, Mapping))
 
 
-def error_of(asked: Asked, answer: Answer) -> OperatorError:
+def error_of(info: RequestInfo, response: ServerResponse) -> OperatorError:
     """The core's error for an answer that is not a success. Never raises."""
-    said = f"{asked}: {answer.message}".rstrip()
-    match answer.code:
+    said = f"{info}: {response.message}".rstrip()
+    match response.code:
         case 401:
             return Unauthorized(said)
-        case 403 | 409 | 410 | 422 if answer.status is None:
+        case 403 | 409 | 410 | 422 if response.status is None:
             # The API server says these in a Status only: a proxy or a mesh is no ground to give anything up.
-            return Unavailable(f"{said}; is a proxy or a login page in between?", status=answer.code)
+            return Unavailable(f"{said}; is a proxy or a login page in between?", status=response.code)
         case 403:
-            terminating = any(cause.get("reason") == "NamespaceTerminating" for cause in answer.causes)
+            terminating = any(cause.get("reason") == "NamespaceTerminating" for cause in response.causes)
             return Forbidden(said, namespace_terminating=terminating)
         case 404:
-            return _not_found(asked, answer, said)
+            return _not_found(info, response, said)
         case 409:
-            return _conflict(answer, said)
+            return _conflict(response, said)
         case 410:
             return Expired(said)
         case 400 | 413 | 422:
-            return _invalid(asked, answer, said)
+            return _invalid(info, response, said)
         case 408 | 429:
-            return Unavailable(said, retry_after=answer.retry_after, status=answer.code)
+            return Unavailable(said, retry_after=response.retry_after, status=response.code)
         case code if code >= 500:
-            return _server_error(asked, answer, said)
+            return _server_error(info, response, said)
         case code:
             return Permanent(said, status=code)
 
 
-def in_stream_error(asked: Asked, status: Json) -> OperatorError:
+def in_stream_error(info: RequestInfo, status: Json) -> OperatorError:
     """The error of an ERROR line of a watch, whose HTTP status was 200 (W-11, W-14)."""
-    message = f"{asked}: {str(dig(status, 'message') or 'an ERROR event without a message')[:_MESSAGE_LIMIT]}"
+    message = f"{info}: {str(dig(status, 'message') or 'an ERROR event without a message')[:_MESSAGE_LIMIT]}"
     code = dig(status, "code")
     if code == 410 or dig(status, "reason") in ("Expired", "Gone"):
         return Expired(message)
     return Unavailable(message, status=code if isinstance(code, int) else None)
 
 
-def transport_error(asked: Asked, error: Exception) -> OperatorError:
+def transport_error(info: RequestInfo, error: Exception) -> OperatorError:
     """The error of a request that got no whole answer.
 
     Texts of protocol errors can hold header values, tokens among them: those are named, not quoted.
     """
     match error:
         case aiohttp.ConnectionTimeoutError():
-            return _no_answer(asked, "connect timeout", may_have_happened=False)
+            return _no_answer(info, "connect timeout", may_have_happened=False)
         case TimeoutError():
-            return _no_answer(asked, "read timeout")
+            return _no_answer(info, "read timeout")
         case aiohttp.ClientConnectorCertificateError():
-            return _no_answer(asked, "the server's certificate is not trusted", _why(error), may_have_happened=False)
+            return _no_answer(info, "the server's certificate is not trusted", _why(error), may_have_happened=False)
         case aiohttp.ClientConnectorError() | aiohttp.ClientSSLError():
-            return _no_answer(asked, "connect error", _why(error), may_have_happened=False)
+            return _no_answer(info, "connect error", _why(error), may_have_happened=False)
         case aiohttp.ServerDisconnectedError():
-            return _no_answer(asked, "the server closed the connection without an answer")
+            return _no_answer(info, "the server closed the connection without an answer")
         case aiohttp.ClientResponseError():
-            return _no_answer(asked, "the answer is not HTTP")
+            return _no_answer(info, "the answer is not HTTP")
         case _:
-            return _no_answer(asked, "the connection broke", _why(error))
+            return _no_answer(info, "the connection broke", _why(error))
 
 
-def _no_answer(asked: Asked, what: str, why: str = "", *, may_have_happened: bool = True) -> Unavailable:
-    return Unavailable(f"{asked}: {what}: {why}".removesuffix(": "), may_have_happened=may_have_happened)
+def _no_answer(info: RequestInfo, what: str, why: str = "", *, may_have_happened: bool = True) -> Unavailable:
+    return Unavailable(f"{info}: {what}: {why}".removesuffix(": "), may_have_happened=may_have_happened)
 
 
-def _not_found(asked: Asked, answer: Answer, said: str) -> OperatorError:
-    if answer.status is None:
+def _not_found(info: RequestInfo, response: ServerResponse, said: str) -> OperatorError:
+    if response.status is None:
         # The API server's own router answers an unserved group or resource in plain text (W-38); anything
         # else, say a proxy's HTML page, tells nothing about what the cluster serves.
-        if answer.content_type in ("text/plain", ""):
-            return KindMissing(f"{asked}: the API server does not serve {asked.kind.crd_name}")
+        if response.content_type in ("text/plain", ""):
+            return KindMissing(f"{info}: the API server does not serve {info.kind.crd_name}")
         return Unavailable(said, status=404)
-    if not dig(answer.status, "details", "name"):
+    if not dig(response.status, "details", "name"):
         return KindMissing(said)
     return NotFound(said)
 
 
-def _conflict(answer: Answer, said: str) -> OperatorError:
-    if answer.reason == "AlreadyExists":
+def _conflict(response: ServerResponse, said: str) -> OperatorError:
+    if response.reason == "AlreadyExists":
         return AlreadyExists(said)
-    conflicts = field_conflicts(answer.causes)
+    conflicts = field_conflicts(response.causes)
     return Conflict(said, conflicts) if conflicts else Stale(said)
 
 
-def _invalid(asked: Asked, answer: Answer, said: str) -> OperatorError:
-    if answer.status is None and answer.code == 400:
+def _invalid(info: RequestInfo, response: ServerResponse, said: str) -> OperatorError:
+    if response.status is None and response.code == 400:
         return Permanent(said, status=400)
     causes = tuple(
         Cause(str(cause.get("field", "")), str(cause.get("message", "")), str(cause.get("reason", "")))
-        for cause in answer.causes
+        for cause in response.causes
     )
-    return _without_values(asked, said, causes)
+    return _without_values(info, said, causes)
 
 
-def _without_values(asked: Asked, said: str, causes: tuple[Cause, ...]) -> Invalid:
+def _without_values(info: RequestInfo, said: str, causes: tuple[Cause, ...]) -> Invalid:
     """A refusal quotes the refused value; for a Secret only the fields may be named."""
-    if asked.kind != SECRET:
+    if info.kind != SECRET:
         return Invalid(said, causes)
     fields = ", ".join(cause.field for cause in causes) or "not said which field"
     hidden = tuple(attrs.evolve(cause, message="refused (value withheld)") for cause in causes)
-    return Invalid(f"{asked}: refused: {fields} (values withheld)", hidden)
+    return Invalid(f"{info}: refused: {fields} (values withheld)", hidden)
 
 
-def _server_error(asked: Asked, answer: Answer, said: str) -> OperatorError:
-    if answer.code == 500 and any(text in answer.message for text in _INVALID_500):
-        return _without_values(asked, said, ())
-    return Unavailable(said, retry_after=answer.retry_after, status=answer.code)
+def _server_error(info: RequestInfo, response: ServerResponse, said: str) -> OperatorError:
+    if response.code == 500 and any(text in response.message for text in _INVALID_500):
+        return _without_values(info, said, ())
+    return Unavailable(said, retry_after=response.retry_after, status=response.code)
 
 
 def _status(body: bytes) -> Mapping[str, Any] | None:

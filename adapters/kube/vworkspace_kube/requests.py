@@ -14,7 +14,7 @@ import msgspec
 from vworkspace_core.apimachinery.errors import Invalid
 from vworkspace_core.apimachinery.manifest import Json, Kind, Manifest, ObjectRef, ref_of
 from vworkspace_core.ports import Propagation
-from vworkspace_kube.errors import Asked
+from vworkspace_kube.errors import RequestInfo
 
 APPLY_PATCH = "application/apply-patch+yaml"
 """Media type of server-side apply; JSON is YAML, so the body is JSON."""
@@ -25,7 +25,7 @@ class KubeRequest:
     """One request. `params` with None or "" are left out; `body` is any JSON value, None for none."""
 
     method: str
-    asked: Asked
+    info: RequestInfo
     subresource: str = ""
     params: Mapping[str, str | int | None] = attrs.field(factory=dict)
     body: Json = None
@@ -34,13 +34,13 @@ class KubeRequest:
     @property
     def target(self) -> str:
         """Path and query."""
-        asked = self.asked
-        group = "/apis/" if asked.kind.group else "/api/"
-        place = f"/namespaces/{quote(asked.namespace, safe='')}" if asked.kind.namespaced and asked.namespace else ""
-        name = f"/{quote(asked.name, safe=':')}" if asked.name else ""
+        info = self.info
+        group = "/apis/" if info.kind.group else "/api/"
+        place = f"/namespaces/{quote(info.namespace, safe='')}" if info.kind.namespaced and info.namespace else ""
+        name = f"/{quote(info.name, safe=':')}" if info.name else ""
         subresource = f"/{self.subresource}" if self.subresource else ""
         query = urlencode({key: value for key, value in self.params.items() if value not in (None, "")})
-        path = f"{group}{asked.kind.api_version}{place}/{asked.kind.plural}{name}{subresource}"
+        path = f"{group}{info.kind.api_version}{place}/{info.kind.plural}{name}{subresource}"
         return f"{path}?{query}" if query else path
 
     def encoded(self) -> bytes | None:
@@ -50,18 +50,18 @@ class KubeRequest:
         try:
             return msgspec.json.encode(self.body)
         except (TypeError, ValueError, OverflowError, RecursionError) as error:  # a text with half a surrogate pair
-            raise Invalid(f"{self.asked}: the content cannot be written as JSON: {type(error).__name__}") from None
+            raise Invalid(f"{self.info}: the content cannot be written as JSON: {type(error).__name__}") from None
 
 
 def collection(method: str, verb: str, kind: Kind, namespace: str | None, **parts: Any) -> KubeRequest:
     """A request to a whole resource: list, watch, create."""
-    return KubeRequest(method, Asked(verb, kind, namespace), **parts)
+    return KubeRequest(method, RequestInfo(verb, kind, namespace), **parts)
 
 
 def object_request(method: str, verb: str, ref: ObjectRef, **parts: Any) -> KubeRequest:
     """A request to one object. Raises Invalid for a reference no API server could hold."""
     _check(verb, ref)
-    return KubeRequest(method, Asked(verb, ref.kind, ref.namespace, ref.name), **parts)
+    return KubeRequest(method, RequestInfo(verb, ref.kind, ref.namespace, ref.name), **parts)
 
 
 def target_of(manifest: Manifest, kind: Kind) -> ObjectRef:

@@ -19,7 +19,7 @@ from yarl import URL
 
 from vworkspace_core.apimachinery.errors import Permanent
 from vworkspace_kube.authorities import authority_file, tls_context
-from vworkspace_kube.credentials import Credentials, credentials_of
+from vworkspace_kube.authorization import AuthorizationSource, authorization_of
 
 Observe = Callable[[str, str, float], None]
 """Told of each request: method, status code or `<error>`, and the seconds until its answer began (RUN-5)."""
@@ -62,7 +62,7 @@ class FencedBody(aiohttp.Payload):
         await writer.write(self._body)
 
 
-class Pool:
+class ConnectionPool:
     """Connections to one API server, watched (metrics) and fenced (leader election).
 
     At most `connections` at once (0: as many as are asked for); an idle one is kept for 30 s if `keep`. Raises
@@ -83,7 +83,7 @@ class Pool:
         self._server = _address(config)
         self._context = tls_context(config)
         self._authorities = authority_file(config, self._context, credential_max_age)
-        self._credentials: Credentials = credentials_of(config.user or User(), credential_max_age)
+        self._authorization: AuthorizationSource = authorization_of(config.user or User(), credential_max_age)
         self._connections = connections
         self._keep = keep
         self._timeout = timeout
@@ -108,10 +108,10 @@ class Pool:
             self._authorities.refresh()
         if body is not None:
             self._before_write()
-        authorization = await self._credentials.current()
+        authorization = await self._authorization.current()
         response = await self._exchange(method, target, authorization, body, media_type, timeout)
         if response.status == 401:
-            renewed = await self._credentials.renewed(authorization)
+            renewed = await self._authorization.renewed(authorization)
             if renewed not in ("", authorization):
                 response.release()
                 return await self._exchange(method, target, renewed, body, media_type, timeout)

@@ -22,7 +22,7 @@ MAX_AGE = 60.0
 _ANSWER = "the credential plugin's answer"
 
 
-class Credentials(Protocol):
+class AuthorizationSource(Protocol):
     """Where a request's Authorization comes from. Raises ConfigError with what is wrong, and no token."""
 
     async def current(self) -> str:
@@ -34,22 +34,22 @@ class Credentials(Protocol):
         ...
 
 
-def credentials_of(user: User, max_age: float = MAX_AGE) -> Credentials:
+def authorization_of(user: User, max_age: float = MAX_AGE) -> AuthorizationSource:
     """What a kubeconfig's user has to show, in the order in which its fields count."""
     if user.token_file:
         return TokenFile(Path(user.token_file), max_age=max_age)
     if user.token:
-        return Fixed(f"Bearer {user.token}")
+        return FixedAuthorization(f"Bearer {user.token}")
     if user.exec:
-        return Plugin(user.exec)
+        return ExecPlugin(user.exec)
     if user.username and user.password:
         pair = f"{user.username}:{user.password}".encode()
-        return Fixed(f"Basic {base64.b64encode(pair).decode()}")
-    return Fixed("")
+        return FixedAuthorization(f"Basic {base64.b64encode(pair).decode()}")
+    return FixedAuthorization("")
 
 
 @attrs.frozen
-class Fixed:
+class FixedAuthorization:
     """A value that does not change."""
 
     value: str = attrs.field(repr=False)
@@ -101,7 +101,7 @@ class TokenFile:
         self._read_at = self._monotonic()
 
 
-class Plugin:
+class ExecPlugin:
     """A token that a command prints; lightkube runs it, at first and after a 401."""
 
     def __init__(self, command: UserExec) -> None:

@@ -15,9 +15,9 @@ import msgspec
 from vworkspace_core.apimachinery.errors import OperatorError, Unavailable
 from vworkspace_core.apimachinery.nesting import decode_with
 from vworkspace_core.ports import WatchEvent, WatchEventType
-from vworkspace_kube.answers import belongs, not_the_server
-from vworkspace_kube.errors import Asked, in_stream_error
+from vworkspace_kube.errors import RequestInfo, in_stream_error
 from vworkspace_kube.lines import LineSplitter, LineTooLong
+from vworkspace_kube.responses import not_the_server, why_foreign
 
 
 class _Line(msgspec.Struct):
@@ -29,53 +29,53 @@ _decode = msgspec.json.Decoder(_Line).decode
 _types = {event.value: event for event in WatchEventType}
 
 
-async def read_events(asked: Asked, response: aiohttp.ClientResponse) -> AsyncIterator[WatchEvent]:
+async def read_events(info: RequestInfo, response: aiohttp.ClientResponse) -> AsyncIterator[WatchEvent]:
     """Events of an open stream. Raises Expired and Unavailable; aiohttp errors pass through."""
     splitter = LineSplitter()
     async for chunk in response.content.iter_any():
         try:
             lines = splitter.feed(chunk)
         except LineTooLong as error:
-            raise Unavailable(f"{asked}: {error}") from error
+            raise Unavailable(f"{info}: {error}") from error
         for line in lines:
-            yield decode_line(asked, line)
+            yield decode_line(info, line)
     if splitter.rest.strip():
-        raise Unavailable(f"{asked}: the stream ended within a line")
+        raise Unavailable(f"{info}: the stream ended within a line")
 
 
-def decode_line(asked: Asked, line: bytes) -> WatchEvent:
+def decode_line(info: RequestInfo, line: bytes) -> WatchEvent:
     """One line of a watch. Raises Expired or Unavailable for an ERROR line and for anything unreadable."""
     try:
         decoded = decode_with(_decode, line, "object")
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise _unreadable(asked, f"a line is not a watch event: {error}") from error
+        raise _unreadable(info, f"a line is not a watch event: {error}") from error
     kind = _types.get(decoded.type)
     if kind is None:
-        raise _refused(asked, decoded)
+        raise _refused(info, decoded)
     if not _has_version(decoded.object):
-        raise _unreadable(asked, f"a {decoded.type} event without metadata.resourceVersion")
-    if problem := _foreign(asked, kind, decoded.object):
-        raise not_the_server(asked, f"a {decoded.type} event: {problem}")
+        raise _unreadable(info, f"a {decoded.type} event without metadata.resourceVersion")
+    if problem := _foreign(info, kind, decoded.object):
+        raise not_the_server(info, f"a {decoded.type} event: {problem}")
     return WatchEvent(kind, decoded.object)
 
 
-def _foreign(asked: Asked, event: WatchEventType, found: dict[str, Any]) -> str:
+def _foreign(info: RequestInfo, event: WatchEventType, manifest: dict[str, Any]) -> str:
     """Why the object of an event is none that is watched; a bookmark has a type and a version only."""
     if event is not WatchEventType.BOOKMARK:
-        return belongs(asked, found)
-    said = (found.get("apiVersion"), found.get("kind"))
-    return "" if said == (asked.kind.api_version, asked.kind.kind) else "it is of another kind"
+        return why_foreign(info, manifest)
+    said = (manifest.get("apiVersion"), manifest.get("kind"))
+    return "" if said == (info.kind.api_version, info.kind.kind) else "it is of another kind"
 
 
-def _refused(asked: Asked, line: _Line) -> OperatorError:
+def _refused(info: RequestInfo, line: _Line) -> OperatorError:
     if line.type == "ERROR":
-        return in_stream_error(asked, line.object)
-    return _unreadable(asked, f"an event of unknown type {line.type[:40]!r}")
+        return in_stream_error(info, line.object)
+    return _unreadable(info, f"an event of unknown type {line.type[:40]!r}")
 
 
-def _unreadable(asked: Asked, what: str) -> Unavailable:
+def _unreadable(info: RequestInfo, what: str) -> Unavailable:
     """The server said 200 and then nonsense: `status` tells it from a connection that broke."""
-    return Unavailable(f"{asked}: {what}", status=200)
+    return Unavailable(f"{info}: {what}", status=200)
 
 
 def _has_version(manifest: dict[str, Any]) -> bool:

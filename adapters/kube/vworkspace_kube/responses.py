@@ -1,0 +1,92 @@
+"""Whether an answer is one of the API server's, to what was asked: a proxy or a login page says 200 as well (RUN-1).
+
+Everything that is believed passes here: objects that were read or written, items of lists, events of watches.
+"""
+
+from typing import Any
+
+import msgspec
+
+from vworkspace_core.apimachinery.errors import Unavailable
+from vworkspace_core.apimachinery.manifest import dig
+from vworkspace_core.apimachinery.nesting import decode_answer
+from vworkspace_core.ports import ListPage
+from vworkspace_kube.errors import RequestInfo
+
+_EXCERPT = 80
+
+
+def object_of(info: RequestInfo, body: bytes, *, dry_run: bool = False) -> dict[str, Any]:
+    """The object that was asked for. Raises Unavailable for anything else."""
+    manifest = _decoded(info, body)
+    if problem := why_foreign(info, manifest, versioned=not dry_run):
+        raise not_the_server(info, problem)
+    return manifest
+
+
+def check_deletion(info: RequestInfo, body: bytes) -> None:
+    """A deletion is answered by a Status, or by the object that goes. Raises Unavailable for anything else."""
+    manifest = _decoded(info, body)
+    if _typed(manifest, "v1", "Status") and (problem := why_foreign(info, manifest)):
+        raise not_the_server(info, problem)
+
+
+def page_of(info: RequestInfo, body: bytes) -> ListPage:
+    """A page as the port wants it: `items: null` is empty, and items of built-in kinds get their type.
+
+    Raises Unavailable for what is not a list of that kind, or holds what does not belong there.
+    """
+    manifest = _decoded(info, body, "items")
+    version, token = dig(manifest, "metadata", "resourceVersion"), dig(manifest, "metadata", "continue")
+    items = manifest.get("items") or []
+    if problem := _typed(manifest, info.kind.api_version, f"{info.kind.kind}List"):
+        raise not_the_server(info, problem)
+    if not version or not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
+        raise not_the_server(info, "the answer is not a list")
+    for item in items:
+        item.setdefault("apiVersion", info.kind.api_version)
+        item.setdefault("kind", info.kind.kind)
+        if problem := why_foreign(info, item):
+            raise not_the_server(info, f"an item of the list: {problem}")
+    return ListPage(items, str(version), str(token or ""))
+
+
+def why_foreign(info: RequestInfo, manifest: Any, *, versioned: bool = True) -> str:
+    """Why an object is not one that was asked for; empty when it is."""
+    if problem := _typed(manifest, info.kind.api_version, info.kind.kind):
+        return problem
+    meta = manifest.get("metadata")
+    name, namespace = dig(meta, "name"), dig(meta, "namespace")
+    if not isinstance(name, str) or not name or (info.name and name != info.name):
+        return f"it is named {_shown(name)}"
+    if info.kind.namespaced and (not namespace or (info.namespace and namespace != info.namespace)):
+        return f"it is in namespace {_shown(namespace)}"
+    if versioned and not all(isinstance(dig(meta, key), str) for key in ("uid", "resourceVersion")):
+        return "it has no uid or no resourceVersion"
+    return ""
+
+
+def not_the_server(info: RequestInfo, problem: str) -> Unavailable:
+    """The server said 200 and then nonsense: `status` tells it from a connection that broke."""
+    told = f"{info}: something other than the API server answered ({problem}); is a proxy or a login page in between?"
+    return Unavailable(told, status=200)
+
+
+def _decoded(info: RequestInfo, body: bytes, *path: str) -> dict[str, Any]:
+    try:
+        manifest = decode_answer(body, *path)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        manifest = None
+    if not isinstance(manifest, dict):
+        raise not_the_server(info, "the answer is not a JSON object")
+    return manifest
+
+
+def _typed(manifest: Any, api_version: str, kind: str) -> str:
+    said = (dig(manifest, "apiVersion"), dig(manifest, "kind"))
+    return "" if said == (api_version, kind) else f"it says that it is {_shown(said[0])} {_shown(said[1])}"
+
+
+def _shown(value: Any) -> str:
+    """As much as tells what it is: it may be anything, and long."""
+    return repr(value)[:_EXCERPT] if isinstance(value, str) else "nothing" if value is None else "no text"
