@@ -69,6 +69,7 @@ LIMITS = (
     Limit("Manifest of a hook", constant("vworkspace_core.operations.engines.releases.LARGEST_HOOK") / KIB, "256 KiB"),
     Limit("Values in a YAML", constant("vworkspace_app.process.yaml_documents._MOST_VALUES"), "20,000"),
     Limit("Levels of a YAML", constant("vworkspace_app.process.yaml_documents._DEEPEST"), "100"),
+    Limit("Outputs of an Operation", constant("vworkspace_core.operations.status.MOST_OUTPUTS"), "32"),
     Limit("Outputs of a workflow", constant("vworkspace_core.operations.engines.workflow._MOST_OUTPUTS"), "32"),
     Limit("Text of an expression", EXPRESSIONS.text, "4,096"),
     Limit("Steps of an expression", EXPRESSIONS.steps, "100,000"),
@@ -91,6 +92,6 @@ def test_a_limit_of_the_page_is_that_of_the_code(limit: Limit) -> None:
 
 
 def test_the_page_tells_nothing_that_nobody_holds() -> None:
-    held = (*(limit.what for limit in LIMITS), "Connections to a port")
+    held = (*(limit.what for limit in LIMITS), "Connections to a port", "Reviews that are judged")
 
     assert [what for what in rows() if not what.startswith(held)] == []

@@ -13,10 +13,11 @@ from typing import Any, TypeVar
 
 import attrs
 
-__all__ = ["MIB", "Work", "calls_of", "peak_of", "work_of"]
+__all__ = ["KIB", "MIB", "Work", "calls_of", "peak_of", "work_of"]
 
 T = TypeVar("T")
-MIB = 1024 * 1024
+KIB = 1024
+MIB = 1024 * KIB
 _BEGINNINGS = ("call", "c_call")
 
 

@@ -5,13 +5,13 @@ Each `Grower` makes an object of a size that can be doubled; `full` is the size 
 """
 
 import copy
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import attrs
 
-from tests.support.instance_worlds import deployed, flux_condition, history, instance_manifest
-from tests.support.operation_worlds import operation_manifest
+from tests.support.instance_worlds import deployed, fetched, flux_condition, history, instance_manifest
+from tests.support.operation_worlds import OP_UID, operation_manifest
 
 DEEPEST = 600
 """Levels that every decoder takes. What is deeper does not come this far: the adapters cut it off, and say so (H2)."""
@@ -19,11 +19,14 @@ DEEPEST = 600
 __all__ = [
     "CORPUS",
     "DEEP_IN_THE_STORE",
+    "ENGINES",
     "INSTANCES",
     "JOBS",
     "OPERATIONS",
+    "SOURCES",
     "STATUSES",
     "TEXTS",
+    "EngineGrower",
     "Grower",
     "deep",
     "deep_json",
@@ -273,6 +276,186 @@ STATUSES = (
     Grower("flux: a long revision", 1_000_000, lambda size: status(lastAttemptedRevision=letters(size))),
     Grower("flux: a long reset", 1_000_000, lambda size: status(lastHandledResetAt=letters(size))),
 )
+
+
+def source(**more: Any) -> Tree:
+    """What Flux says of a source that it has fetched."""
+    return {**fetched(), **more}
+
+
+SOURCES = (
+    *(
+        Grower(
+            f"source: {text.name}",
+            text.full,
+            lambda n, text=text: source(
+                conditions=[flux_condition("Ready", "False", "OCIArtifactPullFailed", text.make(n))]
+            ),  # type: ignore[misc]
+        )
+        for text in TEXTS[:4]
+    ),
+    Grower("source: many conditions", 10_000, lambda size: source(conditions=conditions(size))),
+    Grower("source: conditions that are none", 100_000, lambda size: source(conditions=[7] * size)),
+    Grower("source: an artifact nested deep", DEEPEST, lambda size: source(artifact=deep(size))),
+    Grower("source: a long revision", 1_000_000, lambda size: source(artifact={"revision": letters(size)})),
+    Grower("source: much metadata", 30_000, lambda size: source(artifact={"metadata": keyed(str, "x")(size)})),
+)
+"""What Flux says of the chart's source."""
+
+
+@attrs.frozen
+class EngineGrower(Grower):
+    """What an engine says of the object that was made by the template `of`: the object's `status`.
+
+    `beside` makes what stands beside that object, given its uid: pods and Events.
+    """
+
+    of: str = attrs.field(kw_only=True)
+    beside: Callable[[int, str], list[Tree]] = attrs.field(default=lambda size, uid: [], repr=False, kw_only=True)
+
+
+def engine(of: str, name: str, full: int, make: Callable[[int], Any], **more: Any) -> EngineGrower:
+    return EngineGrower(f"{of}: {name}", full, make, of=of, **more)
+
+
+def told(of: str, *path: str, **around: Any) -> Iterator[EngineGrower]:
+    """Each text that is hard to redact, where an engine repeats what others said."""
+    for text in TEXTS[:4]:
+
+        def make(size: int, text: Grower = text) -> Tree:
+            found: Any = text.make(size)
+            for step in reversed(path):
+                found = [{**CONDITION, step: found}] if step == "message" and path[0] == "conditions" else {step: found}
+            return {**around, **found}
+
+        yield engine(of, text.name, text.full, make)
+
+
+CONDITION: Tree = {"type": "Failed", "status": "True", "reason": "BackoffLimitExceeded"}
+SYNCED: Tree = {"lastManualSync": OP_UID, "latestMoverStatus": {"result": "Successful"}}
+
+
+def many_nodes(**more: Any) -> Callable[[int], Tree]:
+    return lambda size: {"phase": "Failed", "nodes": {f"n-{n}": {"id": f"n-{n}", **more} for n in range(size)}}
+
+
+def pod(uid: str, **status: Any) -> Tree:
+    meta = {"name": "pod-1", "namespace": "org-myteam", "ownerReferences": [{"uid": uid}]}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "status": status}
+
+
+def refused_pods(size: int, uid: str) -> list[Tree]:
+    meta = {"namespace": "org-myteam"}
+    body = {"involvedObject": {"uid": uid}, "reason": "FailedCreate", "message": spoken("token=a", ",", "b")(size)}
+    return [{"apiVersion": "v1", "kind": "Event", "metadata": {**meta, "name": f"e-{n}"}, **body} for n in range(50)]
+
+
+WAITING: Tree = {"state": {"waiting": {"reason": "ImagePullBackOff", "message": "m"}}}
+FAILED_NODE: Tree = {"type": "Pod", "phase": "Failed", "displayName": "a", "message": "m"}
+ENGINES: tuple[EngineGrower, ...] = (
+    *told("runCommand.job", "conditions", "message"),
+    engine("runCommand.job", "many conditions", 10_000, lambda size: {"conditions": conditions(size)}),
+    engine("runCommand.job", "conditions that are none", 100_000, lambda size: {"conditions": [7] * size}),
+    engine("runCommand.job", "a long reason", 1_000_000, lambda n: {"conditions": [{**CONDITION, "reason": "R" * n}]}),
+    engine("runCommand.job", "a status nested deep", DEEPEST, lambda size: {"uncountedTerminatedPods": deep(size)}),
+    engine("runCommand.job", "Events that say much", LONGEST_TEXT, lambda size: {}, beside=refused_pods),
+    engine(
+        "runCommand.job",
+        "a pod of many containers",
+        20_000,
+        lambda size: {"active": 1},
+        beside=lambda size, uid: [pod(uid, containerStatuses=[WAITING] * size)],
+    ),
+    engine(
+        "runCommand.job",
+        "a pod with many conditions",
+        10_000,
+        lambda size: {"active": 1},
+        beside=lambda size, uid: [pod(uid, conditions=conditions(size))],
+    ),
+    *told("migration.workflow", "message", phase="Error"),
+    engine("migration.workflow", "many nodes that failed", 5_000, many_nodes(**FAILED_NODE)),
+    engine("migration.workflow", "many nodes that wait", 5_000, many_nodes(type="Suspend", phase="Running")),
+    engine("migration.workflow", "nodes that are none", 100_000, lambda size: {"nodes": keyed(str, 7)(size)}),
+    engine(
+        "migration.workflow",
+        "many outputs",
+        15_000,
+        lambda size: {
+            "phase": "Succeeded",
+            "outputs": {"parameters": [{"name": f"p{n}", "value": "v"} for n in range(size)]},
+        },
+    ),
+    engine(
+        "migration.workflow",
+        "an output with a long name",
+        1_000_000,
+        lambda size: {"phase": "Succeeded", "outputs": {"parameters": [{"name": letters(size), "value": "v"}]}},
+    ),
+    engine(
+        "migration.workflow",
+        "long outputs",
+        1_000_000,
+        lambda size: {
+            "phase": "Succeeded",
+            "outputs": {"parameters": [{"name": "p", "value": TEXTS[0].make(size)}, {"name": "q", "value": deep(9)}]},
+        },
+    ),
+    engine(
+        "migration.workflow", "outputs nested deep", DEEPEST, lambda size: {"phase": "Succeeded", "outputs": deep(size)}
+    ),
+    *told("backup.velero", "failureReason", phase="Failed"),
+    engine(
+        "backup.velero",
+        "many problems",
+        60_000,
+        lambda size: {"phase": "FailedValidation", "validationErrors": ["token=a,,,b"] * size},
+    ),
+    engine("backup.velero", "a long phase", 1_000_000, lambda size: {"phase": letters(size)}),
+    engine("backup.velero", "a long end", 1_000_000, lambda size: {"phase": "Completed", "expiration": letters(size)}),
+    engine(
+        "backup.velero", "counts that are trees", DEEPEST, lambda size: {"phase": "Completed", "errors": deep(size)}
+    ),
+    engine(
+        "backup.velero",
+        "counts that are lists",
+        100_000,
+        lambda size: {"phase": "Completed", "errors": [1] * size, "progress": {"itemsBackedUp": [1] * size}},
+    ),
+    engine(
+        "restore.velero", "a long end", 1_000_000, lambda size: {"phase": "PartiallyFailed", "warnings": letters(size)}
+    ),
+    engine(
+        "backup.volsync",
+        "long logs",
+        1_000_000,
+        lambda size: {"latestMoverStatus": {"result": "Failed", "logs": TEXTS[0].make(size)}},
+    ),
+    engine("backup.volsync", "many conditions", 10_000, lambda size: {"conditions": conditions(size)}),
+    engine(
+        "backup.volsync", "a long image", 1_000_000, lambda size: {**SYNCED, "latestImage": {"name": letters(size)}}
+    ),
+    engine("restore.volsync", "a long time", 1_000_000, lambda size: {**SYNCED, "lastSyncTime": letters(size)}),
+    *told("backup.snapshot", "error", "message"),
+    engine(
+        "backup.snapshot", "a long content", 1_000_000, lambda size: {"boundVolumeSnapshotContentName": letters(size)}
+    ),
+    engine(
+        "backup.snapshot",
+        "a long content that is ready",
+        1_000_000,
+        lambda size: {
+            "readyToUse": True,
+            "boundVolumeSnapshotContentName": letters(size),
+            "restoreSize": letters(size),
+        },
+    ),
+    engine(
+        "restore.snapshot", "many conditions", 10_000, lambda size: {"phase": "Pending", "conditions": conditions(size)}
+    ),
+    engine("restore.snapshot", "a long phase", 1_000_000, lambda size: {"phase": letters(size)}),
+)
+"""What an engine may say of the object that it works on, and what stands beside it."""
 
 CORPUS = (*INSTANCES, *OPERATIONS)
 """Objects of our own kinds; the others are made of what is said in them."""

@@ -8,6 +8,8 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
+import anyio
+import anyio.lowlevel
 import attrs
 import msgspec
 import structlog
@@ -51,10 +53,12 @@ def application(
         UNGATED_PATH: lambda request: _validated(request, settings, gated=False),
         DEFAULT_PATH: lambda request: patched(request, default_patch(request)),
     }
-    reading = _Reading()
+    reading, turn = _Reading(), anyio.Lock()
     for path in judges:
         observer.webhook(path)
-    endpoints = {path: _observed(path, _endpoint(judge, reading), observer, now) for path, judge in judges.items()}
+    endpoints = {
+        path: _observed(path, _endpoint(judge, reading, turn), observer, now) for path, judge in judges.items()
+    }
     return Starlette(routes=[Route(path, endpoint, methods=["POST"]) for path, endpoint in endpoints.items()])
 
 
@@ -154,7 +158,13 @@ _REFUSALS: Final = {
 }
 
 
-def _endpoint(judge: Judge, reading: _Reading) -> Endpoint:
+def _endpoint(judge: Judge, reading: _Reading, turn: anyio.Lock) -> Endpoint:
+    """One review is judged at a time, and whatever else the process does has its turn before the next (RUN-11).
+
+    Reviews that arrive together would otherwise be judged in one round of the event loop: each is bounded, their sum
+    is not.
+    """
+
     async def answer(request: Request) -> Response:
         try:
             body, refusal = await reading.read(request)
@@ -165,11 +175,17 @@ def _endpoint(judge: Judge, reading: _Reading) -> Endpoint:
             headers = {"connection": "close", "retry-after": "1"}
             return PlainTextResponse(_REFUSALS[refusal], refusal, headers=headers)
         try:
-            review = _review(body)
-            return Response(canonical_json(judge(review)), media_type="application/json")
-        except (MalformedReview, msgspec.DecodeError, UnicodeDecodeError) as error:
-            return PlainTextResponse(f"{error}\n", 400)
+            async with turn:
+                await anyio.lowlevel.checkpoint()
+                return _judged(body, judge)
         finally:
             reading.let_go(len(body))
 
     return answer
+
+
+def _judged(body: bytes, judge: Judge) -> Response:
+    try:
+        return Response(canonical_json(judge(_review(body))), media_type="application/json")
+    except (MalformedReview, msgspec.DecodeError, UnicodeDecodeError) as error:
+        return PlainTextResponse(f"{error}\n", 400)

@@ -41,8 +41,8 @@ def condition(manifest: Manifest | None, kind: str) -> Mapping[str, Any]:
     found = dig(manifest, "status", "conditions")
     if isinstance(found, list):
         for candidate in found:
-            if dig(candidate, "type") == kind:
-                return candidate  # type: ignore[no-any-return]
+            if isinstance(candidate, dict) and candidate.get("type") == kind:
+                return candidate
     return {}
 
 

@@ -1,6 +1,7 @@
 """The status of an Operation: what it is to say, and whether that is news (REC-6 c, RES-2, RES-4)."""
 
 from collections.abc import Iterator, Mapping
+from itertools import islice
 from typing import Any, Final
 
 import attrs
@@ -23,6 +24,26 @@ from vworkspace_core.ports import KubernetesEvent
 _OWN: Final = frozenset(Type)
 _WARNINGS: Final = frozenset({Type.FAILED, Type.BLOCKED, Type.DEGRADED})
 
+MOST_OUTPUTS: Final = 32
+LONGEST_OUTPUT: Final = 1024
+_LONGEST_NAME: Final = 128
+
+
+def small_outputs(given: Mapping[str, Any]) -> dict[str, Any]:
+    """As much of what an engine says as is put into a status: texts, numbers, and one level of names for them."""
+    return {name: _small(value) for name, value in _few(given) if not isinstance(value, list)}
+
+
+def _small(value: Any) -> Any:
+    """Short, and without another level."""
+    if isinstance(value, Mapping):
+        return {name: _small(part) for name, part in _few(value) if not isinstance(part, Mapping | list)}
+    return value[:LONGEST_OUTPUT] if isinstance(value, str) else value
+
+
+def _few(given: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    return ((name[:_LONGEST_NAME], value) for name, value in islice(given.items(), MOST_OUTPUTS))
+
 
 @attrs.frozen
 class Report:
@@ -39,7 +60,7 @@ class Report:
     degraded: Wanted | None = None
     started_at: str | None = None
     finished_at: str | None = None
-    outputs: Mapping[str, Any] = attrs.field(factory=dict)
+    outputs: Mapping[str, Any] = attrs.field(factory=dict, converter=small_outputs)
     logs_ref: LogsRef | None = None
     engine_ref: EngineRef | None = None
 

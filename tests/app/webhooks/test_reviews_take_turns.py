@@ -1,0 +1,97 @@
+"""RUN-11: a storm of reviews leaves everything else in the process its turns, however large they are (M1).
+
+Counted in rounds of the event loop, not in seconds: what one review costs is bounded in steps (`test_bounds.py`), and
+between two of them everything that is due runs, be it the Lease, a pass of the work queue or the other bodies.
+"""
+
+from collections import Counter
+from typing import Any
+
+import anyio
+import anyio.lowlevel
+import msgspec
+import pytest
+
+from tests.support.instance_worlds import CLUSTER
+from tests.support.worst import INSTANCES
+from vworkspace_app.webhooks.answers import DEFAULT_PATH, GATED_PATH, UNGATED_PATH, application
+from vworkspace_app.webhooks.observer import ReviewObserver
+from vworkspace_core.webhook.validating import WebhookSettings
+
+STORM = 24
+
+
+class Rounds(ReviewObserver):
+    """In which round of the loop each review was answered."""
+
+    def __init__(self) -> None:
+        self.round = 0
+        self.answered: Counter[int] = Counter()
+        self.codes: Counter[int] = Counter()
+
+    def webhook(self, path: str) -> None: ...
+
+    def review_began(self, path: str) -> None: ...
+
+    def review_ended(self, path: str, code: int, seconds: float) -> None:
+        self.answered[self.round] += 1
+        self.codes[code] += 1
+
+    async def count(self) -> None:
+        while True:
+            await anyio.lowlevel.checkpoint()
+            self.round += 1
+
+
+async def post(app: Any, path: str, body: bytes) -> None:
+    async def receive() -> dict[str, Any]:
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    async def send(_message: Any) -> None: ...
+
+    scope = {"type": "http", "method": "POST", "path": path, "raw_path": path.encode(), "query_string": b""}
+    await app({**scope, "headers": [], "http_version": "1.1", "scheme": "https", "server": ("a", 1)}, receive, send)
+
+
+def body_of(manifest: Any) -> bytes:
+    request = {"uid": "u", "operation": "CREATE", "namespace": "org-myteam", "name": "n", "object": manifest}
+    return msgspec.json.encode({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request})
+
+
+@pytest.mark.parametrize("kind", ["the worst object", "no review"])
+@pytest.mark.parametrize("path", [GATED_PATH, UNGATED_PATH, DEFAULT_PATH])
+def test_between_two_reviews_everything_else_has_its_turn(path: str, kind: str) -> None:
+    worst = next(one for one in INSTANCES if one.name == "instance: many secret keys (H6)")
+    body = body_of(worst.make(2_000)) if kind == "the worst object" else b'{"a": 7}'
+    rounds = Rounds()
+    app = application(WebhookSettings(CLUSTER), rounds)
+
+    async def main() -> None:
+        async with anyio.create_task_group() as group:
+            group.start_soon(rounds.count)
+            async with anyio.create_task_group() as storm:
+                for _ in range(STORM):
+                    storm.start_soon(post, app, path, body)
+            group.cancel_scope.cancel()
+
+    anyio.run(main)
+    assert sum(rounds.answered.values()) == STORM
+    assert set(rounds.codes) == ({200} if kind == "the worst object" else {400})
+    assert max(rounds.answered.values()) == 1
+
+
+def test_reviews_at_all_paths_share_the_turns() -> None:
+    rounds = Rounds()
+    app = application(WebhookSettings(CLUSTER), rounds)
+    body = body_of(INSTANCES[2].make(10))
+
+    async def main() -> None:
+        async with anyio.create_task_group() as group:
+            group.start_soon(rounds.count)
+            async with anyio.create_task_group() as storm:
+                for path in (GATED_PATH, UNGATED_PATH, DEFAULT_PATH) * 4:
+                    storm.start_soon(post, app, path, body)
+            group.cancel_scope.cancel()
+
+    anyio.run(main)
+    assert max(rounds.answered.values()) == 1
