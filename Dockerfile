@@ -1,12 +1,16 @@
 # The operator as a user without a name, in an image with neither shell nor package manager. A release pins the base:
 #   docker buildx imagetools inspect python:3.13-slim --format '{{.Manifest.Digest}}'
-#   docker build --build-arg BASE=python:3.13-slim@sha256:… -t registry.example.com/vworkspace-operator:1 .
+#   docker build --build-arg RELEASE=1.0.0 --build-arg BASE=python:3.13-slim@sha256:… -t registry.example.com/vworkspace-operator:1.0.0 .
+# With RELEASE, a base without its digest ends the build; without, it is told.
 # What is installed is pinned by deploy/image/requirements.txt, hashes included (scripts/lock writes it).
 ARG BASE=python:3.13-slim
 
 FROM ${BASE} AS build
+ARG BASE
+ARG RELEASE=
 WORKDIR /src
 COPY deploy/image deploy/image
+RUN python deploy/image/base.py
 RUN python -m pip install --no-cache-dir --require-hashes --only-binary :all: -r deploy/image/build-requirements.txt \
  && python -m venv --without-pip /opt/operator \
  && python -m pip --python /opt/operator/bin/python install --no-cache-dir --require-hashes --no-deps \
@@ -25,6 +29,8 @@ RUN ["python", "/strip/strip.py"]
 
 # One layer of what is left: nothing that was taken away lies beneath it.
 FROM scratch
+ARG BASE
+LABEL org.opencontainers.image.base.name=${BASE}
 COPY --from=bare / /
 COPY --from=build /opt/operator /opt/operator
 ENV PATH=/usr/local/bin:/usr/bin PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1 LANG=C.UTF-8

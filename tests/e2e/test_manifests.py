@@ -3,6 +3,7 @@
 import ast
 import base64
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -415,6 +416,40 @@ def test_the_base_of_the_image_can_be_pinned_and_nothing_lies_beneath_what_was_s
     assert [stage[0][1].split(" AS ")[0] for stage in stages()] == ["${BASE}", "${BASE}", "scratch"]
     stripping = [text for name, text in stages()[1] if name == "RUN"]
     assert [json.loads(text) for text in stripping] == [["python", "/strip/strip.py"]]
+
+
+PINNED = f"python:3.13-slim@sha256:{'0' * 64}"
+
+
+@pytest.mark.parametrize(
+    ("base", "release", "status", "told"),
+    [
+        (PINNED, "1.0.0", 0, ""),
+        (PINNED, "", 0, ""),
+        ("python:3.13-slim", "", 0, "warning: the base python:3.13-slim is not named by its digest"),
+        ("python:3.13-slim", "1.0.0", 1, "RELEASE=1.0.0: the base python:3.13-slim is not named by its digest"),
+        (PINNED[:-1], "1.0.0", 1, "is not named by its digest"),
+        ("", "1.0.0", 1, "is not named by its digest"),
+    ],
+)
+def test_a_release_is_built_on_a_base_with_a_digest_only_M10(base: str, release: str, status: int, told: str) -> None:
+    ended = subprocess.run(
+        [sys.executable, "deploy/image/base.py"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "BASE": base, "RELEASE": release},
+    )
+    assert ended.returncode == status
+    assert told in ended.stderr if told else not ended.stderr
+
+
+def test_the_build_checks_its_base_before_it_installs_anything_and_the_image_names_it_M10() -> None:
+    building = [text if name == "RUN" else f"{name} {text}" for name, text in stages()[0]]
+    checked = building.index("python deploy/image/base.py")
+    assert {"ARG BASE", "ARG RELEASE="} <= set(building[:checked])
+    assert not any("install" in text for text in building[:checked])
+    assert ("LABEL", "org.opencontainers.image.base.name=${BASE}") in stages()[-1]
 
 
 LOCK = ROOT / "deploy/image/requirements.txt"

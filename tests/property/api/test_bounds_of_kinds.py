@@ -90,6 +90,7 @@ def test_what_is_wrong_is_counted_to_32_and_no_further(name: str) -> None:
 @pytest.mark.parametrize("name", WORST)
 def test_twice_the_object_is_at_most_three_times_the_work(name: str) -> None:
     small, large = (WORST[name](size) for size in (2_000, 4_000))
+    stored_problems(small)  # whatever is computed once, by whichever test of the process comes first
 
     assert calls_of(lambda: stored_problems(large)) <= 3 * calls_of(lambda: stored_problems(small)) + 200
 
