@@ -11,11 +11,10 @@ from urllib.parse import urlencode, urlsplit
 import attrs
 
 from tests.support.patience import PATIENCE
-from vworkspace_apiserver.model.calls import Target, WriteOptions
+from vworkspace_apiserver.model.calls import DeleteOptions, Target, WriteOptions
 from vworkspace_apiserver.model.failure import ApiFailure, status_body
 from vworkspace_apiserver.model.requests import FieldValidation
 from vworkspace_apiserver.server import ApiServer
-from vworkspace_apiserver.writes.deletion import DeleteOptions
 from vworkspace_core.apimachinery.manifest import Kind, dig
 from vworkspace_core.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION
 from vworkspace_core.ports import PatchType

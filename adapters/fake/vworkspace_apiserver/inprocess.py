@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Itera
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
-from vworkspace_apiserver.model.calls import ADMIN, Caller, Target, WriteOptions
+from vworkspace_apiserver.model.calls import ADMIN, Caller, DeleteOptions, Target, WriteOptions
 from vworkspace_apiserver.model.errors import core_error
 from vworkspace_apiserver.model.failure import ApiFailure
 from vworkspace_apiserver.model.requests import FieldValidation
@@ -16,7 +16,6 @@ from vworkspace_apiserver.server import ApiServer
 from vworkspace_apiserver.storage.listing import ListOptions
 from vworkspace_apiserver.storage.watch_iterator import follow
 from vworkspace_apiserver.storage.watch_stream import WatchStream
-from vworkspace_apiserver.writes.deletion import DeleteOptions
 from vworkspace_core.apimachinery.errors import Invalid
 from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, metadata, ref_of
 from vworkspace_core.ports import ListPage, PatchType, Propagation, WatchEvent

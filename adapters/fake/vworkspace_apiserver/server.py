@@ -26,7 +26,16 @@ from vworkspace_apiserver.lifecycle.controllers import Controllers
 from vworkspace_apiserver.lifecycle.custom_definitions import CustomDefinitions
 from vworkspace_apiserver.lifecycle.namespaces import NAMESPACES, SYSTEM_NAMESPACES, Namespaces
 from vworkspace_apiserver.lifecycle.registry import Registry
-from vworkspace_apiserver.model.calls import ADMIN, PLAIN_WRITE, Caller, Target, Verb, WriteOptions
+from vworkspace_apiserver.model.calls import (
+    ADMIN,
+    PLAIN_DELETE,
+    PLAIN_WRITE,
+    Caller,
+    DeleteOptions,
+    Target,
+    Verb,
+    WriteOptions,
+)
 from vworkspace_apiserver.model.failure import ApiFailure
 from vworkspace_apiserver.model.identity import Identities
 from vworkspace_apiserver.model.replies import Listed, Reply
@@ -38,7 +47,6 @@ from vworkspace_apiserver.storage.selectors import name_selected
 from vworkspace_apiserver.storage.store import Store
 from vworkspace_apiserver.storage.streams import Streams
 from vworkspace_apiserver.storage.watch_stream import WatchStream
-from vworkspace_apiserver.writes.deletion import PLAIN_DELETE, DeleteOptions
 from vworkspace_apiserver.writes.remover import Remover
 from vworkspace_apiserver.writes.writer import Prepared, WriteCall, Writer
 from vworkspace_core.apimachinery.manifest import Kind

@@ -20,8 +20,8 @@ from tests.support.apiserver_world import (
 )
 from vworkspace_apiserver.lifecycle.controllers import GARBAGE_COLLECTOR
 from vworkspace_apiserver.lifecycle.garbage_collector import Delete, DropReferences, OwnerState, Verdict, judge
+from vworkspace_apiserver.model.calls import DeleteOptions
 from vworkspace_apiserver.server import ApiServer
-from vworkspace_apiserver.writes.deletion import DeleteOptions
 from vworkspace_core.apimachinery.resources import CONFIG_MAP, NAMESPACE
 from vworkspace_core.ports import PatchType
 

@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 
 from tests.support.apiserver_world import GIZMO, NOW, apply, at, config_map, crd, gizmo, names, namespace, new_server
 from vworkspace_apiserver.access.authorization import Attributes
-from vworkspace_apiserver.model.calls import Caller, Target, Verb, WriteOptions
+from vworkspace_apiserver.model.calls import Caller, DeleteOptions, Target, Verb, WriteOptions
 from vworkspace_apiserver.model.failure import ApiFailure, status_body
 from vworkspace_apiserver.server import ApiServer
 from vworkspace_apiserver.storage.listing import ListOptions
-from vworkspace_apiserver.writes.deletion import DeleteOptions, delete_options, finalizers_for, marked
+from vworkspace_apiserver.writes.deletion import delete_options, finalizers_for, marked
 from vworkspace_core.apimachinery.manifest import Kind
 from vworkspace_core.apimachinery.resources import CONFIG_MAP, CUSTOM_RESOURCE_DEFINITION, EVENT, NAMESPACE
 from vworkspace_core.ports import PatchType

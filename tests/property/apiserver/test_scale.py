@@ -7,8 +7,8 @@ import pytest
 
 from tests.support.ssa_world import World, thing
 from vworkspace_apiserver.model.failure import ApiFailure
+from vworkspace_apiserver.model.scale import scale_of
 from vworkspace_apiserver.ssa.last_applied import LAST_APPLIED
-from vworkspace_apiserver.writes.scale import scale_of
 
 SCALED = thing(scale=True)
 

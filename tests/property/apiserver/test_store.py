@@ -8,8 +8,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from vworkspace_apiserver.model.failure import ApiFailure
-from vworkspace_apiserver.storage.records import ObjectKey, Record
-from vworkspace_apiserver.storage.store import GroupResource, Store
+from vworkspace_apiserver.model.records import GroupResource, ObjectKey, Record
+from vworkspace_apiserver.storage.store import Store
 
 PLACES: tuple[GroupResource, ...] = (("", "configmaps"), ("example.test", "widgets"))
 Write = tuple[int, str, str, int | None]

@@ -12,8 +12,8 @@ import attrs
 from vworkspace_apiserver.access.authorization import Attributes
 from vworkspace_apiserver.access.review_kinds import REVIEWS
 from vworkspace_apiserver.model.calls import Caller
-from vworkspace_apiserver.storage.records import Change
-from vworkspace_apiserver.storage.store import GroupResource, Store
+from vworkspace_apiserver.model.records import Change, GroupResource
+from vworkspace_apiserver.storage.store import Store
 
 MASTERS: Final = "system:masters"
 _GROUP: Final = "rbac.authorization.k8s.io"

@@ -4,8 +4,8 @@ from typing import Final
 
 from vworkspace_apiserver.model.behaviour import Behaviour, Generation
 from vworkspace_apiserver.model.definition import Definition
+from vworkspace_apiserver.model.records import GroupResource
 from vworkspace_apiserver.model.resources import Resource, resource_of
-from vworkspace_apiserver.storage.store import GroupResource
 from vworkspace_core.apimachinery.manifest import Kind
 from vworkspace_core.schema.node import ANYTHING
 

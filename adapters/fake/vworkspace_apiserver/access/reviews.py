@@ -8,8 +8,8 @@ from vworkspace_apiserver.access.gate import Gate
 from vworkspace_apiserver.access.rbac import Rbac
 from vworkspace_apiserver.model.calls import ADMIN, Caller
 from vworkspace_apiserver.model.failure import bad_request
+from vworkspace_apiserver.model.records import encode
 from vworkspace_apiserver.model.replies import Reply
-from vworkspace_apiserver.storage.records import encode
 from vworkspace_core.apimachinery.manifest import dig
 
 

@@ -14,7 +14,7 @@ import msgspec
 from vworkspace_apiserver.admission.matching import concerns, conditions_hold
 from vworkspace_apiserver.admission.request import AdmissionRequest
 from vworkspace_apiserver.model.failure import ApiFailure
-from vworkspace_apiserver.storage.store import GroupResource
+from vworkspace_apiserver.model.records import GroupResource
 
 _GROUP: Final = "admissionregistration.k8s.io"
 CONFIGURATIONS: Final[tuple[GroupResource, GroupResource]] = (

@@ -13,8 +13,8 @@ from vworkspace_apiserver.builtin import BUILTIN_DEFINITIONS
 from vworkspace_apiserver.builtin.events import CORE_EVENT, core_event_of, new_event_of
 from vworkspace_apiserver.lifecycle.namespaces import NAMESPACES
 from vworkspace_apiserver.model.definition import Definition
+from vworkspace_apiserver.model.records import GroupResource
 from vworkspace_apiserver.model.resources import Resource, resource_of
-from vworkspace_apiserver.storage.store import GroupResource
 from vworkspace_core.apimachinery.resources import EVENT
 
 _RETURNS_DELETED: Final[frozenset[GroupResource]] = frozenset(

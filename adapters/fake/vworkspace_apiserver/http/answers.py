@@ -11,9 +11,9 @@ from starlette.responses import Response
 from vworkspace_apiserver.http.negotiation import Form, Wanted
 from vworkspace_apiserver.http.tables.render import partial, table
 from vworkspace_apiserver.model.failure import ApiFailure, status_body
+from vworkspace_apiserver.model.records import decode, encode
 from vworkspace_apiserver.model.replies import Listed, Reply
 from vworkspace_apiserver.model.resources import Resource
-from vworkspace_apiserver.storage.records import decode, encode
 
 JSON: Final = Wanted(Form.OBJECT)
 _COMPRESS_FROM: Final = 128 * 1024

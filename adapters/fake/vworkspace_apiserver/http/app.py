@@ -33,8 +33,8 @@ from vworkspace_apiserver.http.watches import send_watch
 from vworkspace_apiserver.http.webhooks import Services
 from vworkspace_apiserver.model.calls import ADMIN, Caller, Target, Verb
 from vworkspace_apiserver.model.failure import ApiFailure, bad_request, method_not_allowed, not_served, unauthorized
+from vworkspace_apiserver.model.records import decode, encode
 from vworkspace_apiserver.server import ApiServer
-from vworkspace_apiserver.storage.records import decode, encode
 from vworkspace_apiserver.storage.watch_stream import Line
 
 _OPEN: Final = ("/healthz", "/livez", "/readyz")

@@ -7,8 +7,8 @@ from typing import Any, Final
 from vworkspace_apiserver.http.protobuf.wire import text_field
 from vworkspace_apiserver.lifecycle.registry import Registry
 from vworkspace_apiserver.model.failure import not_served
+from vworkspace_apiserver.model.records import encode
 from vworkspace_apiserver.model.resources import Resource
-from vworkspace_apiserver.storage.records import encode
 from vworkspace_core.schema.objectmeta import OBJECT_META_OPENAPI
 
 OPENAPI_V2_ACCEPTED: Final = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"

@@ -14,9 +14,8 @@ from vworkspace_apiserver.http.certificates import Certificates
 from vworkspace_apiserver.http.listener import bind, serve_until_cancelled, url_of
 from vworkspace_apiserver.http.webhooks import Services
 from vworkspace_apiserver.model.calls import Caller
+from vworkspace_apiserver.model.records import Change, GroupResource
 from vworkspace_apiserver.server import ApiServer
-from vworkspace_apiserver.storage.records import Change
-from vworkspace_apiserver.storage.store import GroupResource
 
 _IDLE_SECONDS = 90
 """How long a real kube-apiserver keeps an idle connection for its client's next request."""

@@ -7,7 +7,7 @@ from typing import Any
 from starlette.types import Receive, Send
 
 from vworkspace_apiserver.model.failure import status_body
-from vworkspace_apiserver.storage.records import encode
+from vworkspace_apiserver.model.records import encode
 from vworkspace_apiserver.storage.watch_stream import Line, WatchStream
 
 RenderLine = Callable[[Line], bytes]

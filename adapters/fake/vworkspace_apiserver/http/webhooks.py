@@ -13,14 +13,13 @@ from anyio import to_thread
 
 from vworkspace_apiserver.admission.request import AdmissionRequest
 from vworkspace_apiserver.admission.webhooks import Webhook, denial, patch_of, unreachable
-from vworkspace_apiserver.model.calls import Caller, Target
+from vworkspace_apiserver.model.calls import Caller, DeleteOptions, Target
 from vworkspace_apiserver.model.failure import ApiFailure, internal
+from vworkspace_apiserver.model.records import Record, encode
 from vworkspace_apiserver.model.replies import Reply
 from vworkspace_apiserver.server import ApiServer
 from vworkspace_apiserver.storage.listing import ListOptions
-from vworkspace_apiserver.storage.records import Record, encode
 from vworkspace_apiserver.storage.selection import selection_of
-from vworkspace_apiserver.writes.deletion import DeleteOptions
 from vworkspace_apiserver.writes.writer import Prepared, WriteCall
 
 Services = Mapping[tuple[str, str], str]

@@ -10,13 +10,12 @@ from typing import Any, Final, Protocol
 from vworkspace_apiserver.lifecycle.garbage_collector import Collector, Node
 from vworkspace_apiserver.lifecycle.namespaces import NAMESPACES, Namespaces
 from vworkspace_apiserver.lifecycle.registry import Registry
-from vworkspace_apiserver.model.calls import Caller, Target, WriteOptions
+from vworkspace_apiserver.model.calls import Caller, DeleteOptions, Target, WriteOptions
 from vworkspace_apiserver.model.failure import ApiFailure
+from vworkspace_apiserver.model.records import Record
 from vworkspace_apiserver.model.replies import Reply
 from vworkspace_apiserver.model.resources import Resource
-from vworkspace_apiserver.storage.records import Record
 from vworkspace_apiserver.storage.store import Store
-from vworkspace_apiserver.writes.deletion import DeleteOptions
 from vworkspace_core.ports import PatchType
 
 _AGENT: Final = "kube-controller-manager/v1.36.2"

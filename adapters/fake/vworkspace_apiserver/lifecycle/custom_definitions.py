@@ -11,9 +11,9 @@ from typing import Any
 
 from vworkspace_apiserver.lifecycle.ending_definitions import CLEANUP, DEFINITIONS, in_progress
 from vworkspace_apiserver.lifecycle.registry import Registry
+from vworkspace_apiserver.model.records import Change, GroupResource, ObjectKey, Record
 from vworkspace_apiserver.model.resources import Resource, resources_of_crd
-from vworkspace_apiserver.storage.records import Change, ObjectKey, Record
-from vworkspace_apiserver.storage.store import GroupResource, Store
+from vworkspace_apiserver.storage.store import Store
 from vworkspace_apiserver.storage.streams import Streams
 from vworkspace_core.apimachinery.timestamps import format_time
 from vworkspace_core.schema.node import SchemaError

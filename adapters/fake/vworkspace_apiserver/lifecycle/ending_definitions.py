@@ -9,7 +9,8 @@ from typing import Any, Final
 
 from vworkspace_apiserver.model.calls import Target
 from vworkspace_apiserver.model.failure import forbidden
-from vworkspace_apiserver.storage.store import GroupResource, Store
+from vworkspace_apiserver.model.records import GroupResource
+from vworkspace_apiserver.storage.store import Store
 from vworkspace_core.apimachinery.timestamps import format_time
 
 DEFINITIONS: Final[GroupResource] = ("apiextensions.k8s.io", "customresourcedefinitions")

@@ -10,9 +10,9 @@ from typing import Any, Protocol
 
 import attrs
 
-from vworkspace_apiserver.storage.records import Change, ObjectKey, Record
-from vworkspace_apiserver.storage.store import GroupResource, Store
-from vworkspace_apiserver.writes.deletion import FOREGROUND, ORPHAN
+from vworkspace_apiserver.model.calls import FOREGROUND, ORPHAN
+from vworkspace_apiserver.model.records import Change, GroupResource, ObjectKey, Record
+from vworkspace_apiserver.storage.store import Store
 
 Node = tuple[GroupResource, ObjectKey]
 """Where an object lives."""

@@ -5,9 +5,9 @@ from typing import Any, Final
 
 from vworkspace_apiserver.model.calls import Target
 from vworkspace_apiserver.model.failure import ApiFailure, forbidden, namespace_terminating, not_found
+from vworkspace_apiserver.model.records import Change, GroupResource
 from vworkspace_apiserver.model.requests import Outcome
-from vworkspace_apiserver.storage.records import Change
-from vworkspace_apiserver.storage.store import GroupResource, Store
+from vworkspace_apiserver.storage.store import Store
 from vworkspace_core.apimachinery.manifest import dig
 
 NAMESPACES: Final[GroupResource] = ("", "namespaces")

@@ -5,9 +5,14 @@ from typing import Final
 
 import attrs
 
+from vworkspace_apiserver.model.records import ObjectKey
 from vworkspace_apiserver.model.requests import FieldValidation
 from vworkspace_apiserver.model.resources import Resource
-from vworkspace_apiserver.storage.records import ObjectKey
+
+FOREGROUND: Final = "foregroundDeletion"
+"""Finalizer of an owner whose dependents go first (W-32)."""
+ORPHAN: Final = "orphan"
+"""Finalizer of an owner whose dependents stay (W-32)."""
 
 
 class Verb(StrEnum):
@@ -83,3 +88,17 @@ class WriteOptions:
 
 PLAIN_WRITE: Final = WriteOptions()
 """A write whose query is empty."""
+
+
+@attrs.frozen
+class DeleteOptions:
+    """The body and query of a DELETE. `propagation` is empty when the caller leaves it to the default."""
+
+    uid: str | None = None
+    resource_version: str | None = None
+    propagation: str = ""
+    dry_run: bool = False
+
+
+PLAIN_DELETE: Final = DeleteOptions()
+"""A delete without preconditions, with the kind's own propagation."""

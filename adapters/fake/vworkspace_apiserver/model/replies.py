@@ -5,9 +5,8 @@ from typing import Any
 
 import attrs
 
+from vworkspace_apiserver.model.records import Record, decode, encode
 from vworkspace_apiserver.model.resources import Resource
-from vworkspace_apiserver.storage.listing import ListedPage
-from vworkspace_apiserver.storage.records import decode, encode
 
 
 @attrs.frozen
@@ -22,6 +21,16 @@ class Reply:
         """A private copy of the answer."""
         copy: dict[str, Any] = decode(self.raw)
         return copy
+
+
+@attrs.frozen
+class ListedPage:
+    """Selected records of one page, the version they are of, and what comes after them."""
+
+    records: tuple[Record, ...]
+    version: int
+    continue_token: str = ""
+    remaining: int | None = None
 
 
 @attrs.frozen

@@ -6,8 +6,7 @@ from typing import Any, Final
 import attrs
 
 from vworkspace_apiserver.model.definition import Definition, definitions_of_crd
-from vworkspace_apiserver.storage.records import Record, decode, encode
-from vworkspace_apiserver.storage.store import GroupResource
+from vworkspace_apiserver.model.records import GroupResource, Record, decode, encode
 from vworkspace_core.apimachinery.manifest import Kind
 
 ALL_VERBS: Final = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")

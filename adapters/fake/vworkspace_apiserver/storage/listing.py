@@ -8,7 +8,8 @@ import attrs
 import msgspec
 
 from vworkspace_apiserver.model.failure import ApiFailure, FailureCause, bad_request, expired, internal, invalid
-from vworkspace_apiserver.storage.records import ObjectKey, Record
+from vworkspace_apiserver.model.records import ObjectKey, Record
+from vworkspace_apiserver.model.replies import ListedPage
 from vworkspace_apiserver.storage.selectors import FieldTerm, LabelSelector
 
 _COMPACTED: Final = "The resourceVersion for the provided list is too old."
@@ -66,16 +67,6 @@ class Selection:
         if self.labels and not self.labels.matches(record.labels):
             return False
         return all(term.holds(self.read_field(record, term.path)) for term in self.fields)
-
-
-@attrs.frozen
-class ListedPage:
-    """Selected records of one page, the version they are of, and what comes after them."""
-
-    records: tuple[Record, ...]
-    version: int
-    continue_token: str = ""
-    remaining: int | None = None
 
 
 def plan_list(options: ListOptions, current: int, floor: int) -> ReadPlan:

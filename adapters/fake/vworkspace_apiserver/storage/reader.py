@@ -2,14 +2,14 @@
 
 from vworkspace_apiserver.model.calls import Target
 from vworkspace_apiserver.model.failure import not_found
+from vworkspace_apiserver.model.records import decode, encode
 from vworkspace_apiserver.model.replies import Listed, Reply
+from vworkspace_apiserver.model.scale import scale_of
 from vworkspace_apiserver.storage.listing import ListOptions, page_of, plan_list
-from vworkspace_apiserver.storage.records import decode, encode
 from vworkspace_apiserver.storage.selection import selection_of
 from vworkspace_apiserver.storage.store import Store
 from vworkspace_apiserver.storage.streams import Streams
 from vworkspace_apiserver.storage.watch_stream import WatchStream
-from vworkspace_apiserver.writes.scale import scale_of
 
 
 class Reader:

@@ -1,9 +1,9 @@
 """From the texts of a query to a selection over stored records."""
 
 from vworkspace_apiserver.model.calls import Target
+from vworkspace_apiserver.model.records import Record
 from vworkspace_apiserver.model.resources import Resource
 from vworkspace_apiserver.storage.listing import ListOptions, Selection
-from vworkspace_apiserver.storage.records import Record
 from vworkspace_apiserver.storage.selectors import parse_fields, parse_labels
 from vworkspace_core.apimachinery.manifest import dig
 

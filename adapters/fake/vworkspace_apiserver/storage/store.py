@@ -13,10 +13,7 @@ from typing import Any
 import attrs
 
 from vworkspace_apiserver.model.failure import internal
-from vworkspace_apiserver.storage.records import Change, ObjectKey, Record, record_of
-
-GroupResource = tuple[str, str]
-"""(group, plural): where objects live; the served versions of a kind share one place."""
+from vworkspace_apiserver.model.records import Change, GroupResource, ObjectKey, Record, record_of
 
 Observer = Callable[[GroupResource, Change], None]
 """Called after every write, in order, before the writer returns."""

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from vworkspace_apiserver.model.failure import expired
+from vworkspace_apiserver.model.records import Change, GroupResource
 from vworkspace_apiserver.model.resources import Resource
 from vworkspace_apiserver.storage.listing import (
     ListOptions,
@@ -11,8 +12,7 @@ from vworkspace_apiserver.storage.listing import (
     from_the_future,
     watch_version,
 )
-from vworkspace_apiserver.storage.records import Change
-from vworkspace_apiserver.storage.store import GroupResource, Store
+from vworkspace_apiserver.storage.store import Store
 from vworkspace_apiserver.storage.watch_stream import WatchStream
 
 

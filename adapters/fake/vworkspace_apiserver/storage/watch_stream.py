@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from vworkspace_apiserver.model.failure import ApiFailure
-from vworkspace_apiserver.storage.records import Change, Record, decode, encode, seen
+from vworkspace_apiserver.model.records import Change, Record, decode, encode, seen
 from vworkspace_core.ports import WatchEvent, WatchEventType
 
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"

@@ -8,28 +8,11 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
-import attrs
-
+from vworkspace_apiserver.model.calls import FOREGROUND, ORPHAN, DeleteOptions
 from vworkspace_apiserver.model.failure import ApiFailure, FailureCause, bad_request, invalid, stale
 from vworkspace_core.apimachinery.timestamps import format_time
 
-FOREGROUND: Final = "foregroundDeletion"
-ORPHAN: Final = "orphan"
 _POLICIES: Final = ("Background", "Foreground", "Orphan")
-
-
-@attrs.frozen
-class DeleteOptions:
-    """The body and query of a DELETE. `propagation` is empty when the caller leaves it to the default."""
-
-    uid: str | None = None
-    resource_version: str | None = None
-    propagation: str = ""
-    dry_run: bool = False
-
-
-PLAIN_DELETE: Final = DeleteOptions()
-"""A delete without preconditions, with the kind's own propagation."""
 
 
 def delete_options(body: Mapping[str, Any], query: Mapping[str, str], *, dry_run: bool = False) -> DeleteOptions:

@@ -25,6 +25,7 @@ from vworkspace_apiserver.model.failure import (
     unsupported_media_type,
 )
 from vworkspace_apiserver.model.requests import FieldValidation, Outcome, Write
+from vworkspace_apiserver.model.scale import replicas_of, scale_of, scaled
 from vworkspace_apiserver.ssa import apply as ssa
 from vworkspace_apiserver.ssa.last_applied import apply_as
 from vworkspace_apiserver.ssa.managers import ManagedFieldsError, Managers, decode_managers, is_reset
@@ -33,7 +34,6 @@ from vworkspace_apiserver.writes.finalize import settle_creation, settle_update
 from vworkspace_apiserver.writes.metadata import unique_owners
 from vworkspace_apiserver.writes.patches import json_patch, merge_patch
 from vworkspace_apiserver.writes.placement import check_place, placed
-from vworkspace_apiserver.writes.scale import replicas_of, scale_of, scaled
 from vworkspace_apiserver.writes.strategic_merge import strategic_merge
 from vworkspace_core.apimachinery.errors import Conflict
 from vworkspace_core.apimachinery.manifest import dig

@@ -8,20 +8,13 @@ import attrs
 
 from vworkspace_apiserver.lifecycle.ending_definitions import DEFINITIONS, condemned
 from vworkspace_apiserver.lifecycle.namespaces import NAMESPACES, immortal
-from vworkspace_apiserver.model.calls import Target
+from vworkspace_apiserver.model.calls import FOREGROUND, ORPHAN, DeleteOptions, Target
 from vworkspace_apiserver.model.failure import not_found
-from vworkspace_apiserver.model.replies import Listed, Reply, deleted_status
-from vworkspace_apiserver.storage.listing import ListedPage, Selection
-from vworkspace_apiserver.storage.records import Record, encode
+from vworkspace_apiserver.model.records import Record, encode
+from vworkspace_apiserver.model.replies import Listed, ListedPage, Reply, deleted_status
+from vworkspace_apiserver.storage.listing import Selection
 from vworkspace_apiserver.storage.store import Store
-from vworkspace_apiserver.writes.deletion import (
-    FOREGROUND,
-    ORPHAN,
-    DeleteOptions,
-    check_preconditions,
-    finalizers_for,
-    marked,
-)
+from vworkspace_apiserver.writes.deletion import check_preconditions, finalizers_for, marked
 
 
 class Remover:

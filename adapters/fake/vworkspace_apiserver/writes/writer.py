@@ -15,15 +15,15 @@ from vworkspace_apiserver.lifecycle.namespaces import Namespaces, finalized
 from vworkspace_apiserver.model.calls import Caller, Target, Verb, WriteOptions
 from vworkspace_apiserver.model.failure import already_exists, not_found
 from vworkspace_apiserver.model.identity import Identities
+from vworkspace_apiserver.model.records import Record, decode, encode
 from vworkspace_apiserver.model.replies import Reply
 from vworkspace_apiserver.model.requests import Outcome, Write
-from vworkspace_apiserver.storage.records import Record, decode, encode
+from vworkspace_apiserver.model.scale import scale_of
 from vworkspace_apiserver.storage.store import Store
 from vworkspace_apiserver.writes import pipeline
 from vworkspace_apiserver.writes.finalize import settle_creation, settle_update
 from vworkspace_apiserver.writes.options import check_write, manager_of
 from vworkspace_apiserver.writes.patches import json_patch
-from vworkspace_apiserver.writes.scale import scale_of
 from vworkspace_core.apimachinery.manifest import dig
 from vworkspace_core.apimachinery.timestamps import format_time
 from vworkspace_core.ports import PatchType

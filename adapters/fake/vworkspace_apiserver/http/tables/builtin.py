@@ -7,8 +7,8 @@ from typing import Any, Final
 import attrs
 
 from vworkspace_apiserver.http.tables.durations import age, human_duration
+from vworkspace_apiserver.model.records import GroupResource
 from vworkspace_apiserver.model.resources import Column
-from vworkspace_apiserver.storage.store import GroupResource
 from vworkspace_core.apimachinery.manifest import dig
 
 Manifest = Mapping[str, Any]

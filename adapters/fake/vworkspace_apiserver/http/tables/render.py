@@ -7,8 +7,8 @@ from typing import Any, Final
 from vworkspace_apiserver.http.tables.builtin import BUILTIN_TABLES
 from vworkspace_apiserver.http.tables.durations import age
 from vworkspace_apiserver.http.tables.jsonpath import find
+from vworkspace_apiserver.model.records import encode
 from vworkspace_apiserver.model.resources import Column, Resource
-from vworkspace_apiserver.storage.records import encode
 
 INCLUDE: Final = ("Metadata", "None", "Object")
 """What `includeObject` may ask of each row; `Metadata` when it does not ask."""

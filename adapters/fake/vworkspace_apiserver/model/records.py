@@ -13,6 +13,9 @@ import msgspec
 
 from vworkspace_core.ports import WatchEventType
 
+GroupResource = tuple[str, str]
+"""(group, plural): where objects live; the served versions of a kind share one place."""
+
 ObjectKey = tuple[str, str]
 """(namespace, name); the namespace is empty for cluster-scoped objects. Its order is the order of lists."""
 
