@@ -6,6 +6,7 @@ from typing import Any, ClassVar, Final
 
 import attrs
 
+from vworkspace_core.apimachinery.conditions import Wanted
 from vworkspace_core.apimachinery.fields import (
     CelRule,
     conditions_field,
@@ -166,7 +167,7 @@ _DECISIVE: Final = (
 )
 
 
-def headline(conditions: Sequence[Condition]) -> dict[str, str]:
+def headline(conditions: Sequence[Condition | Wanted]) -> dict[str, str]:
     """`reason` and `message` of a status: those of the condition that decides, so that a table can show why (U9)."""
     found = {(one.type, one.status): one for one in conditions}
     running = next((one for one in conditions if one.type == "Running"), None)

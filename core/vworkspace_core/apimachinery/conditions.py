@@ -33,14 +33,17 @@ class Transition:
 
 
 def merge_conditions(
-    previous: Sequence[Condition], wanted: Iterable[Wanted], *, generation: int, now: str
+    previous: Sequence[Condition], wanted: Iterable[Wanted | Condition], *, generation: int, now: str
 ) -> tuple[Condition, ...]:
     """Conditions with times: `lastTransitionTime` is kept while the status is, and is `now` otherwise.
 
-    The result has the order of `wanted`; previous conditions that are not wanted are left out.
+    The result has the order of `wanted`, where a Condition stands for itself. Previous conditions that are not wanted
+    are left out.
     """
     before = {condition.type: condition for condition in previous}
-    return tuple(_timed(before.get(want.type), want, generation, now) for want in wanted)
+    return tuple(
+        want if isinstance(want, Condition) else _timed(before.get(want.type), want, generation, now) for want in wanted
+    )
 
 
 def _timed(old: Condition | None, want: Wanted, generation: int, now: str) -> Condition:

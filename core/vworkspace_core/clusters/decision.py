@@ -4,14 +4,17 @@ A change of a condition or a field is written at once. What only moves along, th
 counts in messages, is written once a minute at most; when neither moves, nothing is written at all.
 """
 
+from collections.abc import Iterator
 from typing import Any, Final
+
+import attrs
 
 from vworkspace_core.api.cluster import Cluster, ClusterStatus
 from vworkspace_core.api.codec import unstructure
 from vworkspace_core.api.labels import cluster_name
 from vworkspace_core.api.reasons import ClusterConditionType, ClusterReason
-from vworkspace_core.apimachinery.conditions import Transition, merge_conditions, same_but_times, transitions
-from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef
+from vworkspace_core.apimachinery.conditions import Transition, Wanted
+from vworkspace_core.apimachinery.manifest import ObjectRef
 from vworkspace_core.apimachinery.meta import Condition, ConditionStatus
 from vworkspace_core.apimachinery.references import NameRef
 from vworkspace_core.apimachinery.resources import CLUSTER
@@ -22,6 +25,7 @@ from vworkspace_core.clusters.controllers import installed_engines
 from vworkspace_core.clusters.inventory import Posture
 from vworkspace_core.control_plane.connection import Connectivity
 from vworkspace_core.controller.decision import Decision
+from vworkspace_core.controller.status import LiveStatus, Minor, event_of, status_change
 from vworkspace_core.ports import KubernetesEvent
 
 HEARTBEAT_SECONDS: Final = 60.0
@@ -31,6 +35,7 @@ MOST_NAMESPACES: Final = 1000
 
 _SOONEST: Final = 0.1
 _OWN: Final[frozenset[str]] = frozenset(ClusterConditionType)
+_MOVING: Final = Minor(messages_of=_OWN, fields=frozenset({"lastHeartbeat"}))
 _GOOD_WHEN_FALSE: Final = frozenset(
     {ClusterConditionType.DISCONNECTED, ClusterConditionType.BUFFER_OVERFLOW, ClusterConditionType.CLOCK_SKEW}
 )
@@ -40,19 +45,20 @@ def decide(source: Cluster, posture: Posture) -> Decision:
     """The status of `source`; empty for the Cluster of another id."""
     if source.spec.cluster_id != posture.cluster_id:
         return Decision()
-    status = _status(source, posture)
-    if _same(source.status, status):
-        return Decision(look_again_after=_next_look(posture, HEARTBEAT_SECONDS))
-    wait = _seconds_to_wait(source.status, status, posture)
-    if wait > 0:
-        return Decision(look_again_after=_next_look(posture, wait))
-    changed = transitions(_own(source.status), status.conditions)
-    return Decision(
-        status=_manifest(source, status),
-        transitions=changed,
-        events=tuple(_event(source, change) for change in changed if _is_news(change)),
-        look_again_after=_next_look(posture, HEARTBEAT_SECONDS),
+    change = status_change(
+        _live(source, posture),
+        _conditions(source, posture),
+        _fields(_status(source, posture)),
+        posture.now.wall,
+        minor=_MOVING,
+        write_condition=unstructure,
     )
+    if change is None:
+        return Decision(look_again_after=_next_look(posture, HEARTBEAT_SECONDS))
+    if change.is_minor and (wait := HEARTBEAT_SECONDS - _seconds_since_written(source.status, posture)) > 0:
+        return Decision(look_again_after=_next_look(posture, wait))
+    events = (_event(source, transition) for transition in change.transitions if _is_news(transition))
+    return change.added_to(Decision(look_again_after=_next_look(posture, HEARTBEAT_SECONDS)), events)
 
 
 def cluster_manifest(cluster_id: str, endpoint: str) -> dict[str, Any]:
@@ -62,22 +68,54 @@ def cluster_manifest(cluster_id: str, endpoint: str) -> dict[str, Any]:
     return {**manifest, "spec": {"clusterId": cluster_id, **where}}
 
 
-def _status(source: Cluster, posture: Posture) -> ClusterStatus:
+def _live(source: Cluster, posture: Posture) -> LiveStatus:
+    meta, status = source.metadata, source.status
+    # Both are sets: that the server tells them in another order is no change.
+    engines, namespaces = installed_engines(posture.watched), _namespaces(posture)
+    known = attrs.evolve(
+        status,
+        managed_namespaces=_as_set(status.managed_namespaces, namespaces),
+        installed_engines=_as_set(status.installed_engines, engines),
+    )
+    return LiveStatus(
+        _ref(source), meta.resource_version, meta.generation, status.observed_generation, _own(status), _fields(known)
+    )
+
+
+def _as_set(old: tuple[str, ...], new: tuple[str, ...]) -> tuple[str, ...]:
+    return new if frozenset(old) == frozenset(new) else old
+
+
+def _conditions(source: Cluster, posture: Posture) -> Iterator[Wanted | Condition]:
+    """What is known now, and what stands of which nothing is known, in the order of the vocabulary."""
     previous = _kept(source.status, posture)
-    now = format_time(posture.now.wall)
-    wanted = wanted_conditions(posture, previous)
-    known = merge_conditions(previous, wanted, generation=source.metadata.generation, now=now)
-    conditions = {one.type: one for one in (*previous, *known)}
+    known: dict[str, Wanted | Condition] = {condition.type: condition for condition in previous}
+    known |= {wanted.type: wanted for wanted in wanted_conditions(posture, previous)}
+    yield from (known[kind] for kind in ClusterConditionType if kind in known)
+
+
+def _status(source: Cluster, posture: Posture) -> ClusterStatus:
+    """Everything but the conditions."""
     heard = posture.agent.link.last_ok if posture.agent else None
     return ClusterStatus(
-        observed_generation=source.metadata.generation,
-        conditions=tuple(conditions[kind] for kind in ClusterConditionType if kind in conditions),
         last_heartbeat=format_time(heard.wall) if heard else source.status.last_heartbeat,
         credentials_secret_ref=NameRef(posture.credentials_secret) if posture.credentials_secret else None,
-        managed_namespaces=tuple(sorted(posture.namespaces))[:MOST_NAMESPACES],
+        managed_namespaces=_namespaces(posture),
         operator_version=posture.operator_version or None,
         installed_engines=installed_engines(posture.watched),
     )
+
+
+def _namespaces(posture: Posture) -> tuple[str, ...]:
+    return tuple(sorted(posture.namespaces))[:MOST_NAMESPACES]
+
+
+def _fields(status: ClusterStatus) -> dict[str, Any]:
+    return unstructure(attrs.evolve(status, conditions=(), observed_generation=None))
+
+
+def _ref(source: Cluster) -> ObjectRef:
+    return ObjectRef(CLUSTER, None, source.metadata.name)
 
 
 def _own(status: ClusterStatus) -> tuple[Condition, ...]:
@@ -87,33 +125,6 @@ def _own(status: ClusterStatus) -> tuple[Condition, ...]:
 def _kept(status: ClusterStatus, posture: Posture) -> tuple[Condition, ...]:
     """The conditions that can go on as they are."""
     return tuple(one for one in _own(status) if posture.agent or one.type not in OF_THE_AGENT)
-
-
-def _same(old: ClusterStatus, new: ClusterStatus) -> bool:
-    return old.last_heartbeat == new.last_heartbeat and _same_but_moving(old, new, moving=frozenset())
-
-
-def _same_but_moving(old: ClusterStatus, new: ClusterStatus, moving: frozenset[str]) -> bool:
-    """Whether nothing differs but times, and the messages of the conditions in `moving`."""
-    fields = [_fields(status) for status in (old, new)]
-    return fields[0] == fields[1] and same_but_times(_own(old), new.conditions, but_messages_of=moving)
-
-
-def _fields(status: ClusterStatus) -> tuple[object, ...]:
-    return (
-        status.observed_generation,
-        status.credentials_secret_ref,
-        frozenset(status.managed_namespaces),
-        status.operator_version,
-        frozenset(status.installed_engines),
-    )
-
-
-def _seconds_to_wait(old: ClusterStatus, new: ClusterStatus, posture: Posture) -> float:
-    """How long what only moves along has to wait; 0 for everything else."""
-    if not _same_but_moving(old, new, moving=_OWN):
-        return 0.0
-    return max(0.0, HEARTBEAT_SECONDS - _seconds_since_written(old, posture))
 
 
 def _seconds_since_written(old: ClusterStatus, posture: Posture) -> float:
@@ -140,13 +151,6 @@ def _next_look(posture: Posture, seconds: float) -> float:
     return max(_SOONEST, min(left for left in due if left > 0))
 
 
-def _manifest(source: Cluster, status: ClusterStatus) -> Manifest:
-    """The whole apply configuration for `/status`, with the resourceVersion it was decided on (REC-6)."""
-    manifest = CLUSTER.manifest(source.metadata.name)
-    manifest["metadata"]["resourceVersion"] = source.metadata.resource_version
-    return {**manifest, "status": unstructure(status)}
-
-
 def _is_news(change: Transition) -> bool:
     """A condition that appears in its good state was never bad."""
     if change.condition.reason == ClusterReason.NO_AGENT:
@@ -162,12 +166,5 @@ def _is_good(condition: Condition) -> bool:
 
 
 def _event(source: Cluster, change: Transition) -> KubernetesEvent:
-    condition = change.condition
-    return KubernetesEvent(
-        regarding=ObjectRef(CLUSTER, None, source.metadata.name),
-        regarding_uid=source.metadata.uid,
-        type="Normal" if _is_good(condition) else "Warning",
-        reason=str(condition.reason),
-        action="Report",
-        note=f"{condition.type} is {condition.status}: {condition.message}".removesuffix(": "),
-    )
+    good = _is_good(change.condition)
+    return event_of(change, _ref(source), source.metadata.uid, warning=not good, action="Report")

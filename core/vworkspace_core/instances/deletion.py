@@ -243,7 +243,7 @@ def _told(
 ) -> Decision:
     previous = {condition.type: condition for condition in own_conditions(source.status)}
     wanted = uninstalling(reason, message, previous, refused=refused)
-    return with_status(decision, source, wanted, StatusFields.kept(source.status), context)
+    return with_status(decision, source, wanted, StatusFields.of(source.status), context)
 
 
 def _abandoned(source: ApplicationInstance, observed: Observed) -> KubernetesEvent:

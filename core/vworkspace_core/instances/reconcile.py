@@ -76,7 +76,7 @@ def _blocked(decision: Decision, source: ApplicationInstance, barrier: Barrier, 
     previous = _previous(source)
     wanted = conditions.blocked(barrier.reason, barrier.message, previous, stalled=barrier.stalled)
     held = attrs.evolve(decision, requeue=barrier.requeue)
-    return with_status(held, source, wanted, StatusFields.kept(source.status), context)
+    return with_status(held, source, wanted, StatusFields.of(source.status), context)
 
 
 def _managed(
@@ -174,7 +174,7 @@ def _after_failure(
         case Setback():
             wanted = conditions.unsettled(meant.reason, meant.message, _previous(source))
             decision = Decision(applies=forced, requeue=meant.requeue, only_if_current=True)
-            return with_status(decision, source, wanted, StatusFields.kept(source.status), context)
+            return with_status(decision, source, wanted, StatusFields.of(source.status), context)
         case _:
             assert_never(meant)
 

@@ -1,7 +1,6 @@
-"""The status to be written, and whether it says anything new (REC-6 c, REC-7).
+"""The status of an ApplicationInstance: its fields, and which of its changes may wait (REC-6 c, REC-7).
 
-Two statuses are the same when they differ only in times. One that differs only in what Flux is busy with waits
-until the last one is a minute old, so that its running commentary does not become a stream of writes.
+One that differs only in what Flux is busy with waits until the last one is a minute old.
 """
 
 import re
@@ -23,14 +22,15 @@ from vworkspace_core.api.labels import request_mark
 from vworkspace_core.api.reasons import InstanceConditionType as Type
 from vworkspace_core.api.reasons import InstanceReason as Reason
 from vworkspace_core.api.values import inline_values, integration_values, overlay
-from vworkspace_core.apimachinery.conditions import Transition, Wanted, merge_conditions, same_but_times, transitions
+from vworkspace_core.apimachinery.conditions import Transition, Wanted
 from vworkspace_core.apimachinery.formats import DNS_SUBDOMAIN
-from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, dig, merge_patch
-from vworkspace_core.apimachinery.meta import Condition, ConditionStatus, condition_json
+from vworkspace_core.apimachinery.manifest import ObjectRef, dig, merge_patch
+from vworkspace_core.apimachinery.meta import Condition, ConditionStatus
 from vworkspace_core.apimachinery.references import ObjectName
 from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE
 from vworkspace_core.apimachinery.timestamps import format_time
 from vworkspace_core.controller.decision import Decision
+from vworkspace_core.controller.status import LiveStatus, Minor, event_of, status_change
 from vworkspace_core.instances.context import Context
 from vworkspace_core.ports import KubernetesEvent
 
@@ -40,7 +40,7 @@ _LONGEST_HOST = 253
 _BAD_READY = frozenset(
     {Reason.HELM_RELEASE_FAILED, Reason.CHART_UNREACHABLE, Reason.WAITING_FOR_SECRET, Reason.ROLLED_BACK}
 )
-_COMMENTARY: frozenset[str] = frozenset({Type.READY, Type.RECONCILING})
+_COMMENTARY = Minor(messages_of=frozenset({Type.READY, Type.RECONCILING}))
 """Conditions whose message repeats what Flux is busy with; no other message is ever held back."""
 _WARNING_WHEN_TRUE = frozenset({Type.DEGRADED, Type.BLOCKED, Type.STALLED})
 
@@ -55,8 +55,8 @@ class StatusFields:
     release_override: ReleaseOverride | None = None
 
     @classmethod
-    def kept(cls, status: ApplicationInstanceStatus) -> "StatusFields":
-        """As they stand now."""
+    def of(cls, status: ApplicationInstanceStatus) -> "StatusFields":
+        """As they stand in `status`."""
         return cls(status.helm_release_ref, status.last_applied_chart, tuple(status.endpoints), status.release_override)
 
 
@@ -95,46 +95,42 @@ def with_status(
     context: Context,
 ) -> Decision:
     """The decision with the status, the events and the transitions that follow; unchanged where nothing is new."""
-    previous = own_conditions(source.status)
-    now = format_time(context.now)
-    conditions = merge_conditions(previous, wanted, generation=source.metadata.generation, now=now)
-    if _says_the_same(source, conditions, fields):
+    change = status_change(
+        _live(source),
+        wanted,
+        _fields_json(fields, request_mark(source.metadata.annotations)),
+        context.now,
+        not_compared={"lastReconcileTime": format_time(context.now)},
+        minor=_COMMENTARY,
+    )
+    if change is None:
         return decision
-    wait = _seconds_until_due(source, conditions, fields, context)
-    if wait > 0:
+    if change.is_minor and (wait := _seconds_until_due(source.status, context)) > 0:
         return attrs.evolve(decision, look_again_after=_earlier(decision.look_again_after, wait))
-    changed = transitions(previous, conditions)
-    return attrs.evolve(
-        decision,
-        status=_manifest(source, conditions, fields, now),
-        transitions=changed,
-        events=decision.events + tuple(_event(source, change) for change in changed),
+    return change.added_to(decision, (_event(source, transition) for transition in change.transitions))
+
+
+def _live(source: ApplicationInstance) -> LiveStatus:
+    meta, status = source.metadata, source.status
+    return LiveStatus(
+        _ref(source),
+        meta.resource_version,
+        meta.generation,
+        status.observed_generation,
+        own_conditions(status),
+        _fields_json(StatusFields.of(status), status.observed_request),
     )
 
 
-def _says_the_same(
-    source: ApplicationInstance,
-    conditions: tuple[Condition, ...],
-    fields: StatusFields,
-    but_messages_of: frozenset[str] = frozenset(),
-) -> bool:
-    status = source.status
-    return (
-        status.observed_generation == source.metadata.generation
-        and status.observed_request == request_mark(source.metadata.annotations)
-        and same_but_times(own_conditions(status), conditions, but_messages_of=but_messages_of)
-        and StatusFields.kept(status) == fields
-    )
+def _ref(source: ApplicationInstance) -> ObjectRef:
+    return ObjectRef(APPLICATION_INSTANCE, source.metadata.namespace, source.metadata.name)
 
 
-def _seconds_until_due(
-    source: ApplicationInstance, conditions: tuple[Condition, ...], fields: StatusFields, context: Context
-) -> float:
-    """How long a change of mere commentary has to wait; 0 for anything else."""
-    written = source.status.last_reconcile_time
-    if written is None or not _says_the_same(source, conditions, fields, _COMMENTARY):
+def _seconds_until_due(status: ApplicationInstanceStatus, context: Context) -> float:
+    """How long a change of mere commentary has to wait."""
+    if status.last_reconcile_time is None:
         return 0.0
-    age = (context.now - datetime.fromisoformat(written)).total_seconds()
+    age = (context.now - datetime.fromisoformat(status.last_reconcile_time)).total_seconds()
     # A clock that was set back must not hold a message for hours.
     interval = context.settings.message_interval_seconds
     return interval - age if 0 <= age < interval else 0.0
@@ -144,21 +140,10 @@ def _earlier(one: float | None, other: float) -> float:
     return other if one is None else min(one, other)
 
 
-def _manifest(
-    source: ApplicationInstance, conditions: tuple[Condition, ...], fields: StatusFields, now: str
-) -> Manifest:
-    """The whole apply configuration for `/status`, with the resourceVersion it was decided on (REC-6)."""
-    meta = source.metadata
-    manifest = APPLICATION_INSTANCE.manifest(meta.name, meta.namespace)
-    manifest["metadata"]["resourceVersion"] = meta.resource_version
-    status: dict[str, Any] = {
-        "observedGeneration": meta.generation,
-        "conditions": [condition_json(condition) for condition in conditions],
-        "lastReconcileTime": now,
-    }
-    mark = request_mark(meta.annotations)
-    if mark is not None:
-        status["observedRequest"] = mark
+def _fields_json(fields: StatusFields, observed_request: str | None) -> dict[str, Any]:
+    status: dict[str, Any] = {}
+    if observed_request is not None:
+        status["observedRequest"] = observed_request
     if fields.helm_release_ref is not None:
         ref = fields.helm_release_ref
         status["helmReleaseRef"] = {"name": ref.name, "namespace": ref.namespace}
@@ -174,7 +159,7 @@ def _manifest(
         status["endpoints"] = [{"name": e.name, "url": e.url, "type": e.type} for e in fields.endpoints]
     if fields.release_override is not None:
         status["releaseOverride"] = _override(fields.release_override)
-    return {**manifest, "status": status}
+    return status
 
 
 def _override(override: ReleaseOverride | ReplacedOverride) -> Mapping[str, Any]:
@@ -195,16 +180,8 @@ def _override(override: ReleaseOverride | ReplacedOverride) -> Mapping[str, Any]
 def _event(source: ApplicationInstance, change: Transition) -> KubernetesEvent:
     """One Kubernetes Event per transition (REC-1); a confirmed release is told as `ReleaseReady` (PULL-2)."""
     condition = change.condition
-    meta = source.metadata
-    reason = "ReleaseReady" if condition.reason == Reason.HELM_RELEASE_READY else str(condition.reason)
-    return KubernetesEvent(
-        regarding=ObjectRef(APPLICATION_INSTANCE, meta.namespace, meta.name),
-        regarding_uid=meta.uid,
-        type="Warning" if _is_bad(condition) else "Normal",
-        reason=reason,
-        action="Reconcile",
-        note=f"{condition.type} is {condition.status}: {condition.message}".removesuffix(": "),
-    )
+    reason = "ReleaseReady" if condition.reason == Reason.HELM_RELEASE_READY else ""
+    return event_of(change, _ref(source), source.metadata.uid, warning=_is_bad(condition), reason=reason)
 
 
 def _is_bad(condition: Condition) -> bool:

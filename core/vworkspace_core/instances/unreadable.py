@@ -57,4 +57,4 @@ def decide_unreadable(source: Unreadable, observed: Observed, context: Context) 
         return Decision()
     previous = {condition.type: condition for condition in own_conditions(stub.status)}
     wanted = conditions.blocked(Reason.VALIDATION_FAILED, source.problems, previous, stalled=True)
-    return with_status(Decision(), stub, wanted, StatusFields.kept(stub.status), context)
+    return with_status(Decision(), stub, wanted, StatusFields.of(stub.status), context)

@@ -11,18 +11,19 @@ from vworkspace_core.api.labels import request_mark
 from vworkspace_core.api.operation import EngineRef, LogsRef, Operation, Phase, headline
 from vworkspace_core.api.reasons import OperationConditionType as Type
 from vworkspace_core.api.reasons import OperationReason as Reason
-from vworkspace_core.apimachinery.conditions import Transition, Wanted, merge_conditions, same_but_times, transitions
-from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, same_json
-from vworkspace_core.apimachinery.meta import Condition, ConditionStatus, condition_json
+from vworkspace_core.apimachinery.conditions import Transition, Wanted
+from vworkspace_core.apimachinery.manifest import ObjectRef
+from vworkspace_core.apimachinery.meta import Condition, ConditionStatus
 from vworkspace_core.apimachinery.resources import OPERATION
 from vworkspace_core.apimachinery.secret_material import safe
-from vworkspace_core.apimachinery.timestamps import format_time
 from vworkspace_core.controller.decision import Decision
+from vworkspace_core.controller.status import LiveStatus, event_of, status_change
 from vworkspace_core.operations.context import OperationContext
 from vworkspace_core.ports import KubernetesEvent
 
 _OWN: Final = frozenset(Type)
 _WARNINGS: Final = frozenset({Type.FAILED, Type.BLOCKED, Type.DEGRADED})
+
 
 MOST_OUTPUTS: Final = 32
 LONGEST_OUTPUT: Final = 1024
@@ -95,22 +96,59 @@ def _as_it_is(operation: Operation, kind: str) -> Wanted | None:
 
 def with_report(decision: Decision, operation: Operation, report: Report, context: OperationContext) -> Decision:
     """The decision with the status and its events; unchanged where the status says so already."""
-    previous = tuple(one for one in operation.status.conditions if one.type in _OWN)
-    conditions = merge_conditions(
-        previous,
-        tuple(attrs.evolve(wanted, message=safe(wanted.message)) for wanted in _wanted(operation, report)),
-        generation=operation.metadata.generation,
-        now=format_time(context.now),
-    )
-    if _says_the_same(operation, previous, conditions, report):
+    wanted = tuple(attrs.evolve(one, message=safe(one.message)) for one in _wanted(operation, report))
+    change = status_change(_live(operation), wanted, _fields(operation, report, wanted), context.now)
+    if change is None:
         return decision
-    changed = transitions(previous, conditions)
-    return attrs.evolve(
-        decision,
-        status=_manifest(operation, conditions, report),
-        transitions=changed,
-        events=decision.events + tuple(_event(operation, change) for change in changed),
+    return change.added_to(decision, (_event(operation, transition) for transition in change.transitions))
+
+
+def _live(operation: Operation) -> LiveStatus:
+    meta, status = operation.metadata, operation.status
+    return LiveStatus(
+        _ref(operation),
+        meta.resource_version,
+        meta.generation,
+        status.observed_generation,
+        tuple(condition for condition in status.conditions if condition.type in _OWN),
+        _without_none(
+            phase=None if status.phase is None else status.phase.value,
+            reason=status.reason or None,
+            message=status.message or None,
+            startedAt=status.started_at,
+            finishedAt=status.finished_at,
+            outputs=status.outputs or None,
+            logsRef=_json(status.logs_ref),
+            engineRef=_json(status.engine_ref),
+            observedRequest=status.observed_request,
+        ),
     )
+
+
+def _fields(operation: Operation, report: Report, conditions: tuple[Wanted, ...]) -> dict[str, Any]:
+    """Everything in the status beside conditions, as `_live` reads it."""
+    return _without_none(
+        phase=report.phase.value,
+        **headline(conditions),
+        startedAt=report.started_at,
+        finishedAt=report.finished_at,
+        outputs=dict(report.outputs) or None,
+        logsRef=_json(report.logs_ref),
+        engineRef=_json(report.engine_ref),
+        observedRequest=request_mark(operation.metadata.annotations),
+    )
+
+
+def _json(value: LogsRef | EngineRef | None) -> dict[str, Any] | None:
+    return None if value is None else unstructure(value)
+
+
+def _without_none(**fields: Any) -> dict[str, Any]:
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def _ref(operation: Operation) -> ObjectRef:
+    return ObjectRef(OPERATION, operation.metadata.namespace, operation.metadata.name)
 
 
 def _wanted(operation: Operation, report: Report) -> Iterator[Wanted]:
@@ -130,55 +168,9 @@ def _wanted(operation: Operation, report: Report) -> Iterator[Wanted]:
         yield report.degraded
 
 
-def _says_the_same(
-    operation: Operation, previous: tuple[Condition, ...], conditions: tuple[Condition, ...], report: Report
-) -> bool:
-    status = operation.status
-    return (
-        status.observed_generation == operation.metadata.generation
-        and status.observed_request == request_mark(operation.metadata.annotations)
-        and (status.phase, status.started_at, status.finished_at)
-        == (report.phase, report.started_at, report.finished_at)
-        and (status.engine_ref, status.logs_ref) == (report.engine_ref, report.logs_ref)
-        and same_json(status.outputs or {}, report.outputs)
-        and {"reason": status.reason or "", "message": status.message or ""}
-        == {"reason": "", "message": "", **headline(conditions)}
-        and same_but_times(previous, conditions)
-    )
-
-
-def _manifest(operation: Operation, conditions: tuple[Condition, ...], report: Report) -> Manifest:
-    """The whole apply configuration for `/status`, with the resourceVersion it was decided on (REC-6)."""
-    meta = operation.metadata
-    manifest = OPERATION.manifest(meta.name, meta.namespace)
-    manifest["metadata"]["resourceVersion"] = meta.resource_version
-    status: dict[str, Any] = {
-        "observedGeneration": meta.generation,
-        "phase": report.phase.value,
-        "conditions": [condition_json(condition) for condition in conditions],
-        **headline(conditions),
-    }
-    given = {
-        "startedAt": report.started_at,
-        "finishedAt": report.finished_at,
-        "outputs": dict(report.outputs) or None,
-        "logsRef": None if report.logs_ref is None else unstructure(report.logs_ref),
-        "engineRef": None if report.engine_ref is None else unstructure(report.engine_ref),
-        "observedRequest": request_mark(meta.annotations),
-    }
-    return {**manifest, "status": status | {name: value for name, value in given.items() if value is not None}}
-
-
 def _event(operation: Operation, change: Transition) -> KubernetesEvent:
     """One Kubernetes Event per transition (REC-1)."""
-    condition, meta = change.condition, operation.metadata
+    condition = change.condition
     bad = condition.type in _WARNINGS and condition.status is ConditionStatus.TRUE
     refused = condition.type == Type.ACCEPTED and condition.status is ConditionStatus.FALSE
-    return KubernetesEvent(
-        regarding=ObjectRef(OPERATION, meta.namespace, meta.name),
-        regarding_uid=meta.uid,
-        type="Warning" if bad or refused else "Normal",
-        reason=str(condition.reason),
-        action="Reconcile",
-        note=f"{condition.type} is {condition.status}: {condition.message}".removesuffix(": "),
-    )
+    return event_of(change, _ref(operation), operation.metadata.uid, warning=bad or refused)

@@ -1,0 +1,95 @@
+"""REC-6 c, REC-7, RES-4: the one writer of statuses, for any conditions and any fields."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import attrs
+from hypothesis import given
+from hypothesis import strategies as st
+
+from vworkspace_core.apimachinery.conditions import Transition, Wanted
+from vworkspace_core.apimachinery.converters import FAST
+from vworkspace_core.apimachinery.manifest import Kind, ObjectRef
+from vworkspace_core.apimachinery.meta import Condition, ConditionStatus
+from vworkspace_core.controller.status import LiveStatus, Minor, StatusChange, event_of, status_change
+
+NOW = datetime(2026, 6, 1, 12, tzinfo=UTC)
+LATER = NOW + timedelta(hours=1)
+REF = ObjectRef(Kind("example.org", "v1", "Widget", "widgets"), "ns", "w")
+EMPTY = LiveStatus(REF, "7", 2, None, ())
+
+words = st.text("ab", min_size=1, max_size=3)
+wanted = st.lists(
+    st.builds(Wanted, words, st.sampled_from(ConditionStatus), words, st.text(max_size=4)),
+    max_size=4,
+    unique_by=lambda one: one.type,
+)
+fields = st.dictionaries(words, st.integers() | st.booleans() | st.text(max_size=3) | st.lists(words), max_size=3)
+
+
+def stored(live: LiveStatus, change: StatusChange, not_fields: tuple[str, ...] = ()) -> LiveStatus:
+    """What is there once `change` is written."""
+    status = dict(change.manifest["status"])
+    conditions = tuple(FAST.structure(one, Condition) for one in status.pop("conditions"))
+    observed = status.pop("observedGeneration")
+    rest = {name: value for name, value in status.items() if name not in not_fields}
+    return attrs.evolve(live, observed_generation=observed, conditions=conditions, fields=rest)
+
+
+def written(live: LiveStatus, wanted: list[Wanted], fields: dict[str, Any], **more: Any) -> StatusChange:
+    change = status_change(live, wanted, fields, NOW, **more)
+    assert change is not None
+    return change
+
+
+@given(wanted, fields)
+def test_a_status_is_written_once_whatever_it_says_REC_6(wanted: list[Wanted], fields: dict[str, Any]) -> None:
+    change = written(EMPTY, wanted, fields, not_compared={"at": "noon"})
+    assert change.manifest["metadata"] == {"name": "w", "namespace": "ns", "resourceVersion": "7"}
+    assert [one["type"] for one in change.manifest["status"]["conditions"]] == [one.type for one in wanted]
+    assert len(change.transitions) == len(wanted)
+    live = stored(EMPTY, change, ("at",))
+    assert status_change(live, wanted, fields, LATER, not_compared={"at": "one"}) is None
+
+
+@given(wanted, fields, fields)
+def test_it_is_written_for_a_new_generation_and_for_other_fields_REC_6(
+    wanted: list[Wanted], fields: dict[str, Any], others: dict[str, Any]
+) -> None:
+    live = stored(EMPTY, written(EMPTY, wanted, fields))
+    newer = written(attrs.evolve(live, generation=3), wanted, fields)
+    assert newer.manifest["status"]["observedGeneration"] == 3
+    assert newer.transitions == ()
+    change = status_change(live, wanted, others, LATER)
+    same = [(type(value), value) for _, value in sorted(fields.items())]
+    is_same = fields.keys() == others.keys() and same == [(type(value), value) for _, value in sorted(others.items())]
+    assert (change is None) is is_same
+
+
+@given(wanted, fields, st.integers())
+def test_only_what_is_called_minor_may_wait_REC_7(wanted: list[Wanted], fields: dict[str, Any], number: int) -> None:
+    minor = Minor(messages_of=frozenset(one.type for one in wanted), fields=frozenset({"moving"}))
+    live = stored(EMPTY, written(EMPTY, wanted, {**fields, "moving": number}))
+    talk = [attrs.evolve(one, message=f"{one.message}!") for one in wanted]
+    assert written(live, talk, {**fields, "moving": number + 1}, minor=minor).is_minor
+    assert not written(live, talk, {**fields, "new": 1, "moving": number + 1}, minor=minor).is_minor
+    flipped = [attrs.evolve(one, reason=f"{one.reason}c") for one in wanted]
+    if flipped:
+        change = written(live, flipped, fields, minor=minor)
+        assert not change.is_minor
+        assert [one.condition.reason for one in change.transitions] == [one.reason for one in flipped]
+
+
+def test_a_condition_stands_for_itself_RES_4() -> None:
+    """What nothing is known about goes on as it is, with its times and its generation."""
+    condition = Condition("Old", ConditionStatus.TRUE, "R", "m", "2020-01-01T00:00:00Z", 1)
+    live = attrs.evolve(EMPTY, observed_generation=2, conditions=(condition,))
+    assert status_change(live, [condition], {}, NOW) is None
+
+
+def test_an_event_tells_the_condition_REC_1() -> None:
+    change = Transition(None, Condition("Ready", ConditionStatus.TRUE, "Done"))
+    event = event_of(change, REF, "u", warning=False)
+    assert (event.type, event.reason, event.action, event.note) == ("Normal", "Done", "Reconcile", "Ready is True")
+    said = event_of(change, REF, "u", warning=True, reason="Other", action="Report")
+    assert (said.type, said.reason, said.action) == ("Warning", "Other", "Report")
