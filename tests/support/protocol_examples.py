@@ -10,8 +10,7 @@ from tests.support.jobs import CLUSTER_ID, NAME, NAMESPACE, condition, instance,
 from vworkspace_apiserver.inprocess import run_sync
 from vworkspace_core.apimachinery.manifest import ObjectRef
 from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, CLUSTER
-from vworkspace_core.jobs.condition_events import condition_events, heartbeat
-from vworkspace_core.jobs.operation_events import life_events
+from vworkspace_core.jobs.events import condition_events, heartbeat, life_events
 from vworkspace_core.jobs.outcome import SUCCEEDED, Outcome, Reason, Verdict
 from vworkspace_core.jobs.reports import progress, result_body, waiting_body
 from vworkspace_core.jobs.state import AppliedRef

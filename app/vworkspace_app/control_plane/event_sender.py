@@ -15,15 +15,16 @@ from vworkspace_core.apimachinery.errors import Invalid, OperatorError
 from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, metadata
 from vworkspace_core.control_plane.outbox import BATCH, Outbox
 from vworkspace_core.control_plane.pace import Pace
-from vworkspace_core.jobs.condition_events import (
+from vworkspace_core.jobs.events import (
     Told,
     condition_events,
     credential_rotated,
     heartbeat,
     last_heard,
+    life_events,
+    phase_in,
     told_by,
 )
-from vworkspace_core.jobs.operation_events import life_events, phase_in
 from vworkspace_core.ports import Clock, ControlPlane
 
 log = structlog.get_logger("vworkspace.agent")

@@ -24,8 +24,7 @@ from vworkspace_core.apimachinery.manifest import ObjectRef, content_hash
 from vworkspace_core.apimachinery.timestamps import LARGEST_SKEW, parse_time, shifted
 from vworkspace_core.control_plane.event_keys import generation_in
 from vworkspace_core.jobs import messages as m
-from vworkspace_core.jobs.deadlines import due_at
-from vworkspace_core.jobs.lifecycle import advance
+from vworkspace_core.jobs.lifecycle import advance, due_at
 from vworkspace_core.jobs.outcome import Outcome
 from vworkspace_core.jobs.plan import Seen
 from vworkspace_core.jobs.scope import DeleteTask, Scope

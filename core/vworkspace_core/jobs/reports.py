@@ -1,10 +1,10 @@
-"""Bodies of what is posted: status and result of a job (PULL-1), events of none (PULL-6). Pure, redacted."""
+"""Bodies of what is posted of a job: its status and its result (PULL-1). Pure, redacted."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from vworkspace_core.apimachinery.manifest import Manifest, metadata
+from vworkspace_core.apimachinery.manifest import Manifest
 from vworkspace_core.apimachinery.secret_material import shown
 from vworkspace_core.apimachinery.timestamps import format_time
 from vworkspace_core.jobs.object_status import conditions_of, phase_of, summary_of
@@ -35,27 +35,6 @@ def condition_body(condition: Mapping[str, Any]) -> dict[str, Any]:
     if isinstance(told.get("message"), str):
         told["message"] = shown(told["message"])
     return told
-
-
-def event_body(
-    kind: str, key: str, now: datetime, live: Manifest, conditions: Iterable[Mapping[str, Any]], **beside: Any
-) -> dict[str, Any]:
-    """An event of the object `live`, for `POST events`; further fields stand beside what every control plane reads."""
-    return {
-        "kind": kind,
-        "eventKey": key,
-        "timestamp": format_time(now),
-        "resourceRef": resource_ref(live),
-        "conditions": [condition_body(found) for found in conditions],
-        **beside,
-    }
-
-
-def resource_ref(live: Manifest) -> dict[str, str]:
-    """Which object an event is about; the namespace of a cluster-scoped one is empty."""
-    meta = metadata(live)
-    named = {name: str(meta.get(name) or "") for name in ("namespace", "name", "uid")}
-    return {"apiVersion": str(live.get("apiVersion")), "kind": str(live.get("kind")), **named}
 
 
 def result_body(verdict: Verdict, applied: AppliedRef | None, now: datetime) -> dict[str, Any]:

@@ -11,15 +11,15 @@ from vworkspace_core.apimachinery.conditions import Wanted, merge_conditions
 from vworkspace_core.apimachinery.meta import Condition, ConditionStatus, condition_json
 from vworkspace_core.apimachinery.resources import CLUSTER
 from vworkspace_core.control_plane.outbox import BATCH, Outbox
-from vworkspace_core.jobs.condition_events import (
+from vworkspace_core.jobs.events import (
     condition_events,
     credential_rotated,
     event_key,
     heartbeat,
+    life_events,
     told_by,
     transitions,
 )
-from vworkspace_core.jobs.operation_events import life_events
 from vworkspace_fake.controlplane.bodies import check_event
 
 NOW = datetime(2026, 1, 1, 0, 5, tzinfo=UTC)

@@ -21,8 +21,7 @@ from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef
 from vworkspace_core.apimachinery.resources import NAMESPACE, SECRET
 from vworkspace_core.jobs.outcome import Outcome
 from vworkspace_core.jobs.store import KubeJobStore
-from vworkspace_core.jobs.store.codec import head_name
-from vworkspace_core.jobs.store.secrets import SECRET_TYPE
+from vworkspace_core.jobs.store.codec import SECRET_TYPE, head_name
 from vworkspace_core.jobs.store.tombstones import segment_name
 from vworkspace_core.ports import JobRecord, JobStore, Tombstone
 from vworkspace_fake.clock import ManualClock

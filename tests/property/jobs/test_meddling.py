@@ -13,9 +13,8 @@ from vworkspace_core.api import labels
 from vworkspace_core.apimachinery.manifest import dig, ref_of
 from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, OPERATION
 from vworkspace_core.jobs import messages as m
-from vworkspace_core.jobs.condition_events import condition_events, told_by
+from vworkspace_core.jobs.events import condition_events, phase_in, told_by
 from vworkspace_core.jobs.managed_fields import held_conditions, status_holder, with_status_holders
-from vworkspace_core.jobs.operation_events import phase_in
 from vworkspace_core.jobs.outcome import judge
 from vworkspace_core.jobs.reports import progress
 from vworkspace_core.ports import PatchType

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tests.support.jobs import condition, instance, operation, with_status
 from vworkspace_core.apimachinery.manifest import Manifest
-from vworkspace_core.jobs.operation_events import life_events, phase_in
+from vworkspace_core.jobs.events import life_events, phase_in
 
 NOW = datetime(2026, 1, 1, 0, 5, tzinfo=UTC)
 STARTED, FINISHED = "2026-01-01T00:01:00Z", "2026-01-01T00:04:00Z"

@@ -34,7 +34,7 @@ from vworkspace_core.controller.informer.store import ObjectStore
 from vworkspace_core.instances.context import Observed
 from vworkspace_core.instances.reconcile import reconcile
 from vworkspace_core.instances.unreadable import Unreadable, decide_unreadable
-from vworkspace_core.jobs.condition_events import condition_events, told_by
+from vworkspace_core.jobs.events import condition_events, told_by
 from vworkspace_core.jobs.outcome import judge
 from vworkspace_core.jobs.scope import Scope
 from vworkspace_core.jobs.scope import admit as admit_job

@@ -15,7 +15,7 @@ from vworkspace_core.apimachinery.errors import AlreadyExists, NotFound, Operato
 from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef
 from vworkspace_core.apimachinery.resources import SECRET
 from vworkspace_core.jobs.store import codec
-from vworkspace_core.jobs.store.secrets import role_of
+from vworkspace_core.jobs.store.codec import role_of
 from vworkspace_core.jobs.store.tombstone_log import Chain
 from vworkspace_core.jobs.store.tombstones import KEEP, REMEMBERED, SEGMENT, Entry, read_segment
 from vworkspace_core.ports import JobRecord, KubeApi, Tombstone

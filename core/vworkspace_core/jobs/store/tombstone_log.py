@@ -11,8 +11,7 @@ from vworkspace_core.api.labels import FIELD_MANAGER
 from vworkspace_core.apimachinery.errors import AlreadyExists, NotFound, OperatorError, Permanent, Stale, Unavailable
 from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef
 from vworkspace_core.apimachinery.resources import SECRET
-from vworkspace_core.jobs.store.codec import Damaged, Whose
-from vworkspace_core.jobs.store.secrets import role_of
+from vworkspace_core.jobs.store.codec import Damaged, Whose, role_of
 from vworkspace_core.jobs.store.tombstones import (
     SEGMENT_BYTES,
     Book,

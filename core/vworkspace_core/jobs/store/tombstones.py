@@ -17,8 +17,7 @@ import msgspec
 
 from vworkspace_core.apimachinery.manifest import Manifest, canonical_json, metadata
 from vworkspace_core.apimachinery.timestamps import parse_time
-from vworkspace_core.jobs.store.codec import Damaged, Whose
-from vworkspace_core.jobs.store.secrets import FORMAT, first_line, later_format, secret_manifest, value_of
+from vworkspace_core.jobs.store.codec import FORMAT, Damaged, Whose, first_line, later_format, secret_manifest, value_of
 from vworkspace_core.ports import Tombstone
 
 SEGMENT: Final = 256

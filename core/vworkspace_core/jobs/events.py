@@ -1,15 +1,23 @@
-"""ConditionTransition events: changes of status that belong to no open job (PULL-6)."""
+"""Events: what the control plane is told of objects that belong to no open job (PULL-6).
 
-from collections.abc import Iterator, Mapping
+ConditionTransition events tell a change of status. Life-cycle events of Operations come beside them (a run started, and
+how it ended), so that whoever counts runs need not know the conditions: their key names the incarnation and what
+happened to it, which happens once. A replay of any event has the same key.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
 from typing import Any, Final
 
 from vworkspace_core.api.labels import cluster_name
+from vworkspace_core.api.operation import Phase
 from vworkspace_core.apimachinery.manifest import Manifest, dig, metadata
-from vworkspace_core.apimachinery.resources import CLUSTER
+from vworkspace_core.apimachinery.resources import CLUSTER, OPERATION
+from vworkspace_core.apimachinery.secret_material import shown
 from vworkspace_core.apimachinery.timestamps import exact_time, format_time, parse_time
+from vworkspace_core.jobs.managed_fields import held_fields
 from vworkspace_core.jobs.object_status import conditions_of
-from vworkspace_core.jobs.reports import event_body
+from vworkspace_core.jobs.reports import condition_body
 
 _A_DAY: Final = timedelta(days=1)
 RECENT: Final = timedelta(minutes=10)
@@ -48,11 +56,13 @@ def _changed(before: Told, live: Manifest) -> Iterator[Mapping[str, Any]]:
 def condition_events(before: Told | None, live: Manifest, now: datetime) -> tuple[dict[str, Any], ...]:
     """Events for what changed since `before`, or for what changed lately when the object is seen first (None)."""
     if before is not None:
-        return tuple(_event(live, found, before, now) for found in _changed(before, live))
-    return tuple(_event(live, found, {}, now) for found in conditions_of(live) if _is_recent(found, now))
+        return tuple(_transition_event(live, found, before, now) for found in _changed(before, live))
+    return tuple(
+        _transition_event(live, found, {}, now) for found in conditions_of(live) if _began_recently(found, now)
+    )
 
 
-def _is_recent(condition: Mapping[str, Any], now: datetime) -> bool:
+def _began_recently(condition: Mapping[str, Any], now: datetime) -> bool:
     try:
         return now - parse_time(moment_of(condition)) <= RECENT
     except ValueError:
@@ -72,7 +82,7 @@ def last_heard(cluster: Manifest | None, now: datetime) -> datetime:
     return min(heard, now) - RECENT
 
 
-def _event(live: Manifest, condition: Mapping[str, Any], before: Told, now: datetime) -> dict[str, Any]:
+def _transition_event(live: Manifest, condition: Mapping[str, Any], before: Told, now: datetime) -> dict[str, Any]:
     told = before.get(str(condition["type"]))
     beside = {} if told is None else {"previous": {"status": told[0], "reason": told[1]}}
     moment = moment_of(condition)
@@ -109,3 +119,93 @@ def _of_cluster(kind: str, key: str, cluster_id: str, cluster: Manifest | None, 
     """An event about the Cluster object; where nobody made one, under the name that it would have."""
     live = CLUSTER.manifest(cluster_name(cluster_id)) if cluster is None else cluster
     return event_body(kind, key, now, live, conditions_of(live), clusterId=cluster_id)
+
+
+def event_body(
+    kind: str, key: str, now: datetime, live: Manifest, conditions: Iterable[Mapping[str, Any]], **beside: Any
+) -> dict[str, Any]:
+    """An event of the object `live`, for `POST events`; further fields stand beside what every control plane reads."""
+    return {
+        "kind": kind,
+        "eventKey": key,
+        "timestamp": format_time(now),
+        "resourceRef": resource_ref(live),
+        "conditions": [condition_body(found) for found in conditions],
+        **beside,
+    }
+
+
+def resource_ref(live: Manifest) -> dict[str, str]:
+    """Which object an event is about; the namespace of a cluster-scoped one is empty."""
+    meta = metadata(live)
+    named = {name: str(meta.get(name) or "") for name in ("namespace", "name", "uid")}
+    return {"apiVersion": str(live.get("apiVersion")), "kind": str(live.get("kind")), **named}
+
+
+_STARTED: Final = "OperationStarted"
+_ENDED: Final = {
+    Phase.SUCCEEDED.value: "OperationSucceeded",
+    Phase.FAILED.value: "OperationFailed",
+    Phase.CANCELLED.value: "OperationCancelled",
+}
+
+
+def phase_in(live: Manifest) -> str:
+    """Where an Operation stands, as far as it says; empty for every other kind."""
+    is_ours = live.get("kind") == OPERATION.kind and "phase" not in held_fields(live)
+    phase = dig(live, "status", "phase") if is_ours else None
+    return phase if isinstance(phase, str) else ""
+
+
+def life_events(
+    before: str | None, live: Manifest, now: datetime, since: datetime | None = None
+) -> tuple[dict[str, Any], ...]:
+    """What happened to the Operation since it was in phase `before`; None for one that is seen first.
+
+    One that is seen first tells what happened lately, or from `since` on: the last process may have died before it
+    told.
+    """
+    phase = phase_in(live)
+    if phase == before or live.get("kind") != OPERATION.kind:
+        return ()
+    return tuple(
+        _life_event(live, kind, at, now)
+        for kind, at in _happened(phase)
+        if dig(live, "status", at)
+        and (_happened_lately(live, at, since or now - RECENT) if before is None else _is_news(kind, before))
+    )
+
+
+def _happened(phase: str) -> Iterator[tuple[str, str]]:
+    """Kinds of events, each with the field of the status that says when."""
+    if phase == Phase.RUNNING or phase in _ENDED:
+        yield _STARTED, "startedAt"
+    if phase in _ENDED:
+        yield _ENDED[phase], "finishedAt"
+
+
+def _is_news(kind: str, before: str) -> bool:
+    return kind != _STARTED or before in ("", Phase.PENDING)
+
+
+def _happened_lately(live: Manifest, at: str, since: datetime) -> bool:
+    try:
+        return parse_time(str(dig(live, "status", at))) >= since
+    except ValueError:
+        return False
+
+
+def _life_event(live: Manifest, kind: str, at: str, now: datetime) -> dict[str, Any]:
+    meta, phase = metadata(live), phase_in(live)
+    where = "/".join(str(meta.get(name)) for name in ("namespace", "name", "uid"))
+    ended = next((one for one in conditions_of(live) if one["type"] == phase), {}) if at == "finishedAt" else {}
+    told = {
+        "type": dig(live, "spec", "type"),
+        "engine": dig(live, "spec", "engine"),
+        "target": dig(live, "spec", "targetRef", "name"),
+        at: dig(live, "status", at),
+        "reason": ended.get("reason"),
+        "message": shown(str(ended.get("message") or "")) or None,
+    }
+    beside = {name: value for name, value in told.items() if value is not None}
+    return event_body(kind, f"operation/{where}/{kind}", now, live, conditions_of(live), operation=beside)
