@@ -28,7 +28,6 @@ from vworkspace_core.jobs.state import JobState, Stage, record_of, slim
 from vworkspace_core.jobs.steps import Moment, Step, clear, close, retry, settle
 from vworkspace_core.jobs.turn import act, conflicted, note, start_turn
 
-
 _ASKING: Final = frozenset(
     {Stage.RECORDING, Stage.INSPECTING, Stage.INTENDING, Stage.ACTING, Stage.NOTING, Stage.CLOSING}
 )
