@@ -40,7 +40,7 @@ test-long: $(VENV)/.dev  ## an hour of new examples from a seed that is printed;
 		--long --minutes $(MINUTES) $(if $(SEED),--hypothesis-seed=$(SEED)) \
 		$(or $(PYTEST_ARGS),tests/property tests/app tests/e2e)
 
-test-pure:  ## prove that core and in-memory fake stand alone: tests/property with nothing else installed
+test-pure:  ## prove that core and in-memory fake stand alone: tests/property and tests/unit with nothing else installed
 	@scripts/test-pure $(PYTHON)
 
 lint: $(VENV)/.dev  ## formatting and lint
