@@ -10,7 +10,7 @@ COMPILED := PYTHONDONTWRITEBYTECODE=
 MINUTES ?= 60
 SEED ?=
 
-.PHONY: help setup demo test test-long test-pure lint types contracts check manifests docs bench soak clean
+.PHONY: help setup demo test test-long coverage test-pure lint types contracts check manifests docs bench soak clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/ —/'
@@ -39,6 +39,12 @@ test-long: $(VENV)/.dev  ## an hour of new examples from a seed that is printed;
 	@$(COMPILED) $(BIN)/python -m pytest --numprocesses auto --dist worksteal \
 		--long --minutes $(MINUTES) $(if $(SEED),--hypothesis-seed=$(SEED)) \
 		$(or $(PYTEST_ARGS),tests/property tests/app tests/e2e)
+
+coverage: $(VENV)/.dev  ## the tests again, with the branches counted that they take; fails below the gate of pyproject.toml
+	@$(BIN)/python -m coverage erase
+	@PYTHONHASHSEED=0 $(COMPILED) $(BIN)/python -m coverage run -m pytest --numprocesses $(WORKERS) --dist worksteal
+	@$(BIN)/python -m coverage combine --quiet
+	@$(BIN)/python -m coverage report
 
 test-pure:  ## prove that core and in-memory fake stand alone: tests/property and tests/unit with nothing else installed
 	@scripts/test-pure $(PYTHON)

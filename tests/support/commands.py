@@ -249,7 +249,8 @@ class Running:
 def clean_environment(home: Path | None, more: Mapping[str, str]) -> dict[str, str]:
     """What a process gets to know of this one's environment, and what is given to it."""
     kept = {name: value for name, value in os.environ.items() if name in ("PATH", "LANG", "LC_ALL", "TMPDIR")}
-    return {**kept, "HOME": str(home or "/nonexistent"), "PYTHONWARNINGS": "error", **more}
+    counted = {name: value for name, value in os.environ.items() if name.startswith("COVERAGE_")}
+    return {**kept, **counted, "HOME": str(home or "/nonexistent"), "PYTHONWARNINGS": "error", **more}
 
 
 def free_port() -> int:
