@@ -5,7 +5,6 @@ See `tests/support/effort.py`.
 """
 
 import gc
-import os
 import random
 import time
 from pathlib import Path
@@ -21,22 +20,8 @@ from tests.support.patience import TIMEOUT
 
 pytest.register_assert_rewrite("vworkspace_app.conformance.checks")  # before anything imports them
 
-WAITING = (
-    "e2e/test_two_replicas.py",
-    "e2e/test_command_processes.py",
-    "e2e/test_informer_faults.py",
-    "e2e/test_conformance_command.py",
-    "e2e/test_registration.py",
-    "e2e/test_replay.py",
-    "e2e/test_observed_process.py",
-    "conformance/test_control_plane.py",
-    "e2e/test_sealed_jobs.py",
-    "e2e/test_sigkill.py",
-    "conformance/test_kube_port.py",
-    "e2e/test_soak.py",
-    "conformance/test_real_server.py",
-)
-"""Tests that wait for processes and for time to pass more than they compute, the longest first."""
+WAITING = Path(__file__).parent / "e2e"
+"""Where tests wait for processes and for time to pass, more than they compute."""
 
 BEGAN = time.monotonic()
 
@@ -103,20 +88,15 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Let half of the workers begin with tests that wait, and the others compute beside them.
+    """Begin with tests that wait, so that the other workers compute beside them and none is left alone at the end.
 
     Workers begin with equal shares of the tests as they are ordered here, and then take from each other. A long run
     takes them in an order of its own, so that each has its turn although time is limited.
     """
     if EFFORT.long:
         random.Random(EFFORT.seed).shuffle(items)
-        return
-    ranks = {Path(__file__).parent / name: rank for rank, name in enumerate(WAITING)}
-    waiting = sorted((item for item in items if item.path in ranks), key=lambda item: ranks[item.path])
-    first, second = ([item for item in waiting if ranks[item.path] % 2 == half] for half in (0, 1))
-    rest = [item for item in items if item.path not in ranks]
-    share = max(0, len(items) // int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")) - len(first))
-    items[:] = [*first, *rest[:share], *second, *rest[share:]]
+    else:
+        items.sort(key=lambda item: WAITING not in item.path.parents)
 
 
 def pytest_collection_finish() -> None:

@@ -3,7 +3,6 @@
 The embedded API server with a simulated Flux stands for the cluster, and `run` as a process for its pods.
 """
 
-import json
 import os
 import re
 import shutil
@@ -16,8 +15,9 @@ from typing import Any
 
 import attrs
 import pytest
+import yaml
 
-from tests.support.commands import Running, clean_environment
+from tests.support.commands import Running, call, clean_environment
 from tests.support.patience import PATIENCE
 from vworkspace_fake.controlplane.sealing import KeyPairs
 
@@ -29,6 +29,9 @@ ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 TOKEN, ADMIN_TOKEN = "agent-s3cr3t-0123456789", "admin-s3cr3t-0123456789"
 CLUSTER = "cluster-prod-1"
+PODINFO = "apps.vworkspace.io/v1alpha1/namespaces/org-myteam/applicationinstances/podinfo"
+UPGRADE = "ops.vworkspace.io/v1alpha1/namespaces/org-myteam/operations/upgrade"
+CLUSTERS = "ops.vworkspace.io/v1alpha1/clusters"
 
 
 def commands(heading: str) -> list[str]:
@@ -54,9 +57,11 @@ class Shell:
         assert done.returncode == 0, (command, done.stderr)
         return done.stdout
 
-    def get(self, *words: str) -> Any:
-        """An object as it stands."""
-        return json.loads(self.run(" ".join(("kubectl get", *words, "-o json"))))
+    def get(self, path: str) -> Any:
+        """An object as it stands, asked for without a process: it is looked at again and again."""
+        config = yaml.safe_load((self.folder / "kc").read_text(encoding="utf-8"))
+        server, user = config["clusters"][0]["cluster"]["server"], config["users"][0]["user"]
+        return call("GET", f"{server}/apis/{path}", token=user.get("token", ""))
 
     def until(self, holds: Callable[[], bool], what: str, process: Running) -> None:
         """Wait until something is so; a process that ends meanwhile is a failure."""
@@ -100,18 +105,14 @@ def test_install_first_application_and_gitops_work_as_they_are_written(tmp_path:
             for command in commands("First application"):
                 shell.run(command)
                 if "application-oci" in command:
-                    shell.until(
-                        lambda: bool(says(shell.get("appinst podinfo -n org-myteam"), "Ready", "True")), "Ready", pod
-                    )
+                    shell.until(lambda: bool(says(shell.get(PODINFO), "Ready", "True")), "Ready", pod)
                 if "upgrade-helm" in command:
                     shell.until(
-                        lambda: shell.get("op upgrade -n org-myteam").get("status", {}).get("phase") == "Succeeded",
+                        lambda: shell.get(UPGRADE).get("status", {}).get("phase") == "Succeeded",
                         "6.7.1",
                         pod,
                     )
-            shell.until(
-                lambda: bool(says(shell.get("cluster.ops.vworkspace.io", CLUSTER), "Connected", "True")), "poll", pod
-            )
+            shell.until(lambda: bool(says(shell.get(f"{CLUSTERS}/{CLUSTER}"), "Connected", "True")), "poll", pod)
             assert pod.stop().status == 0
 
         shell.run("kubectl -n vworkspace-system delete secret vworkspace-agent-credentials")
@@ -120,9 +121,9 @@ def test_install_first_application_and_gitops_work_as_they_are_written(tmp_path:
             shell.run(command)
         words = ("--no-agent", "--cluster-id", CLUSTER)
         with Running(tmp_path / "local", "run", "--kubeconfig", tmp_path / "kc", *words) as pod:
-            shell.until(lambda: bool(shell.get("clusters.ops.vworkspace.io")["items"]), "the Cluster object", pod)
+            shell.until(lambda: bool(shell.get(CLUSTERS)["items"]), "the Cluster object", pod)
             shell.until(
-                lambda: says(shell.get("cluster.ops.vworkspace.io", CLUSTER), "Connected", "False") == "NoAgent",
+                lambda: says(shell.get(f"{CLUSTERS}/{CLUSTER}"), "Connected", "False") == "NoAgent",
                 "NoAgent",
                 pod,
             )
