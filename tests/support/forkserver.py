@@ -12,14 +12,26 @@ import gc
 import importlib.util
 import json
 import os
+import pkgutil
 import sys
 import tempfile
 from typing import Any
 
+from vworkspace_app import cli
 from vworkspace_app.__main__ import main as command
 
-LATER = ("anyio._backends._asyncio", "uvicorn.lifespan.on", "uvicorn.loops.asyncio", "uvicorn.protocols.http.h11_impl")
-"""What servers and the operator load once they run."""
+LATER = (
+    "anyio._backends._asyncio",
+    "httpcore2",
+    "uvicorn.lifespan.off",
+    "uvicorn.lifespan.on",
+    "uvicorn.loops.asyncio",
+    "uvicorn.protocols.http.auto",
+    "uvicorn.protocols.http.h11_impl",
+    "uvicorn.protocols.websockets.auto",
+    *(f"vworkspace_app.cli.{module.name}" for module in pkgutil.iter_modules(cli.__path__)),
+)
+"""What the command line, servers and the operator load once they run."""
 MODES = (os.O_RDONLY, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
 
 
