@@ -9,9 +9,10 @@ import structlog
 
 from vworkspace_app.controller.observer import DriverObserver, LoggingObserver
 from vworkspace_app.controller.worker_stats import Attempt, DriverAccount, DriverStats
+from vworkspace_core.api.remedies import not_permitted
 from vworkspace_core.apimachinery.errors import NotFound, OperatorError, Stale, Unavailable
 from vworkspace_core.apimachinery.manifest import ObjectRef
-from vworkspace_core.controller.blocked import Obstacle, obstacle_of
+from vworkspace_core.controller.blocked_pass import BlockedPass, blocked_by
 from vworkspace_core.controller.health import DriverVitals
 from vworkspace_core.controller.informer.changes import Change, ChangeType
 from vworkspace_core.controller.queue.event_handlers import KeysOf, WaitOf, priority_of, without_delay
@@ -28,7 +29,7 @@ Reconcile: TypeAlias = Callable[[ObjectRef], Awaitable[ReconcileResult]]
 Refresh: TypeAlias = Callable[[ObjectRef], Awaitable[None]]
 """Read one object live into the cache. Raises errors of the core."""
 
-Tell: TypeAlias = Callable[[ObjectRef, Obstacle], Awaitable[None]]
+Tell: TypeAlias = Callable[[ObjectRef, BlockedPass], Awaitable[None]]
 """Say on an object what stopped its pass. Must not raise."""
 
 
@@ -218,7 +219,7 @@ class Driver:
             return
         passing = isinstance(error, Unavailable) and not attempt.timed_out
         with anyio.move_on_after(self._time_limit):
-            await self._tell_object(key, obstacle_of(error, reconcile_id, passing=passing))
+            await self._tell_object(key, blocked_by(error, not_permitted, reconcile_id, transient=passing))
 
     async def _attempt(self, key: ObjectRef, unseen: tuple[ObjectRef, ...]) -> Attempt:
         """Run the reconcile within its time limit; whatever it raises ends here."""
@@ -258,5 +259,5 @@ async def _believe(ref: ObjectRef) -> None:
     """Without a way to read live, the cache is believed once patience is over."""
 
 
-async def _say_nothing(key: ObjectRef, obstacle: Obstacle) -> None:
+async def _say_nothing(key: ObjectRef, blocked: BlockedPass) -> None:
     """Where nobody writes a status, the log has to do."""

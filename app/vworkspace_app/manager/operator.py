@@ -13,7 +13,7 @@ import attrs
 import structlog
 
 from vworkspace_app.clusters.controller import by_spec
-from vworkspace_app.controller.blocked import ObstacleTeller
+from vworkspace_app.controller.blocked_pass import BlockedPassReporter
 from vworkspace_app.controller.definitions import poke_when_served
 from vworkspace_app.controller.event_recorder import BackgroundEvents
 from vworkspace_app.controller.informer import InformerRunner
@@ -41,6 +41,8 @@ from vworkspace_core.controller.queue.event_handlers import KeysOf, WaitOf, itse
 from vworkspace_core.controller.queue.outcome import Priority
 from vworkspace_core.controller.queue.read_your_writes import Written
 from vworkspace_core.controller.queue.workqueue import WorkQueue
+from vworkspace_core.instances.blocked_pass import decide_blocked_instance
+from vworkspace_core.operations.blocked_pass import decide_blocked_operation
 from vworkspace_core.ports import Clock, KubeApi
 
 _log = structlog.get_logger("operator")
@@ -51,6 +53,8 @@ _QUEUE_NEWS_SECONDS = 2.0
 
 _STUCK_SECONDS = 10.0
 """How often a start that takes long is looked at."""
+
+_DECIDE_BLOCKED = {APPLICATION_INSTANCE: decide_blocked_instance, OPERATION: decide_blocked_operation}
 
 
 async def at_once() -> None:
@@ -81,9 +85,11 @@ class Operator:
         self._lead = lead
         self.informers = informers = Informers(informers_of(api, clock, random))
         self.events = BackgroundEvents(api, clock, instance=settings.identity)
-        self.obstacles = ObstacleTeller(api, informers, settings.decisions.cluster_id, clock, self.events)
+        self.blocked_passes = BlockedPassReporter(
+            _DECIDE_BLOCKED, api, informers, settings.decisions.cluster_id, clock, self.events
+        )
         self.instances = InstanceController(
-            api, informers, settings.decisions, clock, self.events, self.obstacles.tell_unmanaged
+            api, informers, settings.decisions, clock, self.events, self.blocked_passes.report_unmanaged
         )
         self.operations = OperationController(
             api,
@@ -95,7 +101,7 @@ class Operator:
                 approvals or Approvals(), required_bindings=settings.required_bindings, namespace=settings.namespace
             ),
             settings.templates,
-            self.obstacles.tell_unmanaged,
+            self.blocked_passes.report_unmanaged,
         )
         self._observer = observer
         self._run_id = f"{int(random() * 2**32):08x}"
@@ -107,7 +113,7 @@ class Operator:
             "operation", self.operations.reconcile, WorkQueue(group_of=_namespace, serial_of=serial)
         )
         self.instances.wrote, self.operations.wrote = self.instance_driver.wrote, self.operation_driver.wrote
-        self.obstacles.wrote = self._wrote
+        self.blocked_passes.wrote = self._wrote
         self._leading = False
         self._subscribe()
 
@@ -122,7 +128,7 @@ class Operator:
             queue=queue,
             has_seen=self.informers.has_seen,
             refresh=self.informers.refresh,
-            tell=self.obstacles.tell,
+            tell=self.blocked_passes.report,
             observer=self._observer(name),
             name=name,
             run_id=self._run_id,

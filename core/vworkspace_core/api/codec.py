@@ -4,7 +4,7 @@ Every watch event passes it, so the usual path is one generated function; only a
 is looked at again, slowly, to name everything that is wrong with it at once (RES-1 to RES-3).
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from heapq import nsmallest
 from itertools import islice
 from typing import Any, Final, TypeVar
@@ -17,8 +17,8 @@ from vworkspace_core.api.operation import Operation
 from vworkspace_core.apimachinery import resources as known
 from vworkspace_core.apimachinery.converters import FAST, STRICT, TOLERANT, type_name
 from vworkspace_core.apimachinery.fields import camel
-from vworkspace_core.apimachinery.manifest import Kind, Manifest
-from vworkspace_core.apimachinery.meta import ObjectMeta
+from vworkspace_core.apimachinery.manifest import Kind, Manifest, dig
+from vworkspace_core.apimachinery.meta import Condition, ObjectMeta
 from vworkspace_core.apimachinery.nesting import TOO_DEEP, too_deep
 from vworkspace_core.apimachinery.problems import MOST_PROBLEMS, Problem, ValidationProblems, index, join
 
@@ -139,6 +139,20 @@ def read_meta(manifest: Manifest) -> ObjectMeta:
     except ValidationProblems as error:
         unreadable = {problem.path.split("[")[0].split(".")[0] for problem in error.problems}
         return structure(ObjectMeta, {"name": "", **{k: v for k, v in body.items() if k not in unreadable}})
+
+
+def read_own_conditions(manifest: Manifest, types: Container[str]) -> tuple[Condition, ...]:
+    """The conditions of `types` in the status of any object; those that make no sense are left out. Never raises."""
+    conditions = dig(manifest, "status", "conditions")
+    readable = map(_condition, conditions if isinstance(conditions, list) else ())
+    return tuple(condition for condition in readable if condition is not None and condition.type in types)
+
+
+def _condition(value: Any) -> Condition | None:
+    try:
+        return structure(Condition, value)
+    except ValidationProblems:
+        return None
 
 
 def class_of(manifest: Any) -> type[Any] | None:

@@ -4,6 +4,8 @@ from typing import Protocol
 
 from vworkspace_core.api.labels import (
     CLUSTER_ID,
+    MANAGED_BY,
+    MANAGED_BY_VALUE,
     NAMESPACE_GATE,
     NAMESPACE_GATE_VALUE,
     cluster_id_of,
@@ -13,7 +15,7 @@ from vworkspace_core.api.labels import (
 from vworkspace_core.api.reasons import InstanceConditionType as Type
 from vworkspace_core.api.reasons import InstanceReason as Reason
 from vworkspace_core.api.remedies import gate_command
-from vworkspace_core.apimachinery.manifest import Manifest
+from vworkspace_core.apimachinery.manifest import Manifest, dig
 from vworkspace_core.apimachinery.meta import Condition, ObjectMeta
 from vworkspace_core.apimachinery.names import bounded_name
 
@@ -26,6 +28,14 @@ def wrong_cluster(meta: ObjectMeta, cluster_id: str) -> str:
     if meant is None:
         return f'the label {CLUSTER_ID} is missing; this cluster is "{cluster_id}"'
     return f'the object is meant for cluster "{meant}"; this cluster is "{cluster_id}"'
+
+
+def is_labelled_for(manifest: Manifest, cluster_id: str) -> bool:
+    """Whether the labels give an object to this operator, as far as can be told where it cannot be read."""
+    labels = dig(manifest, "metadata", "labels")
+    if dig(labels, MANAGED_BY) != MANAGED_BY_VALUE:
+        return False
+    return dig(labels, CLUSTER_ID) in (None, "", bounded_name(cluster_id))
 
 
 class _Status(Protocol):

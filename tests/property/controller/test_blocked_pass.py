@@ -9,16 +9,27 @@ from hypothesis import strategies as st
 
 from tests.support.violations import instance, operation
 from vworkspace_core.api.labels import CLUSTER_ID, MANAGED_BY, MANAGED_BY_VALUE
+from vworkspace_core.api.remedies import not_permitted
 from vworkspace_core.api.vocabulary import is_admitted, owned_types
-from vworkspace_core.apimachinery.errors import Forbidden, Invalid, OperatorError, Permanent, Unavailable
+from vworkspace_core.apimachinery.errors import Forbidden, Invalid, Permanent, Unavailable
 from vworkspace_core.apimachinery.manifest import Kind, dig
-from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, CLUSTER, OPERATION
-from vworkspace_core.controller.blocked import Cause, Obstacle, obstacle_of, obstructed
+from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, OPERATION
+from vworkspace_core.controller.blocked_pass import BlockedCause, BlockedPass, blocked_by
+from vworkspace_core.controller.decision import Decision
+from vworkspace_core.instances.blocked_pass import decide_blocked_instance
+from vworkspace_core.operations.blocked_pass import decide_blocked_operation
 
 NOW = datetime(2026, 6, 1, 12, tzinfo=UTC)
 LATER = datetime(2026, 6, 1, 13, tzinfo=UTC)
 LABELS = {MANAGED_BY: MANAGED_BY_VALUE, CLUSTER_ID: "c"}
 MADE = {APPLICATION_INSTANCE: instance(), OPERATION: operation()}
+
+DECIDE = {APPLICATION_INSTANCE: decide_blocked_instance, OPERATION: decide_blocked_operation}
+
+
+def decide(kind: Kind, manifest: dict[str, Any], blocked: BlockedPass, now: datetime) -> Decision:
+    return DECIDE[kind](manifest, blocked, "c", now)
+
 
 anything = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=5),
@@ -54,15 +65,15 @@ def objects(draw: st.DrawFn) -> tuple[Kind, dict[str, Any]]:
     return kind, {**MADE[kind], "metadata": {**meta, "labels": LABELS}, "status": status}
 
 
-obstacles = st.builds(Obstacle, st.sampled_from(list(Cause)), st.text(min_size=1, max_size=20), st.just("cafe-1"))
+passes = st.builds(BlockedPass, st.sampled_from(BlockedCause), st.text(min_size=1, max_size=20), st.just("cafe-1"))
 
 
-@given(objects(), obstacles)
-def test_it_is_said_on_any_object_and_once_REC_13(made: tuple[Kind, dict[str, Any]], obstacle: Obstacle) -> None:
+@given(objects(), passes)
+def test_it_is_said_on_any_object_and_once_REC_13(made: tuple[Kind, dict[str, Any]], blocked: BlockedPass) -> None:
     kind, manifest = made
-    decision = obstructed(kind, manifest, obstacle, "c", NOW)
+    decision = decide(kind, manifest, blocked, NOW)
     if decision.status is None:
-        assert obstacle.cause is Cause.PASSING or dig(manifest, "status", "conditions")
+        assert blocked.cause is BlockedCause.TRANSIENT or dig(manifest, "status", "conditions")
         return
     status = decision.status["status"]
     assert status["observedGeneration"] == manifest["metadata"]["generation"]
@@ -71,44 +82,43 @@ def test_it_is_said_on_any_object_and_once_REC_13(made: tuple[Kind, dict[str, An
     for one in status["conditions"]:
         if one["lastTransitionTime"] == "2026-06-01T12:00:00Z" and one["reason"] not in ("A", "Stable"):
             assert is_admitted(kind.kind, one["type"], one["status"], one["reason"]), one
-    if obstacle.cause in (Cause.FORBIDDEN, Cause.INTERNAL_ERROR):
-        assert (said["Blocked"]["status"], said["Blocked"]["reason"]) == ("True", obstacle.cause)
+    if blocked.cause in (BlockedCause.FORBIDDEN, BlockedCause.INTERNAL_ERROR):
+        assert (said["Blocked"]["status"], said["Blocked"]["reason"]) == ("True", blocked.cause)
     before = manifest["status"] if isinstance(manifest["status"], dict) else {}
     for name in before.keys() - {"conditions", "observedGeneration", "lastReconcileTime"}:
         assert status[name] == before[name], "what stands beside is kept"
 
-    again = obstructed(kind, {**manifest, "status": status}, obstacle, "c", LATER)
+    again = decide(kind, {**manifest, "status": status}, blocked, LATER)
     assert again.status is None, "told once"
-    other_line = Obstacle(obstacle.cause, obstacle.message, "beef-2")
-    assert obstructed(kind, {**manifest, "status": status}, other_line, "c", LATER).status is None
+    other_line = BlockedPass(blocked.cause, blocked.message, "beef-2")
+    assert decide(kind, {**manifest, "status": status}, other_line, LATER).status is None
 
 
-@given(objects(), obstacles)
-def test_what_is_not_ours_is_left_alone_RES_5(made: tuple[Kind, dict[str, Any]], obstacle: Obstacle) -> None:
+@given(objects(), passes)
+def test_what_is_not_ours_is_left_alone_RES_5(made: tuple[Kind, dict[str, Any]], blocked: BlockedPass) -> None:
     kind, manifest = made
     for labels in ({}, {**LABELS, CLUSTER_ID: "another"}):
         other = {**manifest, "metadata": {**manifest["metadata"], "labels": labels}}
-        assert obstructed(kind, other, obstacle, "c", NOW).is_empty
-    assert obstructed(CLUSTER, manifest, obstacle, "c", NOW).is_empty
+        assert decide(kind, other, blocked, NOW).is_empty
 
 
 REFUSED = 'User "sa" cannot get resource "backups" in API group "velero.io" in the namespace "velero"'
 
 
 @pytest.mark.parametrize(
-    ("error", "passing", "cause"),
+    ("error", "transient", "cause"),
     [
-        (Forbidden(REFUSED), False, Cause.FORBIDDEN),
-        (Forbidden("exceeded quota"), False, Cause.INTERNAL_ERROR),
-        (Unavailable("503"), True, Cause.PASSING),
-        (Unavailable("cancelled after 60 s"), False, Cause.INTERNAL_ERROR),
-        (Permanent("odd"), False, Cause.INTERNAL_ERROR),
-        (Invalid("no"), False, Cause.INTERNAL_ERROR),
-        (RecursionError(), False, Cause.TOO_DEEP),
-        (KeyError("hookName"), False, Cause.INTERNAL_ERROR),
+        (Forbidden(REFUSED), False, BlockedCause.FORBIDDEN),
+        (Forbidden("exceeded quota"), False, BlockedCause.INTERNAL_ERROR),
+        (Unavailable("503"), True, BlockedCause.TRANSIENT),
+        (Unavailable("cancelled after 60 s"), False, BlockedCause.INTERNAL_ERROR),
+        (Permanent("odd"), False, BlockedCause.INTERNAL_ERROR),
+        (Invalid("no"), False, BlockedCause.INTERNAL_ERROR),
+        (RecursionError(), False, BlockedCause.TOO_DEEP),
+        (KeyError("hookName"), False, BlockedCause.INTERNAL_ERROR),
     ],
 )
-def test_what_each_error_means_for_the_object(error: Exception | OperatorError, passing: bool, cause: Cause) -> None:
-    obstacle = obstacle_of(error, "cafe-1", passing=passing)
-    assert obstacle.cause is cause
-    assert "hookName" not in obstacle.text, "what a defect says may be anything"
+def test_what_each_error_means_for_the_object(error: Exception, transient: bool, cause: BlockedCause) -> None:
+    blocked = blocked_by(error, not_permitted, "cafe-1", transient=transient)
+    assert blocked.cause is cause
+    assert "hookName" not in blocked.text, "what a defect says may be anything"

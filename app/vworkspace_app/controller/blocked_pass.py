@@ -1,6 +1,8 @@
 """Says on the object what stopped its pass, and of one that is not ours why nothing happens (REC-13, RES-5)."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import TypeAlias
 
 import attrs
 import structlog
@@ -11,8 +13,9 @@ from vworkspace_core.api.labels import FIELD_MANAGER
 from vworkspace_core.api.remedies import remedy
 from vworkspace_core.api.unmanaged import unmanaged
 from vworkspace_core.apimachinery.errors import Forbidden, NotFound, OperatorError, Right, Stale
-from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, metadata
-from vworkspace_core.controller.blocked import Obstacle, obstructed
+from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, metadata
+from vworkspace_core.controller.blocked_pass import BlockedPass
+from vworkspace_core.controller.decision import Decision
 from vworkspace_core.controller.events.once import Once
 from vworkspace_core.controller.queue.read_your_writes import Written
 from vworkspace_core.ports import Clock, EventSink, KubeApi
@@ -20,10 +23,15 @@ from vworkspace_core.ports import Clock, EventSink, KubeApi
 _log = structlog.get_logger("operator")
 
 
-@attrs.define
-class ObstacleTeller:
-    """Writes such a status through `api`, on the copy that the caches hold."""
+DecideBlocked: TypeAlias = Callable[[Manifest, BlockedPass, str, datetime], Decision]
+"""The status of one kind that says it: from the manifest, what stopped the pass, the cluster's id and the time."""
 
+
+@attrs.define
+class BlockedPassReporter:
+    """Writes such a status through `api`, on the copy that the caches hold, for the kinds in `decide`."""
+
+    decide: Mapping[Kind, DecideBlocked]
     api: KubeApi
     informers: Informers
     cluster_id: str
@@ -33,22 +41,25 @@ class ObstacleTeller:
     _refused: Once = attrs.field(factory=Once)
     _unmanaged: Once = attrs.field(factory=Once)
 
-    async def tell(self, key: ObjectRef, obstacle: Obstacle) -> None:
+    async def report(self, key: ObjectRef, blocked: BlockedPass) -> None:
         """Say it, unless the status says it already. What cannot be said there is said in the log; never raises."""
-        if obstacle.right is not None and obstacle.right.resource.endswith("/status"):
-            self._unwritten(key, obstacle, obstacle.message, obstacle.right)  # the very thing that cannot be done
+        if blocked.right is not None and blocked.right.resource.endswith("/status"):
+            self._unwritten(key, blocked, blocked.message, blocked.right)  # the very thing that cannot be done
             return
         try:
             manifest = self.informers.store(key.kind).get(key.namespace, key.name)
             if manifest is not None:
-                await self._write(key, manifest, obstacle)
+                await self._write(key, manifest, blocked)
         except OperatorError as error:
-            self._unsaid(key, obstacle, error)
+            self._unsaid(key, blocked, error)
         except Exception as error:
-            _log.error("the status could not be written", object=str(key), obstacle=obstacle.text, exc_info=error)
+            _log.error("the status could not be written", object=str(key), obstacle=blocked.text, exc_info=error)
 
-    async def _write(self, key: ObjectRef, manifest: Manifest, obstacle: Obstacle) -> None:
-        decision = obstructed(key.kind, manifest, obstacle, self.cluster_id, self.clock.now())
+    async def _write(self, key: ObjectRef, manifest: Manifest, blocked: BlockedPass) -> None:
+        decide = self.decide.get(key.kind)
+        if decide is None:
+            return
+        decision = decide(manifest, blocked, self.cluster_id, self.clock.now())
         if decision.status is None:
             return
         answer = await self.api.apply_status(decision.status, kind=key.kind, field_manager=FIELD_MANAGER)
@@ -58,20 +69,20 @@ class ObstacleTeller:
         for event in decision.events:
             await self.events.emit(event)
 
-    def _unsaid(self, key: ObjectRef, obstacle: Obstacle, error: OperatorError) -> None:
+    def _unsaid(self, key: ObjectRef, blocked: BlockedPass, error: OperatorError) -> None:
         if isinstance(error, Stale | NotFound):
             return  # it has moved on: the next pass sees what it is now
-        self._unwritten(key, obstacle, error.message, error.right if isinstance(error, Forbidden) else None)
+        self._unwritten(key, blocked, error.message, error.right if isinstance(error, Forbidden) else None)
 
-    def _unwritten(self, key: ObjectRef, obstacle: Obstacle, why: str, right: Right | None) -> None:
+    def _unwritten(self, key: ObjectRef, blocked: BlockedPass, why: str, right: Right | None) -> None:
         if not self._refused.first(str(key), why):
             return
-        fields = {"object": str(key), "obstacle": obstacle.text, "error": why}
+        fields = {"object": str(key), "obstacle": blocked.text, "error": why}
         if right is not None:
             fields |= {"right": str(right), "remedy": remedy(right)}
         _log.error("the status could not be written", **fields)
 
-    async def tell_unmanaged(self, key: ObjectRef, manifest: Manifest) -> None:
+    async def report_unmanaged(self, key: ObjectRef, manifest: Manifest) -> None:
         """An Event, once, on an object of ours that lacks the label by which the operator acts on it."""
         event = unmanaged(key, manifest)
         if event is not None and self._unmanaged.first(str(key), event.regarding_uid):

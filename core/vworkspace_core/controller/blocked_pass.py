@@ -1,0 +1,144 @@
+"""A pass that something stopped is said on the object itself: a missing right, a defect, an object that no rule can
+read (REC-13, RES-4).
+
+It works on the raw manifest: it has to hold where reading or deciding is what failed. Everything that the status says
+beside is kept as it stands. Which conditions and fields say it, each kind knows (`BlockedWords`).
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from enum import StrEnum
+from typing import Any, Final
+
+import attrs
+
+from vworkspace_core.apimachinery.conditions import Transition, Wanted
+from vworkspace_core.apimachinery.errors import Forbidden, OperatorError, Right
+from vworkspace_core.apimachinery.manifest import Kind, Manifest, dig, metadata, ref_of
+from vworkspace_core.apimachinery.meta import Condition
+from vworkspace_core.apimachinery.nesting import LEVELS
+from vworkspace_core.apimachinery.secret_material import safe
+from vworkspace_core.controller.decision import Decision
+from vworkspace_core.controller.status import LiveStatus, event_of, status_change
+from vworkspace_core.ports import KubernetesEvent
+
+_LONGEST: Final = 4096
+_LOG_LINE: Final = " The log line with reconcile_id "
+
+
+class BlockedCause(StrEnum):
+    """What stopped the pass: the reason of the condition that says so, but for the last."""
+
+    FORBIDDEN = "Forbidden"
+    INTERNAL_ERROR = "InternalError"
+    TOO_DEEP = "ValidationFailed"
+    """The object itself: nested so deeply that it cannot be judged."""
+    TRANSIENT = "Transient"
+    """It is tried again, and said only while the status does not speak of this generation."""
+
+
+@attrs.frozen
+class BlockedPass:
+    """What stopped a pass, for people. `log_id` names the line of the log that holds more."""
+
+    cause: BlockedCause
+    message: str
+    log_id: str = ""
+    right: Right | None = None
+    """The one that is missing."""
+
+    @property
+    def text(self) -> str:
+        """The whole message."""
+        return f"{self.message}{_LOG_LINE}{self.log_id} has more." if self.log_id else self.message
+
+    @property
+    def is_transient(self) -> bool:
+        """Whether it goes by itself."""
+        return self.cause is BlockedCause.TRANSIENT
+
+    def message_over(self, before: Condition | None = None) -> str:
+        """The message of a condition. The one that stands, where only the id of the log line differs: otherwise each
+        retry would be a write."""
+        text = safe(self.text, _LONGEST)
+        if before is not None and before.message.partition(_LOG_LINE)[0] == text.partition(_LOG_LINE)[0]:
+            return before.message
+        return text
+
+
+def blocked_by(
+    error: Exception, not_permitted: Callable[[Right], str], log_id: str = "", *, transient: bool = False
+) -> BlockedPass:
+    """What an error that ended a pass means for the object.
+
+    `not_permitted` says which right is missing and what gives it. `transient`: the error is one of the network, or of
+    time.
+    """
+    if isinstance(error, Forbidden) and error.right is not None:
+        return BlockedPass(BlockedCause.FORBIDDEN, not_permitted(error.right), right=error.right)
+    if isinstance(error, OperatorError):
+        cause = BlockedCause.TRANSIENT if transient else BlockedCause.INTERNAL_ERROR
+        return BlockedPass(cause, f"{error.message}; tried again", log_id)
+    if isinstance(error, RecursionError):
+        too_deep = f"the object is nested too deeply to be judged: at most {LEVELS} levels"
+        return BlockedPass(BlockedCause.TOO_DEEP, too_deep)
+    message = f"a defect of the operator stopped this pass ({type(error).__name__}); it is tried again."
+    return BlockedPass(BlockedCause.INTERNAL_ERROR, message, log_id)
+
+
+@attrs.frozen
+class BlockedWords:
+    """How the status of one kind says that a pass was stopped."""
+
+    kind: Kind
+    types: Sequence[str]
+    """The types of conditions that the operator owns, in the order of a status."""
+    conditions: Callable[[Mapping[str, Condition], BlockedPass], Iterable[Wanted]]
+    """The conditions that say it, beside those that stand by their types."""
+    fields: Callable[[Sequence[Wanted], datetime], Mapping[str, Any]]
+    """Fields that follow from the conditions and the time."""
+    defaults: Mapping[str, Any] = attrs.field(factory=dict)
+    """Fields for a status that has none yet."""
+    events: Mapping[str, bool] = attrs.field(factory=dict)
+    """Types of conditions of which an Event is made, each with whether it is a warning."""
+
+
+def blocked_status(
+    words: BlockedWords, manifest: Manifest, conditions: Sequence[Condition], blocked: BlockedPass, now: datetime
+) -> Decision:
+    """The status that says it, with its Events; empty where it stands already. `conditions` are ours as they stand."""
+    meta, status = metadata(manifest), manifest.get("status")
+    live = LiveStatus(
+        ref_of(manifest, words.kind),
+        meta.get("resourceVersion", ""),
+        int(meta.get("generation") or 0),
+        dig(status, "observedGeneration"),
+        tuple(conditions),
+    )
+    if blocked.is_transient and live.conditions and live.observed_generation == live.generation:
+        return Decision()
+    wanted = _wanted(words, live.conditions, blocked)
+    fields = {**words.defaults, **(status if isinstance(status, Mapping) else {}), **words.fields(wanted, now)}
+    change = status_change(live, wanted, {}, now, not_compared=fields)
+    if change is None:
+        return Decision()
+    return change.added_to(Decision(), _events(words, live, str(meta.get("uid", "")), change.transitions))
+
+
+def _wanted(words: BlockedWords, before: Sequence[Condition], blocked: BlockedPass) -> tuple[Wanted, ...]:
+    wanted = {condition.type: _as_it_stands(condition) for condition in before}
+    wanted |= {one.type: one for one in words.conditions({one.type: one for one in before}, blocked)}
+    return tuple(wanted[name] for name in words.types if name in wanted)
+
+
+def _as_it_stands(condition: Condition) -> Wanted:
+    generation = condition.observed_generation or 0
+    return Wanted(condition.type, condition.status, condition.reason, condition.message, generation)
+
+
+def _events(
+    words: BlockedWords, live: LiveStatus, uid: str, transitions: Sequence[Transition]
+) -> Iterator[KubernetesEvent]:
+    for change in transitions:
+        if (name := change.condition.type) in words.events:
+            yield event_of(change, live.ref, uid, warning=words.events[name])

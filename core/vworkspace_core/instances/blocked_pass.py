@@ -1,0 +1,53 @@
+"""How an ApplicationInstance says that a pass over it was stopped (REC-13)."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Any, Final
+
+from vworkspace_core.api.codec import read_own_conditions
+from vworkspace_core.api.gating import is_labelled_for
+from vworkspace_core.api.reasons import InstanceConditionType as Type
+from vworkspace_core.api.reasons import InstanceReason as Reason
+from vworkspace_core.api.vocabulary import owned_types
+from vworkspace_core.apimachinery.conditions import Wanted
+from vworkspace_core.apimachinery.manifest import Manifest
+from vworkspace_core.apimachinery.meta import Condition, ConditionStatus
+from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE
+from vworkspace_core.apimachinery.timestamps import format_time
+from vworkspace_core.controller.blocked_pass import BlockedPass, BlockedWords, blocked_status
+from vworkspace_core.controller.decision import Decision
+
+
+def decide_blocked_instance(manifest: Manifest, blocked: BlockedPass, cluster_id: str, now: datetime) -> Decision:
+    """The status that says it; empty where it stands already or is not ours to write."""
+    if not is_labelled_for(manifest, cluster_id):
+        return Decision()
+    return blocked_status(_WORDS, manifest, read_own_conditions(manifest, _WORDS.types), blocked, now)
+
+
+def _conditions(before: Mapping[str, Condition], blocked: BlockedPass) -> Iterator[Wanted]:
+    """That nothing goes on, and why. Ready keeps what it says: what runs runs on."""
+    true, false, unknown = ConditionStatus.TRUE, ConditionStatus.FALSE, ConditionStatus.UNKNOWN
+    text = blocked.message_over()
+    if blocked.is_transient:
+        if Type.READY not in before:
+            yield Wanted(Type.READY, unknown, Reason.RECONCILING, text)
+        yield Wanted(Type.RECONCILING, true, Reason.HELM_RELEASE_INSTALLING, text)
+        return
+    if Type.READY not in before:
+        yield Wanted(Type.READY, false, Reason.NOT_DEPLOYED, text)
+    yield Wanted(Type.RECONCILING, false, Reason.STABLE, f"blocked: {blocked.cause}")
+    yield Wanted(Type.BLOCKED, true, blocked.cause, blocked.message_over(before.get(Type.BLOCKED)))
+
+
+def _fields(_: Sequence[Wanted], now: datetime) -> dict[str, Any]:
+    return {"lastReconcileTime": format_time(now)}
+
+
+_WORDS: Final = BlockedWords(
+    APPLICATION_INSTANCE,
+    owned_types(APPLICATION_INSTANCE.kind),
+    _conditions,
+    _fields,
+    events={Type.BLOCKED: True, Type.READY: False},
+)
