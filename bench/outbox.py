@@ -23,7 +23,7 @@ from tests.support.control_planes import served
 from tests.support.jobs import CLUSTER_ID, condition, instance
 from tests.support.virtual_time import run
 from vworkspace_app.control_plane.connection import Connection
-from vworkspace_app.control_plane.event_sender import Telling
+from vworkspace_app.control_plane.event_sender import EventSender
 from vworkspace_app.jobs.settings import AgentSettings
 from vworkspace_app.process.clock import SystemClock
 from vworkspace_core.control_plane.outbox import CAPACITY, Outbox
@@ -52,7 +52,7 @@ def events(count: int, message: str = "Helm upgrade succeeded for release org-my
 async def drained(control: ControlPlane, batch: Sequence[Any]) -> float:
     """Events per second of `batch`, in portions that the buffer holds, until the control plane has the last."""
     clock = SystemClock()
-    telling = Telling(control, Connection(clock), clock, lambda: 0.5, AgentSettings(batch_seconds=0.0), tuple)
+    telling = EventSender(control, Connection(clock), clock, lambda: 0.5, AgentSettings(batch_seconds=0.0), tuple)
     telling.release()
     began = time.perf_counter()
     async with anyio.create_task_group() as tasks:

@@ -23,10 +23,10 @@ from tests.support.jobs import CLUSTER_ID
 from tests.support.jobs import instance as manifest
 from tests.support.work import calls_of
 from vworkspace_core.apimachinery.errors import Invalid
-from vworkspace_core.jobs.outcome import Outcome, Reason
+from vworkspace_core.jobs.outcome import JobOutcome, Reason
 from vworkspace_core.jobs.payload_security import Security, Signatures, in_force, signed_content
-from vworkspace_core.jobs.scope import Scope
-from vworkspace_core.jobs.state import JobState, Stage, accept, record_of, restore
+from vworkspace_core.jobs.scope import JobScope
+from vworkspace_core.jobs.state import JobStage, JobState, accept, record_of, restore
 from vworkspace_fake.controlplane.sealing import KeyPairs, Sealing
 from vworkspace_odoo import JosePayloads
 from vworkspace_odoo.keys import decryption_keys, signing_keys
@@ -63,22 +63,22 @@ def job(**fields: Any) -> dict[str, Any]:
     return {**found, **fields}
 
 
-def strict(pairs: KeyPairs, **required: bool) -> Scope:
-    return Scope(CLUSTER_ID, security=Security(**{"require_signed": True, **required}, opener=opener(pairs)))
+def strict(pairs: KeyPairs, **required: bool) -> JobScope:
+    return JobScope(CLUSTER_ID, security=Security(**{"require_signed": True, **required}, opener=opener(pairs)))
 
 
-def taken(raw: Any, scope: Scope) -> JobState:
+def taken(raw: Any, scope: JobScope) -> JobState:
     found = accept(raw, 0, scope)
     assert isinstance(found, JobState)
     return found
 
 
-def refused(raw: Any, scope: Scope, reason: Reason) -> str:
+def refused(raw: Any, scope: JobScope, reason: Reason) -> str:
     """The error of a job that is answered at once, applies nothing and repeats nothing."""
     found = taken(raw, scope)
     assert found.task is None
     assert found.verdict is not None
-    assert found.verdict.outcome is Outcome.FAILED
+    assert found.verdict.outcome is JobOutcome.FAILED
     error = found.verdict.error
     assert error.startswith(f"{reason}: "), error
     assert MARK not in error + repr(found) + json.dumps([found.raw, record_of(found).state])
@@ -249,8 +249,8 @@ def test_what_a_control_plane_seals_is_taken_PULL_9(name: str, encrypted: bool) 
 
     found = taken(sent, strict(pairs))
 
-    assert found.task == taken(job(), Scope(CLUSTER_ID)).task
-    assert found.stage is Stage.RECORDING
+    assert found.task == taken(job(), JobScope(CLUSTER_ID)).task
+    assert found.stage is JobStage.RECORDING
     assert record_of(found).raw == sent, "the record holds what was sent: nothing decrypted"
     again = restore(record_of(found), 0, strict(pairs))
     assert (again.task, again.verdict) == (found.task, None)
@@ -261,7 +261,9 @@ def test_a_recorded_job_is_not_judged_again_by_keys_and_rules_of_later() -> None
     record = record_of(taken(sent, strict(ED)))
     later = JosePayloads(EC.signing_public_key, ED.decryption_key)
 
-    assert restore(record, 0, Scope(CLUSTER_ID, security=Security(require_signed=True, opener=later))).task is not None
+    assert (
+        restore(record, 0, JobScope(CLUSTER_ID, security=Security(require_signed=True, opener=later))).task is not None
+    )
     gone = restore(record, 0, strict(EC))
     assert gone.verdict is not None
     assert gone.verdict.error.startswith("JobPayloadDecryptionFailed: ")
@@ -271,7 +273,7 @@ def test_keys_may_overlap_while_they_are_exchanged() -> None:
     both = JosePayloads(
         f"{EC.signing_public_key}\n{ED.signing_public_key}", f"{ED.decryption_key}\n{EC.decryption_key}"
     )
-    scope = Scope(CLUSTER_ID, security=Security(require_signed=True, opener=both))
+    scope = JobScope(CLUSTER_ID, security=Security(require_signed=True, opener=both))
     for pairs in PAIRS.values():
         assert taken(pairs.sealing(job(), CLUSTER_ID), scope).task is not None
 
@@ -314,7 +316,7 @@ def test_M8_a_configured_key_means_required_unless_the_setting_says_unsigned_PUL
     found = in_force(Security(require_signed=by_cluster), keys, told)
 
     assert found.require_signed is required
-    scope = Scope(CLUSTER_ID, security=found)
+    scope = JobScope(CLUSTER_ID, security=found)
     if required:
         refused(job(), scope, Reason.SIGNATURE_INVALID)
     else:
@@ -322,31 +324,31 @@ def test_M8_a_configured_key_means_required_unless_the_setting_says_unsigned_PUL
 
 
 def test_M8_taking_the_signature_off_a_job_does_not_help_where_there_is_a_key_PULL_9() -> None:
-    scope = Scope(CLUSTER_ID, security=in_force(Security(), opener(ED)))
+    scope = JobScope(CLUSTER_ID, security=in_force(Security(), opener(ED)))
     signed = Sealing(ED.sealing.signing_key)(job(), CLUSTER_ID)
 
     assert taken(signed, scope).verdict is None
     stripped = {name: value for name, value in signed.items() if name != "signature"}
     assert "has no signature" in refused(stripped, scope, Reason.SIGNATURE_INVALID)
-    unsigned = Scope(CLUSTER_ID, security=in_force(Security(), opener(ED), Signatures.UNSIGNED))
+    unsigned = JobScope(CLUSTER_ID, security=in_force(Security(), opener(ED), Signatures.UNSIGNED))
     refused({**signed, "signature": signed["signature"][:-6] + "AAAAAA"}, unsigned, Reason.SIGNATURE_INVALID)
 
 
 def test_what_is_missing_is_refused_where_it_is_required_and_only_there() -> None:
     assert "has no signature" in refused(job(), strict(ED), Reason.SIGNATURE_INVALID)
-    keyless = Scope(CLUSTER_ID, security=Security(require_signed=True, opener=JosePayloads()))
+    keyless = JobScope(CLUSTER_ID, security=Security(require_signed=True, opener=JosePayloads()))
     sent = Sealing(ED.sealing.signing_key)(job(), CLUSTER_ID)
     assert "signing-public-key" in refused(sent, keyless, Reason.SIGNATURE_INVALID)
     sealed = Sealing(None, ED.sealing.recipient_key)(job(), CLUSTER_ID)
-    assert "decryption-key" in refused(sealed, Scope(CLUSTER_ID), Reason.DECRYPTION_FAILED)
+    assert "decryption-key" in refused(sealed, JobScope(CLUSTER_ID), Reason.DECRYPTION_FAILED)
 
-    for scope in (Scope(CLUSTER_ID), Scope(CLUSTER_ID, security=Security(opener=JosePayloads()))):
+    for scope in (JobScope(CLUSTER_ID), JobScope(CLUSTER_ID, security=Security(opener=JosePayloads()))):
         assert taken(sent, scope).task is not None, "nobody asked for a signature, and nobody can check it"
-    assert taken(job(), Scope(CLUSTER_ID, security=Security(opener=opener(ED)))).task is not None
+    assert taken(job(), JobScope(CLUSTER_ID, security=Security(opener=opener(ED)))).task is not None
 
 
 def test_a_wrong_signature_is_refused_also_where_none_is_required() -> None:
-    scope = Scope(CLUSTER_ID, security=Security(opener=opener(ED)))
+    scope = JobScope(CLUSTER_ID, security=Security(opener=opener(ED)))
 
     assert "does not match" in refused(
         {**Sealing(ED.sealing.signing_key)(job(), CLUSTER_ID), "kind": "delete"}, scope, Reason.SIGNATURE_INVALID
@@ -571,14 +573,14 @@ BAD_SIGNING = {
 @pytest.mark.parametrize("name", BAD_SIGNING)
 def test_a_signing_key_of_no_use_refuses_every_signature_and_says_so(name: str) -> None:
     sent = Sealing(ED.sealing.signing_key)(job(), CLUSTER_ID)
-    scope = Scope(CLUSTER_ID, security=Security(opener=JosePayloads(BAD_SIGNING[name], "")))
+    scope = JobScope(CLUSTER_ID, security=Security(opener=JosePayloads(BAD_SIGNING[name], "")))
 
     assert "signing-public-key" in refused(sent, scope, Reason.SIGNATURE_INVALID)
 
 
 @pytest.mark.parametrize("text", [ED.signing_public_key, MARK, BAD_SIGNING["private"].replace("PRIVATE", "")])
 def test_a_decryption_key_of_no_use_is_named(text: str) -> None:
-    scope = Scope(CLUSTER_ID, security=Security(opener=JosePayloads("", text)))
+    scope = JobScope(CLUSTER_ID, security=Security(opener=JosePayloads("", text)))
     raw = job(encryptedPayload=ED.sealing.encrypt({}))
 
     assert "decryption-key" in refused(raw, scope, Reason.DECRYPTION_FAILED)

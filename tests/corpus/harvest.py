@@ -22,7 +22,7 @@ from vworkspace_core.controller.lease import machine as lease
 from vworkspace_core.controller.lease.machine import LeaseState
 from vworkspace_core.credentials import machine as rotation
 from vworkspace_core.jobs import machine
-from vworkspace_core.jobs.scope import Scope
+from vworkspace_core.jobs.scope import JobScope
 
 LARGEST = 40_000
 """Characters of a world: the worst objects are for the tests of bounds."""
@@ -128,7 +128,7 @@ def _watch_jobs() -> None:
     def watched(state: Any, event: Any, now: Any) -> Any:
         after, effects = original(state, event, now)
         try:
-            usual = Scope(state.scope.cluster_id, security=state.scope.security)
+            usual = JobScope(state.scope.cluster_id, security=state.scope.security)
             if state == machine.AgentState(usual) and id(state) not in _JOBS.nodes:
                 _JOBS.begin(state, {"cluster": usual.cluster_id, "security": to_data(usual.security)}, None)
             told = [*map(to_data, effects), {"next deadline": to_data(machine.next_deadline(after))}]

@@ -29,20 +29,20 @@ from vworkspace_core.apimachinery.meta import Condition, ConditionStatus
 from vworkspace_core.apimachinery.timestamps import Instant
 from vworkspace_core.clusters.controllers import Watched
 from vworkspace_core.clusters.hardening import Exposure
-from vworkspace_core.clusters.inventory import AgentReport, Mail, Posture
-from vworkspace_core.control_plane.connection import Connectivity, Link
+from vworkspace_core.clusters.inventory import AgentReport, PendingDeliveries, Posture
+from vworkspace_core.control_plane.connection import ConnectionState, Connectivity
 from vworkspace_core.controller.decision import Decision, Failure, Requeue
 from vworkspace_core.controller.informer import messages as informer
 from vworkspace_core.controller.informer.state import InformerPolicy
 from vworkspace_core.controller.lease import messages as lease
 from vworkspace_core.controller.lease.record import LeasePolicy
 from vworkspace_core.credentials import messages as credentials
-from vworkspace_core.credentials.secret import Kept
+from vworkspace_core.credentials.secret import StoredCredential
 from vworkspace_core.instances.context import Context, Observed, Settings
 from vworkspace_core.instances.unreadable import Unreadable
 from vworkspace_core.jobs import messages as jobs
 from vworkspace_core.jobs.payload_security import Security
-from vworkspace_core.jobs.plan import Seen
+from vworkspace_core.jobs.plan import Inspection
 from vworkspace_core.operations.claims import Claims
 from vworkspace_core.operations.context import OperationContext, OperationObserved
 from vworkspace_core.operations.settings import OperationSettings
@@ -69,8 +69,8 @@ CLASSES: Final[Mapping[str, type[Any]]] = {
     "spent approvals": Ledger,
     "cluster snapshot": Posture,
     "agent report": AgentReport,
-    "mail": Mail,
-    "link": Link,
+    "mail": PendingDeliveries,
+    "link": ConnectionState,
     "instant": Instant,
     "watched": Watched,
     "openings": Exposure,
@@ -80,7 +80,7 @@ CLASSES: Final[Mapping[str, type[Any]]] = {
     "job record": ports.JobRecord,
     "tombstone": ports.Tombstone,
     "security": Security,
-    "seen": Seen,
+    "seen": Inspection,
     "job offered": jobs.Offered,
     "job resumed": jobs.Resumed,
     "server time": jobs.ServerTime,
@@ -90,13 +90,13 @@ CLASSES: Final[Mapping[str, type[Any]]] = {
     "acked": jobs.Acked,
     "ack lost": jobs.AckLost,
     "job gone": jobs.JobGone,
-    "job closed": jobs.JobClosed,
+    "job closed": jobs.JobAlreadyClosed,
     "inspected": jobs.Inspected,
     "applied": jobs.Applied,
     "delete sent": jobs.DeleteSent,
     "conflicted": jobs.Conflicted,
-    "look again": jobs.LookAgain,
-    "refused": jobs.Refused,
+    "look again": jobs.PreconditionFailed,
+    "refused": jobs.EffectRefused,
     "step failed": jobs.StepFailed,
     "rotated": jobs.Rotated,
     "result accepted": jobs.ResultAccepted,
@@ -106,36 +106,36 @@ CLASSES: Final[Mapping[str, type[Any]]] = {
     "put record": jobs.PutRecord,
     "send ack": jobs.SendAck,
     "inspect": jobs.Inspect,
-    "apply": jobs.Apply,
-    "call off": jobs.CallOff,
-    "delete": jobs.Delete,
+    "apply": jobs.ApplyObject,
+    "call off": jobs.CancelOperation,
+    "delete": jobs.DeleteObject,
     "rotate for job": jobs.RotateCredential,
     "post status": jobs.PostStatus,
     "post result": jobs.PostResult,
     "close record": jobs.CloseRecord,
     "job note": jobs.Note,
     # the credential
-    "stored credential": Kept,
-    "secret seen": credentials.Seen,
-    "asked": credentials.Asked,
-    "wished": credentials.Wished,
-    "registrable": credentials.Registrable,
-    "secret written": credentials.Wrote,
+    "stored credential": StoredCredential,
+    "secret seen": credentials.SecretRead,
+    "asked": credentials.RotationRequested,
+    "wished": credentials.ClusterRequests,
+    "registrable": credentials.BootstrapToken,
+    "secret written": credentials.SecretWritten,
     "secret not written": credentials.WriteFailed,
-    "secret moved": credentials.Moved,
+    "secret moved": credentials.SecretChanged,
     "issued": credentials.Issued,
-    "unanswered": credentials.AskUnanswered,
-    "credential refused": credentials.AskRefused,
-    "token worked": credentials.Worked,
-    "token rejected": credentials.Rejected,
+    "unanswered": credentials.RequestUnanswered,
+    "credential refused": credentials.RequestRefused,
+    "token worked": credentials.TokenAccepted,
+    "token rejected": credentials.TokenRejected,
     "credential tick": credentials.Tick,
-    "answered": credentials.Answered,
-    "write secret": credentials.Write,
-    "rotate": credentials.Rotate,
-    "register": credentials.Register,
-    "use token": credentials.Use,
-    "served": credentials.Done,
-    "cannot be served": credentials.Failed,
+    "answered": credentials.EffectAnswered,
+    "write secret": credentials.WriteSecret,
+    "rotate": credentials.RequestRotation,
+    "register": credentials.RequestRegistration,
+    "use token": credentials.UseToken,
+    "served": credentials.RequestsServed,
+    "cannot be served": credentials.RequestsFailed,
     "credential note": credentials.Note,
     # who leads
     **{

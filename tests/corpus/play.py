@@ -18,7 +18,7 @@ from vworkspace_core.instances.reconcile import reconcile
 from vworkspace_core.instances.unreadable import decide_unreadable
 from vworkspace_core.jobs import machine
 from vworkspace_core.jobs.payload_security import Security
-from vworkspace_core.jobs.scope import Scope
+from vworkspace_core.jobs.scope import JobScope
 from vworkspace_core.operations.reconcile import reconcile_operation
 from vworkspace_core.operations.unreadable import decide_unreadable_operation
 
@@ -43,7 +43,7 @@ def play(world: Mapping[str, Any]) -> Json:
 def _jobs(given: Mapping[str, Any]) -> Iterable[Json]:
     """Effects of each event, and when time counts next."""
     security = from_data(given.get("security")) or Security()
-    state = machine.AgentState(Scope(given["cluster"], security=security))
+    state = machine.AgentState(JobScope(given["cluster"], security=security))
     for event, at in given["happens"]:
         state, effects = machine.step(state, from_data(event), from_data(at))
         yield [*map(to_data, effects), {"next deadline": to_data(machine.next_deadline(state))}]

@@ -15,7 +15,7 @@ from tests.support.scripted_server import Request, answer, wire
 from vworkspace_apiserver.inprocess import run_sync
 from vworkspace_core.apimachinery.errors import Invalid
 from vworkspace_core.jobs.payload_security import Security, opened, signed_content
-from vworkspace_core.jobs.scope import Scope
+from vworkspace_core.jobs.scope import JobScope
 from vworkspace_core.jobs.state import JobState, accept
 from vworkspace_core.jobs.wire import IntentName, Job, JobKind, parse_job
 from vworkspace_core.ports import Fetched
@@ -43,7 +43,7 @@ def test_what_the_code_makes_is_what_the_page_shows(name: str) -> None:
 @pytest.mark.parametrize("name", JOBS)
 def test_every_job_is_one_that_the_agent_takes(name: str) -> None:
     assert isinstance(parse_job(JOBS[name]), Job)
-    taken = accept(JOBS[name], 0, Scope(CLUSTER_ID))
+    taken = accept(JOBS[name], 0, JobScope(CLUSTER_ID))
     assert isinstance(taken, JobState)
     assert taken.verdict is None, taken.verdict
 

@@ -4,7 +4,7 @@ import json
 import re
 from pathlib import Path
 
-from vworkspace_core.jobs.outcome import Verdict
+from vworkspace_core.jobs.outcome import JobResult
 from vworkspace_core.jobs.payload_security import Security, decrypted, opened, signed_content
 from vworkspace_odoo import JosePayloads
 
@@ -34,7 +34,7 @@ def test_the_sealed_example_holds_the_same_payload() -> None:
     assert isinstance(clear, dict)
     kind = {"apiVersion": "apps.vworkspace.io/v1alpha1", "kind": "ApplicationInstance"}
     assert clear["payload"] == {**kind, "namespace": "demo", "name": "shop"}
-    assert isinstance(opened(job, SECURITY, "prod-2"), Verdict)
+    assert isinstance(opened(job, SECURITY, "prod-2"), JobResult)
     assert clear == decrypted(job, SECURITY)
     assert signed_content(job, "prod-1").keys() == {
         "cluster",

@@ -24,7 +24,7 @@ from vworkspace_apiserver.http.authority import certificates_for
 from vworkspace_apiserver.http.certificates import Certificates
 from vworkspace_core.apimachinery.errors import NotFound, OperatorError, Permanent, Unauthorized, Unavailable
 from vworkspace_fake.controlplane import ControlPlaneServer
-from vworkspace_odoo import Endpoint, FollowingControlPlane
+from vworkspace_odoo import ControlPlaneEndpoint, ReloadingControlPlane
 from vworkspace_odoo.trust import tls_context
 
 CLUSTER = "cluster-prod-1"
@@ -90,13 +90,13 @@ def test_a_changed_token_url_or_authority_counts_with_the_next_call_PULL_8() -> 
         first.tokens.add(CLUSTER, "one")
         second.tokens.add(CLUSTER, "two")
         async with served(first) as url, served(second) as other:
-            now = Endpoint(url, "wrong")
-            async with FollowingControlPlane(lambda: now, lambda *found: heard.append(found)) as control:
+            now = ControlPlaneEndpoint(url, "wrong")
+            async with ReloadingControlPlane(lambda: now, lambda *found: heard.append(found)) as control:
                 with pytest.raises(Unauthorized):
                     await control.fetch(CLUSTER, 0)
-                now = Endpoint(url, "one")
+                now = ControlPlaneEndpoint(url, "one")
                 await control.fetch(CLUSTER, 0)
-                now = Endpoint(other, "two")
+                now = ControlPlaneEndpoint(other, "two")
                 await control.fetch(CLUSTER, 0)
                 with pytest.raises(NotFound):
                     await control.ack("unknown")
@@ -113,8 +113,8 @@ def test_a_call_under_way_ends_on_the_connection_it_began_on() -> None:
         server = ControlPlaneServer()
         server.tokens.add(CLUSTER, "one")
         async with served(server) as url:
-            now = Endpoint(url, "one")
-            async with FollowingControlPlane(lambda: now) as control, anyio.create_task_group() as group:
+            now = ControlPlaneEndpoint(url, "one")
+            async with ReloadingControlPlane(lambda: now) as control, anyio.create_task_group() as group:
                 found: list[Any] = []
 
                 async def poll() -> None:
@@ -123,7 +123,7 @@ def test_a_call_under_way_ends_on_the_connection_it_began_on() -> None:
                 group.start_soon(poll)
                 while not server.waiting:
                     await anyio.sleep(0.01)
-                now = Endpoint(url + "/api/agent", "one")
+                now = ControlPlaneEndpoint(url + "/api/agent", "one")
                 await control.fetch(CLUSTER, 0)
                 server.enqueue(CLUSTER, kind="apply", payload={}, idempotency_key="a")
         assert [len(jobs) for jobs in found] == [1]
@@ -137,9 +137,9 @@ def test_mutual_TLS_with_certificates_that_are_exchanged_while_running_PULL_8() 
 
     async def body() -> None:
         async with tls_server(ours, certificate) as url:
-            good = Endpoint(url, MARK, ca=ours.authority.decode(), certificate=certificate, private_key=key)
+            good = ControlPlaneEndpoint(url, MARK, ca=ours.authority.decode(), certificate=certificate, private_key=key)
             now = attrs.evolve(good, ca=other.authority.decode())
-            async with FollowingControlPlane(lambda: now, margin=2) as control:
+            async with ReloadingControlPlane(lambda: now, margin=2) as control:
                 with pytest.raises(Unavailable, match="cannot connect: the server's certificate is not trusted: "):
                     await control.fetch(CLUSTER, 0)
                 now = good
@@ -178,14 +178,14 @@ def test_an_endpoint_of_no_use_is_an_error_of_the_port_and_another_one_mends_it(
         server = ControlPlaneServer()
         server.tokens.add(CLUSTER, "one")
         async with served(server) as url:
-            now = Endpoint("odoo.example.com", "one")
-            async with FollowingControlPlane(lambda: now) as control:
-                for bad in (now, Endpoint(url, "one", ca=MARK)):
+            now = ControlPlaneEndpoint("odoo.example.com", "one")
+            async with ReloadingControlPlane(lambda: now) as control:
+                for bad in (now, ControlPlaneEndpoint(url, "one", ca=MARK)):
                     now = bad
                     with pytest.raises(OperatorError) as caught:
                         await control.fetch(CLUSTER, 0)
                     assert MARK not in str(caught.value)
-                now = Endpoint(url, "one")
+                now = ControlPlaneEndpoint(url, "one")
                 await control.fetch(CLUSTER, 0)
 
     run(body)

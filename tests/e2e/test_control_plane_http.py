@@ -33,9 +33,9 @@ from vworkspace_core.apimachinery.errors import (
 from vworkspace_fake.controlplane import Call, ControlPlaneServer, Fault
 from vworkspace_fake.controlplane.http import LONGEST_WAIT
 from vworkspace_fake.controlplane.serve import serve
-from vworkspace_odoo import MEDIA_TYPE, Endpoint, FollowingControlPlane, HttpControlPlane
+from vworkspace_odoo import MEDIA_TYPE, ControlPlaneEndpoint, HttpControlPlane, ReloadingControlPlane
 from vworkspace_odoo.decoding import LONGEST_BODY, MOST_JOBS, MOST_VALUES, decode
-from vworkspace_odoo.trust import default_trust
+from vworkspace_odoo.trust import default_verify
 
 CLUSTER = "cluster-prod-1"
 TOKEN = "s3cr3t-t0ken"
@@ -71,7 +71,7 @@ def test_M8_the_token_goes_to_no_other_machine_in_the_clear_unless_it_is_asked_f
     assert client(url, allow_http=True)
 
     async def main() -> None:
-        async with FollowingControlPlane(lambda: Endpoint(url, TOKEN)) as control:
+        async with ReloadingControlPlane(lambda: ControlPlaneEndpoint(url, TOKEN)) as control:
             error = await error_of(control.fetch(CLUSTER, 0))
         assert isinstance(error, Permanent), "told in the log and the Cluster's status, and tried again slowly"
         assert "--allow-http-control-plane" in error.message
@@ -407,7 +407,7 @@ async def test_a_user_in_the_url_never_takes_the_place_of_the_token_PULL_7() -> 
         error = await error_of(control.fetch("cluster-1", 0))
 
     assert b"authorization: bearer " + TOKEN.encode().lower() in heads[0].lower()
-    assert "pa55word" not in f"{error.message} {control!r} {Endpoint(f'https://u:pa55word@{url}', TOKEN)!r}"
+    assert "pa55word" not in f"{error.message} {control!r} {ControlPlaneEndpoint(f'https://u:pa55word@{url}', TOKEN)!r}"
 
 
 @pytest.mark.parametrize("base", ["", "odoo.example.com", "ftp://odoo", "https://", "file:///etc/passwd"])
@@ -628,8 +628,8 @@ def test_latency_is_waited_out() -> None:
 
 
 def test_without_tls_nobody_is_trusted_and_with_it_the_system_s_authorities_are() -> None:
-    trust = default_trust("http://odoo.example.com")
+    trust = default_verify("http://odoo.example.com")
 
     assert isinstance(trust, ssl.SSLContext)
     assert (trust.verify_mode, trust.check_hostname, trust.get_ca_certs()) == (ssl.CERT_REQUIRED, True, [])
-    assert default_trust("HTTPS://odoo.example.com") is True
+    assert default_verify("HTTPS://odoo.example.com") is True

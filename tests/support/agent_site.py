@@ -23,7 +23,7 @@ from vworkspace_core.apimachinery.timestamps import Instant
 from vworkspace_core.clusters.conditions import wanted_conditions
 from vworkspace_core.clusters.inventory import Posture
 from vworkspace_core.control_plane.connection import Connectivity
-from vworkspace_core.jobs.scope import Scope
+from vworkspace_core.jobs.scope import JobScope
 from vworkspace_core.ports import WatchEventType
 from vworkspace_fake.clock import VirtualClock
 from vworkspace_fake.controlplane import Call, ControlPlaneServer, InProcessControlPlane, JobEntry
@@ -54,7 +54,7 @@ class Site:
             "kube": self.kube,
             "store": self.store,
             "clock": self.clock,
-            "scope": Scope(CLUSTER_ID),
+            "scope": JobScope(CLUSTER_ID),
             "random": random.Random(7).random,
             "settings": AgentSettings(),
             "objects": lambda: list(self.known.values()),

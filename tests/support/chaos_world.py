@@ -30,7 +30,7 @@ from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, dig, ref_
 from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, CUSTOM_RESOURCE_DEFINITION, SECRET
 from vworkspace_core.apimachinery.resources import NAMESPACE as NAMESPACE_KIND
 from vworkspace_core.control_plane.event_keys import generation_in
-from vworkspace_core.jobs.scope import DeleteTask, Scope
+from vworkspace_core.jobs.scope import DeleteTask, JobScope
 from vworkspace_core.jobs.store import KubeJobStore
 from vworkspace_core.jobs.store.codec import head_name
 from vworkspace_core.ports import PatchType, WatchEventType
@@ -102,7 +102,7 @@ class Replica:
             kube=self.kube,
             store=self.store,
             clock=world.clock,
-            scope=Scope(CLUSTER_ID),
+            scope=JobScope(CLUSTER_ID),
             random=Random(world.starts).random,
             reread=self._reread,
             rotate=self._rotate,

@@ -18,9 +18,9 @@ from vworkspace_core.apimachinery.manifest import Manifest
 from vworkspace_core.apimachinery.resources import NAMESPACE, SECRET
 from vworkspace_core.credentials import messages as r
 from vworkspace_core.credentials.machine import next_deadline, start, step
-from vworkspace_core.credentials.performer import RotationPerformer
-from vworkspace_core.credentials.secret import Kept, kept_of, new_secret, secret_ref
-from vworkspace_core.credentials.state import Stage
+from vworkspace_core.credentials.performer import CredentialPerformer
+from vworkspace_core.credentials.secret import StoredCredential, new_secret, secret_ref, stored_credential
+from vworkspace_core.credentials.state import RotationStage
 from vworkspace_core.ports import PatchType
 from vworkspace_fake.clock import ManualClock
 from vworkspace_fake.controlplane import ControlPlaneServer, Fault, InProcessControlPlane, Refusal
@@ -56,7 +56,7 @@ class World:
             token_lifetime=options.lifetime,
         )
         self.control = InProcessControlPlane(self.server, "")
-        self.performer = RotationPerformer(self.kube, self.control, OWN, "https://odoo.example.com", CLUSTER_ID)
+        self.performer = CredentialPerformer(self.kube, self.control, OWN, "https://odoo.example.com", CLUSTER_ID)
         self.registration = self.server.tokens.offer_registration(CLUSTER_ID) if options.registration else ""
         self.asked: set[str] = set()
         self.done: set[str] = set()
@@ -69,7 +69,7 @@ class World:
         run_sync(self.kube.create(NAMESPACE.manifest(OWN), kind=NAMESPACE, field_manager="setup"))
         if options.has_credential:
             self.server.tokens.add(CLUSTER_ID, f"{MARK}-first")
-            secret = new_secret(OWN, "https://odoo.example.com", CLUSTER_ID, Kept(f"{MARK}-first"))
+            secret = new_secret(OWN, "https://odoo.example.com", CLUSTER_ID, StoredCredential(f"{MARK}-first"))
             secret["data"] |= EXTRA
             run_sync(self.kube.create(secret, kind=SECRET, field_manager="kubectl"))
         self.begin()
@@ -78,16 +78,16 @@ class World:
 
     def begin(self) -> None:
         """A new process: it knows what the Secret says, and who asked is asking again."""
-        self.pending: list[r.Write | r.Ask] = []
+        self.pending: list[r.WriteSecret | r.TokenRequest] = []
         kept = self.kept()
         self.state, effects = start(kept, self.clock.now())
-        self._take((*((r.Use(kept.token),) if kept.token else ()), *effects))
+        self._take((*((r.UseToken(kept.token),) if kept.token else ()), *effects))
         if self.registration:
-            self.feed(r.Registrable(self.registration, CLUSTER_ID))
+            self.feed(r.BootstrapToken(self.registration, CLUSTER_ID))
         for request in sorted(self.asked - self.done):
-            self.feed(r.Asked(request))
+            self.feed(r.RotationRequested(request))
 
-    def feed(self, event: r.Event) -> None:
+    def feed(self, event: r.CredentialEvent) -> None:
         """One step of the machine."""
         self.state, effects = step(self.state, event, self.clock.now())
         self.shown += repr((event, self.state, effects))
@@ -96,15 +96,15 @@ class World:
         if isinstance(event, r.Tick):
             assert due is None or due > self.clock.now(), "a Tick leaves nothing due behind it"
 
-    def _take(self, effects: tuple[r.Effect, ...]) -> None:
+    def _take(self, effects: tuple[r.CredentialEffect, ...]) -> None:
         for effect in effects:
             match effect:
-                case r.Use(token):
+                case r.UseToken(token):
                     self._use(token)
-                case r.Done(requests):
+                case r.RequestsServed(requests):
                     assert all(self.kept().has_served(one) for one in requests), "what is done is on record"
                     self.done |= set(requests)
-                case r.Failed(requests, message):
+                case r.RequestsFailed(requests, message):
                     self.asked -= set(requests)
                     self.failed |= dict.fromkeys(requests, message)
                 case r.Note():
@@ -126,12 +126,14 @@ class World:
         effect = self.pending.pop(at)
         answer = None if fault == "before" else self._performed(effect)
         if fault or answer is None:
-            lost = r.WriteFailed("unanswered") if isinstance(effect, r.Write) else r.AskUnanswered("unanswered")
-            self.feed(r.Answered(effect.turn, lost))
+            lost = (
+                r.WriteFailed("unanswered") if isinstance(effect, r.WriteSecret) else r.RequestUnanswered("unanswered")
+            )
+            self.feed(r.EffectAnswered(effect.turn, lost))
         else:
             self.feed(answer)
 
-    def _performed(self, effect: r.Write | r.Ask) -> r.Answered:
+    def _performed(self, effect: r.WriteSecret | r.TokenRequest) -> r.EffectAnswered:
         answer = run_sync(self.performer.perform(effect))
         self.rotations += isinstance(answer.answer, r.Issued)
         return answer
@@ -141,18 +143,18 @@ class World:
     def ask(self, request: str) -> None:
         """Somebody asks for a rotation, and asks again after a crash until it is done."""
         self.asked.add(request)
-        self.feed(r.Asked(request))
+        self.feed(r.RotationRequested(request))
 
     def poll(self) -> None:
         """Any request with the token in use."""
         token = self.state.in_use
         if token:
-            self.feed(r.Worked(token) if self.accepts(token) else r.Rejected(token))
+            self.feed(r.TokenAccepted(token) if self.accepts(token) else r.TokenRejected(token))
 
     def see(self) -> None:
         """The watch tells what the Secret says."""
         self.replaced = frozenset()
-        self.feed(r.Seen(self.kept()))
+        self.feed(r.SecretRead(self.kept()))
 
     def advance(self, seconds: float) -> None:
         """Let time pass, and tell the machine when something is due."""
@@ -172,7 +174,7 @@ class World:
         self.replaced |= {kept.token, kept.previous}
         token = self.server.mint()
         self.server.tokens.add(CLUSTER_ID, token)
-        fresh = new_secret(OWN, "https://odoo.example.com", CLUSTER_ID, Kept(token))
+        fresh = new_secret(OWN, "https://odoo.example.com", CLUSTER_ID, StoredCredential(token))
         data = {name: fresh["data"][name] for name in ("token",)}
         if self.secret() is None:
             run_sync(self.kube.create(fresh, kind=SECRET, field_manager="kubectl"))
@@ -188,10 +190,10 @@ class World:
         except NotFound:
             return None
 
-    def kept(self) -> Kept:
+    def kept(self) -> StoredCredential:
         """What the Secret says of tokens."""
         found = self.secret()
-        return Kept() if found is None else kept_of(found)
+        return StoredCredential() if found is None else stored_credential(found)
 
     def data(self) -> Mapping[str, Any]:
         """The Secret's data, still encoded."""
@@ -223,7 +225,7 @@ class World:
             while self.pending:
                 self.perform(0)
             self.poll()
-            if self.state.stage is Stage.IDLE and not self.pending and next_deadline(self.state) is None:
+            if self.state.stage is RotationStage.IDLE and not self.pending and next_deadline(self.state) is None:
                 return
             self.advance(60)
         raise AssertionError(f"never at rest: {self.state}")

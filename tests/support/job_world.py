@@ -24,8 +24,8 @@ from vworkspace_core.apimachinery.resources import NAMESPACE as NAMESPACE_KIND
 from vworkspace_core.jobs import messages as m
 from vworkspace_core.jobs.machine import AgentState, next_deadline, step
 from vworkspace_core.jobs.object_status import can_still_start, is_called_off
-from vworkspace_core.jobs.performer import Performer
-from vworkspace_core.jobs.scope import Scope
+from vworkspace_core.jobs.performer import JobPerformer
+from vworkspace_core.jobs.scope import JobScope
 from vworkspace_core.jobs.store import KubeJobStore
 from vworkspace_core.jobs.store.codec import head_name
 from vworkspace_core.ports import JobRecord, JobStore, PatchType, WatchEventType
@@ -88,13 +88,13 @@ class World:
 
     def start(self) -> None:
         """A new process: it knows nothing but what is durable."""
-        self.state = AgentState(Scope(CLUSTER_ID))
-        self.pending: list[m.Effect] = []
+        self.state = AgentState(JobScope(CLUSTER_ID))
+        self.pending: list[m.JobEffect] = []
         self.refused: list[m.PostResult] = []  # tried again after the next poll, slowly, as the lane does
         self.watches = [(kind, self.kube.open_watch(kind)) for kind in OWN]
         self.secrets = KubeJobStore(self.faulty, OWN_NAMESPACE, room=300) if self._in_secrets else None
         store: JobStore = self.secrets or self.store
-        self.performer = Performer(self.faulty, store)
+        self.performer = JobPerformer(self.faulty, store)
         for record in run_sync(_loaded(store)):
             self.feed(m.Resumed(record))
 
@@ -110,7 +110,7 @@ class World:
             return job_id in self.store.records
         return self._live(ObjectRef(SECRET, OWN_NAMESPACE, head_name(job_id))) is not None
 
-    def feed(self, event: m.Event) -> None:
+    def feed(self, event: m.JobEvent) -> None:
         """One step of the machine; its effects join what is pending."""
         self.state, effects = step(self.state, event, self.clock.now())
         for effect in effects:
@@ -145,8 +145,8 @@ class World:
             self.faulty.fault = calm
             self.feed(answer)
 
-    def _act(self, effect: Any) -> m.Event:
-        touched = isinstance(effect, m.Apply | m.Delete)
+    def _act(self, effect: Any) -> m.JobEvent:
+        touched = isinstance(effect, m.ApplyObject | m.DeleteObject)
         before = self._live(effect.ref) if touched else None
         try:
             return run_sync(self.performer.perform(effect))
@@ -154,9 +154,9 @@ class World:
             if touched:
                 self._compare(effect, before, self._live(effect.ref))
 
-    def _compare(self, effect: m.Apply | m.Delete, before: Manifest | None, after: Manifest | None) -> None:
+    def _compare(self, effect: m.ApplyObject | m.DeleteObject, before: Manifest | None, after: Manifest | None) -> None:
         """Remember what the effect did, whether or not anybody was told."""
-        if isinstance(effect, m.Apply):
+        if isinstance(effect, m.ApplyObject):
             if after is not None and _mark(before) != _mark(after):
                 self._did("apply", effect.job_id, after)
         elif before is not None and not _is_going(before) and (after is None or _is_going(after)):
@@ -175,7 +175,7 @@ class World:
 
     def _tell(self, effect: m.SendAck | m.PostResult | m.PostStatus, fault: str) -> None:
         again = fault != "" and not isinstance(effect, m.PostStatus)
-        answer: m.Event | None = None if fault == "before" else self._told(effect)
+        answer: m.JobEvent | None = None if fault == "before" else self._told(effect)
         if again:
             self.pending.append(effect)
             if fault == "after" and isinstance(effect, m.SendAck):
@@ -183,7 +183,7 @@ class World:
         elif answer is not None:
             self.feed(answer)
 
-    def _told(self, effect: m.SendAck | m.PostResult | m.PostStatus) -> m.Event | None:
+    def _told(self, effect: m.SendAck | m.PostResult | m.PostStatus) -> m.JobEvent | None:
         try:
             match effect:
                 case m.SendAck(job_id):
@@ -196,7 +196,7 @@ class World:
                 case m.PostStatus(job_id, body):
                     run_sync(self.control.status(job_id, body))
         except JobClosed:
-            return m.JobClosed(effect.job_id)
+            return m.JobAlreadyClosed(effect.job_id)
         except NotFound:
             if isinstance(effect, m.SendAck):
                 return m.JobGone(effect.job_id)

@@ -11,7 +11,7 @@ from vworkspace_apiserver.inprocess import run_sync
 from vworkspace_core.apimachinery.manifest import ObjectRef
 from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, CLUSTER
 from vworkspace_core.jobs.events import condition_events, heartbeat, life_events
-from vworkspace_core.jobs.outcome import SUCCEEDED, Outcome, Reason, Verdict
+from vworkspace_core.jobs.outcome import SUCCEEDED, JobOutcome, JobResult, Reason
 from vworkspace_core.jobs.reports import progress, result_body, waiting_body
 from vworkspace_core.jobs.state import AppliedRef
 from vworkspace_fake.controlplane import ControlPlaneServer, InProcessControlPlane
@@ -48,10 +48,10 @@ def _reports() -> dict[str, Any]:
         "status": progress(INSTALLING, NOW),
         "status-waiting": waiting_body("ApplicationInstance org-myteam/nextcloud-myteam is being deleted", NOW),
         "result-succeeded": result_body(SUCCEEDED, applied, NOW),
-        "result-failed": result_body(Verdict.failed("HelmReleaseFailed", "post-upgrade hooks failed"), applied, NOW),
-        "result-noop": result_body(Verdict(Outcome.NOOP), applied, NOW),
-        "result-expired": result_body(Verdict(Outcome.NOOP, "expired"), None, NOW),
-        "result-conflict": result_body(Verdict.of(Outcome.CONFLICT, Reason.FIELD_CONFLICT, held), None, NOW),
+        "result-failed": result_body(JobResult.failed("HelmReleaseFailed", "post-upgrade hooks failed"), applied, NOW),
+        "result-noop": result_body(JobResult(JobOutcome.NOOP), applied, NOW),
+        "result-expired": result_body(JobResult(JobOutcome.NOOP, "expired"), None, NOW),
+        "result-conflict": result_body(JobResult.of(JobOutcome.CONFLICT, Reason.FIELD_CONFLICT, held), None, NOW),
     }
 
 

@@ -2,17 +2,17 @@
 
 from vworkspace_odoo.admin import AdminClient
 from vworkspace_odoo.client import MEDIA_TYPE, HttpControlPlane
-from vworkspace_odoo.following import Endpoint, FollowingControlPlane
+from vworkspace_odoo.following import ControlPlaneEndpoint, ReloadingControlPlane
 from vworkspace_odoo.payloads import JosePayloads
-from vworkspace_odoo.trust import in_the_clear, tls_context
+from vworkspace_odoo.trust import cleartext_problem, tls_context
 
 __all__ = [
     "MEDIA_TYPE",
     "AdminClient",
-    "Endpoint",
-    "FollowingControlPlane",
+    "ControlPlaneEndpoint",
     "HttpControlPlane",
     "JosePayloads",
-    "in_the_clear",
+    "ReloadingControlPlane",
+    "cleartext_problem",
     "tls_context",
 ]

@@ -8,7 +8,7 @@ import httpx2
 
 from vworkspace_core.apimachinery.errors import OperatorError, Permanent, Unavailable
 from vworkspace_core.apimachinery.secret_material import redact
-from vworkspace_odoo.trust import default_trust
+from vworkspace_odoo.trust import default_verify
 
 
 class AdminClient:
@@ -18,7 +18,7 @@ class AdminClient:
         self._client = httpx2.AsyncClient(
             base_url=url.rstrip("/") + "/api/admin/",
             headers={"Authorization": f"Bearer {token}"},
-            verify=default_trust(url) if ssl_context is None else ssl_context,
+            verify=default_verify(url) if ssl_context is None else ssl_context,
         )
 
     def __repr__(self) -> str:

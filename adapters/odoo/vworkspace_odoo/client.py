@@ -25,7 +25,7 @@ from vworkspace_core.apimachinery.secret_material import without_user
 from vworkspace_core.ports import Fetched
 from vworkspace_odoo.decoding import LONGEST_BODY, decode, fits, is_json, jobs_of, jobs_that_fit
 from vworkspace_odoo.failures import refusal, server_time, transport_failure
-from vworkspace_odoo.trust import default_trust, in_the_clear
+from vworkspace_odoo.trust import cleartext_problem, default_verify
 
 MEDIA_TYPE: Final = "application/vnd.vworkspace.agent.v1+json"
 
@@ -68,7 +68,7 @@ class HttpControlPlane:
         self._margin = margin
         self._longest = longest_body
         self._client = httpx2.AsyncClient(
-            verify=default_trust(self._base) if ssl_context is None else ssl_context,
+            verify=default_verify(self._base) if ssl_context is None else ssl_context,
             headers={"Accept": MEDIA_TYPE, "User-Agent": "vworkspace-operator"},
             follow_redirects=False,
             transport=transport,
@@ -237,7 +237,7 @@ def _agent_url(base_url: str, *, allow_http: bool) -> str:
     parts = urlsplit(base_url.strip())
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ValueError(f"the control plane's URL must be like https://odoo.example.com, not {without_user(base_url)}")
-    if problem := in_the_clear(base_url, allow_http=allow_http):
+    if problem := cleartext_problem(base_url, allow_http=allow_http):
         raise ValueError(problem)
     path = parts.path.rstrip("/").removesuffix("/api/agent") + "/api/agent/"
     return without_user(urlunsplit((parts.scheme, parts.netloc, path, "", "")))

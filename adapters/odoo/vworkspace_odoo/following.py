@@ -16,7 +16,7 @@ from vworkspace_odoo.trust import tls_context
 
 
 @attrs.frozen
-class Endpoint:
+class ControlPlaneEndpoint:
     """Where the control plane is, whom to trust there, and what to show: PEM texts, empty for none.
 
     `allow_http`: the token may go over plain http:// to another machine.
@@ -39,7 +39,7 @@ class _Open:
     users: int = 0
 
 
-class FollowingControlPlane:
+class ReloadingControlPlane:
     """The control plane at `endpoint()`, asked for before each call. Use it as an async context manager.
 
     Connections are kept while URL and certificates stay the same; a new token takes effect with the next
@@ -49,7 +49,10 @@ class FollowingControlPlane:
     """
 
     def __init__(
-        self, endpoint: Callable[[], Endpoint], heard: Callable[[str, bool], None] | None = None, **options: Any
+        self,
+        endpoint: Callable[[], ControlPlaneEndpoint],
+        heard: Callable[[str, bool], None] | None = None,
+        **options: Any,
     ) -> None:
         self._endpoint = endpoint
         self._heard = heard or (lambda _token, _accepted: None)
@@ -59,7 +62,7 @@ class FollowingControlPlane:
     def __repr__(self) -> str:
         return f"FollowingControlPlane({redact(self._endpoint().url)!r})"
 
-    async def __aenter__(self) -> "FollowingControlPlane":
+    async def __aenter__(self) -> "ReloadingControlPlane":
         return self
 
     async def __aexit__(
@@ -134,7 +137,7 @@ class FollowingControlPlane:
             if used.users == 0 and used is not self._open:
                 await _close(used)
 
-    def _for(self, endpoint: Endpoint) -> tuple[_Open, _Open | None]:
+    def _for(self, endpoint: ControlPlaneEndpoint) -> tuple[_Open, _Open | None]:
         """The connections for `endpoint`, and those that they replace, if any."""
         wanted = (endpoint.url, endpoint.ca, endpoint.certificate, endpoint.private_key)
         present = self._open
@@ -143,7 +146,7 @@ class FollowingControlPlane:
         self._open = _Open(self._connect(endpoint), wanted)
         return self._open, present
 
-    def _connect(self, endpoint: Endpoint) -> HttpControlPlane:
+    def _connect(self, endpoint: ControlPlaneEndpoint) -> HttpControlPlane:
         context = tls_context(endpoint.ca, endpoint.certificate, endpoint.private_key)
         try:
             options = {"ssl_context": context, "allow_http": endpoint.allow_http, **self._options}

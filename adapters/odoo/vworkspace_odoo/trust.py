@@ -30,7 +30,7 @@ def tls_context(ca: str, certificate: str, private_key: str) -> ssl.SSLContext |
     return context
 
 
-def default_trust(url: str) -> ssl.SSLContext | bool:
+def default_verify(url: str) -> ssl.SSLContext | bool:
     """What httpx is to verify with for `url`, unless told otherwise: the system's authorities.
 
     Loading them takes tens of milliseconds. Without TLS there is nothing to verify, hence a context that trusts nobody.
@@ -75,7 +75,7 @@ def _as_file(text: str) -> Iterator[str]:
             yield file.name
 
 
-def in_the_clear(base_url: str, *, allow_http: bool) -> str:
+def cleartext_problem(base_url: str, *, allow_http: bool) -> str:
     """What is wrong with a URL that would send the token unencrypted; empty for one that is in order (PULL-9)."""
     parts = urlsplit(base_url.strip())
     if allow_http or parts.scheme != "http" or _is_loopback(parts.hostname or ""):

@@ -6,7 +6,7 @@ from pathlib import Path
 import anyio
 import attrs
 
-from vworkspace_app.credentials.registration import Registered, keep, register
+from vworkspace_app.credentials.registration import Registered, register, store_credential
 from vworkspace_app.process.clock import SystemClock
 from vworkspace_app.process.errors import USAGE, CommandError
 from vworkspace_app.process.files import text_in
@@ -15,7 +15,7 @@ from vworkspace_core.apimachinery.errors import OperatorError
 from vworkspace_core.apimachinery.names import LABEL_RULE, is_label_value
 from vworkspace_core.credentials.secret import secret_ref
 from vworkspace_kube import KubeApiClient, load_config
-from vworkspace_odoo import Endpoint, FollowingControlPlane, in_the_clear
+from vworkspace_odoo import ControlPlaneEndpoint, ReloadingControlPlane, cleartext_problem
 
 _URL = re.compile(r"https?://[^/?#\s]+")
 
@@ -41,7 +41,7 @@ def run_register(options: RegisterOptions) -> None:
         raise CommandError(
             f"--control-plane-url {options.control_plane_url}: not a URL such as https://odoo.example.com", status=USAGE
         )
-    if problem := in_the_clear(options.control_plane_url, allow_http=options.allow_http):
+    if problem := cleartext_problem(options.control_plane_url, allow_http=options.allow_http):
         raise CommandError(f"--control-plane-url {problem}", status=USAGE)
     if options.cluster_id and not is_label_value(options.cluster_id):
         raise CommandError(f"--cluster-id {options.cluster_id}: not the value of a label: {LABEL_RULE}", status=USAGE)
@@ -51,8 +51,8 @@ def run_register(options: RegisterOptions) -> None:
 
 
 async def _run(options: RegisterOptions, token: str, ca: str) -> None:
-    endpoint = Endpoint(options.control_plane_url, "", ca=ca, allow_http=options.allow_http)
-    async with FollowingControlPlane(lambda: endpoint) as control:
+    endpoint = ControlPlaneEndpoint(options.control_plane_url, "", ca=ca, allow_http=options.allow_http)
+    async with ReloadingControlPlane(lambda: endpoint) as control:
 
         async def ask() -> Registered:
             names = {"cluster_id": options.cluster_id, "display_name": options.display_name}
@@ -68,5 +68,5 @@ async def _run(options: RegisterOptions, token: str, ca: str) -> None:
             raise CommandError(error.message) from error
         async with KubeApiClient(config) as api:
             new = await ask()
-            await keep(api, control, options.namespace, options.control_plane_url, new, ca)
+            await store_credential(api, control, options.namespace, options.control_plane_url, new, ca)
         print(f"{secret_ref(options.namespace)} holds the credential of cluster {new.cluster_id}")

@@ -8,7 +8,7 @@ import structlog
 from vworkspace_core.apimachinery.errors import Forbidden, Invalid, JobClosed, NotFound, OperatorError, Unavailable
 from vworkspace_core.apimachinery.secret_material import redact
 from vworkspace_core.apimachinery.timestamps import Instant
-from vworkspace_core.control_plane.connection import Connectivity, Link
+from vworkspace_core.control_plane.connection import ConnectionState, Connectivity
 from vworkspace_core.ports import Clock
 
 T = TypeVar("T")
@@ -27,7 +27,7 @@ class Connection:
         self._clock = clock
         self._reread = reread
         self._reread_done = False
-        self.link = Link()
+        self.link = ConnectionState()
         self.on_change: Callable[[], None] = lambda: None
         self.on_lost: Callable[[], None] = lambda: None
         self.on_sign_of_life: Callable[[], None] = lambda: None
@@ -96,7 +96,7 @@ class Connection:
             log.warning("the credential cannot be read again", error=str(redact(str(error))))
             return False
 
-    def _see(self, link: Link) -> None:
+    def _see(self, link: ConnectionState) -> None:
         before, self.link = self.link, link
         if before.state is link.state:
             return
@@ -114,6 +114,6 @@ class Connection:
         self.on_change()
 
 
-def _lasted(link: Link, now: Instant) -> int:
+def _lasted(link: ConnectionState, now: Instant) -> int:
     """Seconds that the state of `link` has lasted; 0 for the one before the first answer."""
     return 0 if link.since is None else round(now.since(link.since))

@@ -9,21 +9,21 @@ import attrs
 import structlog
 
 from vworkspace_app.control_plane.connection import Connection
-from vworkspace_app.control_plane.gate import Gate
+from vworkspace_app.control_plane.gate import SendGate
 from vworkspace_app.jobs.settings import AgentSettings
 from vworkspace_core.apimachinery.errors import Invalid, OperatorError
 from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, metadata
 from vworkspace_core.control_plane.outbox import BATCH, Outbox
 from vworkspace_core.control_plane.pace import Pace
 from vworkspace_core.jobs.events import (
-    Told,
+    ReportedConditions,
     condition_events,
     credential_rotated,
     heartbeat,
-    last_heard,
     life_events,
     phase_in,
-    told_by,
+    reported_conditions,
+    unreported_since,
 )
 from vworkspace_core.ports import Clock, ControlPlane
 
@@ -35,14 +35,14 @@ class _Known:
     """What was last seen of an object; nothing of one that is new."""
 
     uid: str
-    conditions: Told | None
+    conditions: ReportedConditions | None
     phase: str | None
 
 
 _NOTHING = _Known("", None, None)
 
 
-class Telling:
+class EventSender:
     """Owner of the outbox and of what was last told of each object.
 
     `objects` gives every owned object as it is now: the snapshot that makes up for events that were dropped. `cluster`
@@ -77,7 +77,7 @@ class Telling:
         self._snapshot_only = False
         self._introduced = False
         self._quiet_since: datetime | None = None
-        self.gate = Gate(self._wake)
+        self.gate = SendGate(self._wake)
         self.on_overflow: Callable[[], None] = lambda: None
         self.outbox = Outbox()
 
@@ -89,7 +89,7 @@ class Telling:
         uid = str(metadata(live).get("uid", ""))
         known = self._told.get(ref)
         before = known if known is not None and known.uid == uid else _NOTHING
-        self._told[ref] = _Known(uid, told_by(live), phase_in(live))
+        self._told[ref] = _Known(uid, reported_conditions(live), phase_in(live))
         if not belongs_to_job:
             now = self._clock.now()
             self.put((*condition_events(before.conditions, live, now), *life_events(before.phase, live, now)))
@@ -151,7 +151,7 @@ class Telling:
 
     async def run(self) -> None:
         """Send batches until cancelled."""
-        self._quiet_since = last_heard(self._cluster(), self._clock.now())
+        self._quiet_since = unreported_since(self._cluster(), self._clock.now())
         while True:
             await self._gather()
             batch = self.outbox.batch()

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 
-class Gate:
+class SendGate:
     """Whether a lane may send: freely, or one try at a time while it is held. `wake` is told when more is allowed.
 
     The single tries are for the day on which only the poll is broken: one that works allows the next.

@@ -4,8 +4,8 @@ from collections.abc import Awaitable, Callable
 
 import anyio
 
-from vworkspace_app.control_plane.event_sender import Telling
-from vworkspace_app.jobs.delivery_queue import Lane
+from vworkspace_app.control_plane.event_sender import EventSender
+from vworkspace_app.jobs.delivery_queue import DeliveryQueue
 
 
 class Reconnect:
@@ -16,7 +16,7 @@ class Reconnect:
     must not keep a result waiting.
     """
 
-    def __init__(self, statuses: Lane, urgent: Lane, telling: Telling, head_start: float) -> None:
+    def __init__(self, statuses: DeliveryQueue, urgent: DeliveryQueue, telling: EventSender, head_start: float) -> None:
         self._statuses = statuses
         self._urgent = urgent
         self._telling = telling

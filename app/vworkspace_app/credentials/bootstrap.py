@@ -13,7 +13,7 @@ from vworkspace_core.apimachinery.errors import NotFound
 from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, dig, metadata
 from vworkspace_core.apimachinery.resources import CLUSTER, SECRET
 from vworkspace_core.apimachinery.secret_material import redact
-from vworkspace_core.credentials.messages import Registrable
+from vworkspace_core.credentials.messages import BootstrapToken
 from vworkspace_core.ports import KubeApi
 
 REGISTRATION_TOKEN_TYPE: Final = "vworkspace.io/registration-token"
@@ -23,7 +23,7 @@ _log = structlog.get_logger("operator")
 
 
 @attrs.frozen
-class Enrolment:
+class Bootstrap:
     """Where a cluster can register, and as whom."""
 
     url: str = attrs.field(repr=lambda url: repr(redact(url)))
@@ -31,12 +31,12 @@ class Enrolment:
     token: str = attrs.field(repr=False)
 
     @property
-    def registrable(self) -> Registrable:
+    def registrable(self) -> BootstrapToken:
         """For the credential machine."""
-        return Registrable(self.token, self.cluster_id)
+        return BootstrapToken(self.token, self.cluster_id)
 
 
-async def enrolment(api: KubeApi, namespace: str, *, cluster_id: str = "", url: str = "") -> Enrolment | None:
+async def find_bootstrap(api: KubeApi, namespace: str, *, cluster_id: str = "", url: str = "") -> Bootstrap | None:
     """The first Cluster that names a control plane and a registration token that is there; None where there is none.
 
     `cluster_id` and `url` narrow and replace what the object says. Raises what `KubeApi.list` and `get` raise, but
@@ -52,7 +52,7 @@ async def enrolment(api: KubeApi, namespace: str, *, cluster_id: str = "", url: 
             str(dig(found, "spec", "controlPlaneEndpoint") or ""),
         )
         if cluster_id in ("", own) and (url or endpoint) and (token := await _token(api, namespace, found)):
-            return Enrolment(url or endpoint, own, token)
+            return Bootstrap(url or endpoint, own, token)
     return None
 
 
@@ -96,7 +96,7 @@ def _decoded(text: Any) -> str:
         return ""
 
 
-def rotation_wishes(clusters: Iterable[Manifest], cluster_id: str) -> tuple[str, ...]:
+def rotation_requests(clusters: Iterable[Manifest], cluster_id: str) -> tuple[str, ...]:
     """What the Cluster objects of this cluster ask for: `cluster/<uid>/<generation>` each.
 
     Once for every generation with `spec.rotateCredentials`: the field is the user's, and is not taken back.

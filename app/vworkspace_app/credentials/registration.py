@@ -8,9 +8,9 @@ import anyio
 import attrs
 import structlog
 
-from vworkspace_app.credentials.bootstrap import Enrolment, enrolment
+from vworkspace_app.credentials.bootstrap import Bootstrap, find_bootstrap
 from vworkspace_app.credentials.live import Live
-from vworkspace_app.credentials.rotation import CredentialKeeper
+from vworkspace_app.credentials.rotation import RotationManager
 from vworkspace_app.credentials.source import CredentialsSource
 from vworkspace_app.process.errors import CommandError
 from vworkspace_core.apimachinery.errors import NotFound, OperatorError, Unavailable
@@ -18,10 +18,10 @@ from vworkspace_core.apimachinery.manifest import Manifest
 from vworkspace_core.apimachinery.names import LABEL_RULE, is_label_value
 from vworkspace_core.control_plane.pace import Pace
 from vworkspace_core.credentials import messages as r
-from vworkspace_core.credentials.performer import RotationPerformer, issued_by, registration_body
-from vworkspace_core.credentials.secret import Credentials, Kept, credentials_of, new_secret, secret_ref
+from vworkspace_core.credentials.performer import CredentialPerformer, issued_by, registration_body
+from vworkspace_core.credentials.secret import Credentials, StoredCredential, credentials_of, new_secret, secret_ref
 from vworkspace_core.ports import Clock, ControlPlane, KubeApi
-from vworkspace_odoo import Endpoint, FollowingControlPlane
+from vworkspace_odoo import ControlPlaneEndpoint, ReloadingControlPlane
 
 TRIES: Final = 5
 """How often a command asks before it gives up; the operator itself never does."""
@@ -29,16 +29,16 @@ TRIES: Final = 5
 _log = structlog.get_logger("operator")
 
 
-async def can_enrol(api: KubeApi, source: CredentialsSource) -> bool:
+async def can_bootstrap(api: KubeApi, source: CredentialsSource) -> bool:
     """Whether a Cluster names a registration token that is there. Raises what `enrolment` raises."""
     return await _way(api, source) is not None
 
 
-async def _way(api: KubeApi, source: CredentialsSource) -> Enrolment | None:
-    return await enrolment(api, source.namespace, cluster_id=source.cluster_id, url=source.url)
+async def _way(api: KubeApi, source: CredentialsSource) -> Bootstrap | None:
+    return await find_bootstrap(api, source.namespace, cluster_id=source.cluster_id, url=source.url)
 
 
-async def enrol(api: KubeApi, source: CredentialsSource, clock: Clock) -> None:
+async def bootstrap(api: KubeApi, source: CredentialsSource, clock: Clock) -> None:
     """Register this cluster with the token that a Cluster object names, as often as it takes. For the leader only.
 
     Does nothing when no Cluster names one. Raises what `enrolment` raises, and CommandError for what cannot be read.
@@ -50,10 +50,10 @@ async def enrol(api: KubeApi, source: CredentialsSource, clock: Clock) -> None:
     present = await source.look() or Credentials()
     secret = Live(attrs.evolve(present, url=way.url, cluster_id=way.cluster_id))
     trust = (present.ca, present.certificate, present.private_key)
-    endpoint = Endpoint(way.url, "", *trust, allow_http=source.allow_http)
-    async with FollowingControlPlane(lambda: endpoint) as control, anyio.create_task_group() as group:
-        performer = RotationPerformer(api, control, source.namespace, way.url, way.cluster_id)
-        keeper = CredentialKeeper(performer, secret, clock, jitter=random.random())
+    endpoint = ControlPlaneEndpoint(way.url, "", *trust, allow_http=source.allow_http)
+    async with ReloadingControlPlane(lambda: endpoint) as control, anyio.create_task_group() as group:
+        performer = CredentialPerformer(api, control, source.namespace, way.url, way.cluster_id)
+        keeper = RotationManager(performer, secret, clock, jitter=random.random())
         kept = anyio.Event()
         keeper.live.subscribe(lambda found: kept.set() if found.token else None)
         keeper.registrable(way.registrable)
@@ -68,7 +68,7 @@ class Registered:
     """A credential that was just issued, and for which cluster."""
 
     cluster_id: str
-    kept: Kept
+    kept: StoredCredential
 
     def secret(self, namespace: str, url: str, ca: str = "") -> Manifest:
         """The Secret to keep it in. `ca` is the authority to trust at `url`, PEM."""
@@ -98,18 +98,20 @@ async def register(
         raise CommandError("the control plane did not say for which cluster: give --cluster-id")
     if not is_label_value(found):
         raise CommandError(f"the control plane calls this cluster {found!r}, which no label can hold: {LABEL_RULE}")
-    return Registered(found, Kept(issued.token, "", issued.expires_at, datetime.now(UTC)))
+    return Registered(found, StoredCredential(issued.token, "", issued.expires_at, datetime.now(UTC)))
 
 
-async def keep(api: KubeApi, control: ControlPlane, namespace: str, url: str, new: Registered, ca: str = "") -> None:
+async def store_credential(
+    api: KubeApi, control: ControlPlane, namespace: str, url: str, new: Registered, ca: str = ""
+) -> None:
     """Write the Secret, or the credential into the one that is there. Raises CommandError."""
-    performer = RotationPerformer(api, control, namespace, url, new.cluster_id, ca=ca, names=True)
+    performer = CredentialPerformer(api, control, namespace, url, new.cluster_id, ca=ca, names=True)
     expected = await _present(api, namespace)
     for _ in range(TRIES):
-        match (await performer.perform(r.Write(0, expected, new.kept))).answer:
-            case r.Wrote():
+        match (await performer.perform(r.WriteSecret(0, expected, new.kept))).answer:
+            case r.SecretWritten():
                 return
-            case r.Moved(kept):
+            case r.SecretChanged(kept):
                 expected = kept.token
             case r.WriteFailed(message, refused):
                 failure = message

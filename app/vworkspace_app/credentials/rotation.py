@@ -14,7 +14,7 @@ from vworkspace_core.apimachinery.errors import Permanent
 from vworkspace_core.apimachinery.timestamps import shifted
 from vworkspace_core.credentials import messages as r
 from vworkspace_core.credentials.machine import next_deadline, start, step
-from vworkspace_core.credentials.performer import RotationPerformer
+from vworkspace_core.credentials.performer import CredentialPerformer
 from vworkspace_core.credentials.secret import Credentials
 from vworkspace_core.credentials.state import CredentialState, renewal_of
 from vworkspace_core.ports import Clock
@@ -23,7 +23,7 @@ _log = structlog.get_logger("vworkspace.agent")
 _LEVELS = {"info": 20, "warning": 30, "error": 40}
 
 
-class CredentialKeeper:
+class RotationManager:
     """Owner of the token that is spoken with. `secret` is what the Secret says, `live` that with the token in use.
 
     `skew` is what the control plane's clock is ahead of ours; `on_rotated` is called with the request that a
@@ -33,7 +33,7 @@ class CredentialKeeper:
 
     def __init__(
         self,
-        performer: RotationPerformer,
+        performer: CredentialPerformer,
         secret: Live[Credentials],
         clock: Clock,
         *,
@@ -55,7 +55,7 @@ class CredentialKeeper:
         self._rejected = ""
         self.is_falling_back = False
         """Whether the token changes because the one before was rejected: that is no reason to try sooner (PULL-7)."""
-        self._early: list[r.Event] = []
+        self._early: list[r.CredentialEvent] = []
         secret.subscribe(self._saw)
 
     @property
@@ -82,11 +82,11 @@ class CredentialKeeper:
     def heard(self, token: str, accepted: bool) -> None:
         """A request with `token` was accepted, or answered 401 or 403."""
         if accepted:
-            self._feed(r.Worked(token))
+            self._feed(r.TokenAccepted(token))
             return
         self._rejected, self.is_falling_back = token, True
         try:
-            self._feed(r.Rejected(token))
+            self._feed(r.TokenRejected(token))
         finally:
             self.is_falling_back = False
 
@@ -97,9 +97,9 @@ class CredentialKeeper:
     def wish(self, requests: tuple[str, ...]) -> None:
         """What the Cluster object asks for now."""
         if requests != self._state.wished:
-            self._feed(r.Wished(requests))
+            self._feed(r.ClusterRequests(requests))
 
-    def registrable(self, found: r.Registrable) -> None:
+    def registrable(self, found: r.BootstrapToken) -> None:
         """The one-time token that there is, for a cluster that has no credential or is locked out."""
         if found != self._state.registration:
             self._feed(found)
@@ -108,7 +108,7 @@ class CredentialKeeper:
         """Return when a new credential is kept, used and has worked. Raises Permanent when there will be none."""
         waiter = _Waiter()
         self._waiting.setdefault(request, []).append(waiter)
-        self._feed(r.Asked(request))
+        self._feed(r.RotationRequested(request))
         await waiter.ended.wait()
         if waiter.failure:
             raise Permanent(waiter.failure)
@@ -142,53 +142,55 @@ class CredentialKeeper:
     def _saw(self, found: Credentials) -> None:
         if self._tasks is None:
             self._state = CredentialState(found.kept, found.token)
-        self._feed(r.Seen(found.kept))
+        self._feed(r.SecretRead(found.kept))
         self._show()
 
-    def _feed(self, event: r.Event) -> None:
+    def _feed(self, event: r.CredentialEvent) -> None:
         if self._tasks is None:
-            self._early += [event] if isinstance(event, r.Asked | r.Wished | r.Registrable) else []
+            self._early += (
+                [event] if isinstance(event, r.RotationRequested | r.ClusterRequests | r.BootstrapToken) else []
+            )
             return  # `run` begins with what the Secret says then
         self._take(*step(self._state, event, self._now()))
-        if isinstance(event, r.Rejected) and self._state.locked_out:
+        if isinstance(event, r.TokenRejected) and self._state.locked_out:
             self.on_locked_out()
 
-    def _take(self, state: CredentialState, effects: tuple[r.Effect, ...]) -> None:
+    def _take(self, state: CredentialState, effects: tuple[r.CredentialEffect, ...]) -> None:
         self._state = state
         for effect in effects:
             self._perform(effect)
         self._news.set()
 
-    def _perform(self, effect: r.Effect) -> None:
+    def _perform(self, effect: r.CredentialEffect) -> None:
         match effect:
-            case r.Use():
+            case r.UseToken():
                 self._show()
                 _log.info("speaking with another token", stage=self._state.stage.value)
-            case r.Done(requests):
+            case r.RequestsServed(requests):
                 for request in requests:
                     _log.info("the credential is rotated", request=request)
                     self.on_rotated(request)
                 self._end(requests, "")
-            case r.Failed(requests, message):
+            case r.RequestsFailed(requests, message):
                 _log.error("the credential is not rotated", requests=list(requests), error=message)
                 self._end(requests, message)
             case r.Note(level, message):
                 _log.log(_LEVELS[level], message)
-            case r.Write() | r.Rotate() | r.Register():
+            case r.WriteSecret() | r.RequestRotation() | r.RequestRegistration():
                 if self._tasks is not None:
                     self._tasks.start_soon(self._ask, effect)
             case _:
                 assert_never(effect)
 
-    async def _ask(self, effect: r.Write | r.Ask) -> None:
+    async def _ask(self, effect: r.WriteSecret | r.TokenRequest) -> None:
         try:
             answer = await self._performer.perform(effect)
         except Exception as error:
             # A defect must not end the operator. Only its type is told: what it says may hold a token.
             _log.error("an effect on the credential failed unexpectedly", error=type(error).__name__)
             message = f"unexpected {type(error).__name__}"
-            lost = r.WriteFailed(message) if isinstance(effect, r.Write) else r.AskUnanswered(message)
-            answer = r.Answered(effect.turn, lost)
+            lost = r.WriteFailed(message) if isinstance(effect, r.WriteSecret) else r.RequestUnanswered(message)
+            answer = r.EffectAnswered(effect.turn, lost)
         self._feed(answer)
 
     def _show(self) -> None:

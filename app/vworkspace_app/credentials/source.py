@@ -16,7 +16,7 @@ from vworkspace_core.apimachinery.names import LABEL_RULE, is_label_value
 from vworkspace_core.credentials.secret import (
     CredentialKey,
     Credentials,
-    Kept,
+    StoredCredential,
     credentials_of,
     secret_ref,
 )
@@ -67,7 +67,7 @@ class CredentialsSource:
             return None if kept is None else self._told(kept)
         # What the Secret says of tokens is about the token there, not about the file's.
         since = _since(self.token_file) if self.token_file else None
-        return self._told(attrs.evolve(kept or Credentials(), token=token, since=since, kept=Kept()))
+        return self._told(attrs.evolve(kept or Credentials(), token=token, since=since, kept=StoredCredential()))
 
     def _told(self, kept: Credentials) -> Credentials:
         cluster_id = self.cluster_id or kept.cluster_id

@@ -11,25 +11,25 @@ import anyio
 import structlog
 
 from vworkspace_app.control_plane.connection import Connection
-from vworkspace_app.control_plane.event_sender import Telling
+from vworkspace_app.control_plane.event_sender import EventSender
 from vworkspace_app.control_plane.reconnect import Reconnect
 from vworkspace_app.jobs.deliveries import ack, result, status, status_key
-from vworkspace_app.jobs.delivery_queue import Delivery, Lane
-from vworkspace_app.jobs.executor import Notice, Performing
-from vworkspace_app.jobs.polling import Polling
+from vworkspace_app.jobs.delivery_queue import Delivery, DeliveryQueue
+from vworkspace_app.jobs.executor import EffectExecutor, OnWritten
+from vworkspace_app.jobs.polling import LongPoll
 from vworkspace_app.jobs.settings import AgentSettings
 from vworkspace_core.apimachinery.errors import OperatorError
 from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef
 from vworkspace_core.apimachinery.timestamps import Instant
-from vworkspace_core.clusters.inventory import AgentReport, Mail
-from vworkspace_core.control_plane.connection import Connectivity, Link
+from vworkspace_core.clusters.inventory import AgentReport, PendingDeliveries
+from vworkspace_core.control_plane.connection import ConnectionState, Connectivity
 from vworkspace_core.control_plane.outbox import Outbox
 from vworkspace_core.control_plane.pace import Pace
 from vworkspace_core.jobs import messages as m
 from vworkspace_core.jobs.machine import AgentState, apart_message, has_open_job, next_deadline, step
 from vworkspace_core.jobs.payload_security import Security
-from vworkspace_core.jobs.performer import Performer, Rotate
-from vworkspace_core.jobs.scope import Scope
+from vworkspace_core.jobs.performer import JobPerformer, RotateCredential
+from vworkspace_core.jobs.scope import JobScope
 from vworkspace_core.ports import Clock, ControlPlane, JobStore, KubeApi
 
 log = structlog.get_logger("vworkspace.agent")
@@ -52,14 +52,14 @@ class Agent:
         kube: KubeApi,
         store: JobStore,
         clock: Clock,
-        scope: Scope,
+        scope: JobScope,
         random: Callable[[], float],
         settings: AgentSettings | None = None,
         reread: Callable[[], Awaitable[bool]] | None = None,
-        rotate: Rotate | None = None,
+        rotate: RotateCredential | None = None,
         objects: Callable[[], Iterable[Manifest]] = tuple,
         cluster: Callable[[], Manifest | None] = lambda: None,
-        noticed: Notice | None = None,
+        noticed: OnWritten | None = None,
     ) -> None:
         self._control = control
         self._store = store
@@ -68,15 +68,15 @@ class Agent:
         self._settings = settings or AgentSettings()
         self._state = AgentState(scope, self._settings.grace)
         self._connection = Connection(clock, reread)
-        self._performing = Performing(Performer(kube, store, rotate), self._settings.parallel, self._feed)
+        self._performing = EffectExecutor(JobPerformer(kube, store, rotate), self._settings.parallel, self._feed)
         if noticed is not None:
             self._performing.noticed = noticed
-        self._urgent = Lane("acks and results", self._connection, clock, random, width=4)
-        self._statuses = Lane("statuses", self._connection, clock, random, width=1)
-        self._telling = Telling(control, self._connection, clock, random, self._settings, objects, cluster)
+        self._urgent = DeliveryQueue("acks and results", self._connection, clock, random, width=4)
+        self._statuses = DeliveryQueue("statuses", self._connection, clock, random, width=1)
+        self._telling = EventSender(control, self._connection, clock, random, self._settings, objects, cluster)
         self._lanes = (self._statuses, self._urgent, self._telling)
         self._reconnect = Reconnect(self._statuses, self._urgent, self._telling, self._settings.head_start_seconds)
-        self._polling = Polling(
+        self._polling = LongPoll(
             control,
             scope.cluster_id,
             self._connection,
@@ -100,7 +100,7 @@ class Agent:
         return self._state
 
     @property
-    def link(self) -> Link:
+    def link(self) -> ConnectionState:
         """Whether the control plane is there and takes the credential."""
         return self._connection.link
 
@@ -111,7 +111,7 @@ class Agent:
 
     def report(self) -> AgentReport:
         """What the Cluster's status tells of the agent."""
-        mail = Mail(len(self._urgent), len(self._statuses), len(self.outbox), self.outbox.dropped)
+        mail = PendingDeliveries(len(self._urgent), len(self._statuses), len(self.outbox), self.outbox.dropped)
         apart = apart_message(self._state.apart) if self._state.apart else ""
         return AgentReport(self.link, self._started or self._instant(), self.outbox.condition(), mail, apart)
 
@@ -213,7 +213,7 @@ class Agent:
                 # Deadlines are seconds away and lie in every open job: not looked for anew after each event of a burst.
                 await self._clock.sleep(_TICK_REST)
 
-    def _feed(self, event: m.Event) -> None:
+    def _feed(self, event: m.JobEvent) -> None:
         before = self._state
         try:
             self._state, effects = step(before, event, self._clock.now())
@@ -228,7 +228,7 @@ class Agent:
         if bool(self._state.apart) != bool(before.apart):
             self._connection.on_change()
 
-    def _dispatch(self, effect: m.Effect) -> None:
+    def _dispatch(self, effect: m.JobEffect) -> None:
         match effect:
             case m.Note(level, message, job_id):
                 log.log(_LEVELS[level], message, job_id=job_id, object=self._object_of(job_id))

@@ -12,13 +12,13 @@ from vworkspace_core.ports import ControlPlane
 log = structlog.get_logger("vworkspace.agent")
 
 
-def ack(control: ControlPlane, job_id: str, feed: Callable[[m.Event], None]) -> Delivery:
+def ack(control: ControlPlane, job_id: str, feed: Callable[[m.JobEvent], None]) -> Delivery:
     """That the job is taken. `feed` gets what came of it: also that it may have been taken, and that nobody has it."""
 
     def answered(error: OperatorError | None) -> None:
         match error:
             case JobClosed():
-                feed(m.JobClosed(job_id))
+                feed(m.JobAlreadyClosed(job_id))
             case NotFound():
                 feed(m.JobGone(job_id))
             case _:

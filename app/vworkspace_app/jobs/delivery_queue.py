@@ -10,7 +10,7 @@ import attrs
 import structlog
 
 from vworkspace_app.control_plane.connection import Connection
-from vworkspace_app.control_plane.gate import Gate
+from vworkspace_app.control_plane.gate import SendGate
 from vworkspace_core.apimachinery.errors import Invalid, NotFound, OperatorError, Permanent, Unavailable
 from vworkspace_core.control_plane.pace import Pace
 from vworkspace_core.ports import Clock
@@ -39,7 +39,7 @@ class _Waiting:
     not_before: float = 0.0
 
 
-class Lane:
+class DeliveryQueue:
     """Owner of the deliveries of one kind. At most `width` at a time, one while the last try failed.
 
     It begins held: nothing is sent before the control plane has answered a poll.
@@ -60,7 +60,7 @@ class Lane:
         self._troubled = False
         self._news = anyio.Event()
         self._ended = anyio.Event()
-        self.gate = Gate(self._wake)
+        self.gate = SendGate(self._wake)
 
     def __len__(self) -> int:
         return len(self._waiting) + len(self._flying)

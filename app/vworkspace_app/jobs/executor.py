@@ -10,15 +10,15 @@ from anyio.abc import TaskGroup
 
 from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef
 from vworkspace_core.jobs import messages as m
-from vworkspace_core.jobs.performer import ClusterEffect, Performer
+from vworkspace_core.jobs.performer import ClusterEffect, JobPerformer
 
-Notice: TypeAlias = Callable[[ObjectRef, Manifest | None], Awaitable[None]]
+OnWritten: TypeAlias = Callable[[ObjectRef, Manifest | None], Awaitable[None]]
 """Told of an object that was written, and what it is now if that is known. Must not raise."""
 
 log = structlog.get_logger("vworkspace.agent")
 
 
-class Performing:
+class EffectExecutor:
     """Performs effects side by side, `parallel` at the most, and feeds back what comes of each.
 
     `tasks` runs them; without it, before the start and after the end, none is begun: the next process goes on from
@@ -26,14 +26,14 @@ class Performing:
     need not wait for a watch, which may be silent (D22).
     """
 
-    def __init__(self, performer: Performer, parallel: int, feed: Callable[[m.Event], None]) -> None:
+    def __init__(self, performer: JobPerformer, parallel: int, feed: Callable[[m.JobEvent], None]) -> None:
         self._performer = performer
         self._limit = anyio.CapacityLimiter(parallel)
         self._feed = feed
         self._count = 0
         self._done = anyio.Event()
         self.tasks: TaskGroup | None = None
-        self.noticed: Notice = _nobody
+        self.noticed: OnWritten = _nobody
 
     @property
     def is_idle(self) -> bool:
@@ -75,15 +75,15 @@ class Performing:
         self._feed(answer)
         _tell(effect, answer)
         match effect, answer:
-            case m.Apply(_, ref), m.Applied(_, live):
+            case m.ApplyObject(_, ref), m.Applied(_, live):
                 await self.noticed(ref, live)
-            case m.Delete(_, ref), m.DeleteSent():
+            case m.DeleteObject(_, ref), m.DeleteSent():
                 await self.noticed(ref, None)
             case _:
                 pass
 
 
-def _tell(effect: Any, answer: m.Event) -> None:
+def _tell(effect: Any, answer: m.JobEvent) -> None:
     """Say what was done on the cluster."""
     if isinstance(answer, m.Applied):
         log.info("an object is applied", job_id=answer.job_id, object=str(effect.ref))

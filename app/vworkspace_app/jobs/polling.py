@@ -15,7 +15,7 @@ from vworkspace_core.jobs import messages as m
 from vworkspace_core.ports import Clock, ControlPlane, Fetched
 
 
-class Polling:
+class LongPoll:
     """Asks for the jobs of one cluster until it is stopped; no failure ends it.
 
     `random` gives numbers in [0, 1) for jitter. `feed` is told the server's time; `offered` gets the jobs of an answer
@@ -32,7 +32,7 @@ class Polling:
         clock: Clock,
         random: Callable[[], float],
         settings: AgentSettings,
-        feed: Callable[[m.Event], None],
+        feed: Callable[[m.JobEvent], None],
         offered: Callable[[Iterable[Any]], bool],
     ) -> None:
         self._control = control

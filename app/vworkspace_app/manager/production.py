@@ -10,9 +10,9 @@ import anyio
 import attrs
 import structlog
 
-from vworkspace_app.credentials.bootstrap import enrolment
+from vworkspace_app.credentials.bootstrap import find_bootstrap
 from vworkspace_app.credentials.live import Live
-from vworkspace_app.credentials.rotation import CredentialKeeper
+from vworkspace_app.credentials.rotation import RotationManager
 from vworkspace_app.credentials.source import CredentialsSource
 from vworkspace_app.credentials.watch import CredentialWatch
 from vworkspace_app.jobs.settings import AgentSettings
@@ -23,11 +23,11 @@ from vworkspace_app.manager.settings import OperatorSettings
 from vworkspace_app.manager.telemetry import NoTelemetry, Telemetry
 from vworkspace_app.process.clock import SystemClock
 from vworkspace_core.apimachinery.errors import OperatorError
-from vworkspace_core.credentials.performer import RotationPerformer
+from vworkspace_core.credentials.performer import CredentialPerformer
 from vworkspace_core.credentials.secret import Credentials
 from vworkspace_core.jobs.store import KubeJobStore
 from vworkspace_core.ports import Clock, ControlPlane, KubeApi
-from vworkspace_odoo import Endpoint, FollowingControlPlane, JosePayloads
+from vworkspace_odoo import ControlPlaneEndpoint, JosePayloads, ReloadingControlPlane
 
 _log = structlog.get_logger("operator")
 
@@ -57,7 +57,7 @@ class Process:
         """Reconcile and pull jobs until cancelled, or until `stop` and the end of what is in hand."""
         clock = SystemClock()
         watch = CredentialWatch(self.source, self.credentials, clock)
-        async with FollowingControlPlane(
+        async with ReloadingControlPlane(
             lambda: endpoint_of(keeper.live.current, self.source.allow_http), lambda *heard: keeper.heard(*heard)
         ) as control:
             keeper = self._keeper(control, clock)
@@ -91,16 +91,16 @@ class Process:
                 await operator.run(self.stop)
                 group.cancel_scope.cancel()
 
-    def _keeper(self, control: ControlPlane, clock: Clock) -> CredentialKeeper:
+    def _keeper(self, control: ControlPlane, clock: Clock) -> RotationManager:
         found, namespace = self.credentials.current, self.source.namespace
-        performer = RotationPerformer(self.api, control, namespace, found.url, found.cluster_id)
-        return CredentialKeeper(performer, self.credentials, clock, jitter=random.random())
+        performer = CredentialPerformer(self.api, control, namespace, found.url, found.cluster_id)
+        return RotationManager(performer, self.credentials, clock, jitter=random.random())
 
-    async def _find_enrolment(self, keeper: CredentialKeeper) -> None:
+    async def _find_enrolment(self, keeper: RotationManager) -> None:
         """A new registration token brings back a cluster whose credential is lost."""
         found = self.credentials.current
         try:
-            way = await enrolment(self.api, self.source.namespace, cluster_id=found.cluster_id, url=found.url)
+            way = await find_bootstrap(self.api, self.source.namespace, cluster_id=found.cluster_id, url=found.url)
         except OperatorError as error:
             _log.warning("no token is accepted, and no registration token can be looked for", error=error.message)
             return
@@ -146,7 +146,7 @@ class LocalProcess:
             group.cancel_scope.cancel()
 
 
-def endpoint_of(credentials: Credentials, allow_http: bool = False) -> Endpoint:
+def endpoint_of(credentials: Credentials, allow_http: bool = False) -> ControlPlaneEndpoint:
     """Where and as whom to call."""
     found = credentials
-    return Endpoint(found.url, found.token, found.ca, found.certificate, found.private_key, allow_http)
+    return ControlPlaneEndpoint(found.url, found.token, found.ca, found.certificate, found.private_key, allow_http)

@@ -8,9 +8,9 @@ import attrs
 
 from vworkspace_app.clusters.controller import ClusterController, of_cluster
 from vworkspace_app.clusters.wiring import cluster_controller
-from vworkspace_app.credentials.bootstrap import rotation_wishes
+from vworkspace_app.credentials.bootstrap import rotation_requests
 from vworkspace_app.credentials.live import Live
-from vworkspace_app.credentials.rotation import CredentialKeeper
+from vworkspace_app.credentials.rotation import RotationManager
 from vworkspace_app.jobs.agent import Agent
 from vworkspace_app.jobs.settings import AgentSettings
 from vworkspace_app.manager.operator import Operator, at_once
@@ -24,7 +24,7 @@ from vworkspace_core.apimachinery.resources import CLUSTER, OWN_KINDS
 from vworkspace_core.controller.informer.changes import Change, ChangeType
 from vworkspace_core.credentials.secret import Credentials
 from vworkspace_core.jobs.payload_security import PayloadOpener, in_force, required_by
-from vworkspace_core.jobs.scope import Scope
+from vworkspace_core.jobs.scope import JobScope
 from vworkspace_core.operations.parameters import template_problems
 from vworkspace_core.ports import Clock, ControlPlane, JobStore, KubeApi
 
@@ -47,7 +47,7 @@ class PullOperator:
     settings: OperatorSettings
     agent_settings: AgentSettings = attrs.field(factory=AgentSettings)
     credentials: Live[Credentials] = attrs.field(factory=lambda: Live(Credentials()))
-    keeper: CredentialKeeper | None = None
+    keeper: RotationManager | None = None
     opener: Callable[[Credentials], PayloadOpener | None] = lambda _: None
     reread: Callable[[], Awaitable[bool]] | None = None
     random: Callable[[], float] = random_source.random
@@ -117,7 +117,7 @@ class PullOperator:
             kube=self.api,
             store=self.store,
             clock=self.clock,
-            scope=Scope(self.settings.decisions.cluster_id, self._admit),
+            scope=JobScope(self.settings.decisions.cluster_id, self._admit),
             random=self.random,
             settings=self.agent_settings,
             reread=self.reread,
@@ -132,13 +132,13 @@ class PullOperator:
         found = of_cluster(operator.informers.store(CLUSTER).objects(), self.settings.decisions.cluster_id)
         return min(found, key=lambda one: str(metadata(one).get("name")), default=None)
 
-    def _keep(self, keeper: CredentialKeeper, operator: Operator, agent: Agent) -> None:
+    def _keep(self, keeper: RotationManager, operator: Operator, agent: Agent) -> None:
         """Rotate when the Cluster object asks for it, by the control plane's clock, and tell of it (PULL-8)."""
         cluster_id, clusters = self.settings.decisions.cluster_id, operator.informers.store(CLUSTER).objects
         keeper.skew = lambda: agent.state.skew
         keeper.on_rotated = agent.tell_rotated
-        operator.on_clusters(lambda _: keeper.wish(rotation_wishes(clusters(), cluster_id)))
-        keeper.wish(rotation_wishes(clusters(), cluster_id))
+        operator.on_clusters(lambda _: keeper.wish(rotation_requests(clusters(), cluster_id)))
+        keeper.wish(rotation_requests(clusters(), cluster_id))
 
     def _hurry_on_news(self, agent: Agent) -> None:
         """Try at once with another token, URL or certificate; other changes end no poll."""

@@ -10,7 +10,7 @@ import anyio
 import attrs
 import structlog
 
-from vworkspace_app.credentials.registration import can_enrol, enrol
+from vworkspace_app.credentials.registration import bootstrap, can_bootstrap
 from vworkspace_app.credentials.source import CredentialsSource
 from vworkspace_app.process.clock import SystemClock
 from vworkspace_app.process.errors import CommandError
@@ -86,7 +86,7 @@ class _Waiting:
 async def _can_enrol(api: KubeApi, source: CredentialsSource) -> bool:
     """Whether there is a way in without a credential; where that cannot be seen there is none."""
     try:
-        return await can_enrol(api, source)
+        return await can_bootstrap(api, source)
     except (Unavailable, Unauthorized):
         raise
     except OperatorError:
@@ -112,4 +112,4 @@ async def _first(
             await lead()
             leading = True
         if leading:
-            await enrol(api, source, waiting.clock)
+            await bootstrap(api, source, waiting.clock)

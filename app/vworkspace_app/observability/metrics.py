@@ -19,7 +19,7 @@ from vworkspace_core.api.operation import Engine, OperationType, Phase
 from vworkspace_core.apimachinery.manifest import ObjectRef
 from vworkspace_core.controller.queue.hot_loop import HotLoop
 from vworkspace_core.controller.queue.outcome import Verdict
-from vworkspace_core.jobs.outcome import Outcome
+from vworkspace_core.jobs.outcome import JobOutcome
 
 _METHODS: Final = frozenset(("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"))
 _OTHER: Final = "other"
@@ -51,7 +51,7 @@ class Metrics:
         self._review_time = self._histogram(c.WEBHOOK_LATENCY)
         self._reviews_in_hand = self._gauge(c.WEBHOOKS_IN_FLIGHT)
         self.registry.register(_Readings(board, now))
-        for outcome in Outcome:
+        for outcome in JobOutcome:
             self._jobs.labels(outcome.value)
 
     def _counter(self, metric: c.Metric) -> Counter:
@@ -98,7 +98,7 @@ class Metrics:
 
     def job(self, outcome: str) -> None:
         """A job came to a result."""
-        self._jobs.labels(_one_of(Outcome, outcome)).inc()
+        self._jobs.labels(_one_of(JobOutcome, outcome)).inc()
 
     def operation(self, type_: str, engine: str, phase: str) -> None:
         """An Operation came to a phase. The other phases of its type begin at zero, so that the first end shows too."""

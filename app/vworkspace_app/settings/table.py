@@ -184,9 +184,11 @@ def clashes(said: Set[str], settings: RunSettings) -> Iterator[str]:
     elif "token_file" in said and not {"control_plane_url", "cluster_id"} <= said:
         yield "--token-file needs --control-plane-url and --cluster-id beside it"
     if "control_plane_url" in said:
-        from vworkspace_odoo import in_the_clear  # what speaks HTTP may not be installed where only help is asked for
+        from vworkspace_odoo import (
+            cleartext_problem,  # what speaks HTTP may not be installed where only help is asked for
+        )
 
-        if problem := in_the_clear(settings.control_plane_url, allow_http=settings.allow_http_control_plane):
+        if problem := cleartext_problem(settings.control_plane_url, allow_http=settings.allow_http_control_plane):
             yield f"--control-plane-url {problem}"
     if len(said & {"webhook_listen", "webhook_certificates"}) == 1:
         yield "--webhook-listen and --webhook-certificates need each other"

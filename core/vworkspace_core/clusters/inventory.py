@@ -11,7 +11,7 @@ from vworkspace_core.apimachinery.manifest import Kind
 from vworkspace_core.apimachinery.timestamps import Instant
 from vworkspace_core.clusters.controllers import Watched
 from vworkspace_core.clusters.hardening import Exposure
-from vworkspace_core.control_plane.connection import Link
+from vworkspace_core.control_plane.connection import ConnectionState
 from vworkspace_core.controller.decision import Snapshot
 
 WINDOW_SECONDS: Final = 300.0
@@ -19,7 +19,7 @@ DAMPING_SECONDS: Final = 10.0
 
 
 @attrs.frozen
-class Mail:
+class PendingDeliveries:
     """What waits for the control plane, and how many events were dropped since the buffer was last empty."""
 
     results: int = 0
@@ -41,10 +41,10 @@ class AgentReport:
     `apart` is how much too far the clocks are apart, in words; empty where they agree.
     """
 
-    link: Link
+    link: ConnectionState
     started: Instant
     overflow: Wanted
-    mail: Mail = Mail()
+    mail: PendingDeliveries = PendingDeliveries()
     apart: str = ""
 
     @property

@@ -22,7 +22,7 @@ class Connectivity(StrEnum):
 
 
 @attrs.frozen
-class Link:
+class ConnectionState:
     """The connection as last seen. `since` is when `state` began; `last_ok` the last round trip that worked."""
 
     state: Connectivity = Connectivity.UNKNOWN
@@ -30,17 +30,17 @@ class Link:
     last_ok: Instant | None = None
     error: str = ""
 
-    def succeeded(self, now: Instant) -> "Link":
+    def succeeded(self, now: Instant) -> "ConnectionState":
         """After a round trip."""
         since = self.since if self.state is Connectivity.CONNECTED else now
-        return Link(Connectivity.CONNECTED, since, now)
+        return ConnectionState(Connectivity.CONNECTED, since, now)
 
-    def seen(self, now: Instant) -> "Link":
+    def seen(self, now: Instant) -> "ConnectionState":
         """After another call than the poll went through: a round trip, whatever the poll says."""
         return attrs.evolve(self, last_ok=now)
 
-    def failed(self, error: OperatorError, now: Instant) -> "Link":
+    def failed(self, error: OperatorError, now: Instant) -> "ConnectionState":
         """After a round trip that failed."""
         state = Connectivity.REJECTED if isinstance(error, Forbidden) else Connectivity.UNREACHABLE
         since = self.since if self.state is state else now
-        return Link(state, since, self.last_ok, shown(error.message))
+        return ConnectionState(state, since, self.last_ok, shown(error.message))

@@ -24,22 +24,22 @@ import attrs
 
 from vworkspace_core.apimachinery.timestamps import format_time, shifted
 from vworkspace_core.credentials import messages as r
-from vworkspace_core.credentials.secret import Kept
+from vworkspace_core.credentials.secret import StoredCredential
 from vworkspace_core.credentials.state import (
     AT_REST,
     SLOW,
     CredentialState,
-    Stage,
-    Step,
+    CredentialStep,
+    RotationStage,
     given_up,
-    later,
     other_token,
     renewal_of,
+    retry,
     settled,
 )
 
 
-def start(kept: Kept, now: datetime, *, jitter: float = 0.0) -> Step:
+def start(kept: StoredCredential, now: datetime, *, jitter: float = 0.0) -> CredentialStep:
     """A new process, with what the Secret says: a rotation that was under way goes on."""
     state = CredentialState(kept, kept.token, jitter=jitter)
     if kept.requested and kept.token:
@@ -47,7 +47,7 @@ def start(kept: Kept, now: datetime, *, jitter: float = 0.0) -> Step:
     return _onwards(settled(state), now)
 
 
-def step(state: CredentialState, event: r.Event, now: datetime) -> Step:
+def step(state: CredentialState, event: r.CredentialEvent, now: datetime) -> CredentialStep:
     """The state after `event`, and the effects to perform, in order."""
     changed, effects = _react(state, event, now)
     onwards, more = _onwards(changed, now)
@@ -56,7 +56,7 @@ def step(state: CredentialState, event: r.Event, now: datetime) -> Step:
 
 def next_deadline(state: CredentialState) -> datetime | None:
     """When a Tick is due; None while nothing waits for time."""
-    if state.stage is not Stage.IDLE:
+    if state.stage is not RotationStage.IDLE:
         return state.retry_at
     if not state.kept.token:
         return None
@@ -66,22 +66,22 @@ def next_deadline(state: CredentialState) -> datetime | None:
     return due if due is None or state.not_before is None else max(due, state.not_before)
 
 
-def _react(state: CredentialState, event: r.Event, now: datetime) -> Step:
+def _react(state: CredentialState, event: r.CredentialEvent, now: datetime) -> CredentialStep:
     match event:
-        case r.Seen(kept):
+        case r.SecretRead(kept):
             return found(state, kept)
-        case r.Asked(request):
+        case r.RotationRequested(request):
             new = () if request in state.requests else (request,)
             return attrs.evolve(state, requests=(*state.requests, *new), not_before=None), ()
-        case r.Wished(requests):
+        case r.ClusterRequests(requests):
             return attrs.evolve(state, wished=requests), ()
-        case r.Registrable():
+        case r.BootstrapToken():
             return registrable(state, event)
-        case r.Answered(turn, answer):
+        case r.EffectAnswered(turn, answer):
             return answered(state, answer, now) if turn == state.turn else (state, ())
-        case r.Worked(token):
+        case r.TokenAccepted(token):
             return worked(state, token, now)
-        case r.Rejected(token):
+        case r.TokenRejected(token):
             return rejected(state) if token == state.in_use and state.stage in AT_REST else (state, ())
         case r.Tick():
             return _redo(state) if state.retry_at is not None and now >= state.retry_at else (state, ())
@@ -89,14 +89,14 @@ def _react(state: CredentialState, event: r.Event, now: datetime) -> Step:
             assert_never(event)
 
 
-def _onwards(state: CredentialState, now: datetime) -> Step:
+def _onwards(state: CredentialState, now: datetime) -> CredentialStep:
     """What a machine at rest tells and begins, if anything."""
     if state.stage in AT_REST and (state.locked_out or not state.kept.token) and state.registration.token:
         return register(state)
-    if state.stage is not Stage.IDLE or not state.kept.token:
+    if state.stage is not RotationStage.IDLE or not state.kept.token:
         return state, ()
     served = tuple(one for one in state.requests if state.kept.has_served(one))
-    done = (r.Done(served),) if served else ()
+    done = (r.RequestsServed(served),) if served else ()
     state = attrs.evolve(state, requests=tuple(one for one in state.requests if one not in served))
     wanted = _wanted(state, now)
     if state.kept.requested and not wanted:  # an intent of before, which nobody stands behind any more
@@ -119,72 +119,72 @@ def _unserved(requests: Iterable[str], state: CredentialState) -> tuple[str, ...
     return tuple(one for one in requests if not state.kept.has_served(one) and one not in state.requests)
 
 
-def _redo(state: CredentialState) -> Step:
+def _redo(state: CredentialState) -> CredentialStep:
     match state.stage:
-        case Stage.INTENDING | Stage.KEEPING | Stage.FORGETTING:
+        case RotationStage.INTENDING | RotationStage.KEEPING | RotationStage.FORGETTING:
             return write(state)
-        case Stage.ASKING:
+        case RotationStage.ASKING:
             return ask(state)
-        case Stage.REGISTERING:
+        case RotationStage.REGISTERING:
             return register(state)
         case _:
             return attrs.evolve(state, retry_at=None), ()
 
 
-def answered(state: CredentialState, answer: r.Answer, now: datetime) -> Step:
+def answered(state: CredentialState, answer: r.CredentialAnswer, now: datetime) -> CredentialStep:
     """What came of the Write or Ask that is under way."""
     match answer:
-        case r.Wrote():
+        case r.SecretWritten():
             return _wrote(state)
-        case r.Moved(kept):
+        case r.SecretChanged(kept):
             return found(state, kept)
         case r.WriteFailed(message, refused):
             return _not_written(state, message, refused, now)
         case r.Issued():
             return _issued(state, answer, now)
-        case r.AskUnanswered():
+        case r.RequestUnanswered():
             return _unanswered(state, answer, now)
-        case r.AskRefused(message):
+        case r.RequestRefused(message):
             return _refused(state, message, now)
         case _:
             assert_never(answer)
 
 
-def found(state: CredentialState, kept: Kept) -> Step:
+def found(state: CredentialState, kept: StoredCredential) -> CredentialStep:
     """The Secret says `kept`. Another token than ours is somebody's decision, and ends what was under way."""
     writing = state.writing
-    if state.stage is Stage.KEEPING and writing is not None and kept.token == writing.token:
+    if state.stage is RotationStage.KEEPING and writing is not None and kept.token == writing.token:
         return _wrote(state)  # our own write, whose answer is late or lost
     same = kept.token == state.kept.token
     known = attrs.evolve(state, kept=kept)
-    if same and state.stage is Stage.INTENDING and kept.requested:
+    if same and state.stage is RotationStage.INTENDING and kept.requested:
         return _wrote(state)
     if same and state.stage not in AT_REST:
         return known, ()
     if same:
         return settled(known), ()
     theirs = settled(attrs.evolve(known, in_use=kept.token, not_before=None, locked_out=False))
-    return theirs, ((r.Use(kept.token),) if kept.token else ())
+    return theirs, ((r.UseToken(kept.token),) if kept.token else ())
 
 
-def registrable(state: CredentialState, event: r.Registrable) -> Step:
+def registrable(state: CredentialState, event: r.BootstrapToken) -> CredentialStep:
     """Another registration token, or none any more."""
     news = event != state.registration
     changed = attrs.evolve(state, registration=event)
-    if not news or state.stage is not Stage.REGISTERING:
+    if not news or state.stage is not RotationStage.REGISTERING:
         return changed, ()
     # What was refused with another token need not be waited out.
     return register(changed) if event.token else (settled(changed), ())
 
 
-def worked(state: CredentialState, token: str, now: datetime) -> Step:
+def worked(state: CredentialState, token: str, now: datetime) -> CredentialStep:
     """A request with `token` was accepted."""
     if token != state.in_use:
         return state, ()  # a request that was under way when the token was changed
     state = attrs.evolve(state, locked_out=False)
-    if state.stage is Stage.REGISTERING and state.kept.token:
+    if state.stage is RotationStage.REGISTERING and state.kept.token:
         return settled(state), ()  # there was no need to
-    if state.stage is not Stage.PROVING:
+    if state.stage is not RotationStage.PROVING:
         return state, ()
     if token == state.kept.token:
         return forget(state) if state.kept.previous else (settled(state), ())
@@ -195,53 +195,55 @@ def worked(state: CredentialState, token: str, now: datetime) -> Step:
     return state, ()
 
 
-def rejected(state: CredentialState) -> Step:
+def rejected(state: CredentialState) -> CredentialStep:
     """The token in use is not accepted: try the other one, and when both were tried, a registration."""
     other = other_token(state)
     locked_out = state.locked_out or not other or other == state.kept.token
     changed = attrs.evolve(state, in_use=other or state.in_use, locked_out=locked_out)
-    return changed, ((r.Use(other),) if other else ())
+    return changed, ((r.UseToken(other),) if other else ())
 
 
-def _wrote(state: CredentialState) -> Step:
+def _wrote(state: CredentialState) -> CredentialStep:
     if state.writing is None:
         return state, ()
     written = attrs.evolve(state, kept=state.writing, writing=None, failures=0, retry_at=None)
     match state.stage:
-        case Stage.INTENDING:
+        case RotationStage.INTENDING:
             return ask(written)
-        case Stage.KEEPING:
+        case RotationStage.KEEPING:
             token = written.kept.token
-            return attrs.evolve(written, stage=Stage.PROVING, in_use=token, locked_out=False), (r.Use(token),)
+            return attrs.evolve(written, stage=RotationStage.PROVING, in_use=token, locked_out=False), (
+                r.UseToken(token),
+            )
         case _:
             return settled(written), ()
 
 
-def _not_written(state: CredentialState, message: str, refused: bool, now: datetime) -> Step:
+def _not_written(state: CredentialState, message: str, refused: bool, now: datetime) -> CredentialStep:
     if state.writing is None:
         return state, ()
-    if refused and state.stage is Stage.INTENDING:
+    if refused and state.stage is RotationStage.INTENDING:
         # Better now than with a new token that cannot be kept.
         return given_up(settled(state), f"the new credential could not be kept: {message}", now)
-    level = "error" if state.stage is Stage.KEEPING else "warning"
-    return later(state, f"the credentials Secret is not written ({state.stage}): {message}", now, level=level)
+    level = "error" if state.stage is RotationStage.KEEPING else "warning"
+    return retry(state, f"the credentials Secret is not written ({state.stage}): {message}", now, level=level)
 
 
-def _issued(state: CredentialState, new: r.Issued, now: datetime) -> Step:
-    if state.stage not in (Stage.ASKING, Stage.REGISTERING):
+def _issued(state: CredentialState, new: r.Issued, now: datetime) -> CredentialStep:
+    if state.stage not in (RotationStage.ASKING, RotationStage.REGISTERING):
         return state, ()  # somebody has put another token there meanwhile
-    previous = state.in_use if state.stage is Stage.ASKING else ""
+    previous = state.in_use if state.stage is RotationStage.ASKING else ""
     served = state.kept.with_served(state.requests)
-    writing = Kept(new.token, previous, new.expires_at, now, "", served)
-    return write(attrs.evolve(state, stage=Stage.KEEPING, writing=writing, failures=0))
+    writing = StoredCredential(new.token, previous, new.expires_at, now, "", served)
+    return write(attrs.evolve(state, stage=RotationStage.KEEPING, writing=writing, failures=0))
 
 
-def _unanswered(state: CredentialState, event: r.AskUnanswered, now: datetime) -> Step:
-    if state.stage not in (Stage.ASKING, Stage.REGISTERING):
+def _unanswered(state: CredentialState, event: r.RequestUnanswered, now: datetime) -> CredentialStep:
+    if state.stage not in (RotationStage.ASKING, RotationStage.REGISTERING):
         return state, ()
     wait = SLOW.total_seconds() if event.rejected else event.wait
-    waiting, notes = later(state, f"no new credential yet: {event.message}", now, wait=wait)
-    if not event.rejected or state.stage is Stage.REGISTERING:
+    waiting, notes = retry(state, f"no new credential yet: {event.message}", now, wait=wait)
+    if not event.rejected or state.stage is RotationStage.REGISTERING:
         return waiting, notes
     changed, effects = rejected(waiting)
     if changed.locked_out and changed.registration.token:
@@ -250,45 +252,45 @@ def _unanswered(state: CredentialState, event: r.AskUnanswered, now: datetime) -
     return changed, (*notes, *effects)
 
 
-def _refused(state: CredentialState, message: str, now: datetime) -> Step:
+def _refused(state: CredentialState, message: str, now: datetime) -> CredentialStep:
     match state.stage:
-        case Stage.ASKING:
+        case RotationStage.ASKING:
             failed, told = given_up(state, message, now)
             forgetting, effects = forget(failed)
             return forgetting, (*told, *effects)
-        case Stage.REGISTERING:
-            return later(state, f"the registration is refused: {message}", now, wait=SLOW.total_seconds())
+        case RotationStage.REGISTERING:
+            return retry(state, f"the registration is refused: {message}", now, wait=SLOW.total_seconds())
         case _:
             return state, ()
 
 
-def intend(state: CredentialState, requests: tuple[str, ...]) -> Step:
+def intend(state: CredentialState, requests: tuple[str, ...]) -> CredentialStep:
     """The Secret is to say that a rotation for `requests` is under way, which proves that it can be written."""
     writing = attrs.evolve(state.kept, requested=requests[0])
-    return write(attrs.evolve(state, stage=Stage.INTENDING, requests=requests, writing=writing))
+    return write(attrs.evolve(state, stage=RotationStage.INTENDING, requests=requests, writing=writing))
 
 
-def forget(state: CredentialState) -> Step:
+def forget(state: CredentialState) -> CredentialStep:
     """The Secret is to let go of the old token, or of the intent."""
     writing = attrs.evolve(state.kept, previous="", requested="")
-    return write(attrs.evolve(state, stage=Stage.FORGETTING, writing=writing, failures=0))
+    return write(attrs.evolve(state, stage=RotationStage.FORGETTING, writing=writing, failures=0))
 
 
-def write(state: CredentialState) -> Step:
+def write(state: CredentialState) -> CredentialStep:
     """Write what the Secret is to say."""
     assert state.writing is not None
     turn = state.turn + 1
-    return attrs.evolve(state, turn=turn, retry_at=None), (r.Write(turn, state.kept.token, state.writing),)
+    return attrs.evolve(state, turn=turn, retry_at=None), (r.WriteSecret(turn, state.kept.token, state.writing),)
 
 
-def ask(state: CredentialState) -> Step:
+def ask(state: CredentialState) -> CredentialStep:
     """Ask the control plane for a new token."""
     turn = state.turn + 1
-    return attrs.evolve(state, stage=Stage.ASKING, turn=turn, retry_at=None), (r.Rotate(turn),)
+    return attrs.evolve(state, stage=RotationStage.ASKING, turn=turn, retry_at=None), (r.RequestRotation(turn),)
 
 
-def register(state: CredentialState) -> Step:
+def register(state: CredentialState) -> CredentialStep:
     """Ask the control plane for a first token, with the one-time token."""
     found, turn = state.registration, state.turn + 1
-    asking = attrs.evolve(state, stage=Stage.REGISTERING, writing=None, turn=turn, retry_at=None)
-    return asking, (r.Register(turn, found.token, found.cluster_id),)
+    asking = attrs.evolve(state, stage=RotationStage.REGISTERING, writing=None, turn=turn, retry_at=None)
+    return asking, (r.RequestRegistration(turn, found.token, found.cluster_id),)

@@ -8,34 +8,34 @@ from typing import TypeAlias
 
 import attrs
 
-from vworkspace_core.credentials.secret import Kept
+from vworkspace_core.credentials.secret import StoredCredential
 
 # --- events ---------------------------------------------------------------------------------------------
 
 
 @attrs.frozen
-class Seen:
+class SecretRead:
     """What the Secret says now."""
 
-    kept: Kept
+    kept: StoredCredential
 
 
 @attrs.frozen
-class Asked:
+class RotationRequested:
     """Somebody asks for a new credential, once: `request` names who and for what (`job/<key>`)."""
 
     request: str
 
 
 @attrs.frozen
-class Wished:
+class ClusterRequests:
     """What stands as long as it stands: requests of the Cluster object (`cluster/<uid>/<generation>`)."""
 
     requests: tuple[str, ...]
 
 
 @attrs.frozen
-class Registrable:
+class BootstrapToken:
     """A one-time token to register with, where there is one; empty otherwise."""
 
     token: str = attrs.field(default="", repr=False)
@@ -43,7 +43,7 @@ class Registrable:
 
 
 @attrs.frozen
-class Wrote:
+class SecretWritten:
     """The Secret holds what was to be written."""
 
 
@@ -56,10 +56,10 @@ class WriteFailed:
 
 
 @attrs.frozen
-class Moved:
+class SecretChanged:
     """The Secret holds another token than expected: nothing was written."""
 
-    kept: Kept
+    kept: StoredCredential
 
 
 @attrs.frozen
@@ -71,7 +71,7 @@ class Issued:
 
 
 @attrs.frozen
-class AskUnanswered:
+class RequestUnanswered:
     """No credential yet. `wait` is what the server wants in seconds; `rejected` tells that it was our token."""
 
     message: str
@@ -80,21 +80,21 @@ class AskUnanswered:
 
 
 @attrs.frozen
-class AskRefused:
+class RequestRefused:
     """The control plane will not give one."""
 
     message: str
 
 
 @attrs.frozen
-class Worked:
+class TokenAccepted:
     """A request with this token was accepted."""
 
     token: str = attrs.field(repr=False)
 
 
 @attrs.frozen
-class Rejected:
+class TokenRejected:
     """A request with this token was answered 401 or 403."""
 
     token: str = attrs.field(repr=False)
@@ -105,25 +105,34 @@ class Tick:
     """Time passed."""
 
 
-Answer: TypeAlias = Wrote | WriteFailed | Moved | Issued | AskUnanswered | AskRefused
+CredentialAnswer: TypeAlias = SecretWritten | WriteFailed | SecretChanged | Issued | RequestUnanswered | RequestRefused
 
 
 @attrs.frozen
-class Answered:
+class EffectAnswered:
     """What came of the effect of this number; one that is no longer waited for changes nothing."""
 
     turn: int
-    answer: Answer
+    answer: CredentialAnswer
 
 
-Event: TypeAlias = Seen | Asked | Wished | Registrable | Answered | Worked | Rejected | Tick
+CredentialEvent: TypeAlias = (
+    SecretRead
+    | RotationRequested
+    | ClusterRequests
+    | BootstrapToken
+    | EffectAnswered
+    | TokenAccepted
+    | TokenRejected
+    | Tick
+)
 
 
 # --- effects --------------------------------------------------------------------------------------------
 
 
 @attrs.frozen
-class Write:
+class WriteSecret:
     """Have the Secret hold `kept`, if its token is still `expected` (empty: or if there is no Secret).
 
     Answer Wrote, WriteFailed or Moved.
@@ -131,18 +140,18 @@ class Write:
 
     turn: int
     expected: str = attrs.field(repr=False)
-    kept: Kept
+    kept: StoredCredential
 
 
 @attrs.frozen
-class Rotate:
+class RequestRotation:
     """Ask for a new credential with the one in use; answer Issued, AskUnanswered or AskRefused."""
 
     turn: int
 
 
 @attrs.frozen
-class Register:
+class RequestRegistration:
     """Ask for a credential with a one-time token; answers as for Rotate."""
 
     turn: int
@@ -150,25 +159,25 @@ class Register:
     cluster_id: str = ""
 
 
-Ask: TypeAlias = Rotate | Register
+TokenRequest: TypeAlias = RequestRotation | RequestRegistration
 
 
 @attrs.frozen
-class Use:
+class UseToken:
     """Speak with this token from now on."""
 
     token: str = attrs.field(repr=False)
 
 
 @attrs.frozen
-class Done:
+class RequestsServed:
     """These requests are served by a new credential that is kept and has worked."""
 
     requests: tuple[str, ...]
 
 
 @attrs.frozen
-class Failed:
+class RequestsFailed:
     """These requests cannot be served."""
 
     requests: tuple[str, ...]
@@ -183,4 +192,6 @@ class Note:
     message: str
 
 
-Effect: TypeAlias = Write | Rotate | Register | Use | Done | Failed | Note
+CredentialEffect: TypeAlias = (
+    WriteSecret | RequestRotation | RequestRegistration | UseToken | RequestsServed | RequestsFailed | Note
+)

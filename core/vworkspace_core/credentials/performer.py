@@ -12,14 +12,14 @@ from vworkspace_core.apimachinery.manifest import Manifest
 from vworkspace_core.apimachinery.resources import SECRET
 from vworkspace_core.apimachinery.timestamps import parse_time
 from vworkspace_core.credentials import messages as r
-from vworkspace_core.credentials.secret import kept_of, new_secret, secret_ref, with_kept
+from vworkspace_core.credentials.secret import new_secret, secret_ref, stored_credential, with_stored
 from vworkspace_core.ports import ControlPlane, KubeApi
 
 _TOKEN: Final = re.compile(r"[\x21-\x7e]{1,8192}")
 
 
 @attrs.frozen
-class RotationPerformer:
+class CredentialPerformer:
     """Keeps credentials in the Secret of `namespace`.
 
     `url`, `cluster_id` and `ca` go into a Secret that has no credential yet; with `names` into one that has, too.
@@ -34,28 +34,28 @@ class RotationPerformer:
     ca: str = ""
     names: bool = False
 
-    async def perform(self, effect: r.Write | r.Ask) -> r.Answered:
+    async def perform(self, effect: r.WriteSecret | r.TokenRequest) -> r.EffectAnswered:
         """Perform `effect` and say what came of it. Every error of the ports is an answer."""
         match effect:
-            case r.Write():
-                return r.Answered(effect.turn, await self._write(effect))
-            case r.Rotate() | r.Register():
-                return r.Answered(effect.turn, await self._ask(effect))
+            case r.WriteSecret():
+                return r.EffectAnswered(effect.turn, await self._write(effect))
+            case r.RequestRotation() | r.RequestRegistration():
+                return r.EffectAnswered(effect.turn, await self._ask(effect))
 
-    async def _ask(self, effect: r.Ask) -> r.Answer:
+    async def _ask(self, effect: r.TokenRequest) -> r.CredentialAnswer:
         try:
-            if isinstance(effect, r.Rotate):
+            if isinstance(effect, r.RequestRotation):
                 return issued_by(await self.control.rotate())
             body = registration_body(effect.token, effect.cluster_id, self.display_name)
             return issued_by(await self.control.register(body), effect.cluster_id)
         except Unauthorized as error:
-            return r.AskUnanswered(error.message, rejected=True)
+            return r.RequestUnanswered(error.message, rejected=True)
         except Unavailable as error:
-            return r.AskUnanswered(error.message, error.retry_after)
+            return r.RequestUnanswered(error.message, error.retry_after)
         except OperatorError as error:
-            return r.AskRefused(error.message)
+            return r.RequestRefused(error.message)
 
-    async def _write(self, effect: r.Write) -> r.Answer:
+    async def _write(self, effect: r.WriteSecret) -> r.CredentialAnswer:
         try:
             return await self._compare_and_set(effect)
         except (Unavailable, Stale) as error:
@@ -63,7 +63,7 @@ class RotationPerformer:
         except OperatorError as error:
             return r.WriteFailed(error.message, refused=True)
 
-    async def _compare_and_set(self, effect: r.Write) -> r.Answer:
+    async def _compare_and_set(self, effect: r.WriteSecret) -> r.CredentialAnswer:
         ref = secret_ref(self.namespace)
         try:
             found = await self.kube.get(ref)
@@ -73,15 +73,15 @@ class RotationPerformer:
                 return r.WriteFailed(f"{ref} is gone: create it anew", refused=True)
             first = new_secret(self.namespace, self.url, self.cluster_id, effect.kept, self.ca)
             await self.kube.create(first, kind=SECRET, field_manager=FIELD_MANAGER)
-            return r.Wrote()
-        if kept_of(found).token != effect.expected:
-            return r.Moved(kept_of(found))
+            return r.SecretWritten()
+        if stored_credential(found).token != effect.expected:
+            return r.SecretChanged(stored_credential(found))
         await self.kube.update(self._changed(effect, found), kind=SECRET, field_manager=FIELD_MANAGER)
-        return r.Wrote()
+        return r.SecretWritten()
 
-    def _changed(self, effect: r.Write, found: Manifest) -> Manifest:
+    def _changed(self, effect: r.WriteSecret, found: Manifest) -> Manifest:
         """The Secret that was read, with its resourceVersion, as it is to be."""
-        changed = with_kept(found, effect.kept)
+        changed = with_stored(found, effect.kept)
         if self.names or not effect.expected:
             first = new_secret(self.namespace, self.url, self.cluster_id, effect.kept, self.ca)
             changed["data"] = {**changed["data"], **first["data"]}

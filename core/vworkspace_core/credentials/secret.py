@@ -44,7 +44,7 @@ class CredentialKey(StrEnum):
 
 
 @attrs.frozen
-class Kept:
+class StoredCredential:
     """The part of the Secret that rotations read and write.
 
     `requested` names the request of a rotation that is under way; `served` what the last one of each sort served.
@@ -82,7 +82,7 @@ class Credentials:
     url: str = attrs.field(default="", repr=lambda url: repr(redact(url)))
     cluster_id: str = ""
     token: str = attrs.field(default="", repr=False)
-    kept: Kept = attrs.field(factory=Kept)
+    kept: StoredCredential = attrs.field(factory=StoredCredential)
     ca: str = attrs.field(default="", repr=False)
     certificate: str = attrs.field(default="", repr=False)
     private_key: str = attrs.field(default="", repr=False)
@@ -115,7 +115,7 @@ def credentials_of(secret: Manifest) -> Credentials:
         url=text[CredentialKey.URL],
         cluster_id=text[CredentialKey.CLUSTER_ID],
         token=text[CredentialKey.TOKEN],
-        kept=kept_of(secret),
+        kept=stored_credential(secret),
         ca=text[CredentialKey.CA],
         certificate=text[CredentialKey.CERTIFICATE],
         private_key=text[CredentialKey.PRIVATE_KEY],
@@ -126,10 +126,10 @@ def credentials_of(secret: Manifest) -> Credentials:
     )
 
 
-def kept_of(secret: Manifest) -> Kept:
+def stored_credential(secret: Manifest) -> StoredCredential:
     """What `secret` says for rotations. Total: never raises."""
     annotations = metadata(secret).get("annotations") or {}
-    return Kept(
+    return StoredCredential(
         token=_text(secret, CredentialKey.TOKEN),
         previous=_text(secret, CredentialKey.PREVIOUS_TOKEN),
         expires_at=_instant(_text(secret, CredentialKey.EXPIRES_AT)),
@@ -139,7 +139,7 @@ def kept_of(secret: Manifest) -> Kept:
     )
 
 
-def with_kept(secret: Manifest, kept: Kept) -> dict[str, Any]:
+def with_stored(secret: Manifest, kept: StoredCredential) -> dict[str, Any]:
     """`secret` as it is to be to say `kept`; everything else in it stays."""
     meta = dict(metadata(secret))
     annotations = _without_none({**(meta.get("annotations") or {}), **_annotations(kept)})
@@ -150,7 +150,7 @@ def with_kept(secret: Manifest, kept: Kept) -> dict[str, Any]:
     return {**secret, "metadata": meta, "data": data}
 
 
-def _data(kept: Kept) -> dict[str, str | None]:
+def _data(kept: StoredCredential) -> dict[str, str | None]:
     times = {CredentialKey.EXPIRES_AT: kept.expires_at, CredentialKey.ISSUED_AT: kept.issued_at}
     texts = {
         CredentialKey.TOKEN: kept.token,
@@ -160,19 +160,19 @@ def _data(kept: Kept) -> dict[str, str | None]:
     return {key.value: _encoded(text) for key, text in texts.items()}
 
 
-def _annotations(kept: Kept) -> dict[str, str | None]:
+def _annotations(kept: StoredCredential) -> dict[str, str | None]:
     served = canonical_json(kept.served).decode() if kept.served else None
     return {ROTATION_REQUESTED: kept.requested or None, ROTATIONS_SERVED: served}
 
 
-def new_secret(namespace: str, url: str, cluster_id: str, kept: Kept, ca: str = "") -> dict[str, Any]:
+def new_secret(namespace: str, url: str, cluster_id: str, kept: StoredCredential, ca: str = "") -> dict[str, Any]:
     """The Secret of a cluster that was just registered. `ca` is the authority to trust at `url`, PEM."""
     ref = secret_ref(namespace)
     manifest = SECRET.manifest(ref.name, namespace)
     manifest["metadata"]["labels"] = {"app.kubernetes.io/managed-by": "vworkspace-operator"}
     texts = {CredentialKey.URL: url, CredentialKey.CLUSTER_ID: cluster_id, CredentialKey.CA: ca}
     names = _without_none({key.value: _encoded(text) for key, text in texts.items()})
-    return with_kept({**manifest, "type": "Opaque", "data": names}, kept)
+    return with_stored({**manifest, "type": "Opaque", "data": names}, kept)
 
 
 def _without_none(found: Mapping[str, Any]) -> dict[str, Any]:

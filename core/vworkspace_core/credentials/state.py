@@ -8,7 +8,7 @@ import attrs
 
 from vworkspace_core.apimachinery.timestamps import shifted
 from vworkspace_core.credentials import messages as r
-from vworkspace_core.credentials.secret import Kept
+from vworkspace_core.credentials.secret import StoredCredential
 
 UNKNOWN_AGE_MARGIN: Final = timedelta(days=1)
 """How long before its end a credential of unknown age is renewed."""
@@ -17,7 +17,7 @@ SLOW: Final = timedelta(minutes=5)
 """What lies between two tries of what was refused."""
 
 
-class Stage(StrEnum):
+class RotationStage(StrEnum):
     """Which answer the machine waits for."""
 
     IDLE = "idle"
@@ -29,7 +29,7 @@ class Stage(StrEnum):
     FORGETTING = "forgetting"  # the API server: the old token, or the intent, is gone
 
 
-AT_REST: Final = frozenset({Stage.IDLE, Stage.PROVING})
+AT_REST: Final = frozenset({RotationStage.IDLE, RotationStage.PROVING})
 
 
 @attrs.frozen
@@ -41,13 +41,13 @@ class CredentialState:
     anew; `jitter` in [0, 1) spreads renewals.
     """
 
-    kept: Kept = attrs.field(factory=Kept)
+    kept: StoredCredential = attrs.field(factory=StoredCredential)
     in_use: str = attrs.field(default="", repr=False)
-    stage: Stage = Stage.IDLE
+    stage: RotationStage = RotationStage.IDLE
     requests: tuple[str, ...] = ()
     wished: tuple[str, ...] = ()
-    writing: Kept | None = None
-    registration: r.Registrable = attrs.field(factory=r.Registrable)
+    writing: StoredCredential | None = None
+    registration: r.BootstrapToken = attrs.field(factory=r.BootstrapToken)
     locked_out: bool = False
     turn: int = 0
     failures: int = 0
@@ -56,10 +56,10 @@ class CredentialState:
     jitter: float = 0.0
 
 
-Step: TypeAlias = tuple[CredentialState, tuple[r.Effect, ...]]
+CredentialStep: TypeAlias = tuple[CredentialState, tuple[r.CredentialEffect, ...]]
 
 
-def renewal_of(kept: Kept, jitter: float = 0.0) -> datetime | None:
+def renewal_of(kept: StoredCredential, jitter: float = 0.0) -> datetime | None:
     """When a credential is to be renewed: with a quarter of its life left, or up to a third; None for never."""
     if kept.expires_at is None or not kept.token:
         return None
@@ -70,7 +70,7 @@ def renewal_of(kept: Kept, jitter: float = 0.0) -> datetime | None:
 
 def settled(state: CredentialState) -> CredentialState:
     """Nothing is under way: at rest, with an old token to forget or without. What was asked for does not count."""
-    stage = Stage.PROVING if state.kept.previous else Stage.IDLE
+    stage = RotationStage.PROVING if state.kept.previous else RotationStage.IDLE
     return attrs.evolve(state, stage=stage, writing=None, failures=0, retry_at=None, turn=state.turn + 1)
 
 
@@ -80,9 +80,9 @@ def other_token(state: CredentialState) -> str:
     return next((found for found in (kept.token, kept.previous) if found and found != state.in_use), "")
 
 
-def later(
+def retry(
     state: CredentialState, message: str, now: datetime, *, wait: float | None = None, level: str = "warning"
-) -> Step:
+) -> CredentialStep:
     """The same again, later: after `wait` seconds, or with backoff. Told once, however many tries it takes."""
     seconds = min(LONGEST_RETRY, 2.0 ** min(state.failures, 6)) if wait is None else max(1.0, wait)
     note = (r.Note(level, f"{message}; tried again"),) if state.failures == 0 else ()
@@ -90,7 +90,7 @@ def later(
     return attrs.evolve(state, failures=state.failures + 1, retry_at=again), note
 
 
-def given_up(state: CredentialState, message: str, now: datetime) -> Step:
+def given_up(state: CredentialState, message: str, now: datetime) -> CredentialStep:
     """Who asked is told that there will be no new credential; what stands is tried again later."""
-    failed = (r.Failed(state.requests, message),) if state.requests else ()
+    failed = (r.RequestsFailed(state.requests, message),) if state.requests else ()
     return attrs.evolve(state, requests=(), not_before=shifted(now, SLOW)), failed

@@ -14,26 +14,26 @@ from vworkspace_core.control_plane.event_keys import object_key
 from vworkspace_core.jobs import messages as m
 from vworkspace_core.jobs.managed_fields import status_holder
 from vworkspace_core.jobs.object_status import can_still_start, has_started, waits_for_schedule
-from vworkspace_core.jobs.outcome import SUCCEEDED, Outcome, Reason, Verdict, judge
-from vworkspace_core.jobs.plan import Seen
+from vworkspace_core.jobs.outcome import SUCCEEDED, JobOutcome, JobResult, Reason, result_of
+from vworkspace_core.jobs.plan import Inspection
 from vworkspace_core.jobs.reports import progress
 from vworkspace_core.jobs.scope import ApplyTask, DeleteTask
-from vworkspace_core.jobs.state import JobState, Stage, record_of
-from vworkspace_core.jobs.steps import Moment, Step, clear, generation, post, ref, settle, timeout
+from vworkspace_core.jobs.state import JobStage, JobState, record_of
+from vworkspace_core.jobs.steps import JobStep, JobStepContext, clear, generation, post, ref, settle, timeout
 
 _PATIENCE: Final = timedelta(seconds=10)
 RECHECK: Final = timedelta(minutes=5)
 """How long a waiting job trusts the informer before it looks for itself."""
 
 
-def applied(job: JobState, live: Manifest, at: Moment) -> Step:
+def applied(job: JobState, live: Manifest, at: JobStepContext) -> JobStep:
     """The write is there, now or since before a crash: wait for what comes of it."""
     # Its deletion counts as a generation of an object; a delete tells the one that it was asked to delete.
     known = job.applied if isinstance(job.task, DeleteTask) else None
     reference = known or ref(job, str(metadata(live).get("uid", "")), generation(live))
     waiting = clear(
         job,
-        stage=Stage.WAITING,
+        stage=JobStage.WAITING,
         applied=reference,
         had_effect=True,
         recheck_at=shifted(at.now, RECHECK),
@@ -59,25 +59,25 @@ def _is_after(job: JobState, seen: Manifest) -> bool:
     return isinstance(job.task, DeleteTask) or dig(seen, "metadata", "annotations", IDEMPOTENCY_KEY) == job.key
 
 
-def await_gone_for_good(job: JobState, at: Moment) -> Step:
+def await_gone_for_good(job: JobState, at: JobStepContext) -> JobStep:
     """The delete was accepted: succeeded when the object is really gone."""
-    waiting = clear(job, stage=Stage.WAITING, had_effect=True, recheck_at=shifted(at.now, RECHECK))
+    waiting = clear(job, stage=JobStage.WAITING, had_effect=True, recheck_at=shifted(at.now, RECHECK))
     # The delete may have been all: whether something still holds the object, only a look can tell.
     return waiting, (inspect(waiting),)
 
 
-def changed(job: JobState, live: Manifest | None, at: Moment) -> Step:
+def changed(job: JobState, live: Manifest | None, at: JobStepContext) -> JobStep:
     """An informer told of the object."""
     match job.stage:
-        case Stage.WAITING if _is_gone(job, live):
+        case JobStage.WAITING if _is_gone(job, live):
             # News may be of an object that was there before this one: only a look at the server can tell.
             return job, (inspect(job),)
-        case Stage.WAITING:
+        case JobStage.WAITING:
             return _consider(job, live, at) if live is not None and _is_after(job, live) else (job, ())
-        case Stage.ACTING | Stage.NOTING:
+        case JobStage.ACTING | JobStage.NOTING:
             return attrs.evolve(job, latest=live, vanished=job.vanished or live is None), ()
-        case Stage.AWAITING_GONE if live is None or not metadata(live).get("deletionTimestamp"):
-            return clear(job, stage=Stage.READY), ()
+        case JobStage.AWAITING_GONE if live is None or not metadata(live).get("deletionTimestamp"):
+            return clear(job, stage=JobStage.READY), ()
         case _:
             return job, ()
 
@@ -86,19 +86,19 @@ def _is_gone(job: JobState, live: Manifest | None) -> bool:
     return live is None or job.applied is None or metadata(live).get("uid") != job.applied.uid
 
 
-def looked(job: JobState, seen: Seen, at: Moment) -> Step:
+def looked(job: JobState, seen: Inspection, at: JobStepContext) -> JobStep:
     """The job looked for itself; where the gate is closed it saw nothing, which does not mean gone."""
     closed = seen.namespace is not None and not labels.namespace_is_gated(seen.namespace)
     return (job, ()) if closed else _consider(job, seen.live, at, looked=True)
 
 
-def _soon(job: JobState, at: Moment) -> JobState:
+def _soon(job: JobState, at: JobStepContext) -> JobState:
     """Look in a moment: whoever edited the status by hand may be taking it back just now."""
     soon = shifted(at.now, _PATIENCE)
     return job if job.recheck_at is not None and job.recheck_at <= soon else attrs.evolve(job, recheck_at=soon)
 
 
-def out_of_time(job: JobState, at: Moment) -> bool:
+def out_of_time(job: JobState, at: JobStepContext) -> bool:
     """Whether the job has had its time: an Operation that has started has a deadline of its own (OPS-12)."""
     if job.expires_at is None or at.server_now < shifted(job.expires_at, at.grace):
         return False
@@ -111,21 +111,21 @@ def runs_on(job: JobState) -> bool:
     return live.get("kind") == known.OPERATION.kind and has_started(live) and not waits_for_schedule(live)
 
 
-def give_up(job: JobState, at: Moment) -> Step:
+def give_up(job: JobState, at: JobStepContext) -> JobStep:
     """The job has had its time. An Operation that may still start is called off first, which takes a turn."""
     if job.latest is not None and waits_for_schedule(job.latest):
         return settle(job, SUCCEEDED, at)  # it runs as asked; its next sync is later than anybody wants to wait
     if isinstance(job.task, ApplyTask) and job.task.ref.kind == known.OPERATION:
-        return clear(job, stage=Stage.READY, recheck_at=None), ()
+        return clear(job, stage=JobStage.READY, recheck_at=None), ()
     return settle(job, timeout(job), at)
 
 
 def _consider(
-    job: JobState, live: Manifest | None, at: Moment, *, has_turn: bool = False, looked: bool = False
-) -> Step:
+    job: JobState, live: Manifest | None, at: JobStepContext, *, has_turn: bool = False, looked: bool = False
+) -> JobStep:
     """What the live object says about a job that had its effect. `has_turn`: it was read in a turn of the job's."""
     if live is None or _is_gone(job, live):
-        deleted = Verdict.failed(Reason.DELETED, f"{job.ref} was deleted before the job settled")
+        deleted = JobResult.failed(Reason.DELETED, f"{job.ref} was deleted before the job settled")
         return settle(job, SUCCEEDED if isinstance(job.task, DeleteTask) else deleted, at)
     told, effects = post(attrs.evolve(job, latest=live), progress(live, at.server_now))
     verdict = None if isinstance(job.task, DeleteTask) else _verdict(told, live, at, has_turn or looked)
@@ -135,7 +135,7 @@ def _consider(
     return ended, (*effects, *last)
 
 
-def _verdict(job: JobState, live: Manifest, at: Moment, fresh: bool) -> Verdict | None:
+def _verdict(job: JobState, live: Manifest, at: JobStepContext, fresh: bool) -> JobResult | None:
     """How the job ends. What it was called off with counts before what the cancelled Operation says of itself.
 
     `fresh`: the API server has just said how the object is.
@@ -144,24 +144,24 @@ def _verdict(job: JobState, live: Manifest, at: Moment, fresh: bool) -> Verdict 
         return job.ending
     if (holder := status_holder(live)) is not None and fresh:
         # Nothing will ever be told of this object while somebody holds its status: better now than by a Timeout.
-        return Verdict.of(Outcome.CONFLICT, Reason.FIELD_CONFLICT, f"{job.ref}: {holder}")
-    found = judge(live, job.applied.generation if job.applied else 0, job.before)
+        return JobResult.of(JobOutcome.CONFLICT, Reason.FIELD_CONFLICT, f"{job.ref}: {holder}")
+    found = result_of(live, job.applied.generation if job.applied else 0, job.before)
     if found is None and out_of_time(job, at):
         return SUCCEEDED if waits_for_schedule(live) else timeout(job)
     return found
 
 
-def _end(job: JobState, live: Manifest, verdict: Verdict, at: Moment, has_turn: bool) -> Step:
+def _end(job: JobState, live: Manifest, verdict: JobResult, at: JobStepContext, has_turn: bool) -> JobStep:
     """What has failed is never carried out later: an Operation that may still start is called off first (PULL-3).
 
     Exactly the copy that was judged is, in a turn of the job's, with the reason on record: a crash between the two
     leaves either an Operation that goes on, as if nothing had been judged, or one that is cancelled and why.
     """
-    if verdict.outcome is Outcome.SUCCEEDED or not can_still_start(live):
+    if verdict.outcome is JobOutcome.SUCCEEDED or not can_still_start(live):
         return settle(job, verdict, at)
     if not has_turn:
-        return clear(job, stage=Stage.READY, recheck_at=None), ()
-    calling_off = clear(job, stage=Stage.INTENDING, ending=verdict)
+        return clear(job, stage=JobStage.READY, recheck_at=None), ()
+    calling_off = clear(job, stage=JobStage.INTENDING, ending=verdict)
     return calling_off, (m.PutRecord(job.id, record_of(calling_off)),)
 
 

@@ -24,21 +24,21 @@ RECENT: Final = timedelta(minutes=10)
 """How old a change may be to be told at the first sight of an object: the last process may have died before
 it told; the key keeps a second telling from counting (PULL-6)."""
 
-Told = Mapping[str, tuple[str, ...]]
+ReportedConditions = Mapping[str, tuple[str, ...]]
 """Status, reason and moment by condition type: what must be remembered of an object to notice a transition."""
 
 
 def transitions(old_status: Any, new_status: Any) -> tuple[Mapping[str, Any], ...]:
     """Conditions of `new_status` whose status or reason differs from `old_status`; both as on the wire."""
-    return tuple(_changed(told_by({"status": old_status}), {"status": new_status}))
+    return tuple(_changed(reported_conditions({"status": old_status}), {"status": new_status}))
 
 
-def told_by(live: Manifest) -> dict[str, tuple[str, ...]]:
+def reported_conditions(live: Manifest) -> dict[str, tuple[str, ...]]:
     """What a reader of `live` knows of its conditions."""
-    return {str(found["type"]): (*_says(found), moment_of(found)) for found in conditions_of(live)}
+    return {str(found["type"]): (*_says(found), began_at(found)) for found in conditions_of(live)}
 
 
-def moment_of(condition: Mapping[str, Any]) -> str:
+def began_at(condition: Mapping[str, Any]) -> str:
     """When this status and reason began: `lastTransitionTime` moves with the status alone (RES-4)."""
     return str(condition.get("reasonTransitionTime") or condition.get("lastTransitionTime") or "")
 
@@ -47,13 +47,13 @@ def _says(condition: Mapping[str, Any]) -> tuple[str, str]:
     return str(condition.get("status")), str(condition.get("reason"))
 
 
-def _changed(before: Told, live: Manifest) -> Iterator[Mapping[str, Any]]:
+def _changed(before: ReportedConditions, live: Manifest) -> Iterator[Mapping[str, Any]]:
     for found in conditions_of(live):
         if before.get(str(found["type"]), ())[:2] != _says(found):
             yield found
 
 
-def condition_events(before: Told | None, live: Manifest, now: datetime) -> tuple[dict[str, Any], ...]:
+def condition_events(before: ReportedConditions | None, live: Manifest, now: datetime) -> tuple[dict[str, Any], ...]:
     """Events for what changed since `before`, or for what changed lately when the object is seen first (None)."""
     if before is not None:
         return tuple(_transition_event(live, found, before, now) for found in _changed(before, live))
@@ -64,12 +64,12 @@ def condition_events(before: Told | None, live: Manifest, now: datetime) -> tupl
 
 def _began_recently(condition: Mapping[str, Any], now: datetime) -> bool:
     try:
-        return now - parse_time(moment_of(condition)) <= RECENT
+        return now - parse_time(began_at(condition)) <= RECENT
     except ValueError:
         return False
 
 
-def last_heard(cluster: Manifest | None, now: datetime) -> datetime:
+def unreported_since(cluster: Manifest | None, now: datetime) -> datetime:
     """From when on a control plane may not have been told of things: since the last round trip, and a little before.
 
     A Cluster object tells it over the end of a process; where there is none, or none could be made, a day is looked
@@ -82,10 +82,12 @@ def last_heard(cluster: Manifest | None, now: datetime) -> datetime:
     return min(heard, now) - RECENT
 
 
-def _transition_event(live: Manifest, condition: Mapping[str, Any], before: Told, now: datetime) -> dict[str, Any]:
+def _transition_event(
+    live: Manifest, condition: Mapping[str, Any], before: ReportedConditions, now: datetime
+) -> dict[str, Any]:
     told = before.get(str(condition["type"]))
     beside = {} if told is None else {"previous": {"status": told[0], "reason": told[1]}}
-    moment = moment_of(condition)
+    moment = began_at(condition)
     if told is not None and told[2:] == (moment,):
         # Whoever wrote it does not tell when the reason changed: it was just now.
         moment = exact_time(now)
@@ -102,7 +104,7 @@ def event_key(live: Manifest, condition: Mapping[str, Any], moment: str = "") ->
     where = (live.get("apiVersion"), live.get("kind"), meta.get("namespace"), meta.get("name"), meta.get("uid"))
     what = (condition.get("type"), condition.get("status"), condition.get("reason"))
     path = "/".join(str(part) for part in (*where, *what))
-    return f"condition/{path}@{generation or 0}/{moment or moment_of(condition)}"
+    return f"condition/{path}@{generation or 0}/{moment or began_at(condition)}"
 
 
 def heartbeat(cluster_id: str, cluster: Manifest | None, now: datetime) -> dict[str, Any]:

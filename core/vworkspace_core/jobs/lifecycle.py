@@ -22,14 +22,14 @@ from vworkspace_core.jobs.awaiting_status import (
     out_of_time,
     runs_on,
 )
-from vworkspace_core.jobs.outcome import SUCCEEDED, Reason, Verdict
+from vworkspace_core.jobs.outcome import SUCCEEDED, JobResult, Reason
 from vworkspace_core.jobs.scope import DeleteTask
-from vworkspace_core.jobs.state import JobState, Stage, record_of, slim
-from vworkspace_core.jobs.steps import Moment, Step, clear, close, retry, settle
+from vworkspace_core.jobs.state import JobStage, JobState, record_of, slim
+from vworkspace_core.jobs.steps import JobStep, JobStepContext, clear, close, retry, settle
 from vworkspace_core.jobs.turn import act, conflicted, note, start_turn
 
 _ASKING: Final = frozenset(
-    {Stage.RECORDING, Stage.INSPECTING, Stage.INTENDING, Stage.ACTING, Stage.NOTING, Stage.CLOSING}
+    {JobStage.RECORDING, JobStage.INSPECTING, JobStage.INTENDING, JobStage.ACTING, JobStage.NOTING, JobStage.CLOSING}
 )
 """Stages that wait for the cluster or the job store, and ask again when no answer comes."""
 
@@ -37,56 +37,56 @@ _SOON: Final = timedelta(seconds=10)
 """When a waiting job looks again after a look that failed."""
 
 
-def advance(job: JobState, event: m.Event, at: Moment) -> Step:  # noqa: C901 - one row per event
+def advance(job: JobState, event: m.JobEvent, at: JobStepContext) -> JobStep:  # noqa: C901 - one row per event
     """The job after `event`, and what it asks for."""
     match event, job.stage:
-        case m.Recorded(), Stage.RECORDING:
-            return clear(job, stage=Stage.ACKING), (m.SendAck(job.id),)
-        case m.RecordRefused(message=message), Stage.RECORDING:
+        case m.Recorded(), JobStage.RECORDING:
+            return clear(job, stage=JobStage.ACKING), (m.SendAck(job.id),)
+        case m.RecordRefused(message=message), JobStage.RECORDING:
             return _unrecordable(job, message)
-        case m.Recorded(), Stage.INTENDING:
-            return act(clear(job, stage=Stage.ACTING))
-        case m.RecordRefused(), Stage.INTENDING if job.ending is not None:
-            return act(clear(job, stage=Stage.ACTING))  # only the reason is not on record
-        case m.RecordRefused(message=message), Stage.INTENDING:
-            return settle(job, Verdict.failed(Reason.PAYLOAD_TOO_LARGE, message), at)
-        case m.AckLost(), Stage.ACKING:
+        case m.Recorded(), JobStage.INTENDING:
+            return act(clear(job, stage=JobStage.ACTING))
+        case m.RecordRefused(), JobStage.INTENDING if job.ending is not None:
+            return act(clear(job, stage=JobStage.ACTING))  # only the reason is not on record
+        case m.RecordRefused(message=message), JobStage.INTENDING:
+            return settle(job, JobResult.failed(Reason.PAYLOAD_TOO_LARGE, message), at)
+        case m.AckLost(), JobStage.ACKING:
             return attrs.evolve(job, ack_may_have_arrived=True), ()
-        case m.Acked(), Stage.ACKING:
+        case m.Acked(), JobStage.ACKING:
             return _acked(job, at)
-        case m.JobGone(), Stage.ACKING:
+        case m.JobGone(), JobStage.ACKING:
             return _acked(job, at) if job.ack_may_have_arrived else _dropped(job, at)
-        case m.JobClosed(), Stage.ACKING:
+        case m.JobAlreadyClosed(), JobStage.ACKING:
             return _dropped(job, at)
-        case m.Applied(live=live), Stage.ACTING:
+        case m.Applied(live=live), JobStage.ACTING:
             return note(job, live, at)
-        case ((m.Recorded() | m.RecordRefused()), Stage.NOTING):
+        case ((m.Recorded() | m.RecordRefused()), JobStage.NOTING):
             return applied(job, job.written or {}, at)
-        case m.DeleteSent(), Stage.ACTING:
+        case m.DeleteSent(), JobStage.ACTING:
             return await_gone_for_good(job, at)
-        case m.Rotated(), Stage.ACTING:
+        case m.Rotated(), JobStage.ACTING:
             return settle(attrs.evolve(job, had_effect=True), SUCCEEDED, at)
-        case m.Conflicted(conflicts=conflicts), Stage.ACTING:
+        case m.Conflicted(conflicts=conflicts), JobStage.ACTING:
             return conflicted(job, conflicts, at)
-        case m.LookAgain(message=message), Stage.ACTING:
+        case m.PreconditionFailed(message=message), JobStage.ACTING:
             return retry(attrs.evolve(job, ending=None), message, at)
-        case m.Refused(message=message), Stage.ACTING if job.ending is not None:
+        case m.EffectRefused(message=message), JobStage.ACTING if job.ending is not None:
             # What can still be carried out has not failed: the job stays open until it can be called off.
             return retry(attrs.evolve(job, ending=None), message, at)
-        case m.Refused(reason=reason, message=message), Stage.ACTING:
-            return settle(job, Verdict.failed(reason, message), at)
-        case m.Refused(reason=reason, message=message), Stage.INSPECTING:
-            return settle(job, Verdict.failed(reason, message), at)
-        case m.Inspected(seen=seen), Stage.WAITING:
+        case m.EffectRefused(reason=reason, message=message), JobStage.ACTING:
+            return settle(job, JobResult.failed(reason, message), at)
+        case m.EffectRefused(reason=reason, message=message), JobStage.INSPECTING:
+            return settle(job, JobResult.failed(reason, message), at)
+        case m.Inspected(seen=seen), JobStage.WAITING:
             return looked(job, seen, at)
         case m.ObjectChanged(live=live), _:
             return changed(job, live, at)
         case m.StepFailed(message=message), stage if stage in _ASKING:
             return retry(job, message, at)
-        case m.StepFailed(), Stage.WAITING:
+        case m.StepFailed(), JobStage.WAITING:
             return attrs.evolve(job, recheck_at=shifted(at.now, _SOON)), ()
-        case m.ResultAccepted(), Stage.ANSWERING:
-            closing = clear(job, stage=Stage.CLOSING)
+        case m.ResultAccepted(), JobStage.ANSWERING:
+            closing = clear(job, stage=JobStage.CLOSING)
             return closing, (close(closing, at),)
         case m.Tick(), _:
             return tick(job, at)
@@ -94,23 +94,23 @@ def advance(job: JobState, event: m.Event, at: Moment) -> Step:  # noqa: C901 - 
             return job, ()
 
 
-def _unrecordable(job: JobState, message: str) -> Step:
+def _unrecordable(job: JobState, message: str) -> JobStep:
     """The payload does not fit a record: the job is answered, not applied (PULL-4)."""
     if job.verdict is not None and job.task is None:
         # Not even the bare answer can be kept: it is given at once, and a crash in between loses only that.
-        return clear(job, stage=Stage.ACKING), (m.SendAck(job.id), m.Note("warning", message, job.id))
-    verdict = Verdict.failed(Reason.PAYLOAD_TOO_LARGE, message)
+        return clear(job, stage=JobStage.ACKING), (m.SendAck(job.id), m.Note("warning", message, job.id))
+    verdict = JobResult.failed(Reason.PAYLOAD_TOO_LARGE, message)
     small = clear(attrs.evolve(job, raw=slim(job.id, job.key), task=None, verdict=verdict))
     return small, (m.PutRecord(job.id, record_of(small)),)
 
 
-def _acked(job: JobState, at: Moment) -> Step:
+def _acked(job: JobState, at: JobStepContext) -> JobStep:
     if job.verdict is not None:
         return settle(job, job.verdict, at)
-    return clear(job, stage=Stage.READY), ()
+    return clear(job, stage=JobStage.READY), ()
 
 
-def _dropped(job: JobState, at: Moment) -> Step:
+def _dropped(job: JobState, at: JobStepContext) -> JobStep:
     """The control plane has closed the job: nothing is applied. What an earlier process did stays remembered.
 
     An effect that began may have happened; a delete whose ack arrived once may have been answered: asked again under
@@ -119,7 +119,7 @@ def _dropped(job: JobState, at: Moment) -> Step:
     note = m.Note("info", "the control plane has closed the job: dropped without applying it", job.id)
     answered = isinstance(job.task, DeleteTask) and job.ack_may_have_arrived
     had = job.had_effect or job.intent is not None or answered
-    closing = clear(job, stage=Stage.CLOSING, verdict=None, had_effect=had)
+    closing = clear(job, stage=JobStage.CLOSING, verdict=None, had_effect=had)
     return closing, (note, close(closing, at))
 
 
@@ -129,49 +129,49 @@ def due_at(job: JobState, skew: timedelta, grace: timedelta, *, strict: bool = F
     `strict`: expired is what either clock says is (PULL-12).
     """
     times = [job.retry_at]
-    if job.stage in (Stage.WAITING, Stage.AWAITING_GONE):
+    if job.stage in (JobStage.WAITING, JobStage.AWAITING_GONE):
         times.append(job.recheck_at)
     if job.expires_at is not None:
-        if job.stage is Stage.AWAITING_GONE:
+        if job.stage is JobStage.AWAITING_GONE:
             times.append(shifted(job.expires_at, -max(skew, timedelta(0)) if strict else -skew))
-        if job.stage is Stage.WAITING and not runs_on(job) and job.retry_at is None:
+        if job.stage is JobStage.WAITING and not runs_on(job) and job.retry_at is None:
             times.append(shifted(shifted(job.expires_at, grace), -skew))
     return min((found for found in times if found is not None), default=None)
 
 
-def tick(job: JobState, at: Moment) -> Step:
+def tick(job: JobState, at: JobStepContext) -> JobStep:
     """What is due now. After it, `due_at` lies in the future."""
     if job.retry_at is not None and job.retry_at <= at.now:
         return _redo(attrs.evolve(job, retry_at=None), at)
     match job.stage:
-        case Stage.WAITING if job.retry_at is None and out_of_time(job, at):
+        case JobStage.WAITING if job.retry_at is None and out_of_time(job, at):
             return give_up(job, at)
-        case Stage.AWAITING_GONE if _is_expired(job, at) or _recheck_due(job, at):
-            return attrs.evolve(job, stage=Stage.READY, recheck_at=None), ()
-        case Stage.WAITING if _recheck_due(job, at):
+        case JobStage.AWAITING_GONE if _is_expired(job, at) or _recheck_due(job, at):
+            return attrs.evolve(job, stage=JobStage.READY, recheck_at=None), ()
+        case JobStage.WAITING if _recheck_due(job, at):
             return attrs.evolve(job, recheck_at=shifted(at.now, RECHECK)), (inspect(job),)
         case _:
             return job, ()
 
 
-def _is_expired(job: JobState, at: Moment) -> bool:
+def _is_expired(job: JobState, at: JobStepContext) -> bool:
     return job.expires_at is not None and at.expiry_now >= job.expires_at
 
 
-def _recheck_due(job: JobState, at: Moment) -> bool:
+def _recheck_due(job: JobState, at: JobStepContext) -> bool:
     return job.recheck_at is not None and job.recheck_at <= at.now
 
 
-def _redo(job: JobState, at: Moment) -> Step:
+def _redo(job: JobState, at: JobStepContext) -> JobStep:
     match job.stage:
-        case Stage.RECORDING | Stage.INTENDING | Stage.NOTING:
+        case JobStage.RECORDING | JobStage.INTENDING | JobStage.NOTING:
             return job, (m.PutRecord(job.id, record_of(job)),)
-        case Stage.INSPECTING | Stage.ACTING:
+        case JobStage.INSPECTING | JobStage.ACTING:
             # After an unanswered write only a look can tell whether it happened.
             return start_turn(job)
-        case Stage.WAITING:
-            return attrs.evolve(job, stage=Stage.READY), ()
-        case Stage.CLOSING:
+        case JobStage.WAITING:
+            return attrs.evolve(job, stage=JobStage.READY), ()
+        case JobStage.CLOSING:
             return job, (close(job, at),)
         case _:
             return job, ()

@@ -25,11 +25,11 @@ from vworkspace_core.apimachinery.timestamps import LARGEST_SKEW, parse_time, sh
 from vworkspace_core.control_plane.event_keys import generation_in
 from vworkspace_core.jobs import messages as m
 from vworkspace_core.jobs.lifecycle import advance, due_at
-from vworkspace_core.jobs.outcome import Outcome
-from vworkspace_core.jobs.plan import Seen
-from vworkspace_core.jobs.scope import DeleteTask, Scope
-from vworkspace_core.jobs.state import BUSY, JobState, Stage, accept, record_of, restore, tombstone_of
-from vworkspace_core.jobs.steps import Moment, Step, supersede
+from vworkspace_core.jobs.outcome import JobOutcome
+from vworkspace_core.jobs.plan import Inspection
+from vworkspace_core.jobs.scope import DeleteTask, JobScope
+from vworkspace_core.jobs.state import BUSY, JobStage, JobState, accept, record_of, restore, tombstone_of
+from vworkspace_core.jobs.steps import JobStep, JobStepContext, supersede
 from vworkspace_core.jobs.turn import inspected, start_turn
 from vworkspace_core.jobs.wire import BadJob
 from vworkspace_core.ports import Tombstone
@@ -47,7 +47,7 @@ class AgentState:
     stands for the jobs without an id that were told of.
     """
 
-    scope: Scope
+    scope: JobScope
     grace: timedelta = GRACE
     jobs: Mapping[str, JobState] = attrs.field(factory=dict)
     arrivals: int = 0
@@ -56,10 +56,10 @@ class AgentState:
     apart: timedelta = timedelta(0)
 
 
-Steps: TypeAlias = tuple[AgentState, tuple[m.Effect, ...]]
+MachineStep: TypeAlias = tuple[AgentState, tuple[m.JobEffect, ...]]
 
 
-def step(state: AgentState, event: m.Event, now: datetime) -> Steps:
+def step(state: AgentState, event: m.JobEvent, now: datetime) -> MachineStep:
     """The state after `event`, and the effects to perform, in order. `now` is the local clock."""
     changed, effects = _react(state, event, now)
     ready, started = _start_turns(changed)
@@ -78,7 +78,7 @@ def has_open_job(state: AgentState, ref: ObjectRef) -> bool:
     return any(job.ref == ref and not job.settled for job in state.jobs.values())
 
 
-def _react(state: AgentState, event: m.Event, now: datetime) -> Steps:
+def _react(state: AgentState, event: m.JobEvent, now: datetime) -> MachineStep:
     match event:
         case m.ServerTime(at):
             return _told_the_time(state, at - now)
@@ -88,7 +88,7 @@ def _react(state: AgentState, event: m.Event, now: datetime) -> Steps:
             return _offered(state, raw)
         case m.Resumed(record):
             return _resumed(state, restore(record, state.arrivals, state.scope))
-        case m.Inspected(job_id, seen) if (job := state.jobs.get(job_id)) and job.stage is Stage.INSPECTING:
+        case m.Inspected(job_id, seen) if (job := state.jobs.get(job_id)) and job.stage is JobStage.INSPECTING:
             return _plan(state, job, seen, now)
         case m.ObjectChanged(ref):
             return _each(state, (job for job in state.jobs.values() if job.ref == ref), event, now)
@@ -96,13 +96,13 @@ def _react(state: AgentState, event: m.Event, now: datetime) -> Steps:
             return _each(state, state.jobs.values(), event, now)
         case m.RecordClosed(job_id):
             job = state.jobs.get(job_id)
-            return (_closed(state, job), ()) if job and job.stage is Stage.CLOSING else (state, ())
+            return (_closed(state, job), ()) if job and job.stage is JobStage.CLOSING else (state, ())
         case _:
             job = state.jobs.get(event.job_id)
             return (state, ()) if job is None else _each(state, (job,), event, now)
 
 
-def _told_the_time(state: AgentState, ahead: timedelta) -> Steps:
+def _told_the_time(state: AgentState, ahead: timedelta) -> MachineStep:
     """Use what the clocks differ, unless it is too much: the header that says so is not signed."""
     if abs(ahead) <= LARGEST_SKEW:
         note = m.Note("info", "this machine's clock and the control plane's agree again")
@@ -121,19 +121,19 @@ def apart_message(ahead: timedelta) -> str:
     )
 
 
-def _offered(state: AgentState, raw: Any) -> Steps:
+def _offered(state: AgentState, raw: Any) -> MachineStep:
     found = accept(raw, state.arrivals, state.scope)
     if isinstance(found, BadJob):
         return _unanswerable(state, raw, found)
     present = state.jobs.get(found.id)
     if present is not None:
         # Offered again although it is past its ack: that answer was lost, or the server forgot.
-        late = present.stage not in (Stage.RECORDING, Stage.ACKING, Stage.CLOSING)
+        late = present.stage not in (JobStage.RECORDING, JobStage.ACKING, JobStage.CLOSING)
         return state, ((m.SendAck(found.id),) if late else ())
     return _with(attrs.evolve(state, arrivals=state.arrivals + 1), found), (m.PutRecord(found.id, record_of(found)),)
 
 
-def _unanswerable(state: AgentState, raw: Any, found: BadJob) -> Steps:
+def _unanswerable(state: AgentState, raw: Any, found: BadJob) -> MachineStep:
     """Nobody can answer it, so it is offered with every poll: told once."""
     mark = _mark(raw) or str(found)
     if mark in state.dropped:
@@ -152,14 +152,14 @@ def _mark(raw: Any) -> str:
         return ""
 
 
-def _resumed(state: AgentState, job: JobState) -> Steps:
+def _resumed(state: AgentState, job: JobState) -> MachineStep:
     if job.id in state.jobs:
         return state, ()
     return _with(attrs.evolve(state, arrivals=state.arrivals + 1), job), (m.SendAck(job.id),)
 
 
-def _each(state: AgentState, jobs: Iterable[JobState], event: m.Event, now: datetime) -> Steps:
-    effects: list[m.Effect] = []
+def _each(state: AgentState, jobs: Iterable[JobState], event: m.JobEvent, now: datetime) -> MachineStep:
+    effects: list[m.JobEffect] = []
     for before in list(jobs):
         job = state.jobs[before.id]  # an earlier one of this round may have superseded it
         state, asked = _taken(state, job, advance(job, event, _moment(state, now)), now)
@@ -167,7 +167,7 @@ def _each(state: AgentState, jobs: Iterable[JobState], event: m.Event, now: date
     return state, tuple(effects)
 
 
-def _plan(state: AgentState, job: JobState, seen: Seen, now: datetime) -> Steps:
+def _plan(state: AgentState, job: JobState, seen: Inspection, now: datetime) -> MachineStep:
     at = _moment(state, now)
     newer = next((other for other in _others(state, job) if other.had_effect and _older(job, other)), None)
     known = _with_open(state, job, seen)
@@ -177,7 +177,7 @@ def _plan(state: AgentState, job: JobState, seen: Seen, now: datetime) -> Steps:
     return _taken(state, job, inspected(job, known, at), now)
 
 
-def _with_open(state: AgentState, job: JobState, seen: Seen) -> Seen:
+def _with_open(state: AgentState, job: JobState, seen: Inspection) -> Inspection:
     """What the job store will remember of jobs whose records are not closed yet, or were not when it was asked."""
     known = [*_tombstones(_others(state, job)), *_about(job, job.closed_meanwhile)]
     twins = (other for other in state.jobs.values() if other.key == job.key and other.id != job.id)
@@ -201,17 +201,17 @@ def _closed(state: AgentState, job: JobState) -> AgentState:
     left, tombstone = _without(state, job.id), tombstone_of(job)
     if tombstone is None:
         return left
-    looking = [other for other in left.jobs.values() if other.stage is Stage.INSPECTING]
+    looking = [other for other in left.jobs.values() if other.stage is JobStage.INSPECTING]
     for other in looking:
         left = _with(left, attrs.evolve(other, closed_meanwhile=(*other.closed_meanwhile, tombstone)))
     return left
 
 
-def _taken(state: AgentState, before: JobState, taken: Step, now: datetime) -> Steps:
+def _taken(state: AgentState, before: JobState, taken: JobStep, now: datetime) -> MachineStep:
     """Put the job back; when it just had its effect, older jobs on the object are superseded."""
     job, effects = taken
     state = _with(state, job)
-    replay = job.verdict is not None and job.verdict.outcome is Outcome.NOOP
+    replay = job.verdict is not None and job.verdict.outcome is JobOutcome.NOOP
     if before.had_effect or not job.had_effect or job.ref is None or replay:
         return state, effects
     for other in _others(state, job):
@@ -223,7 +223,7 @@ def _taken(state: AgentState, before: JobState, taken: Step, now: datetime) -> S
 
 def _replaced(job: JobState, by: JobState) -> bool:
     """Whether `by`, which just had its effect, leaves `job` nothing to wait for."""
-    if job.stage not in (Stage.READY, Stage.AWAITING_GONE, Stage.WAITING) or job.key == by.key:
+    if job.stage not in (JobStage.READY, JobStage.AWAITING_GONE, JobStage.WAITING) or job.key == by.key:
         return False
     under_way = isinstance(job.task, DeleteTask) and job.had_effect
     return _older(job, by) and not under_way
@@ -236,19 +236,19 @@ def _older(job: JobState, than: JobState) -> bool:
     return job.arrival < than.arrival
 
 
-def _start_turns(state: AgentState) -> Steps:
+def _start_turns(state: AgentState) -> MachineStep:
     """Give every ready job its turn, unless another one has the object's.
 
     After a crash the one that had it goes on first: whether its effect happened can only be told until another's.
     """
-    ready = [job for job in state.jobs.values() if job.stage is Stage.READY]
+    ready = [job for job in state.jobs.values() if job.stage is JobStage.READY]
     if not ready:
         return state, ()
     busy = [job for job in state.jobs.values() if job.stage in BUSY]
     taken, keys = {job.ref for job in busy}, {job.key for job in busy}
     begun = {job.ref: job.id for job in state.jobs.values() if _had_the_turn(job)}
     first = _first_to_come(state)
-    effects: list[m.Effect] = []
+    effects: list[m.JobEffect] = []
     for job in ready:
         if job.intent is None and first.get(_waits_for(job), job.arrival) < job.arrival:
             continue  # an earlier request on the same application has not had its effect
@@ -283,19 +283,19 @@ def _waits_for(job: JobState) -> _Side:
     return (job.target is None, job.target or job.ref)
 
 
-_BEFORE_THE_EFFECT = frozenset({Stage.RECORDING, Stage.ACKING, Stage.READY, Stage.AWAITING_GONE, *BUSY})
+_BEFORE_THE_EFFECT = frozenset({JobStage.RECORDING, JobStage.ACKING, JobStage.READY, JobStage.AWAITING_GONE, *BUSY})
 
 
 def _had_the_turn(job: JobState) -> bool:
-    return job.stage in (Stage.ACKING, Stage.READY) and job.intent is not None and not job.had_effect
+    return job.stage in (JobStage.ACKING, JobStage.READY) and job.intent is not None and not job.had_effect
 
 
 def _others(state: AgentState, job: JobState) -> Iterator[JobState]:
     return (other for other in state.jobs.values() if other.id != job.id and other.ref == job.ref)
 
 
-def _moment(state: AgentState, now: datetime) -> Moment:
-    return Moment(state.scope, now, shifted(now, state.skew), state.grace)
+def _moment(state: AgentState, now: datetime) -> JobStepContext:
+    return JobStepContext(state.scope, now, shifted(now, state.skew), state.grace)
 
 
 def _with(state: AgentState, job: JobState) -> AgentState:

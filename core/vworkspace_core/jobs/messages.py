@@ -9,7 +9,7 @@ import attrs
 from vworkspace_core.apimachinery.errors import FieldConflict
 from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef
 from vworkspace_core.jobs.payload_security import Security
-from vworkspace_core.jobs.plan import Seen
+from vworkspace_core.jobs.plan import Inspection
 from vworkspace_core.ports import JobRecord, Tombstone
 
 
@@ -78,7 +78,7 @@ class JobGone:
 
 
 @attrs.frozen
-class JobClosed:
+class JobAlreadyClosed:
     """The control plane has closed the job (409 on ack)."""
 
     job_id: str
@@ -89,7 +89,7 @@ class Inspected:
     """Answer to Inspect."""
 
     job_id: str
-    seen: Seen = attrs.field(repr=False)
+    seen: Inspection = attrs.field(repr=False)
 
 
 @attrs.frozen
@@ -116,7 +116,7 @@ class Conflicted:
 
 
 @attrs.frozen
-class LookAgain:
+class PreconditionFailed:
     """The object is not the one that was inspected: a uid or resourceVersion no longer holds."""
 
     job_id: str
@@ -124,7 +124,7 @@ class LookAgain:
 
 
 @attrs.frozen
-class Refused:
+class EffectRefused:
     """The effect can not succeed by itself."""
 
     job_id: str
@@ -174,7 +174,7 @@ class Tick:
     """Time passed."""
 
 
-Event: TypeAlias = (
+JobEvent: TypeAlias = (
     Offered
     | Resumed
     | ServerTime
@@ -183,14 +183,14 @@ Event: TypeAlias = (
     | RecordRefused
     | Acked
     | AckLost
-    | JobClosed
+    | JobAlreadyClosed
     | JobGone
     | Inspected
     | Applied
     | DeleteSent
     | Conflicted
-    | LookAgain
-    | Refused
+    | PreconditionFailed
+    | EffectRefused
     | StepFailed
     | Rotated
     | ResultAccepted
@@ -229,7 +229,7 @@ class Inspect:
 
 
 @attrs.frozen
-class Apply:
+class ApplyObject:
     """Server-side apply; answer Applied, Conflicted, LookAgain, Refused or StepFailed."""
 
     job_id: str
@@ -239,7 +239,7 @@ class Apply:
 
 
 @attrs.frozen
-class CallOff:
+class CancelOperation:
     """Ask for the cancellation of exactly this version of an Operation.
 
     Answer Applied, LookAgain, Refused or StepFailed. One that has started meanwhile is of another version: it is left
@@ -253,7 +253,7 @@ class CallOff:
 
 
 @attrs.frozen
-class Delete:
+class DeleteObject:
     """Delete the object with this uid; answer DeleteSent (NotFound is that too), LookAgain, Refused or StepFailed."""
 
     job_id: str
@@ -302,13 +302,13 @@ class Note:
     job_id: str = ""
 
 
-Effect: TypeAlias = (
+JobEffect: TypeAlias = (
     PutRecord
     | SendAck
     | Inspect
-    | Apply
-    | CallOff
-    | Delete
+    | ApplyObject
+    | CancelOperation
+    | DeleteObject
     | RotateCredential
     | PostStatus
     | PostResult

@@ -35,7 +35,7 @@ LONGEST_ERROR: Final = 1024
 """Characters of an error text in a result; Flux's messages can be whole logs (REC-5 row 4)."""
 
 
-class Outcome(StrEnum):
+class JobOutcome(StrEnum):
     """The four ways a job ends."""
 
     SUCCEEDED = "succeeded"
@@ -69,26 +69,26 @@ class Reason(StrEnum):
 
 
 @attrs.frozen
-class Verdict:
+class JobResult:
     """The end of a job. `error` is `<Reason>: <message>`, redacted and cut; empty for a plain success."""
 
-    outcome: Outcome
+    outcome: JobOutcome
     error: str = ""
 
     @classmethod
-    def of(cls, outcome: Outcome, reason: str, message: str) -> "Verdict":
+    def of(cls, outcome: JobOutcome, reason: str, message: str) -> "JobResult":
         """A verdict with a reason."""
         text = f"{reason}: {shown(message, 2 * LONGEST_ERROR)}" if message else reason
         return cls(outcome, text if len(text) <= LONGEST_ERROR else text[: LONGEST_ERROR - 1] + "…")
 
     @classmethod
-    def failed(cls, reason: str, message: str) -> "Verdict":
+    def failed(cls, reason: str, message: str) -> "JobResult":
         """The job failed."""
-        return cls.of(Outcome.FAILED, reason, message)
+        return cls.of(JobOutcome.FAILED, reason, message)
 
 
-SUCCEEDED: Final = Verdict(Outcome.SUCCEEDED)
-EXPIRED: Final = Verdict(Outcome.NOOP, "expired")
+SUCCEEDED: Final = JobResult(JobOutcome.SUCCEEDED)
+EXPIRED: Final = JobResult(JobOutcome.NOOP, "expired")
 
 _TERMINAL_BLOCKS: Final = frozenset(
     {"ValidationFailed", "NameTaken", "WrongCluster", "NamespaceNotGated", "PolicyDenied"}
@@ -101,7 +101,7 @@ _LEFT_BEHIND: Final[Mapping[str, str]] = {
 }
 
 
-def judge(live: Manifest, generation: int, before: Any = None) -> Verdict | None:
+def result_of(live: Manifest, generation: int, before: Any = None) -> JobResult | None:
     """How the job that applied `generation` of `live` ended, or None while it has not.
 
     `before` is the status as the job found it, None where there was none. A status that somebody edited by hand proves
@@ -119,7 +119,7 @@ def judge(live: Manifest, generation: int, before: Any = None) -> Verdict | None
             return None
 
 
-def _current(verdict: Verdict | None, live: Manifest, before: Any) -> Verdict | None:
+def _current(verdict: JobResult | None, live: Manifest, before: Any) -> JobResult | None:
     """The verdict, unless it may be from before the last request on the object: that need not move the generation."""
     if verdict is None:
         return None
@@ -130,29 +130,29 @@ def _current(verdict: Verdict | None, live: Manifest, before: Any) -> Verdict | 
         return verdict if observed == request_mark(asked) else None
     # A status of an operator that does not say so: what has not changed since may still be the old one.
     unchanged = before is not None and dig(live, "status") == before
-    if unchanged and (verdict.outcome is not Outcome.SUCCEEDED or asked.get(RETRY)):
+    if unchanged and (verdict.outcome is not JobOutcome.SUCCEEDED or asked.get(RETRY)):
         return None
     return verdict
 
 
-def _judge_instance(live: Manifest, generation: int) -> Verdict | None:
+def _judge_instance(live: Manifest, generation: int) -> JobResult | None:
     now = _Current(live, generation)
     match (now.status("Ready"), now.status("Stalled"), now.status("Reconciling"), now.reason_if_true("Blocked")):
         case ("True", _, _, _):
             return SUCCEEDED
         case (_, _, _, "FieldConflict"):
-            return Verdict.of(Outcome.CONFLICT, "FieldConflict", now.message("Blocked"))
+            return JobResult.of(JobOutcome.CONFLICT, "FieldConflict", now.message("Blocked"))
         case (_, _, _, blocked) if blocked in _TERMINAL_BLOCKS:
-            return Verdict.failed(blocked, now.message("Blocked") + _LEFT_BEHIND.get(blocked, ""))
+            return JobResult.failed(blocked, now.message("Blocked") + _LEFT_BEHIND.get(blocked, ""))
         case _ if dig(live, "spec", "suspend") is True and now.status("Suspended") == "True":
             # Ready stays as it was: nothing is tried while the instance is suspended (RES-1).
             return SUCCEEDED
         case ("False", "True", _, _):
-            return Verdict.failed(now.reason("Ready"), now.message("Ready") or now.message("Stalled"))
+            return JobResult.failed(now.reason("Ready"), now.message("Ready") or now.message("Stalled"))
         case (_, "True", _, _):
-            return Verdict.failed(now.reason("Stalled"), now.message("Stalled"))
+            return JobResult.failed(now.reason("Stalled"), now.message("Stalled"))
         case ("False", _, reconciling, _) if reconciling != "True" and now.reason_if_true("Degraded") in _FAILED:
-            return Verdict.failed(now.reason("Degraded"), now.message("Ready") or now.message("Degraded"))
+            return JobResult.failed(now.reason("Degraded"), now.message("Ready") or now.message("Degraded"))
         case _:
             return None
 
@@ -160,21 +160,21 @@ def _judge_instance(live: Manifest, generation: int) -> Verdict | None:
 _FAILED: Final = frozenset({"HelmReleaseFailed"})
 
 
-def _ended(live: Manifest, generation: int) -> Verdict | None:
+def _ended(live: Manifest, generation: int) -> JobResult | None:
     now = _Current(live, generation)
     match dig(live, "status", "phase"):
         case "Succeeded":
             return SUCCEEDED
         case "Failed":
-            return Verdict.failed(now.any_reason("Failed") or "EngineFailed", now.any_message("Failed"))
+            return JobResult.failed(now.any_reason("Failed") or "EngineFailed", now.any_message("Failed"))
         case "Cancelled":
             text = f"{now.any_reason('Cancelled')}: {now.any_message('Cancelled')}".strip(": ")
-            return Verdict.failed(Reason.CANCELLED, text)
+            return JobResult.failed(Reason.CANCELLED, text)
         case _:
             return None
 
 
-def _judge_operation(live: Manifest, generation: int) -> Verdict | None:
+def _judge_operation(live: Manifest, generation: int) -> JobResult | None:
     now = _Current(live, generation)
     match dig(live, "status", "phase"):
         case "Running" if is_recurring(live):
@@ -182,7 +182,7 @@ def _judge_operation(live: Manifest, generation: int) -> Verdict | None:
         case "Running":
             return None
         case _ if now.status("Accepted") == "False":
-            return Verdict.failed(now.reason("Accepted"), now.message("Accepted"))
+            return JobResult.failed(now.reason("Accepted"), now.message("Accepted"))
         case _:
             return None
 

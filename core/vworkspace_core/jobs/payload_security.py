@@ -24,7 +24,7 @@ import attrs
 from vworkspace_core.apimachinery.errors import Invalid
 from vworkspace_core.apimachinery.manifest import Manifest, dig
 from vworkspace_core.apimachinery.secret_material import find_secret_material
-from vworkspace_core.jobs.outcome import Reason, Verdict
+from vworkspace_core.jobs.outcome import JobResult, Reason
 
 
 class Signatures(StrEnum):
@@ -92,21 +92,21 @@ def signed_content(raw: Mapping[str, Any], cluster_id: str) -> dict[str, Any]:
     return {**content, sent: raw.get(sent)}
 
 
-def opened(raw: Mapping[str, Any], security: Security, cluster_id: str) -> Mapping[str, Any] | Verdict:
+def opened(raw: Mapping[str, Any], security: Security, cluster_id: str) -> Mapping[str, Any] | JobResult:
     """`raw` with its payload in the clear; `raw` itself where that is what was sent. `raw` has no `flaws`."""
     try:
         _check_signature(raw, security, cluster_id)
     except Invalid as error:
-        return Verdict.failed(Reason.SIGNATURE_INVALID, error.message)
+        return JobResult.failed(Reason.SIGNATURE_INVALID, error.message)
     return decrypted(raw, security)
 
 
-def decrypted(raw: Mapping[str, Any], security: Security) -> Mapping[str, Any] | Verdict:
+def decrypted(raw: Mapping[str, Any], security: Security) -> Mapping[str, Any] | JobResult:
     """`opened`, for a job whose signature was found good before: the keys may have changed since."""
     try:
         return _decrypted(raw, security)
     except Invalid as error:
-        return Verdict.failed(Reason.DECRYPTION_FAILED, error.message)
+        return JobResult.failed(Reason.DECRYPTION_FAILED, error.message)
 
 
 def _check_signature(raw: Mapping[str, Any], security: Security, cluster_id: str) -> None:

@@ -21,24 +21,26 @@ from vworkspace_core.apimachinery.errors import (
 from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef
 from vworkspace_core.jobs import messages as m
 from vworkspace_core.jobs.outcome import Reason
-from vworkspace_core.jobs.plan import Seen
+from vworkspace_core.jobs.plan import Inspection
 from vworkspace_core.ports import JobStore, KubeApi, PatchType
 
-ClusterEffect = m.PutRecord | m.Inspect | m.Apply | m.CallOff | m.Delete | m.RotateCredential | m.CloseRecord
+ClusterEffect = (
+    m.PutRecord | m.Inspect | m.ApplyObject | m.CancelOperation | m.DeleteObject | m.RotateCredential | m.CloseRecord
+)
 
-Rotate = Callable[[str], Awaitable[None]]
+RotateCredential = Callable[[str], Awaitable[None]]
 """Gets a new credential for a request, once, keeps it durably, then uses it (PULL-8). Raises the ports' errors."""
 
 
-class Performer:
+class JobPerformer:
     """Performs one effect at a time for whoever asks. `rotate` is None where a credential has no durable place."""
 
-    def __init__(self, kube: KubeApi, store: JobStore, rotate: Rotate | None = None) -> None:
+    def __init__(self, kube: KubeApi, store: JobStore, rotate: RotateCredential | None = None) -> None:
         self._kube = kube
         self._store = store
         self._rotate = rotate
 
-    async def perform(self, effect: ClusterEffect) -> m.Event:
+    async def perform(self, effect: ClusterEffect) -> m.JobEvent:
         """Perform `effect` and say what came of it. Errors of the ports are answers; others are raised."""
         try:
             return await self._perform(effect)
@@ -47,7 +49,7 @@ class Performer:
         except OperatorError as error:
             return _refusal(effect, error)
 
-    async def _perform(self, effect: ClusterEffect) -> m.Event:
+    async def _perform(self, effect: ClusterEffect) -> m.JobEvent:
         match effect:
             case m.PutRecord(job_id, record):
                 await self._store.put(record)
@@ -57,30 +59,30 @@ class Performer:
                 return m.RecordClosed(job_id)
             case m.Inspect():
                 return m.Inspected(effect.job_id, await self._look(effect))
-            case m.Apply(job_id, ref, manifest, force):
+            case m.ApplyObject(job_id, ref, manifest, force):
                 live = await self._kube.apply(manifest, kind=ref.kind, field_manager=FIELD_MANAGER, force=force)
                 return m.Applied(job_id, live)
-            case m.CallOff(job_id, ref, uid, version):
+            case m.CancelOperation(job_id, ref, uid, version):
                 # By patch: of what others hold of the object nothing is touched (REC-8).
                 meta = {"uid": uid, "resourceVersion": version, "annotations": {CANCEL: "true"}}
                 patch = {"metadata": meta}
                 found = await self._kube.patch(ref, patch, patch_type=PatchType.MERGE, field_manager=FIELD_MANAGER)
                 return m.Applied(job_id, found)
-            case m.Delete(job_id, ref, uid):
+            case m.DeleteObject(job_id, ref, uid):
                 await self._kube.delete(ref, uid=uid)
                 return m.DeleteSent(job_id)
             case m.RotateCredential(job_id, key):
                 return await self._rotated(job_id, key)
 
-    async def _look(self, effect: m.Inspect) -> Seen:
+    async def _look(self, effect: m.Inspect) -> Inspection:
         tombstone = await self._store.tombstone(effect.key)
         if effect.ref is None:
-            return Seen(tombstone=tombstone)
+            return Inspection(tombstone=tombstone)
         newest = await self._store.newest(effect.object_key)
         namespace = await self._get(ObjectRef(known.NAMESPACE, None, effect.ref.namespace or ""))
         # Outside the gate the operator may lack the right to read, and has no business to.
         live = await self._get(effect.ref) if namespace_is_gated(namespace) else None
-        return Seen(live, namespace, tombstone, newest)
+        return Inspection(live, namespace, tombstone, newest)
 
     async def _get(self, ref: ObjectRef) -> Manifest | None:
         try:
@@ -90,15 +92,15 @@ class Performer:
         except NotFound:
             return None
 
-    async def _rotated(self, job_id: str, key: str) -> m.Event:
+    async def _rotated(self, job_id: str, key: str) -> m.JobEvent:
         if self._rotate is None:
             what = "the credential was given from outside: it has no place where a new one could be kept"
-            return m.Refused(job_id, Reason.ROTATION_FAILED, what)
+            return m.EffectRefused(job_id, Reason.ROTATION_FAILED, what)
         await self._rotate(f"job/{key}")
         return m.Rotated(job_id)
 
 
-def _refusal(effect: ClusterEffect, error: OperatorError) -> m.Event:
+def _refusal(effect: ClusterEffect, error: OperatorError) -> m.JobEvent:
     """What an error that is an answer means for the job."""
     job_id = effect.job_id
     match effect, error:
@@ -106,21 +108,21 @@ def _refusal(effect: ClusterEffect, error: OperatorError) -> m.Event:
             return m.RecordRefused(job_id, error.message)
         case ((m.PutRecord() | m.CloseRecord()), _):
             return m.StepFailed(job_id, error.message)
-        case m.Delete(), NotFound():
+        case m.DeleteObject(), NotFound():
             return m.DeleteSent(job_id)
         case m.RotateCredential(), _:
-            return m.Refused(job_id, Reason.ROTATION_FAILED, error.message)
+            return m.EffectRefused(job_id, Reason.ROTATION_FAILED, error.message)
         case _, KindMissing():
-            return m.Refused(job_id, _reason(error), error.message)
-        case m.Apply(), Conflict(conflicts=conflicts):
+            return m.EffectRefused(job_id, _reason(error), error.message)
+        case m.ApplyObject(), Conflict(conflicts=conflicts):
             return m.Conflicted(job_id, conflicts)
-        case ((m.Apply() | m.CallOff() | m.Delete()), Stale() | NotFound()):
-            return m.LookAgain(job_id, error.message)
-        case ((m.Apply() | m.CallOff()), Invalid()) if _is_another(error):
+        case ((m.ApplyObject() | m.CancelOperation() | m.DeleteObject()), Stale() | NotFound()):
+            return m.PreconditionFailed(job_id, error.message)
+        case ((m.ApplyObject() | m.CancelOperation()), Invalid()) if _is_another(error):
             # The server's way to say that this is another object of the name (facts S-09).
-            return m.LookAgain(job_id, error.message)
+            return m.PreconditionFailed(job_id, error.message)
         case _:
-            return m.Refused(job_id, _reason(error), error.message)
+            return m.EffectRefused(job_id, _reason(error), error.message)
 
 
 def _is_another(error: OperatorError) -> bool:

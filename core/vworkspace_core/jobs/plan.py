@@ -37,8 +37,8 @@ from vworkspace_core.apimachinery.resources import OPERATION
 from vworkspace_core.controller.drift import needs_apply
 from vworkspace_core.jobs.managed_fields import written_by_us
 from vworkspace_core.jobs.object_status import ended_at
-from vworkspace_core.jobs.outcome import EXPIRED, SUCCEEDED, Outcome, Reason, Verdict
-from vworkspace_core.jobs.scope import ApplyTask, DeleteTask, RotateTask, Scope, Task, gate_closed, may_touch
+from vworkspace_core.jobs.outcome import EXPIRED, SUCCEEDED, JobOutcome, JobResult, Reason
+from vworkspace_core.jobs.scope import ApplyTask, DeleteTask, JobScope, RotateTask, Task, gate_closed, may_touch
 from vworkspace_core.ports import Tombstone
 
 
@@ -56,7 +56,7 @@ class Intent:
 
 
 @attrs.frozen
-class Seen:
+class Inspection:
     """What an inspection found: the live object, its namespace, and what the job store remembers.
 
     Where the namespace's gate is closed nobody looked for the object. `tombstone` is that of the job's own
@@ -70,7 +70,7 @@ class Seen:
 
 
 @attrs.frozen
-class Turn:
+class SlotHolder:
     """A job whose turn it is."""
 
     task: Task
@@ -81,7 +81,7 @@ class Turn:
 
 
 @attrs.frozen
-class Write:
+class PlanApply:
     """Apply exactly `manifest`."""
 
     manifest: Manifest
@@ -89,7 +89,7 @@ class Write:
 
 
 @attrs.frozen
-class Remove:
+class PlanDelete:
     """Delete the object with this uid."""
 
     uid: str
@@ -97,19 +97,19 @@ class Remove:
 
 
 @attrs.frozen
-class Rotate:
+class PlanRotate:
     """Ask for a new credential."""
 
 
 @attrs.frozen
-class AwaitGone:
+class WaitDeleted:
     """The object of this uid is being deleted: apply when it is gone."""
 
     uid: str
 
 
 @attrs.frozen
-class Written:
+class AlreadyApplied:
     """The write has happened already: `live` carries it."""
 
     live: Manifest
@@ -119,25 +119,25 @@ class Written:
 class Settle:
     """The job ends here. `had_effect` when its effect happened, or may have: it must not happen again."""
 
-    verdict: Verdict
+    verdict: JobResult
     had_effect: bool = False
 
 
 @attrs.frozen
-class Unseen:
+class WaitForGate:
     """The Operation may be there, and nobody may look: what could still be carried out has not failed (PULL-3)."""
 
 
-Plan: TypeAlias = Write | Remove | Rotate | AwaitGone | Written | Unseen | Settle
+Plan: TypeAlias = PlanApply | PlanDelete | PlanRotate | WaitDeleted | AlreadyApplied | WaitForGate | Settle
 
 
-def plan(turn: Turn, seen: Seen, scope: Scope) -> Plan:
+def plan(turn: SlotHolder, seen: Inspection, scope: JobScope) -> Plan:
     """What to do now. Pure and total."""
     if turn.intent is None and _is_replay(turn, seen):
         return Settle(_replayed(turn, seen))
     if (closed := gate_closed(turn.task, seen.namespace)) is not None:
         begun = turn.intent is not None and isinstance(turn.task, ApplyTask) and turn.task.ref.kind == OPERATION
-        return Unseen() if begun else Settle(closed)
+        return WaitForGate() if begun else Settle(closed)
     if (resumed := _resume(turn, seen)) is not None:
         return resumed
     if (refusal := may_touch(turn.task, seen.live, seen.namespace, scope)) is not None:
@@ -145,25 +145,25 @@ def plan(turn: Turn, seen: Seen, scope: Scope) -> Plan:
     if turn.generation is not None and (newer := _newest_known(turn, seen)) > turn.generation:
         goes_on = "the counter of an object goes on, also when it was deleted and is made anew"
         told = f"generation {newer} is newer than {turn.generation}; {goes_on}: ask with {newer + 1} or more"
-        return Settle(Verdict.failed(Reason.SUPERSEDED, told))
+        return Settle(JobResult.failed(Reason.SUPERSEDED, told))
     return _act(turn, seen)
 
 
-def _act(turn: Turn, seen: Seen) -> Plan:
+def _act(turn: SlotHolder, seen: Inspection) -> Plan:
     match turn.task:
         case DeleteTask() if seen.live is None:
             return Settle(SUCCEEDED)
         case _ if turn.expired:
             return Settle(EXPIRED)
         case RotateTask():
-            return Rotate()
+            return PlanRotate()
         case DeleteTask():
-            return Remove(_uid(seen.live), int(dig(seen.live, "metadata", "generation") or 0))
+            return PlanDelete(_uid(seen.live), int(dig(seen.live, "metadata", "generation") or 0))
         case ApplyTask() as task:
             return _plan_apply(turn, task, seen.live)
 
 
-def _resume(turn: Turn, seen: Seen) -> Plan | None:
+def _resume(turn: SlotHolder, seen: Inspection) -> Plan | None:
     if turn.intent is None:
         return None
     aimed, found = turn.intent.uid, _uid(seen.live)
@@ -171,21 +171,21 @@ def _resume(turn: Turn, seen: Seen) -> Plan | None:
         case DeleteTask():
             if found != aimed or seen.live is None:
                 return Settle(SUCCEEDED)
-            return Written(seen.live) if metadata(seen.live).get("deletionTimestamp") else None
+            return AlreadyApplied(seen.live) if metadata(seen.live).get("deletionTimestamp") else None
         case ApplyTask(ref):
             if aimed and found != aimed:
-                return Settle(Verdict.failed(Reason.DELETED, f"{ref} was deleted while the job was open"), True)
+                return Settle(JobResult.failed(Reason.DELETED, f"{ref} was deleted while the job was open"), True)
             key = key_of(seen.live)
             if seen.live is not None and (key == turn.key or (turn.intent.had and key is None)):
-                return Written(seen.live)  # a key that is not ours is no later request
+                return AlreadyApplied(seen.live)  # a key that is not ours is no later request
             if turn.intent.had:
-                return Settle(Verdict.failed(Reason.SUPERSEDED, f"a later request for {ref} came first"), True)
+                return Settle(JobResult.failed(Reason.SUPERSEDED, f"a later request for {ref} came first"), True)
             return None
         case RotateTask():
             return None
 
 
-def _is_replay(turn: Turn, seen: Seen) -> bool:
+def _is_replay(turn: SlotHolder, seen: Inspection) -> bool:
     match turn.task:
         case ApplyTask(manifest=manifest):
             return seen.tombstone is not None or _says_so(seen.live, turn.key, manifest)
@@ -197,20 +197,20 @@ def _is_replay(turn: Turn, seen: Seen) -> bool:
             return seen.tombstone is not None
 
 
-def _replayed(turn: Turn, seen: Seen) -> Verdict:
+def _replayed(turn: SlotHolder, seen: Inspection) -> JobResult:
     """Nothing is done for a key a second time; where that was on another object, it is said."""
     ref, uid = turn.task.ref, seen.tombstone.object_uid if seen.tombstone is not None else ""
-    if seen.tombstone is not None and seen.tombstone.outcome == Outcome.NOOP and (ended := ended_at(seen.live)):
+    if seen.tombstone is not None and seen.tombstone.outcome == JobOutcome.NOOP and (ended := ended_at(seen.live)):
         return _already_ended(turn.task, ended)
     if ref is None or turn.generation is not None or not uid or uid == _uid(seen.live):
-        return Verdict(Outcome.NOOP)
+        return JobResult(JobOutcome.NOOP)
     told = f"the key had its effect before, on another object (uid {uid}) than {ref}: ask under a key of its own"
-    return Verdict.of(Outcome.NOOP, Reason.KEY_USED, told)
+    return JobResult.of(JobOutcome.NOOP, Reason.KEY_USED, told)
 
 
-def _already_ended(task: Task, ended: str) -> Verdict:
+def _already_ended(task: Task, ended: str) -> JobResult:
     again = "to run it once more, ask for an Operation of another name"
-    return Verdict.of(Outcome.NOOP, Reason.ALREADY_ENDED, f"{task.ref} ended {ended}; {again}")
+    return JobResult.of(JobOutcome.NOOP, Reason.ALREADY_ENDED, f"{task.ref} ended {ended}; {again}")
 
 
 def _says_so(live: Manifest | None, key: str, manifest: Manifest) -> bool:
@@ -218,18 +218,18 @@ def _says_so(live: Manifest | None, key: str, manifest: Manifest) -> bool:
     return key_of(live) == key and not needs_apply({"spec": manifest.get("spec")}, live)
 
 
-def _newest_known(turn: Turn, seen: Seen) -> int:
+def _newest_known(turn: SlotHolder, seen: Inspection) -> int:
     """What the job store remembers counts before what the object says: only the store is out of others' reach."""
     return seen.newest.generation if seen.newest is not None else applied_generation(seen.live) or 0
 
 
-def _plan_apply(turn: Turn, task: ApplyTask, live: Manifest | None) -> Plan:
+def _plan_apply(turn: SlotHolder, task: ApplyTask, live: Manifest | None) -> Plan:
     if live is not None and metadata(live).get("deletionTimestamp"):
-        return AwaitGone(_uid(live))
+        return WaitDeleted(_uid(live))
     if ended := ended_at(live):
         # An end is final: nothing would run. The key stays remembered, so that it runs nothing later either.
         return Settle(_already_ended(task, ended), True)
-    return Write(stamped(task.manifest, turn.key, turn.generation, live), _uid(live))
+    return PlanApply(stamped(task.manifest, turn.key, turn.generation, live), _uid(live))
 
 
 def stamped(manifest: Manifest, key: str, generation: int | None, live: Manifest | None) -> dict[str, Any]:

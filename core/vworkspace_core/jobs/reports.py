@@ -8,7 +8,7 @@ from vworkspace_core.apimachinery.manifest import Manifest
 from vworkspace_core.apimachinery.secret_material import shown
 from vworkspace_core.apimachinery.timestamps import format_time
 from vworkspace_core.jobs.object_status import conditions_of, phase_of, summary_of
-from vworkspace_core.jobs.outcome import Verdict
+from vworkspace_core.jobs.outcome import JobResult
 from vworkspace_core.jobs.state import AppliedRef
 
 _TOLD = ("type", "status", "reason", "message", "lastTransitionTime", "observedGeneration")
@@ -37,7 +37,7 @@ def condition_body(condition: Mapping[str, Any]) -> dict[str, Any]:
     return told
 
 
-def result_body(verdict: Verdict, applied: AppliedRef | None, now: datetime) -> dict[str, Any]:
+def result_body(verdict: JobResult, applied: AppliedRef | None, now: datetime) -> dict[str, Any]:
     """The end of a job, for `POST jobs/<id>/result`."""
     body: dict[str, Any] = {"outcome": verdict.outcome.value, "timestamp": format_time(now)}
     if verdict.error:

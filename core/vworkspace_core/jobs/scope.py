@@ -19,7 +19,7 @@ from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, dig
 from vworkspace_core.apimachinery.names import bounded_name
 from vworkspace_core.apimachinery.problems import Problem, join
 from vworkspace_core.jobs.managed_fields import OUR_ANNOTATIONS
-from vworkspace_core.jobs.outcome import Reason, Verdict
+from vworkspace_core.jobs.outcome import JobResult, Reason
 from vworkspace_core.jobs.payload_security import Security
 from vworkspace_core.jobs.wire import ApplyRequest, DeleteRequest, Job, RotateRequest
 
@@ -30,7 +30,7 @@ Admission = Callable[[Manifest], Iterable[Problem]]
 
 
 @attrs.frozen
-class Scope:
+class JobScope:
     """Whose jobs these are, by which rules they are judged, and what makes their payloads believable."""
 
     cluster_id: str
@@ -87,7 +87,7 @@ class RotateTask:
 Task = ApplyTask | DeleteTask | RotateTask
 
 
-def admit(job: Job, scope: Scope) -> Task | Verdict:
+def admit(job: Job, scope: JobScope) -> Task | JobResult:
     """The task of `job`, or why it is refused: NotPermitted for what it may not, ValidationFailed for what is wrong."""
     match job.request:
         case RotateRequest():
@@ -103,7 +103,7 @@ def admit(job: Job, scope: Scope) -> Task | Verdict:
             return _admit_manifest(request, scope)
 
 
-def _admit_manifest(request: ApplyRequest, scope: Scope) -> Task | Verdict:
+def _admit_manifest(request: ApplyRequest, scope: JobScope) -> Task | JobResult:
     implied = _implied(request)
     api_version, kind_name = implied.get("apiVersion"), implied.get("kind")
     kind = _kind(api_version, kind_name)
@@ -131,7 +131,7 @@ def _implied(request: ApplyRequest) -> Mapping[str, Any]:
     return {"apiVersion": kind.api_version, "kind": kind.kind, **request.manifest}
 
 
-def _whole(manifest: Manifest, scope: Scope) -> dict[str, Any]:
+def _whole(manifest: Manifest, scope: JobScope) -> dict[str, Any]:
     """What is sent: type and spec as they are, metadata by whitelist, our labels added (REC-6)."""
     meta: dict[str, Any] = {name: value for name, value in metadata(manifest).items() if name in _KEPT}
     meta["labels"] = {
@@ -182,7 +182,7 @@ def _map_problems(path: str, value: Any) -> Iterable[Problem]:
             yield Problem(join(path, str(name)), f"must be a string, not {type_name(text)}")
 
 
-def gate_closed(task: Task, namespace: Manifest | None) -> Verdict | None:
+def gate_closed(task: Task, namespace: Manifest | None) -> JobResult | None:
     """Why the namespace is not ours to work in; a namespace that is not there has no gate (RES-5)."""
     if isinstance(task, RotateTask) or namespace is None or labels.namespace_is_gated(namespace):
         return None
@@ -191,7 +191,7 @@ def gate_closed(task: Task, namespace: Manifest | None) -> Verdict | None:
     return _not_permitted(f"{told}: {gate_command(task.ref.namespace or '')}")
 
 
-def may_touch(task: Task, live: Manifest | None, namespace: Manifest | None, scope: Scope) -> Verdict | None:
+def may_touch(task: Task, live: Manifest | None, namespace: Manifest | None, scope: JobScope) -> JobResult | None:
     """Why the task may not go on with what is in the cluster now, or None when it may."""
     match task:
         case RotateTask():
@@ -202,7 +202,7 @@ def may_touch(task: Task, live: Manifest | None, namespace: Manifest | None, sco
             return None if live is None else _not_ours(task, ref, live, scope)
 
 
-def _not_ours(task: ApplyTask | DeleteTask, ref: ObjectRef, live: Manifest, scope: Scope) -> Verdict | None:
+def _not_ours(task: ApplyTask | DeleteTask, ref: ObjectRef, live: Manifest, scope: JobScope) -> JobResult | None:
     found = metadata(live).get("labels") or {}
     owner = found.get(labels.CLUSTER_ID)
     if owner is not None and owner != scope.cluster_label:
@@ -218,16 +218,16 @@ def _kind(api_version: Any, kind: Any) -> Kind | None:
     return next((found for found in _KINDS if (found.api_version, found.kind) == (api_version, kind)), None)
 
 
-def _kind_refused(path: str, api_version: Any, kind: Any, expected: str | None = None) -> Verdict:
+def _kind_refused(path: str, api_version: Any, kind: Any, expected: str | None = None) -> JobResult:
     wanted = expected or " or ".join(found.kind for found in _KINDS)
     given = f"{str(api_version)[:253]}/{str(kind)[:253]}"
     return _not_permitted(f"{path}.kind: a job may touch {wanted} only, not {given}")
 
 
-def _not_permitted(message: str) -> Verdict:
-    return Verdict.failed(Reason.NOT_PERMITTED, message)
+def _not_permitted(message: str) -> JobResult:
+    return JobResult.failed(Reason.NOT_PERMITTED, message)
 
 
-def _refused(reason: Reason, path: str, problems: Iterable[Problem]) -> Verdict:
+def _refused(reason: Reason, path: str, problems: Iterable[Problem]) -> JobResult:
     text = "; ".join(str(Problem(f"{path}.{found.path}" if found.path else path, found.message)) for found in problems)
-    return Verdict.failed(reason, text)
+    return JobResult.failed(reason, text)

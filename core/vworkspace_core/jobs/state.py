@@ -15,15 +15,15 @@ import attrs
 from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef
 from vworkspace_core.control_plane.event_keys import generation_in
 from vworkspace_core.control_plane.untrusted_json import flaws
-from vworkspace_core.jobs.outcome import Outcome, Reason, Verdict
+from vworkspace_core.jobs.outcome import JobOutcome, JobResult, Reason
 from vworkspace_core.jobs.payload_security import Security, decrypted, opened
 from vworkspace_core.jobs.plan import Intent
-from vworkspace_core.jobs.scope import ApplyTask, Scope, Task, admit
+from vworkspace_core.jobs.scope import ApplyTask, JobScope, Task, admit
 from vworkspace_core.jobs.wire import BadJob, Job, job_id_of, parse_job, read_job
 from vworkspace_core.ports import JobRecord, Tombstone
 
 
-class Stage(StrEnum):
+class JobStage(StrEnum):
     """Which answer a job waits for."""
 
     RECORDING = "recording"  # the job store: the record is written before the ack
@@ -39,10 +39,10 @@ class Stage(StrEnum):
     CLOSING = "closing"  # the job store: record gone, tombstone kept
 
 
-BUSY = frozenset({Stage.INSPECTING, Stage.INTENDING, Stage.ACTING, Stage.NOTING})
+BUSY = frozenset({JobStage.INSPECTING, JobStage.INTENDING, JobStage.ACTING, JobStage.NOTING})
 """Stages in which a job has its turn on the object."""
 
-SETTLED = frozenset({Stage.ANSWERING, Stage.CLOSING})
+ENDED = frozenset({JobStage.ANSWERING, JobStage.CLOSING})
 
 
 @attrs.frozen
@@ -69,13 +69,13 @@ class JobState:
     task: Task | None = attrs.field(repr=False)
     key: str
     expires_at: datetime | None
-    stage: Stage
-    verdict: Verdict | None = None
+    stage: JobStage
+    verdict: JobResult | None = None
     ack_may_have_arrived: bool = False
     intent: Intent | None = None
     applied: AppliedRef | None = None
     had_effect: bool = False
-    ending: Verdict | None = None
+    ending: JobResult | None = None
     latest: Manifest | None = attrs.field(default=None, repr=False)
     vanished: bool = False
     posted: Mapping[str, Any] | None = attrs.field(default=None, repr=False)
@@ -105,23 +105,23 @@ class JobState:
     @property
     def settled(self) -> bool:
         """Whether the verdict is final."""
-        return self.stage in SETTLED
+        return self.stage in ENDED
 
 
-def accept(raw: Any, arrival: int, scope: Scope) -> JobState | BadJob:
+def accept(raw: Any, arrival: int, scope: JobScope) -> JobState | BadJob:
     """A job just offered; BadJob only for one without an id, which nobody can answer."""
     return _accept(raw, arrival, scope, opened)
 
 
-Opening: TypeAlias = Callable[[Mapping[str, Any], Security, str], Mapping[str, Any] | Verdict]
+Opening: TypeAlias = Callable[[Mapping[str, Any], Security, str], Mapping[str, Any] | JobResult]
 
 
-def _accept(raw: Any, arrival: int, scope: Scope, opening: Opening) -> JobState | BadJob:
+def _accept(raw: Any, arrival: int, scope: JobScope, opening: Opening) -> JobState | BadJob:
     job_id = job_id_of(raw)
     if not isinstance(raw, Mapping) or not job_id or flaws(raw):
         return _bad(parse_job(raw), job_id, arrival)
     clear = opening(raw, scope.security, scope.cluster_id)
-    if isinstance(clear, Verdict):
+    if isinstance(clear, JobResult):
         # Not even its key is kept: who sent it is not known.
         return _refused(job_id, arrival, "", clear)
     # What was decrypted may have flaws of its own.
@@ -129,25 +129,25 @@ def _accept(raw: Any, arrival: int, scope: Scope, opening: Opening) -> JobState 
     if isinstance(parsed, BadJob):
         return _bad(parsed, job_id, arrival)
     admitted = admit(parsed, scope)
-    if isinstance(admitted, Verdict):
+    if isinstance(admitted, JobResult):
         return _refused(job_id, arrival, parsed.idempotency_key, admitted)
-    return JobState(job_id, arrival, raw, admitted, parsed.idempotency_key, parsed.expires_at, stage=Stage.RECORDING)
+    return JobState(job_id, arrival, raw, admitted, parsed.idempotency_key, parsed.expires_at, stage=JobStage.RECORDING)
 
 
 def _bad(found: Job | BadJob, job_id: str, arrival: int) -> JobState | BadJob:
     if isinstance(found, Job):
         raise AssertionError("a job with flaws was read")
-    verdict = Verdict.failed(Reason.INVALID_JOB, str(found))
+    verdict = JobResult.failed(Reason.INVALID_JOB, str(found))
     return _refused(job_id, arrival, found.idempotency_key, verdict) if job_id else found
 
 
-def _known_good(raw: Mapping[str, Any], security: Security, _: str) -> Mapping[str, Any] | Verdict:
+def _known_good(raw: Mapping[str, Any], security: Security, _: str) -> Mapping[str, Any] | JobResult:
     """A job of our own record was judged when it came, by the keys and rules of that time."""
     return decrypted(raw, attrs.evolve(security, require_encrypted_secrets=False))
 
 
-def _refused(job_id: str, arrival: int, key: str, verdict: Verdict) -> JobState:
-    return JobState(job_id, arrival, slim(job_id, key), None, key, None, Stage.RECORDING, verdict)
+def _refused(job_id: str, arrival: int, key: str, verdict: JobResult) -> JobState:
+    return JobState(job_id, arrival, slim(job_id, key), None, key, None, JobStage.RECORDING, verdict)
 
 
 def slim(job_id: str, key: str) -> dict[str, Any]:
@@ -168,11 +168,11 @@ def record_of(job: JobState) -> JobRecord:
     return JobRecord(job.id, job.raw, state)
 
 
-def _as_record(verdict: Verdict) -> dict[str, str]:
+def _as_record(verdict: JobResult) -> dict[str, str]:
     return {"outcome": verdict.outcome.value, "error": verdict.error}
 
 
-def restore(record: JobRecord, arrival: int, scope: Scope) -> JobState:
+def restore(record: JobRecord, arrival: int, scope: JobScope) -> JobState:
     """The job as it stands after a restart: the ack is repeated, everything later is seen in the cluster.
 
     What was begun is not judged again by rules that may have changed since.
@@ -181,11 +181,11 @@ def restore(record: JobRecord, arrival: int, scope: Scope) -> JobState:
     rules = scope if intent is None else attrs.evolve(scope, admission=lambda _: ())
     found = _accept({**record.raw, "id": record.job_id}, arrival, rules, _known_good)
     if isinstance(found, BadJob):  # only a record that somebody else wrote has an id like that
-        found = _refused(record.job_id, arrival, "", Verdict.failed(Reason.INVALID_JOB, str(found)))
+        found = _refused(record.job_id, arrival, "", JobResult.failed(Reason.INVALID_JOB, str(found)))
     return attrs.evolve(
         found,
         raw=record.raw,
-        stage=Stage.ACKING,
+        stage=JobStage.ACKING,
         ack_may_have_arrived=True,
         verdict=_kept_verdict(record, "verdict") or found.verdict,
         ending=_kept_verdict(record, "ending"),
@@ -210,13 +210,13 @@ def _kept_intent(record: JobRecord) -> Intent | None:
     return Intent(str(kept.get("uid", "")), kept.get("had") is True, generation if isinstance(generation, int) else 0)
 
 
-def _kept_verdict(record: JobRecord, name: str) -> Verdict | None:
+def _kept_verdict(record: JobRecord, name: str) -> JobResult | None:
     kept = record.state.get(name)
     if not isinstance(kept, Mapping):
         return None
     outcome = str(kept.get("outcome"))
     # A record that a later version wrote may know outcomes that this one does not: the job is judged anew.
-    return Verdict(Outcome(outcome), str(kept.get("error", ""))) if outcome in set(Outcome) else None
+    return JobResult(JobOutcome(outcome), str(kept.get("error", ""))) if outcome in set(JobOutcome) else None
 
 
 def tombstone_of(job: JobState, closed_at: str = "") -> Tombstone | None:
@@ -225,7 +225,7 @@ def tombstone_of(job: JobState, closed_at: str = "") -> Tombstone | None:
     A delete that found nothing to delete succeeded too: asked again, it must not kill a successor (PULL-4).
     """
     outcome = job.verdict.outcome.value if job.verdict else ""
-    if not job.key or not (job.had_effect or outcome == Outcome.SUCCEEDED):
+    if not job.key or not (job.had_effect or outcome == JobOutcome.SUCCEEDED):
         return None
     uid = job.applied.uid if job.applied else job.intent.uid if job.intent else ""
     return Tombstone(job.key, outcome, uid, job.generation or 0, closed_at)

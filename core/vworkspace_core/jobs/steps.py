@@ -11,23 +11,23 @@ from vworkspace_core.apimachinery.manifest import Manifest, metadata
 from vworkspace_core.apimachinery.timestamps import format_time, shifted
 from vworkspace_core.jobs import messages as m
 from vworkspace_core.jobs.object_status import can_still_start, last_words
-from vworkspace_core.jobs.outcome import Reason, Verdict
+from vworkspace_core.jobs.outcome import JobResult, Reason
 from vworkspace_core.jobs.reports import result_body
-from vworkspace_core.jobs.scope import Scope
-from vworkspace_core.jobs.state import AppliedRef, JobState, Stage, tombstone_of
+from vworkspace_core.jobs.scope import JobScope
+from vworkspace_core.jobs.state import AppliedRef, JobStage, JobState, tombstone_of
 
 LONGEST_RETRY: Final = 60.0
 
 
 @attrs.frozen
-class Moment:
+class JobStepContext:
     """What a transition depends on besides the job: whose scope, which time, on both clocks (PULL-12).
 
     `expiry_now` is the time by which a job has expired: the later of the two where signatures are required, since the
     header that shows the control plane's clock is not signed.
     """
 
-    scope: Scope
+    scope: JobScope
     now: datetime
     server_now: datetime
     grace: timedelta
@@ -38,7 +38,7 @@ class Moment:
         return max(self.now, self.server_now) if self.scope.security.require_signed else self.server_now
 
 
-Step: TypeAlias = tuple[JobState, tuple[m.Effect, ...]]
+JobStep: TypeAlias = tuple[JobState, tuple[m.JobEffect, ...]]
 
 
 def clear(job: JobState, **changes: Any) -> JobState:
@@ -46,7 +46,7 @@ def clear(job: JobState, **changes: Any) -> JobState:
     return attrs.evolve(job, failures=0, retry_at=None, **changes)
 
 
-def retry(job: JobState, message: str, at: Moment) -> Step:
+def retry(job: JobState, message: str, at: JobStepContext) -> JobStep:
     """A step went unanswered: the same again, later. Told once, however many tries it takes."""
     failures = job.failures + 1
     again = shifted(at.now, timedelta(seconds=_delay(job.id, failures)))
@@ -60,7 +60,7 @@ def _delay(job_id: str, failures: int) -> float:
     return float(min(LONGEST_RETRY, 0.5 * 2.0 ** min(failures - 1, 10)) * (0.5 + 0.5 * spread))
 
 
-def post(job: JobState, body: Mapping[str, Any]) -> Step:
+def post(job: JobState, body: Mapping[str, Any]) -> JobStep:
     """Post `body` unless it says what the last one said."""
     said = {name: value for name, value in body.items() if name != "timestamp"}
     return (job, ()) if said == job.posted else (attrs.evolve(job, posted=said), (m.PostStatus(job.id, body),))
@@ -77,29 +77,31 @@ def generation(live: Manifest) -> int:
     return found if isinstance(found, int) else 0
 
 
-def settle(job: JobState, verdict: Verdict, at: Moment) -> Step:
+def settle(job: JobState, verdict: JobResult, at: JobStepContext) -> JobStep:
     """The verdict is final: answer the control plane."""
-    ended = clear(job, stage=Stage.ANSWERING, verdict=verdict, latest=None, writing=None, written=None, recheck_at=None)
+    ended = clear(
+        job, stage=JobStage.ANSWERING, verdict=verdict, latest=None, writing=None, written=None, recheck_at=None
+    )
     return ended, (m.PostResult(job.id, result_body(verdict, job.applied, at.server_now)),)
 
 
-def supersede(job: JobState, by: JobState, at: Moment) -> Step:
+def supersede(job: JobState, by: JobState, at: JobStepContext) -> JobStep:
     """Another job's effect replaced what this one is waiting for."""
     newer = f"generation {by.generation}" if by.generation is not None else "a later request"
     about = f" for {job.ref}" if job.ref is not None else ""
-    return settle(job, Verdict.failed(Reason.SUPERSEDED, f"{newer}{about} came first"), at)
+    return settle(job, JobResult.failed(Reason.SUPERSEDED, f"{newer}{about} came first"), at)
 
 
-def close(job: JobState, at: Moment) -> m.CloseRecord:
+def close(job: JobState, at: JobStepContext) -> m.CloseRecord:
     """The record goes; what must outlive it stays as a tombstone."""
     return m.CloseRecord(job.id, tombstone_of(job, format_time(at.server_now)))
 
 
-def timeout(job: JobState) -> Verdict:
+def timeout(job: JobState) -> JobResult:
     """It neither succeeded nor failed in its time: what it waited for, as far as its object says."""
     until = format_time(job.expires_at) if job.expires_at else "its time"
     seen = job.latest or {}
     what = "had not started and was cancelled" if can_still_start(seen) else "had not settled"
     told = f"{job.ref} {what} by {until} and the grace period after it"
     words = last_words(seen)
-    return Verdict.failed(Reason.TIMEOUT, f"{told}; last seen: {words}" if words else told)
+    return JobResult.failed(Reason.TIMEOUT, f"{told}; last seen: {words}" if words else told)

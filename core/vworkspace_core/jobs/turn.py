@@ -12,65 +12,65 @@ from vworkspace_core.jobs import messages as m
 from vworkspace_core.jobs.awaiting_status import RECHECK, applied, inspect
 from vworkspace_core.jobs.managed_fields import OUR_ANNOTATIONS
 from vworkspace_core.jobs.object_status import ended_at
-from vworkspace_core.jobs.outcome import Outcome, Reason, Verdict
+from vworkspace_core.jobs.outcome import JobOutcome, JobResult, Reason
 from vworkspace_core.jobs.plan import (
-    AwaitGone,
+    AlreadyApplied,
+    Inspection,
     Intent,
     Plan,
-    Remove,
-    Rotate,
-    Seen,
+    PlanApply,
+    PlanDelete,
+    PlanRotate,
     Settle,
-    Turn,
-    Unseen,
-    Write,
-    Written,
+    SlotHolder,
+    WaitDeleted,
+    WaitForGate,
     key_of,
     plan,
 )
 from vworkspace_core.jobs.reports import waiting_body
 from vworkspace_core.jobs.scope import DeleteTask
-from vworkspace_core.jobs.state import JobState, Stage, record_of
-from vworkspace_core.jobs.steps import Moment, Step, clear, generation, post, ref, settle
+from vworkspace_core.jobs.state import JobStage, JobState, record_of
+from vworkspace_core.jobs.steps import JobStep, JobStepContext, clear, generation, post, ref, settle
 
 
-def start_turn(job: JobState) -> Step:
+def start_turn(job: JobState) -> JobStep:
     """Its turn on the object: look at what is there."""
-    return attrs.evolve(job, stage=Stage.INSPECTING, retry_at=None, closed_meanwhile=()), (inspect(job),)
+    return attrs.evolve(job, stage=JobStage.INSPECTING, retry_at=None, closed_meanwhile=()), (inspect(job),)
 
 
-def inspected(job: JobState, seen: Seen, at: Moment) -> Step:
+def inspected(job: JobState, seen: Inspection, at: JobStepContext) -> JobStep:
     """Plan with what was seen, and take the first step of the plan."""
     if job.task is None:
         raise AssertionError("a refused job has no turn")
     expired = job.expires_at is not None and at.expiry_now >= job.expires_at
-    turn = Turn(job.task, job.key, job.generation, expired, job.intent)
+    turn = SlotHolder(job.task, job.key, job.generation, expired, job.intent)
     return _follow(clear(job), plan(turn, seen, at.scope), seen, at)
 
 
-def _follow(job: JobState, chosen: Plan, seen: Seen, at: Moment) -> Step:
+def _follow(job: JobState, chosen: Plan, seen: Inspection, at: JobStepContext) -> JobStep:
     match chosen:
         case Settle(verdict, had_effect):
-            ended = _with_live(job, seen) if verdict.outcome is Outcome.NOOP else job
+            ended = _with_live(job, seen) if verdict.outcome is JobOutcome.NOOP else job
             return settle(attrs.evolve(ended, had_effect=ended.had_effect or had_effect), verdict, at)
-        case Write(manifest, uid):
+        case PlanApply(manifest, uid):
             return _intend(attrs.evolve(job, writing=manifest, before=dig(seen.live, "status")), uid)
-        case Remove(uid, generation):
+        case PlanDelete(uid, generation):
             return _intend(attrs.evolve(job, applied=ref(job, uid, generation)), uid, generation)
-        case Rotate():
+        case PlanRotate():
             return _intend(job, "")
-        case Unseen():
-            return attrs.evolve(clear(job, stage=Stage.WAITING), retry_at=shifted(at.now, RECHECK)), ()
-        case AwaitGone(uid):
+        case WaitForGate():
+            return attrs.evolve(clear(job, stage=JobStage.WAITING), retry_at=shifted(at.now, RECHECK)), ()
+        case WaitDeleted(uid):
             return _await_gone(job, uid, at)
-        case Written(live):
-            written = attrs.evolve(job, stage=Stage.ACTING, latest=None)  # what informers told before is older
+        case AlreadyApplied(live):
+            written = attrs.evolve(job, stage=JobStage.ACTING, latest=None)  # what informers told before is older
             return applied(written, live, at)
         case _:
             assert_never(chosen)
 
 
-def _with_live(job: JobState, seen: Seen) -> JobState:
+def _with_live(job: JobState, seen: Inspection) -> JobState:
     """A replay tells what its key fell on; where no tombstone says so yet, this job leaves one."""
     if seen.live is None:
         return job
@@ -81,30 +81,30 @@ def _with_live(job: JobState, seen: Seen) -> JobState:
     return attrs.evolve(job, applied=live, had_effect=ours and seen.tombstone is None)
 
 
-def _intend(job: JobState, uid: str, generation: int = 0) -> Step:
+def _intend(job: JobState, uid: str, generation: int = 0) -> JobStep:
     """The intent is on record before the effect; one that is there already need not be written again."""
     intent = Intent(uid, generation=generation)
     if job.intent == intent:
-        return act(attrs.evolve(job, stage=Stage.ACTING))
-    intending = attrs.evolve(job, stage=Stage.INTENDING, intent=intent)
+        return act(attrs.evolve(job, stage=JobStage.ACTING))
+    intending = attrs.evolve(job, stage=JobStage.INTENDING, intent=intent)
     return intending, (m.PutRecord(job.id, record_of(intending)),)
 
 
-def act(job: JobState, *, force: bool = False) -> Step:
+def act(job: JobState, *, force: bool = False) -> JobStep:
     """The effect, whose intent is on record."""
     if job.ending is not None and job.ref is not None:
         about = metadata(job.latest or {})
         uid, version = (str(about.get(name) or "") for name in ("uid", "resourceVersion"))
-        return job, (m.CallOff(job.id, job.ref, uid, version),)
+        return job, (m.CancelOperation(job.id, job.ref, uid, version),)
     acting = attrs.evolve(job, latest=None, vanished=False)
     if job.ref is None:
         return acting, (m.RotateCredential(job.id, job.key),)
     if isinstance(job.task, DeleteTask):
-        return acting, (m.Delete(job.id, job.ref, job.intent.uid if job.intent else ""),)
-    return acting, (m.Apply(job.id, job.ref, job.writing or {}, force),)
+        return acting, (m.DeleteObject(job.id, job.ref, job.intent.uid if job.intent else ""),)
+    return acting, (m.ApplyObject(job.id, job.ref, job.writing or {}, force),)
 
 
-def note(job: JobState, live: Manifest, at: Moment) -> Step:
+def note(job: JobState, live: Manifest, at: JobStepContext) -> JobStep:
     """The apply went through. That goes on record before anything else is done about the object.
 
     A process that starts after a crash could not tell otherwise a write that was lost from one whose object somebody
@@ -114,13 +114,13 @@ def note(job: JobState, live: Manifest, at: Moment) -> Step:
         return applied(attrs.evolve(job, latest=None), live, at)
     uid = str(metadata(live).get("uid", ""))
     reference, had = ref(job, uid, generation(live)), Intent(uid, True, generation(live))
-    noting = clear(job, stage=Stage.NOTING, intent=had, applied=reference, had_effect=True, written=live)
+    noting = clear(job, stage=JobStage.NOTING, intent=had, applied=reference, had_effect=True, written=live)
     return noting, (m.PutRecord(job.id, record_of(noting)),)
 
 
-def _await_gone(job: JobState, uid: str, at: Moment) -> Step:
+def _await_gone(job: JobState, uid: str, at: JobStepContext) -> JobStep:
     body = waiting_body(f"waits for the terminating {job.ref} (uid {uid}) to be gone", at.server_now)
-    waiting = attrs.evolve(job, stage=Stage.AWAITING_GONE, recheck_at=shifted(at.now, RECHECK))
+    waiting = attrs.evolve(job, stage=JobStage.AWAITING_GONE, recheck_at=shifted(at.now, RECHECK))
     return post(waiting, body)
 
 
@@ -130,11 +130,11 @@ def _is_ours(conflict: FieldConflict) -> bool:
     return conflict.manager == labels.FIELD_MANAGER or conflict.field in marks
 
 
-def conflicted(job: JobState, conflicts: tuple[FieldConflict, ...], at: Moment) -> Step:
+def conflicted(job: JobState, conflicts: tuple[FieldConflict, ...], at: JobStepContext) -> JobStep:
     """Other managers hold fields of the apply: nothing is forced, and who holds what is told (REC-8)."""
     others = [found for found in conflicts if not _is_ours(found)]
     if conflicts and not others:
         # Exactly the copy that was judged is written: nothing else can be taken by force (REC-6).
         return act(job, force=True)
     held = ", ".join(f"{found.manager} holds {found.field}" for found in others) or "another manager holds a field"
-    return settle(job, Verdict.of(Outcome.CONFLICT, Reason.FIELD_CONFLICT, held), at)
+    return settle(job, JobResult.of(JobOutcome.CONFLICT, Reason.FIELD_CONFLICT, held), at)

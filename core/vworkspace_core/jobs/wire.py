@@ -65,7 +65,7 @@ class RotateRequest:
     """A new credential for this agent (PULL-8)."""
 
 
-Request: TypeAlias = ApplyRequest | DeleteRequest | RotateRequest
+JobRequest: TypeAlias = ApplyRequest | DeleteRequest | RotateRequest
 
 
 @attrs.frozen
@@ -73,7 +73,7 @@ class Job:
     """A job that can be read. Times are aware UTC; nothing in it has been judged yet (see `scope`)."""
 
     id: str
-    request: Request
+    request: JobRequest
     idempotency_key: str
     created_at: datetime
     expires_at: datetime
@@ -138,7 +138,7 @@ class _Reader:
             return BadJob(job_id, tuple(sorted(set(self.problems))), key or "")
         return Job(job_id, request, key, created, expires)
 
-    def request(self) -> Request | None:
+    def request(self) -> JobRequest | None:
         kind = self.one_of(self.raw, "", "kind", JobKind)
         payload = self.mapping(self.raw, "", "payload")
         if kind is None or payload is None:
@@ -151,14 +151,14 @@ class _Reader:
             case JobKind.INTENT:
                 return self.intent(payload)
 
-    def delete(self, payload: Mapping[str, Any]) -> Request | None:
+    def delete(self, payload: Mapping[str, Any]) -> JobRequest | None:
         names = [self.text(payload, "payload", name) for name in ("apiVersion", "kind", "namespace", "name")]
         api_version, kind, namespace, name = names
         if api_version is None or kind is None or namespace is None or name is None:
             return None
         return DeleteRequest(api_version, kind, namespace, name)
 
-    def intent(self, payload: Mapping[str, Any]) -> Request | None:
+    def intent(self, payload: Mapping[str, Any]) -> JobRequest | None:
         match self.one_of(payload, "payload", "intent", IntentName):
             case None:
                 return None
@@ -174,7 +174,7 @@ class _Reader:
             case IntentName.ROTATE_OPERATOR_CREDENTIALS:
                 return RotateRequest()
 
-    def manifest(self, payload: Mapping[str, Any], field: str, kind: str) -> Request | None:
+    def manifest(self, payload: Mapping[str, Any], field: str, kind: str) -> JobRequest | None:
         found = self.mapping(payload, "payload", field)
         return None if found is None else ApplyRequest(found, f"payload.{field}", kind)
 

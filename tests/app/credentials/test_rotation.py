@@ -14,7 +14,7 @@ from tests.support.virtual_time import run
 from vworkspace_apiserver.inprocess import InProcessKube
 from vworkspace_apiserver.server import ApiServer
 from vworkspace_app.credentials.live import Live
-from vworkspace_app.credentials.rotation import CredentialKeeper
+from vworkspace_app.credentials.rotation import RotationManager
 from vworkspace_app.manager.pull_operator import PullOperator
 from vworkspace_app.manager.settings import OperatorSettings
 from vworkspace_core.api.crd import crd_manifests
@@ -22,8 +22,8 @@ from vworkspace_core.apimachinery.errors import Permanent, Unauthorized
 from vworkspace_core.apimachinery.manifest import Manifest
 from vworkspace_core.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, NAMESPACE, SECRET
 from vworkspace_core.credentials import messages as r
-from vworkspace_core.credentials.performer import RotationPerformer
-from vworkspace_core.credentials.secret import Credentials, Kept, credentials_of, new_secret, secret_ref
+from vworkspace_core.credentials.performer import CredentialPerformer
+from vworkspace_core.credentials.secret import Credentials, StoredCredential, credentials_of, new_secret, secret_ref
 from vworkspace_core.instances.context import Settings
 from vworkspace_core.ports import PatchType
 from vworkspace_fake.clock import VirtualClock
@@ -42,7 +42,7 @@ class Site:
     clock: VirtualClock = attrs.field(factory=VirtualClock)
     server: ControlPlaneServer = attrs.field(init=False)
     kube: InProcessKube = attrs.field(init=False)
-    keeper: CredentialKeeper = attrs.field(init=False)
+    keeper: RotationManager = attrs.field(init=False)
     rotated: list[str] = attrs.field(factory=list)
 
     async def prepare(self) -> None:
@@ -53,16 +53,16 @@ class Site:
         self.server.tokens.add(CLUSTER, f"{MARK}-first")
         self.kube = InProcessKube(ApiServer(now=self.clock.now), sleep=self.clock.sleep)
         await self.kube.create(NAMESPACE.manifest(OWN), kind=NAMESPACE, field_manager="setup")
-        secret = new_secret(OWN, "https://odoo.example.com", CLUSTER, Kept(f"{MARK}-first"))
+        secret = new_secret(OWN, "https://odoo.example.com", CLUSTER, StoredCredential(f"{MARK}-first"))
         await self.kube.create(secret, kind=SECRET, field_manager="setup")
         self.begin()
 
     def begin(self, secret: Manifest | None = None) -> None:
         """A process."""
         control = InProcessControlPlane(self.server, f"{MARK}-first")
-        performer = RotationPerformer(self.kube, control, OWN, "https://odoo.example.com", CLUSTER)
-        found = Credentials("u", CLUSTER, f"{MARK}-first", Kept(f"{MARK}-first"))
-        self.keeper = CredentialKeeper(performer, Live(credentials_of(secret) if secret else found), self.clock)
+        performer = CredentialPerformer(self.kube, control, OWN, "https://odoo.example.com", CLUSTER)
+        found = Credentials("u", CLUSTER, f"{MARK}-first", StoredCredential(f"{MARK}-first"))
+        self.keeper = RotationManager(performer, Live(credentials_of(secret) if secret else found), self.clock)
         self.keeper.on_rotated = self.rotated.append
         self.keeper.live.subscribe(lambda now: control.use_token(now.token))
 
@@ -187,8 +187,8 @@ def test_a_defect_of_an_adapter_ends_nothing_and_shows_nothing() -> None:
             raise RuntimeError(f"{MARK} in a message")
 
     async def body(site: Site) -> None:
-        performer = RotationPerformer(site.kube, Broken(site.server, ""), OWN)
-        keeper = CredentialKeeper(performer, Live(site.keeper.live.current), site.clock)
+        performer = CredentialPerformer(site.kube, Broken(site.server, ""), OWN)
+        keeper = RotationManager(performer, Live(site.keeper.live.current), site.clock)
         async with anyio.create_task_group() as group:
             group.start_soon(keeper.run)
             group.start_soon(keeper.rotate, "job/1")
@@ -207,7 +207,7 @@ def test_what_is_asked_before_it_runs_is_not_forgotten() -> None:
             group.start_soon(site.keeper.rotate, "job/1")
             await site.clock.sleep(1)
             site.keeper.wish(("cluster/a/1",))
-            site.keeper.registrable(r.Registrable("unused"))
+            site.keeper.registrable(r.BootstrapToken("unused"))
             group.start_soon(site.keeper.run)
             await site.clock.sleep(60)
             group.cancel_scope.cancel()
@@ -242,7 +242,7 @@ def test_two_tokens_that_are_both_rejected_are_tried_in_turn_and_slowly_PULL_7()
     """The other token must not make the poll hurry, which would cut off what the rejection has under way."""
 
     async def body(site: Site) -> None:
-        found = new_secret(OWN, "https://odoo.example.com", CLUSTER, Kept("unknown-new", "unknown-old"))
+        found = new_secret(OWN, "https://odoo.example.com", CLUSTER, StoredCredential("unknown-new", "unknown-old"))
         await site.kube.update(
             {**found, "metadata": {**(await site.secret())["metadata"]}}, kind=SECRET, field_manager="kubectl"
         )

@@ -17,7 +17,7 @@ from vworkspace_app.jobs.agent import Agent
 from vworkspace_core.apimachinery.errors import Unavailable
 from vworkspace_core.control_plane.connection import Connectivity
 from vworkspace_core.control_plane.pace import Pace
-from vworkspace_core.jobs.scope import Scope
+from vworkspace_core.jobs.scope import JobScope
 from vworkspace_core.ports import Fetched
 from vworkspace_fake.clock import VirtualClock
 from vworkspace_fake.job_store import MemoryJobStore
@@ -87,7 +87,7 @@ def test_a_thousand_agents_come_back_within_a_minute_and_without_a_wave() -> Non
                     kube=kube,
                     store=store,
                     clock=clock,
-                    scope=Scope(f"cluster-{number}"),
+                    scope=JobScope(f"cluster-{number}"),
                     random=random.Random(number).random,
                 )
                 agents.append(agent)

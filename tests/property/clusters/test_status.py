@@ -19,8 +19,8 @@ from vworkspace_core.apimachinery.manifest import Kind, Manifest, dig
 from vworkspace_core.apimachinery.timestamps import Instant, parse_time
 from vworkspace_core.clusters.controllers import ENGINE_KINDS, Watched, installed_engines
 from vworkspace_core.clusters.decision import HEARTBEAT_SECONDS, cluster_manifest, decide
-from vworkspace_core.clusters.inventory import AgentReport, Mail, Posture
-from vworkspace_core.control_plane.connection import Connectivity, Link
+from vworkspace_core.clusters.inventory import AgentReport, PendingDeliveries, Posture
+from vworkspace_core.control_plane.connection import ConnectionState, Connectivity
 from vworkspace_core.control_plane.outbox import Outbox
 from vworkspace_core.controller.decision import Decision
 from vworkspace_core.operations.engines import ENGINES
@@ -47,11 +47,11 @@ class Life:
 
     live: Manifest = attrs.field(factory=manifest)
     seconds: float = 0.0
-    link: Link = attrs.field(factory=Link)
+    link: ConnectionState = attrs.field(factory=ConnectionState)
     started: float = 0.0
     written: float | None = None
     agent: bool = True
-    mail: Mail = attrs.field(factory=Mail)
+    mail: PendingDeliveries = attrs.field(factory=PendingDeliveries)
     outbox: Outbox = attrs.field(factory=Outbox)
     watched: Mapping[Kind, Watched] = attrs.field(factory=lambda: EVERYTHING)
     expires: datetime | None = None
@@ -106,7 +106,7 @@ class Life:
         return self
 
     def restart(self) -> "Life":
-        self.link, self.started, self.written, self.outbox = Link(), self.seconds, None, Outbox()
+        self.link, self.started, self.written, self.outbox = ConnectionState(), self.seconds, None, Outbox()
         return self
 
     def says(self) -> dict[str, str]:
@@ -193,7 +193,7 @@ def test_the_object_that_is_made_without_an_agent_names_no_control_plane_SEE_4()
 def test_an_outage_is_told_once_and_says_since_when_and_what_waits() -> None:
     life = connected().after(60)
     life.look()
-    life.mail = Mail(results=2, statuses=1, events=417)
+    life.mail = PendingDeliveries(results=2, statuses=1, events=417)
     life.down().look()
     assert life.says()["Connected"] == "True/RoundTripOK", "one poll that failed is no news"
 
@@ -213,7 +213,7 @@ def test_an_outage_is_told_once_and_says_since_when_and_what_waits() -> None:
     assert life.says()["Disconnected"] == "True/NoRecentRoundTrip"
     assert life.told("Disconnected") == "no round trip since 2026-01-01T00:00:00Z"
 
-    life.mail = Mail()
+    life.mail = PendingDeliveries()
     life.after(600).up().look()
     assert life.says() == WELL
     assert life.events == [
@@ -228,7 +228,7 @@ def test_an_outage_is_told_once_and_says_since_when_and_what_waits() -> None:
 def test_counts_in_messages_are_written_once_a_minute_at_most() -> None:
     life = connected().after(1).down().after(20).down()
     for second in range(300):
-        life.mail = Mail(events=second)
+        life.mail = PendingDeliveries(events=second)
         life.after(1).look()
 
     assert len(life.writes) <= 3 + 300 / HEARTBEAT_SECONDS

@@ -12,7 +12,7 @@ from tests.support.jobs import CLUSTER_ID, job
 from tests.support.strategies import json_values
 from tests.support.work import MIB, peak_of
 from vworkspace_core.apimachinery.errors import Unavailable
-from vworkspace_core.jobs.scope import Scope
+from vworkspace_core.jobs.scope import JobScope
 from vworkspace_core.jobs.state import JobState, accept
 from vworkspace_core.ports import OversizedJob
 from vworkspace_odoo.decoding import LONGEST_BODY, MOST_JOBS, MOST_VALUES, fits, jobs_of, jobs_that_fit
@@ -115,7 +115,7 @@ def test_sixteen_megabytes_of_nothing_cost_bounded_memory(item: bytes) -> None:
 
 
 def test_the_agent_answers_an_oversized_job_with_the_reason() -> None:
-    found = accept(OversizedJob({"id": 7}, "the job has more than 10 values"), 0, Scope(CLUSTER_ID))
+    found = accept(OversizedJob({"id": 7}, "the job has more than 10 values"), 0, JobScope(CLUSTER_ID))
     assert isinstance(found, JobState)
     assert found.verdict is not None
     assert (found.id, found.verdict.error) == ("7", "InvalidJob: the job has more than 10 values")

@@ -17,7 +17,7 @@ from vworkspace_core.apimachinery.errors import (
     Unavailable,
 )
 from vworkspace_core.apimachinery.timestamps import Instant
-from vworkspace_core.control_plane.connection import Connectivity, Link
+from vworkspace_core.control_plane.connection import ConnectionState, Connectivity
 from vworkspace_core.control_plane.http_answers import error_of, parse_http_date, seconds_of
 from vworkspace_core.control_plane.pace import Pace
 
@@ -116,13 +116,13 @@ def at(seconds: float) -> Instant:
 
 
 def test_a_state_of_the_link_has_one_beginning() -> None:
-    link = Link().failed(Unavailable("a"), at(0)).failed(Unavailable("token=hunter2"), at(3600))
+    link = ConnectionState().failed(Unavailable("a"), at(0)).failed(Unavailable("token=hunter2"), at(3600))
 
     assert (link.state, link.since, link.last_ok) == (Connectivity.UNREACHABLE, at(0), None)
     assert link.error == "token=***"
 
 
 def test_a_round_trip_of_another_call_does_not_say_that_the_poll_works() -> None:
-    link = Link().succeeded(at(0)).failed(Unavailable("a"), at(60)).seen(at(90))
+    link = ConnectionState().succeeded(at(0)).failed(Unavailable("a"), at(60)).seen(at(90))
 
     assert (link.state, link.since, link.last_ok) == (Connectivity.UNREACHABLE, at(60), at(90))

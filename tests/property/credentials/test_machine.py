@@ -15,8 +15,14 @@ from vworkspace_core.apimachinery.errors import OperatorError
 from vworkspace_core.credentials import messages as r
 from vworkspace_core.credentials.machine import next_deadline, start
 from vworkspace_core.credentials.performer import issued_by
-from vworkspace_core.credentials.secret import Kept, credentials_of, kept_of, new_secret, with_kept
-from vworkspace_core.credentials.state import Stage, renewal_of
+from vworkspace_core.credentials.secret import (
+    StoredCredential,
+    credentials_of,
+    new_secret,
+    stored_credential,
+    with_stored,
+)
+from vworkspace_core.credentials.state import RotationStage, renewal_of
 from vworkspace_fake.controlplane import Call, Fault
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
@@ -28,9 +34,9 @@ def run_through(world: World, *, fault_at: int | None = None, fault: str = "", c
     at = 0
     for _ in range(100):
         if not world.pending:
-            if world.state.stage is Stage.PROVING:
+            if world.state.stage is RotationStage.PROVING:
                 world.poll()
-            elif world.state.stage is Stage.IDLE:
+            elif world.state.stage is RotationStage.IDLE:
                 break
             else:
                 world.advance(60)
@@ -49,17 +55,17 @@ def test_a_rotation_writes_first_switches_then_and_forgets_the_old_one_last_PULL
     while world.pending:
         seen.append((type(world.pending[0]).__name__, world.state.stage.value, world.state.in_use[-1]))
         world.perform(0)
-        if world.state.stage is Stage.PROVING:
+        if world.state.stage is RotationStage.PROVING:
             kept = world.kept()
             assert (kept.token, kept.previous, world.state.in_use) == (f"{MARK}-0", f"{MARK}-first", f"{MARK}-0")
             assert not world.done, "not before it has worked"
             world.poll()
 
     assert seen == [
-        ("Write", "intending", "t"),
-        ("Rotate", "asking", "t"),
-        ("Write", "keeping", "t"),
-        ("Write", "forgetting", "0"),
+        ("WriteSecret", "intending", "t"),
+        ("RequestRotation", "asking", "t"),
+        ("WriteSecret", "keeping", "t"),
+        ("WriteSecret", "forgetting", "0"),
     ]
     assert (world.done, world.rotations) == ({"job/rotate-1"}, 1)
     assert (world.kept().previous, world.kept().requested) == ("", "")
@@ -120,7 +126,7 @@ def test_a_registration_token_that_is_refused_is_tried_slowly_and_a_new_one_at_o
     assert len(world.notes) == 1
 
     world.registration = world.server.tokens.offer_registration(CLUSTER_ID)
-    world.feed(r.Registrable(world.registration, CLUSTER_ID))
+    world.feed(r.BootstrapToken(world.registration, CLUSTER_ID))
     world.calm()
     assert world.accepts(world.kept().token)
 
@@ -131,10 +137,10 @@ def test_a_rotation_that_cannot_be_kept_is_not_begun() -> None:
     world.ask("job/1")
     (effect,) = world.pending
     world.pending.clear()
-    world.feed(r.Answered(effect.turn, r.WriteFailed("secrets is forbidden", refused=True)))
+    world.feed(r.EffectAnswered(effect.turn, r.WriteFailed("secrets is forbidden", refused=True)))
 
     assert "secrets is forbidden" in world.failed["job/1"]
-    assert (world.rotations, world.state.stage, world.pending) == (0, Stage.IDLE, [])
+    assert (world.rotations, world.state.stage, world.pending) == (0, RotationStage.IDLE, [])
 
 
 def test_a_control_plane_that_does_not_rotate_fails_the_request_and_the_intent_is_taken_back() -> None:
@@ -144,7 +150,7 @@ def test_a_control_plane_that_does_not_rotate_fails_the_request_and_the_intent_i
     run_through(world)
 
     assert "404" in world.failed["job/1"]
-    assert world.kept() == Kept(f"{MARK}-first")
+    assert world.kept() == StoredCredential(f"{MARK}-first")
     world.ask("job/2")
     world.calm()
     assert world.done == {"job/2"}
@@ -153,19 +159,19 @@ def test_a_control_plane_that_does_not_rotate_fails_the_request_and_the_intent_i
 def test_a_wish_of_the_cluster_object_is_served_once_PULL_8() -> None:
     """`spec.rotateCredentials` stays true; only another generation of the object asks again."""
     world = World(Options())
-    world.feed(r.Wished(("cluster/uid-1/1",)))
+    world.feed(r.ClusterRequests(("cluster/uid-1/1",)))
     world.calm()
     for _ in range(3):
-        world.feed(r.Wished(("cluster/uid-1/1",)))
+        world.feed(r.ClusterRequests(("cluster/uid-1/1",)))
         world.calm()
         world.begin()
     assert world.rotations == 1
     world.ask("job/1")
     world.calm()
-    world.feed(r.Wished(("cluster/uid-1/1",)))
+    world.feed(r.ClusterRequests(("cluster/uid-1/1",)))
     world.calm()
     assert world.rotations == 2, "a job in between does not make it forget"
-    world.feed(r.Wished(("cluster/uid-1/2",)))
+    world.feed(r.ClusterRequests(("cluster/uid-1/2",)))
     world.calm()
     assert world.rotations == 3
 
@@ -182,11 +188,11 @@ def test_a_credential_is_renewed_ahead_of_its_end_PULL_8() -> None:
     assert world.rotations == 2, "once on request, once ahead of its end"
     assert len(tokens) == 3
     assert world.accepts(world.kept().token)
-    kept = Kept("t", issued_at=NOW, expires_at=NOW + timedelta(days=100))
+    kept = StoredCredential("t", issued_at=NOW, expires_at=NOW + timedelta(days=100))
     assert renewal_of(kept) == NOW + timedelta(days=75)
     assert renewal_of(kept, 0.99) > NOW + timedelta(days=66)  # type: ignore[operator]
-    assert renewal_of(Kept("t", expires_at=NOW)) == NOW - timedelta(days=1)
-    assert renewal_of(Kept("t")) is None
+    assert renewal_of(StoredCredential("t", expires_at=NOW)) == NOW - timedelta(days=1)
+    assert renewal_of(StoredCredential("t")) is None
 
 
 def test_a_bad_deployment_that_rejects_everything_costs_nothing_PULL_7() -> None:
@@ -209,7 +215,7 @@ def test_a_bad_deployment_that_rejects_everything_costs_nothing_PULL_7() -> None
 def test_a_control_plane_restored_from_a_backup_knows_the_old_token_only() -> None:
     world = World(Options())
     world.ask("job/1")
-    while world.state.stage is not Stage.PROVING:
+    while world.state.stage is not RotationStage.PROVING:
         world.perform(0)
     world.server.tokens.revoke(world.kept().token)
     first = world.server.tokens.find(f"{MARK}-first")
@@ -231,7 +237,7 @@ def test_a_locked_out_cluster_comes_back_with_a_new_registration_token() -> None
     assert world.state.locked_out
     assert not world.pending
     world.registration = world.server.tokens.offer_registration(CLUSTER_ID)
-    world.feed(r.Registrable(world.registration, CLUSTER_ID))
+    world.feed(r.BootstrapToken(world.registration, CLUSTER_ID))
     world.calm()
 
     assert world.accepts(world.kept().token)
@@ -241,13 +247,13 @@ def test_a_registration_that_was_not_needed_is_given_up() -> None:
     world = World(Options(registration=True))
     world.bad_deployment(True)
     world.poll()
-    assert world.state.stage is Stage.REGISTERING
+    assert world.state.stage is RotationStage.REGISTERING
     world.bad_deployment(False)
     world.poll()
     while world.pending:
         world.perform(0)
 
-    assert (world.state.stage, world.kept().token) == (Stage.IDLE, f"{MARK}-first")
+    assert (world.state.stage, world.kept().token) == (RotationStage.IDLE, f"{MARK}-first")
 
 
 def test_a_token_put_there_by_hand_wins_over_a_rotation_under_way() -> None:
@@ -291,7 +297,7 @@ class CredentialLife(RuleBasedStateMachine):
 
     @rule(generation=st.integers(1, 3))
     def wish(self, generation: int) -> None:
-        self.world.feed(r.Wished((f"cluster/uid/{generation}",)))
+        self.world.feed(r.ClusterRequests((f"cluster/uid/{generation}",)))
 
     @rule()
     def poll(self) -> None:
@@ -341,14 +347,19 @@ TestCredentialLife.settings = settings(stateful_step_count=40)
 
 
 def test_what_is_written_is_read_again() -> None:
-    kept = Kept(
-        "token", "previous", NOW + timedelta(days=1), NOW, "job/1", Kept().with_served(["job/0", "cluster/a/1"])
+    kept = StoredCredential(
+        "token",
+        "previous",
+        NOW + timedelta(days=1),
+        NOW,
+        "job/1",
+        StoredCredential().with_served(["job/0", "cluster/a/1"]),
     )
     secret = new_secret(OWN, "https://odoo.example.com", CLUSTER_ID, kept)
 
-    assert kept_of(secret) == kept
-    emptied = with_kept(secret | {"data": secret["data"] | EXTRA}, Kept("other"))
-    assert kept_of(emptied) == Kept("other")
+    assert stored_credential(secret) == kept
+    emptied = with_stored(secret | {"data": secret["data"] | EXTRA}, StoredCredential("other"))
+    assert stored_credential(emptied) == StoredCredential("other")
     assert emptied["data"].keys() == {"control-plane-base-url", "cluster-id", "token", *EXTRA}
     assert "annotations" not in emptied["metadata"]
     assert [kept.has_served(one) for one in ("job/0", "cluster/a/1", "job/1", "cluster/a/2")] == [
@@ -357,18 +368,18 @@ def test_what_is_written_is_read_again() -> None:
         False,
         False,
     ]
-    assert kept_of({}) == Kept()
+    assert stored_credential({}) == StoredCredential()
 
 
 @pytest.mark.parametrize(
     "annotations", [{"vworkspace.io/rotations-served": text} for text in ("[", "[]", '{"a":1}', "7")] + [None, {}]
 )
 def test_annotations_that_somebody_broke_count_for_nothing(annotations: object) -> None:
-    assert kept_of({"metadata": {"annotations": annotations}}) == Kept()
+    assert stored_credential({"metadata": {"annotations": annotations}}) == StoredCredential()
 
 
 def test_the_memory_of_what_was_served_is_bounded() -> None:
-    served = Kept().with_served(f"job/{number}" for number in range(1000))
+    served = StoredCredential().with_served(f"job/{number}" for number in range(1000))
 
     assert len(json.dumps(served)) < 2000
 
@@ -403,6 +414,6 @@ def test_a_secret_that_is_gone_is_not_created_anew() -> None:
 
 
 def test_nothing_waits_for_time_when_nothing_is_to_be_done() -> None:
-    for kept in (Kept(), Kept("token")):
+    for kept in (StoredCredential(), StoredCredential("token")):
         state, effects = start(kept, NOW)
         assert (next_deadline(state), effects) == (None, ())

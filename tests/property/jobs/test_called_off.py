@@ -108,7 +108,7 @@ def test_D3_one_that_starts_at_the_last_moment_is_left_alone_and_judged_by_its_r
     world = World()
     job = taken_in(world)
     refuse(world)
-    while not any(isinstance(effect, m.CallOff) for effect in world.pending):
+    while not any(isinstance(effect, m.CancelOperation) for effect in world.pending):
         world.perform(0)
     status(world, "Running", condition("Running", "True", "JobPodActive"), startedAt="2026-01-01T00:00:30Z")
     for _ in range(3):
@@ -151,11 +151,11 @@ def test_D3_where_it_cannot_be_cancelled_the_job_stays_open_until_it_can() -> No
     world = World()
     job = taken_in(world)
     refuse(world)
-    while not any(isinstance(effect, m.CallOff) for effect in world.pending):
+    while not any(isinstance(effect, m.CancelOperation) for effect in world.pending):
         world.perform(0)
     (effect,) = world.pending
     world.pending.clear()
-    world.feed(m.Refused(effect.job_id, "Forbidden", "patch operations is forbidden"))
+    world.feed(m.EffectRefused(effect.job_id, "Forbidden", "patch operations is forbidden"))
     assert job.result is None
     assert [note.message for note in world.notes] == ["acting: patch operations is forbidden; tried again"]
 

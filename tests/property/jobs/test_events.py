@@ -17,7 +17,7 @@ from vworkspace_core.jobs.events import (
     event_key,
     heartbeat,
     life_events,
-    told_by,
+    reported_conditions,
     transitions,
 )
 from vworkspace_fake.controlplane.bodies import check_event
@@ -40,7 +40,7 @@ def test_the_key_of_PULL_6() -> None:
 
 
 def test_a_transition_is_told_whole_and_redacted() -> None:
-    before = told_by(with_status(LIVE, READY))
+    before = reported_conditions(with_status(LIVE, READY))
 
     (told,) = condition_events(before, with_status(LIVE, FAILED), NOW)
 
@@ -93,7 +93,7 @@ def test_D13_a_reason_that_comes_back_has_a_key_of_its_own_PULL_6() -> None:
     """What a control plane hears last is what stands, whatever flaps, and however often it is told again."""
     wanted = [Wanted("Ready", ConditionStatus.FALSE, reason) for reason in ("ChartUnreachable", "WaitingForSecret")]
     condition_now: tuple[Condition, ...] = ()
-    before, kept, last = told_by(LIVE), {}, ""
+    before, kept, last = reported_conditions(LIVE), {}, ""
     for number in range(8):
         at = NOW + timedelta(seconds=number // 3)  # some of them within a second
         said = merge_conditions(
@@ -106,7 +106,7 @@ def test_D13_a_reason_that_comes_back_has_a_key_of_its_own_PULL_6() -> None:
         assert told["eventKey"] == again["eventKey"], "a process that starts later tells it under the same key"
         assert told["eventKey"] not in kept
         kept[told["eventKey"]] = told["conditions"][0]["reason"]
-        before, last = told_by(live), told["conditions"][0]["reason"]
+        before, last = reported_conditions(live), told["conditions"][0]["reason"]
 
     assert list(kept.values())[-1] == last == said[0].reason
     assert {one.last_transition_time for one in said} == {"2026-01-01T00:05:00Z"}, "it moves with the status alone"
@@ -114,10 +114,10 @@ def test_D13_a_reason_that_comes_back_has_a_key_of_its_own_PULL_6() -> None:
 
 def test_D13_also_where_the_writer_does_not_tell_when_the_reason_changed() -> None:
     states = [with_status(LIVE, {**FAILED, "reason": reason}) for reason in ("A", "B", "A", "B")]
-    keys, before = [], told_by(states[0])
+    keys, before = [], reported_conditions(states[0])
     for number, live in enumerate(states[1:]):
         keys += [told["eventKey"] for told in condition_events(before, live, NOW + timedelta(seconds=number))]
-        before = told_by(live)
+        before = reported_conditions(live)
 
     assert len(keys) == len(set(keys)) == 3
 

@@ -19,7 +19,7 @@ from vworkspace_core.api import labels
 from vworkspace_core.apimachinery.errors import OperatorError, Permanent, Unavailable
 from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef
 from vworkspace_core.apimachinery.resources import NAMESPACE, SECRET
-from vworkspace_core.jobs.outcome import Outcome
+from vworkspace_core.jobs.outcome import JobOutcome
 from vworkspace_core.jobs.store import KubeJobStore
 from vworkspace_core.jobs.store.codec import SECRET_TYPE, head_name
 from vworkspace_core.jobs.store.tombstones import segment_name
@@ -269,7 +269,7 @@ def test_an_open_job_whose_record_is_damaged_is_answered_and_hides_no_other_PULL
     good, bad = run_sync(_load(store := cluster.store()))
 
     assert good == record(2)
-    assert (bad.job_id, bad.state["verdict"]["outcome"]) == ("job-1", Outcome.FAILED.value)
+    assert (bad.job_id, bad.state["verdict"]["outcome"]) == ("job-1", JobOutcome.FAILED.value)
     assert bad.state["verdict"]["error"].startswith(f"RecordDamaged: Secret {name} cannot be read (")
     assert any(f"Secret {NS}/{name} is not used" in report for report in cluster.reports)
     run_sync(store.close("job-1", None))

@@ -18,7 +18,7 @@ from vworkspace_core.api import labels
 from vworkspace_core.apimachinery.manifest import dig
 from vworkspace_core.jobs import messages as m
 from vworkspace_core.jobs.payload_security import Security
-from vworkspace_core.jobs.state import Stage
+from vworkspace_core.jobs.state import JobStage
 from vworkspace_fake.controlplane import JobEntry
 
 READY = condition("Ready", "True", "HelmReleaseReady")
@@ -110,11 +110,11 @@ def test_the_record_is_written_before_the_ack_and_the_intent_before_the_effect_P
         order.append(type(effect).__name__)
         if isinstance(effect, m.SendAck):
             assert world.store.records, "an acked job has its record"
-        if isinstance(effect, m.Apply):
+        if isinstance(effect, m.ApplyObject):
             assert world.store.records["job-1"].state["intent"] == {"uid": ""}
         world.perform(0)
 
-    assert order == ["PutRecord", "SendAck", "Inspect", "PutRecord", "Apply", "PutRecord", "PostStatus"]
+    assert order == ["PutRecord", "SendAck", "Inspect", "PutRecord", "ApplyObject", "PutRecord", "PostStatus"]
 
 
 def test_success_is_never_early() -> None:
@@ -822,9 +822,9 @@ def test_an_apply_that_arrives_late_does_not_undo_what_came_after_it_PULL_4() ->
     world.settle()
     enqueue(world, 2, chart="6.2.0")
     world.fetch()
-    while not any(isinstance(effect, m.Apply) for effect in world.pending):
+    while not any(isinstance(effect, m.ApplyObject) for effect in world.pending):
         world.perform(0)
-    late = next(effect for effect in world.pending if isinstance(effect, m.Apply))
+    late = next(effect for effect in world.pending if isinstance(effect, m.ApplyObject))
     # The request is on its way and seems lost; the process starts again, and a newer generation is applied.
     world.start()
     enqueue(world, 3, chart="6.3.0")
@@ -832,7 +832,7 @@ def test_an_apply_that_arrives_late_does_not_undo_what_came_after_it_PULL_4() ->
 
     answer = run_sync(world.performer.perform(late))
 
-    assert isinstance(answer, m.LookAgain)
+    assert isinstance(answer, m.PreconditionFailed)
     assert live_of(world)["spec"]["chart"]["version"] == "6.3.0"
 
 
@@ -865,10 +865,10 @@ def test_D3_an_older_copy_that_comes_late_does_not_keep_an_operation_from_being_
     old = _get(world, ref)
     world.decide_on(old, accepts=False)
     world.feed(m.ObjectChanged(ref, _get(world, ref)))
-    while not any(isinstance(effect, m.CallOff) for effect in world.pending):
+    while not any(isinstance(effect, m.CancelOperation) for effect in world.pending):
         world.perform(0)
     world.feed(m.ObjectChanged(ref, old))
-    (at,) = [number for number, effect in enumerate(world.pending) if isinstance(effect, m.CallOff)]
+    (at,) = [number for number, effect in enumerate(world.pending) if isinstance(effect, m.CancelOperation)]
     world.perform(at, fault="before")
 
     for _ in range(3):
@@ -1025,7 +1025,7 @@ class Chaos(RuleBasedStateMachine):
 
     @invariant()
     def one_job_at_a_time_works_on_an_object(self) -> None:
-        busy = [job.ref for job in self.world.state.jobs.values() if job.stage in (Stage.INTENDING, Stage.ACTING)]
+        busy = [job.ref for job in self.world.state.jobs.values() if job.stage in (JobStage.INTENDING, JobStage.ACTING)]
         assert len(busy) == len(set(busy))
 
     def teardown(self) -> None:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.support.jobs import condition, instance, operation, with_status
 from vworkspace_core.api import labels
 from vworkspace_core.jobs.object_status import phase_of, summary_of
-from vworkspace_core.jobs.outcome import LONGEST_ERROR, Outcome, Verdict, judge
+from vworkspace_core.jobs.outcome import LONGEST_ERROR, JobOutcome, JobResult, result_of
 
 READY = condition("Ready", "True", "HelmReleaseReady", 2)
 STABLE = condition("Reconciling", "False", "Stable", 2)
@@ -34,40 +34,40 @@ LEFT_BEHIND = "the ApplicationInstance stays and takes the name once it is free:
     ("conditions", "verdict"),
     [
         ((), None),
-        ((READY, STABLE), Verdict(Outcome.SUCCEEDED)),
-        ((READY, RETRYING), Verdict(Outcome.SUCCEEDED)),
-        ((condition("Ready", "True", "Placeholder", 3),), Verdict(Outcome.SUCCEEDED)),
+        ((READY, STABLE), JobResult(JobOutcome.SUCCEEDED)),
+        ((READY, RETRYING), JobResult(JobOutcome.SUCCEEDED)),
+        ((condition("Ready", "True", "Placeholder", 3),), JobResult(JobOutcome.SUCCEEDED)),
         ((old(READY), RETRYING), None),
         ((old(READY), old(STALLED)), None),
         ((condition("Ready", "Unknown", "Reconciling", 2),), None),
         ((FAILED, DEGRADED, RETRYING), None),
-        ((FAILED, DEGRADED), Verdict(Outcome.FAILED, "HelmReleaseFailed: upgrade failed: timed out")),
-        ((FAILED, DEGRADED, STABLE), Verdict(Outcome.FAILED, "HelmReleaseFailed: upgrade failed: timed out")),
+        ((FAILED, DEGRADED), JobResult(JobOutcome.FAILED, "HelmReleaseFailed: upgrade failed: timed out")),
+        ((FAILED, DEGRADED, STABLE), JobResult(JobOutcome.FAILED, "HelmReleaseFailed: upgrade failed: timed out")),
         ((FAILED, STABLE), None),
         ((condition("Ready", "False", "ChartUnreachable", 2), STABLE), None),
-        ((FAILED, STALLED, RETRYING), Verdict(Outcome.FAILED, "HelmReleaseFailed: upgrade failed: timed out")),
-        ((STALLED,), Verdict(Outcome.FAILED, "RetriesExceeded: no retries left")),
-        ((old(READY), STALLED), Verdict(Outcome.FAILED, "RetriesExceeded: no retries left")),
-        ((old(READY), blocked("ValidationFailed")), Verdict(Outcome.FAILED, "ValidationFailed: why")),
-        ((blocked("NameTaken"),), Verdict(Outcome.FAILED, f"NameTaken: why; {LEFT_BEHIND}")),
-        ((blocked("WrongCluster"),), Verdict(Outcome.FAILED, "WrongCluster: why")),
-        ((blocked("NamespaceNotGated"),), Verdict(Outcome.FAILED, "NamespaceNotGated: why")),
-        ((blocked("PolicyDenied"),), Verdict(Outcome.FAILED, "PolicyDenied: why")),
+        ((FAILED, STALLED, RETRYING), JobResult(JobOutcome.FAILED, "HelmReleaseFailed: upgrade failed: timed out")),
+        ((STALLED,), JobResult(JobOutcome.FAILED, "RetriesExceeded: no retries left")),
+        ((old(READY), STALLED), JobResult(JobOutcome.FAILED, "RetriesExceeded: no retries left")),
+        ((old(READY), blocked("ValidationFailed")), JobResult(JobOutcome.FAILED, "ValidationFailed: why")),
+        ((blocked("NameTaken"),), JobResult(JobOutcome.FAILED, f"NameTaken: why; {LEFT_BEHIND}")),
+        ((blocked("WrongCluster"),), JobResult(JobOutcome.FAILED, "WrongCluster: why")),
+        ((blocked("NamespaceNotGated"),), JobResult(JobOutcome.FAILED, "NamespaceNotGated: why")),
+        ((blocked("PolicyDenied"),), JobResult(JobOutcome.FAILED, "PolicyDenied: why")),
         ((blocked("MissingDependencies"),), None),
         ((blocked("AwaitingApproval"),), None),
         ((old(blocked("NameTaken")),), None),
-        ((blocked("FieldConflict", "kubectl: .spec"),), Verdict(Outcome.CONFLICT, "FieldConflict: kubectl: .spec")),
+        ((blocked("FieldConflict", "k: .spec"),), JobResult(JobOutcome.CONFLICT, "FieldConflict: k: .spec")),
     ],
 )  # fmt: skip
-def test_the_table_of_an_ApplicationInstance_PULL_3(conditions: Any, verdict: Verdict | None) -> None:
-    assert judge(with_status(instance(), *conditions, observedGeneration=2), 2) == verdict
+def test_the_table_of_an_ApplicationInstance_PULL_3(conditions: Any, verdict: JobResult | None) -> None:
+    assert result_of(with_status(instance(), *conditions, observedGeneration=2), 2) == verdict
 
 
 def test_a_condition_without_a_generation_of_its_own_has_the_status_s() -> None:
     live = with_status(instance(), condition("Ready", "True", "HelmReleaseReady", None), observedGeneration=2)
 
-    assert judge(live, 2) == Verdict(Outcome.SUCCEEDED)
-    assert judge(live, 3) is None
+    assert result_of(live, 2) == JobResult(JobOutcome.SUCCEEDED)
+    assert result_of(live, 3) is None
 
 
 @pytest.mark.parametrize(
@@ -77,28 +77,28 @@ def test_a_condition_without_a_generation_of_its_own_has_the_status_s() -> None:
         ("Pending", (), None),
         ("Running", (), None),
         ("Rolling", (), None),
-        ("Succeeded", (), Verdict(Outcome.SUCCEEDED)),
-        ("Failed", (condition("Failed", "True", "Timeout", 1, "late"),), Verdict(Outcome.FAILED, "Timeout: late")),
-        ("Failed", (), Verdict(Outcome.FAILED, "EngineFailed")),
+        ("Succeeded", (), JobResult(JobOutcome.SUCCEEDED)),
+        ("Failed", (condition("Failed", "True", "Timeout", 1, "late"),), JobResult(JobOutcome.FAILED, "Timeout: late")),
+        ("Failed", (), JobResult(JobOutcome.FAILED, "EngineFailed")),
         (
             "Cancelled",
             (condition("Cancelled", "True", "UserCancelled", 1),),
-            Verdict(Outcome.FAILED, "Cancelled: UserCancelled"),
+            JobResult(JobOutcome.FAILED, "Cancelled: UserCancelled"),
         ),
         ("Pending", (condition("Accepted", "True", "TemplateValidated"),), None),
         ("Pending", (condition("Blocked", "True", "AwaitingApproval"),), None),
         (
             "Pending",
             (condition("Accepted", "False", "CapabilityMissing", 1, "no engine is named"),),
-            Verdict(Outcome.FAILED, "CapabilityMissing: no engine is named"),
+            JobResult(JobOutcome.FAILED, "CapabilityMissing: no engine is named"),
         ),
         ("Pending", (condition("Accepted", "False", "CapabilityMissing", 0),), None),
         ("Running", (condition("Accepted", "False", "ValidationFailed"),), None),
-        ("Succeeded", (condition("Accepted", "False", "ValidationFailed"),), Verdict(Outcome.SUCCEEDED)),
+        ("Succeeded", (condition("Accepted", "False", "ValidationFailed"),), JobResult(JobOutcome.SUCCEEDED)),
     ],
 )
-def test_the_table_of_an_Operation_PULL_3(phase: str | None, conditions: Any, verdict: Verdict | None) -> None:
-    assert judge(with_status(operation(), *conditions, phase=phase), 1) == verdict
+def test_the_table_of_an_Operation_PULL_3(phase: str | None, conditions: Any, verdict: JobResult | None) -> None:
+    assert result_of(with_status(operation(), *conditions, phase=phase), 1) == verdict
 
 
 def marked(manifest: dict[str, Any], *conditions: Any, retry: str = "", observed: bool = True, **status: Any) -> Any:
@@ -121,26 +121,26 @@ def suspended(wanted: bool = True) -> dict[str, Any]:
     ("conditions", "verdict"),
     [
         ((), None),
-        ((SUSPENDED,), Verdict(Outcome.SUCCEEDED)),
-        ((condition("Ready", "True", "HelmReleaseReady", 0), SUSPENDED), Verdict(Outcome.SUCCEEDED)),
-        ((condition("Ready", "False", "NotDeployed"), SUSPENDED), Verdict(Outcome.SUCCEEDED)),
-        ((condition("Stalled", "True", "RetriesExceeded", 0), SUSPENDED), Verdict(Outcome.SUCCEEDED)),
+        ((SUSPENDED,), JobResult(JobOutcome.SUCCEEDED)),
+        ((condition("Ready", "True", "HelmReleaseReady", 0), SUSPENDED), JobResult(JobOutcome.SUCCEEDED)),
+        ((condition("Ready", "False", "NotDeployed"), SUSPENDED), JobResult(JobOutcome.SUCCEEDED)),
+        ((condition("Stalled", "True", "RetriesExceeded", 0), SUSPENDED), JobResult(JobOutcome.SUCCEEDED)),
         ((condition("Suspended", "True", "ManuallySuspended", 0),), None),
         (
             (condition("Blocked", "True", "PolicyDenied", 1, "no"), SUSPENDED),
-            Verdict(Outcome.FAILED, "PolicyDenied: no"),
+            JobResult(JobOutcome.FAILED, "PolicyDenied: no"),
         ),
         ((condition("Blocked", "True", "MissingDependencies"), condition("Suspended", "False", "Active")), None),
     ],
 )
 def test_D5_a_job_that_suspends_succeeds_when_the_suspension_is_observed_PULL_3(
-    conditions: Any, verdict: Verdict | None
+    conditions: Any, verdict: JobResult | None
 ) -> None:
-    assert judge(with_status(suspended(), *conditions), 1) == verdict
+    assert result_of(with_status(suspended(), *conditions), 1) == verdict
 
 
 def test_D5_a_job_that_resumes_is_not_answered_by_the_suspension_of_before() -> None:
-    assert judge(with_status(suspended(False), SUSPENDED), 1) is None
+    assert result_of(with_status(suspended(False), SUSPENDED), 1) is None
 
 
 @pytest.mark.parametrize("retry", ["", "again"])
@@ -154,17 +154,17 @@ def test_D5_a_job_that_resumes_is_not_answered_by_the_suspension_of_before() -> 
     ],
 )
 def test_D10_a_verdict_from_before_the_request_is_none_PULL_3(conditions: Any, retry: str) -> None:
-    assert judge(marked(instance(), *conditions, retry=retry, observed=False), 1) is None
-    assert judge(marked(instance(), *conditions, retry=retry), 1) is not None
+    assert result_of(marked(instance(), *conditions, retry=retry, observed=False), 1) is None
+    assert result_of(marked(instance(), *conditions, retry=retry), 1) is not None
 
 
 def test_D10_an_operation_that_was_refused_before_somebody_asked_for_it_is_not_judged_by_that() -> None:
     refused = condition("Accepted", "False", "TargetNotFound")
 
-    assert judge(marked(operation(), refused, phase="Pending", observed=False), 1) is None
-    assert judge(marked(operation(), refused, phase="Pending"), 1) == Verdict(Outcome.FAILED, "TargetNotFound")
+    assert result_of(marked(operation(), refused, phase="Pending", observed=False), 1) is None
+    assert result_of(marked(operation(), refused, phase="Pending"), 1) == JobResult(JobOutcome.FAILED, "TargetNotFound")
     ended = marked(operation(), phase="Succeeded", observed=False)
-    assert judge(ended, 1) == Verdict(Outcome.SUCCEEDED), "an end is final, whoever asked"
+    assert result_of(ended, 1) == JobResult(JobOutcome.SUCCEEDED), "an end is final, whoever asked"
 
 
 def test_D10_where_the_status_does_not_say_what_it_answers_it_has_to_have_changed() -> None:
@@ -172,12 +172,12 @@ def test_D10_where_the_status_does_not_say_what_it_answers_it_has_to_have_change
     failed = condition("Ready", "False", "RolledBack"), condition("Stalled", "True", "RetriesExceeded")
     live = with_status(instance(annotations={labels.RETRY: "again"}), *failed)
 
-    assert judge(live, 1, live["status"]) is None
-    assert judge(live, 1, {}) is not None
+    assert result_of(live, 1, live["status"]) is None
+    assert result_of(live, 1, {}) is not None
     ready = with_status(instance(annotations={labels.RETRY: "again"}), condition("Ready", "True", "HelmReleaseReady"))
-    assert judge(ready, 1, ready["status"]) is None, "not even a success is an answer to a retry"
+    assert result_of(ready, 1, ready["status"]) is None, "not even a success is an answer to a retry"
     plain = with_status(instance(), condition("Ready", "True", "HelmReleaseReady"))
-    assert judge(plain, 1, plain["status"]) == Verdict(Outcome.SUCCEEDED)
+    assert result_of(plain, 1, plain["status"]) == JobResult(JobOutcome.SUCCEEDED)
 
 
 @pytest.mark.parametrize("status", [None, 5, [], {"conditions": 5}, {"conditions": [5, {"type": 5}, {"status": "x"}]}])
@@ -185,7 +185,7 @@ def test_D10_where_the_status_does_not_say_what_it_answers_it_has_to_have_change
 def test_a_strange_status_settles_nothing_and_raises_nothing(manifest: Any, status: Any) -> None:
     live = {**manifest, "status": status}
 
-    assert judge(live, 1) is None
+    assert result_of(live, 1) is None
     assert phase_of(live) == "Pending"
     assert summary_of(live) == ""
 
@@ -193,7 +193,7 @@ def test_a_strange_status_settles_nothing_and_raises_nothing(manifest: Any, stat
 def test_an_error_is_redacted_and_cut() -> None:
     message = f"login failed password=hunter2 {'x' * 3000}"
 
-    error = Verdict.failed("HelmReleaseFailed", message).error
+    error = JobResult.failed("HelmReleaseFailed", message).error
 
     assert "hunter2" not in error
     assert error.startswith("HelmReleaseFailed: login failed password=***")
@@ -218,8 +218,8 @@ def test_nothing_settles_a_job_but_a_condition_of_its_generation_or_a_later_one_
 ) -> None:
     live = with_status(instance(), *conditions, observedGeneration=observed)
 
-    verdict = judge(live, 4)
-    succeeded = judge(live, 2) == Verdict(Outcome.SUCCEEDED)
+    verdict = result_of(live, 4)
+    succeeded = result_of(live, 2) == JobResult(JobOutcome.SUCCEEDED)
 
     assert verdict is None
     assert succeeded == any(

@@ -11,30 +11,30 @@ from tests.support.jobs import CLUSTER_ID, NAMESPACE, instance
 from vworkspace_core.api import labels
 from vworkspace_core.apimachinery.manifest import ObjectRef
 from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE
-from vworkspace_core.jobs.outcome import EXPIRED, SUCCEEDED, Outcome, Verdict
+from vworkspace_core.jobs.outcome import EXPIRED, SUCCEEDED, JobOutcome, JobResult
 from vworkspace_core.jobs.plan import (
-    AwaitGone,
+    AlreadyApplied,
+    Inspection,
     Intent,
-    Remove,
-    Rotate,
-    Seen,
+    PlanApply,
+    PlanDelete,
+    PlanRotate,
     Settle,
-    Turn,
-    Write,
-    Written,
+    SlotHolder,
+    WaitDeleted,
     applied_generation,
     plan,
 )
-from vworkspace_core.jobs.scope import ApplyTask, DeleteTask, RotateTask, Scope
+from vworkspace_core.jobs.scope import ApplyTask, DeleteTask, JobScope, RotateTask
 from vworkspace_core.ports import Tombstone
 
-SCOPE = Scope(CLUSTER_ID)
+SCOPE = JobScope(CLUSTER_ID)
 REF = ObjectRef(APPLICATION_INSTANCE, NAMESPACE, "nextcloud-myteam")
 GATED = {"metadata": {"name": NAMESPACE, "labels": {"managed-by": "vworkspace"}}}
 UNGATED = {"metadata": {"name": NAMESPACE}}
 OURS = {labels.MANAGED_BY: "control-plane", labels.CLUSTER_ID: CLUSTER_ID}
 KEY = "ApplicationInstance/org-myteam/nextcloud-myteam@5"
-NOOP = Settle(Verdict(Outcome.NOOP))
+NOOP = Settle(JobResult(JobOutcome.NOOP))
 
 
 def live(
@@ -54,17 +54,17 @@ def written(annotations: Mapping[str, Any], by: str = "") -> list[Any]:
     return [{"manager": by or labels.FIELD_MANAGER, "operation": "Apply", "fieldsV1": fields}]
 
 
-def apply_turn(**fields: Any) -> Turn:
+def apply_turn(**fields: Any) -> SlotHolder:
     found: dict[str, Any] = {"task": ApplyTask(REF, instance()), "key": KEY, "generation": 5, "expired": False}
-    return Turn(**{**found, **fields})
+    return SlotHolder(**{**found, **fields})
 
 
-def delete_turn(**fields: Any) -> Turn:
+def delete_turn(**fields: Any) -> SlotHolder:
     return apply_turn(task=DeleteTask(REF), **fields)
 
 
-def seen(found: Any = None, namespace: Any = GATED, **fields: Any) -> Seen:
-    return Seen(found, namespace, **fields)
+def seen(found: Any = None, namespace: Any = GATED, **fields: Any) -> Inspection:
+    return Inspection(found, namespace, **fields)
 
 
 WRITTEN = {"name", "namespace", "labels", "annotations", "uid", "resourceVersion"}
@@ -77,13 +77,13 @@ def stone(uid: str = "u1", generation: int = 5) -> Tombstone:
 def superseded(newer: int, own: int = 5) -> Settle:
     goes_on = "the counter of an object goes on, also when it was deleted and is made anew"
     told = f"generation {newer} is newer than {own}; {goes_on}: ask with {newer + 1} or more"
-    return Settle(Verdict.failed("Superseded", told))
+    return Settle(JobResult.failed("Superseded", told))
 
 
 def test_an_absent_object_is_applied_without_a_uid() -> None:
     chosen = plan(apply_turn(), seen(), SCOPE)
 
-    assert isinstance(chosen, Write)
+    assert isinstance(chosen, PlanApply)
     assert chosen.uid == ""
     assert "uid" not in chosen.manifest["metadata"]
     assert chosen.manifest["metadata"]["annotations"] == {
@@ -95,18 +95,18 @@ def test_an_absent_object_is_applied_without_a_uid() -> None:
 def test_a_live_object_is_applied_with_its_uid_so_that_a_deleted_one_is_not_resurrected_REC_6() -> None:
     chosen = plan(apply_turn(), seen(live(uid="u7")), SCOPE)
 
-    assert isinstance(chosen, Write)
+    assert isinstance(chosen, PlanApply)
     assert (chosen.uid, chosen.manifest["metadata"]["uid"]) == ("u7", "u7")
 
 
 def test_a_terminating_object_is_waited_for() -> None:
-    assert plan(apply_turn(), seen(live(terminating=True)), SCOPE) == AwaitGone("u1")
+    assert plan(apply_turn(), seen(live(terminating=True)), SCOPE) == WaitDeleted("u1")
 
 
 def test_a_key_without_a_generation_keeps_the_one_on_the_object() -> None:
     chosen = plan(apply_turn(key="hash", generation=None), seen(live(generation="4")), SCOPE)
 
-    assert isinstance(chosen, Write)
+    assert isinstance(chosen, PlanApply)
     assert chosen.manifest["metadata"]["annotations"][labels.LAST_APPLIED_GENERATION] == "4"
 
 
@@ -124,45 +124,47 @@ def test_a_key_without_a_generation_keeps_the_one_on_the_object() -> None:
         (apply_turn(), seen(live(generation="6")), superseded(6)),
         (apply_turn(), seen(None, newest=stone(generation=8)), superseded(8)),
         (delete_turn(), seen(live(generation="6")), superseded(6)),
-        (delete_turn(), seen(live(generation="5")), Remove("u1", 3)),
-        (delete_turn(), seen(live()), Remove("u1", 3)),
-        (delete_turn(), seen(live(terminating=True)), Remove("u1", 3)),
+        (delete_turn(), seen(live(generation="5")), PlanDelete("u1", 3)),
+        (delete_turn(), seen(live()), PlanDelete("u1", 3)),
+        (delete_turn(), seen(live(terminating=True)), PlanDelete("u1", 3)),
         (delete_turn(), seen(), Settle(SUCCEEDED)),
         (delete_turn(), seen(None, namespace=None), Settle(SUCCEEDED)),
         (delete_turn(), seen(live(uid="u2"), tombstone=stone("u1")), NOOP),
         (delete_turn(), seen(None, tombstone=stone("u1")), NOOP),
-        (delete_turn(), seen(live(uid="u1"), tombstone=stone("u1")), Remove("u1", 3)),
-        (apply_turn(task=RotateTask(), generation=None), seen(namespace=None), Rotate()),
+        (delete_turn(), seen(live(uid="u1"), tombstone=stone("u1")), PlanDelete("u1", 3)),
+        (apply_turn(task=RotateTask(), generation=None), seen(namespace=None), PlanRotate()),
         (apply_turn(task=RotateTask(), generation=None), seen(namespace=None, tombstone=stone("")), NOOP),
         (apply_turn(task=RotateTask(), generation=None, expired=True), seen(namespace=None), Settle(EXPIRED)),
     ],
 )
-def test_the_table_before_the_effect(turn: Turn, found: Seen, chosen: Any) -> None:
+def test_the_table_before_the_effect(turn: SlotHolder, found: Inspection, chosen: Any) -> None:
     assert plan(turn, found, SCOPE) == chosen
 
 
 @pytest.mark.parametrize(
     ("turn", "found", "chosen"),
     [
-        (apply_turn(intent=Intent("u1")), seen(live(key=KEY)), Written(live(key=KEY))),
-        (apply_turn(intent=Intent("")), seen(live(key=KEY)), Written(live(key=KEY))),
-        (apply_turn(intent=Intent(""), expired=True), seen(live(key=KEY)), Written(live(key=KEY))),
+        (apply_turn(intent=Intent("u1")), seen(live(key=KEY)), AlreadyApplied(live(key=KEY))),
+        (apply_turn(intent=Intent("")), seen(live(key=KEY)), AlreadyApplied(live(key=KEY))),
+        (apply_turn(intent=Intent(""), expired=True), seen(live(key=KEY)), AlreadyApplied(live(key=KEY))),
         (delete_turn(intent=Intent("u1")), seen(live(uid="u2")), Settle(SUCCEEDED)),
         (delete_turn(intent=Intent("u1")), seen(), Settle(SUCCEEDED)),
-        (delete_turn(intent=Intent("u1")), seen(live()), Remove("u1", 3)),
+        (delete_turn(intent=Intent("u1")), seen(live()), PlanDelete("u1", 3)),
         (delete_turn(intent=Intent("u1"), expired=True), seen(live()), Settle(EXPIRED)),
         (apply_turn(intent=Intent("u1")), seen(live(key="other", generation="6")), superseded(6)),
-        (apply_turn(intent=Intent("u1", had=True)), seen(live(key=KEY)), Written(live(key=KEY))),
+        (apply_turn(intent=Intent("u1", had=True)), seen(live(key=KEY)), AlreadyApplied(live(key=KEY))),
     ],
 )
-def test_the_table_after_a_crash_or_an_unanswered_write_PULL_4(turn: Turn, found: Seen, chosen: Any) -> None:
+def test_the_table_after_a_crash_or_an_unanswered_write_PULL_4(
+    turn: SlotHolder, found: Inspection, chosen: Any
+) -> None:
     assert plan(turn, found, SCOPE) == chosen
 
 
 def test_a_delete_that_was_sent_is_waited_for_even_when_it_expired_meanwhile() -> None:
     found = live(terminating=True)
 
-    assert plan(delete_turn(intent=Intent("u1"), expired=True), seen(found), SCOPE) == Written(found)
+    assert plan(delete_turn(intent=Intent("u1"), expired=True), seen(found), SCOPE) == AlreadyApplied(found)
 
 
 @pytest.mark.parametrize("found", [None, live(uid="u2")])
@@ -185,7 +187,7 @@ def test_an_effect_that_is_on_record_is_not_had_again_over_a_later_one() -> None
 
 
 @pytest.mark.parametrize("turn", [apply_turn(), delete_turn(), delete_turn(intent=Intent("u1"))])
-def test_where_the_gate_is_closed_nobody_looked_and_nothing_counts_as_gone(turn: Turn) -> None:
+def test_where_the_gate_is_closed_nobody_looked_and_nothing_counts_as_gone(turn: SlotHolder) -> None:
     chosen = plan(turn, seen(None, namespace=UNGATED), SCOPE)
 
     assert isinstance(chosen, Settle)
@@ -212,7 +214,7 @@ def test_M4_a_key_that_somebody_wrote_makes_no_upgrade_a_noop_RUN_12(by: str) ->
     """Under their own name, or under ours: then the spec tells that the key has not had its effect."""
     found = edited(live(key=KEY, by=by))
 
-    assert isinstance(plan(apply_turn(), seen(found), SCOPE), Write)
+    assert isinstance(plan(apply_turn(), seen(found), SCOPE), PlanApply)
     assert plan(apply_turn(), seen(live(key=KEY)), SCOPE) == NOOP
     assert plan(apply_turn(), seen(found, tombstone=stone()), SCOPE) == NOOP, "the job store is out of others' reach"
 
@@ -221,14 +223,14 @@ def test_M4_a_key_that_somebody_wrote_makes_no_upgrade_a_noop_RUN_12(by: str) ->
 def test_M4_a_generation_that_somebody_wrote_locks_nobody_out_RUN_12(newest: Tombstone | None) -> None:
     found = live(generation="9" * 18, by="kubectl-annotate")
 
-    assert isinstance(plan(apply_turn(), seen(found, newest=newest), SCOPE), Write)
-    assert isinstance(plan(delete_turn(), seen(found, newest=newest), SCOPE), Remove)
+    assert isinstance(plan(apply_turn(), seen(found, newest=newest), SCOPE), PlanApply)
+    assert isinstance(plan(delete_turn(), seen(found, newest=newest), SCOPE), PlanDelete)
 
 
 def test_M4_what_the_job_store_remembers_counts_before_what_the_object_says() -> None:
     found = live(generation="9" * 18)
 
-    assert isinstance(plan(apply_turn(), seen(found, newest=stone(generation=4)), SCOPE), Write)
+    assert isinstance(plan(apply_turn(), seen(found, newest=stone(generation=4)), SCOPE), PlanApply)
     assert plan(apply_turn(), seen(live(), newest=stone(generation=6)), SCOPE) == superseded(6)
     assert plan(apply_turn(), seen(live(generation="6")), SCOPE) == superseded(6), "where it remembers nothing"
 
@@ -236,7 +238,7 @@ def test_M4_what_the_job_store_remembers_counts_before_what_the_object_says() ->
 def test_M4_a_key_that_somebody_wrote_over_ours_is_no_later_request() -> None:
     found = live(key="theirs", by="kubectl-annotate")
 
-    assert plan(apply_turn(intent=Intent("u1", had=True)), seen(found), SCOPE) == Written(found)
+    assert plan(apply_turn(intent=Intent("u1", had=True)), seen(found), SCOPE) == AlreadyApplied(found)
 
 
 lives = st.none() | st.builds(
@@ -259,16 +261,16 @@ stones = st.none() | st.builds(stone, st.sampled_from(["u1", "u2"]), st.integers
 
 @given(turns, lives, st.sampled_from([GATED, UNGATED, None]), stones, stones)
 def test_no_plan_ever_breaks_the_rules(
-    turn: Turn, found: Any, namespace: Any, tombstone: Tombstone | None, newest: Tombstone | None
+    turn: SlotHolder, found: Any, namespace: Any, tombstone: Tombstone | None, newest: Tombstone | None
 ) -> None:
-    chosen = plan(turn, Seen(found, namespace, tombstone, newest), SCOPE)
+    chosen = plan(turn, Inspection(found, namespace, tombstone, newest), SCOPE)
 
-    if isinstance(chosen, Write | Remove):
+    if isinstance(chosen, PlanApply | PlanDelete):
         assert namespace != UNGATED
         known = newest.generation if newest else applied_generation(found) or 0
         assert turn.generation is None or turn.generation >= known, "an older generation never wins"
         assert not turn.expired
-    if isinstance(chosen, Write):
+    if isinstance(chosen, PlanApply):
         assert namespace == GATED
         assert not (found and found["metadata"].get("deletionTimestamp"))
         assert chosen.manifest["metadata"].get("uid", "") == (found["metadata"]["uid"] if found else "")
@@ -276,6 +278,6 @@ def test_no_plan_ever_breaks_the_rules(
         assert turn.intent is None or not turn.intent.had, "and what is on record is not repeated"
         assert set(chosen.manifest["metadata"]) <= WRITTEN
         assert "resourceVersion" in chosen.manifest["metadata"], "what was judged, or nothing at all"
-    if isinstance(chosen, Remove):
+    if isinstance(chosen, PlanDelete):
         assert found is not None
         assert chosen.uid == found["metadata"]["uid"]

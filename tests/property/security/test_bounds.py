@@ -34,9 +34,9 @@ from vworkspace_core.controller.informer.store import ObjectStore
 from vworkspace_core.instances.context import Observed
 from vworkspace_core.instances.reconcile import reconcile
 from vworkspace_core.instances.unreadable import Unreadable, decide_unreadable
-from vworkspace_core.jobs.events import condition_events, told_by
-from vworkspace_core.jobs.outcome import judge
-from vworkspace_core.jobs.scope import Scope
+from vworkspace_core.jobs.events import condition_events, reported_conditions
+from vworkspace_core.jobs.outcome import result_of
+from vworkspace_core.jobs.scope import JobScope
 from vworkspace_core.jobs.scope import admit as admit_job
 from vworkspace_core.jobs.wire import Job, parse_job
 from vworkspace_core.operations.reconcile import reconcile_operation
@@ -88,12 +88,12 @@ def updated(manifest: Manifest) -> Any:
 def applied_by_a_job(manifest: Manifest) -> Any:
     """As the agent does with a payload."""
     found = parse_job(job(payload=manifest))
-    return admit_job(found, Scope(CLUSTER_ID)) if isinstance(found, Job) else found
+    return admit_job(found, JobScope(CLUSTER_ID)) if isinstance(found, Job) else found
 
 
 def told_by_the_agent(manifest: Manifest) -> Any:
     """As the agent does with what it watches."""
-    return told_by(manifest), condition_events(None, manifest, NOW), judge(manifest, 1)
+    return reported_conditions(manifest), condition_events(None, manifest, NOW), result_of(manifest, 1)
 
 
 def cached(manifest: Manifest) -> Any:
@@ -144,7 +144,7 @@ def test_what_flux_says_costs_bounded_work(grower: Grower) -> None:
 def test_what_a_control_plane_says_costs_bounded_work(grower: Grower) -> None:
     def taken(fields: Mapping[str, Any]) -> Any:
         found = parse_job({**job(), **fields})
-        return admit_job(found, Scope(CLUSTER_ID)) if isinstance(found, Job) else found
+        return admit_job(found, JobScope(CLUSTER_ID)) if isinstance(found, Job) else found
 
     check(taken, grower)
 

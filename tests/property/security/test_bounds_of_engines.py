@@ -17,8 +17,8 @@ from vworkspace_core.api.codec import read_operation
 from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef
 from vworkspace_core.apimachinery.resources import CORE_EVENT, POD
 from vworkspace_core.controller.decision import Decision
-from vworkspace_core.jobs.events import condition_events, told_by
-from vworkspace_core.jobs.outcome import judge
+from vworkspace_core.jobs.events import condition_events, reported_conditions
+from vworkspace_core.jobs.outcome import result_of
 from vworkspace_core.operations.preconditions import Start, start_or_obstacle
 from vworkspace_core.operations.reconcile import needs_live_view, reconcile_operation
 
@@ -65,7 +65,7 @@ def test_what_an_engine_says_costs_bounded_work_and_leaves_a_small_status(grower
         decision = run.decided(*made)
         if decision.status is not None:
             after = {**run.operation, "status": decision.status["status"]}
-            told_by(after), condition_events(run.operation, after, NOW), judge(after, 1)
+            reported_conditions(after), condition_events(run.operation, after, NOW), result_of(after, 1)
         return decision
 
     sizes = Grower(grower.name, grower.full, lambda size: (grower.make(size), grower.beside(size, UID)))

@@ -13,9 +13,9 @@ from vworkspace_core.api import labels
 from vworkspace_core.apimachinery.manifest import dig, ref_of
 from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, OPERATION
 from vworkspace_core.jobs import messages as m
-from vworkspace_core.jobs.events import condition_events, phase_in, told_by
+from vworkspace_core.jobs.events import condition_events, phase_in, reported_conditions
 from vworkspace_core.jobs.managed_fields import held_conditions, status_holder, with_status_holders
-from vworkspace_core.jobs.outcome import judge
+from vworkspace_core.jobs.outcome import result_of
 from vworkspace_core.jobs.reports import progress
 from vworkspace_core.ports import PatchType
 
@@ -114,8 +114,8 @@ def test_D24_what_somebody_wrote_into_our_conditions_is_never_told_as_ours() -> 
     assert held_conditions(cached) == {"Ready"}
     assert "I broke it" not in json.dumps(progress(cached, world.clock.now()))
     assert condition_events({}, cached, world.clock.now()) == ()
-    assert told_by(cached) == {}
-    assert judge(cached, 1) is None
+    assert reported_conditions(cached) == {}
+    assert result_of(cached, 1) is None
     assert "managedFields" not in with_status_holders(_without(live, "kubectl-edit"))["metadata"]
 
 
@@ -146,7 +146,7 @@ def test_D24_a_phase_by_hand_is_no_end_of_an_operation() -> None:
     live = with_status({**wanted, "metadata": {**wanted["metadata"], "managedFields": [entry]}}, phase="Succeeded")
 
     assert phase_in(live) == ""
-    assert judge(live, 1) is None
+    assert result_of(live, 1) is None
     assert progress(live, World().clock.now())["phase"] == "Pending"
 
 

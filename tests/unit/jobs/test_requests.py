@@ -17,7 +17,7 @@ from vworkspace_core.apimachinery.names import bounded_name
 from vworkspace_core.apimachinery.problems import Problem
 from vworkspace_core.apimachinery.resources import OPERATION
 from vworkspace_core.jobs import messages as m
-from vworkspace_core.jobs.scope import Scope
+from vworkspace_core.jobs.scope import JobScope
 from vworkspace_core.jobs.state import restore
 from vworkspace_core.operations.builtin import builtin_templates
 from vworkspace_core.operations.parameters import template_problems
@@ -108,7 +108,7 @@ def strict(manifest: Any) -> tuple[Problem, ...]:
 
 
 def refusing(world: World) -> World:
-    world.state = attrs.evolve(world.state, scope=Scope(CLUSTER_ID, strict))
+    world.state = attrs.evolve(world.state, scope=JobScope(CLUSTER_ID, strict))
     return world
 
 
@@ -133,7 +133,7 @@ def test_L10_what_was_begun_is_not_judged_again_by_rules_that_have_changed_since
     drain(world)
     (record,) = world.records().values()
 
-    found = restore(record, 0, Scope(CLUSTER_ID, strict))
+    found = restore(record, 0, JobScope(CLUSTER_ID, strict))
 
     assert found.verdict is None
     assert found.task is not None

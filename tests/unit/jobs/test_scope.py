@@ -10,18 +10,18 @@ from vworkspace_core.api.codec import read_operation
 from vworkspace_core.apimachinery.manifest import ObjectRef
 from vworkspace_core.apimachinery.names import bounded_name
 from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, OPERATION
-from vworkspace_core.jobs.outcome import Outcome, Verdict
-from vworkspace_core.jobs.scope import ApplyTask, DeleteTask, RotateTask, Scope, admit, gate_closed, may_touch
+from vworkspace_core.jobs.outcome import JobOutcome, JobResult
+from vworkspace_core.jobs.scope import ApplyTask, DeleteTask, JobScope, RotateTask, admit, gate_closed, may_touch
 from vworkspace_core.jobs.state import JobState, accept, record_of
 from vworkspace_core.jobs.wire import Job, parse_job
 from vworkspace_core.ports import Fetched
 
-SCOPE = Scope(CLUSTER_ID)
+SCOPE = JobScope(CLUSTER_ID)
 GATED = {"metadata": {"name": NAMESPACE, "labels": {"managed-by": "vworkspace"}}}
 REF = ObjectRef(APPLICATION_INSTANCE, NAMESPACE, "nextcloud-myteam")
 
 
-def admitted(scope: Scope = SCOPE, **fields: Any) -> Any:
+def admitted(scope: JobScope = SCOPE, **fields: Any) -> Any:
     found = parse_job(job(**fields))
     assert isinstance(found, Job), found
     return admit(found, scope)
@@ -29,8 +29,8 @@ def admitted(scope: Scope = SCOPE, **fields: Any) -> Any:
 
 def error_of(**fields: Any) -> str:
     verdict = admitted(**fields)
-    assert isinstance(verdict, Verdict), verdict
-    assert verdict.outcome is Outcome.FAILED
+    assert isinstance(verdict, JobResult), verdict
+    assert verdict.outcome is JobOutcome.FAILED
     return verdict.error
 
 
@@ -84,8 +84,8 @@ def test_other_kinds_are_not_permitted(payload: Any) -> None:
     assert error_of(payload=payload).startswith(
         "NotPermitted: payload.kind: a job may touch ApplicationInstance or Operation only,"
     )
-    assert admitted(kind="delete", payload={**delete_payload(), "kind": "Cluster"}) == Verdict(
-        Outcome.FAILED,
+    assert admitted(kind="delete", payload={**delete_payload(), "kind": "Cluster"}) == JobResult(
+        JobOutcome.FAILED,
         "NotPermitted: payload.kind: a job may touch ApplicationInstance or Operation only, "
         "not apps.vworkspace.io/v1alpha1/Cluster",
     )
@@ -137,7 +137,7 @@ def test_nothing_of_a_payload_shows_in_a_repr() -> None:
 
 
 def test_a_cluster_id_too_long_for_a_label_is_bounded_as_everywhere_RES_5() -> None:
-    scope = Scope("c" * 70)
+    scope = JobScope("c" * 70)
     label = bounded_name(scope.cluster_id)
 
     task = admitted(scope, payload=instance(labels={labels.CLUSTER_ID: label}))
@@ -192,8 +192,8 @@ def live(**metadata: Any) -> dict[str, Any]:
 def test_only_gated_namespaces(task: Any) -> None:
     refused = gate_closed(task, {"metadata": {"name": NAMESPACE}})
 
-    assert refused == Verdict(
-        Outcome.FAILED,
+    assert refused == JobResult(
+        JobOutcome.FAILED,
         f"NotPermitted: {task.namespace_path}: namespace 'org-myteam' is not labelled managed-by=vworkspace:"
         " kubectl label namespace org-myteam managed-by=vworkspace",
     )
@@ -201,8 +201,8 @@ def test_only_gated_namespaces(task: Any) -> None:
 
 
 def test_nothing_is_applied_into_a_namespace_that_does_not_exist() -> None:
-    assert may_touch(APPLY, None, None, SCOPE) == Verdict(
-        Outcome.FAILED, "NotPermitted: payload.metadata.namespace: namespace 'org-myteam' does not exist"
+    assert may_touch(APPLY, None, None, SCOPE) == JobResult(
+        JobOutcome.FAILED, "NotPermitted: payload.metadata.namespace: namespace 'org-myteam' does not exist"
     )
     assert may_touch(DELETE, None, None, SCOPE) is None
 

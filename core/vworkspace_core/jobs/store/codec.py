@@ -21,7 +21,7 @@ from vworkspace_core.api import labels
 from vworkspace_core.apimachinery.errors import Invalid
 from vworkspace_core.apimachinery.manifest import Manifest, canonical_json, dig, metadata
 from vworkspace_core.apimachinery.resources import SECRET
-from vworkspace_core.jobs.outcome import Reason, Verdict
+from vworkspace_core.jobs.outcome import JobResult, Reason
 from vworkspace_core.ports import JobRecord
 
 SECRET_TYPE: Final = "vworkspace.io/job"
@@ -110,7 +110,7 @@ class Part:
 
 
 @attrs.frozen
-class Damaged:
+class CorruptSecret:
     """A Secret of ours that cannot be read. `job_id` is empty when not even that can be."""
 
     name: str
@@ -121,14 +121,14 @@ class Damaged:
 
 
 @attrs.frozen
-class Whose:
+class ForeignSecret:
     """A Secret under a name or label of ours that is none of ours, or that a later version wrote: it is left alone."""
 
     name: str
     why: str
 
 
-Found: TypeAlias = Head | Part | Damaged | Whose
+RecordSecret: TypeAlias = Head | Part | CorruptSecret | ForeignSecret
 
 
 def head_name(job_id: str) -> str:
@@ -178,7 +178,7 @@ def part_manifests(namespace: str, head: Head, payload: Payload) -> list[dict[st
     return made
 
 
-def read_record(secret: Manifest) -> Found:
+def read_record(secret: Manifest) -> RecordSecret:
     """What a Secret of a record holds."""
     name = str(metadata(secret).get("name", ""))
     match role_of(secret):
@@ -188,12 +188,12 @@ def read_record(secret: Manifest) -> Found:
             try:
                 return Part(name, value_of(secret, _PART))
             except ValueError as error:
-                return Damaged(name, str(error))
+                return CorruptSecret(name, str(error))
         case _:
-            return Whose(name, f"it is no job record: its type is {str(secret.get('type'))[:64]}")
+            return ForeignSecret(name, f"it is no job record: its type is {str(secret.get('type'))[:64]}")
 
 
-def _read_head(secret: Manifest, name: str) -> Found:
+def _read_head(secret: Manifest, name: str) -> RecordSecret:
     meta = metadata(secret)
     job_id = dig(meta, "annotations", labels.JOB_ID)
     where = (str(meta.get("uid", "")), str(meta.get("resourceVersion", "")))
@@ -201,12 +201,12 @@ def _read_head(secret: Manifest, name: str) -> Found:
     try:
         value = msgspec.json.decode(value_of(secret, _RECORD))
         if (later := later_format(value)) is not None:
-            return Whose(name, later)
+            return ForeignSecret(name, later)
         if not known_id:
             raise ValueError(f"its annotation {labels.JOB_ID} does not fit its name")
         return _head(value, name, known_id, *where)
     except (ValueError, TypeError) as error:
-        return Damaged(name, first_line(error), known_id, *where)
+        return CorruptSecret(name, first_line(error), known_id, *where)
 
 
 def _head(value: Any, name: str, job_id: str, uid: str, version: str) -> Head:
@@ -222,13 +222,13 @@ def _head(value: Any, name: str, job_id: str, uid: str, version: str) -> Head:
     return Head(job_id, name, uid, version, order, state, None, tuple(parts), digest, whole)
 
 
-def record_of(head: Head, parts: Mapping[str, bytes]) -> JobRecord | Damaged:
+def record_of(head: Head, parts: Mapping[str, bytes]) -> JobRecord | CorruptSecret:
     """The record, its payload put together from `parts` (contents by name) where it is split."""
     if head.raw is not None:
         return JobRecord(head.job_id, head.raw, head.state)
 
-    def damaged(why: str) -> Damaged:
-        return Damaged(head.name, why, head.job_id, head.uid, head.version)
+    def damaged(why: str) -> CorruptSecret:
+        return CorruptSecret(head.name, why, head.job_id, head.uid, head.version)
 
     if missing := [name for name in head.parts if name not in parts]:
         return damaged(f"Secret {missing[0]} is missing")
@@ -238,9 +238,9 @@ def record_of(head: Head, parts: Mapping[str, bytes]) -> JobRecord | Damaged:
     return JobRecord(head.job_id, msgspec.json.decode(content), head.state)
 
 
-def damaged_record(found: Damaged) -> JobRecord:
+def corrupt_record(found: CorruptSecret) -> JobRecord:
     """What can still be done for a job whose record is damaged: it was acked, so it is answered."""
     why = f"Secret {found.name} cannot be read ({found.why}): whether the job had its effect is not known; ask again"
-    verdict = Verdict.failed(Reason.RECORD_DAMAGED, why)
+    verdict = JobResult.failed(Reason.RECORD_DAMAGED, why)
     state = {"verdict": {"outcome": verdict.outcome.value, "error": verdict.error}}
     return JobRecord(found.job_id, {"id": found.job_id}, state)

@@ -16,8 +16,14 @@ from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef
 from vworkspace_core.apimachinery.resources import SECRET
 from vworkspace_core.jobs.store import codec
 from vworkspace_core.jobs.store.codec import role_of
-from vworkspace_core.jobs.store.tombstone_log import Chain
-from vworkspace_core.jobs.store.tombstones import KEEP, REMEMBERED, SEGMENT, Entry, read_segment
+from vworkspace_core.jobs.store.tombstone_log import TombstoneLog
+from vworkspace_core.jobs.store.tombstones import (
+    MOST_TOMBSTONES,
+    RETENTION,
+    SEGMENT_ENTRIES,
+    TombstoneEntry,
+    read_segment,
+)
 from vworkspace_core.ports import JobRecord, KubeApi, Tombstone
 
 _PAGE = 50
@@ -40,9 +46,9 @@ class KubeJobStore:
         report: Callable[[str], None] = lambda _: None,
         longest: int = codec.LONGEST,
         room: int = codec.ONE_SECRET,
-        keep: timedelta = KEEP,
-        remembered: int = REMEMBERED,
-        segment: int = SEGMENT,
+        keep: timedelta = RETENTION,
+        remembered: int = MOST_TOMBSTONES,
+        segment: int = SEGMENT_ENTRIES,
     ) -> None:
         self._api = api
         self._namespace = namespace
@@ -50,7 +56,7 @@ class KubeJobStore:
         self._longest, self._room = longest, room
         self._heads: dict[str, codec.Head] = {}
         self._order = 0
-        self._chain = Chain(api, namespace, lock or nullcontext(), report, keep, remembered, segment)
+        self._chain = TombstoneLog(api, namespace, lock or nullcontext(), report, keep, remembered, segment)
         self._is_loaded = False
 
     async def load(self) -> Sequence[JobRecord]:
@@ -64,13 +70,16 @@ class KubeJobStore:
         heads = sorted((head for head in found if isinstance(head, codec.Head)), key=lambda head: head.order)
         self._order = max((head.order for head in heads), default=0)
         records = [codec.record_of(head, parts) for head in heads if await self._is_open(head)]
-        bad = [one for one in (*records, *found) if isinstance(one, codec.Damaged)]
-        useless: list[codec.Damaged | codec.Whose] = [*bad, *(one for one in found if isinstance(one, codec.Whose))]
+        bad = [one for one in (*records, *found) if isinstance(one, codec.CorruptSecret)]
+        useless: list[codec.CorruptSecret | codec.ForeignSecret] = [
+            *bad,
+            *(one for one in found if isinstance(one, codec.ForeignSecret)),
+        ]
         for one in useless:
             self._report(f"Secret {self._namespace}/{one.name} is not used: {one.why}")
         self._is_loaded = True
         whole = [found for found in records if isinstance(found, JobRecord)]
-        return [*whole, *(codec.damaged_record(one) for one in bad if one.job_id)]
+        return [*whole, *(codec.corrupt_record(one) for one in bad if one.job_id)]
 
     async def put(self, record: JobRecord) -> None:
         """Write or replace the record of one job. Raises Invalid when it is too large."""
@@ -91,7 +100,7 @@ class KubeJobStore:
         await self._ensure_loaded()
         head = self._heads.get(job_id) or await self._find(job_id)
         if tombstone is not None:
-            await self._chain.remember(Entry(tombstone, head.uid if head else ""))
+            await self._chain.remember(TombstoneEntry(tombstone, head.uid if head else ""))
         if head is not None:
             await self._delete(head.name, head.uid)
         self._heads.pop(job_id, None)
@@ -145,7 +154,7 @@ class KubeJobStore:
         match found:
             case codec.Head():
                 return found
-            case codec.Damaged(job_id=known, uid=uid, version=version) if known:
+            case codec.CorruptSecret(job_id=known, uid=uid, version=version) if known:
                 return codec.Head(job_id, name, uid, version, 0, {}, is_whole=False)
             case _:
                 raise Permanent(

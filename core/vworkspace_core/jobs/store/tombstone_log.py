@@ -11,12 +11,12 @@ from vworkspace_core.api.labels import FIELD_MANAGER
 from vworkspace_core.apimachinery.errors import AlreadyExists, NotFound, OperatorError, Permanent, Stale, Unavailable
 from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef
 from vworkspace_core.apimachinery.resources import SECRET
-from vworkspace_core.jobs.store.codec import Damaged, Whose, role_of
+from vworkspace_core.jobs.store.codec import CorruptSecret, ForeignSecret, role_of
 from vworkspace_core.jobs.store.tombstones import (
     SEGMENT_BYTES,
-    Book,
-    Entry,
     Segment,
+    TombstoneEntry,
+    TombstoneIndex,
     encoded,
     outdated,
     read_segment,
@@ -30,7 +30,7 @@ _AT_ONCE: Final = 64
 
 
 @attrs.define
-class Chain:
+class TombstoneLog:
     """Owner of the tombstones of one namespace. `book` holds those that are durable."""
 
     _api: KubeApi
@@ -40,14 +40,14 @@ class Chain:
     _keep: timedelta
     _remembered: int
     _size: int
-    book: Book = attrs.field(factory=Book, init=False)
+    book: TombstoneIndex = attrs.field(factory=TombstoneIndex, init=False)
     _segments: list[Segment] = attrs.field(factory=list, init=False)
-    _unwritten: list[Entry] = attrs.field(factory=list, init=False)
+    _unwritten: list[TombstoneEntry] = attrs.field(factory=list, init=False)
     _next: int = attrs.field(default=1, init=False)
 
-    def take(self, found: Iterable[Segment | Damaged | Whose]) -> None:
+    def take(self, found: Iterable[Segment | CorruptSecret | ForeignSecret]) -> None:
         """Start again from what stands in the cluster."""
-        self.book, self._segments, self._unwritten = Book(), [], []
+        self.book, self._segments, self._unwritten = TombstoneIndex(), [], []
         for one in found:
             if isinstance(one, Segment):
                 self._segments.append(one)
@@ -58,7 +58,7 @@ class Chain:
         for segment in self._segments:
             self.book.add(segment.entries)
 
-    async def remember(self, entry: Entry) -> None:
+    async def remember(self, entry: TombstoneEntry) -> None:
         """Have the tombstone durable. Those who come while a write is under way share the next one."""
         if self._has(entry):
             return
@@ -71,10 +71,10 @@ class Chain:
             if self._waits(entry):  # it failed: whoever asked will ask again
                 self._unwritten = [one for one in self._unwritten if one is not entry]
 
-    def _waits(self, entry: Entry) -> bool:
+    def _waits(self, entry: TombstoneEntry) -> bool:
         return any(one is entry for one in self._unwritten)
 
-    def _has(self, entry: Entry) -> bool:
+    def _has(self, entry: TombstoneEntry) -> bool:
         if entry.record_uid:
             return entry.record_uid in self.book.closed
         # The record is gone: either an earlier try closed it, or it never was.
@@ -92,7 +92,7 @@ class Chain:
                 return
         raise Unavailable("the tombstones are being written by somebody else too: is a second operator at work?")
 
-    async def _write(self, batch: list[Entry]) -> bool:
+    async def _write(self, batch: list[TombstoneEntry]) -> bool:
         """One try. False when the chain stands otherwise than was thought: it has been read again."""
         last = self._segments[-1] if self._segments else None
         if last is not None and last.version is None and not await self._reread(last):
@@ -104,13 +104,13 @@ class Chain:
         fresh = [entry for entry in batch if entry not in known or not self.book.counts(entry)]
         return not fresh or await self._grow(last, fresh)
 
-    def _is_full(self, last: Segment, batch: list[Entry]) -> bool:
+    def _is_full(self, last: Segment, batch: list[TombstoneEntry]) -> bool:
         if not last.entries:
             return False
         together = [*last.entries, *batch]
         return len(together) > self._size or len(encoded(together)) > SEGMENT_BYTES
 
-    async def _grow(self, last: Segment, fresh: list[Entry]) -> bool:
+    async def _grow(self, last: Segment, fresh: list[TombstoneEntry]) -> bool:
         entries = [*last.entries, *fresh]
         manifest = segment_manifest(self._namespace, last.number, encoded(entries), last.version or "")
         last.version = None
@@ -122,7 +122,7 @@ class Chain:
         self.book.add(fresh)
         return True
 
-    async def _begin(self, batch: list[Entry]) -> bool:
+    async def _begin(self, batch: list[TombstoneEntry]) -> bool:
         manifest = segment_manifest(self._namespace, self._next, encoded(batch))
         try:
             made = await self._api.create(manifest, kind=SECRET, field_manager=FIELD_MANAGER)

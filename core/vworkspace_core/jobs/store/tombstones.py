@@ -17,15 +17,23 @@ import msgspec
 
 from vworkspace_core.apimachinery.manifest import Manifest, canonical_json, metadata
 from vworkspace_core.apimachinery.timestamps import parse_time
-from vworkspace_core.jobs.store.codec import FORMAT, Damaged, Whose, first_line, later_format, secret_manifest, value_of
+from vworkspace_core.jobs.store.codec import (
+    FORMAT,
+    CorruptSecret,
+    ForeignSecret,
+    first_line,
+    later_format,
+    secret_manifest,
+    value_of,
+)
 from vworkspace_core.ports import Tombstone
 
-SEGMENT: Final = 256
+SEGMENT_ENTRIES: Final = 256
 """Tombstones of one segment."""
 SEGMENT_BYTES: Final = 500_000
-KEEP: Final = timedelta(days=31)
+RETENTION: Final = timedelta(days=31)
 """How long a tombstone is kept at least: the thirty days of PULL-4, and one for whatever the clocks do."""
-REMEMBERED: Final = 50_000
+MOST_TOMBSTONES: Final = 50_000
 """Tombstones kept at most; beyond them the oldest go before their time, which is told."""
 
 _ROLE: Final = "tombstones"
@@ -33,7 +41,7 @@ _PREFIX: Final = "vworkspace-job-tombstones-"
 
 
 @attrs.frozen
-class Entry:
+class TombstoneEntry:
     """A tombstone, and the uid of the record's head it closes: a record left behind by a crash is known by it."""
 
     tombstone: Tombstone
@@ -47,7 +55,7 @@ class Segment:
     number: int
     version: str | None
     created: datetime
-    entries: list[Entry] = attrs.field(repr=False)
+    entries: list[TombstoneEntry] = attrs.field(repr=False)
 
     @property
     def name(self) -> str:
@@ -55,7 +63,7 @@ class Segment:
         return segment_name(self.number)
 
 
-Found: TypeAlias = Segment | Damaged | Whose
+SegmentSecret: TypeAlias = Segment | CorruptSecret | ForeignSecret
 
 
 def segment_name(number: int) -> str:
@@ -63,7 +71,7 @@ def segment_name(number: int) -> str:
     return f"{_PREFIX}{number:08d}"
 
 
-def encoded(entries: Iterable[Entry]) -> bytes:
+def encoded(entries: Iterable[TombstoneEntry]) -> bytes:
     """The value of a segment's Secret."""
     rows = [[*_row(entry.tombstone), entry.record_uid] for entry in entries]
     return canonical_json({"v": FORMAT, "entries": rows})
@@ -81,30 +89,30 @@ def segment_manifest(namespace: str, number: int, value: bytes, version: str = "
     return made
 
 
-def read_segment(secret: Manifest) -> Found:
+def read_segment(secret: Manifest) -> SegmentSecret:
     """What a Secret of tombstones holds."""
     meta = metadata(secret)
     name = str(meta.get("name", ""))
     number = name.removeprefix(_PREFIX)
     try:
         if not name.startswith(_PREFIX) or not number.isdecimal():
-            return Whose(name, "its name is none of a segment")
+            return ForeignSecret(name, "its name is none of a segment")
         value = msgspec.json.decode(value_of(secret, _ROLE))
         if (later := later_format(value)) is not None:
-            return Whose(name, later)
+            return ForeignSecret(name, later)
         entries = [_entry(row) for row in value["entries"]]
         created = parse_time(str(meta.get("creationTimestamp")))
         return Segment(int(number), str(meta.get("resourceVersion", "")), created, entries)
     except (ValueError, TypeError, KeyError) as error:
-        return Damaged(name, first_line(error))
+        return CorruptSecret(name, first_line(error))
 
 
-def _entry(row: Any) -> Entry:
+def _entry(row: Any) -> TombstoneEntry:
     key, outcome, uid, generation, closed_at, record_uid = row
     texts = (key, outcome, uid, closed_at, record_uid)
     if not all(isinstance(text, str) for text in texts) or not isinstance(generation, int):
         raise TypeError("an entry has a value of another type")
-    return Entry(Tombstone(key, outcome, uid, generation, closed_at), record_uid)
+    return TombstoneEntry(Tombstone(key, outcome, uid, generation, closed_at), record_uid)
 
 
 def outdated(segments: Sequence[Segment], keep: timedelta, remembered: int) -> tuple[list[Segment], int]:
@@ -125,14 +133,14 @@ def outdated(segments: Sequence[Segment], keep: timedelta, remembered: int) -> t
 
 
 @attrs.define
-class Book:
+class TombstoneIndex:
     """All tombstones by what is asked for. The last one of a key counts."""
 
     by_key: dict[str, Tombstone] = attrs.field(factory=dict, repr=False)
     newest: dict[str, Tombstone] = attrs.field(factory=dict, repr=False)
     closed: set[str] = attrs.field(factory=set, repr=False)
 
-    def add(self, entries: Iterable[Entry]) -> None:
+    def add(self, entries: Iterable[TombstoneEntry]) -> None:
         """Remember these."""
         for entry in entries:
             found = entry.tombstone
@@ -141,11 +149,11 @@ class Book:
             if entry.record_uid:
                 self.closed.add(entry.record_uid)
 
-    def counts(self, entry: Entry) -> bool:
+    def counts(self, entry: TombstoneEntry) -> bool:
         """Whether this is what is remembered of its key."""
         return self.by_key.get(entry.tombstone.idempotency_key) == entry.tombstone
 
-    def forget(self, entries: Iterable[Entry]) -> None:
+    def forget(self, entries: Iterable[TombstoneEntry]) -> None:
         """Forget these, unless their key was remembered anew."""
         objects = set()
         for entry in entries:
