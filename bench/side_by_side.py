@@ -10,33 +10,22 @@ share the machine, so the rates compare the two operators and say little about a
 
 import argparse
 import json
-import os
-import signal
 import statistics
-import subprocess
-import sys
-import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
-from pathlib import Path
-from typing import Any, TypeAlias
+from collections.abc import Sequence
+from typing import Any
 
 import attrs
 import msgspec
 
-from bench import writes
 from bench.machine import describe, line
+from bench.operators import CLUSTER, Stage, Start, kopfs, ours, stage, started
 from bench.reaching import Access, Client
 from bench.stage import SPACES
-from tests.support.kube_apiserver import OPERATOR_USER
 from vworkspace_core.apimachinery.manifest import Kind
 from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, HELM_RELEASE
 
-ROOT = Path(__file__).resolve().parents[1]
-BIN = Path(sys.executable).parent
-CLUSTER, TOKEN = "cluster-bench", "bench-agent-token-0123456789"
 PATIENCE = 900.0
 TOUCHED = "idle-0"
 
@@ -116,96 +105,6 @@ class Observer:
         assert done, f"{len(missing)} of {len(names)} never became Ready, {missing[0]} among them"
 
 
-@attrs.frozen
-class Program:
-    """A started operator."""
-
-    name: str
-    process: "subprocess.Popen[bytes]"
-
-    def processor_seconds(self) -> float:
-        fields = Path(f"/proc/{self.process.pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-    def peak_megabytes(self) -> float:
-        rows = Path(f"/proc/{self.process.pid}/status").read_text(encoding="ascii").splitlines()
-        return int(next(row for row in rows if row.startswith("VmHWM")).split()[1]) / 1024
-
-    def stop(self) -> None:
-        self.process.send_signal(signal.SIGKILL)
-        self.process.wait()
-
-
-# --- starting --------------------------------------------------------------------------------------------------------
-
-
-@attrs.frozen
-class Stage:
-    """A cluster, and a control plane with nothing to do."""
-
-    access: Access
-    control_url: str
-    folder: Path
-
-    @property
-    def audit(self) -> Path:
-        return self.folder / "audit"
-
-    def writes(self, *, but: str) -> int:
-        """The operator's writes so far; see `bench.writes`."""
-        return writes.count(self.audit.read_bytes(), user=OPERATOR_USER, but=but)
-
-
-@contextmanager
-def stage() -> Iterator[Stage]:
-    with ExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="vworkspace-bench-")))
-        told = _started(stack, [sys.executable, "-m", "bench.stage", str(folder / "audit")])
-        access = Access(**json.loads(told))
-        words = ["--cluster-id", CLUSTER, "--token", TOKEN, "--admin-token", "admin-" + TOKEN]
-        control = _started(stack, [str(BIN / "vworkspace-operator"), "control-plane", *words]).split()[1]
-        (folder / "token").write_text(TOKEN, encoding="utf-8")
-        text = json.dumps(access.kubeconfig(access.operator))
-        (folder / "kubeconfig").write_text(text, encoding="utf-8")
-        yield Stage(access, control, folder)
-
-
-def _started(stack: ExitStack, command: Sequence[str]) -> str:
-    process = stack.enter_context(subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT))
-    stack.callback(_ended, process)
-    assert process.stdout is not None
-    return process.stdout.readline()
-
-
-def _ended(process: "subprocess.Popen[str]") -> None:
-    """Asked first: one that has started others stops them."""
-    process.terminate()
-    try:
-        process.wait(20)
-    except subprocess.TimeoutExpired:
-        process.kill()
-
-
-def ours(on: Stage) -> Program:
-    words = ["run", "--kubeconfig", str(on.folder / "kubeconfig"), "--control-plane-url", on.control_url]
-    words += ["--cluster-id", CLUSTER, "--token-file", str(on.folder / "token")]
-    return _program("ours", [str(BIN / "vworkspace-operator"), *words], on)
-
-
-def kopfs(on: Stage) -> Program:
-    words = ["run", "--standalone", "--all-namespaces", str(ROOT / "bench" / "kopf_operator.py")]
-    return _program("kopf", [str(BIN / "kopf"), *words], on)
-
-
-def _program(name: str, command: Sequence[str], on: Stage) -> Program:
-    log = (on.folder / f"{name}.log").open("ab")
-    environment = {**os.environ, "KUBECONFIG": str(on.folder / "kubeconfig")}
-    return Program(name, subprocess.Popen(command, stdout=log, stderr=log, env=environment, cwd=ROOT))
-
-
-Start: TypeAlias = Callable[[Stage], Program]
-
-
 # --- measuring -------------------------------------------------------------------------------------------------------
 
 
@@ -244,15 +143,6 @@ def measure(start: Start, instances: int, settled: int, alone: int, pace: float)
         if settled:
             _restart(on, Client(on.access), seen, start, found)
         return found
-
-
-@contextmanager
-def started(start: Start, on: Stage) -> Iterator[Program]:
-    program = start(on)
-    try:
-        yield program
-    finally:
-        program.stop()
 
 
 def _apply(client: Client, name: str, version: str) -> None:

@@ -22,8 +22,9 @@ import attrs
 import msgspec
 
 from bench.machine import describe, line
+from bench.operators import Program, Stage, ours, stage, started
 from bench.reaching import Client
-from bench.side_by_side import PATIENCE, Program, Stage, instance, is_ready, ours, space_of, stage, started
+from bench.side_by_side import PATIENCE, instance, is_ready, space_of
 from vworkspace_core.apimachinery.manifest import Kind
 from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE
 

@@ -1,10 +1,10 @@
 """The cluster that operators are measured on, as a process: an API server with a quick simulated Flux.
 
-    python -m bench.stage AUDIT_FILE
+    python -m bench.stage AUDIT_FILE [--without-flux]
 
 prints how it is reached as a line of JSON when it serves, and writes the audit log to AUDIT_FILE. The API server is
 the embedded one, or where KUBEBUILDER_ASSETS names a folder with etcd and kube-apiserver, these, with Flux as one
-of their clients.
+of their clients. Without Flux somebody else plays it (`bench.burst`).
 """
 
 import os
@@ -58,10 +58,11 @@ def announce(access: Access) -> None:
     print(msgspec.json.encode(attrs.asdict(access)).decode(), flush=True)
 
 
-async def embedded(audit: Path) -> None:
-    cluster = EmbeddedCluster.start(crd_manifests(), ("flux",))
-    assert cluster.flux is not None
-    cluster.flux.behaviour = QUICK
+async def embedded(audit: Path, with_flux: bool) -> None:
+    crds = crd_manifests() if with_flux else (*crd_manifests(), *flux_crds())
+    cluster = EmbeddedCluster.start(crds, ("flux",) if with_flux else ())
+    if cluster.flux is not None:
+        cluster.flux.behaviour = QUICK
     await prepare(InProcessKube(cluster.server))
     up, told = anyio.Event(), list[str]()
     with audited(cluster.server.audit, audit):
@@ -71,7 +72,7 @@ async def embedded(audit: Path) -> None:
             announce(Access(told[0]))
 
 
-async def real(server: RealServer) -> None:
+async def real(server: RealServer, with_flux: bool) -> None:
     """Definitions, namespaces, every right for the operator (roles are not what is measured), and Flux."""
     access = Access(server.url, server.token, server.operator_token, server.authority.decode())
     config = KubeConfig.from_dict(access.kubeconfig(access.admin)).get()
@@ -81,7 +82,9 @@ async def real(server: RealServer) -> None:
         await prepare(api)
         await api.create(everything_for(OPERATOR_USER), kind=BINDING, field_manager="bench")
         announce(access)
-        await run(api, SystemClock(), FluxSimulator(api, QUICK, together=workers(WORKERS)))
+        if with_flux:
+            await run(api, SystemClock(), FluxSimulator(api, QUICK, together=workers(WORKERS)))
+        await anyio.sleep_forever()
 
 
 def everything_for(user: str) -> Manifest:
@@ -90,21 +93,21 @@ def everything_for(user: str) -> Manifest:
     return {**BINDING.manifest("bench"), "roleRef": role, "subjects": [subject]}
 
 
-def on_real(assets: Assets, audit: Path) -> None:
+def on_real(assets: Assets, audit: Path, with_flux: bool) -> None:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # so that both executables are stopped as well
     with started(assets, *audit_flags(audit, POLICY)) as server:
-        anyio.run(real, server)
+        anyio.run(real, server, with_flux)
 
 
-def main(audit: Path) -> None:
+def main(audit: Path, with_flux: bool) -> None:
     assets = assets_of(os.environ)
     if isinstance(assets, Assets):
-        on_real(assets, audit)
+        on_real(assets, audit, with_flux)
     elif "KUBEBUILDER_ASSETS" in os.environ:
         raise SystemExit(assets)
     else:
-        anyio.run(embedded, audit)
+        anyio.run(embedded, audit, with_flux)
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]), "--without-flux" not in sys.argv)

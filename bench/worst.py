@@ -23,8 +23,9 @@ from urllib.parse import urlsplit
 import attrs
 
 from bench.machine import describe
+from bench.operators import BIN, CLUSTER, Program, Stage, program, stage, started
 from bench.reaching import Client
-from bench.side_by_side import BIN, CLUSTER, PATIENCE, Program, Stage, _program, instance, stage, started
+from bench.side_by_side import PATIENCE, instance
 from bench.stage import SPACES
 from tests.support.worst import INSTANCES, OPERATIONS, STATUSES, Grower
 from vworkspace_core.apimachinery.manifest import Kind
@@ -93,7 +94,7 @@ class Row:
 def operator(on: Stage) -> Program:
     words = ["run", "--kubeconfig", str(on.folder / "kubeconfig"), "--control-plane-url", on.control_url]
     words += ["--cluster-id", CLUSTER, "--token-file", str(on.folder / "token"), "--listen", "127.0.0.1:0"]
-    return _program("ours", [str(BIN / "vworkspace-operator"), *words], on)
+    return program("ours", [str(BIN / "vworkspace-operator"), *words], on)
 
 
 def probes_of(on: Stage) -> str:

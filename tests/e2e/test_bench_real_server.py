@@ -66,6 +66,27 @@ def test_the_comparison_runs_on_a_kube_apiserver_and_tells_what_it_measures(tmp_
     assert told["writes by that restart"] == "0.00"
 
 
+def test_a_burst_is_measured_from_outside() -> None:
+    """Flux is played by the measurement itself, which has to say what a strict operator looks at."""
+    words = ["--only=ours", "--rounds=1", "--instances=3", "--alone=1"]
+    environment = {name: value for name, value in os.environ.items() if name != "KUBEBUILDER_ASSETS"}
+
+    done = subprocess.run(
+        [sys.executable, "-m", "bench.burst", *words],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        env=environment,
+        timeout=PATIENCE,
+    )
+
+    assert (done.returncode, done.stderr) == (0, "")
+    told = {what: float(value) for what, value in re.findall(r"^\| (.*?) \| ([\d.,]+) \|", done.stdout, re.MULTILINE)}
+    assert told["instances per second, creation to Ready"] > 0
+    assert told["API server's processor time an instance, ms"] > 0
+    assert told["operator's writes an instance, Events apart"] == 5
+
+
 def test_without_the_executables_it_says_what_is_missing(tmp_path: Path) -> None:
     environment = {**os.environ, "KUBEBUILDER_ASSETS": str(tmp_path)}
     done = subprocess.run(

@@ -1,0 +1,318 @@
+"""Hundreds of instances at once, with a Flux that answers at once: this operator beside one written with kopf.
+
+    python -m bench.burst [--instances 500] [--rounds 2] [--only ours]
+
+Each round of each operator runs on a fresh API server: the embedded one, or with KUBEBUILDER_ASSETS a kube-apiserver
+with etcd. This process creates the instances, plays Flux (a source with its artifact, then a release in Helm's
+history, as soon as a HelmRelease is there) and watches, so that what is measured is the operator and what it costs the
+API server. All share the machine: the ratios count, not the figures.
+"""
+
+import argparse
+import asyncio
+import json
+import math
+import os
+import ssl
+import statistics
+import time
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import aiohttp
+import attrs
+import msgspec
+
+from bench.machine import describe
+from bench.operators import CLUSTER, Program, Stage, Start, kopfs, ours, stage, started
+from bench.stage import SPACES
+from vworkspace_core.apimachinery.manifest import Kind
+from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, HELM_RELEASE, OCI_REPOSITORY
+from vworkspace_core.apimachinery.timestamps import format_time
+
+SPACE: Final = SPACES[0]
+PATIENCE: Final = 300.0
+FLUX_AT_ONCE: Final = 4
+CREATORS: Final = 4
+DIGEST: Final = "sha256:2e830331e011" + "0" * 52
+VERSION: Final = "6.6.0"
+MERGE: Final = "application/merge-patch+json"
+
+
+def path_of(kind: Kind, name: str = "", below: str = "") -> str:
+    parts = [f"/apis/{kind.api_version}/namespaces/{SPACE}/{kind.plural}", name, below]
+    return "/".join(part for part in parts if part)
+
+
+def instance(name: str) -> dict[str, Any]:
+    labels = {"app.vworkspace.io/managed-by": "control-plane", "app.vworkspace.io/cluster-id": CLUSTER}
+    chart = {"sourceType": "oci", "url": "oci://charts.example.com/apps", "name": "nextcloud", "version": VERSION}
+    values = {"replicaCount": 2, "ingress": {"enabled": True, "host": f"{name}.example.com"}}
+    spec = {
+        "appRef": {"catalogId": "nextcloud"},
+        "chart": chart,
+        "release": {"name": name, "namespace": SPACE},
+        "values": {"source": "inline", "inline": values},
+    }
+    metadata = {"name": name, "namespace": SPACE, "labels": labels}
+    return {**APPLICATION_INSTANCE.manifest(name, SPACE), "metadata": metadata, "spec": spec}
+
+
+@attrs.frozen
+class ApiClient:
+    """The API server as this process sees it."""
+
+    session: aiohttp.ClientSession
+
+    async def send(self, method: str, path: str, body: Any, *, media: str = "application/json", who: str) -> int:
+        """The status of the answer; 404 and 409 are for the caller, any other refusal ends the measurement."""
+        headers = {"content-type": media}
+        query = {"fieldManager": who}
+        async with self.session.request(method, path, data=json.dumps(body), headers=headers, params=query) as answer:
+            text = await answer.text()
+            assert answer.status < 300 or answer.status in (404, 409), text
+            return answer.status
+
+    async def watch(self, kind: Kind, seen: Callable[[str, dict[str, Any]], None]) -> None:
+        """Every change of the kind, from the beginning, until cancelled."""
+        query = {"watch": "true", "timeoutSeconds": "3600"}
+        limits = aiohttp.ClientTimeout(total=None)
+        async with self.session.get(path_of(kind), params=query, timeout=limits) as answer:
+            rest = b""
+            async for chunk in answer.content.iter_any():
+                *lines, rest = (rest + chunk).split(b"\n")
+                for line in lines:
+                    event = msgspec.json.decode(line)
+                    seen(event["type"], event["object"])
+
+
+@asynccontextmanager
+async def client(on: Stage) -> AsyncIterator[ApiClient]:
+    trust = ssl.create_default_context(cadata=on.access.authority) if on.access.authority else False
+    headers = {"user-agent": "bench/1"}
+    if on.access.admin:
+        headers["authorization"] = f"Bearer {on.access.admin}"
+    pool = aiohttp.TCPConnector(ssl=trust, limit=32)
+    async with aiohttp.ClientSession(on.access.url, connector=pool, headers=headers) as session:
+        yield ApiClient(session)
+
+
+# --- Flux, played ----------------------------------------------------------------------------------------------------
+
+
+def _true(kind: str, reason: str, now: str, generation: int) -> dict[str, Any]:
+    condition = {"type": kind, "status": "True", "reason": reason, "message": "ok"}
+    return {**condition, "lastTransitionTime": now, "observedGeneration": generation}
+
+
+def source_status(generation: int, now: str) -> dict[str, Any]:
+    """An OCIRepository that has its artifact."""
+    url = "http://source.flux-system/a.tgz"
+    artifact = {"path": "a", "url": url, "revision": f"{VERSION}@{DIGEST}", "digest": DIGEST, "size": 1}
+    conditions = [_true(kind, "Succeeded", now, generation) for kind in ("Ready", "ArtifactInStorage")]
+    status = {"observedGeneration": generation, "url": url, "artifact": {**artifact, "lastUpdateTime": now}}
+    return {"status": {**status, "conditions": conditions}}
+
+
+def release_status(name: str, generation: int, now: str) -> dict[str, Any]:
+    """A HelmRelease after a successful installation: the attempt, and Helm's record of it."""
+    version = f"{VERSION}+2e830331e011"
+    record = {"name": name, "namespace": SPACE, "version": 1, "status": "deployed", "chartName": "nextcloud"}
+    record |= {"chartVersion": version, "configDigest": DIGEST, "digest": DIGEST, "ociDigest": DIGEST}
+    record |= {"firstDeployed": now, "lastDeployed": now}
+    attempt = {
+        "lastAttemptedGeneration": generation,
+        "lastAttemptedRevision": version,
+        "lastAttemptedRevisionDigest": DIGEST,
+        "lastAttemptedReleaseAction": "install",
+        "lastAttemptedConfigDigest": DIGEST,
+    }
+    conditions = [_true(kind, "InstallSucceeded", now, generation) for kind in ("Released", "Ready")]
+    status = {**attempt, "storageNamespace": SPACE, "history": [record], "observedGeneration": generation}
+    return {"status": {**status, "conditions": conditions}}
+
+
+@attrs.define
+class Play:
+    """What happens in the cluster, as it is seen from here; all times in seconds of one clock."""
+
+    api: ApiClient
+    releases: "asyncio.Queue[tuple[str, str, int]]" = attrs.field(factory=asyncio.Queue)
+    answered: dict[str, float] = attrs.field(factory=dict)
+    """When Flux had said Ready, by instance."""
+    ready: dict[str, float] = attrs.field(factory=dict)
+    """When the instance was first seen Ready."""
+    changes: dict[str, int] = attrs.field(factory=dict)
+    """How often the instance was seen to change."""
+    _known: set[str] = attrs.field(factory=set)
+
+    def release_seen(self, change: str, manifest: Mapping[str, Any]) -> None:
+        meta = manifest["metadata"]
+        if change != "DELETED" and meta["name"] not in self._known:
+            self._known.add(meta["name"])
+            source = manifest["spec"]["chartRef"]["name"]
+            self.releases.put_nowait((meta["name"], source, meta["generation"]))
+
+    def instance_seen(self, change: str, manifest: Mapping[str, Any]) -> None:
+        name = manifest["metadata"]["name"]
+        self.changes[name] = self.changes.get(name, 0) + 1
+        conditions = (manifest.get("status") or {}).get("conditions") or ()
+        if any(one["type"] == "Ready" and one["status"] == "True" for one in conditions):
+            self.ready.setdefault(name, time.perf_counter())
+
+    async def flux(self) -> None:
+        """Answer for one HelmRelease after the other, each at once."""
+        while True:
+            name, source, generation = await self.releases.get()
+            now = format_time(datetime.now(UTC))
+            await self._status(OCI_REPOSITORY, source, source_status(1, now), "source-controller")
+            await self._status(HELM_RELEASE, name, release_status(name, generation, now), "helm-controller")
+            self.answered[name] = time.perf_counter()
+
+    async def _status(self, kind: Kind, name: str, body: Mapping[str, Any], who: str) -> None:
+        for _ in range(500):
+            if await self.api.send("PATCH", path_of(kind, name, "status"), body, media=MERGE, who=who) == 200:
+                return
+            await asyncio.sleep(0.02)
+        raise AssertionError(f"{kind.kind} {name} never came")
+
+    async def create(self, names: Sequence[str]) -> None:
+        for name in names:
+            await self.api.send("POST", path_of(APPLICATION_INSTANCE), instance(name), who="bench")
+
+    async def until_ready(self, names: Sequence[str], pause: float) -> None:
+        end = time.perf_counter() + PATIENCE
+        while not all(name in self.ready for name in names):
+            assert time.perf_counter() < end, f"{sum(name not in self.ready for name in names)} never became Ready"
+            await asyncio.sleep(pause)
+
+    def reactions(self, names: Sequence[str]) -> list[float]:
+        """Milliseconds from a HelmRelease that says Ready to its instance that says so."""
+        return sorted(1000 * (self.ready[name] - self.answered[name]) for name in names)
+
+
+# --- measuring -------------------------------------------------------------------------------------------------------
+
+
+@attrs.frozen
+class Measured:
+    """One round of one operator. Reactions are in milliseconds, processor times in milliseconds an instance."""
+
+    per_second: float
+    loaded_median: float
+    loaded_p99: float
+    idle_median: float
+    idle_longest: float
+    operator: float
+    server: float
+    peak: float
+    writes: float
+    changes: float
+
+
+ROWS: Final = (
+    ("per_second", "instances per second, creation to Ready"),
+    ("loaded_median", "HelmRelease Ready to instance Ready under load, median, ms"),
+    ("loaded_p99", "the same, 99th percentile, ms"),
+    ("idle_median", "the same when idle, median, ms"),
+    ("idle_longest", "the same when idle, longest, ms"),
+    ("operator", "operator's processor time an instance, ms"),
+    ("server", "API server's processor time an instance, ms"),
+    ("peak", "operator's peak memory, MB"),
+    ("writes", "operator's writes an instance, Events apart"),
+    ("changes", "changes of an instance until all are Ready"),
+)
+
+
+async def play(on: Stage, program: Program, instances: int, alone: int) -> Measured:
+    async with client(on) as api, asyncio.TaskGroup() as group:
+        scene = Play(api)
+        tasks = [
+            group.create_task(api.watch(HELM_RELEASE, scene.release_seen)),
+            group.create_task(api.watch(APPLICATION_INSTANCE, scene.instance_seen)),
+            *(group.create_task(scene.flux()) for _ in range(FLUX_AT_ONCE)),
+        ]
+        await _warm(scene)
+        measured = await _burst(on, program, scene, instances, alone)
+        for task in tasks:
+            task.cancel()
+    return measured
+
+
+async def _warm(scene: Play) -> None:
+    """The operator is up, and the first instance has gone the whole way."""
+    await scene.create(["warm"])
+    await scene.until_ready(["warm"], 0.05)
+
+
+async def _burst(on: Stage, program: Program, scene: Play, instances: int, alone: int) -> Measured:
+    names = [f"burst-{at}" for at in range(instances)]
+    used, served, written = program.processor_seconds(), on.server_processor_seconds(), on.writes(but="warm")
+    began = time.perf_counter()
+    await asyncio.gather(*(scene.create(names[at::CREATORS]) for at in range(CREATORS)))
+    await scene.until_ready(names, 0.05)
+    took = max(scene.ready[name] for name in names) - began
+    await asyncio.sleep(2)  # the last Events
+    used, served = program.processor_seconds() - used, on.server_processor_seconds() - served
+    written = on.writes(but="warm") - written
+    loaded, idle = scene.reactions(names), await _idle(scene, alone)
+    return Measured(
+        per_second=instances / took,
+        loaded_median=statistics.median(loaded),
+        loaded_p99=loaded[math.ceil(len(loaded) * 0.99) - 1],
+        idle_median=statistics.median(idle),
+        idle_longest=idle[-1],
+        operator=1000 * used / instances,
+        server=1000 * served / instances,
+        peak=program.peak_megabytes(),
+        writes=written / instances,
+        changes=sum(scene.changes[name] for name in names) / instances,
+    )
+
+
+async def _idle(scene: Play, count: int) -> list[float]:
+    names = [f"idle-{at}" for at in range(count)]
+    for name in names:
+        await scene.create([name])
+        await scene.until_ready([name], 0.002)
+        await asyncio.sleep(0.1)
+    return scene.reactions(names)
+
+
+def measure(start: Start, instances: int, alone: int) -> Measured:
+    with stage("--without-flux") as on, started(start, on) as program:
+        return asyncio.run(play(on, program, instances, alone))
+
+
+def print_table(results: Mapping[str, Sequence[Measured]]) -> None:
+    """A row a figure, each round's value, and how ours stands to the other."""
+    print(f"| what | {' | '.join(results)} | ours to kopf |\n|---|{'---|' * (len(results) + 1)}")
+    for field, what in ROWS:
+        values = {name: [getattr(one, field) for one in rounds] for name, rounds in results.items()}
+        cells = [", ".join(f"{value:,.1f}" for value in column) for column in values.values()]
+        medians = [statistics.median(column) for column in values.values()]
+        ratio = f"{medians[0] / medians[1]:.2f}" if len(medians) == 2 and medians[1] else ""
+        print(f"| {what} | {' | '.join(cells)} | {ratio} |")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--instances", type=int, default=500)
+    parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--alone", type=int, default=20, help="how many are made one after the other, last of all")
+    parser.add_argument("--only", choices=["ours", "kopf"])
+    options = parser.parse_args()
+    os.environ.setdefault("BENCH_EVENTS", "0")  # kopf posts no Events of its own accord
+    print(describe(), flush=True)
+    chosen = {name: start for name, start in (("ours", ours), ("kopf", kopfs)) if options.only in (None, name)}
+    results: dict[str, list[Measured]] = {name: [] for name in chosen}
+    for _ in range(options.rounds):
+        for name, start in chosen.items():
+            results[name].append(measure(start, options.instances, options.alone))
+    print_table(results)
+
+
+if __name__ == "__main__":
+    main()

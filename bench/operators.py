@@ -1,0 +1,142 @@
+"""Operators that are measured, as processes, and the cluster that each runs on: this one, and one written with kopf."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import TypeAlias
+
+import attrs
+
+from bench import writes
+from bench.reaching import Access
+from tests.support.kube_apiserver import OPERATOR_USER
+
+ROOT = Path(__file__).resolve().parents[1]
+BIN = Path(sys.executable).parent
+CLUSTER, TOKEN = "cluster-bench", "bench-agent-token-0123456789"
+
+
+def processor_seconds(process: int) -> float:
+    """What a process has used so far, user and system."""
+    fields = Path(f"/proc/{process}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+@attrs.frozen
+class Program:
+    """A started operator."""
+
+    name: str
+    process: "subprocess.Popen[bytes]"
+
+    def processor_seconds(self) -> float:
+        return processor_seconds(self.process.pid)
+
+    def peak_megabytes(self) -> float:
+        rows = Path(f"/proc/{self.process.pid}/status").read_text(encoding="ascii").splitlines()
+        return int(next(row for row in rows if row.startswith("VmHWM")).split()[1]) / 1024
+
+    def stop(self) -> None:
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait()
+
+
+@attrs.frozen
+class Stage:
+    """A cluster, and a control plane with nothing to do."""
+
+    access: Access
+    control_url: str
+    folder: Path
+    process: int
+    """The API server's, or the one that has started it."""
+
+    @property
+    def audit(self) -> Path:
+        return self.folder / "audit"
+
+    def server_processor_seconds(self) -> float:
+        """What the API server has used: kube-apiserver without its etcd, or the embedded one."""
+        started = [pid for pid in _children(self.process) if _name(pid) == "kube-apiserver"]
+        return sum(map(processor_seconds, started or [self.process]))
+
+    def writes(self, *, but: str) -> int:
+        """The operator's writes so far; see `bench.writes`."""
+        return writes.count(self.audit.read_bytes(), user=OPERATOR_USER, but=but)
+
+
+def _children(process: int) -> list[int]:
+    listed = Path(f"/proc/{process}/task/{process}/children").read_text(encoding="ascii")
+    return [int(text) for text in listed.split()]
+
+
+def _name(process: int) -> str:
+    return Path(f"/proc/{process}/comm").read_text(encoding="utf-8").strip()
+
+
+@contextmanager
+def stage(*words: str) -> Iterator[Stage]:
+    """A fresh cluster; `words` are further arguments of `bench.stage`."""
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="vworkspace-bench-")))
+        command = [sys.executable, "-m", "bench.stage", str(folder / "audit"), *words]
+        cluster, announced = _started(stack, command)
+        access = Access(**json.loads(announced))
+        control = ["--cluster-id", CLUSTER, "--token", TOKEN, "--admin-token", "admin-" + TOKEN]
+        _, served = _started(stack, [str(BIN / "vworkspace-operator"), "control-plane", *control])
+        (folder / "token").write_text(TOKEN, encoding="utf-8")
+        text = json.dumps(access.kubeconfig(access.operator))
+        (folder / "kubeconfig").write_text(text, encoding="utf-8")
+        yield Stage(access, served.split()[1], folder, cluster.pid)
+
+
+def _started(stack: ExitStack, command: Sequence[str]) -> "tuple[subprocess.Popen[str], str]":
+    """The process, and the first line that it prints."""
+    process = stack.enter_context(subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT))
+    stack.callback(_ended, process)
+    assert process.stdout is not None
+    return process, process.stdout.readline()
+
+
+def _ended(process: "subprocess.Popen[str]") -> None:
+    """Asked first: one that has started others stops them."""
+    process.terminate()
+    try:
+        process.wait(20)
+    except subprocess.TimeoutExpired:
+        process.kill()
+
+
+def ours(on: Stage) -> Program:
+    words = ["run", "--kubeconfig", str(on.folder / "kubeconfig"), "--control-plane-url", on.control_url]
+    words += ["--cluster-id", CLUSTER, "--token-file", str(on.folder / "token")]
+    return program("ours", [str(BIN / "vworkspace-operator"), *words], on)
+
+
+def kopfs(on: Stage) -> Program:
+    words = ["run", "--standalone", "--all-namespaces", str(ROOT / "bench" / "kopf_operator.py")]
+    return program("kopf", [str(BIN / "kopf"), *words], on)
+
+
+def program(name: str, command: Sequence[str], on: Stage) -> Program:
+    log = (on.folder / f"{name}.log").open("ab")
+    environment = {**os.environ, "KUBECONFIG": str(on.folder / "kubeconfig")}
+    return Program(name, subprocess.Popen(command, stdout=log, stderr=log, env=environment, cwd=ROOT))
+
+
+Start: TypeAlias = Callable[[Stage], Program]
+
+
+@contextmanager
+def started(start: Start, on: Stage) -> Iterator[Program]:
+    running = start(on)
+    try:
+        yield running
+    finally:
+        running.stop()
