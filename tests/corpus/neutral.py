@@ -31,11 +31,12 @@ from vworkspace_core.clusters.controllers import Watched
 from vworkspace_core.clusters.hardening import Exposure
 from vworkspace_core.clusters.inventory import AgentReport, PendingDeliveries, Posture
 from vworkspace_core.control_plane.connection import ConnectionState, Connectivity
-from vworkspace_core.controller.decision import Decision, Failure, Requeue
+from vworkspace_core.controller.decision import Decision, Failure
 from vworkspace_core.controller.informer import messages as informer
 from vworkspace_core.controller.informer.state import InformerPolicy
 from vworkspace_core.controller.lease import messages as lease
 from vworkspace_core.controller.lease.record import LeasePolicy
+from vworkspace_core.controller.requeue import Pace
 from vworkspace_core.credentials import messages as credentials
 from vworkspace_core.credentials.secret import StoredCredential
 from vworkspace_core.instances.context import Context, Observed, Settings
@@ -384,8 +385,8 @@ def decision_data(decision: Decision) -> Json:
         "transitions": [
             {"from": _condition(one.previous), "to": _condition(one.condition)} for one in decision.transitions
         ],
-        "pace": None if decision.requeue is Requeue.NO else decision.requeue.name.lower(),
-        "look again after": decision.look_again_after,
+        "pace": None if decision.requeue.pace is Pace.NONE else decision.requeue.pace.name.lower(),
+        "look again after": decision.requeue.after,
         "only if current": decision.only_if_current or None,
     }
     return json.loads(canonical({name: found for name, found in whole.items() if found not in (None, [])}))

@@ -31,7 +31,7 @@ from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, dig
 from vworkspace_core.apimachinery.resources import CONFIG_MAP, CUSTOM_RESOURCE_DEFINITION, NAMESPACE
 from vworkspace_core.controller.informer.store import ObjectStore
 from vworkspace_core.controller.queue.event_handlers import itself
-from vworkspace_core.controller.queue.outcome import ReconcileResult
+from vworkspace_core.controller.reconcile import ReconcileResult
 from vworkspace_core.ports import KubeApi, PatchType, WatchEventType
 from vworkspace_kube import KubeApiClient, load_config
 

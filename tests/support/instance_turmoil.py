@@ -31,7 +31,8 @@ from vworkspace_core.apimachinery.resources import (
     SECRET,
 )
 from vworkspace_core.controller.decision import Decision
-from vworkspace_core.controller.reconcile import Again, Outcome
+from vworkspace_core.controller.reconcile import ReconcileResult
+from vworkspace_core.controller.requeue import Pace, Requeue
 from vworkspace_core.instances.context import Context, Observed
 from vworkspace_core.instances.reconcile import reconcile
 from vworkspace_core.ports import ListPage, PatchType, Propagation
@@ -210,7 +211,7 @@ class Turmoil(Simulation):
         self.withdrawn: set[str] = set()
         self.decide = self._with_operations
         self._agenda: dict[ObjectRef, _Agenda] = {}
-        self.on_pass: Callable[[ObjectRef], Outcome | None] = self.reconcile
+        self.on_pass: Callable[[ObjectRef], ReconcileResult | None] = self.reconcile
 
     def _with_operations(self, source: ApplicationInstance, observed: Observed, context: Context) -> Decision:
         if source.metadata.name == INSTANCE.name:
@@ -399,8 +400,8 @@ class Turmoil(Simulation):
 
     # --- time, and the operator in it -----------------------------------------------------------------------------
 
-    def interrupted(self, ref: ObjectRef, face: Interrupted) -> Outcome | None:
-        """One pass through a failing face. What a process death or a failed read leaves is no outcome."""
+    def interrupted(self, ref: ObjectRef, face: Interrupted) -> ReconcileResult | None:
+        """One pass through a failing face. What a process death or a failed read leaves is no result."""
         whole, self.api = self.api, cast(InProcessKube, face)
         try:
             return self.reconcile(ref)
@@ -442,23 +443,23 @@ class Turmoil(Simulation):
                 continue
             worked = True
             entry.due = None
-            outcome = self.on_pass(ref)
+            result = self.on_pass(ref)
             entry.seen = self.signature(ref)
-            if outcome is not None:
-                self._plan(entry, outcome)
+            if result is not None:
+                self._plan(entry, result.requeue)
         return worked
 
-    def _plan(self, entry: _Agenda, outcome: Outcome) -> None:
-        waits = [outcome.decision.look_again_after]
-        entry.failures = entry.failures + 1 if outcome.again is Again.BACKOFF else 0
-        match outcome.again:
-            case Again.AT_ONCE:
+    def _plan(self, entry: _Agenda, requeue: Requeue) -> None:
+        waits = [requeue.after]
+        entry.failures = entry.failures + 1 if requeue.pace is Pace.BACKOFF else 0
+        match requeue.pace:
+            case Pace.IMMEDIATE:
                 waits.append(0.0)
-            case Again.BACKOFF:
+            case Pace.BACKOFF:
                 waits.append(min(2.0**entry.failures, 300.0))
-            case Again.SLOW:
+            case Pace.SLOW:
                 waits.append(60.0)
-            case Again.NO:
+            case Pace.NONE | Pace.REFUSED | Pace.UNDECIDED:
                 pass
         due = min((wait for wait in waits if wait is not None), default=None)
         entry.due = None if due is None else self.now + timedelta(seconds=due)

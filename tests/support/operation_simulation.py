@@ -27,7 +27,7 @@ from vworkspace_apiserver.model.calls import Caller, Verb
 from vworkspace_apiserver.server import ApiServer
 from vworkspace_core.api.codec import read_operation
 from vworkspace_core.api.crd import crd_manifests
-from vworkspace_core.api.labels import APPLICATION_NAMESPACE, FIELD_MANAGER, INSTANCE_UID, OPERATION_UID
+from vworkspace_core.api.labels import APPLICATION_NAMESPACE, FIELD_MANAGER, FINALIZER, INSTANCE_UID, OPERATION_UID
 from vworkspace_core.api.operation import Operation, Phase
 from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, metadata, ref_of
 from vworkspace_core.apimachinery.resources import (
@@ -49,7 +49,7 @@ from vworkspace_core.apimachinery.resources import (
 )
 from vworkspace_core.controller.decision import Decision
 from vworkspace_core.controller.execute import Reconciler
-from vworkspace_core.controller.reconcile import Outcome, carry_out
+from vworkspace_core.controller.reconcile import ReconcileResult, run_pass
 from vworkspace_core.operations.claims import Claims
 from vworkspace_core.operations.context import OperationContext, OperationObserved
 from vworkspace_core.operations.observe import observe_operation_live
@@ -264,14 +264,14 @@ class Cluster:
             return None
         return View(manifest, run_sync(observe_operation_live(self.admin, read_operation(manifest), self.context)))
 
-    def reconcile(self, ref: ObjectRef, view: View | None = None) -> Outcome | None:
+    def reconcile(self, ref: ObjectRef, view: View | None = None) -> ReconcileResult | None:
         """One pass, on caches that may be behind. Raises Died where the operator was to die."""
         try:
             return run_sync(self.pass_over(ref, view, self.api))
         finally:
             self.remember()
 
-    async def pass_over(self, ref: ObjectRef, view: View | None, api: InProcessKube) -> Outcome | None:
+    async def pass_over(self, ref: ObjectRef, view: View | None, api: InProcessKube) -> ReconcileResult | None:
         """The same through any API, which may suspend between its calls."""
         view = view or self.view(ref)
         if view is None:
@@ -279,17 +279,23 @@ class Cluster:
         source, observed = read_operation(view.manifest), view.observed
         if needs_live_view(source, observed, self.context):
             observed = await observe_operation_live(api, source, self.context)
-        return await carry_out(Reconciler(OPERATION, read_operation, self._decide), source, observed, api, self.events)
+        return await run_pass(
+            Reconciler(OPERATION, read_operation, self._decide, FIELD_MANAGER, FINALIZER),
+            source,
+            observed,
+            api,
+            self.events,
+        )
 
     def _decide(self, source: Operation, observed: OperationObserved) -> Decision:
         return reconcile_operation(source, observed, self.context)
 
-    def settle(self, ref: ObjectRef) -> Outcome | None:
+    def settle(self, ref: ObjectRef) -> ReconcileResult | None:
         """Passes until nothing is written any more."""
         for _ in range(20):
-            outcome = self.reconcile(ref)
-            if outcome is None or not outcome.writes:
-                return outcome
+            result = self.reconcile(ref)
+            if result is None or not result.writes:
+                return result
         raise AssertionError(f"{ref} never settles: {self.get(ref)}")
 
     def creations(self) -> int:

@@ -16,7 +16,7 @@ from vworkspace_apiserver.server import ApiServer
 from vworkspace_core.api.application_instance import ApplicationInstance
 from vworkspace_core.api.codec import read_application_instance
 from vworkspace_core.api.crd import crd_manifests
-from vworkspace_core.api.labels import FIELD_MANAGER
+from vworkspace_core.api.labels import FIELD_MANAGER, FINALIZER
 from vworkspace_core.apimachinery.errors import NotFound
 from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, dig
 from vworkspace_core.apimachinery.resources import (
@@ -30,7 +30,7 @@ from vworkspace_core.apimachinery.resources import (
 )
 from vworkspace_core.controller.decision import Decision
 from vworkspace_core.controller.execute import Reconciler
-from vworkspace_core.controller.reconcile import Outcome, carry_out
+from vworkspace_core.controller.reconcile import ReconcileResult, run_pass
 from vworkspace_core.instances.context import Context, Observed, Settings
 from vworkspace_core.instances.observe import observe_live
 from vworkspace_core.instances.reconcile import reconcile
@@ -128,17 +128,17 @@ class Simulation:
 
     # --- the operator --------------------------------------------------------------------------------------------
 
-    def reconcile(self, ref: ObjectRef, stale: Manifest | None = None) -> Outcome | None:
+    def reconcile(self, ref: ObjectRef, stale: Manifest | None = None) -> ReconcileResult | None:
         """One pass over an instance, on `stale` instead of the present copy when given."""
         manifest = stale or self.get(ref)
         if manifest is None:
             return None
         source = read_application_instance(manifest)
         observed = run_sync(observe_live(self.api, source))
-        reconciler = Reconciler(APPLICATION_INSTANCE, read_application_instance, self._decide)
-        outcome = run_sync(carry_out(reconciler, source, observed, self.api, self.events))
+        reconciler = Reconciler(APPLICATION_INSTANCE, read_application_instance, self._decide, FIELD_MANAGER, FINALIZER)
+        result = run_sync(run_pass(reconciler, source, observed, self.api, self.events))
         self._remember()
-        return outcome
+        return result
 
     def _remember(self) -> None:
         """Keep every status that differs from the one before; writes of spec or metadata repeat the old one."""
@@ -168,11 +168,11 @@ class Simulation:
         """Reconcile and let Flux work until neither has anything left to do; the instance then."""
         limit = self.now + timedelta(seconds=horizon)
         while True:
-            outcome = self.reconcile(ref)
+            result = self.reconcile(ref)
             self.flux.tick(self.now)
-            if outcome is None or (again := self.reconcile(ref)) is None:
+            if result is None or (again := self.reconcile(ref)) is None:
                 raise AssertionError(f"{ref} is gone")
-            if self.writes_of(outcome) or self.writes_of(again):
+            if self.writes_of(result) or self.writes_of(again):
                 continue
             due = self._next_due(again)
             if due is None or due > limit:
@@ -183,13 +183,13 @@ class Simulation:
             self.flux.tick(self.now)
 
     @staticmethod
-    def writes_of(outcome: Outcome) -> int:
+    def writes_of(result: ReconcileResult) -> int:
         """How many writes a pass made."""
-        return outcome.writes
+        return result.writes
 
-    def _next_due(self, outcome: Outcome) -> datetime | None:
+    def _next_due(self, result: ReconcileResult) -> datetime | None:
         """When there is more to come than Flux's regular interval."""
-        waits = outcome.decision.look_again_after
+        waits = result.decision.requeue.after
         mine = None if waits is None else self.now + timedelta(seconds=waits)
         flux = self.flux.next_work()
         return min((at for at in (mine, flux) if at is not None), default=None)

@@ -11,12 +11,11 @@ import structlog
 
 from vworkspace_app.controller.definitions import is_served
 from vworkspace_app.controller.informers import Informers
-from vworkspace_app.controller.results import result_of
 from vworkspace_app.controller.worker_pool import Driver, Reconcile
 from vworkspace_app.credentials.live import Live
 from vworkspace_app.jobs.agent import Agent
 from vworkspace_core.api.codec import read_cluster
-from vworkspace_core.api.labels import FIELD_MANAGER, namespace_is_gated
+from vworkspace_core.api.labels import FIELD_MANAGER, FINALIZER, namespace_is_gated
 from vworkspace_core.api.policy import Policy
 from vworkspace_core.apimachinery.errors import AlreadyExists
 from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, dig, metadata, ref_of
@@ -30,8 +29,7 @@ from vworkspace_core.clusters.inventory import Posture
 from vworkspace_core.clusters.policy import strictest_policy
 from vworkspace_core.controller.execute import Reconciler
 from vworkspace_core.controller.informer.changes import Change, ChangeType
-from vworkspace_core.controller.queue.outcome import ReconcileResult
-from vworkspace_core.controller.reconcile import carry_out
+from vworkspace_core.controller.reconcile import ReconcileResult, run_pass
 from vworkspace_core.credentials.secret import Credentials
 from vworkspace_core.jobs.payload_security import required_by
 from vworkspace_core.ports import Clock, EventSink, KubeApi
@@ -108,12 +106,11 @@ class ClusterController:
         except ValidationProblems as error:
             _log.warning("a Cluster object cannot be read", object=str(key), problems=str(error))
             return ReconcileResult()
-        outcome = await carry_out(
-            Reconciler(CLUSTER, read_cluster, decide), source, self._posture(key), self._api, self._events
-        )
-        if outcome.written:
+        reconciler = Reconciler(CLUSTER, read_cluster, decide, FIELD_MANAGER, FINALIZER)
+        result = await run_pass(reconciler, source, self._posture(key), self._api, self._events)
+        if result.written:
             self._written[key.name] = self._now()
-        return result_of(outcome)
+        return result
 
     async def _offer(self, key: ObjectRef) -> ReconcileResult:
         """Make the object, once in the life of this process."""

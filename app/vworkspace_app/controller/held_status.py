@@ -8,7 +8,7 @@ import attrs
 
 from vworkspace_core.apimachinery.errors import Conflict, OperatorError
 from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, dig, metadata
-from vworkspace_core.controller.reconcile import Outcome
+from vworkspace_core.controller.reconcile import ReconcileResult
 from vworkspace_core.jobs.managed_fields import held_conditions, status_holder
 from vworkspace_core.ports import EventSink, KubeApi, KubernetesEvent
 
@@ -31,17 +31,17 @@ class HeldStatuses:
     events: EventSink
     _told: dict[ObjectRef, str] = attrs.field(factory=dict)
 
-    async def heard(self, key: ObjectRef, outcome: Outcome) -> None:
+    async def heard(self, key: ObjectRef, result: ReconcileResult) -> None:
         """Tell of a status that was refused, once for each holder; forget it when one was written."""
-        if not isinstance(outcome.error, Conflict):
-            if outcome.error is None:
+        if not isinstance(result.error, Conflict):
+            if result.error is None:
                 self._told.pop(key, None)
             return
         try:
             live = await self.api.get(key)
         except OperatorError:
             return  # it is tried again, and told then
-        told = str(status_holder(live) or outcome.error.message)
+        told = str(status_holder(live) or result.error.message)
         if self._told.get(key) == told:
             return
         self._told[key] = told

@@ -5,10 +5,10 @@ from typing import Any, Protocol
 import attrs
 import structlog
 
-from vworkspace_core.apimachinery.manifest import ObjectRef
+from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef
 from vworkspace_core.controller.events.once import Once
 from vworkspace_core.controller.queue.hot_loop import HotLoop
-from vworkspace_core.controller.queue.outcome import Verdict
+from vworkspace_core.controller.reconcile import ResultLabel
 
 _log = structlog.get_logger("driver")
 
@@ -22,7 +22,7 @@ class Reconciled:
     """
 
     ref: ObjectRef
-    verdict: Verdict
+    label: ResultLabel
     seconds: float
     waited: float
     error: Exception | None = None
@@ -68,7 +68,7 @@ class LoggingObserver:
 
     def reconciled(self, done: Reconciled) -> None:
         """Log what did not succeed; a crash with its traceback, since it is a defect."""
-        fields = {"object": str(done.ref), "verdict": done.verdict.value, "seconds": round(done.seconds, 3)}
+        fields = {"object": str(done.ref), "verdict": done.label.value, "seconds": round(done.seconds, 3)}
         if done.error is None:
             if self._failing.forget(str(done.ref)):
                 _log.info("reconcile succeeds again", **fields)
@@ -77,7 +77,7 @@ class LoggingObserver:
         elif done.crashed:
             self._crashed(done, fields)
         else:
-            passing = done.verdict is Verdict.REQUEUE  # overtaken: looked at again at once
+            passing = done.label is ResultLabel.REQUEUE  # overtaken: looked at again at once
             news = not passing and self._failing.first(str(done.ref), str(done.error))
             (_log.warning if news else _log.debug)("reconcile failed", error=str(done.error), **fields)
 
@@ -91,6 +91,10 @@ class LoggingObserver:
     def hot(self, ref: ObjectRef, finding: HotLoop) -> None:
         """Name the object."""
         _log.warning("hot loop: the status keeps changing", object=str(ref), **attrs.asdict(finding))
+
+
+async def report_nothing(ref: ObjectRef, manifest: Manifest) -> None:
+    """For a controller whose unmanaged objects nobody wants to hear of."""
 
 
 def _place(error: BaseException | None) -> str:

@@ -7,20 +7,20 @@ from vworkspace_core.apimachinery.manifest import ObjectRef, dig
 from vworkspace_core.apimachinery.meta import Condition, ConditionStatus
 from vworkspace_core.controller.decision import Decision
 from vworkspace_core.controller.execute import STATUS
-from vworkspace_core.controller.reconcile import Outcome
+from vworkspace_core.controller.reconcile import ReconcileResult
 
 _log = structlog.get_logger("reconcile")
 
 _BAD_WHEN_TRUE = frozenset({"Blocked", "Stalled", "Degraded", "Failed"})
 
 
-def tell_pass(key: ObjectRef, outcome: Outcome) -> None:
+def tell_pass(key: ObjectRef, result: ReconcileResult) -> None:
     """One line for each write, and one for the status that was written."""
-    for verb, ref in outcome.done:
+    for verb, ref in result.executed:
         if verb != STATUS:
             _log.info("written", verb=verb, object=str(ref))
-    if any(verb == STATUS for verb, _ in outcome.done):
-        tell_status(key, outcome.decision)
+    if result.status is not None:
+        tell_status(key, result.decision)
 
 
 def tell_status(key: ObjectRef, decision: Decision) -> None:

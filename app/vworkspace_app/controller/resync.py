@@ -6,7 +6,7 @@ from typing import NoReturn
 from vworkspace_app.controller.worker_pool import Driver
 from vworkspace_core.apimachinery.manifest import ObjectRef
 from vworkspace_core.controller.backoff import jitter_of
-from vworkspace_core.controller.queue.outcome import Priority
+from vworkspace_core.controller.queue.workqueue import Priority
 from vworkspace_core.ports import Clock
 
 _SPREAD = 0.1  # of the interval: so that a thousand keys do not come at once

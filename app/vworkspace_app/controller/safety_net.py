@@ -12,7 +12,7 @@ import structlog
 from vworkspace_app.controller.informers import Informers
 from vworkspace_core.apimachinery.errors import OperatorError
 from vworkspace_core.apimachinery.manifest import ObjectRef
-from vworkspace_core.controller.queue.outcome import ReconcileResult
+from vworkspace_core.controller.reconcile import ReconcileResult
 from vworkspace_core.ports import Clock
 
 _log = structlog.get_logger("operator")
@@ -49,5 +49,4 @@ class SafetyNet:
         if since is None:
             return result
         wait = max(0.0, since + self.every - self.clock.monotonic())
-        again = result.look_again_after
-        return attrs.evolve(result, look_again_after=wait if again is None else min(again, wait))
+        return attrs.evolve(result, requeue=result.requeue.no_later_than(wait))

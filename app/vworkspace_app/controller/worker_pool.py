@@ -17,10 +17,11 @@ from vworkspace_core.controller.health import DriverVitals
 from vworkspace_core.controller.informer.changes import Change, ChangeType
 from vworkspace_core.controller.queue.event_handlers import KeysOf, WaitOf, priority_of, without_delay
 from vworkspace_core.controller.queue.hot_loop import HotLoopDetector
-from vworkspace_core.controller.queue.outcome import Failed, Outcome, Postponed, Priority, ReconcileResult, judge
 from vworkspace_core.controller.queue.own_writes import Echoes, Meaning, News
 from vworkspace_core.controller.queue.read_your_writes import PendingWrites, Seen, Written
-from vworkspace_core.controller.queue.workqueue import WorkQueue
+from vworkspace_core.controller.queue.workqueue import Priority, WorkQueue
+from vworkspace_core.controller.reconcile import ReconcileResult
+from vworkspace_core.controller.requeue import Pace, Requeue
 from vworkspace_core.ports import Clock
 
 Reconcile: TypeAlias = Callable[[ObjectRef], Awaitable[ReconcileResult]]
@@ -105,7 +106,7 @@ class Driver:
                 self.enqueue(key, priority=news.priority, after=news.after)
             case Meaning.ECHO:
                 if self._writes.postponed(key):
-                    self._queue.hasten(key, self._clock.monotonic())
+                    self._queue.wake(key, self._clock.monotonic())
                     self._wake.set()
                 self._writes.unseen(key)  # forgets what the cache has seen by now
             case Meaning.LATER:
@@ -152,7 +153,7 @@ class Driver:
             name=name,
             active=self._active,
             ready=sum(queue.ready.values()),
-            running=queue.running,
+            running=queue.processing,
             workers=self._workers,
             oldest=0.0 if oldest is None else now - oldest,
             time_limit=self._time_limit,
@@ -179,23 +180,23 @@ class Driver:
         structlog.contextvars.bind_contextvars(
             controller=self._name, namespace=key.namespace or "", name=key.name, reconcile_id=reconcile_id
         )
-        outcome: Outcome = Failed()
+        requeue = Requeue.BACKOFF
         try:
-            outcome = await self._handle(key, reconcile_id)
+            requeue = await self._handle(key, reconcile_id)
         finally:
             self._moved_at = now = self._clock.monotonic()
-            self._queue.done(key, now, outcome)
+            self._queue.done(key, now, requeue)
             slots.release()
             self._wake.set()
 
-    async def _handle(self, key: ObjectRef, reconcile_id: str) -> Outcome:
+    async def _handle(self, key: ObjectRef, reconcile_id: str) -> Requeue:
         """Reconcile a key, unless the cache has yet to see what the key wrote."""
         started = self._clock.monotonic()
         unseen = self._writes.unseen(key)
         wait = self._writes.look_again(key, started) if unseen else None
         if wait is not None:
             self._account.postponed()
-            return Postponed(wait)
+            return Requeue(Pace.UNDECIDED, wait)
         attempt = await self._listening(key, unseen)
         await self._say_what_stopped(key, attempt, reconcile_id)
         return self._conclude(key, attempt, started)
@@ -206,7 +207,7 @@ class Driver:
         settled = False
         try:
             attempt = await self._attempt(key, unseen)
-            settled = attempt.result.settled
+            settled = attempt.result.at_fixed_point
             return attempt
         finally:
             for news in self._echoes.end(key, settled=settled):
@@ -215,7 +216,7 @@ class Driver:
     async def _say_what_stopped(self, key: ObjectRef, attempt: Attempt, reconcile_id: str) -> None:
         """An attempt that ended before its status could say why is told on the object."""
         error = attempt.crash or attempt.result.error
-        if error is None or attempt.result.told or isinstance(error, Stale | NotFound):
+        if error is None or attempt.result.is_reported or isinstance(error, Stale | NotFound):
             return
         passing = isinstance(error, Unavailable) and not attempt.timed_out
         with anyio.move_on_after(self._time_limit):
@@ -241,18 +242,14 @@ class Driver:
             self._writes.forget(key)
         return await self._reconcile(key)
 
-    def _conclude(self, key: ObjectRef, attempt: Attempt, started: float) -> Outcome:
-        """Account for an attempt, and say what becomes of the key."""
+    def _conclude(self, key: ObjectRef, attempt: Attempt, started: float) -> Requeue:
+        """Count an attempt, and say when the key is looked at again."""
         now, result = self._clock.monotonic(), attempt.result
         self._writes.record(key, now, result.written)
-        verdict, outcome = judge(result)
-        running = self._queue.running(key)
-        waited = running.waited if running else 0.0
-        self._account.concluded(key, attempt, verdict, began=started, now=now, waited=waited)
-        if isinstance(outcome, Failed) and result.look_again_after is not None:
-            # A deadline holds whatever the backoff has come to (OPS-12).
-            self._queue.add(key, now, after=result.look_again_after)
-        return outcome
+        processing = self._queue.processing(key)
+        waited = processing.waited if processing else 0.0
+        self._account.concluded(key, attempt, began=started, now=now, waited=waited)
+        return result.requeue
 
 
 async def _believe(ref: ObjectRef) -> None:

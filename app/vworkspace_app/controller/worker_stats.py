@@ -6,16 +6,17 @@ import attrs
 
 from vworkspace_app.controller.observer import DriverObserver, Reconciled
 from vworkspace_core.apimachinery.errors import OperatorError, Unavailable
-from vworkspace_core.apimachinery.manifest import ObjectRef
-from vworkspace_core.controller.queue.hot_loop import HotLoopDetector
-from vworkspace_core.controller.queue.outcome import QueueStats, ReconcileResult, Verdict
+from vworkspace_core.apimachinery.manifest import ObjectRef, dig
+from vworkspace_core.controller.queue.hot_loop import HotLoopDetector, fingerprint
+from vworkspace_core.controller.queue.workqueue import QueueStats
+from vworkspace_core.controller.reconcile import ReconcileResult, ResultLabel
 
 
 @attrs.frozen
 class DriverStats:
     """Counts since the start, and the queue's numbers at this moment."""
 
-    verdicts: dict[str, int]
+    results: dict[str, int]
     crashes: int
     timeouts: int
     postponed: int
@@ -65,16 +66,14 @@ class DriverAccount:
         """A key no longer waits for the cache."""
         self._counts["live_reads"] += 1
 
-    def concluded(
-        self, key: ObjectRef, attempt: Attempt, verdict: Verdict, *, began: float, now: float, waited: float
-    ) -> None:
+    def concluded(self, key: ObjectRef, attempt: Attempt, *, began: float, now: float, waited: float) -> None:
         """An attempt is over; times are monotonic seconds, `waited` those in the queue before it."""
         result = attempt.result
-        self._counts.update({verdict.value: 1, "crashes": bool(attempt.crash), "timeouts": attempt.timed_out})
+        self._counts.update({result.label.value: 1, "crashes": bool(attempt.crash), "timeouts": attempt.timed_out})
         self._observer.reconciled(
             Reconciled(
                 ref=key,
-                verdict=verdict,
+                label=result.label,
                 seconds=now - began,
                 waited=waited,
                 error=attempt.crash or result.error,
@@ -88,7 +87,7 @@ class DriverAccount:
         """The account at this moment."""
         counts = self._counts
         return DriverStats(
-            verdicts={verdict.value: counts[verdict.value] for verdict in Verdict},
+            results={label.value: counts[label.value] for label in ResultLabel},
             crashes=counts["crashes"],
             timeouts=counts["timeouts"],
             postponed=counts["postponed"],
@@ -98,9 +97,10 @@ class DriverAccount:
         )
 
     def _detect(self, key: ObjectRef, now: float, result: ReconcileResult) -> None:
-        finding = None
-        if result.fingerprint:
-            finding = self._detector.record(key, now, result.fingerprint, result.generation)
-        if finding is not None:
+        if result.status is None or result.error is not None:
+            return
+        generation = dig(result.status, "status", "observedGeneration") or 0
+        hot_loop = self._detector.record(key, now, fingerprint(result.status), generation)
+        if hot_loop is not None:
             self._counts["hot_loops"] += 1
-            self._observer.hot(key, finding)
+            self._observer.hot(key, hot_loop)

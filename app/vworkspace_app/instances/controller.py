@@ -10,13 +10,13 @@ import msgspec
 from vworkspace_app.controller.definitions import is_served
 from vworkspace_app.controller.held_status import HeldStatuses, without_foreign_conditions
 from vworkspace_app.controller.informers import Informers
+from vworkspace_app.controller.observer import report_nothing
 from vworkspace_app.controller.pass_log import tell_pass
-from vworkspace_app.controller.results import no_news, result_of
 from vworkspace_app.controller.safety_net import SafetyNet
 from vworkspace_app.operations.index import UPGRADES_OF, target_in
 from vworkspace_core.api.application_instance import ApplicationInstance, ReleaseOverride
 from vworkspace_core.api.codec import read_application_instance
-from vworkspace_core.api.labels import is_managed
+from vworkspace_core.api.labels import FIELD_MANAGER, FINALIZER, is_managed
 from vworkspace_core.api.operation import Engine
 from vworkspace_core.api.policy import Policy
 from vworkspace_core.api.reasons import InstanceConditionType as Type
@@ -38,9 +38,8 @@ from vworkspace_core.controller.execute import Reconciler
 from vworkspace_core.controller.informer.changes import Change
 from vworkspace_core.controller.live_reads import Reading
 from vworkspace_core.controller.queue.event_handlers import owners_of_kind
-from vworkspace_core.controller.queue.outcome import ReconcileResult
 from vworkspace_core.controller.queue.read_your_writes import Written
-from vworkspace_core.controller.reconcile import carry_out
+from vworkspace_core.controller.reconcile import ReconcileResult, run_pass
 from vworkspace_core.instances.context import Context, Observed, Settings
 from vworkspace_core.instances.desired import DOWNSTREAM_KINDS, read_refs, watched_refs
 from vworkspace_core.instances.helm_storage import record_refs, without_content
@@ -73,7 +72,7 @@ class InstanceController:
     settings: Settings
     clock: Clock
     events: EventSink
-    tell_unmanaged: Callable[[ObjectRef, Manifest], Awaitable[None]] = no_news
+    tell_unmanaged: Callable[[ObjectRef, Manifest], Awaitable[None]] = report_nothing
     """Told of each object that is not for us."""
     net: SafetyNet = attrs.field(init=False)
     held: HeldStatuses = attrs.field(init=False)
@@ -95,12 +94,12 @@ class InstanceController:
             await self.tell_unmanaged(key, msgspec.json.decode(raw))
         await self._look_after(key, source)
         observed = await self._observe(source)
-        reconciler = Reconciler(APPLICATION_INSTANCE, _read, self._decide)
+        reconciler = Reconciler(APPLICATION_INSTANCE, _read, self._decide, FIELD_MANAGER, FINALIZER, idempotent=True)
         wrote = partial(self.wrote, key)
-        outcome = await carry_out(reconciler, source, observed, self.api, self.events, wrote)
-        await self.held.heard(key, outcome)
-        tell_pass(key, outcome)
-        return self.net.until_next(key, result_of(outcome, fixed_point=True))
+        result = await run_pass(reconciler, source, observed, self.api, self.events, wrote)
+        await self.held.heard(key, result)
+        tell_pass(key, result)
+        return self.net.until_next(key, result)
 
     async def _look_after(self, key: ObjectRef, source: Source) -> None:
         """Read anew what an instance waits for, once it has waited for long."""

@@ -38,9 +38,8 @@ from vworkspace_core.apimachinery.resources import (
 from vworkspace_core.clusters.controllers import IN_A_ROW
 from vworkspace_core.controller.informer.changes import Change
 from vworkspace_core.controller.queue.event_handlers import KeysOf, WaitOf, itself, wait_for_progress, without_delay
-from vworkspace_core.controller.queue.outcome import Priority
 from vworkspace_core.controller.queue.read_your_writes import Written
-from vworkspace_core.controller.queue.workqueue import WorkQueue
+from vworkspace_core.controller.queue.workqueue import Priority, WorkQueue
 from vworkspace_core.instances.blocked_pass import decide_blocked_instance
 from vworkspace_core.operations.blocked_pass import decide_blocked_operation
 from vworkspace_core.ports import Clock, KubeApi
@@ -108,9 +107,9 @@ class Operator:
         self.instance_driver = self.driver(
             "applicationinstance", self.instances.reconcile, WorkQueue(group_of=_namespace)
         )
-        serial = self.operations.serial_of
+        exclusion_key = self.operations.exclusion_key
         self.operation_driver = self.driver(
-            "operation", self.operations.reconcile, WorkQueue(group_of=_namespace, serial_of=serial)
+            "operation", self.operations.reconcile, WorkQueue(group_of=_namespace, exclusion_key=exclusion_key)
         )
         self.instances.wrote, self.operations.wrote = self.instance_driver.wrote, self.operation_driver.wrote
         self.blocked_passes.wrote = self._wrote

@@ -18,14 +18,14 @@ from vworkspace_app.observability.snapshot import Board
 from vworkspace_core.api.operation import Engine, OperationType, Phase
 from vworkspace_core.apimachinery.manifest import ObjectRef
 from vworkspace_core.controller.queue.hot_loop import HotLoop
-from vworkspace_core.controller.queue.outcome import Verdict
+from vworkspace_core.controller.reconcile import ResultLabel
 from vworkspace_core.jobs.outcome import JobOutcome
 
 _METHODS: Final = frozenset(("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"))
 _OTHER: Final = "other"
 _OF_EVERY_WEBHOOK: Final = ("200", "500")
 """Codes whose series are there before the first review, as those of controller-runtime are."""
-_RESULTS: Final = {verdict: verdict.value for verdict in Verdict} | {Verdict.TERMINAL: Verdict.ERROR.value}
+_RESULTS: Final = {label: label.value for label in ResultLabel} | {ResultLabel.TERMINAL: ResultLabel.ERROR.value}
 
 
 class Metrics:
@@ -123,14 +123,14 @@ class ControllerMetrics:
     def reconciled(self, done: Reconciled) -> None:
         """Count it."""
         metrics, name = self._metrics, self._name
-        metrics._reconciles.labels(name, _RESULTS[done.verdict]).inc()
+        metrics._reconciles.labels(name, _RESULTS[done.label]).inc()
         metrics._reconcile_time.labels(name).observe(done.seconds)
         metrics._queue_time.labels(name, name).observe(done.waited)
         metrics._work_time.labels(name, name).observe(done.seconds)
-        failed = done.verdict in (Verdict.ERROR, Verdict.TERMINAL)
+        failed = done.label in (ResultLabel.ERROR, ResultLabel.TERMINAL)
         for counter, happened in (
             (metrics._errors, failed),
-            (metrics._terminal, done.verdict is Verdict.TERMINAL),
+            (metrics._terminal, done.label is ResultLabel.TERMINAL),
             (metrics._panics, done.crashed),
             (metrics._timeouts, done.timed_out),
         ):

@@ -1,7 +1,8 @@
 """The Operation controller: from a key to a snapshot, a decision, and what came of it (OPS-1 to OPS-12).
 
 What cannot be taken back is decided on a live view (`needs_live_view`), everything else from the caches. Operations
-on one target are decided one at a time: the queue asks `serial_of`, and the live view shows what was written (OPS-5).
+on one target are decided one at a time: the queue asks for the `exclusion_key`, and the live view shows what was
+written (OPS-5).
 """
 
 from collections.abc import Awaitable, Callable, Iterator
@@ -14,14 +15,14 @@ import attrs
 from vworkspace_app.controller.definitions import is_served
 from vworkspace_app.controller.held_status import HeldStatuses, without_foreign_conditions
 from vworkspace_app.controller.informers import Informers
+from vworkspace_app.controller.observer import report_nothing
 from vworkspace_app.controller.pass_log import tell_pass
-from vworkspace_app.controller.results import no_news, result_of
 from vworkspace_app.controller.safety_net import SafetyNet
 from vworkspace_app.operations.awaited import AwaitedObjects
 from vworkspace_app.operations.index import BY_UID, EVERYWHERE, OPEN, OPEN_ON, target_in
 from vworkspace_app.process.yaml_documents import parse_yaml
 from vworkspace_core.api.codec import read_operation
-from vworkspace_core.api.labels import OPERATION_UID, is_managed
+from vworkspace_core.api.labels import FIELD_MANAGER, FINALIZER, OPERATION_UID, is_managed
 from vworkspace_core.api.operation import Operation, Phase
 from vworkspace_core.api.reasons import OperationReason as Reason
 from vworkspace_core.apimachinery.errors import OperatorError, Permanent, Unavailable
@@ -31,9 +32,8 @@ from vworkspace_core.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, N
 from vworkspace_core.controller.decision import Decision
 from vworkspace_core.controller.execute import Reconciler
 from vworkspace_core.controller.informer.changes import Change, ChangeType
-from vworkspace_core.controller.queue.outcome import ReconcileResult
 from vworkspace_core.controller.queue.read_your_writes import Written
-from vworkspace_core.controller.reconcile import carry_out
+from vworkspace_core.controller.reconcile import ReconcileResult, run_pass
 from vworkspace_core.operations.builtin import builtin_templates
 from vworkspace_core.operations.claims import DEFAULT_BINDINGS, Claims
 from vworkspace_core.operations.conflicts import first_ahead, standing_of
@@ -85,7 +85,7 @@ class OperationController:
     events: EventSink
     approvals: Approvals = attrs.field(factory=Approvals)
     templates: Templates = attrs.field(factory=builtin_templates)
-    tell_unmanaged: Callable[[ObjectRef, Manifest], Awaitable[None]] = no_news
+    tell_unmanaged: Callable[[ObjectRef, Manifest], Awaitable[None]] = report_nothing
     """Told of each object that is not for us."""
     net: SafetyNet = attrs.field(init=False)
     held: HeldStatuses = attrs.field(init=False)
@@ -113,12 +113,12 @@ class OperationController:
         self.awaited.awaits(key, self._looked_at_before_the_start(source))
         observed = await self._observe(source)
         approved = await self._spend(source, observed)
-        reconciler = Reconciler(OPERATION, _read, partial(self._decide, approved))
+        reconciler = Reconciler(OPERATION, _read, partial(self._decide, approved), FIELD_MANAGER, FINALIZER)
         wrote = partial(self.wrote, key)
-        outcome = await carry_out(reconciler, source, observed, self.api, self.events, wrote)
-        await self.held.heard(key, outcome)
-        tell_pass(key, outcome)
-        return self.net.until_next(key, result_of(outcome))
+        result = await run_pass(reconciler, source, observed, self.api, self.events, wrote)
+        await self.held.heard(key, result)
+        tell_pass(key, result)
+        return self.net.until_next(key, result)
 
     async def _look_after(self, key: ObjectRef, source: Source) -> None:
         """Read anew what a run depends on, once it has been at it for long."""
@@ -139,7 +139,7 @@ class OperationController:
             live = self.informers.store(target.kind).get(target.namespace, target.name)
             yield from lookups(source, self._context(), live)
 
-    def serial_of(self, key: ObjectRef) -> ObjectRef | None:
+    def exclusion_key(self, key: ObjectRef) -> ObjectRef | None:
         """What the key is decided alone for: its target, which cannot change (OPS-5)."""
         manifest = self.informers.store(OPERATION).get(key.namespace, key.name)
         return None if manifest is None else target_in(manifest)

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import Final, Protocol
 
 from vworkspace_core.api.labels import CAPABILITY_PREFIX, NAMESPACE_GATE, NAMESPACE_GATE_VALUE
-from vworkspace_core.apimachinery.errors import Forbidden, OperatorError, Right
+from vworkspace_core.apimachinery.errors import OperatorError, Right, first_refusal
 from vworkspace_core.apimachinery.resources import CORE_EVENT, EVENT, OWN_KINDS, POD, SECRET, VELERO_BACKUP
 
 _BY_GROUP: Final = (
@@ -76,13 +76,7 @@ class Failed(Protocol):
         ...
 
 
-def first_refusal(failures: Iterable[Failed]) -> Forbidden | None:
-    """The first of the refused writes that a missing right refused."""
-    errors = (failure.error for failure in failures)
-    return next((error for error in errors if isinstance(error, Forbidden) and error.right is not None), None)
-
-
 def refusal_told(failures: Iterable[Failed]) -> str:
     """What to say of the right that is missing; empty where none is."""
-    error = first_refusal(failures)
+    error = first_refusal(failure.error for failure in failures)
     return not_permitted(error.right) if error is not None and error.right is not None else ""

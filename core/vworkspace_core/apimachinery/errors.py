@@ -19,6 +19,7 @@ never sees a client's exception. Clauses: REC-8, REC-13, PULL-7.
 """
 
 import re
+from collections.abc import Iterable
 from typing import Any, Final
 
 import attrs
@@ -148,6 +149,11 @@ class Forbidden(OperatorError):
 
 class Unauthorized(Forbidden):
     """HTTP 401: the credential is not accepted."""
+
+
+def first_refusal(errors: Iterable[OperatorError]) -> Forbidden | None:
+    """The first of several errors by which a missing right shows."""
+    return next((error for error in errors if isinstance(error, Forbidden) and error.right is not None), None)
 
 
 class Expired(OperatorError):

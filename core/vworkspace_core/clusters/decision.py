@@ -25,6 +25,7 @@ from vworkspace_core.clusters.controllers import installed_engines
 from vworkspace_core.clusters.inventory import Posture
 from vworkspace_core.control_plane.connection import Connectivity
 from vworkspace_core.controller.decision import Decision
+from vworkspace_core.controller.requeue import Requeue
 from vworkspace_core.controller.status import LiveStatus, Minor, event_of, status_change
 from vworkspace_core.ports import KubernetesEvent
 
@@ -54,11 +55,11 @@ def decide(source: Cluster, posture: Posture) -> Decision:
         write_condition=unstructure,
     )
     if change is None:
-        return Decision(look_again_after=_next_look(posture, HEARTBEAT_SECONDS))
+        return Decision(requeue=Requeue.at_latest(_next_look(posture, HEARTBEAT_SECONDS)))
     if change.is_minor and (wait := HEARTBEAT_SECONDS - _seconds_since_written(source.status, posture)) > 0:
-        return Decision(look_again_after=_next_look(posture, wait))
+        return Decision(requeue=Requeue.at_latest(_next_look(posture, wait)))
     events = (_event(source, transition) for transition in change.transitions if _is_news(transition))
-    return change.added_to(Decision(look_again_after=_next_look(posture, HEARTBEAT_SECONDS)), events)
+    return change.added_to(Decision(requeue=Requeue.at_latest(_next_look(posture, HEARTBEAT_SECONDS))), events)
 
 
 def cluster_manifest(cluster_id: str, endpoint: str) -> dict[str, Any]:

@@ -12,6 +12,7 @@ import attrs
 from vworkspace_core.apimachinery.conditions import Transition
 from vworkspace_core.apimachinery.errors import OperatorError
 from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, ref_of
+from vworkspace_core.controller.requeue import Requeue
 from vworkspace_core.ports import KubernetesEvent
 
 
@@ -97,15 +98,6 @@ class Delete:
     resource_version: str | None = None
 
 
-class Requeue(Enum):
-    """When the driver looks again, apart from `look_again_after` (REC-13)."""
-
-    NO = "settled or waiting for a watch event"
-    BACKOFF = "transient failure: per-key exponential backoff"
-    SLOW = "only outside help can cure it: slow backoff"
-    REFUSED = "a right is missing: backoff of half a minute at most, so that it goes on soon after the role came"
-
-
 @attrs.frozen
 class Decision:
     """Effects as data. All empty and `status` None: there is nothing to do (REC-6).
@@ -113,8 +105,8 @@ class Decision:
     `rehearsals` are applies to be tried without effect before anything is written at all; where one is refused, nothing
     is. `status` is the whole status as it is to be applied, or None when the present one already says it.
     `transitions` and `events` follow from the change of conditions and count only once the status is written.
-    `look_again_after` is in seconds; None means that a watch event will tell. With `only_if_current` the source is
-    read again before anything is written downstream: a decision from an old copy then writes nothing at all.
+    With `only_if_current` the source is read again before anything is written downstream: a decision from an old copy
+    then writes nothing at all.
     """
 
     finalizer: Finalizer | None = None
@@ -127,7 +119,6 @@ class Decision:
     events: tuple[KubernetesEvent, ...] = ()
     transitions: tuple[Transition, ...] = ()
     requeue: Requeue = Requeue.NO
-    look_again_after: float | None = None
     only_if_current: bool = False
 
     @property

@@ -9,7 +9,6 @@ from typing import Any, Final, Generic, Protocol, TypeAlias, TypeVar
 
 import attrs
 
-from vworkspace_core.api.labels import FIELD_MANAGER, FINALIZER
 from vworkspace_core.apimachinery.errors import AlreadyExists, Conflict, Invalid, NotFound, OperatorError, Stale
 from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, exactly, metadata
 from vworkspace_core.apimachinery.meta import ObjectMeta
@@ -28,57 +27,64 @@ from vworkspace_core.ports import KubeApi, PatchType
 STATUS: Final = "status"
 """What is done to a source whose status is written."""
 
-Wrote: TypeAlias = Callable[[tuple[ObjectRef, str]], None]
-"""Told of an object and the resourceVersion that the server answered to a write of it."""
+OnWrite: TypeAlias = Callable[[tuple[ObjectRef, str]], None]
+"""Called with an object and the resourceVersion that the server answered to a write of it."""
 
 
-class Source(Protocol):
-    """One of our own kinds, structured."""
+class StructuredObject(Protocol):
+    """An object of the reconciled kind, structured."""
 
     @property
     def metadata(self) -> ObjectMeta: ...
 
 
-S = TypeVar("S", bound=Source)
+S = TypeVar("S", bound=StructuredObject)
 V = TypeVar("V", bound=Snapshot)
 
 
 @attrs.frozen
 class Reconciler(Generic[S, V]):
-    """One kind's pure decision, and how its manifests are read."""
+    """One kind's pure decision, how its manifests are read, and as whom its writes are made.
+
+    `manager` is the field manager of all writes; `finalizer` what a `Finalizer` effect adds or removes. `idempotent`:
+    by its kind's law a decision on everything that it has just written is empty (REC-6).
+    """
 
     kind: Kind
     read: Callable[[Manifest], S]
     decide: Callable[[S, V], Decision]
+    manager: str
+    finalizer: str
+    idempotent: bool = False
 
 
 @attrs.define
-class Pass(Generic[S, V]):
+class ReconcilePass(Generic[S, V]):
     """One pass over one object: the source and the snapshot as they are after each write."""
 
     reconciler: Reconciler[S, V]
     api: KubeApi
     source: S
     observed: V
-    wrote: Wrote
+    on_write: OnWrite
     written: list[tuple[ObjectRef, str]] = attrs.field(factory=list)
-    done: list[tuple[str, ObjectRef]] = attrs.field(factory=list)
-    """What was written, each with what was done to it."""
+    executed: list[tuple[str, ObjectRef]] = attrs.field(factory=list)
+    """What was done to which object, in order."""
 
-    def note(self, verb: str, ref: ObjectRef, manifest: Manifest) -> None:
+    def record(self, verb: str, ref: ObjectRef, manifest: Manifest) -> None:
         """Remember a write and what the server made of it."""
-        self.done.append((verb, ref))
+        self.executed.append((verb, ref))
         written = (ref, str(metadata(manifest).get("resourceVersion", "")))
         self.written.append(written)
-        self.wrote(written)
+        self.on_write(written)
         if ref.kind != self.reconciler.kind:
-            self.see(ref, manifest)
+            self.observe(ref, manifest)
 
-    def see(self, ref: ObjectRef, manifest: Manifest) -> None:
+    def observe(self, ref: ObjectRef, manifest: Manifest) -> None:
         """Take an object as it is now into the snapshot."""
         self.observed = attrs.evolve(self.observed, objects={**self.observed.objects, ref: manifest})
 
-    def failed(
+    def record_failure(
         self,
         ref: ObjectRef,
         verb: str,
@@ -87,25 +93,25 @@ class Pass(Generic[S, V]):
         wanted: Manifest | None = None,
     ) -> None:
         """Remember a refused write, for the decision to say what it means."""
-        failure = Failure(ref, verb, error, live, wanted)
-        earlier = tuple(one for one in self.observed.failures if one.ref != ref)
-        self.observed = attrs.evolve(self.observed, failures=(*earlier, failure))
+        earlier = tuple(failure for failure in self.observed.failures if failure.ref != ref)
+        failures = (*earlier, Failure(ref, verb, error, live, wanted))
+        self.observed = attrs.evolve(self.observed, failures=failures)
 
     def forget_failure(self, ref: ObjectRef) -> None:
         """A forced second try succeeded."""
-        left = tuple(one for one in self.observed.failures if one.ref != ref)
+        left = tuple(failure for failure in self.observed.failures if failure.ref != ref)
         self.observed = attrs.evolve(self.observed, failures=left)
 
 
-async def write_downstream(work: Pass[S, V], decision: Decision) -> bool:
-    """Perform everything but the status. True when there is nothing to decide any more: the source may be gone."""
+async def write_downstream(work: ReconcilePass[S, V], decision: Decision) -> bool:
+    """Execute everything but the status. True when there is nothing to decide any more: the source may be gone."""
     if decision.only_if_current:
         await _confirm_current(work)
     for rehearsal in decision.rehearsals:
         if not await _apply(work, rehearsal, dry_run=True):
             return False
     if decision.finalizer is Finalizer.ADD:
-        await _finalizer(work, (*work.source.metadata.finalizers, FINALIZER))
+        await _finalizer(work, (*work.source.metadata.finalizers, work.reconciler.finalizer))
     for patch in decision.patches:
         await _patch(work, patch)
     for apply in decision.applies:
@@ -116,13 +122,13 @@ async def write_downstream(work: Pass[S, V], decision: Decision) -> bool:
     for delete in decision.deletes:
         await _delete(work, delete)
     if decision.finalizer is Finalizer.REMOVE:
-        left = tuple(name for name in work.source.metadata.finalizers if name != FINALIZER)
+        left = tuple(name for name in work.source.metadata.finalizers if name != work.reconciler.finalizer)
         await _finalizer(work, left)
         return True
     return False
 
 
-async def _confirm_current(work: Pass[S, V]) -> None:
+async def _confirm_current(work: ReconcilePass[S, V]) -> None:
     """Raises Stale when the source has moved on or is another one by now, NotFound when it has gone."""
     meta = work.source.metadata
     ref = ObjectRef(work.reconciler.kind, meta.namespace or None, meta.name)
@@ -131,34 +137,36 @@ async def _confirm_current(work: Pass[S, V]) -> None:
         raise Stale(f"{ref} was decided on at resourceVersion {meta.resource_version} and has moved on")
 
 
-async def _finalizer(work: Pass[S, V], finalizers: tuple[str, ...]) -> None:
+async def _finalizer(work: ReconcilePass[S, V], finalizers: tuple[str, ...]) -> None:
     """The whole list as read, guarded by the resourceVersion, never by apply (REC-6)."""
     meta = work.source.metadata
     ref = ObjectRef(work.reconciler.kind, meta.namespace or None, meta.name)
     patch = {"metadata": {"resourceVersion": meta.resource_version, "finalizers": list(finalizers)}}
-    answer = await work.api.patch(ref, patch, patch_type=PatchType.MERGE, field_manager=FIELD_MANAGER)
-    work.note("add finalizer" if FINALIZER in finalizers else "remove finalizer", ref, answer)
+    answer = await work.api.patch(ref, patch, patch_type=PatchType.MERGE, field_manager=work.reconciler.manager)
+    work.record("add finalizer" if work.reconciler.finalizer in finalizers else "remove finalizer", ref, answer)
     work.source = work.reconciler.read(answer)
 
 
-async def _patch(work: Pass[S, V], patch: MergePatch) -> None:
+async def _patch(work: ReconcilePass[S, V], patch: MergePatch) -> None:
     try:
-        answer = await work.api.patch(patch.ref, patch.patch, patch_type=PatchType.MERGE, field_manager=FIELD_MANAGER)
+        answer = await work.api.patch(
+            patch.ref, patch.patch, patch_type=PatchType.MERGE, field_manager=work.reconciler.manager
+        )
     except NotFound:
         _gone(work, patch.ref)
     except Stale:
         raise
     except OperatorError as error:
-        work.failed(patch.ref, "patch", error)
+        work.record_failure(patch.ref, "patch", error)
     else:
-        work.note("patch", patch.ref, answer)
+        work.record("patch", patch.ref, answer)
 
 
-async def _apply(work: Pass[S, V], apply: Apply, *, dry_run: bool = False) -> bool:
+async def _apply(work: ReconcilePass[S, V], apply: Apply, *, dry_run: bool = False) -> bool:
     exact = exactly(apply.manifest, work.observed.objects.get(apply.ref))
     try:
         answer = await work.api.apply(
-            exact, kind=apply.kind, field_manager=FIELD_MANAGER, force=apply.force, dry_run=dry_run
+            exact, kind=apply.kind, field_manager=work.reconciler.manager, force=apply.force, dry_run=dry_run
         )
     except Stale:
         raise
@@ -166,37 +174,37 @@ async def _apply(work: Pass[S, V], apply: Apply, *, dry_run: bool = False) -> bo
         if isinstance(error, Invalid) and any(cause.field == "metadata.uid" for cause in error.causes):
             raise Stale(error.message) from error  # the server's way to say: another object of that name (S-09)
         # What others hold of the object explains a conflict, and at times why the whole is not valid.
-        work.failed(apply.ref, "apply", error, await _as_it_is(work.api, apply.ref), apply.manifest)
+        work.record_failure(apply.ref, "apply", error, await _read_live(work.api, apply.ref), apply.manifest)
         return False
     except OperatorError as error:
-        work.failed(apply.ref, "apply", error)
+        work.record_failure(apply.ref, "apply", error)
         return False
     if dry_run:
         return True
-    work.note("apply", apply.ref, answer)
+    work.record("apply", apply.ref, answer)
     work.forget_failure(apply.ref)
     return True
 
 
-async def _create(work: Pass[S, V], create: Create) -> None:
+async def _create(work: ReconcilePass[S, V], create: Create) -> None:
     """POST once. What is there already under that name is looked at, so that the decision can tell whose it is."""
     try:
-        answer = await work.api.create(create.manifest, kind=create.kind, field_manager=FIELD_MANAGER)
+        answer = await work.api.create(create.manifest, kind=create.kind, field_manager=work.reconciler.manager)
     except Stale:
         raise
     except AlreadyExists as error:
-        live = await _as_it_is(work.api, create.ref)
-        work.failed(create.ref, "create", error, live)
+        live = await _read_live(work.api, create.ref)
+        work.record_failure(create.ref, "create", error, live)
         if live is not None:
-            work.see(create.ref, live)
+            work.observe(create.ref, live)
     except OperatorError as error:
-        work.failed(create.ref, "create", error)
+        work.record_failure(create.ref, "create", error)
     else:
-        work.note("create", create.ref, answer)
+        work.record("create", create.ref, answer)
         work.forget_failure(create.ref)
 
 
-async def _as_it_is(api: KubeApi, ref: ObjectRef) -> Manifest | None:
+async def _read_live(api: KubeApi, ref: ObjectRef) -> Manifest | None:
     """The live object, with its managedFields, which caches do not keep: the cure names an entry of it (REC-8)."""
     try:
         return await api.get(ref)
@@ -205,7 +213,7 @@ async def _as_it_is(api: KubeApi, ref: ObjectRef) -> Manifest | None:
         return None
 
 
-async def _delete(work: Pass[S, V], delete: Delete) -> None:
+async def _delete(work: ReconcilePass[S, V], delete: Delete) -> None:
     try:
         await work.api.delete(delete.ref, uid=delete.uid, resource_version=delete.resource_version)
     except NotFound:
@@ -214,29 +222,29 @@ async def _delete(work: Pass[S, V], delete: Delete) -> None:
     except Stale:
         raise
     except OperatorError as error:
-        work.failed(delete.ref, "delete", error)
+        work.record_failure(delete.ref, "delete", error)
         return
     await _after_delete(work, delete.ref)
 
 
-async def _after_delete(work: Pass[S, V], ref: ObjectRef) -> None:
+async def _after_delete(work: ReconcilePass[S, V], ref: ObjectRef) -> None:
     """A finalizer of Flux usually keeps the object: what is left of it is what the status has to speak of."""
     try:
-        work.note("delete", ref, await work.api.get(ref))
+        work.record("delete", ref, await work.api.get(ref))
     except NotFound:
         work.written.append((ref, ""))
-        work.done.append(("delete", ref))
+        work.executed.append(("delete", ref))
         _gone(work, ref)
 
 
-def _gone(work: Pass[S, V], ref: ObjectRef) -> None:
-    left = {one: manifest for one, manifest in work.observed.objects.items() if one != ref}
+def _gone(work: ReconcilePass[S, V], ref: ObjectRef) -> None:
+    left = {other: manifest for other, manifest in work.observed.objects.items() if other != ref}
     work.observed = attrs.evolve(work.observed, objects=left)
 
 
-async def write_status(work: Pass[S, V], status: Mapping[str, Any]) -> None:
+async def write_status(work: ReconcilePass[S, V], status: Mapping[str, Any]) -> None:
     """The source's whole status in one apply, with the resourceVersion it was decided on (REC-6)."""
     kind = work.reconciler.kind
-    answer = await work.api.apply_status(status, kind=kind, field_manager=FIELD_MANAGER)
+    answer = await work.api.apply_status(status, kind=kind, field_manager=work.reconciler.manager)
     meta = work.source.metadata
-    work.note(STATUS, ObjectRef(kind, meta.namespace or None, meta.name), answer)
+    work.record(STATUS, ObjectRef(kind, meta.namespace or None, meta.name), answer)

@@ -1,4 +1,4 @@
-"""Carrying a Decision out: the only code that turns effects into calls of the `KubeApi` port.
+"""One reconcile pass: decide, execute, decide again; the only code that turns effects into calls of `KubeApi`.
 
 Expected flow
     decide → finalizer → patches → applies → creates → deletes → decide again on what came of it → … → status → events.
@@ -11,71 +11,108 @@ Guarantees
     status only. A decision that may be made from the newest copy of its source only (`only_if_current`) writes
     nothing downstream from an older one.
 Errors
-    None of the port's errors leaves `carry_out`: refused writes downstream come back to the decision as `Failure`s,
-    and what stops the source's own writes is in `Outcome.error`, for the driver to log and to try again.
+    None of the port's errors leaves `run_pass`: refused writes downstream come back to the decision as `Failure`s,
+    and what stops the source's own writes is in `ReconcileResult.error`.
 """
 
-from enum import Enum
+from enum import StrEnum
 
 import attrs
 
-from vworkspace_core.api.remedies import first_refusal
-from vworkspace_core.apimachinery.errors import Forbidden, NotFound, OperatorError, Stale, Unavailable
-from vworkspace_core.apimachinery.manifest import ObjectRef
-from vworkspace_core.controller.decision import Decision, Requeue
-from vworkspace_core.controller.execute import Pass, Reconciler, S, V, Wrote, write_downstream, write_status
+from vworkspace_core.apimachinery.errors import Forbidden, NotFound, OperatorError, Unavailable, first_refusal
+from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, dig
+from vworkspace_core.controller.decision import Decision
+from vworkspace_core.controller.execute import (
+    STATUS,
+    OnWrite,
+    ReconcilePass,
+    Reconciler,
+    S,
+    V,
+    write_downstream,
+    write_status,
+)
+from vworkspace_core.controller.requeue import SLOW_SECONDS, Pace, Requeue, requeue_for
 from vworkspace_core.ports import EventSink, KubeApi
 
 _ROUNDS = 4
 """A decision needs two rounds; more mean that somebody else is writing too, and a watch event will follow."""
 
 
-class Again(Enum):
-    """When the key is to be looked at again, beside `look_again_after` and watch events."""
+class ResultLabel(StrEnum):
+    """The `result` label of controller_runtime_reconcile_total, plus the two that need naming apart."""
 
-    NO = "a watch event will tell"
-    AT_ONCE = "something moved between reading and writing: look again without backoff"
-    BACKOFF = "a passing failure: exponential backoff"
-    SLOW = "only outside help can cure it: slow backoff"
-    REFUSED = "a right is missing: backoff of half a minute at most"
+    SUCCESS = "success"
+    REQUEUE_AFTER = "requeue_after"
+    REQUEUE = "requeue"
+    """The copy was overtaken; looked at again at once."""
+    ERROR = "error"
+    TERMINAL = "terminal"
+    """Not retried: only another spec, or a person, can help."""
 
 
 @attrs.frozen
-class Outcome:
-    """What a pass did. `written` names each object with the resourceVersion the server answered (RUN-3).
+class ReconcileResult:
+    """What a reconcile pass did, and when the object is looked at again.
 
-    `settled` says that the decision was made on the answer to every write before the status, and left nothing to write.
+    `written` holds each object written and the resourceVersion the server answered: the key is not decided again from
+    a cache that has not seen them. `executed` is what was done to which object, `STATUS` for the source's own status.
+    `error` is for the log and the metrics; what it asks for is the default of `requeue`.
     """
 
-    decision: Decision
+    decision: Decision = attrs.field(factory=Decision)
     written: tuple[tuple[ObjectRef, str], ...] = ()
-    again: Again = Again.NO
     error: OperatorError | None = None
-    settled: bool = False
-    done: tuple[tuple[str, ObjectRef], ...] = ()
-    """What was written, each with what was done to it; `STATUS` for the source's status."""
-    told: bool = False
-    """The status that stands, or was written, says what `error` is about."""
+    requeue: Requeue = attrs.field()
+    at_fixed_point: bool = False
+    """Another pass over what was written would write nothing: the events of its own writes need not wake the key."""
+    is_reported: bool = False
+    """The object's own status says what `error` is about."""
+    executed: tuple[tuple[str, ObjectRef], ...] = ()
+
+    @requeue.default
+    def _as_error_asks(self) -> Requeue:
+        return requeue_for(self.error)
 
     @property
     def writes(self) -> int:
         """How many writes reached the API server."""
-        return len(self.written)
+        return len(self.executed)
+
+    @property
+    def status(self) -> Manifest | None:
+        """The status that was written; None when none was."""
+        return self.decision.status if any(verb == STATUS for verb, _ in self.executed) else None
+
+    @property
+    def label(self) -> ResultLabel:
+        """What the metrics call this result."""
+        match self.requeue.pace:
+            case Pace.IMMEDIATE:
+                return ResultLabel.REQUEUE
+            case Pace.BACKOFF | Pace.REFUSED:
+                return ResultLabel.ERROR
+            case _ if self.error is not None:
+                return ResultLabel.TERMINAL
+            case Pace.NONE if self.requeue.after is None:
+                return ResultLabel.SUCCESS
+            case _:
+                return ResultLabel.REQUEUE_AFTER
 
 
-async def carry_out(
+async def run_pass(
     reconciler: Reconciler[S, V],
     source: S,
     observed: V,
     api: KubeApi,
     events: EventSink,
-    wrote: Wrote = lambda written: None,
-) -> Outcome:
+    on_write: OnWrite = lambda written: None,
+) -> ReconcileResult:
     """Decide, write, and decide again until nothing downstream is left to write; then write the status.
 
-    `wrote` is told of each write as it is answered, since a pass may be cancelled after it (RUN-3).
+    `on_write` is told of each write as it is answered, since a pass may be cancelled after it (RUN-3).
     """
-    work = Pass(reconciler, api, source, observed, wrote)
+    work = ReconcilePass(reconciler, api, source, observed, on_write)
     decision = reconciler.decide(work.source, work.observed)
     try:
         for _ in range(_ROUNDS):
@@ -86,45 +123,68 @@ async def carry_out(
             decision = reconciler.decide(work.source, work.observed)
         if decision.status is not None:
             await write_status(work, decision.status)
-    except Stale as error:
-        # Somebody wrote between our read and our write: the watch has it already, or will in a moment.
-        return Outcome(decision, tuple(work.written), Again.AT_ONCE, error, done=tuple(work.done))
-    except NotFound as error:
+    except NotFound:
         # The source has gone meanwhile: its DELETED event is on the way.
-        return Outcome(decision, tuple(work.written), Again.NO, error, done=tuple(work.done))
+        return _result(work, decision, None, Requeue.at_latest(decision.requeue.after))
     except OperatorError as error:
-        return Outcome(decision, tuple(work.written), _pace(error), error, done=tuple(work.done))
+        return _result(work, decision, error, _requeue_of_stopped(decision, error))
     return await _finished(work, decision, events)
 
 
-async def _finished(work: Pass[S, V], decision: Decision, events: EventSink) -> Outcome:
+async def _finished(work: ReconcilePass[S, V], decision: Decision, events: EventSink) -> ReconcileResult:
     for event in decision.events:
         await events.emit(event)
-    settled = not decision.writes_downstream
-    again = _again(decision.requeue)
-    error = first_refusal(work.observed.failures) if again is Again.REFUSED else None
-    return Outcome(
-        decision, tuple(work.written), again, error, settled=settled, told=error is not None, done=tuple(work.done)
+    error = _error_of(work, decision)
+    is_reported = decision.requeue.pace is Pace.REFUSED
+    return _result(work, decision, error, decision.requeue, is_finished=True, is_reported=is_reported)
+
+
+def _result(
+    work: ReconcilePass[S, V],
+    decision: Decision,
+    error: OperatorError | None,
+    requeue: Requeue,
+    *,
+    is_finished: bool = False,
+    is_reported: bool = False,
+) -> ReconcileResult:
+    idle = is_finished and requeue.pace is Pace.NONE and not decision.writes_downstream
+    return ReconcileResult(
+        decision,
+        tuple((ref, version) for ref, version in work.written if version),
+        error,
+        requeue,
+        at_fixed_point=work.reconciler.idempotent and idle,
+        is_reported=is_reported,
+        executed=tuple(work.executed),
     )
 
 
-def _again(requeue: Requeue) -> Again:
-    match requeue:
-        case Requeue.NO:
-            return Again.NO
-        case Requeue.BACKOFF:
-            return Again.BACKOFF
-        case Requeue.SLOW:
-            return Again.SLOW
-        case Requeue.REFUSED:
-            return Again.REFUSED
-
-
-def _pace(error: OperatorError) -> Again:
-    match error:
-        case Forbidden() if error.right is not None:
-            return Again.REFUSED
-        case Unavailable():
-            return Again.BACKOFF
+def _error_of(work: ReconcilePass[S, V], decision: Decision) -> OperatorError | None:
+    """Why a finished pass is to be tried again; what only outside help can cure is no error of the pass."""
+    match decision.requeue.pace:
+        case Pace.REFUSED:
+            return first_refusal(failure.error for failure in work.observed.failures)
+        case Pace.BACKOFF:
+            return Unavailable(_message_of(decision))
         case _:
-            return Again.SLOW
+            return None
+
+
+def _requeue_of_stopped(decision: Decision, error: OperatorError) -> Requeue:
+    """When to look again after an error that stopped the source's own writes: in a minute where no retry may help."""
+    requeue = requeue_for(error).no_later_than(decision.requeue.after)
+    match error:
+        case Unavailable():
+            return requeue
+        case Forbidden() if error.right is not None:
+            return requeue
+        case _:
+            return requeue.no_later_than(SLOW_SECONDS)
+
+
+def _message_of(decision: Decision) -> str:
+    """What the decision's status says of the failure, for the log line."""
+    conditions = dig(decision.status, "status", "conditions") or ()
+    messages = (dig(condition, "message") for condition in conditions if dig(condition, "status") == "True")
+    return next((message for message in messages if message), "a write failed; the status says which")

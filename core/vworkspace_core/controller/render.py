@@ -3,7 +3,8 @@
 from typing import Any
 
 from vworkspace_core.apimachinery.manifest import ObjectRef
-from vworkspace_core.controller.decision import Decision, Requeue
+from vworkspace_core.controller.decision import Decision
+from vworkspace_core.controller.requeue import Pace
 from vworkspace_core.ports import KubernetesEvent
 
 
@@ -29,10 +30,10 @@ def as_data(decision: Decision) -> dict[str, Any]:
         body["status"] = decision.status["status"]
     if decision.events:
         body["events"] = [_event(event) for event in decision.events]
-    if decision.requeue is not Requeue.NO:
-        body["requeue"] = decision.requeue.name.lower()
-    if decision.look_again_after is not None:
-        body["lookAgainAfterSeconds"] = decision.look_again_after
+    if decision.requeue.pace is not Pace.NONE:
+        body["requeue"] = decision.requeue.pace.name.lower()
+    if decision.requeue.after is not None:
+        body["lookAgainAfterSeconds"] = decision.requeue.after
     return body
 
 

@@ -14,7 +14,7 @@ from vworkspace_core.api.remedies import not_installed
 from vworkspace_core.apimachinery.manifest import Kind
 from vworkspace_core.apimachinery.problems import Problem
 from vworkspace_core.apimachinery.resources import HELM_RELEASE
-from vworkspace_core.controller.decision import Requeue
+from vworkspace_core.controller.requeue import Requeue
 from vworkspace_core.instances.blocker import Barrier
 from vworkspace_core.instances.context import Observed, Settings
 from vworkspace_core.instances.desired import Desired, source_kind

@@ -30,7 +30,8 @@ from vworkspace_core.apimachinery.errors import Forbidden
 from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, dig, metadata
 from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, HELM_RELEASE, NAMESPACE
 from vworkspace_core.apimachinery.secret_material import safe
-from vworkspace_core.controller.decision import Decision, Delete, Finalizer, MergePatch, Requeue
+from vworkspace_core.controller.decision import Decision, Delete, Finalizer, MergePatch
+from vworkspace_core.controller.requeue import Requeue
 from vworkspace_core.instances.conditions import uninstalling
 from vworkspace_core.instances.context import Context, Observed
 from vworkspace_core.instances.desired import DOWNSTREAM_KINDS
@@ -133,7 +134,7 @@ def _with_its_namespace(
         patches = tuple(one for one in decision.patches if one.ref not in refused)
         deletes = tuple(one for one in decision.deletes if one.ref not in refused)
         decision = attrs.evolve(decision, patches=patches, deletes=deletes)
-    return attrs.evolve(decision, look_again_after=seconds)
+    return attrs.evolve(decision, requeue=attrs.evolve(decision.requeue, after=seconds))
 
 
 def _let_go_at(source: ApplicationInstance, context: Context) -> datetime:

@@ -13,7 +13,7 @@ from vworkspace_core.api.labels import cluster_id_of, is_managed, namespace_is_g
 from vworkspace_core.api.reasons import InstanceReason as Reason
 from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, metadata
 from vworkspace_core.apimachinery.resources import HELM_RELEASE, SECRET
-from vworkspace_core.controller.decision import Requeue
+from vworkspace_core.controller.requeue import Requeue
 from vworkspace_core.instances.blocker import Barrier
 from vworkspace_core.instances.context import Observed
 from vworkspace_core.instances.ownership import is_ours, own_labels

@@ -27,9 +27,10 @@ from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, dig, meta
 from vworkspace_core.apimachinery.meta import Condition
 from vworkspace_core.apimachinery.references import ObjectName
 from vworkspace_core.apimachinery.resources import HELM_RELEASE
-from vworkspace_core.controller.decision import Apply, Decision, Delete, Finalizer, MergePatch, Requeue
+from vworkspace_core.controller.decision import Apply, Decision, Delete, Finalizer, MergePatch
 from vworkspace_core.controller.drift import needs_apply
 from vworkspace_core.controller.managed_fields import is_held_by_others
+from vworkspace_core.controller.requeue import Requeue
 from vworkspace_core.instances import conditions
 from vworkspace_core.instances import release_state as flux
 from vworkspace_core.instances.blocker import Barrier
@@ -103,7 +104,7 @@ def _managed(
         patches=(*_adoptions(source, desired, observed), *bell.patches),
         applies=pending,
         deletes=() if pending else _prunes(source, desired, observed, in_use=evidence.state is ReleaseState.READY),
-        look_again_after=_earliest(evidence.look_again_after, bell.wait),
+        requeue=Requeue.at_latest(evidence.requeue_after).no_later_than(bell.wait),
         only_if_current=not guarded,
     )
     decision = attrs.evolve(decision, events=replaced_account(source, release, settings))
@@ -130,10 +131,6 @@ def _is_pending(apply: Apply, observed: Observed) -> bool:
     if live is not None and metadata(live).get("deletionTimestamp"):
         return False  # somebody deleted it: it is made again once it has gone
     return needs_apply(apply.manifest, live)
-
-
-def _earliest(*waits: float | None) -> float | None:
-    return min((wait for wait in waits if wait is not None), default=None)
 
 
 def _rehearsals(pending: tuple[Apply, ...], live_release: Manifest | None) -> tuple[Apply, ...]:

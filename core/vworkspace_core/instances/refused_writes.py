@@ -26,7 +26,8 @@ from vworkspace_core.apimachinery.errors import (
 from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, canonical_json, dig
 from vworkspace_core.apimachinery.resources import HELM_RELEASE
 from vworkspace_core.apimachinery.secret_material import safe
-from vworkspace_core.controller.decision import Failure, Requeue
+from vworkspace_core.controller.decision import Failure
+from vworkspace_core.controller.requeue import Requeue
 from vworkspace_core.instances.blocker import Barrier
 
 _MOST_FIELDS = 8

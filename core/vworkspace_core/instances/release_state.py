@@ -55,7 +55,7 @@ class ReleaseState(Enum):
 
 @attrs.frozen
 class Evidence:
-    """The row, and what goes with it. `look_again_after` is in seconds, for what only time decides."""
+    """The row, and what goes with it. `requeue_after` is in seconds, for what only time decides."""
 
     state: ReleaseState
     message: str = ""
@@ -65,7 +65,7 @@ class Evidence:
     source_trouble: str = ""
     drift: str = ""
     warnings: str = ""
-    look_again_after: float | None = None
+    requeue_after: float | None = None
 
 
 def classify(
@@ -173,7 +173,7 @@ def _stuck(report: Report, ready: Mapping[str, Any]) -> Evidence | None:
     age = report.seconds_since(ready)
     if age >= report.patience.stuck_ready:
         return _ready(report, message_of(released))
-    return attrs.evolve(_under_way(report, ready), look_again_after=report.patience.stuck_ready - age)
+    return attrs.evolve(_under_way(report, ready), requeue_after=report.patience.stuck_ready - age)
 
 
 def _ready(report: Report, message: str) -> Evidence:
@@ -187,7 +187,7 @@ def _ready(report: Report, message: str) -> Evidence:
         source_trouble=trouble,
         drift=message_of(drifted) or "drift detected" if drifted.get("status") == "True" else "",
         warnings=message_of(tested) or "tests failed" if tested.get("status") == "False" else "",
-        look_again_after=wait,
+        requeue_after=wait,
     )
 
 
@@ -216,7 +216,7 @@ def _unreachable(report: Report, ready: Mapping[str, Any]) -> Evidence | None:
     age = report.seconds_since(ready)
     if ready["reason"] == "ArtifactFailed" or age >= report.patience.source_wait:
         return Evidence(ReleaseState.CHART_UNREACHABLE, message_of(ready), released_before=released)
-    return attrs.evolve(_under_way(report, ready), look_again_after=report.patience.source_wait - age)
+    return attrs.evolve(_under_way(report, ready), requeue_after=report.patience.source_wait - age)
 
 
 def _values_missing(report: Report, ready: Mapping[str, Any]) -> Evidence | None:

@@ -106,7 +106,7 @@ def with_status(
     if change is None:
         return decision
     if change.is_minor and (wait := _seconds_until_due(source.status, context)) > 0:
-        return attrs.evolve(decision, look_again_after=_earlier(decision.look_again_after, wait))
+        return attrs.evolve(decision, requeue=decision.requeue.no_later_than(wait))
     return change.added_to(decision, (_event(source, transition) for transition in change.transitions))
 
 
@@ -134,10 +134,6 @@ def _seconds_until_due(status: ApplicationInstanceStatus, context: Context) -> f
     # A clock that was set back must not hold a message for hours.
     interval = context.settings.message_interval_seconds
     return interval - age if 0 <= age < interval else 0.0
-
-
-def _earlier(one: float | None, other: float) -> float:
-    return other if one is None else min(one, other)
 
 
 def _fields_json(fields: StatusFields, observed_request: str | None) -> dict[str, Any]:

@@ -82,7 +82,7 @@ class EngineStatus:
     """What the engine object's status means.
 
     `degraded` tells of a success in part, `blocked` why a running engine waits for somebody (AwaitingResume), and
-    `last_run` what the last run of a recurring operation came to. `look_again_after` is in seconds, where nothing that
+    `last_run` what the last run of a recurring operation came to. `requeue_after` is in seconds, where nothing that
     is watched would tell of news. Outputs are names and numbers that people need.
     """
 
@@ -94,7 +94,7 @@ class EngineStatus:
     degraded: str = ""
     blocked: OperationReason | None = None
     last_run: str = ""
-    look_again_after: float | None = None
+    requeue_after: float | None = None
 
 
 @attrs.frozen

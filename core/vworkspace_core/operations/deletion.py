@@ -10,7 +10,7 @@ from vworkspace_core.api.labels import ABANDON, is_abandoned, namespace_is_termi
 from vworkspace_core.api.operation import TERMINAL_PHASES, Operation, Phase
 from vworkspace_core.api.reasons import OperationConditionType as Type
 from vworkspace_core.api.reasons import OperationReason as Reason
-from vworkspace_core.api.remedies import first_refusal
+from vworkspace_core.apimachinery.errors import first_refusal
 from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, canonical_json, metadata
 from vworkspace_core.apimachinery.meta import ConditionStatus
 from vworkspace_core.apimachinery.resources import OPERATION
@@ -35,7 +35,7 @@ def tidy(operation: Operation, observed: OperationObserved, context: OperationCo
     )
     blocked = condition_of(operation, Type.BLOCKED)
     was_blocked = blocked is not None and blocked.status is ConditionStatus.TRUE
-    if was_blocked or first_refusal(observed.failures) is not None:
+    if was_blocked or first_refusal(failure.error for failure in observed.failures) is not None:
         report = life.refused_report(standing(operation), observed.failures)
         return with_report(decision, operation, report, context)
     return decision

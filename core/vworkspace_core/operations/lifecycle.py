@@ -16,13 +16,14 @@ import attrs
 from vworkspace_core.api.operation import EngineRef, Operation, Phase
 from vworkspace_core.api.reasons import OperationConditionType as Type
 from vworkspace_core.api.reasons import OperationReason as Reason
-from vworkspace_core.api.remedies import first_refusal, not_permitted, refusal_told
+from vworkspace_core.api.remedies import not_permitted, refusal_told
 from vworkspace_core.apimachinery.conditions import Wanted
-from vworkspace_core.apimachinery.errors import Forbidden, Invalid, KindMissing, NotFound, Permanent
+from vworkspace_core.apimachinery.errors import Forbidden, Invalid, KindMissing, NotFound, Permanent, first_refusal
 from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, metadata
 from vworkspace_core.apimachinery.meta import ConditionStatus
 from vworkspace_core.apimachinery.timestamps import format_time
-from vworkspace_core.controller.decision import Delete, Failure, MergePatch, Requeue
+from vworkspace_core.controller.decision import Delete, Failure, MergePatch
+from vworkspace_core.controller.requeue import Requeue
 from vworkspace_core.operations.context import OperationContext, OperationObserved
 from vworkspace_core.operations.contract import Engine, EngineObject, EngineStatus, Progress
 from vworkspace_core.operations.identity import UNRECORDED, own_object
@@ -95,7 +96,7 @@ def refused_report(report: Report, failures: tuple[Failure, ...]) -> Report:
 
 def pace_after(failures: tuple[Failure, ...]) -> Requeue:
     """How soon to try again what was refused."""
-    if first_refusal(failures) is not None:
+    if first_refusal(failure.error for failure in failures) is not None:
         return Requeue.REFUSED
     return Requeue.BACKOFF if failures else Requeue.NO
 

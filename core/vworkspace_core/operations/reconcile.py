@@ -20,7 +20,8 @@ from vworkspace_core.api.reasons import OperationConditionType as Type
 from vworkspace_core.api.reasons import OperationReason as Reason
 from vworkspace_core.apimachinery.conditions import Wanted
 from vworkspace_core.apimachinery.meta import ConditionStatus
-from vworkspace_core.controller.decision import Decision, Finalizer, Requeue
+from vworkspace_core.controller.decision import Decision, Finalizer
+from vworkspace_core.controller.requeue import Requeue
 from vworkspace_core.operations import lifecycle as life
 from vworkspace_core.operations.context import OperationContext, OperationObserved
 from vworkspace_core.operations.contract import EngineStatus, Progress

@@ -14,7 +14,8 @@ from vworkspace_core.api.operation import EngineRef, Operation, Phase
 from vworkspace_core.api.reasons import OperationConditionType as Type
 from vworkspace_core.api.reasons import OperationReason as Reason
 from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, metadata
-from vworkspace_core.controller.decision import Create, Decision, Requeue
+from vworkspace_core.controller.decision import Create, Decision
+from vworkspace_core.controller.requeue import Requeue
 from vworkspace_core.operations import lifecycle as life
 from vworkspace_core.operations.context import OperationContext, OperationObserved
 from vworkspace_core.operations.contract import Engine, EngineObject, EngineStatus, Progress
@@ -34,9 +35,10 @@ def decide_running(operation: Operation, observed: OperationObserved, context: O
     decision = run.decide()
     deadline = life.deadline_of(operation, engine, context)
     # Exactly at the deadline (OPS-12), and before where the engine wants to look itself.
-    times = [decision.look_again_after] if decision.look_again_after is not None else []
-    times += [(deadline - context.now).total_seconds()] if deadline is not None and deadline > context.now else []
-    return attrs.evolve(decision, look_again_after=min(times)) if times else decision
+    if deadline is None or deadline <= context.now:
+        return decision
+    left = (deadline - context.now).total_seconds()
+    return attrs.evolve(decision, requeue=decision.requeue.no_later_than(left))
 
 
 @attrs.frozen
@@ -111,7 +113,7 @@ class _Run:
             return self._timed_out(status)
         if self.is_cancelled:
             return self._cancelled(status)
-        decision = Decision(look_again_after=status.look_again_after)
+        decision = Decision(requeue=Requeue.at_latest(status.requeue_after))
         return self._told(decision, life.progress_report(self.operation, status))
 
     def _with_last_trouble(self, status: EngineStatus) -> EngineStatus:

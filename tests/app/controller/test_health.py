@@ -16,7 +16,7 @@ from vworkspace_core.apimachinery.errors import Forbidden, OperatorError, Unavai
 from vworkspace_core.apimachinery.manifest import Kind, ObjectRef
 from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, CONFIG_MAP, HELM_RELEASE
 from vworkspace_core.controller.health import Report, Vitals, healthy, ready
-from vworkspace_core.controller.queue.outcome import ReconcileResult
+from vworkspace_core.controller.reconcile import ReconcileResult
 from vworkspace_core.ports import ListPage, WatchEvent
 from vworkspace_fake.clock import VirtualClock
 

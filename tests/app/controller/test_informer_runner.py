@@ -22,7 +22,7 @@ from vworkspace_core.apimachinery.resources import CONFIG_MAP, HELM_RELEASE, NAM
 from vworkspace_core.controller.informer.changes import Change
 from vworkspace_core.controller.informer.state import DEFAULT_POLICY
 from vworkspace_core.controller.queue.event_handlers import itself
-from vworkspace_core.controller.queue.outcome import ReconcileResult
+from vworkspace_core.controller.reconcile import ReconcileResult
 from vworkspace_core.ports import ListPage, WatchEvent, WatchEventType
 from vworkspace_fake.clock import ManualClock, VirtualClock
 

@@ -14,9 +14,13 @@ from vworkspace_app.controller.resync import resync
 from vworkspace_app.controller.worker_pool import Driver
 from vworkspace_core.apimachinery.errors import Invalid, KindMissing, Stale, Unavailable
 from vworkspace_core.apimachinery.manifest import Kind, ObjectRef
+from vworkspace_core.controller.decision import Decision
+from vworkspace_core.controller.execute import STATUS
 from vworkspace_core.controller.informer.store import ObjectStore
 from vworkspace_core.controller.queue.hot_loop import HotLoop
-from vworkspace_core.controller.queue.outcome import Priority, ReconcileResult, Verdict
+from vworkspace_core.controller.queue.workqueue import Priority
+from vworkspace_core.controller.reconcile import ReconcileResult, ResultLabel
+from vworkspace_core.controller.requeue import Requeue, requeue_for
 from vworkspace_fake.clock import VirtualClock
 
 KIND = Kind("t.example.com", "v1", "Thing", "things")
@@ -112,15 +116,18 @@ def test_a_reconcile_that_raises_is_isolated_counted_and_retried_with_backoff() 
     first, second = work.waits()
     assert 1.0 <= first <= 2.0 <= second <= 4.0
     assert driver.stats().crashes == 2
-    assert driver.stats().verdicts["error"] == 2
-    assert driver.stats().verdicts["success"] == 1
+    assert driver.stats().results["error"] == 2
+    assert driver.stats().results["success"] == 1
     assert [done.crashed for done in recorder.done] == [True, True, False]
     assert isinstance(recorder.done[0].error, ZeroDivisionError)
 
 
 def test_a_deadline_holds_whatever_the_backoff_has_come_to_OPS_12() -> None:
     away = Unavailable("away")
-    failing = [ReconcileResult(error=away, look_again_after=after) for after in (1000.0, 1000.0, 1000.0, 0.5)]
+    failing = [
+        ReconcileResult(error=away, requeue=requeue_for(away).no_later_than(after))
+        for after in (1000.0, 1000.0, 1000.0, 0.5)
+    ]
     work = returning(failing)
 
     drive(work, [ref("a")], seconds=60)
@@ -191,15 +198,15 @@ def test_a_terminal_error_is_not_retried() -> None:
     driver, recorder = drive(work, [ref("a")], seconds=3600)
 
     assert len(work.began) == 1
-    assert driver.stats().verdicts["terminal"] == 1
-    assert recorder.done[0].verdict is Verdict.TERMINAL
+    assert driver.stats().results["terminal"] == 1
+    assert recorder.done[0].label is ResultLabel.TERMINAL
 
 
 def test_an_error_raised_or_returned_is_the_same() -> None:
     raised = returning([Invalid("no")])
     driver, _ = drive(raised, [ref("a")], seconds=60)
 
-    assert driver.stats().verdicts["terminal"] == 1
+    assert driver.stats().results["terminal"] == 1
     assert driver.stats().crashes == 0
 
 
@@ -220,7 +227,7 @@ def test_an_overtaken_decision_is_looked_at_again_at_once_REC_6() -> None:
 
 
 def test_looking_again_after_a_while_starts_the_backoff_anew() -> None:
-    again = ReconcileResult(look_again_after=7.0)
+    again = ReconcileResult(requeue=Requeue.at_latest(7.0))
     work = returning([RuntimeError(), RuntimeError(), again, RuntimeError()])
 
     drive(work, [ref("a")], seconds=60)
@@ -316,7 +323,7 @@ def test_after_a_write_a_key_is_not_decided_from_a_cache_that_has_not_seen_it() 
     assert 2.0 <= work.began[2][0] <= 2.8
     assert driver.stats().postponed > 0
     assert driver.stats().live_reads == 0
-    assert driver.stats().verdicts["success"] == 3
+    assert driver.stats().results["success"] == 3
 
 
 def test_a_cache_that_stays_behind_is_read_past_after_a_bounded_wait() -> None:
@@ -372,7 +379,7 @@ def test_while_the_live_read_fails_the_key_is_not_decided() -> None:
 
     assert tries == 3
     assert len(work.began) == 2
-    assert driver.stats().verdicts["error"] == 2
+    assert driver.stats().results["error"] == 2
 
 
 def test_a_write_noted_on_the_way_guards_even_a_reconcile_that_crashes() -> None:
@@ -424,7 +431,7 @@ class Watched:
         self.store.advance(str(version))
 
 
-def echoing(*, settled: bool, at: dict[float, int]) -> Work:
+def echoing(*, at_fixed_point: bool, at: dict[float, int]) -> Work:
     """A first pass of a second that writes version 11, and the versions that the watch delivers at given times."""
 
     async def act(key: ObjectRef, times: int) -> ReconcileResult | None:
@@ -432,7 +439,7 @@ def echoing(*, settled: bool, at: dict[float, int]) -> Work:
             return None
         await anyio.sleep(1.0)
         watched.driver.wrote(key, (ref("child"), "11"))
-        return ReconcileResult(written=((ref("child"), "11"),), settled=settled)
+        return ReconcileResult(written=((ref("child"), "11"),), at_fixed_point=at_fixed_point)
 
     watched = Watched().over(work := Work(act))
 
@@ -452,12 +459,12 @@ def echoing(*, settled: bool, at: dict[float, int]) -> Work:
 
 @pytest.mark.parametrize("when", [0.5, 2.0], ids=["before its answer", "after the pass"])
 def test_a_key_is_not_woken_by_its_own_write_RUN_3(when: float) -> None:
-    assert len(echoing(settled=True, at={when: 11}).began) == 1
+    assert len(echoing(at_fixed_point=True, at={when: 11}).began) == 1
 
 
 @pytest.mark.parametrize("when", [0.5, 2.0])
 def test_a_pass_that_left_something_to_do_is_woken_by_its_own_write(when: float) -> None:
-    assert len(echoing(settled=False, at={when: 11}).began) == 2
+    assert len(echoing(at_fixed_point=False, at={when: 11}).began) == 2
 
 
 @pytest.mark.parametrize(
@@ -474,15 +481,21 @@ def test_a_pass_that_left_something_to_do_is_woken_by_its_own_write(when: float)
 def test_what_somebody_else_writes_wakes_the_key_as_soon_as_the_cache_is_up_to_date(
     at: dict[float, int], again: float
 ) -> None:
-    work = echoing(settled=True, at=at)
+    work = echoing(at_fixed_point=True, at=at)
 
     assert [when for when, _ in work.began] == [0.0, pytest.approx(again, abs=0.051)]
 
 
-def test_an_object_whose_status_flaps_is_named() -> None:
-    states = [ReconcileResult(fingerprint="AB"[number % 2], look_again_after=1.0) for number in range(8)]
+def saying(reason: str) -> ReconcileResult:
+    """A pass that wrote a status, and looks again after a second."""
+    decision = Decision(status={"status": {"conditions": [{"type": "Ready", "status": "False", "reason": reason}]}})
+    return ReconcileResult(decision, requeue=Requeue.at_latest(1.0), executed=((STATUS, ref("a")),))
 
-    driver, recorder = drive(returning(states), [ref("a")], seconds=60)
+
+def test_an_object_whose_status_flaps_is_named() -> None:
+    results = [saying("AB"[number % 2]) for number in range(8)]
+
+    driver, recorder = drive(returning(results), [ref("a")], seconds=60)
 
     assert [found.name for found, _ in recorder.loops] == ["a"]
     assert recorder.loops[0][1].repeats == 5

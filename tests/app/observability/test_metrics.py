@@ -20,7 +20,8 @@ from vworkspace_core.apimachinery.manifest import ObjectRef
 from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, CONFIG_MAP
 from vworkspace_core.control_plane.connection import Connectivity
 from vworkspace_core.controller.health import Vitals
-from vworkspace_core.controller.queue.outcome import ReconcileResult
+from vworkspace_core.controller.reconcile import ReconcileResult
+from vworkspace_core.controller.requeue import Requeue
 from vworkspace_fake.clock import VirtualClock
 
 CLOCK = VirtualClock()
@@ -76,7 +77,7 @@ def lived() -> Metrics:
         metrics = Metrics(board, lambda: 61.0)
         ends: Mapping[str, Any] = {
             "fine": ReconcileResult(),
-            "later": ReconcileResult(look_again_after=9999.0),
+            "later": ReconcileResult(requeue=Requeue.at_latest(9999.0)),
             "busy": ReconcileResult(error=Unavailable("busy")),
             "wrong": ReconcileResult(error=Invalid("wrong")),
         }

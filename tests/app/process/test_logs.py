@@ -30,7 +30,7 @@ from vworkspace_app.process.clock import SystemClock
 from vworkspace_app.process.secret_masking import Hidden
 from vworkspace_core.apimachinery.manifest import ObjectRef
 from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE
-from vworkspace_core.controller.queue.outcome import ReconcileResult
+from vworkspace_core.controller.reconcile import ReconcileResult
 
 SECRET = "plain-s3cr3t-0123"
 

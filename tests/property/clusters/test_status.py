@@ -444,7 +444,7 @@ def test_whatever_happens_the_status_is_lawful(moves: list[tuple[str, float]]) -
         _lawful(life)
         life.after(seconds).look()
         _lawful(life)
-        again = life.decide().look_again_after
+        again = life.decide().requeue.after
         assert again is not None
         assert 0 < again <= HEARTBEAT_SECONDS
 

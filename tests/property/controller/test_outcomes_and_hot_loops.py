@@ -19,16 +19,10 @@ from vworkspace_core.apimachinery.errors import (
     Unavailable,
 )
 from vworkspace_core.controller.queue.hot_loop import HotLoop, HotLoopDetector
-from vworkspace_core.controller.queue.outcome import (
-    Failed,
-    Outcome,
-    Outdated,
-    ReconcileResult,
-    Succeeded,
-    Verdict,
-    judge,
-)
+from vworkspace_core.controller.reconcile import ReconcileResult, ResultLabel
+from vworkspace_core.controller.requeue import Pace, Requeue
 
+SECONDS = st.floats(0, 1000)
 MISSING = 'User "sa" cannot patch resource "helmreleases" in API group "helm.toolkit.fluxcd.io" in the namespace "n"'
 
 
@@ -81,27 +75,42 @@ def test_only_keys_that_wrote_within_the_window_are_remembered(keys: list[int]) 
 
 
 @pytest.mark.parametrize(
-    ("error", "verdict", "outcome"),
+    ("error", "label", "requeue"),
     [
-        (None, Verdict.SUCCESS, Succeeded(None)),
-        (Stale("moved on"), Verdict.REQUEUE, Outdated()),
-        (Invalid("bad"), Verdict.TERMINAL, Succeeded(None)),
-        (Permanent("no"), Verdict.TERMINAL, Succeeded(None)),
-        (Forbidden("dying", namespace_terminating=True), Verdict.TERMINAL, Succeeded(None)),
-        (Forbidden("rbac"), Verdict.ERROR, Failed(0.0)),
-        (Forbidden(MISSING), Verdict.ERROR, Failed(0.0, at_most=30.0)),
-        (Unavailable("busy", retry_after=9.0), Verdict.ERROR, Failed(9.0)),
-        (Unavailable("gone"), Verdict.ERROR, Failed(0.0)),
-        (Conflict("held", ()), Verdict.ERROR, Failed(0.0)),
-        (AlreadyExists("there"), Verdict.ERROR, Failed(0.0)),
-        (NotFound("namespace"), Verdict.ERROR, Failed(0.0)),
-        (KindMissing("crd"), Verdict.ERROR, Failed(0.0)),
+        (None, ResultLabel.SUCCESS, Requeue.NO),
+        (Stale("moved on"), ResultLabel.REQUEUE, Requeue.IMMEDIATE),
+        (Invalid("bad"), ResultLabel.TERMINAL, Requeue.NO),
+        (Permanent("no"), ResultLabel.TERMINAL, Requeue.NO),
+        (Forbidden("dying", namespace_terminating=True), ResultLabel.TERMINAL, Requeue.NO),
+        (Forbidden("rbac"), ResultLabel.ERROR, Requeue.BACKOFF),
+        (Forbidden(MISSING), ResultLabel.ERROR, Requeue.REFUSED),
+        (Unavailable("busy", retry_after=9.0), ResultLabel.ERROR, Requeue(Pace.BACKOFF, not_before=9.0)),
+        (Unavailable("gone"), ResultLabel.ERROR, Requeue.BACKOFF),
+        (Conflict("held", ()), ResultLabel.ERROR, Requeue.BACKOFF),
+        (AlreadyExists("there"), ResultLabel.ERROR, Requeue.BACKOFF),
+        (NotFound("namespace"), ResultLabel.ERROR, Requeue.BACKOFF),
+        (KindMissing("crd"), ResultLabel.ERROR, Requeue.BACKOFF),
     ],
 )
-def test_what_an_error_asks_for_REC_13(error: OperatorError | None, verdict: Verdict, outcome: Outcome) -> None:
-    assert judge(ReconcileResult(error=error)) == (verdict, outcome)
+def test_what_an_error_asks_for_REC_13(error: OperatorError | None, label: ResultLabel, requeue: Requeue) -> None:
+    result = ReconcileResult(error=error)
+
+    assert (result.label, result.requeue) == (label, requeue)
 
 
 def test_a_time_to_look_again_is_kept_for_success_and_for_a_terminal_error() -> None:
-    assert judge(ReconcileResult(look_again_after=7.0)) == (Verdict.REQUEUE_AFTER, Succeeded(7.0))
-    assert judge(ReconcileResult(look_again_after=7.0, error=Invalid("x"))) == (Verdict.TERMINAL, Succeeded(7.0))
+    later = Requeue.at_latest(7.0)
+
+    assert ReconcileResult(requeue=later).label is ResultLabel.REQUEUE_AFTER
+    assert ReconcileResult(error=Invalid("x"), requeue=later).label is ResultLabel.TERMINAL
+    assert ReconcileResult(requeue=Requeue.SLOW).label is ResultLabel.REQUEUE_AFTER
+
+
+@given(st.sampled_from(Pace), st.one_of(st.none(), SECONDS), st.one_of(st.none(), SECONDS))
+def test_the_earlier_of_two_times_counts_and_the_pace_stays(
+    pace: Pace, after: float | None, limit: float | None
+) -> None:
+    requeue = Requeue(pace, after).no_later_than(limit)
+
+    assert requeue.pace is pace
+    assert requeue.after == min((seconds for seconds in (after, limit) if seconds is not None), default=None)

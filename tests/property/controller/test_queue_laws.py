@@ -9,8 +9,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from vworkspace_core.controller.backoff import Backoff, jitter_of
-from vworkspace_core.controller.queue.outcome import Failed, Outcome, Outdated, Postponed, Priority, Succeeded
-from vworkspace_core.controller.queue.workqueue import WorkQueue
+from vworkspace_core.controller.queue.workqueue import Priority, WorkQueue
+from vworkspace_core.controller.requeue import Pace, Requeue
 
 Key: TypeAlias = tuple[str, str]
 
@@ -23,7 +23,7 @@ class Add:
 
 
 @attrs.frozen
-class Hasten:
+class Wake:
     key: Key
 
 
@@ -37,7 +37,7 @@ class Done:
     """Finish the running key of this place, counted round."""
 
     place: int
-    outcome: Outcome
+    requeue: Requeue
 
 
 @attrs.frozen
@@ -45,21 +45,22 @@ class Pass:
     seconds: float
 
 
-Action: TypeAlias = Add | Hasten | Take | Done | Pass
+Action: TypeAlias = Add | Wake | Take | Done | Pass
 
 SECONDS = st.one_of(st.sampled_from([0.0, 0.1, 1.0, 30.0, 300.0]), st.floats(0, 1000, allow_nan=False))
 KEYS = st.tuples(st.sampled_from(["a", "b", "c"]), st.sampled_from(["1", "2", "3"]))
-OUTCOMES = st.one_of(
-    st.builds(Succeeded, st.one_of(st.none(), SECONDS)),
-    st.builds(Failed, SECONDS),
-    st.builds(Postponed, SECONDS),
+AFTER = st.one_of(st.none(), SECONDS)
+REQUEUES = st.one_of(
+    st.builds(Requeue, st.sampled_from([Pace.NONE, Pace.SLOW]), AFTER),
+    st.builds(Requeue, st.sampled_from([Pace.BACKOFF, Pace.REFUSED]), AFTER, SECONDS),
+    st.builds(Requeue, st.just(Pace.UNDECIDED), SECONDS),
 )
 ACTIONS = st.lists(
     st.one_of(
         st.builds(Add, KEYS, st.sampled_from(Priority), SECONDS),
-        st.builds(Hasten, KEYS),
+        st.builds(Wake, KEYS),
         st.just(Take()),
-        st.builds(Done, st.integers(0, 9), OUTCOMES),
+        st.builds(Done, st.integers(0, 9), REQUEUES),
         st.builds(Pass, SECONDS),
     ),
     max_size=60,
@@ -71,11 +72,11 @@ BASE, CAP = 1.0, 300.0
 class Bench:
     """A queue, and a ledger of what it owes: kept naively, so that it can be believed."""
 
-    def __init__(self, serial_of: Callable[[Key], str | None] = lambda key: None) -> None:
+    def __init__(self, exclusion_key: Callable[[Key], str | None] = lambda key: None) -> None:
         self.queue: WorkQueue[Key] = WorkQueue(
-            group_of=lambda key: key[0], serial_of=serial_of, backoff=Backoff(BASE, CAP)
+            group_of=lambda key: key[0], exclusion_key=exclusion_key, backoff=Backoff(BASE, CAP)
         )
-        self.serial_of = serial_of
+        self.exclusion_key = exclusion_key
         self.now = 1000.0
         self.due: dict[Key, float] = {}
         self.running: list[Key] = []
@@ -88,14 +89,14 @@ class Bench:
                 case Add(key, priority, after):
                     assert self.queue.add(key, self.now, priority=priority, after=after)
                     self.owe(key, self.now + after)
-                case Hasten(key):
-                    self.queue.hasten(key, self.now)
+                case Wake(key):
+                    self.queue.wake(key, self.now)
                     if key in self.due:
                         self.owe(key, self.now)
                 case Take():
                     self.take()
-                case Done(place, outcome) if self.running:
-                    self.done(self.running[place % len(self.running)], outcome)
+                case Done(place, requeue) if self.running:
+                    self.done(self.running[place % len(self.running)], requeue)
                 case Done():
                     pass
                 case Pass(seconds):
@@ -106,7 +107,7 @@ class Bench:
 
     def take(self) -> Key | None:
         ready = {key for key, due in self.due.items() if due <= self.now + 1e-6 and key not in self.running}
-        ready = {key for key in ready if self.serial_of(key) not in self.serials}
+        ready = {key for key in ready if self.exclusion_key(key) not in self.exclusions}
         key = self.queue.take(self.now)
 
         assert (key in ready) if key is not None else not ready
@@ -117,37 +118,44 @@ class Bench:
         return key
 
     @property
-    def serials(self) -> set[str]:
-        """What is worked on alone at this moment."""
-        return {serial for key in self.running if (serial := self.serial_of(key)) is not None}
+    def exclusions(self) -> set[str]:
+        """The exclusion keys of what is processed at this moment."""
+        return {exclusion for key in self.running if (exclusion := self.exclusion_key(key)) is not None}
 
-    def done(self, key: Key, outcome: Outcome) -> None:
+    def done(self, key: Key, requeue: Requeue) -> None:
         self.running.remove(key)
-        self.queue.done(key, self.now, outcome)
-        match outcome:
-            case Succeeded(again):
+        self.queue.done(key, self.now, requeue)
+        if requeue.after is not None:
+            self.owe(key, self.now + requeue.after)
+        match requeue.pace:
+            case Pace.NONE:
                 self.failures.pop(key, None)
-                if again is not None:
-                    self.owe(key, self.now + again)
-            case Postponed(seconds):
-                self.owe(key, self.now + seconds)
-            case Failed(retry_after):
-                self.failures[key] = attempt = self.failures.get(key, 0) + 1
-                delay = Backoff(BASE, CAP).delay(attempt, jitter_of(key, attempt))
-                self.owe(key, self.now + max(retry_after, delay))
-            case Outdated():
+            case Pace.SLOW:
+                self.failures.pop(key, None)
+                self.owe(key, self.now + 60.0)
+            case Pace.BACKOFF:
+                self.owe(key, self.now + max(requeue.not_before, self.backoff(key)))
+            case Pace.REFUSED:
+                self.owe(key, self.now + max(requeue.not_before, min(30.0, self.backoff(key))))
+            case Pace.UNDECIDED:
+                pass
+            case Pace.IMMEDIATE:
                 raise AssertionError("has a test of its own")
+
+    def backoff(self, key: Key) -> float:
+        self.failures[key] = attempt = self.failures.get(key, 0) + 1
+        return Backoff(BASE, CAP).delay(attempt, jitter_of(key, attempt))
 
 
 def drain(bench: Bench) -> None:
     """Let every running key end and take what is owed until nothing is, however late."""
     for key in list(bench.running):
-        bench.done(key, Succeeded())
+        bench.done(key, Requeue.NO)
     while (wait := bench.queue.next_wakeup(bench.now)) is not None:
         bench.now += wait
         taken = bench.take()
         assert taken is not None, "next_wakeup promised a key"
-        bench.done(taken, Succeeded())
+        bench.done(taken, Requeue.NO)
 
 
 @given(ACTIONS)
@@ -157,8 +165,8 @@ def test_what_is_taken_is_exactly_what_is_due_and_not_in_hand(actions: list[Acti
 
 
 @given(ACTIONS)
-@example([Add(("a", "1")), Take(), Add(("a", "1")), Done(0, Succeeded())])
-@example([Add(("a", "1"), after=300.0), Add(("a", "1"), Priority.BACKGROUND), Take(), Done(0, Failed())])
+@example([Add(("a", "1")), Take(), Add(("a", "1")), Done(0, Requeue.NO)])
+@example([Add(("a", "1"), after=300.0), Add(("a", "1"), Priority.BACKGROUND), Take(), Done(0, Requeue.BACKOFF)])
 def test_every_added_key_is_taken_in_the_end(actions: list[Action]) -> None:
     bench = Bench()
     bench.run(actions)
@@ -175,7 +183,7 @@ def alone(key: Key) -> str | None:
 
 
 @given(ACTIONS)
-@example([Add(("a", "1")), Add(("b", "1")), Take(), Take(), Done(0, Succeeded()), Take()])
+@example([Add(("a", "1")), Add(("b", "1")), Take(), Take(), Done(0, Requeue.NO), Take()])
 def test_of_what_excludes_each_other_one_is_in_hand_and_each_has_its_turn_OPS_5(actions: list[Action]) -> None:
     bench = Bench(alone)
     bench.run(actions)
@@ -187,7 +195,7 @@ def test_of_what_excludes_each_other_one_is_in_hand_and_each_has_its_turn_OPS_5(
 
 
 def test_what_waited_for_another_one_comes_before_it_is_done_again_OPS_5() -> None:
-    queue: WorkQueue[Key] = WorkQueue(serial_of=alone)
+    queue: WorkQueue[Key] = WorkQueue(exclusion_key=alone)
     queue.add(("a", "1"), 0.0)
     queue.add(("b", "1"), 0.0)
     assert queue.take(0.0) == ("a", "1")
@@ -195,7 +203,7 @@ def test_what_waited_for_another_one_comes_before_it_is_done_again_OPS_5() -> No
     assert queue.next_wakeup(0.0) is None, "nothing to wait for but a done"
     queue.add(("a", "1"), 0.0)
 
-    queue.done(("a", "1"), 0.0, Succeeded())
+    queue.done(("a", "1"), 0.0, Requeue.NO)
 
     assert queue.take(0.0) == ("b", "1")
 
@@ -228,11 +236,11 @@ def check_shutdown(bench: Bench, actions: list[Action], drains: bool) -> None:
 
     assert not bench.queue.add(("new", "1"), bench.now)
     for key in bench.running:
-        bench.queue.done(key, bench.now, Failed())
+        bench.queue.done(key, bench.now, Requeue.BACKOFF)
     left = set()
     while (taken := bench.queue.take(bench.now + 1e6)) is not None:
         left.add(taken)
-        bench.queue.done(taken, bench.now + 1e6, Failed())
+        bench.queue.done(taken, bench.now + 1e6, Requeue.BACKOFF)
     assert bench.queue.drained
     assert left >= ready if drains else not left
 
@@ -313,14 +321,14 @@ def test_failures_wait_from_one_second_to_five_minutes_and_start_anew_after_a_su
     queue.add(key, now)
     for _ in range(12):
         assert queue.take(now) == key
-        queue.done(key, now, Failed())
+        queue.done(key, now, Requeue.BACKOFF)
         waits.append(queue.next_wakeup(now) or 0.0)
         now += waits[-1]
     assert queue.take(now) == key
-    queue.done(key, now, Succeeded())
+    queue.done(key, now, Requeue.NO)
     queue.add(key, now)
     queue.take(now)
-    queue.done(key, now, Failed())
+    queue.done(key, now, Requeue.BACKOFF)
 
     assert 1.0 <= waits[0] <= 2.0
     assert 150.0 <= waits[-1] <= 300.0
@@ -341,7 +349,7 @@ def test_an_overtaken_decision_is_taken_up_at_once_but_not_for_ever_REC_6() -> N
     queue.add(key, now)
     for _ in range(10):
         assert queue.take(now) == key
-        queue.done(key, now, Outdated())
+        queue.done(key, now, Requeue.IMMEDIATE)
         waits.append(queue.next_wakeup(now) or 0.0)
         now += waits[-1]
 
@@ -353,9 +361,13 @@ def test_an_overtaken_decision_is_taken_up_at_once_but_not_for_ever_REC_6() -> N
 def test_postponing_does_not_count_as_failure_or_success() -> None:
     queue: WorkQueue[Key] = WorkQueue()
     queue.add(("a", "1"), 0.0)
-    for now, outcome in ((0.0, Failed()), (1e3, Postponed(0.0)), (1e3, Postponed(0.0))):
+    for now, requeue in (
+        (0.0, Requeue.BACKOFF),
+        (1e3, Requeue(Pace.UNDECIDED, 0.0)),
+        (1e3, Requeue(Pace.UNDECIDED, 0.0)),
+    ):
         queue.take(now)
-        queue.done(("a", "1"), now, outcome)
+        queue.done(("a", "1"), now, requeue)
 
     assert queue.failures(("a", "1")) == 1
 
@@ -366,11 +378,11 @@ def test_memory_stays_bounded_when_long_delays_are_overtaken_all_the_time() -> N
     for number in range(10_000):
         queue.add(("a", "1"), float(number))
         queue.take(float(number))
-        queue.done(("a", "1"), float(number), Succeeded(1e9))
+        queue.done(("a", "1"), float(number), Requeue.at_latest(1e9))
 
     assert len(queue._delays) < 100
 
 
 def test_giving_back_a_key_that_is_not_in_hand_is_an_error() -> None:
     with pytest.raises(KeyError):
-        WorkQueue[Key]().done(("a", "1"), 0.0, Succeeded())
+        WorkQueue[Key]().done(("a", "1"), 0.0, Requeue.NO)

@@ -11,8 +11,8 @@ from vworkspace_core.apimachinery.manifest import ObjectRef
 from vworkspace_core.controller.informer.changes import ChangeType
 from vworkspace_core.controller.informer.store import ObjectStore, older
 from vworkspace_core.controller.queue.event_handlers import itself, owners_of_kind, priority_of
-from vworkspace_core.controller.queue.outcome import Priority
 from vworkspace_core.controller.queue.read_your_writes import PendingWrites
+from vworkspace_core.controller.queue.workqueue import Priority
 
 
 def thing(name: str, version: int, *, uid: str = "", namespace: str = "n", **meta: Any) -> dict[str, Any]:

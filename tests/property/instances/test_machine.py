@@ -43,7 +43,8 @@ from vworkspace_core.apimachinery.errors import Invalid
 from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, dig
 from vworkspace_core.apimachinery.resources import CONFIG_MAP, CUSTOM_RESOURCE_DEFINITION, HELM_RELEASE, SECRET
 from vworkspace_core.apimachinery.timestamps import format_time
-from vworkspace_core.controller.reconcile import Outcome
+from vworkspace_core.controller.reconcile import ReconcileResult
+from vworkspace_core.controller.requeue import Requeue
 from vworkspace_core.ports import Propagation
 from vworkspace_fake.flux import Action, OutcomeKind, SourceFault
 from vworkspace_fake.flux.crds import flux_crds
@@ -99,6 +100,13 @@ STATUS_EDITS: tuple[Mapping[str, Any] | None, ...] = (
     {"lastAppliedChart": {"version": "9.9.9"}},
     {"helmReleaseRef": {"name": "another", "namespace": NS}},
 )
+
+
+def _is_whole(result: ReconcileResult) -> bool:
+    """Whether a pass came to its end: a decision that asks for backoff has an error to show for it."""
+    return result.error is None or result.requeue is result.decision.requeue is Requeue.BACKOFF
+
+
 FAILURES = (OutcomeKind.FAIL, OutcomeKind.FAIL, OutcomeKind.HANG, OutcomeKind.RENDER_ERROR, OutcomeKind.VALUES_ERROR)
 FAULTS = (SourceFault.NOT_FOUND, SourceFault.UNAUTHORIZED, SourceFault.UNAVAILABLE, SourceFault.INVALID_URL)
 COUNTS = st.sampled_from((1, 2, 5, None))
@@ -568,26 +576,26 @@ class ReconcileMachine(RuleBasedStateMachine):
 
     def _pass(
         self, ref: ObjectRef, *, stale: Manifest | None = None, face: Interrupted | None = None
-    ) -> Outcome | None:
+    ) -> ReconcileResult | None:
         world, live = self.world, self.world.look(ref)
         source = stale or live
         if source is None:
             return None
         self.moment += 1
         before, version = oracle.take(world), world.server.store.version
-        outcome = world.interrupted(ref, face) if face is not None else world.reconcile(ref, stale)
+        result = world.interrupted(ref, face) if face is not None else world.reconcile(ref, stale)
         if stale is not None and stale["metadata"]["resourceVersion"] != dig(live, "metadata", "resourceVersion"):
             assert world.server.store.version == version, "REC-7: a stale copy of the source led to a write"
-            return outcome
+            return result
         after = oracle.take(world)
         oracle.check_others(before, after, source)
         oracle.check_finalizers(after, self.pardoned)
-        whole = face is None and outcome is not None and outcome.error is None
+        whole = face is None and result is not None and _is_whole(result)
         if ref in after and after[ref]["metadata"]["uid"] == source["metadata"]["uid"]:
             self._check_instance(source, after[ref], whole=whole)
         if whole:
             self._check_fixed_point(ref)
-        return outcome
+        return result
 
     def _check_instance(self, before: Manifest, after: Manifest, *, whole: bool) -> None:
         oracle.check_status(after)

@@ -194,7 +194,7 @@ def test_a_deadline_is_at_its_second_whenever_one_looks_OPS_12(of: str, timeout:
     if elapsed < limit:
         assert decision.status["status"]["phase"] == "Running"
         sooner = 15 if made.kind == JOB else limit  # at pods that do not start (D7)
-        assert decision.look_again_after == pytest.approx(min(limit - elapsed, sooner))
+        assert decision.requeue.after == pytest.approx(min(limit - elapsed, sooner))
         assert decision.deletes == ()
     else:
         conditions = {one["type"]: one["reason"] for one in decision.status["status"]["conditions"]}

@@ -20,15 +20,15 @@ from vworkspace_apiserver.model.calls import Caller
 from vworkspace_core.api.operation import TERMINAL_PHASES
 from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef
 from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE
-from vworkspace_core.controller.queue.outcome import Succeeded
 from vworkspace_core.controller.queue.workqueue import WorkQueue
-from vworkspace_core.controller.reconcile import Again, Outcome
+from vworkspace_core.controller.reconcile import ReconcileResult
+from vworkspace_core.controller.requeue import Pace, Requeue
 from vworkspace_core.operations.conflicts import conflicting, is_running
 from vworkspace_core.operations.identity import target_ref
 
 workers = st.integers(0, 1)
 picks = st.integers(0, 7)
-Pass = Coroutine[Any, Any, Outcome | None]
+Pass = Coroutine[Any, Any, ReconcileResult | None]
 CANCEL = {"metadata": {"annotations": {"ops.vworkspace.io/cancel": "true"}}}
 
 
@@ -133,7 +133,7 @@ class TwoWorkers(RuleBasedStateMachine):
         self.api = pausing(self.world)
         self.refs: list[ObjectRef] = []
         self.started: list[ObjectRef] = []
-        self.queue: WorkQueue[ObjectRef] = WorkQueue(serial_of=self.target_of)
+        self.queue: WorkQueue[ObjectRef] = WorkQueue(exclusion_key=self.target_of)
         self.passes: dict[int, tuple[ObjectRef, Pass]] = {}
 
     def make_second_target(self) -> None:
@@ -186,10 +186,10 @@ class TwoWorkers(RuleBasedStateMachine):
             self.finished(worker, ref, done.value)
         self.world.remember()
 
-    def finished(self, worker: int, ref: ObjectRef, outcome: Outcome | None) -> None:
+    def finished(self, worker: int, ref: ObjectRef, result: ReconcileResult | None) -> None:
         del self.passes[worker]
-        self.queue.done(ref, 0.0, Succeeded())
-        if outcome is not None and (outcome.writes or outcome.again is not Again.NO):
+        self.queue.done(ref, 0.0, Requeue.NO)
+        if result is not None and (result.writes or result.error or result.requeue.pace is not Pace.NONE):
             self.queue.add(ref, 0.0)
 
     @rule(worker=workers)
@@ -198,7 +198,7 @@ class TwoWorkers(RuleBasedStateMachine):
         for _, running in self.passes.values():
             running.close()
         self.passes.clear()
-        self.queue = WorkQueue(serial_of=self.target_of)
+        self.queue = WorkQueue(exclusion_key=self.target_of)
         for ref in self.refs:
             self.queue.add(ref, 0.0)
 

@@ -13,6 +13,7 @@ from tests.support.simulation import HELM, INSTANCE, Simulation
 from vworkspace_apiserver.inprocess import run_sync
 from vworkspace_core.api.application_instance import ApplicationInstance
 from vworkspace_core.api.codec import read_application_instance, read_operation
+from vworkspace_core.api.labels import FIELD_MANAGER, FINALIZER
 from vworkspace_core.api.operation import Operation
 from vworkspace_core.api.policy import Policy
 from vworkspace_core.api.release_override import effective_override
@@ -21,7 +22,7 @@ from vworkspace_core.apimachinery.manifest import ObjectRef, content_hash, dig, 
 from vworkspace_core.apimachinery.resources import OPERATION
 from vworkspace_core.controller.decision import Decision
 from vworkspace_core.controller.execute import Reconciler
-from vworkspace_core.controller.reconcile import carry_out
+from vworkspace_core.controller.reconcile import run_pass
 from vworkspace_core.instances.context import Context, Observed
 from vworkspace_core.instances.reconcile import reconcile
 from vworkspace_core.operations.context import OperationContext, OperationObserved
@@ -73,7 +74,8 @@ class World(Simulation):
             return reconcile_operation(one, observed, context)
 
         observed = run_sync(observe_operation_live(self.api, source, context))
-        run_sync(carry_out(Reconciler(OPERATION, read_operation, decide), source, observed, self.api, self.events))
+        reconciler = Reconciler(OPERATION, read_operation, decide, FIELD_MANAGER, FINALIZER)
+        run_sync(run_pass(reconciler, source, observed, self.api, self.events))
 
     def work(self, seconds: int = 120) -> None:
         """Everybody works for a while, and every version that runs is written down."""

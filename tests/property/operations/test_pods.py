@@ -137,7 +137,7 @@ def test_the_reason_is_looked_for_while_no_pod_is_ready_and_no_longer_D7(of: str
         asked = engine.evidence(one, objects)
         assert {listing.kind for listing in asked} == ({POD, CORE_EVENT} if looks else set())
         assert needs_live_view(one, observed(of, objects=objects), CONTEXT) == looks
-        after = reconcile_operation(one, observed(of, objects=objects), CONTEXT).look_again_after
+        after = reconcile_operation(one, observed(of, objects=objects), CONTEXT).requeue.after
         assert (after == 15) == looks
 
 

@@ -47,7 +47,8 @@ from vworkspace_core.apimachinery.errors import (
 )
 from vworkspace_core.apimachinery.manifest import ObjectRef, dig
 from vworkspace_core.apimachinery.resources import CONFIG_MAP, HELM_RELEASE, HELM_REPOSITORY, OCI_REPOSITORY
-from vworkspace_core.controller.decision import Decision, Failure, Requeue
+from vworkspace_core.controller.decision import Decision, Failure
+from vworkspace_core.controller.requeue import Requeue
 from vworkspace_core.instances.context import Context, Observed
 
 HELM_CHART = {"sourceType": "helm", "url": "https://charts.example", "name": "nextcloud", "version": "6.6.0"}
@@ -452,7 +453,7 @@ def test_nothing_but_time_decides_when_to_look_again() -> None:
     world = scene(deployed())
     settled = written(world.manifest, world.decide())
 
-    assert decide(settled, world.observed).look_again_after is None
+    assert decide(settled, world.observed).requeue.after is None
     assert decide(settled, world.observed, attrs.evolve(CONTEXT, now=NOW + timedelta(days=30))).is_empty
 
 

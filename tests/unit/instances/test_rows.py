@@ -208,7 +208,7 @@ def test_row_5_a_source_in_trouble_degrades_a_settled_release_only_when_it_lasts
 
     assert conditions_of(decision)["Ready"] == (TRUE, "HelmReleaseReady")
     assert conditions_of(decision).get("Degraded") == ((TRUE, "ChartUnreachable") if degraded else None)
-    assert decision.look_again_after == (None if degraded else 1.0)
+    assert decision.requeue.after == (None if degraded else 1.0)
 
 
 def test_row_5_recovers_when_it_had_been_degraded() -> None:
@@ -254,7 +254,7 @@ def test_row_5_ready_unknown_for_ever_is_believed_after_a_while_helm_controller_
     status["conditions"][0]["lastTransitionTime"] = "2026-06-01T11:59:50Z"
     early = scene(status).decide()
     assert conditions_of(early)["Ready"] == (FALSE, "Upgrading")
-    assert early.look_again_after == 50.0
+    assert early.requeue.after == 50.0
 
 
 def test_row_6_the_sources_own_failure_is_told_at_once() -> None:
@@ -286,7 +286,7 @@ def test_row_6_source_not_ready_is_progress_until_it_lasts(since: str, reason: s
     decision = scene({"observedGeneration": -1, "conditions": [not_ready]}, {"observedGeneration": -1}).decide()
 
     assert conditions_of(decision)["Ready"] == (FALSE, reason)
-    assert decision.look_again_after == (10.0 if reason == "Installing" else None)
+    assert decision.requeue.after == (10.0 if reason == "Installing" else None)
 
 
 def test_row_7_values_that_cannot_be_had() -> None:
@@ -333,7 +333,7 @@ def test_a_message_that_changes_alone_waits_some_seconds() -> None:
     decision = scene(attempted([flux_condition("Ready", "Unknown", "Progressing", "two")]), manifest=manifest).decide()
 
     assert decision.is_empty
-    assert decision.look_again_after == CONTEXT.settings.message_interval_seconds
+    assert decision.requeue.after == CONTEXT.settings.message_interval_seconds
 
 
 def test_digest_decides_for_oci_since_a_new_tag_moves_no_generation() -> None:

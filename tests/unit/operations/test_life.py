@@ -182,7 +182,7 @@ def test_a_deadline_fires_at_its_time_and_not_before_OPS_12(of: str) -> None:
     outcome = world.reconcile(ref)
     assert outcome is not None
     # Pods that do not start are looked at before: nothing that is watched tells of them (D7).
-    assert outcome.decision.look_again_after == (15 if of == "runCommand.job" else 90)
+    assert outcome.decision.requeue.after == (15 if of == "runCommand.job" else 90)
 
     world.pass_time(89.999)
     world.settle(ref)

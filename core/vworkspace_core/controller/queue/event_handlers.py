@@ -6,7 +6,7 @@ from typing import TypeAlias
 from vworkspace_core.apimachinery.manifest import Kind, ObjectRef
 from vworkspace_core.controller.informer.changes import Change, ChangeType
 from vworkspace_core.controller.informer.partial_decode import is_in_progress, owners
-from vworkspace_core.controller.queue.outcome import Priority
+from vworkspace_core.controller.queue.workqueue import Priority
 
 PROGRESS_SECONDS = 1.0
 """How long a report that is no verdict yet may wait for the next one: controllers write several in a row, and of

@@ -6,6 +6,8 @@ from typing import Generic, TypeVar
 
 import attrs
 
+from vworkspace_core.apimachinery.manifest import Manifest, content_hash, dig
+
 K = TypeVar("K", bound=Hashable)
 
 
@@ -17,6 +19,12 @@ class HotLoop:
     writes: int
     repeats: int
     window: float
+
+
+def fingerprint(status: Manifest) -> str:
+    """What a manifest's status says, its times and messages left out."""
+    conditions = dig(status, "status", "conditions") or ()
+    return content_hash([[condition["type"], condition["status"], condition["reason"]] for condition in conditions])
 
 
 class HotLoopDetector(Generic[K]):

@@ -17,8 +17,8 @@ from typing import Generic, TypeVar
 import attrs
 
 from vworkspace_core.apimachinery.manifest import ObjectRef
-from vworkspace_core.controller.queue.outcome import Priority
 from vworkspace_core.controller.queue.read_your_writes import Written
+from vworkspace_core.controller.queue.workqueue import Priority
 
 K = TypeVar("K", bound=Hashable)
 

@@ -9,8 +9,8 @@ Guarantees
     Earliest wins: of several adds the earliest time counts, and the highest priority.
     No starvation: groups (namespaces) of one priority take turns, and once a key of a lower priority has
     waited for `ageing` seconds its priority gets every fourth take.
-    One at a time: of keys with the same `serial_of` one is in hand at most; the others wait for its `done`, and
-    come before it when it is asked for again (OPS-5).
+    Mutual exclusion: of keys with the same `exclusion_key` one is processed at most; the others wait for its `done`,
+    and come before it when it is asked for again (OPS-5).
 Assumption
     `now` never goes backwards between calls.
 """
@@ -18,26 +18,49 @@ Assumption
 import heapq
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
+from enum import IntEnum
 from typing import Final, Generic, TypeVar, assert_never
 
 import attrs
 
 from vworkspace_core.controller.backoff import Backoff, jitter_of
-from vworkspace_core.controller.queue.outcome import (
-    Failed,
-    Outcome,
-    Outdated,
-    Postponed,
-    Priority,
-    QueueStats,
-    Running,
-    Succeeded,
-)
+from vworkspace_core.controller.requeue import REFUSED_SECONDS, SLOW_SECONDS, Pace, Requeue
 
 K = TypeVar("K", bound=Hashable)
 
 
-class Lane(Generic[K]):
+class Priority(IntEnum):
+    """Higher goes first."""
+
+    BACKGROUND = 0
+    """Objects of the initial list, and resyncs: nobody is waiting."""
+    LIVE = 1
+    """A change that was just observed."""
+    URGENT = 2
+    """A person or a job asked for it."""
+
+
+@attrs.frozen
+class Processing:
+    """A key that a worker has: its priority, when it was taken, and the seconds it had been ready before."""
+
+    priority: Priority
+    taken_at: float
+    waited: float
+
+
+@attrs.frozen
+class QueueStats:
+    """Counts for metrics: keys ready per priority, delayed, being processed; adds and retries since the start."""
+
+    ready: dict[Priority, int]
+    delayed: int
+    processing: int
+    adds: int
+    retries: int
+
+
+class PriorityLevel(Generic[K]):
     """Ready keys of one priority. A group is whatever must not starve another: a namespace.
 
     Kept in two orders: by group for whose turn it is, and by age to see what has waited too long. All
@@ -52,7 +75,7 @@ class Lane(Generic[K]):
         return len(self._since)
 
     def push(self, key: K, group: Hashable, now: float) -> None:
-        """Put a key that is not in the lane at the end of its group."""
+        """Put a key that is not in the level at the end of its group."""
         self._since[key] = now
         self._turns.setdefault(group, OrderedDict())[key] = None
 
@@ -66,7 +89,7 @@ class Lane(Generic[K]):
 
     @property
     def oldest_since(self) -> float:
-        """When the oldest key came in. Raises StopIteration when the lane is empty."""
+        """When the oldest key came in. Raises StopIteration when the level is empty."""
         return next(iter(self._since.values()))
 
     @property
@@ -80,10 +103,11 @@ class Lane(Generic[K]):
             self._turns.move_to_end(group)
 
 
-_OUTDATED: Final = Backoff(base=0.05, cap=30.0)
+_OVERTAKEN: Final = Backoff(base=0.05, cap=30.0)
+"""For a copy that is overtaken a second time in a row: the cache may need a moment."""
 
 
-class Retries(Generic[K]):
+class RateLimiter(Generic[K]):
     """Failures by key since its last success; `total` counts all that were ever tried again."""
 
     def __init__(self, backoff: Backoff) -> None:
@@ -95,24 +119,32 @@ class Retries(Generic[K]):
         """Failures of a key since its last success."""
         return self._failures.get(key, 0)
 
-    def delay(self, key: K, outcome: Outcome) -> float | None:
-        """Seconds until the key is wanted again after `outcome`; None when it is not."""
-        match outcome:
-            case Succeeded(look_again_after):
+    def delay(self, key: K, requeue: Requeue) -> float | None:
+        """Seconds until the key is wanted again; None when it is not. Counts a failure, forgets them at a success."""
+        match requeue.pace:
+            case Pace.NONE:
                 self._failures.pop(key, None)
-                return look_again_after
-            case Failed(retry_after, at_most):
-                attempt = self._failed(key)
-                return max(retry_after, min(at_most, self._backoff.delay(attempt, jitter_of(key, attempt))))
-            case Outdated():
-                attempt = self._failed(key)
-                return _OUTDATED.delay(attempt - 1, jitter_of(key, attempt)) if attempt > 1 else 0.0
-            case Postponed(seconds):
-                return seconds
+                return requeue.after
+            case Pace.SLOW:
+                self._failures.pop(key, None)
+                return requeue.no_later_than(SLOW_SECONDS).after
+            case Pace.BACKOFF:
+                return max(requeue.not_before, self._backoff_of(key))
+            case Pace.REFUSED:
+                return max(requeue.not_before, min(REFUSED_SECONDS, self._backoff_of(key)))
+            case Pace.IMMEDIATE:
+                attempt = self._count(key)
+                return _OVERTAKEN.delay(attempt - 1, jitter_of(key, attempt)) if attempt > 1 else 0.0
+            case Pace.UNDECIDED:
+                return requeue.after
             case _:
-                assert_never(outcome)
+                assert_never(requeue.pace)
 
-    def _failed(self, key: K) -> int:
+    def _backoff_of(self, key: K) -> float:
+        attempt = self._count(key)
+        return self._backoff.delay(attempt, jitter_of(key, attempt))
+
+    def _count(self, key: K) -> int:
         self.total += 1
         self._failures[key] = attempt = self._failures.get(key, 0) + 1
         return attempt
@@ -121,6 +153,8 @@ class Retries(Generic[K]):
 # Sleeping until an instant can end a rounding error before it; without the slack the driver would spin.
 _SLACK = 1e-6
 _TAKES_PER_AGED = 4
+_WITH_DEADLINE = frozenset({Pace.BACKOFF, Pace.REFUSED})
+"""Where `Requeue.after` holds whatever the backoff has come to (OPS-12)."""
 
 
 @attrs.frozen
@@ -137,28 +171,30 @@ class _Wanted:
 class WorkQueue(Generic[K]):
     """See the module. `group_of` names what takes turns; `ageing` is in seconds.
 
-    `serial_of` names what a key is worked on alone for, None for nothing; it is asked when the key's turn comes.
+    `exclusion_key` names what a key is processed alone for, None for nothing; it is asked when the key's turn comes.
     """
 
     def __init__(
         self,
         *,
         group_of: Callable[[K], Hashable] = lambda key: None,
-        serial_of: Callable[[K], Hashable | None] = lambda key: None,
+        exclusion_key: Callable[[K], Hashable | None] = lambda key: None,
         backoff: Backoff = Backoff(),  # noqa: B008 (frozen)
         ageing: float = 30.0,
     ) -> None:
         self._group_of = group_of
-        self._serial_of = serial_of
+        self._exclusion_key = exclusion_key
         self._ageing = ageing
-        self._lanes: dict[Priority, Lane[K]] = {priority: Lane() for priority in sorted(Priority, reverse=True)}
+        self._levels: dict[Priority, PriorityLevel[K]] = {
+            priority: PriorityLevel() for priority in sorted(Priority, reverse=True)
+        }
         self._pending: dict[K, _Wanted] = {}  # every key asked for and not taken, wherever it waits
-        self._ready: dict[K, Priority] = {}  # those of them that are in a lane
+        self._ready: dict[K, Priority] = {}  # those of them that are in a level
         self._delays: list[tuple[float, int, K]] = []  # a heap; entries overtaken by an earlier add are skipped
-        self._running: dict[K, Running] = {}
-        self._serials: dict[K, Hashable] = {}  # what keys in hand are worked on alone for
-        self._parked: dict[Hashable, dict[K, None]] = {}  # pending keys by what is in hand for another
-        self._retries: Retries[K] = Retries(backoff)
+        self._processing: dict[K, Processing] = {}
+        self._exclusions: dict[K, Hashable] = {}  # the exclusion keys of what is being processed
+        self._blocked: dict[Hashable, dict[K, None]] = {}  # pending keys by the exclusion key that another one holds
+        self._rate_limiter: RateLimiter[K] = RateLimiter(backoff)
         self._sequence = 0
         self._since_aged = 0
         self._closed = False
@@ -172,7 +208,7 @@ class WorkQueue(Generic[K]):
         self._want(key, _Wanted(now + after, priority), now)
         return True
 
-    def hasten(self, key: K, now: float) -> None:
+    def wake(self, key: K, now: float) -> None:
         """Look at `key` now if it is asked for and only waits for its time; otherwise nothing."""
         wanted = self._pending.get(key)
         if wanted is not None and not self._closed:
@@ -181,78 +217,80 @@ class WorkQueue(Generic[K]):
     def take(self, now: float) -> K | None:
         """The next key to work on, None when none is ready. The caller owes a `done`."""
         self._promote(now)
-        self._park()
-        lane = self._choose(now)
-        if lane is None:
+        self._block()
+        level = self._choose(now)
+        if level is None:
             return None
-        key = lane.next_in_turn
-        waited = now - lane.remove(key, group := self._group_of(key))
-        lane.pass_turn(group)
-        self._running[key] = Running(self._ready.pop(key), now, waited)
-        if (serial := self._serial_of(key)) is not None:
-            self._serials[key] = serial
-            self._parked[serial] = {}
+        key = level.next_in_turn
+        waited = now - level.remove(key, group := self._group_of(key))
+        level.pass_turn(group)
+        self._processing[key] = Processing(self._ready.pop(key), now, waited)
+        if (exclusion := self._exclusion_key(key)) is not None:
+            self._exclusions[key] = exclusion
+            self._blocked[exclusion] = {}
         del self._pending[key]
         return key
 
-    def done(self, key: K, now: float, outcome: Outcome) -> None:
-        """Give a taken key back. Raises KeyError for a key that is not in hand."""
-        running = self._running.pop(key)
-        self._unpark(key, now)
+    def done(self, key: K, now: float, requeue: Requeue) -> None:
+        """Give a taken key back. Raises KeyError for a key that is not being processed."""
+        if requeue.after is not None and requeue.pace in _WITH_DEADLINE and key in self._processing:
+            self.add(key, now, after=requeue.after)
+        processing = self._processing.pop(key)
+        self._unblock(key, now)
         asked_meanwhile = self._pending.pop(key, None)
-        delay = self._retries.delay(key, outcome)
+        delay = self._rate_limiter.delay(key, requeue)
         if delay is not None and not self._closed:
-            asked_meanwhile = _Wanted(now + delay, running.priority).merged(asked_meanwhile)
+            asked_meanwhile = _Wanted(now + delay, processing.priority).merged(asked_meanwhile)
         if asked_meanwhile is not None:
             self._want(key, asked_meanwhile, now)
 
     def next_wakeup(self, now: float) -> float | None:
         """Seconds until `take` can give something, 0 when it can now, None when nothing is waiting."""
         self._promote(now)
-        self._park()
+        self._block()
         if self._ready:
             return 0.0
         return self._delays[0][0] - now if self._delays else None
 
-    def running(self, key: K) -> Running | None:
-        """What is known of a key in hand."""
-        return self._running.get(key)
+    def processing(self, key: K) -> Processing | None:
+        """What is known of a key that is being processed."""
+        return self._processing.get(key)
 
     @property
     def oldest_taken(self) -> float | None:
-        """When the key that is in hand for longest was taken."""
-        return min((one.taken_at for one in self._running.values()), default=None)
+        """When the key that is being processed for longest was taken."""
+        return min((processing.taken_at for processing in self._processing.values()), default=None)
 
     def unfinished(self, now: float) -> float:
-        """For how long all keys in hand have been so, together."""
-        return sum(now - one.taken_at for one in self._running.values())
+        """For how many seconds the keys that are being processed have been so, together."""
+        return sum(now - processing.taken_at for processing in self._processing.values())
 
     def failures(self, key: K) -> int:
         """Failures of a key since its last success."""
-        return self._retries.failures(key)
+        return self._rate_limiter.failures(key)
 
     def shutdown(self, now: float, *, drain: bool = False) -> None:
         """Accept nothing more and forget delayed keys; ready ones are still handed out only with `drain`."""
         self._promote(now)
         self._closed = True
         self._delays.clear()
-        parked = {key: None for keys in self._parked.values() for key in keys}
-        kept = {**self._ready, **self._running, **parked} if drain else {}
-        for key in [key for key in self._pending if key not in kept]:
+        blocked = {key: None for keys in self._blocked.values() for key in keys}
+        handed_out = {**self._ready, **self._processing, **blocked} if drain else {}
+        for key in [key for key in self._pending if key not in handed_out]:
             self._withdraw(key)
             del self._pending[key]
 
     @property
     def drained(self) -> bool:
-        """After `shutdown`: nothing is left to hand out and nothing in hand."""
-        return self._closed and not self._pending and not self._running
+        """After `shutdown`: nothing is left to hand out and nothing is being processed."""
+        return self._closed and not self._pending and not self._processing
 
     @property
     def stats(self) -> QueueStats:
         """Counts at this moment."""
-        ready = {priority: len(lane) for priority, lane in self._lanes.items()}
-        waiting = len(self._pending) - len(self._ready) - sum(1 for key in self._running if key in self._pending)
-        return QueueStats(ready, waiting, len(self._running), self._adds, self._retries.total)
+        ready = {priority: len(level) for priority, level in self._levels.items()}
+        waiting = len(self._pending) - len(self._ready) - sum(1 for key in self._processing if key in self._pending)
+        return QueueStats(ready, waiting, len(self._processing), self._adds, self._rate_limiter.total)
 
     def _want(self, key: K, asked: _Wanted, now: float) -> None:
         known = self._pending.get(key)
@@ -260,16 +298,16 @@ class WorkQueue(Generic[K]):
         if wanted == known:
             return
         self._pending[key] = wanted
-        if key not in self._running:
+        if key not in self._processing:
             self._place(key, wanted, now)
 
     def _place(self, key: K, wanted: _Wanted, now: float) -> None:
-        """Put a pending key where it waits: into its lane when its time has come, else among the delayed."""
+        """Put a pending key where it waits: into its level when its time has come, else among the delayed."""
         if wanted.ready_at <= now + _SLACK:
             if self._ready.get(key) is not wanted.priority:
                 self._withdraw(key)
                 self._ready[key] = wanted.priority
-                self._lanes[wanted.priority].push(key, self._group_of(key), now)
+                self._levels[wanted.priority].push(key, self._group_of(key), now)
         elif not self._closed:
             self._sequence += 1
             heapq.heappush(self._delays, (wanted.ready_at, self._sequence, key))
@@ -280,10 +318,10 @@ class WorkQueue(Generic[K]):
     def _withdraw(self, key: K) -> None:
         priority = self._ready.pop(key, None)
         if priority is not None:
-            self._lanes[priority].remove(key, self._group_of(key))
+            self._levels[priority].remove(key, self._group_of(key))
 
     def _promote(self, now: float) -> None:
-        """Move delayed keys whose time has come into their lanes, and drop overtaken entries on top."""
+        """Move delayed keys whose time has come into their levels, and drop overtaken entries on top."""
         while self._delays:
             ready_at, _, key = self._delays[0]
             if self._waits(key, ready_at):
@@ -292,25 +330,28 @@ class WorkQueue(Generic[K]):
                 self._place(key, self._pending[key], now)
             heapq.heappop(self._delays)
 
-    def _park(self) -> None:
-        """Put keys whose turn it would be aside while another one of the same serial is in hand."""
-        for lane in self._lanes.values():
-            while lane and (serial := self._serial_of(lane.next_in_turn)) in self._parked:
-                key = lane.next_in_turn
+    def _block(self) -> None:
+        """Put keys whose turn it would be aside while another one of the same exclusion key is processed."""
+        for level in self._levels.values():
+            while level and (exclusion := self._exclusion_key(level.next_in_turn)) in self._blocked:
+                key = level.next_in_turn
                 self._withdraw(key)
-                self._parked[serial][key] = None
+                self._blocked[exclusion][key] = None
 
-    def _unpark(self, key: K, now: float) -> None:
-        """Let what waited for `key` to be done have its turn."""
-        for other in self._parked.pop(self._serials.pop(key, None), {}):
-            if other in self._pending and other not in self._running:
+    def _unblock(self, key: K, now: float) -> None:
+        """Let the keys that waited for `key` to be done have their turn."""
+        for other in self._blocked.pop(self._exclusions.pop(key, None), {}):
+            if other in self._pending and other not in self._processing:
                 self._place(other, self._pending[other], now)
 
     def _waits(self, key: K, ready_at: float) -> bool:
         """Whether a heap entry still says when its key is due."""
         wanted = self._pending.get(key)
         return (
-            wanted is not None and wanted.ready_at == ready_at and key not in self._ready and key not in self._running
+            wanted is not None
+            and wanted.ready_at == ready_at
+            and key not in self._ready
+            and key not in self._processing
         )
 
     def _forget_overtaken(self) -> None:
@@ -319,12 +360,12 @@ class WorkQueue(Generic[K]):
             self._delays = [entry for entry in self._delays if self._waits(entry[2], entry[0])]
             heapq.heapify(self._delays)
 
-    def _choose(self, now: float) -> Lane[K] | None:
-        """The highest lane with keys; every fourth time the lower one whose oldest key has aged most."""
-        filled = [lane for lane in self._lanes.values() if lane]
-        aged = [lane for lane in filled[1:] if now - lane.oldest_since >= self._ageing]
+    def _choose(self, now: float) -> PriorityLevel[K] | None:
+        """The highest level with keys; every fourth time the lower one whose oldest key has aged most."""
+        filled = [level for level in self._levels.values() if level]
+        aged = [level for level in filled[1:] if now - level.oldest_since >= self._ageing]
         self._since_aged = self._since_aged + 1 if aged else 0
         if self._since_aged >= _TAKES_PER_AGED:
             self._since_aged = 0
-            return min(aged, key=lambda lane: lane.oldest_since)
+            return min(aged, key=lambda level: level.oldest_since)
         return filled[0] if filled else None

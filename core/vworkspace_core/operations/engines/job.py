@@ -172,7 +172,7 @@ def observe_job(operation: Operation, objects: Objects) -> EngineStatus:
         str(condition.get("message") or row.meaning),
         outputs,
         LogsRef(JOB.kind, ref.name, ref.namespace or ""),
-        look_again_after=None if ended or status.get("ready") else _LOOK_AGAIN_SECONDS,
+        requeue_after=None if ended or status.get("ready") else _LOOK_AGAIN_SECONDS,
     )
 
 
