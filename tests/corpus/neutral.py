@@ -31,6 +31,7 @@ from vworkspace_core.clusters.controllers import Watched
 from vworkspace_core.clusters.hardening import Exposure
 from vworkspace_core.clusters.inventory import AgentReport, PendingDeliveries, Posture
 from vworkspace_core.control_plane.connection import ConnectionState, Connectivity
+from vworkspace_core.controller import machine
 from vworkspace_core.controller.decision import Decision, Failure
 from vworkspace_core.controller.informer import messages as informer
 from vworkspace_core.controller.informer.state import InformerPolicy
@@ -103,7 +104,7 @@ CLASSES: Final[Mapping[str, type[Any]]] = {
     "result accepted": jobs.ResultAccepted,
     "record closed": jobs.RecordClosed,
     "object changed": jobs.ObjectChanged,
-    "job tick": jobs.Tick,
+    "job tick": machine.Tick,
     "put record": jobs.PutRecord,
     "send ack": jobs.SendAck,
     "inspect": jobs.Inspect,
@@ -114,7 +115,7 @@ CLASSES: Final[Mapping[str, type[Any]]] = {
     "post status": jobs.PostStatus,
     "post result": jobs.PostResult,
     "close record": jobs.CloseRecord,
-    "job note": jobs.Note,
+    "job note": machine.LogNote,
     # the credential
     "stored credential": StoredCredential,
     "secret seen": credentials.SecretRead,
@@ -129,7 +130,7 @@ CLASSES: Final[Mapping[str, type[Any]]] = {
     "credential refused": credentials.RequestRefused,
     "token worked": credentials.TokenAccepted,
     "token rejected": credentials.TokenRejected,
-    "credential tick": credentials.Tick,
+    "credential tick": machine.Tick,
     "answered": credentials.EffectAnswered,
     "write secret": credentials.WriteSecret,
     "rotate": credentials.RequestRotation,
@@ -137,7 +138,6 @@ CLASSES: Final[Mapping[str, type[Any]]] = {
     "use token": credentials.UseToken,
     "served": credentials.RequestsServed,
     "cannot be served": credentials.RequestsFailed,
-    "credential note": credentials.Note,
     # who leads
     **{
         f"lease {tag}": cls

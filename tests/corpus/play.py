@@ -52,10 +52,16 @@ def _jobs(given: Mapping[str, Any]) -> Iterable[Json]:
 def _credential(given: Mapping[str, Any]) -> Iterable[Json]:
     """Effects of the beginning and of each event, and when time counts next."""
     state, effects = rotation.start(from_data(given["kept"]), from_data(given["at"]), jitter=given["jitter"])
-    yield [*map(to_data, effects), {"next deadline": to_data(rotation.next_deadline(state))}]
+    yield [*map(_credential_effect, effects), {"next deadline": to_data(rotation.next_deadline(state))}]
     for event, at in given["happens"]:
         state, effects = rotation.step(state, from_data(event), from_data(at))
-        yield [*map(to_data, effects), {"next deadline": to_data(rotation.next_deadline(state))}]
+        yield [*map(_credential_effect, effects), {"next deadline": to_data(rotation.next_deadline(state))}]
+
+
+def _credential_effect(effect: Any) -> Json:
+    """Jobs and the credential write notes of one class."""
+    data = to_data(effect)
+    return {**data, "~": "credential note"} if data["~"] == "job note" else data
 
 
 def _lease(given: Mapping[str, Any]) -> Iterable[Json]:

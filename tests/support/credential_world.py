@@ -16,6 +16,7 @@ from vworkspace_apiserver.server import ApiServer
 from vworkspace_core.apimachinery.errors import NotFound
 from vworkspace_core.apimachinery.manifest import Manifest
 from vworkspace_core.apimachinery.resources import NAMESPACE, SECRET
+from vworkspace_core.controller.machine import LogNote, Tick
 from vworkspace_core.credentials import messages as r
 from vworkspace_core.credentials.machine import next_deadline, start, step
 from vworkspace_core.credentials.performer import CredentialPerformer
@@ -61,7 +62,7 @@ class World:
         self.asked: set[str] = set()
         self.done: set[str] = set()
         self.failed: dict[str, str] = {}
-        self.notes: list[r.Note] = []
+        self.notes: list[LogNote] = []
         self.used: list[str] = []
         self.rotations = 0
         self.deployment_is_bad = False
@@ -93,7 +94,7 @@ class World:
         self.shown += repr((event, self.state, effects))
         self._take(effects)
         due = next_deadline(self.state)
-        if isinstance(event, r.Tick):
+        if isinstance(event, Tick):
             assert due is None or due > self.clock.now(), "a Tick leaves nothing due behind it"
 
     def _take(self, effects: tuple[r.CredentialEffect, ...]) -> None:
@@ -107,7 +108,7 @@ class World:
                 case r.RequestsFailed(requests, message):
                     self.asked -= set(requests)
                     self.failed |= dict.fromkeys(requests, message)
-                case r.Note():
+                case LogNote():
                     self.notes.append(effect)
                 case _:
                     self.pending.append(effect)
@@ -161,7 +162,7 @@ class World:
         self.clock.advance(seconds)
         due = next_deadline(self.state)
         if due is not None and due <= self.clock.now():
-            self.feed(r.Tick())
+            self.feed(Tick())
 
     def bad_deployment(self, is_bad: bool) -> None:
         """The other side answers 401 to everything, or stops doing so."""

@@ -21,6 +21,7 @@ from vworkspace_core.apimachinery.errors import Invalid, JobClosed, NotFound, Op
 from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, dig, ref_of
 from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, CUSTOM_RESOURCE_DEFINITION, OPERATION, SECRET
 from vworkspace_core.apimachinery.resources import NAMESPACE as NAMESPACE_KIND
+from vworkspace_core.controller.machine import LogNote, Tick
 from vworkspace_core.jobs import messages as m
 from vworkspace_core.jobs.machine import AgentState, next_deadline, step
 from vworkspace_core.jobs.object_status import can_still_start, is_called_off
@@ -69,7 +70,7 @@ class World:
         self.secrets: KubeJobStore | None = None
         self._in_secrets = in_secrets
         self.deeds: list[Deed] = []
-        self.notes: list[m.Note] = []
+        self.notes: list[LogNote] = []
         self.offered_again: dict[str, str] = {}  # what was answered the first time
         self._prepare()
         self.start()
@@ -114,7 +115,7 @@ class World:
         """One step of the machine; its effects join what is pending."""
         self.state, effects = step(self.state, event, self.clock.now())
         for effect in effects:
-            if isinstance(effect, m.Note):
+            if isinstance(effect, LogNote):
                 self.notes.append(effect)
             else:
                 self.pending.append(effect)
@@ -127,7 +128,7 @@ class World:
         if isinstance(effect, m.SendAck | m.PostResult | m.PostStatus):
             self._tell(effect, fault)
             return
-        if isinstance(effect, m.Note):
+        if isinstance(effect, LogNote):
             raise AssertionError("notes are not pending")
         answer = m.StepFailed(effect.job_id, "unavailable") if fault == "before" else self._act(effect)
         self.feed(m.StepFailed(effect.job_id, "unanswered") if fault else answer)
@@ -267,7 +268,7 @@ class World:
         """Tell the time when something is due; after it nothing may be."""
         due = next_deadline(self.state)
         if due is not None and due <= self.clock.now():
-            self.feed(m.Tick())
+            self.feed(Tick())
         after = next_deadline(self.state)
         assert after is None or after > self.clock.now(), "a Tick leaves nothing due behind it"
 

@@ -12,6 +12,7 @@ from anyio.abc import TaskGroup
 from vworkspace_app.credentials.live import Live
 from vworkspace_core.apimachinery.errors import Permanent
 from vworkspace_core.apimachinery.timestamps import shifted
+from vworkspace_core.controller.machine import LogNote, Tick
 from vworkspace_core.credentials import messages as r
 from vworkspace_core.credentials.machine import next_deadline, start, step
 from vworkspace_core.credentials.performer import CredentialPerformer
@@ -20,7 +21,6 @@ from vworkspace_core.credentials.state import CredentialState, renewal_of
 from vworkspace_core.ports import Clock
 
 _log = structlog.get_logger("vworkspace.agent")
-_LEVELS = {"info": 20, "warning": 30, "error": 40}
 
 
 class RotationManager:
@@ -132,7 +132,7 @@ class RotationManager:
             due = next_deadline(self._state)
             left = None if due is None else (due - self._now()).total_seconds()
             if left is not None and left <= 0:
-                self._feed(r.Tick())
+                self._feed(Tick())
                 await self._clock.sleep(0.01)
                 continue
             # A deadline may be months away, and the other side's clock be set meanwhile.
@@ -174,8 +174,8 @@ class RotationManager:
             case r.RequestsFailed(requests, message):
                 _log.error("the credential is not rotated", requests=list(requests), error=message)
                 self._end(requests, message)
-            case r.Note(level, message):
-                _log.log(_LEVELS[level], message)
+            case LogNote(level, message):
+                _log.log(level.number, message)
             case r.WriteSecret() | r.RequestRotation() | r.RequestRegistration():
                 if self._tasks is not None:
                     self._tasks.start_soon(self._ask, effect)

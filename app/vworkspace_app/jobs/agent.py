@@ -25,6 +25,7 @@ from vworkspace_core.clusters.inventory import AgentReport, PendingDeliveries
 from vworkspace_core.control_plane.connection import ConnectionState, Connectivity
 from vworkspace_core.control_plane.outbox import Outbox
 from vworkspace_core.control_plane.pace import Pace
+from vworkspace_core.controller.machine import LogNote, Tick
 from vworkspace_core.jobs import messages as m
 from vworkspace_core.jobs.machine import AgentState, apart_message, has_open_job, next_deadline, step
 from vworkspace_core.jobs.payload_security import Security
@@ -205,7 +206,7 @@ class Agent:
             due = next_deadline(self._state)
             left = None if due is None else (due - self._clock.now()).total_seconds()
             if left is not None and left <= 0:
-                self._feed(m.Tick())
+                self._feed(Tick())
                 await self._clock.sleep(0.01)
                 continue
             with anyio.move_on_after(left):
@@ -230,8 +231,8 @@ class Agent:
 
     def _dispatch(self, effect: m.JobEffect) -> None:
         match effect:
-            case m.Note(level, message, job_id):
-                log.log(_LEVELS[level], message, job_id=job_id, object=self._object_of(job_id))
+            case LogNote(level, message, job_id):
+                log.log(level.number, message, job_id=job_id, object=self._object_of(job_id))
             case m.SendAck(job_id):
                 self._urgent.put(ack(self._control, job_id, self._feed))
             case m.PostResult():
@@ -264,6 +265,3 @@ class Agent:
             self._feed(m.ResultAccepted(job_id))
 
         return result(self._control, effect, accepted)
-
-
-_LEVELS = {"info": 20, "warning": 30, "error": 40}

@@ -18,12 +18,14 @@ from typing import Final
 import attrs
 
 from vworkspace_core.apimachinery.errors import Forbidden, OperatorError, Unavailable
+from vworkspace_core.controller.backoff import Backoff
 
 SOONEST: Final = 1.0
 """Seconds that lie between two failures at least."""
 LATEST: Final = 60.0
 SLOW: Final = 300.0
 LONGEST_WISH: Final = 3600.0
+_BACKOFF: Final = Backoff(SOONEST, LATEST)
 
 
 @attrs.frozen
@@ -38,7 +40,8 @@ class Pace:
 
     def failed(self, error: OperatorError, jitter: float) -> tuple["Pace", float]:
         """After a failure: the pace, and seconds until the next try. `jitter` is uniform in [0, 1)."""
-        return Pace(self.failures + 1), _delay(self.failures, error, jitter)
+        failures = self.failures + 1
+        return Pace(failures), _delay(failures, error, jitter)
 
 
 def _delay(failures: int, error: OperatorError, jitter: float) -> float:
@@ -46,8 +49,7 @@ def _delay(failures: int, error: OperatorError, jitter: float) -> float:
         case Unavailable(retry_after=float() | int() as wish):
             return min(max(wish, SOONEST), LONGEST_WISH)
         case Unavailable():
-            spread = SOONEST * 2.0 ** min(failures, 10)
-            return min(LATEST, max(SOONEST, spread * jitter))
+            return _BACKOFF.full_jitter(failures, jitter)
         case Forbidden():
             return SLOW * (1 + jitter)
         case _:

@@ -10,8 +10,8 @@ class Backoff:
     """Delays between `base` and `cap` seconds, doubling with every attempt.
 
     Attempt n waits between half of `base * 2**n` and all of it, kept inside the two bounds; `jitter` in
-    [0, 1) chooses where. So the first attempt waits between `base` and twice `base`, and even at the cap
-    clients that failed together come back apart.
+    [0, 1) chooses where, and 1 gives all of it. So the first attempt waits between `base` and twice `base`, and
+    even at the cap clients that failed together come back apart.
     """
 
     base: float = 1.0
@@ -22,6 +22,14 @@ class Backoff:
         ceiling = min(self.cap, self.base * 2.0 ** min(attempt, 64))
         floor = min(self.cap, max(self.base, ceiling / 2))
         return floor + jitter * (ceiling - floor)
+
+    def full_jitter(self, attempt: int, jitter: float) -> float:
+        """Seconds after the failure numbered `attempt`: anywhere below `base * 2**(attempt - 1)`, inside the bounds.
+
+        The range goes on doubling beyond `cap`, a thousand times `base` at most: clients that fail for long get a
+        phase of their own, where a range that stops at `cap` would bring twice as many at its beginning.
+        """
+        return min(self.cap, max(self.base, self.base * 2.0 ** min(attempt - 1, 10) * jitter))
 
 
 def jitter_of(key: object, attempt: int) -> float:

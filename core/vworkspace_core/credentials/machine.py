@@ -23,6 +23,7 @@ from typing import assert_never
 import attrs
 
 from vworkspace_core.apimachinery.timestamps import format_time, shifted
+from vworkspace_core.controller.machine import LogLevel, Retry, Tick
 from vworkspace_core.credentials import messages as r
 from vworkspace_core.credentials.secret import StoredCredential
 from vworkspace_core.credentials.state import (
@@ -57,7 +58,7 @@ def step(state: CredentialState, event: r.CredentialEvent, now: datetime) -> Cre
 def next_deadline(state: CredentialState) -> datetime | None:
     """When a Tick is due; None while nothing waits for time."""
     if state.stage is not RotationStage.IDLE:
-        return state.retry_at
+        return state.retry.at
     if not state.kept.token:
         return None
     if state.requests or _unserved(state.wished, state):
@@ -83,8 +84,8 @@ def _react(state: CredentialState, event: r.CredentialEvent, now: datetime) -> C
             return worked(state, token, now)
         case r.TokenRejected(token):
             return rejected(state) if token == state.in_use and state.stage in AT_REST else (state, ())
-        case r.Tick():
-            return _redo(state) if state.retry_at is not None and now >= state.retry_at else (state, ())
+        case Tick():
+            return _redo(state) if state.retry.is_due(now) else (state, ())
         case _:
             assert_never(event)
 
@@ -128,7 +129,7 @@ def _redo(state: CredentialState) -> CredentialStep:
         case RotationStage.REGISTERING:
             return register(state)
         case _:
-            return attrs.evolve(state, retry_at=None), ()
+            return attrs.evolve(state, retry=state.retry.started()), ()
 
 
 def answered(state: CredentialState, answer: r.CredentialAnswer, now: datetime) -> CredentialStep:
@@ -206,7 +207,7 @@ def rejected(state: CredentialState) -> CredentialStep:
 def _wrote(state: CredentialState) -> CredentialStep:
     if state.writing is None:
         return state, ()
-    written = attrs.evolve(state, kept=state.writing, writing=None, failures=0, retry_at=None)
+    written = attrs.evolve(state, kept=state.writing, writing=None, retry=Retry())
     match state.stage:
         case RotationStage.INTENDING:
             return ask(written)
@@ -225,7 +226,7 @@ def _not_written(state: CredentialState, message: str, refused: bool, now: datet
     if refused and state.stage is RotationStage.INTENDING:
         # Better now than with a new token that cannot be kept.
         return given_up(settled(state), f"the new credential could not be kept: {message}", now)
-    level = "error" if state.stage is RotationStage.KEEPING else "warning"
+    level = LogLevel.ERROR if state.stage is RotationStage.KEEPING else LogLevel.WARNING
     return retry(state, f"the credentials Secret is not written ({state.stage}): {message}", now, level=level)
 
 
@@ -235,7 +236,7 @@ def _issued(state: CredentialState, new: r.Issued, now: datetime) -> CredentialS
     previous = state.in_use if state.stage is RotationStage.ASKING else ""
     served = state.kept.with_served(state.requests)
     writing = StoredCredential(new.token, previous, new.expires_at, now, "", served)
-    return write(attrs.evolve(state, stage=RotationStage.KEEPING, writing=writing, failures=0))
+    return write(attrs.evolve(state, stage=RotationStage.KEEPING, writing=writing, retry=Retry()))
 
 
 def _unanswered(state: CredentialState, event: r.RequestUnanswered, now: datetime) -> CredentialStep:
@@ -273,24 +274,31 @@ def intend(state: CredentialState, requests: tuple[str, ...]) -> CredentialStep:
 def forget(state: CredentialState) -> CredentialStep:
     """The Secret is to let go of the old token, or of the intent."""
     writing = attrs.evolve(state.kept, previous="", requested="")
-    return write(attrs.evolve(state, stage=RotationStage.FORGETTING, writing=writing, failures=0))
+    return write(attrs.evolve(state, stage=RotationStage.FORGETTING, writing=writing, retry=Retry()))
 
 
 def write(state: CredentialState) -> CredentialStep:
     """Write what the Secret is to say."""
     assert state.writing is not None
-    turn = state.turn + 1
-    return attrs.evolve(state, turn=turn, retry_at=None), (r.WriteSecret(turn, state.kept.token, state.writing),)
+    number, begun = _next_effect(state)
+    return begun, (r.WriteSecret(number, state.kept.token, state.writing),)
 
 
 def ask(state: CredentialState) -> CredentialStep:
     """Ask the control plane for a new token."""
-    turn = state.turn + 1
-    return attrs.evolve(state, stage=RotationStage.ASKING, turn=turn, retry_at=None), (r.RequestRotation(turn),)
+    number, begun = _next_effect(state)
+    return attrs.evolve(begun, stage=RotationStage.ASKING), (r.RequestRotation(number),)
 
 
 def register(state: CredentialState) -> CredentialStep:
     """Ask the control plane for a first token, with the one-time token."""
-    found, turn = state.registration, state.turn + 1
-    asking = attrs.evolve(state, stage=RotationStage.REGISTERING, writing=None, turn=turn, retry_at=None)
-    return asking, (r.RequestRegistration(turn, found.token, found.cluster_id),)
+    found = state.registration
+    number, begun = _next_effect(state)
+    asking = attrs.evolve(begun, stage=RotationStage.REGISTERING, writing=None)
+    return asking, (r.RequestRegistration(number, found.token, found.cluster_id),)
+
+
+def _next_effect(state: CredentialState) -> tuple[int, CredentialState]:
+    """The number of the next effect, and the state that waits for its answer alone."""
+    number = state.turn + 1
+    return number, attrs.evolve(state, turn=number, retry=state.retry.started())

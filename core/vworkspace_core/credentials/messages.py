@@ -1,4 +1,4 @@
-"""What the credential machine is told (events) and what it asks for (effects): closed sets, all data.
+"""What the credential machine hears of (events) and what it asks for (effects): closed sets, all data.
 
 No token shows in a `repr`.
 """
@@ -8,6 +8,7 @@ from typing import TypeAlias
 
 import attrs
 
+from vworkspace_core.controller.machine import LogNote, Tick
 from vworkspace_core.credentials.secret import StoredCredential
 
 # --- events ---------------------------------------------------------------------------------------------
@@ -100,11 +101,6 @@ class TokenRejected:
     token: str = attrs.field(repr=False)
 
 
-@attrs.frozen
-class Tick:
-    """Time passed."""
-
-
 CredentialAnswer: TypeAlias = SecretWritten | WriteFailed | SecretChanged | Issued | RequestUnanswered | RequestRefused
 
 
@@ -184,14 +180,6 @@ class RequestsFailed:
     message: str
 
 
-@attrs.frozen
-class Note:
-    """Something for the log. `level` is info, warning or error."""
-
-    level: str
-    message: str
-
-
 CredentialEffect: TypeAlias = (
-    WriteSecret | RequestRotation | RequestRegistration | UseToken | RequestsServed | RequestsFailed | Note
+    WriteSecret | RequestRotation | RequestRegistration | UseToken | RequestsServed | RequestsFailed | LogNote
 )

@@ -7,12 +7,15 @@ from typing import Final, TypeAlias
 import attrs
 
 from vworkspace_core.apimachinery.timestamps import shifted
+from vworkspace_core.controller.backoff import Backoff
+from vworkspace_core.controller.machine import LONGEST_RETRY, LogLevel, LogNote, Retry
 from vworkspace_core.credentials import messages as r
 from vworkspace_core.credentials.secret import StoredCredential
 
 UNKNOWN_AGE_MARGIN: Final = timedelta(days=1)
 """How long before its end a credential of unknown age is renewed."""
-LONGEST_RETRY: Final = 60.0
+_BACKOFF: Final = Backoff(0.5, LONGEST_RETRY)
+"""From a second, doubling to a minute."""
 SLOW: Final = timedelta(minutes=5)
 """What lies between two tries of what was refused."""
 
@@ -50,8 +53,7 @@ class CredentialState:
     registration: r.BootstrapToken = attrs.field(factory=r.BootstrapToken)
     locked_out: bool = False
     turn: int = 0
-    failures: int = 0
-    retry_at: datetime | None = None
+    retry: Retry = attrs.field(factory=Retry)
     not_before: datetime | None = None
     jitter: float = 0.0
 
@@ -71,7 +73,7 @@ def renewal_of(kept: StoredCredential, jitter: float = 0.0) -> datetime | None:
 def settled(state: CredentialState) -> CredentialState:
     """Nothing is under way: at rest, with an old token to forget or without. What was asked for does not count."""
     stage = RotationStage.PROVING if state.kept.previous else RotationStage.IDLE
-    return attrs.evolve(state, stage=stage, writing=None, failures=0, retry_at=None, turn=state.turn + 1)
+    return attrs.evolve(state, stage=stage, writing=None, retry=Retry(), turn=state.turn + 1)
 
 
 def other_token(state: CredentialState) -> str:
@@ -81,13 +83,17 @@ def other_token(state: CredentialState) -> str:
 
 
 def retry(
-    state: CredentialState, message: str, now: datetime, *, wait: float | None = None, level: str = "warning"
+    state: CredentialState,
+    message: str,
+    now: datetime,
+    *,
+    wait: float | None = None,
+    level: LogLevel = LogLevel.WARNING,
 ) -> CredentialStep:
     """The same again, later: after `wait` seconds, or with backoff. Told once, however many tries it takes."""
-    seconds = min(LONGEST_RETRY, 2.0 ** min(state.failures, 6)) if wait is None else max(1.0, wait)
-    note = (r.Note(level, f"{message}; tried again"),) if state.failures == 0 else ()
-    again = shifted(now, timedelta(seconds=seconds))
-    return attrs.evolve(state, failures=state.failures + 1, retry_at=again), note
+    seconds = _BACKOFF.delay(state.retry.failures + 1, 1.0) if wait is None else max(1.0, wait)
+    note = (LogNote(level, f"{message}; tried again"),) if state.retry.failures == 0 else ()
+    return attrs.evolve(state, retry=state.retry.failed(seconds, now)), note
 
 
 def given_up(state: CredentialState, message: str, now: datetime) -> CredentialStep:

@@ -10,6 +10,7 @@ from typing import Final
 import attrs
 
 from vworkspace_core.apimachinery.timestamps import shifted
+from vworkspace_core.controller.machine import LogLevel, LogNote, Tick
 from vworkspace_core.jobs import messages as m
 from vworkspace_core.jobs.awaiting_status import (
     RECHECK,
@@ -88,7 +89,7 @@ def advance(job: JobState, event: m.JobEvent, at: JobStepContext) -> JobStep:  #
         case m.ResultAccepted(), JobStage.ANSWERING:
             closing = clear(job, stage=JobStage.CLOSING)
             return closing, (close(closing, at),)
-        case m.Tick(), _:
+        case Tick(), _:
             return tick(job, at)
         case _:
             return job, ()
@@ -98,7 +99,7 @@ def _unrecordable(job: JobState, message: str) -> JobStep:
     """The payload does not fit a record: the job is answered, not applied (PULL-4)."""
     if job.verdict is not None and job.task is None:
         # Not even the bare answer can be kept: it is given at once, and a crash in between loses only that.
-        return clear(job, stage=JobStage.ACKING), (m.SendAck(job.id), m.Note("warning", message, job.id))
+        return clear(job, stage=JobStage.ACKING), (m.SendAck(job.id), LogNote(LogLevel.WARNING, message, job.id))
     verdict = JobResult.failed(Reason.PAYLOAD_TOO_LARGE, message)
     small = clear(attrs.evolve(job, raw=slim(job.id, job.key), task=None, verdict=verdict))
     return small, (m.PutRecord(job.id, record_of(small)),)
@@ -116,7 +117,7 @@ def _dropped(job: JobState, at: JobStepContext) -> JobStep:
     An effect that began may have happened; a delete whose ack arrived once may have been answered: asked again under
     their keys, neither may touch a successor (PULL-4).
     """
-    note = m.Note("info", "the control plane has closed the job: dropped without applying it", job.id)
+    note = LogNote(LogLevel.INFO, "the control plane has closed the job: dropped without applying it", job.id)
     answered = isinstance(job.task, DeleteTask) and job.ack_may_have_arrived
     had = job.had_effect or job.intent is not None or answered
     closing = clear(job, stage=JobStage.CLOSING, verdict=None, had_effect=had)
@@ -128,23 +129,23 @@ def due_at(job: JobState, skew: timedelta, grace: timedelta, *, strict: bool = F
 
     `strict`: expired is what either clock says is (PULL-12).
     """
-    times = [job.retry_at]
+    times = [job.retry.at]
     if job.stage in (JobStage.WAITING, JobStage.AWAITING_GONE):
         times.append(job.recheck_at)
     if job.expires_at is not None:
         if job.stage is JobStage.AWAITING_GONE:
             times.append(shifted(job.expires_at, -max(skew, timedelta(0)) if strict else -skew))
-        if job.stage is JobStage.WAITING and not runs_on(job) and job.retry_at is None:
+        if job.stage is JobStage.WAITING and not runs_on(job) and job.retry.at is None:
             times.append(shifted(shifted(job.expires_at, grace), -skew))
     return min((found for found in times if found is not None), default=None)
 
 
 def tick(job: JobState, at: JobStepContext) -> JobStep:
     """What is due now. After it, `due_at` lies in the future."""
-    if job.retry_at is not None and job.retry_at <= at.now:
-        return _redo(attrs.evolve(job, retry_at=None), at)
+    if job.retry.is_due(at.now):
+        return _redo(attrs.evolve(job, retry=job.retry.started()), at)
     match job.stage:
-        case JobStage.WAITING if job.retry_at is None and out_of_time(job, at):
+        case JobStage.WAITING if job.retry.at is None and out_of_time(job, at):
             return give_up(job, at)
         case JobStage.AWAITING_GONE if _is_expired(job, at) or _recheck_due(job, at):
             return attrs.evolve(job, stage=JobStage.READY, recheck_at=None), ()

@@ -23,6 +23,7 @@ import attrs
 from vworkspace_core.apimachinery.manifest import ObjectRef, content_hash
 from vworkspace_core.apimachinery.timestamps import LARGEST_SKEW, parse_time, shifted
 from vworkspace_core.control_plane.event_keys import generation_in
+from vworkspace_core.controller.machine import LogLevel, LogNote, Tick
 from vworkspace_core.jobs import messages as m
 from vworkspace_core.jobs.lifecycle import advance, due_at
 from vworkspace_core.jobs.outcome import JobOutcome
@@ -92,7 +93,7 @@ def _react(state: AgentState, event: m.JobEvent, now: datetime) -> MachineStep:
             return _plan(state, job, seen, now)
         case m.ObjectChanged(ref):
             return _each(state, (job for job in state.jobs.values() if job.ref == ref), event, now)
-        case m.Tick():
+        case Tick():
             return _each(state, state.jobs.values(), event, now)
         case m.RecordClosed(job_id):
             job = state.jobs.get(job_id)
@@ -105,10 +106,10 @@ def _react(state: AgentState, event: m.JobEvent, now: datetime) -> MachineStep:
 def _told_the_time(state: AgentState, ahead: timedelta) -> MachineStep:
     """Use what the clocks differ, unless it is too much: the header that says so is not signed."""
     if abs(ahead) <= LARGEST_SKEW:
-        note = m.Note("info", "this machine's clock and the control plane's agree again")
+        note = LogNote(LogLevel.INFO, "this machine's clock and the control plane's agree again")
         return attrs.evolve(state, skew=ahead, apart=timedelta(0)), ((note,) if state.apart else ())
     told = attrs.evolve(state, skew=timedelta(0), apart=ahead)
-    return told, (() if state.apart else (m.Note("error", apart_message(ahead)),))
+    return told, (() if state.apart else (LogNote(LogLevel.ERROR, apart_message(ahead)),))
 
 
 def apart_message(ahead: timedelta) -> str:
@@ -140,7 +141,7 @@ def _unanswerable(state: AgentState, raw: Any, found: BadJob) -> MachineStep:
         return state, ()
     kept = state.dropped if len(state.dropped) < _MOST_DROPPED else frozenset[str]()
     cure = "it comes with every poll until the control plane withdraws it"
-    note = m.Note("error", f"a job without a usable id was dropped: {found}; {cure}")
+    note = LogNote(LogLevel.ERROR, f"a job without a usable id was dropped: {found}; {cure}")
     return attrs.evolve(state, dropped=kept | {mark}), (note,)
 
 

@@ -1,4 +1,4 @@
-"""What the job machine is told: a closed set, all data."""
+"""What the job machine hears of (events) and what it asks for (effects): closed sets, all data."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -8,6 +8,7 @@ import attrs
 
 from vworkspace_core.apimachinery.errors import FieldConflict
 from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef
+from vworkspace_core.controller.machine import LogNote, Tick
 from vworkspace_core.jobs.payload_security import Security
 from vworkspace_core.jobs.plan import Inspection
 from vworkspace_core.ports import JobRecord, Tombstone
@@ -169,11 +170,6 @@ class ObjectChanged:
     live: Manifest | None = attrs.field(repr=False)
 
 
-@attrs.frozen
-class Tick:
-    """Time passed."""
-
-
 JobEvent: TypeAlias = (
     Offered
     | Resumed
@@ -293,15 +289,6 @@ class CloseRecord:
     tombstone: Tombstone | None
 
 
-@attrs.frozen
-class Note:
-    """Something an operator of the operator should read in the log. `level` is info, warning or error."""
-
-    level: str
-    message: str
-    job_id: str = ""
-
-
 JobEffect: TypeAlias = (
     PutRecord
     | SendAck
@@ -313,5 +300,5 @@ JobEffect: TypeAlias = (
     | PostStatus
     | PostResult
     | CloseRecord
-    | Note
+    | LogNote
 )

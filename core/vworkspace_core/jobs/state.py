@@ -15,6 +15,7 @@ import attrs
 from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef
 from vworkspace_core.control_plane.event_keys import generation_in
 from vworkspace_core.control_plane.untrusted_json import flaws
+from vworkspace_core.controller.machine import Retry
 from vworkspace_core.jobs.outcome import JobOutcome, JobResult, Reason
 from vworkspace_core.jobs.payload_security import Security, decrypted, opened
 from vworkspace_core.jobs.plan import Intent
@@ -56,7 +57,7 @@ class AppliedRef:
 
 @attrs.frozen
 class JobState:
-    """A job between offer and closed record. `retry_at` is when a failed step is tried again.
+    """A job between offer and closed record. `retry` says when a failed step is tried again.
 
     `closed_meanwhile` are tombstones that came to be while an inspection was under way, which may not have seen them.
     `before` is the status that the job found when it wrote. `ending` is what the job ends with as soon as its
@@ -79,8 +80,7 @@ class JobState:
     latest: Manifest | None = attrs.field(default=None, repr=False)
     vanished: bool = False
     posted: Mapping[str, Any] | None = attrs.field(default=None, repr=False)
-    failures: int = 0
-    retry_at: datetime | None = None
+    retry: Retry = attrs.field(factory=Retry)
     recheck_at: datetime | None = None
     writing: Manifest | None = attrs.field(default=None, repr=False)
     before: Any = attrs.field(default=None, repr=False)

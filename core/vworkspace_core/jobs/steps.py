@@ -8,7 +8,9 @@ from typing import Any, Final, TypeAlias
 import attrs
 
 from vworkspace_core.apimachinery.manifest import Manifest, metadata
-from vworkspace_core.apimachinery.timestamps import format_time, shifted
+from vworkspace_core.apimachinery.timestamps import format_time
+from vworkspace_core.controller.backoff import Backoff
+from vworkspace_core.controller.machine import LONGEST_RETRY, LogLevel, LogNote, Retry
 from vworkspace_core.jobs import messages as m
 from vworkspace_core.jobs.object_status import can_still_start, last_words
 from vworkspace_core.jobs.outcome import JobResult, Reason
@@ -16,7 +18,8 @@ from vworkspace_core.jobs.reports import result_body
 from vworkspace_core.jobs.scope import JobScope
 from vworkspace_core.jobs.state import AppliedRef, JobStage, JobState, tombstone_of
 
-LONGEST_RETRY: Final = 60.0
+_BACKOFF: Final = Backoff(0.25, LONGEST_RETRY)
+"""From half a second, doubling to a minute."""
 
 
 @attrs.frozen
@@ -43,21 +46,20 @@ JobStep: TypeAlias = tuple[JobState, tuple[m.JobEffect, ...]]
 
 def clear(job: JobState, **changes: Any) -> JobState:
     """The job after a step that worked: nothing is to be retried."""
-    return attrs.evolve(job, failures=0, retry_at=None, **changes)
+    return attrs.evolve(job, retry=Retry(), **changes)
 
 
 def retry(job: JobState, message: str, at: JobStepContext) -> JobStep:
     """A step went unanswered: the same again, later. Told once, however many tries it takes."""
-    failures = job.failures + 1
-    again = shifted(at.now, timedelta(seconds=_delay(job.id, failures)))
-    note = (m.Note("warning", f"{job.stage.value}: {message}; tried again", job.id),) if failures == 1 else ()
-    return attrs.evolve(job, failures=failures, retry_at=again), note
+    failures = job.retry.failures + 1
+    again = job.retry.failed(_BACKOFF.delay(failures, _jitter(job.id, failures)), at.now)
+    note = (LogNote(LogLevel.WARNING, f"{job.stage.value}: {message}; tried again", job.id),) if failures == 1 else ()
+    return attrs.evolve(job, retry=again), note
 
 
-def _delay(job_id: str, failures: int) -> float:
-    """Seconds until the next try: 0.5 s doubling to a minute, spread by a hash so that jobs do not march in step."""
-    spread = hashlib.sha256(f"{job_id}/{failures}".encode()).digest()[0] / 255
-    return float(min(LONGEST_RETRY, 0.5 * 2.0 ** min(failures - 1, 10)) * (0.5 + 0.5 * spread))
+def _jitter(job_id: str, failures: int) -> float:
+    """By a hash, so that jobs do not march in step and equal histories give equal times."""
+    return hashlib.sha256(f"{job_id}/{failures}".encode()).digest()[0] / 255
 
 
 def post(job: JobState, body: Mapping[str, Any]) -> JobStep:

@@ -8,6 +8,7 @@ from vworkspace_core.api import labels
 from vworkspace_core.apimachinery.errors import FieldConflict
 from vworkspace_core.apimachinery.manifest import Manifest, dig, metadata
 from vworkspace_core.apimachinery.timestamps import shifted
+from vworkspace_core.controller.machine import Retry
 from vworkspace_core.jobs import messages as m
 from vworkspace_core.jobs.awaiting_status import RECHECK, applied, inspect
 from vworkspace_core.jobs.managed_fields import OUR_ANNOTATIONS
@@ -36,7 +37,7 @@ from vworkspace_core.jobs.steps import JobStep, JobStepContext, clear, generatio
 
 def start_turn(job: JobState) -> JobStep:
     """Its turn on the object: look at what is there."""
-    return attrs.evolve(job, stage=JobStage.INSPECTING, retry_at=None, closed_meanwhile=()), (inspect(job),)
+    return attrs.evolve(job, stage=JobStage.INSPECTING, retry=job.retry.started(), closed_meanwhile=()), (inspect(job),)
 
 
 def inspected(job: JobState, seen: Inspection, at: JobStepContext) -> JobStep:
@@ -60,7 +61,7 @@ def _follow(job: JobState, chosen: Plan, seen: Inspection, at: JobStepContext) -
         case PlanRotate():
             return _intend(job, "")
         case WaitForGate():
-            return attrs.evolve(clear(job, stage=JobStage.WAITING), retry_at=shifted(at.now, RECHECK)), ()
+            return attrs.evolve(job, stage=JobStage.WAITING, retry=Retry(at=shifted(at.now, RECHECK))), ()
         case WaitDeleted(uid):
             return _await_gone(job, uid, at)
         case AlreadyApplied(live):

@@ -193,7 +193,7 @@ def test_a_defect_of_an_adapter_ends_nothing_and_shows_nothing() -> None:
             group.start_soon(keeper.run)
             group.start_soon(keeper.rotate, "job/1")
             await site.clock.sleep(30)
-            assert keeper.state.failures > 2
+            assert keeper.state.retry.failures > 2
             group.cancel_scope.cancel()
 
     logs = with_keeper(body)
