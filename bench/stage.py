@@ -31,7 +31,7 @@ from vworkspace_core.apimachinery.resources import NAMESPACE
 from vworkspace_core.ports import KubeApi
 from vworkspace_fake.flux import FluxBehaviour, FluxSimulator, run
 from vworkspace_fake.flux.crds import flux_crds
-from vworkspace_fake.simulation.following import workers
+from vworkspace_fake.simulation.workers import workers
 from vworkspace_kube import KubeApiClient
 
 SPACES = tuple(f"bench-{at}" for at in range(20))

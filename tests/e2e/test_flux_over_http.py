@@ -16,7 +16,7 @@ from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, dig
 from vworkspace_core.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, HELM_RELEASE, NAMESPACE, OCI_REPOSITORY
 from vworkspace_fake.flux import FluxBehaviour, FluxSimulator, run
 from vworkspace_fake.flux.crds import flux_crds
-from vworkspace_fake.simulation.following import workers
+from vworkspace_fake.simulation.workers import workers
 from vworkspace_kube import KubeApiClient
 
 pytestmark = pytest.mark.anyio

@@ -25,7 +25,7 @@ from vworkspace_core.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION
 if TYPE_CHECKING:
     from vworkspace_fake.downstream import DownstreamSimulator
     from vworkspace_fake.flux import FluxSimulator
-    from vworkspace_fake.simulation.following import Simulator
+    from vworkspace_fake.simulation.simulator import Simulator
 
 
 @attrs.define

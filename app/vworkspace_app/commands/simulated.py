@@ -16,7 +16,8 @@ from vworkspace_fake.downstream import CONTROLLERS, DownstreamSimulator
 from vworkspace_fake.downstream.crds import downstream_crds
 from vworkspace_fake.flux import FluxSimulator
 from vworkspace_fake.flux.crds import flux_crds
-from vworkspace_fake.simulation.following import Simulator, follow_and_work
+from vworkspace_fake.simulation.running import run_simulator
+from vworkspace_fake.simulation.simulator import Simulator
 
 _FLUX = "flux"
 SIMULATORS = (_FLUX, *CONTROLLERS)
@@ -57,7 +58,7 @@ def simulators(server: ApiServer, names: Sequence[str]) -> tuple[FluxSimulator |
 
 async def simulate(server: ApiServer, simulator: Simulator) -> None:
     """Run until cancelled."""
-    await follow_and_work(_api_for(server, type(simulator)), SystemClock(), simulator)
+    await run_simulator(_api_for(server, type(simulator)), SystemClock(), simulator)
 
 
 class _TakingTurns(InProcessKube):

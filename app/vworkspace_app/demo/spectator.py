@@ -1,19 +1,22 @@
 """Watches the demo's cluster from outside, over HTTP, and remembers when what was seen."""
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Final
 
 import anyio
 import attrs
 
-from vworkspace_core.apimachinery.errors import Expired, Unavailable
 from vworkspace_core.apimachinery.manifest import Kind, Manifest
 from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, EVENT, HELM_RELEASE, OCI_REPOSITORY
-from vworkspace_core.ports import KubeApi, WatchEventType
+from vworkspace_core.ports import KubeApi, WatchEvent, WatchEventType
+from vworkspace_fake.simulation.reflector import reflect
 
 PATIENCE: Final = 180.0
 """Seconds after which something will not come any more: no measure of how long it takes, on however busy a machine."""
+
+_RELIST_SECONDS: Final = 0.05
 
 WATCHED = (APPLICATION_INSTANCE, OCI_REPOSITORY, HELM_RELEASE, EVENT)
 
@@ -48,20 +51,13 @@ class Spectator:
 
     async def run(self) -> None:
         """Watch until cancelled."""
+        pause = partial(anyio.sleep, _RELIST_SECONDS)
         async with anyio.create_task_group() as group:
             for kind in self._kinds:
-                group.start_soon(self._watch, kind)
+                group.start_soon(reflect, self._api, kind, _Notebook(self, kind), pause)
 
-    async def _watch(self, kind: Kind) -> None:
-        while True:
-            try:
-                async for event in self._api.watch(kind):
-                    if event.type is not WatchEventType.BOOKMARK:
-                        self._saw(Sighting(self.elapsed(), kind, event.type, event.object))
-            except (Unavailable, Expired):
-                await anyio.sleep(0.05)
-
-    def _saw(self, sighting: Sighting) -> None:
+    def saw(self, sighting: Sighting) -> None:
+        """Remember one change."""
         self.sightings.append(sighting)
         self._changed.set()
 
@@ -79,3 +75,18 @@ class Spectator:
                 self._changed = anyio.Event()
                 await self._changed.wait()
         raise TooSlow(f"{what}: not seen within {seconds:g} seconds")
+
+
+@attrs.frozen
+class _Notebook:
+    """What is seen of one kind. Objects of a list that is not the first are seen again."""
+
+    spectator: Spectator
+    kind: Kind
+
+    def replace(self, items: Sequence[Manifest]) -> None:
+        for manifest in items:
+            self.handle(WatchEvent(WatchEventType.ADDED, manifest))
+
+    def handle(self, event: WatchEvent) -> None:
+        self.spectator.saw(Sighting(self.spectator.elapsed(), self.kind, event.type, event.object))

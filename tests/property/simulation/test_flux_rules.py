@@ -26,13 +26,14 @@ from vworkspace_fake.flux.behaviour import (
     Target,
 )
 from vworkspace_fake.flux.conditions import merge_conditions, summarize, with_condition
-from vworkspace_fake.flux.durations import go_duration, parse_duration
 from vworkspace_fake.flux.history import observe, previous, record, snapshot, truncate
 from vworkspace_fake.flux.script import Script
 from vworkspace_fake.flux.storage import Release, ReleaseStatus, prune, release_from_secret, release_secret, replace
-from vworkspace_fake.flux.triggers import World, triggered
+from vworkspace_fake.flux.triggers import FluxObjects, triggered
 from vworkspace_fake.flux.versions import chart_version_of_tag, sha256_of, short_release_name, with_digest_metadata
-from vworkspace_fake.flux.writes import conditions_patch, merge_diff, metadata_patch, status_patch
+from vworkspace_fake.flux.writes import conditions_patch, metadata_patch, status_patch
+from vworkspace_fake.simulation.durations import go_duration, parse_duration
+from vworkspace_fake.simulation.patches import merge_diff
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 LATER = NOW + timedelta(minutes=5)
@@ -359,11 +360,11 @@ def test_only_a_new_artifact_of_its_source_wakes_a_helm_release() -> None:
     empty = _object("OCIRepository", "shop", {}, conditions=[_ready("True")])
     old = _object("OCIRepository", "shop", {}, artifact={"revision": "1@sha256:aa"}, conditions=[_ready("True")])
     new = _object("OCIRepository", "shop", {}, artifact={"revision": "2@sha256:bb"}, conditions=[_ready("True")])
-    assert list(triggered(OCI_REPOSITORY, old, new, World(world))) == [ObjectRef(HELM_RELEASE, "org", "shop")]
-    assert list(triggered(OCI_REPOSITORY, old, old, World(world))) == []
-    assert list(triggered(OCI_REPOSITORY, new, empty, World(world))) == []
+    assert list(triggered(OCI_REPOSITORY, old, new, FluxObjects(world))) == [ObjectRef(HELM_RELEASE, "org", "shop")]
+    assert list(triggered(OCI_REPOSITORY, old, old, FluxObjects(world))) == []
+    assert list(triggered(OCI_REPOSITORY, new, empty, FluxObjects(world))) == []
     # It knows that digest already and is ready: nothing to do.
-    assert list(triggered(OCI_REPOSITORY, empty, old, World(world))) == []
+    assert list(triggered(OCI_REPOSITORY, empty, old, FluxObjects(world))) == []
 
 
 @pytest.mark.parametrize(("ready", "woken"), [("True", False), ("False", True)])
@@ -375,27 +376,27 @@ def test_a_source_that_recovers_wakes_a_release_that_is_not_ready(ready: str, wo
     held = {"artifact": {"revision": "1@sha256:aa"}}
     broken = _object("OCIRepository", "shop", {}, **held, conditions=[_ready("False")])
     well = _object("OCIRepository", "shop", {}, **held, conditions=[_ready("True")])
-    assert list(triggered(OCI_REPOSITORY, broken, well, World(world))) == ([ref] if woken else [])
-    assert list(triggered(OCI_REPOSITORY, well, broken, World(world))) == []
+    assert list(triggered(OCI_REPOSITORY, broken, well, FluxObjects(world))) == ([ref] if woken else [])
+    assert list(triggered(OCI_REPOSITORY, well, broken, FluxObjects(world))) == []
 
 
 def test_status_writes_wake_nothing_and_a_request_wakes_its_object() -> None:
     release = _object("HelmRelease", "shop", {"chartRef": {"kind": "OCIRepository", "name": "shop"}})
     ref = ObjectRef(HELM_RELEASE, "org", "shop")
     written = {**release, "status": {"observedGeneration": 1}}
-    assert list(triggered(HELM_RELEASE, None, release, World({ref: release}))) == [ref]
-    assert list(triggered(HELM_RELEASE, release, written, World({ref: written}))) == []
+    assert list(triggered(HELM_RELEASE, None, release, FluxObjects({ref: release}))) == [ref]
+    assert list(triggered(HELM_RELEASE, release, written, FluxObjects({ref: written}))) == []
     asked = {**release, "metadata": {**release["metadata"], "annotations": {"reconcile.fluxcd.io/requestedAt": "1"}}}
-    assert list(triggered(HELM_RELEASE, release, asked, World({ref: asked}))) == [ref]
+    assert list(triggered(HELM_RELEASE, release, asked, FluxObjects({ref: asked}))) == [ref]
 
 
 def test_a_labelled_config_map_wakes_the_helm_releases_that_take_values_from_it() -> None:
     release = _object("HelmRelease", "shop", {"valuesFrom": [{"kind": "ConfigMap", "name": "values"}]})
     ref, config = ObjectRef(HELM_RELEASE, "org", "shop"), _object("ConfigMap", "values", {})
-    assert list(triggered(CONFIG_MAP, None, config, World({ref: release}))) == [ref]
-    assert list(triggered(CONFIG_MAP, config, None, World({ref: release}))) == [ref]
+    assert list(triggered(CONFIG_MAP, None, config, FluxObjects({ref: release}))) == [ref]
+    assert list(triggered(CONFIG_MAP, config, None, FluxObjects({ref: release}))) == [ref]
     other = {**config, "metadata": {**config["metadata"], "namespace": "elsewhere"}}
-    assert list(triggered(CONFIG_MAP, None, other, World({ref: release}))) == []
+    assert list(triggered(CONFIG_MAP, None, other, FluxObjects({ref: release}))) == []
 
 
 def test_a_new_index_wakes_the_charts_of_its_repository() -> None:
@@ -403,14 +404,14 @@ def test_a_new_index_wakes_the_charts_of_its_repository() -> None:
     ref = ObjectRef(HELM_CHART, "org", "org-shop")
     old = _object("HelmRepository", "charts", {}, artifact={"revision": "sha256:aa"})
     new = _object("HelmRepository", "charts", {}, artifact={"revision": "sha256:bb"})
-    assert list(triggered(HELM_REPOSITORY, old, new, World({ref: chart}))) == [ref]
-    assert list(triggered(HELM_REPOSITORY, old, old, World({ref: chart}))) == []
+    assert list(triggered(HELM_REPOSITORY, old, new, FluxObjects({ref: chart}))) == [ref]
+    assert list(triggered(HELM_REPOSITORY, old, old, FluxObjects({ref: chart}))) == []
     seen = {**chart, "status": {"observedSourceArtifactRevision": "sha256:bb"}}
-    assert list(triggered(HELM_REPOSITORY, old, new, World({ref: seen}))) == []
+    assert list(triggered(HELM_REPOSITORY, old, new, FluxObjects({ref: seen}))) == []
 
 
 def test_a_repository_of_type_oci_is_only_looked_at_to_be_emptied() -> None:
     repository = _object("HelmRepository", "charts", {"type": "oci"})
-    assert list(triggered(HELM_REPOSITORY, None, repository, World())) == []
+    assert list(triggered(HELM_REPOSITORY, None, repository, FluxObjects())) == []
     fresh = _object("HelmRepository", "charts", {"type": "oci"}, observedGeneration=-1)
-    assert list(triggered(HELM_REPOSITORY, None, fresh, World())) == [ObjectRef(HELM_REPOSITORY, "org", "charts")]
+    assert list(triggered(HELM_REPOSITORY, None, fresh, FluxObjects())) == [ObjectRef(HELM_REPOSITORY, "org", "charts")]

@@ -11,18 +11,8 @@ from vworkspace_core.apimachinery.resources import PERSISTENT_VOLUME_CLAIM, VOLU
 from vworkspace_fake.downstream.attempts import Attempt, begin, released
 from vworkspace_fake.downstream.behaviour import Ending, Rule
 from vworkspace_fake.downstream.kinds import PERSISTENT_VOLUME, STORAGE_CLASS
-from vworkspace_fake.downstream.turns import (
-    NOTHING,
-    Controller,
-    Create,
-    Delete,
-    Effect,
-    Look,
-    Turn,
-    change,
-    uid_of,
-    without_finalizers,
-)
+from vworkspace_fake.downstream.turns import NOTHING, Controller, Look, Turn, change, uid_of, without_finalizers
+from vworkspace_fake.simulation.effects import CreateObject, DeleteObject, Effect
 
 _PROTECTION: Final = "kubernetes.io/pvc-protection"
 _PROVISIONER: Final = "volume.kubernetes.io/storage-provisioner"
@@ -97,7 +87,7 @@ def _bind(look: Look) -> tuple[Effect, ...]:
     modes = list(look.spec.get("accessModes") or ())
     status = {**look.status, "phase": "Bound", "accessModes": modes, "capacity": {"storage": size}}
     return (
-        Create(PERSISTENT_VOLUME, _volume(look, name, size)),
+        CreateObject(PERSISTENT_VOLUME, _volume(look, name, size)),
         *change(look, {"metadata": {**meta, **bound}, "spec": {**look.spec, "volumeName": name}}),
         *change(look, {"status": status}, subresource="status"),
     )
@@ -128,7 +118,7 @@ def _delete(look: Look) -> Turn:
     ref = ObjectRef(PERSISTENT_VOLUME, None, _volume_name(look))
     volume = look.world.get(ref)
     if volume is not None and dig(volume, "spec", "persistentVolumeReclaimPolicy") == "Delete":
-        effects.append(Delete(ref, uid_of(volume)))
+        effects.append(DeleteObject(ref, uid_of(volume)))
     return Turn((*effects, *without_finalizers(look.ref, look.live, _PROTECTION)))
 
 

@@ -20,12 +20,7 @@ from vworkspace_fake.downstream.kinds import SERVICE_ACCOUNT
 from vworkspace_fake.downstream.turns import (
     NOTHING,
     Controller,
-    Create,
-    Delete,
-    Effect,
     Look,
-    Patch,
-    Tell,
     Turn,
     change,
     earliest,
@@ -33,6 +28,8 @@ from vworkspace_fake.downstream.turns import (
     uid_of,
     with_condition,
 )
+from vworkspace_fake.simulation.effects import CreateObject, DeleteObject, Effect, PatchObject, PostEvent
+from vworkspace_fake.simulation.queue import FailureBackoff
 
 _OURS: Final = "kubernetes.io/job-controller"
 _FINAL: Final = {"SuccessCriteriaMet": "Complete", "FailureTarget": "Failed"}
@@ -87,7 +84,7 @@ def _finished(look: Look, end: Mapping[str, Any]) -> Turn:
     due = since + timedelta(seconds=ttl)
     if look.now < due:
         return Turn(due=due, regular=True)
-    return Turn((Delete(look.ref, look.uid, Propagation.FOREGROUND),))
+    return Turn((DeleteObject(look.ref, look.uid, Propagation.FOREGROUND),))
 
 
 def _finish(look: Look, memory: _Memory, interim: Mapping[str, Any]) -> Turn:
@@ -145,15 +142,17 @@ def _told(look: Look, before: _Memory, after: _Memory, verdict: _Verdict | None)
         elif pod not in before.pods:
             yield _event(look, "Normal", "SuccessfulCreate", f"Created pod: {look.ref.name}-pod")
     if after.gone_at is not None:
-        yield from (Delete(ref, uid_of(pod)) for ref, pod in look.all_of(POD, look.ref.namespace) if _is_of(look, pod))
+        yield from (
+            DeleteObject(ref, uid_of(pod)) for ref, pod in look.all_of(POD, look.ref.namespace) if _is_of(look, pod)
+        )
 
 
 def _is_of(look: Look, pod: Manifest) -> bool:
     return any(dig(owner, "uid") == look.uid for owner in metadata(pod).get("ownerReferences") or ())
 
 
-def _event(look: Look, type_: str, reason: str, message: str) -> Tell:
-    return Tell(look.ref, look.uid, type_, reason, message, look.timestamp())
+def _event(look: Look, type_: str, reason: str, message: str) -> PostEvent:
+    return PostEvent(look.ref, look.uid, type_, reason, message, look.timestamp())
 
 
 def _waiting_pod(look: Look, pod: Attempt) -> Iterator[Effect]:
@@ -162,7 +161,9 @@ def _waiting_pod(look: Look, pod: Attempt) -> Iterator[Effect]:
     owner = {"apiVersion": "batch/v1", "kind": "Job", "name": look.ref.name, "uid": look.uid, "controller": True}
     labels = {"batch.kubernetes.io/controller-uid": look.uid, "batch.kubernetes.io/job-name": look.ref.name[:63]}
     meta = {"name": name, "namespace": look.ref.namespace, "labels": labels, "ownerReferences": [owner]}
-    yield Create(POD, {**POD.manifest(name), "metadata": meta, "spec": dict(dig(look.spec, "template", "spec") or {})})
+    yield CreateObject(
+        POD, {**POD.manifest(name), "metadata": meta, "spec": dict(dig(look.spec, "template", "spec") or {})}
+    )
     waiting = {"reason": pod.outcome.waiting, "message": pod.outcome.message}
     status = {
         "name": "run",
@@ -173,7 +174,7 @@ def _waiting_pod(look: Look, pod: Attempt) -> Iterator[Effect]:
         "state": {"waiting": waiting},
     }
     told = {"status": {"phase": "Pending", "containerStatuses": [status]}}
-    yield Patch(ObjectRef(POD, look.ref.namespace, name), "", told, "status")
+    yield PatchObject(ObjectRef(POD, look.ref.namespace, name), "", told, "status")
 
 
 def _collect(look: Look, memory: _Memory, status: dict[str, Any]) -> tuple[_Memory, _Verdict | None]:
@@ -192,8 +193,8 @@ def _collect(look: Look, memory: _Memory, status: dict[str, Any]) -> tuple[_Memo
             verdict = verdict or _failed_by_policy(look, pod)
     if failures:
         status["failed"] = status.get("failed", 0) + failures
-        wait = look.behaviour.job.backoff_seconds * 2 ** min(status["failed"] - 1, 16)
-        memory = attrs.evolve(memory, retry_at=look.at(min(wait, look.behaviour.job.max_backoff_seconds)))
+        backoff = FailureBackoff(look.behaviour.job.backoff_seconds, look.behaviour.job.max_backoff_seconds)
+        memory = attrs.evolve(memory, retry_at=look.at(backoff.delay(status["failed"])))
     return attrs.evolve(memory, pods=tuple(left)), verdict
 
 

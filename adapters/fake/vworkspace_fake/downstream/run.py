@@ -2,7 +2,7 @@
 
 from vworkspace_core.ports import Clock, KubeApi
 from vworkspace_fake.downstream.simulator import DownstreamSimulator
-from vworkspace_fake.simulation.following import follow_and_work
+from vworkspace_fake.simulation.running import run_simulator
 
 
 async def run(api: KubeApi, clock: Clock, simulator: DownstreamSimulator | None = None) -> None:
@@ -11,4 +11,4 @@ async def run(api: KubeApi, clock: Clock, simulator: DownstreamSimulator | None 
     Needs asyncio's event loop. An API server that is away is tried again every second; a kind that is not
     served is waited for.
     """
-    await follow_and_work(api, clock, simulator or DownstreamSimulator(api))
+    await run_simulator(api, clock, simulator or DownstreamSimulator(api))

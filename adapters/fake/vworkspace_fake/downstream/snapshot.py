@@ -19,19 +19,9 @@ from vworkspace_core.apimachinery.resources import (
 from vworkspace_fake.downstream.attempts import Attempt, begin, released
 from vworkspace_fake.downstream.behaviour import Ending, Rule
 from vworkspace_fake.downstream.snapshot_content import CONTENT_PROTECTION, content_manifest, content_name, cut, size_of
-from vworkspace_fake.downstream.turns import (
-    NOTHING,
-    Controller,
-    Create,
-    Delete,
-    Effect,
-    Look,
-    Patch,
-    Turn,
-    change,
-    uid_of,
-    without_finalizers,
-)
+from vworkspace_fake.downstream.turns import NOTHING, Controller, Look, Turn, change, uid_of, without_finalizers
+from vworkspace_fake.simulation.effects import CreateObject, DeleteObject, Effect, PatchObject
+from vworkspace_fake.simulation.queue import FailureBackoff
 
 SOURCE_PROTECTION: Final = "snapshot.storage.kubernetes.io/volumesnapshot-as-source-protection"
 BOUND_PROTECTION: Final = "snapshot.storage.kubernetes.io/volumesnapshot-bound-protection"
@@ -71,8 +61,8 @@ def _look(look: Look) -> Turn:
 
 def _fail(look: Look, memory: _Memory, message: str) -> Turn:
     """An error that the next try may well take away."""
-    settings = look.behaviour.snapshot
-    retry = look.at(min(settings.retry_seconds * 2 ** min(memory.failures, 16), settings.max_retry_seconds))
+    backoff = FailureBackoff(look.behaviour.snapshot.retry_seconds, look.behaviour.snapshot.max_retry_seconds)
+    retry = look.at(backoff.delay(memory.failures + 1))
     told = dig(look.status, "error", "message") == message
     error = look.status.get("error") if told else {"message": message, "time": look.timestamp()}
     status = {**look.status, "error": error, "readyToUse": False}
@@ -145,7 +135,7 @@ def _bind(look: Look, class_: Manifest) -> tuple[Effect, ...]:
     status = {**look.status, "boundVolumeSnapshotContentName": content_name(look), "readyToUse": False}
     return (
         *change(look, {"metadata": held, "spec": spec}),
-        Create(VOLUME_SNAPSHOT_CONTENT, content_manifest(look, class_)),
+        CreateObject(VOLUME_SNAPSHOT_CONTENT, content_manifest(look, class_)),
         *change(look, {"status": status}, subresource="status"),
     )
 
@@ -175,9 +165,9 @@ def _bind_provided(look: Look, memory: _Memory, name: str) -> Turn:
         return _fail(look, memory, f"VolumeSnapshotContent [{name}] is bound to a different snapshot")
     if back.get("uid") not in (None, "", look.uid):
         return _fail(look, memory, f"VolumeSnapshotContent [{name}] is bound to a different snapshot")
-    bound = Patch(ref, uid_of(content), {"spec": {"volumeSnapshotRef": {"uid": look.uid}}})
+    bound = PatchObject(ref, uid_of(content), {"spec": {"volumeSnapshotRef": {"uid": look.uid}}})
     status = {"readyToUse": True, "snapshotHandle": str(dig(content, "spec", "source", "snapshotHandle") or name)}
-    reported = Patch(ref, uid_of(content), {"status": status}, "status")
+    reported = PatchObject(ref, uid_of(content), {"status": status}, "status")
     held = change(look, {"metadata": _with_finalizers(look, BOUND_PROTECTION)})
     return Turn((*held, bound, reported, *_ready(look, look.behaviour.snapshot.default_size, name)))
 
@@ -189,7 +179,7 @@ def _delete(look: Look) -> Turn:
     effects: list[Effect] = []
     if content is not None and dig(content, "spec", "deletionPolicy") == "Delete":
         ref = ObjectRef(VOLUME_SNAPSHOT_CONTENT, None, str(name))
-        effects += [*without_finalizers(ref, content, CONTENT_PROTECTION), Delete(ref, uid_of(content))]
+        effects += [*without_finalizers(ref, content, CONTENT_PROTECTION), DeleteObject(ref, uid_of(content))]
     return Turn((*effects, *without_finalizers(look.ref, look.live, SOURCE_PROTECTION, BOUND_PROTECTION)))
 
 

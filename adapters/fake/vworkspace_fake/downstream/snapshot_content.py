@@ -4,7 +4,8 @@ from typing import Any, Final
 
 from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, dig, metadata
 from vworkspace_core.apimachinery.resources import VOLUME_SNAPSHOT, VOLUME_SNAPSHOT_CONTENT
-from vworkspace_fake.downstream.turns import Effect, Look, Patch
+from vworkspace_fake.downstream.turns import Look
+from vworkspace_fake.simulation.effects import Effect, PatchObject
 
 CONTENT_PROTECTION: Final = "snapshot.storage.kubernetes.io/volumesnapshotcontent-bound-protection"
 _GIB: Final = 1024**3
@@ -49,7 +50,9 @@ def cut(look: Look, claim: Manifest | None) -> tuple[Effect, ...]:
         "snapshotHandle": f"snap-{look.uid}",
     }
     # Its name holds the snapshot's uid: it can be no other.
-    return (Patch(ObjectRef(VOLUME_SNAPSHOT_CONTENT, None, content_name(look)), "", {"status": status}, "status"),)
+    return (
+        PatchObject(ObjectRef(VOLUME_SNAPSHOT_CONTENT, None, content_name(look)), "", {"status": status}, "status"),
+    )
 
 
 def size_of(claim: Manifest | None, look: Look) -> str:

@@ -7,45 +7,15 @@ as often as one likes, and says the same until something changes or is due. What
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 import attrs
 
 from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, dig, metadata
 from vworkspace_core.apimachinery.timestamps import format_time
-from vworkspace_core.ports import Propagation
 from vworkspace_fake.downstream.behaviour import DownstreamBehaviour
-from vworkspace_fake.flux.writes import merge_diff
-
-
-@attrs.frozen
-class Patch:
-    """Merge patch of one object, if it still is the one with that uid (empty: whichever it is).
-
-    One that is gone takes no more writes.
-    """
-
-    ref: ObjectRef
-    uid: str
-    body: Mapping[str, Any]
-    subresource: str = ""
-
-
-@attrs.frozen
-class Create:
-    """POST. An object of that name that is there already stays; a kind that is not served is left out."""
-
-    kind: Kind
-    manifest: Manifest
-
-
-@attrs.frozen
-class Delete:
-    """DELETE one object, if it is there and still the one with that uid."""
-
-    ref: ObjectRef
-    uid: str
-    propagation: Propagation = Propagation.BACKGROUND
+from vworkspace_fake.simulation.effects import Effect, PatchObject, Question
+from vworkspace_fake.simulation.patches import merge_diff
 
 
 @attrs.frozen
@@ -57,25 +27,10 @@ class Capture:
 
 
 @attrs.frozen
-class Erase:
-    """Forget everything remembered about an object: its data is deleted."""
+class WipeMemories(Question):
+    """Forget everything remembered about an object: its data is deleted. Answered with None."""
 
     ref: ObjectRef
-
-
-@attrs.frozen
-class Tell:
-    """Post an Event about an object; nobody waits for it, and one that was told stays as it is."""
-
-    ref: ObjectRef
-    uid: str
-    type: str
-    reason: str
-    message: str
-    moment: str
-
-
-Effect: TypeAlias = Patch | Create | Delete | Capture | Erase | Tell
 
 
 @attrs.frozen
@@ -134,7 +89,7 @@ class Turn:
     `error` is what a controller would log.
     """
 
-    effects: tuple[Effect, ...] = ()
+    effects: tuple[Effect | Capture, ...] = ()
     memory: Any = None
     due: datetime | None = None
     regular: bool = False
@@ -166,7 +121,7 @@ class Controller:
     restarted: Callable[[Any], Any] = lambda memory: memory
 
 
-def change(look: Look, after: Mapping[str, Any], *, subresource: str = "") -> tuple[Patch, ...]:
+def change(look: Look, after: Mapping[str, Any], *, subresource: str = "") -> tuple[PatchObject, ...]:
     """The patch that brings the live object to `after`; none where they are the same."""
     before = look.live or {}
     body = {key: after[key] for key in after if after[key] != before.get(key)}
@@ -175,14 +130,16 @@ def change(look: Look, after: Mapping[str, Any], *, subresource: str = "") -> tu
         known = before.get(key)
         both = isinstance(known, Mapping) and isinstance(value, Mapping)
         patch[key] = merge_diff(known, value) if both else value  # type: ignore[arg-type]
-    return (Patch(look.ref, look.uid, patch, subresource),) if patch else ()
+    return (PatchObject(look.ref, look.uid, patch, subresource),) if patch else ()
 
 
-def without_finalizers(ref: ObjectRef, live: Manifest | None, *gone: str) -> tuple[Patch, ...]:
+def without_finalizers(ref: ObjectRef, live: Manifest | None, *gone: str) -> tuple[PatchObject, ...]:
     """The patch that takes these finalizers off the object; none where it has none of them."""
     present = metadata(live or {}).get("finalizers") or ()
     left = [name for name in present if name not in gone]
-    return (Patch(ref, uid_of(live or {}), {"metadata": {"finalizers": left}}),) if len(left) < len(present) else ()
+    return (
+        (PatchObject(ref, uid_of(live or {}), {"metadata": {"finalizers": left}}),) if len(left) < len(present) else ()
+    )
 
 
 def earliest(*moments: datetime | None) -> datetime | None:

@@ -8,21 +8,11 @@ from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, dig
 from vworkspace_core.apimachinery.resources import VELERO_BACKUP, VELERO_RESTORE
 from vworkspace_fake.downstream.behaviour import Ending
 from vworkspace_fake.downstream.kinds import BACKUP_STORAGE_LOCATION, DELETE_BACKUP_REQUEST
-from vworkspace_fake.downstream.turns import (
-    NOTHING,
-    Controller,
-    Delete,
-    Erase,
-    Look,
-    Patch,
-    Turn,
-    change,
-    moment_of,
-    uid_of,
-)
+from vworkspace_fake.downstream.turns import NOTHING, Controller, Look, Turn, WipeMemories, change, moment_of, uid_of
 from vworkspace_fake.downstream.velero_backup import look_at_backup
 from vworkspace_fake.downstream.velero_restore import look_at_restore
 from vworkspace_fake.downstream.velero_run import FINAL_PHASES, restarted
+from vworkspace_fake.simulation.effects import DeleteObject, PatchObject
 
 _VALIDATION_SECONDS: Final = 60.0
 
@@ -47,10 +37,10 @@ def _look_at_request(look: Look) -> Turn:
     if backup is None:
         return _processed(look, "backup not found")
     if phase == "InProgress":
-        return Turn((Delete(ref, uid_of(backup)), Erase(ref), Delete(look.ref, look.uid)))
+        return Turn((DeleteObject(ref, uid_of(backup)), WipeMemories(ref), DeleteObject(look.ref, look.uid)))
     if dig(backup, "status", "phase") not in (*FINAL_PHASES, "Deleting"):
         return _processed(look, "backup is still in progress")
-    marked = Patch(ref, uid_of(backup), {"status": {"phase": "Deleting"}})
+    marked = PatchObject(ref, uid_of(backup), {"status": {"phase": "Deleting"}})
     begun = change(look, {"status": {**look.status, "phase": "InProgress"}})
     return Turn((*begun, marked), due=look.at(1.0))
 

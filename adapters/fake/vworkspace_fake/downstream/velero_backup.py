@@ -11,16 +11,10 @@ from vworkspace_core.apimachinery.resources import VELERO_BACKUP
 from vworkspace_core.apimachinery.timestamps import format_time
 from vworkspace_fake.downstream.behaviour import Ending
 from vworkspace_fake.downstream.kinds import BACKUP_STORAGE_LOCATION
-from vworkspace_fake.downstream.turns import (
-    NOTHING,
-    Capture,
-    Look,
-    Turn,
-    change,
-)
+from vworkspace_fake.downstream.turns import NOTHING, Capture, Look, Turn, change
 from vworkspace_fake.downstream.velero_run import FINAL_PHASES, UNDER_WAY, Flow, Run, advance, has_ended, start
 from vworkspace_fake.downstream.velero_storage import Stored, at_its_end, in_storage, selected
-from vworkspace_fake.flux.durations import go_duration, parse_duration
+from vworkspace_fake.simulation.durations import go_duration, parse_duration
 
 STORAGE_LOCATION: Final = "velero.io/storage-location"
 _KEPT: Final = ("Completed", "PartiallyFailed")

@@ -8,9 +8,10 @@ import attrs
 from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, dig, metadata
 from vworkspace_core.apimachinery.resources import NAMESPACE, VELERO_BACKUP
 from vworkspace_fake.downstream.behaviour import Ending
-from vworkspace_fake.downstream.turns import NOTHING, Create, Effect, Look, Patch, Turn, change
+from vworkspace_fake.downstream.turns import NOTHING, Look, Turn, change
 from vworkspace_fake.downstream.velero_run import FINAL_PHASES, UNDER_WAY, Flow, Run, advance, has_ended, start
 from vworkspace_fake.downstream.velero_storage import selected, stored_data
+from vworkspace_fake.simulation.effects import CreateObject, Effect, PatchObject
 
 _NEVER_RESTORED: Final = (
     "nodes",
@@ -106,14 +107,14 @@ def _restored(look: Look, run: Run) -> Iterator[Effect]:
     mapping: Mapping[str, str] = spec.get("namespaceMapping") or {}
     spaces = sorted({str(metadata(item).get("namespace")) for _, item in run.items})
     for space in spaces:
-        yield Create(NAMESPACE, NAMESPACE.manifest(mapping.get(space, space)))
+        yield CreateObject(NAMESPACE, NAMESPACE.manifest(mapping.get(space, space)))
     for kind, item in run.items:
         manifest = _fresh(look, item, mapping, str(spec.get("backupName")))
-        yield Create(kind, manifest)
+        yield CreateObject(kind, manifest)
         if spec.get("existingResourcePolicy") == "update":
             ref = ObjectRef(kind, manifest["metadata"]["namespace"], manifest["metadata"]["name"])
             body: dict[str, Any] = {key: manifest[key] for key in ("spec", "data") if key in manifest}
-            yield Patch(ref, "", {**body, "metadata": {"labels": manifest["metadata"]["labels"]}})
+            yield PatchObject(ref, "", {**body, "metadata": {"labels": manifest["metadata"]["labels"]}})
 
 
 def _fresh(look: Look, item: Manifest, mapping: Mapping[str, str], backup: str) -> dict[str, Any]:

@@ -12,7 +12,8 @@ import attrs
 from vworkspace_core.apimachinery.manifest import Kind, Manifest
 from vworkspace_fake.downstream.attempts import Attempt, begin, released
 from vworkspace_fake.downstream.behaviour import Ending, Rule
-from vworkspace_fake.downstream.turns import Effect, Look, Turn, change, earliest
+from vworkspace_fake.downstream.turns import Look, Turn, change, earliest
+from vworkspace_fake.simulation.effects import Effect
 
 FINAL_PHASES: Final = ("FailedValidation", "Completed", "PartiallyFailed", "Failed")
 UNDER_WAY: Final = (

@@ -11,7 +11,8 @@ import attrs
 
 from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, dig, metadata
 from vworkspace_core.apimachinery.resources import VELERO_BACKUP
-from vworkspace_fake.downstream.turns import NOTHING, Create, Delete, Erase, Look, Turn, moment_of
+from vworkspace_fake.downstream.turns import NOTHING, Look, Turn, WipeMemories, moment_of
+from vworkspace_fake.simulation.effects import CreateObject, DeleteObject
 
 
 @attrs.frozen
@@ -43,7 +44,7 @@ def at_its_end(look: Look) -> Turn:
     if expires is None or look.status.get("phase") == "FailedValidation":
         return NOTHING
     if look.now >= expires:
-        return Turn((Delete(look.ref, look.uid), Erase(look.ref)))
+        return Turn((DeleteObject(look.ref, look.uid), WipeMemories(look.ref)))
     return Turn(due=expires, regular=True)
 
 
@@ -60,7 +61,7 @@ def in_storage(look: Look, stored: Stored) -> Turn:
         stored = attrs.evolve(stored, sync_at=_next_sync(look))
     if look.now < (stored.sync_at or look.now):
         return Turn(memory=stored, due=stored.sync_at)
-    return Turn((Create(VELERO_BACKUP, _synced(look, stored)),), attrs.evolve(stored, sync_at=None))
+    return Turn((CreateObject(VELERO_BACKUP, _synced(look, stored)),), attrs.evolve(stored, sync_at=None))
 
 
 def _next_sync(look: Look) -> datetime:

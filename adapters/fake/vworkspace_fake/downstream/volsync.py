@@ -23,7 +23,7 @@ from vworkspace_fake.downstream.attempts import Attempt, begin, released
 from vworkspace_fake.downstream.behaviour import Ending, Rule
 from vworkspace_fake.downstream.cron import next_run
 from vworkspace_fake.downstream.turns import NOTHING, Controller, Look, Turn, change, moment_of, with_condition
-from vworkspace_fake.flux.durations import go_duration
+from vworkspace_fake.simulation.durations import go_duration
 
 _MOVERS: Final = ("restic", "rclone", "rsync", "rsyncTLS", "syncthing", "external")
 _SYNCHRONIZING: Final = "Synchronizing"

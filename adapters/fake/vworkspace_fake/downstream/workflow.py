@@ -15,8 +15,9 @@ from vworkspace_fake.downstream.accounts import account_refusal
 from vworkspace_fake.downstream.attempts import Attempt, begin
 from vworkspace_fake.downstream.behaviour import Ending, Outcome, Rule, WorkflowStep
 from vworkspace_fake.downstream.kinds import SERVICE_ACCOUNT
-from vworkspace_fake.downstream.turns import NOTHING, Controller, Delete, Look, Tell, Turn, change, earliest, moment_of
+from vworkspace_fake.downstream.turns import NOTHING, Controller, Look, Turn, change, earliest, moment_of
 from vworkspace_fake.downstream.workflow_nodes import StepRecord, compressed, node_id, nodes_of, written_nodes
+from vworkspace_fake.simulation.effects import DeleteObject, PostEvent
 
 _COMPLETED: Final = "workflows.argoproj.io/completed"
 _PHASE: Final = "workflows.argoproj.io/phase"
@@ -65,7 +66,7 @@ def _completed(look: Look) -> Turn:
     if seconds is None or ended is None:
         return NOTHING
     due = ended + timedelta(seconds=seconds)
-    return Turn((Delete(look.ref, look.uid),)) if look.now >= due else Turn(due=due, regular=True)
+    return Turn((DeleteObject(look.ref, look.uid),)) if look.now >= due else Turn(due=due, regular=True)
 
 
 def _refused(look: Look) -> _End | None:
@@ -222,11 +223,11 @@ def _conditions(records: Sequence[StepRecord], end: _End | None) -> list[dict[st
     return [*found, {"type": "Completed", "status": "True"}] if end is not None else found
 
 
-def _told(look: Look, end: _End) -> Tell:
+def _told(look: Look, end: _End) -> PostEvent:
     """Argo says how it ended by an Event, which outlives the workflow."""
     good = end.phase == "Succeeded"
     reason, text = ("WorkflowSucceeded", "Workflow completed") if good else ("WorkflowFailed", end.message)
-    return Tell(look.ref, look.uid, "Normal" if good else "Warning", reason, text, look.timestamp())
+    return PostEvent(look.ref, look.uid, "Normal" if good else "Warning", reason, text, look.timestamp())
 
 
 def _object(look: Look, phase: str, status: Mapping[str, Any]) -> dict[str, Any]:

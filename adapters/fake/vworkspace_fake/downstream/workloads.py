@@ -14,7 +14,8 @@ from vworkspace_core.apimachinery.manifest import content_hash, metadata
 from vworkspace_fake.downstream.attempts import begin, released
 from vworkspace_fake.downstream.kinds import DAEMON_SET, DEPLOYMENT, STATEFUL_SET
 from vworkspace_fake.downstream.rollout import Pods, Rollout
-from vworkspace_fake.downstream.turns import NOTHING, Controller, Look, Patch, Turn, change, earliest, with_condition
+from vworkspace_fake.downstream.turns import NOTHING, Controller, Look, Turn, change, earliest, with_condition
+from vworkspace_fake.simulation.effects import PatchObject
 
 _DAEMON_COUNTS: Final = frozenset(
     ("currentNumberScheduled", "numberMisscheduled", "desiredNumberScheduled", "numberReady")
@@ -101,7 +102,7 @@ def _ready_before(known: Rollout, now: datetime) -> int:
     return pods.ready + pods.left
 
 
-def _written(look: Look, status: Mapping[str, Any]) -> tuple[Patch, ...]:
+def _written(look: Look, status: Mapping[str, Any]) -> tuple[PatchObject, ...]:
     return change(look, {"status": status}, subresource="status")
 
 

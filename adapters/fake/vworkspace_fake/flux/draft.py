@@ -16,7 +16,8 @@ from vworkspace_fake.flux.conditions import (
     with_condition,
     without_condition,
 )
-from vworkspace_fake.flux.effects import Patch, Sleep, Step
+from vworkspace_fake.flux.writes import write_difference
+from vworkspace_fake.simulation.effects import Sleep, Step
 
 FINALIZER = "finalizers.fluxcd.io"
 """The finalizer of both controllers, on HelmReleases and on sources alike."""
@@ -31,11 +32,10 @@ class Draft:
     changes. `patch` writes what changed since the last patch.
     """
 
-    def __init__(self, manifest: Manifest, kind: Kind, field_manager: str, now: datetime) -> None:
+    def __init__(self, manifest: Manifest, kind: Kind, now: datetime) -> None:
         self.object: dict[str, Any] = copy.deepcopy(dict(manifest))
         self.ref: ObjectRef = ref_of(manifest, kind)
         self.now = now
-        self._field_manager = field_manager
         self._before: dict[str, Any] = copy.deepcopy(self.object)
 
     @property
@@ -132,4 +132,4 @@ class Draft:
             self.status["observedGeneration"] = self.generation
         before, self._before = self._before, copy.deepcopy(self.object)
         if before != self._before:
-            yield Patch(self.ref, self._field_manager, before, self._before, self.now)
+            yield from write_difference(self.ref, before, self._before, self.now)

@@ -13,18 +13,6 @@ from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, dig
 from vworkspace_core.apimachinery.resources import HELM_CHART, HELM_RELEASE
 from vworkspace_fake.flux.conditions import READY, condition
 from vworkspace_fake.flux.draft import REQUESTED_AT, Draft
-from vworkspace_fake.flux.effects import (
-    ApplyChild,
-    Done,
-    Failed,
-    Remove,
-    Requeue,
-    Step,
-    Terminal,
-    Verdict,
-    Waiting,
-    can_impersonate,
-)
 from vworkspace_fake.flux.helm_inputs import (
     Refused,
     compose_values,
@@ -37,6 +25,8 @@ from vworkspace_fake.flux.helm_release import release
 from vworkspace_fake.flux.helm_removal import uninstall
 from vworkspace_fake.flux.helm_request import Chart, Request, Values
 from vworkspace_fake.flux.helm_spec import HelmSpec
+from vworkspace_fake.flux.questions import can_impersonate
+from vworkspace_fake.simulation.effects import REQUEUE, ApplyObject, DeleteObject, Result, Step, done, failed, waiting
 
 HELM_CONTROLLER: Final = "helm-controller"
 """Field manager of everything helm-controller writes."""
@@ -50,25 +40,25 @@ _RECOVERING: Final = "reconciliation in progress"
 
 def reconcile_helm_release(
     manifest: Manifest, now: datetime, *, dependency_requeue: float = 30.0, ready_stuck_unknown: bool = False
-) -> Step[Verdict]:
+) -> Step[Result]:
     """One pass over a HelmRelease. `dependency_requeue`: seconds until a missing source is looked at again."""
-    draft = Draft(manifest, HELM_RELEASE, HELM_CONTROLLER, now)
+    draft = Draft(manifest, HELM_RELEASE, now)
     spec = HelmSpec.of(manifest)
-    verdict = yield from _pass(draft, spec, dependency_requeue, ready_stuck_unknown)
+    result = yield from _pass(draft, spec, dependency_requeue, ready_stuck_unknown)
     draft.handle_request()
     # Neither waiting nor an error nor an immediate requeue counts as having observed the generation.
-    yield from draft.patch(observed=isinstance(verdict, Done | Terminal))
-    return verdict
+    yield from draft.patch(observed=not result.retries)
+    return result
 
 
-def _pass(draft: Draft, spec: HelmSpec, dependency_requeue: float, ready_stuck_unknown: bool) -> Step[Verdict]:
+def _pass(draft: Draft, spec: HelmSpec, dependency_requeue: float, ready_stuck_unknown: bool) -> Step[Result]:
     if draft.deleting:
         return (yield from _delete(draft, spec))
     if not draft.has_finalizer:
         draft.add_finalizer()
-        return Requeue()
+        return REQUEUE
     if draft.spec.get("suspend"):
-        return Done()
+        return done()
     yield from _keep_chart_object(draft, spec)
     draft.mark_reconciling("Progressing", "Fulfilling prerequisites")
     yield from draft.patch()
@@ -81,23 +71,23 @@ def _pass(draft: Draft, spec: HelmSpec, dependency_requeue: float, ready_stuck_u
     return (yield from release(prepared, forced=forced, ready_stuck_unknown=ready_stuck_unknown))
 
 
-def _prepare(draft: Draft, spec: HelmSpec, dependency_requeue: float) -> "Step[Request | Verdict]":
+def _prepare(draft: Draft, spec: HelmSpec, dependency_requeue: float) -> "Step[Request | Result]":
     problem = yield from unready_dependency(draft, spec)
     if problem:
         draft.mark(READY, "False", "DependencyNotReady", problem)
-        return Waiting(dependency_requeue)
+        return waiting(dependency_requeue)
     source = yield from find_source(draft, spec)
     if isinstance(source, Refused):
         draft.mark(READY, "False", "ArtifactFailed", source.message)
-        return Failed(source.message)
+        return failed(source.message)
     problem = source_problem(source)
     if problem:
         draft.mark(READY, "False", "SourceNotReady", problem)
-        return Waiting(dependency_requeue)
+        return waiting(dependency_requeue)
     values = yield from compose_values(draft, spec)
     if isinstance(values, Refused):
         draft.mark(READY, "False", "ValuesError", values.message)
-        return Failed(values.message)
+        return failed(values.message)
     _recover(draft)
     return Request(draft, spec, load_chart(source), values)
 
@@ -121,13 +111,13 @@ def _target_changed(request: Request) -> bool:
     return reinstall and bool(entry["chartName"] != request.chart.name)
 
 
-def _reinstall(draft: Draft, spec: HelmSpec) -> Step[Verdict]:
+def _reinstall(draft: Draft, spec: HelmSpec) -> Step[Result]:
     error = yield from uninstall(draft, spec)
     if error:
-        return Failed(error)
+        return failed(error)
     for field in ("history", "storageNamespace", *_COUNTERS):
         draft.status.pop(field, None)
-    return Requeue()
+    return REQUEUE
 
 
 def _begin_attempt(request: Request) -> bool:
@@ -175,7 +165,7 @@ def _keep_chart_object(draft: Draft, spec: HelmSpec) -> Step[None]:
         yield from _drop_chart_object(draft)
     if not template:
         return
-    yield ApplyChild(HELM_CHART, _chart_manifest(draft, spec, namespace), HELM_CONTROLLER)
+    yield ApplyObject(HELM_CHART, _chart_manifest(draft, spec, namespace))
     draft.status["helmChart"] = wanted
 
 
@@ -199,19 +189,19 @@ def _chart_manifest(draft: Draft, spec: HelmSpec, namespace: str) -> Manifest:
 
 def _drop_chart_object(draft: Draft) -> Step[None]:
     namespace, _, name = str(draft.status.pop("helmChart")).partition("/")
-    yield Remove(ObjectRef(HELM_CHART, namespace, name))
+    yield DeleteObject(ObjectRef(HELM_CHART, namespace, name))
 
 
-def _delete(draft: Draft, spec: HelmSpec) -> Step[Verdict]:
+def _delete(draft: Draft, spec: HelmSpec) -> Step[Result]:
     """Uninstall and let go. A suspended HelmRelease lets go without the uninstall: its workload stays."""
     if not draft.spec.get("suspend"):
         error = yield from _uninstall_for_good(draft, spec)
         if error:
-            return Failed(error)
+            return failed(error)
         if draft.status.get("helmChart"):
             yield from _drop_chart_object(draft)
     draft.remove_finalizer()
-    return Done()
+    return done()
 
 
 def _uninstall_for_good(draft: Draft, spec: HelmSpec) -> Step[str]:

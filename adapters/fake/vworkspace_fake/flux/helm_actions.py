@@ -10,12 +10,13 @@ import attrs
 
 from vworkspace_fake.flux.behaviour import Action, ActionAnswer
 from vworkspace_fake.flux.conditions import RELEASED, REMEDIATED, TEST_SUCCESS
-from vworkspace_fake.flux.durations import go_duration
-from vworkspace_fake.flux.effects import Step, decide
 from vworkspace_fake.flux.helm_request import Request, summarize_release
 from vworkspace_fake.flux.helm_spec import remediation_for
 from vworkspace_fake.flux.history import full_name, observe, previous, record, versioned_chart
+from vworkspace_fake.flux.questions import decide
 from vworkspace_fake.flux.storage import Release, ReleaseStatus, last_release, prune, replace
+from vworkspace_fake.simulation.durations import go_duration
+from vworkspace_fake.simulation.effects import Step
 
 
 def install(request: Request) -> Step[str]:

@@ -8,11 +8,12 @@ import attrs
 
 from vworkspace_fake.flux.behaviour import Action
 from vworkspace_fake.flux.conditions import DRIFTED, RELEASED, REMEDIATED, condition, status_of
-from vworkspace_fake.flux.effects import Step, find_drift
 from vworkspace_fake.flux.helm_request import Request, summarize_release
 from vworkspace_fake.flux.helm_spec import active_remediation, active_retry_interval, remediation_for
 from vworkspace_fake.flux.history import full_name, has_failed_test, previous, tested, truncate, versioned_chart
+from vworkspace_fake.flux.questions import find_drift
 from vworkspace_fake.flux.storage import Release, ReleaseStatus, last_release
+from vworkspace_fake.simulation.effects import Step
 
 
 class ReleaseState(Enum):

@@ -11,10 +11,10 @@ from vworkspace_core.apimachinery.resources import CONFIG_MAP, HELM_CHART, HELM_
 from vworkspace_fake.flux.artifacts import not_found
 from vworkspace_fake.flux.conditions import READY, STALLED, condition, is_stalled, status_of
 from vworkspace_fake.flux.draft import Draft
-from vworkspace_fake.flux.effects import Step, read
 from vworkspace_fake.flux.helm_request import Chart, Values
 from vworkspace_fake.flux.helm_spec import HelmSpec
 from vworkspace_fake.flux.versions import chart_version_of_tag, with_digest_metadata
+from vworkspace_fake.simulation.effects import Step, get_object
 
 
 @attrs.frozen
@@ -37,7 +37,7 @@ def find_source(draft: Draft, spec: HelmSpec) -> Step[_FoundSource]:
     else:
         namespace, _, name = str(draft.status.get("helmChart", "")).partition("/")
         ref = ObjectRef(HELM_CHART, namespace, name)
-    found = yield from read(ref)
+    found = yield from get_object(ref)
     if found is None:
         return Refused(f"could not get Source object: {not_found(ref.kind, ref.name)}")
     return {"kind": ref.kind.kind, **found}
@@ -96,7 +96,7 @@ def _digest(parts: Sequence[Any], inline: Mapping[str, Any]) -> str:
 def _referenced(spec: HelmSpec, reference: Mapping[str, Any]) -> Step[str | Refused | None]:
     kind = _CONFIG_KINDS[str(reference.get("kind"))]
     name, key = str(reference.get("name")), str(reference.get("valuesKey") or "values.yaml")
-    found = yield from read(ObjectRef(kind, spec.namespace, name))
+    found = yield from get_object(ObjectRef(kind, spec.namespace, name))
     content = dig(found, "data", key)
     if content is not None:
         return str(content)
@@ -114,7 +114,7 @@ def unready_dependency(draft: Draft, spec: HelmSpec) -> Step[str]:
     """The first HelmRelease of `dependsOn` that is not ready, in Flux's words; empty when all are."""
     for dependency in draft.spec.get("dependsOn") or ():
         place = str(dependency.get("namespace") or spec.namespace), str(dependency.get("name"))
-        found = yield from read(ObjectRef(HELM_RELEASE, *place))
+        found = yield from get_object(ObjectRef(HELM_RELEASE, *place))
         if found is None:
             missing = not_found(HELM_RELEASE, place[1])
             return f"unable to get '{'/'.join(place)}' dependency: {missing}"

@@ -8,13 +8,14 @@ from typing import Final, assert_never
 
 from vworkspace_fake.flux.behaviour import Action
 from vworkspace_fake.flux.conditions import READY, RECONCILING, RELEASED, condition, is_ready
-from vworkspace_fake.flux.durations import go_duration
-from vworkspace_fake.flux.effects import Done, Failed, Requeue, Step, Terminal, Verdict, correct_drift
 from vworkspace_fake.flux.helm_actions import install, rollback, run_test, upgrade
 from vworkspace_fake.flux.helm_decision import Next, Nothing, ReleaseState, Stop, choose, determine
 from vworkspace_fake.flux.helm_removal import uninstall_remediation, unlock
 from vworkspace_fake.flux.helm_request import Request, summarize_release
 from vworkspace_fake.flux.helm_spec import active_remediation, active_retry_interval
+from vworkspace_fake.flux.questions import correct_drift
+from vworkspace_fake.simulation.durations import go_duration
+from vworkspace_fake.simulation.effects import REQUEUE, Result, Step, done, failed, terminal
 
 _RELEASING: Final = (Next.INSTALL, Next.UPGRADE)
 _REMEDIATING: Final = (Next.ROLLBACK, Next.UNINSTALL)
@@ -37,7 +38,7 @@ _TIMEOUT_OF: Final = {
 }
 
 
-def release(request: Request, *, forced: bool, ready_stuck_unknown: bool) -> Step[Verdict]:
+def release(request: Request, *, forced: bool, ready_stuck_unknown: bool) -> Step[Result]:
     """Bring the Helm release to what `request` asks for, as far as this pass may go."""
     performed: set[str] = set()
     while True:
@@ -93,44 +94,44 @@ def _perform(request: Request, following: Next) -> Step[str]:
             assert_never(following)
 
 
-def _finish(request: Request) -> Verdict:
+def _finish(request: Request) -> Result:
     request.draft.unmark(RECONCILING)
     summarize_release(request.draft, request.spec)
-    return Done(request.spec.interval)
+    return done(request.spec.interval)
 
 
-def _stop(request: Request, stop: Stop, *, unknown: bool) -> Verdict:
+def _stop(request: Request, stop: Stop, *, unknown: bool) -> Result:
     if unknown:
         request.draft.mark(READY, "False", stop.reason, stop.message)
-        return Failed(stop.message)
+        return failed(stop.message)
     request.draft.mark_stalled(stop.reason, stop.message)
-    return Terminal(stop.message)
+    return terminal(stop.message)
 
 
-def _retry_later(request: Request) -> Verdict | None:
+def _retry_later(request: Request) -> Result | None:
     seconds = active_retry_interval(request.spec, request.draft.status)
     if seconds is None:
         return None
     request.draft.mark_reconciling("ProgressingWithRetry", f"retrying after {go_duration(seconds)}")
-    return Done(seconds)
+    return done(seconds)
 
 
-def _retry(request: Request, error: str) -> Verdict:
+def _retry(request: Request, error: str) -> Result:
     later = _retry_later(request)
     if later is not None:
         return later
     if is_ready(request.draft.object):
         request.draft.mark(READY, "False", "ReconcileError", error)
-    return Failed(error)
+    return failed(error)
 
 
-def _go_on(request: Request) -> Verdict:
+def _go_on(request: Request) -> Result:
     ready = condition(request.draft.object, READY) or {}
     request.draft.mark_reconciling("ProgressingWithRetry", str(ready.get("message", "")))
-    return Requeue()
+    return REQUEUE
 
 
-def _pause(request: Request) -> Verdict:
+def _pause(request: Request) -> Result:
     """The same type of action would follow again: not in this pass."""
     later = _retry_later(request)
     if later is not None:
@@ -139,10 +140,10 @@ def _pause(request: Request) -> Verdict:
     if remediation is None or not remediation.exhausted(request.draft.status):
         return _go_on(request)
     request.draft.unmark(RECONCILING)
-    return Done()
+    return done()
 
 
-def _after_remediation(request: Request) -> Verdict:
+def _after_remediation(request: Request) -> Result:
     later = _retry_later(request)
     if later is not None:
         return later
@@ -155,7 +156,7 @@ def _after_remediation(request: Request) -> Verdict:
         return _go_on(request)
     action, count = draft.status["lastAttemptedReleaseAction"], remediation.failures(draft.status)
     draft.mark_stalled("RetriesExceeded", f"Failed to {action} after {count} attempt(s)")
-    return Terminal("exceeded maximum retries")
+    return terminal("exceeded maximum retries")
 
 
 def _lose_released(request: Request) -> None:

@@ -3,12 +3,13 @@
 from vworkspace_fake.flux.behaviour import Action, ActionAnswer, Target
 from vworkspace_fake.flux.conditions import RELEASED, REMEDIATED
 from vworkspace_fake.flux.draft import Draft
-from vworkspace_fake.flux.effects import Step, StoreReleases, decide, load_releases
 from vworkspace_fake.flux.helm_actions import count_failure
 from vworkspace_fake.flux.helm_request import Request, summarize_release
 from vworkspace_fake.flux.helm_spec import HelmSpec
 from vworkspace_fake.flux.history import Snapshot, full_name, observe, versioned_chart
+from vworkspace_fake.flux.questions import StoreReleases, decide, load_releases
 from vworkspace_fake.flux.storage import Release, ReleaseStatus, last_release, replace
+from vworkspace_fake.simulation.effects import Step
 
 
 def uninstall(draft: Draft, spec: HelmSpec) -> Step[str]:

@@ -16,10 +16,11 @@ from vworkspace_fake.flux.conditions import (
     conditions_of,
 )
 from vworkspace_fake.flux.draft import Draft
-from vworkspace_fake.flux.effects import Step, StoreReleases, load_releases
 from vworkspace_fake.flux.helm_spec import HelmSpec
 from vworkspace_fake.flux.history import Snapshot
+from vworkspace_fake.flux.questions import StoreReleases, load_releases
 from vworkspace_fake.flux.storage import Release, replace
+from vworkspace_fake.simulation.effects import Step
 
 
 @attrs.frozen

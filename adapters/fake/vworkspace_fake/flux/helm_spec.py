@@ -7,8 +7,8 @@ import attrs
 
 from vworkspace_core.apimachinery.manifest import Manifest, dig, metadata
 from vworkspace_fake.flux.behaviour import Action
-from vworkspace_fake.flux.durations import parse_duration
 from vworkspace_fake.flux.versions import short_release_name
+from vworkspace_fake.simulation.durations import parse_duration
 
 _DEFAULT_TIMEOUT: Final = 300.0
 _DEFAULT_HISTORY: Final = 5

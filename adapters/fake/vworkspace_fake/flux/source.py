@@ -1,7 +1,7 @@
 """source-controller: what an OCIRepository, a HelmRepository and a HelmChart go through.
 
 `reconcile_oci_repository`, `reconcile_helm_repository` and `reconcile_helm_chart` are one pass each over
-one object (see `vworkspace_fake.flux.effects` for what a pass is). Facts: downstream-status 6.5, 7.6, 7.7.
+one object (see `vworkspace_fake.simulation.effects` for what a pass is). Facts: downstream-status 6.5, 7.6, 7.7.
 """
 
 from datetime import datetime
@@ -21,9 +21,9 @@ from vworkspace_fake.flux.artifacts import (
 from vworkspace_fake.flux.behaviour import PullAnswer, PullRequest, PullStage, SourceFault
 from vworkspace_fake.flux.conditions import BUILD_FAILED, FETCH_FAILED
 from vworkspace_fake.flux.draft import Draft
-from vworkspace_fake.flux.effects import Done, Step, Verdict, pull, read
+from vworkspace_fake.flux.questions import pull
 from vworkspace_fake.flux.source_pass import (
-    Result,
+    FetchResult,
     Unavailable,
     missing_secret,
     rebuild,
@@ -31,31 +31,32 @@ from vworkspace_fake.flux.source_pass import (
     stored,
     trouble,
 )
+from vworkspace_fake.simulation.effects import Result, Step, done, get_object
 
 SOURCE_CONTROLLER: Final = "source-controller"
 """Field manager of everything source-controller writes."""
 
 
-def reconcile_oci_repository(manifest: Manifest, now: datetime) -> Step[Verdict]:
+def reconcile_oci_repository(manifest: Manifest, now: datetime) -> Step[Result]:
     """One pass over an OCIRepository."""
-    return (yield from reconcile_source(Draft(manifest, OCI_REPOSITORY, SOURCE_CONTROLLER, now), _fetch_oci))
+    return (yield from reconcile_source(Draft(manifest, OCI_REPOSITORY, now), _fetch_oci))
 
 
-def reconcile_helm_repository(manifest: Manifest, now: datetime) -> Step[Verdict]:
+def reconcile_helm_repository(manifest: Manifest, now: datetime) -> Step[Result]:
     """One pass over a HelmRepository. One of type `oci` is a static object: its status is emptied, nothing else."""
-    draft = Draft(manifest, HELM_REPOSITORY, SOURCE_CONTROLLER, now)
+    draft = Draft(manifest, HELM_REPOSITORY, now)
     if draft.spec.get("type") != "oci":
         return (yield from reconcile_source(draft, _fetch_index))
     if not draft.spec.get("suspend") or draft.deleting:
         draft.remove_finalizer()
         draft.object["status"] = {}
         yield from draft.patch()
-    return Done()
+    return done()
 
 
-def reconcile_helm_chart(manifest: Manifest, now: datetime) -> Step[Verdict]:
+def reconcile_helm_chart(manifest: Manifest, now: datetime) -> Step[Result]:
     """One pass over a HelmChart, the object helm-controller makes of `spec.chart`."""
-    return (yield from reconcile_source(Draft(manifest, HELM_CHART, SOURCE_CONTROLLER, now), _fetch_chart))
+    return (yield from reconcile_source(Draft(manifest, HELM_CHART, now), _fetch_chart))
 
 
 def _pull(draft: Draft, request: PullRequest) -> Step[PullAnswer]:
@@ -64,7 +65,7 @@ def _pull(draft: Draft, request: PullRequest) -> Step[PullAnswer]:
     return answer
 
 
-def _fetch_oci(draft: Draft) -> Step[Result]:
+def _fetch_oci(draft: Draft) -> Step[FetchResult]:
     missing = yield from missing_secret(draft)
     if missing:
         place = f"{draft.ref.namespace}/{missing}"
@@ -99,7 +100,7 @@ def _store_oci(draft: Draft, revision: str, digest: str) -> None:
             draft.status[observed] = draft.spec[field]
 
 
-def _fetch_index(draft: Draft) -> Step[Result]:
+def _fetch_index(draft: Draft) -> Step[FetchResult]:
     url = str(draft.spec.get("url", ""))
     if url.startswith("oci://"):
         detail = "invalid Helm repository URL: 'oci' URL scheme cannot be used with 'default' HelmRepository type"
@@ -123,12 +124,12 @@ def _fetch_index(draft: Draft) -> Step[Result]:
     return stored(draft, "Succeeded", f"stored artifact: revision '{answer.digest}'")
 
 
-def _fetch_chart(draft: Draft) -> Step[Result]:
+def _fetch_chart(draft: Draft) -> Step[FetchResult]:
     source = dict(draft.spec.get("sourceRef") or {})
     kind = HELM_REPOSITORY if source.get("kind") == "HelmRepository" else _foreign(str(source.get("kind")))
     repository = None
     if kind == HELM_REPOSITORY:
-        repository = yield from read(ObjectRef(kind, draft.ref.namespace, str(source.get("name"))))
+        repository = yield from get_object(ObjectRef(kind, draft.ref.namespace, str(source.get("name"))))
     if repository is None:
         message = f"failed to get source: {not_found(kind, str(source.get('name')))}"
         return trouble(draft, "SourceUnavailable", message)
@@ -142,7 +143,7 @@ def _fetch_chart(draft: Draft) -> Step[Result]:
     return (yield from _pull_chart(draft, str(dig(repository, "spec", "url") or ""), str(source.get("name"))))
 
 
-def _pull_chart(draft: Draft, url: str, source: str) -> Step[Result]:
+def _pull_chart(draft: Draft, url: str, source: str) -> Step[FetchResult]:
     chart, wanted = str(draft.spec.get("chart", "")), str(draft.spec.get("version", "*"))
     request = PullRequest(PullStage.CHART, str(draft.ref.namespace), source, url, chart, wanted)
     answer = yield from _pull(draft, request)

@@ -23,8 +23,8 @@ from vworkspace_fake.flux.conditions import (
     summarize,
 )
 from vworkspace_fake.flux.draft import REQUESTED_AT, Draft
-from vworkspace_fake.flux.durations import parse_duration
-from vworkspace_fake.flux.effects import Done, Failed, Requeue, Step, Verdict, read
+from vworkspace_fake.simulation.durations import parse_duration
+from vworkspace_fake.simulation.effects import REQUEUE, Result, Step, done, failed, get_object
 
 _DEFAULT_INTERVAL: Final = 60.0
 
@@ -66,11 +66,11 @@ class Idle:
     """Nothing was looked at: suspended, or being deleted."""
 
 
-Result: TypeAlias = Fetched | Unavailable | Trouble | Idle
-Fetch: TypeAlias = Callable[[Draft], Step[Result]]
+FetchResult: TypeAlias = Fetched | Unavailable | Trouble | Idle
+Fetch: TypeAlias = Callable[[Draft], Step[FetchResult]]
 
 
-def reconcile_source(draft: Draft, fetch: Fetch) -> Step[Verdict]:
+def reconcile_source(draft: Draft, fetch: Fetch) -> Step[Result]:
     """One pass: finalizer, suspension and deletion, then the fetch, then the conditions that follow from it."""
     if draft.deleting:
         draft.status.pop("artifact", None)
@@ -100,7 +100,7 @@ def _announce(draft: Draft) -> Step[None]:
         yield from draft.patch()
 
 
-def _conclude(draft: Draft, result: Result) -> Step[Verdict]:
+def _conclude(draft: Draft, result: FetchResult) -> Step[Result]:
     draft.handle_request()
     if isinstance(result, Fetched):
         draft.unmark(RECONCILING)
@@ -114,7 +114,7 @@ def _conclude(draft: Draft, result: Result) -> Step[Verdict]:
     final = isinstance(result, Fetched | Idle) or (isinstance(result, Trouble) and result.stalls)
     _set_ready(draft)
     yield from draft.patch(observed=final and bool(conditions_of(draft.object)))
-    return _verdict(draft, result)
+    return _result_of(draft, result)
 
 
 def _set_ready(draft: Draft) -> None:
@@ -123,19 +123,19 @@ def _set_ready(draft: Draft) -> None:
         draft.mark(READY, *summary)
 
 
-def _verdict(draft: Draft, result: Result) -> Verdict:
+def _result_of(draft: Draft, result: FetchResult) -> Result:
     match result:
         case Fetched():
             if status_of(draft.object, READY) != "True":
-                return Failed(str((condition(draft.object, READY) or {}).get("message", "not ready")))
+                return failed(str((condition(draft.object, READY) or {}).get("message", "not ready")))
             interval = draft.spec.get("interval")
-            return Done(parse_duration(interval) if interval else _DEFAULT_INTERVAL)
+            return done(parse_duration(interval) if interval else _DEFAULT_INTERVAL)
         case Unavailable():
-            return Requeue()
+            return REQUEUE
         case Trouble(stalls=True) | Idle():
-            return Done()
+            return done()
         case Trouble():
-            return Failed(result.message)
+            return failed(result.message)
         case _:
             assert_never(result)
 
@@ -150,7 +150,7 @@ def missing_secret(draft: Draft) -> Step[str]:
     """Name of a referenced Secret that does not exist; empty when all do."""
     for field in ("secretRef", "certSecretRef", "proxySecretRef"):
         name = dig(draft.spec, field, "name")
-        if name and (yield from read(ObjectRef(SECRET, draft.ref.namespace, name))) is None:
+        if name and (yield from get_object(ObjectRef(SECRET, draft.ref.namespace, name))) is None:
             return str(name)
     return ""
 

@@ -17,6 +17,7 @@ from vworkspace_core.apimachinery.resources import (
 )
 from vworkspace_fake.flux.conditions import is_ready, is_reconciling
 from vworkspace_fake.flux.draft import FINALIZER, REQUESTED_AT
+from vworkspace_fake.simulation.simulator import ObservedObjects
 
 RECONCILED_KINDS = (OCI_REPOSITORY, HELM_REPOSITORY, HELM_CHART, HELM_RELEASE)
 """Kinds that the simulated controllers reconcile."""
@@ -27,35 +28,26 @@ CONFIG_KINDS = (SECRET, CONFIG_MAP)
 WATCH_LABEL = "reconcile.fluxcd.io/watch=Enabled"
 
 
-class World(Mapping[ObjectRef, Manifest]):
+class FluxObjects(ObservedObjects):
     """Every object the controllers know, and who takes its chart from where: found without looking at them all."""
 
     def __init__(self, objects: Mapping[ObjectRef, Manifest] | None = None) -> None:
-        self._objects: dict[ObjectRef, Manifest] = {}
+        super().__init__()
         self._users: dict[ObjectRef, dict[ObjectRef, None]] = {}
         for ref, manifest in (objects or {}).items():
             self.put(ref, manifest)
 
-    def __getitem__(self, ref: ObjectRef) -> Manifest:
-        return self._objects[ref]
-
-    def __iter__(self) -> Iterator[ObjectRef]:
-        return iter(self._objects)
-
-    def __len__(self) -> int:
-        return len(self._objects)
-
     def put(self, ref: ObjectRef, manifest: Manifest) -> None:
         """Take in an object as it is now."""
         self.drop(ref)
-        self._objects[ref] = manifest
+        self[ref] = manifest
         source = _source(ref.kind, manifest)
         if source is not None:
             self._users.setdefault(source, {})[ref] = None
 
     def drop(self, ref: ObjectRef) -> Manifest | None:
         """Forget an object; as it was last, if it was known."""
-        old = self._objects.pop(ref, None)
+        old = super().drop(ref)
         source = None if old is None else _source(ref.kind, old)
         if source is not None:
             users = self._users[source]
@@ -66,12 +58,12 @@ class World(Mapping[ObjectRef, Manifest]):
 
     def clear(self) -> None:
         """Forget everything."""
-        self._objects.clear()
+        super().clear()
         self._users.clear()
 
     def users_of(self, source: ObjectRef) -> Iterator[tuple[ObjectRef, Manifest]]:
         """The HelmCharts and HelmReleases that are made from a source."""
-        return ((user, self._objects[user]) for user in tuple(self._users.get(source, ())))
+        return ((user, self[user]) for user in tuple(self._users.get(source, ())))
 
 
 def _source(kind: Kind, manifest: Manifest) -> ObjectRef | None:
@@ -80,7 +72,7 @@ def _source(kind: Kind, manifest: Manifest) -> ObjectRef | None:
     return source_of(manifest) if kind == HELM_RELEASE else None
 
 
-def triggered(kind: Kind, old: Manifest | None, new: Manifest | None, world: World) -> Iterator[ObjectRef]:
+def triggered(kind: Kind, old: Manifest | None, new: Manifest | None, world: FluxObjects) -> Iterator[ObjectRef]:
     """References to reconcile after an object of `kind` changed from `old` to `new` (None: not there).
 
     `world` holds every object the controllers know, the change included.
@@ -110,7 +102,7 @@ def _needs_emptying(repository: Manifest) -> bool:
     return bool(repository.get("status")) or FINALIZER in (metadata(repository).get("finalizers") or ())
 
 
-def _users_of_source(ref: ObjectRef, old: Manifest, new: Manifest, world: World) -> Iterator[ObjectRef]:
+def _users_of_source(ref: ObjectRef, old: Manifest, new: Manifest, world: FluxObjects) -> Iterator[ObjectRef]:
     before, after = (dig(state, "status", "artifact", "revision") for state in (old, new))
     if after is None:
         return

@@ -2,24 +2,50 @@
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
-from vworkspace_core.apimachinery.manifest import Manifest, dig, metadata
+from vworkspace_core.apimachinery.errors import Stale
+from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, dig, metadata
 from vworkspace_fake.flux.conditions import conditions_of, merge_conditions
+from vworkspace_fake.simulation.effects import Step, get_object, patch_object
+from vworkspace_fake.simulation.patches import merge_diff
+
+_CONFLICTS: Final = 4
+"""How many conflicts in a row a patch of the conditions outlives."""
 
 
-def merge_diff(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
-    """The JSON merge patch (RFC 7386) that turns `before` into `after`; empty when they are equal."""
-    patch: dict[str, Any] = {key: None for key in before if key not in after}
-    for key, value in after.items():
-        known = before.get(key)
-        if key in before and known == value:
+def write_difference(ref: ObjectRef, before: Manifest, after: Manifest, now: datetime) -> Step[None]:
+    """Write the difference between two states of one object: conditions, then metadata, then the rest of the status.
+
+    Each is sent only when something changed. Readers can see Ready=True before the history that belongs to it
+    (facts 6.3). An object that is gone takes no more writes.
+    """
+    if not (yield from _write_conditions(ref, before, after, now)):
+        return
+    body = metadata_patch(before, after)
+    if body is not None and not (yield from patch_object(ref, body)):
+        return
+    body = status_patch(before, after)
+    if body is not None:
+        yield from patch_object(ref, body, subresource="status")
+
+
+def _write_conditions(ref: ObjectRef, before: Manifest, after: Manifest, now: datetime) -> Step[bool]:
+    """Merge the changed conditions into the latest object, also when it moves on meanwhile; whether it is there."""
+    for _ in range(_CONFLICTS):
+        try:
+            return (yield from _merge_conditions(ref, before, after, now))
+        except Stale:
             continue
-        if isinstance(known, Mapping) and isinstance(value, Mapping):
-            patch[key] = merge_diff(known, value)
-        else:
-            patch[key] = value
-    return patch
+    return (yield from _merge_conditions(ref, before, after, now))
+
+
+def _merge_conditions(ref: ObjectRef, before: Manifest, after: Manifest, now: datetime) -> Step[bool]:
+    latest = yield from get_object(ref)
+    if latest is None:
+        return False
+    body = conditions_patch(latest, before, after, now)
+    return body is None or (yield from patch_object(ref, body, subresource="status"))
 
 
 def conditions_patch(latest: Manifest, before: Manifest, after: Manifest, now: datetime) -> dict[str, Any] | None:

@@ -1,0 +1,52 @@
+"""List, then watch, for ever: client-go's Reflector for what watches without the operator's informers."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Never, Protocol
+
+from vworkspace_core.apimachinery.errors import Expired, OperatorError
+from vworkspace_core.apimachinery.manifest import Kind, Manifest
+from vworkspace_core.ports import KubeApi, WatchEvent, WatchEventType
+
+
+class ReflectorTarget(Protocol):
+    """Who is told of the objects of one kind."""
+
+    def replace(self, items: Sequence[Manifest]) -> None:
+        """These are all the objects there are now."""
+        ...
+
+    def handle(self, event: WatchEvent) -> None:
+        """One of them was added, modified or deleted."""
+        ...
+
+
+async def reflect(
+    api: KubeApi,
+    kind: Kind,
+    target: ReflectorTarget,
+    pause: Callable[[], Awaitable[None]],
+    *,
+    label_selector: str = "",
+) -> Never:
+    """Tell `target` of every change, until cancelled.
+
+    `pause` is waited for before the next list, unless the history that a watch needs is gone (W-11): whether the
+    server ended the stream, is away, or does not serve the kind yet.
+    """
+    while True:
+        try:
+            await _list_and_watch(api, kind, target, label_selector)
+        except Expired:
+            continue
+        except OperatorError:
+            pass
+        await pause()
+
+
+async def _list_and_watch(api: KubeApi, kind: Kind, target: ReflectorTarget, label_selector: str) -> None:
+    page = await api.list(kind, label_selector=label_selector)
+    target.replace(page.items)
+    stream = api.watch(kind, label_selector=label_selector, resource_version=page.resource_version)
+    async for event in stream:
+        if event.type is not WatchEventType.BOOKMARK:
+            target.handle(event)
