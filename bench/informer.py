@@ -23,7 +23,7 @@ from vworkspace_app.controller.informer import InformerRunner
 from vworkspace_app.process.clock import SystemClock
 from vworkspace_core.apimachinery.resources import HELM_RELEASE
 from vworkspace_core.controller.informer.machine import step
-from vworkspace_core.controller.informer.messages import Put
+from vworkspace_core.controller.informer.messages import PutObject
 from vworkspace_core.controller.informer.state import InformerState
 from vworkspace_core.controller.informer.store import ObjectStore
 from vworkspace_kube import KubeApiClient
@@ -96,7 +96,7 @@ def into_store(stream: list[bytes]) -> float:
     for row in stream:
         state, effects = step(state, decode_line(ASKED, row), began, 0.5)
         for effect in effects:
-            if isinstance(effect, Put):
+            if isinstance(effect, PutObject):
                 store.put(effect.object)
     return len(stream) / (time.perf_counter() - began)
 

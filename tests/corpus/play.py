@@ -12,7 +12,7 @@ from vworkspace_core.clusters.decision import decide as decide_cluster
 from vworkspace_core.controller.informer import machine as informer
 from vworkspace_core.controller.informer.state import InformerState
 from vworkspace_core.controller.lease import machine as lease
-from vworkspace_core.controller.lease.machine import LeaseMoment, LeaseState
+from vworkspace_core.controller.lease.machine import LeaseContext, LeaseState
 from vworkspace_core.credentials import machine as rotation
 from vworkspace_core.instances.reconcile import reconcile
 from vworkspace_core.instances.unreadable import decide_unreadable
@@ -68,7 +68,7 @@ def _lease(given: Mapping[str, Any]) -> Iterable[Json]:
     state = LeaseState(given["namespace"], given["name"], given["identity"])
     policy = from_data(given["policy"])
     for event, (now, wall, jitter) in given["happens"]:
-        state, effects = lease.step(state, from_data(event), LeaseMoment(now, from_data(wall), jitter, policy))
+        state, effects = lease.step(state, from_data(event), LeaseContext(now, from_data(wall), jitter, policy))
         yield [*map(to_data, effects)]
 
 

@@ -17,7 +17,7 @@ from tests.support.patience import PATIENCE
 from vworkspace_app.controller.definitions import poke_when_served, slim_definition
 from vworkspace_app.controller.informer import InformerRunner
 from vworkspace_app.controller.informers import Informers
-from vworkspace_app.controller.worker_pool import Driver
+from vworkspace_app.controller.worker_pool import WorkerPool
 from vworkspace_app.process.clock import SystemClock
 from vworkspace_core.apimachinery.errors import (
     AlreadyExists,
@@ -316,7 +316,7 @@ async def test_a_kind_that_appears_is_watched_without_a_restart_and_its_objects_
     definitions = InformerRunner(cluster.api, CUSTOM_RESOURCE_DEFINITION, clock=clock, random=lambda: 0.5, store=store)
     definitions.subscribe(poke_when_served([lates]))
     informers = Informers([lates, definitions])
-    driver = Driver(reconcile, clock=clock, has_seen=informers.has_seen, refresh=informers.refresh)
+    driver = WorkerPool(reconcile, clock=clock, has_seen=informers.has_seen, refresh=informers.refresh)
     lates.subscribe(driver.handler(itself))
 
     async with anyio.create_task_group() as group:

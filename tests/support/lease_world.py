@@ -15,25 +15,25 @@ import attrs
 from vworkspace_core.apimachinery.errors import AlreadyExists, NotFound, Stale, Unavailable
 from vworkspace_core.apimachinery.manifest import Manifest, dig
 from vworkspace_core.controller.backoff import jitter_of
-from vworkspace_core.controller.lease.machine import LeaseMoment, LeaseState, Role, step
+from vworkspace_core.controller.lease.machine import LeaseContext, LeaseState, Role, step
 from vworkspace_core.controller.lease.messages import (
+    CloseFence,
     CreateLease,
     End,
-    Failed,
-    Found,
-    Hold,
+    LeaderObserved,
+    LeadershipLost,
     LeaseEffect,
     LeaseEvent,
-    LetGo,
-    Lost,
-    Observed,
+    LeaseRead,
+    LeaseRequestFailed,
+    LeaseWritten,
+    OpenFence,
     ReadLease,
-    Rest,
-    Stop,
-    Trouble,
+    ReleaseRequested,
+    ReportLeaseError,
+    SetTimer,
+    TimerFired,
     UpdateLease,
-    Woken,
-    Written,
 )
 from vworkspace_core.controller.lease.record import LeasePolicy, holder_of
 from vworkspace_fake.clock import START
@@ -93,7 +93,7 @@ class Candidate:
     def feed(self, event: LeaseEvent) -> None:
         """Let the machine take one step now."""
         now = self.world.now
-        moment = LeaseMoment(
+        moment = LeaseContext(
             now=self.local(now),
             wall=START + timedelta(seconds=next(self.looks)),
             jitter=jitter_of(self.state.identity, next(self.world.serial)),
@@ -108,20 +108,20 @@ class Candidate:
     def _perform(self, effect: LeaseEffect) -> None:
         world = self.world
         match effect:
-            case Hold(until):
+            case OpenFence(until):
                 self.until = self.true(until)
                 world.note("holds", self)
-            case LetGo():
+            case CloseFence():
                 self.until = float("-inf")
-            case Lost(reason):
+            case LeadershipLost(reason):
                 self.lost = reason
-            case Observed() | Trouble():
+            case LeaderObserved() | ReportLeaseError():
                 pass
             case End():
                 self.turn += 1
-            case Rest(seconds):
+            case SetTimer(seconds):
                 assert 0 <= seconds <= 3 * world.policy.duration
-                self._later(world.now + seconds / self.clocks.rate, Woken())
+                self._later(world.now + seconds / self.clocks.rate, TimerFired())
             case ReadLease(timeout) | CreateLease(_, timeout) | UpdateLease(_, timeout):
                 world.send(self, effect, timeout / self.clocks.rate)
 
@@ -140,7 +140,7 @@ class Candidate:
         self.feed(event)
 
 
-COMMANDS = (ReadLease, CreateLease, UpdateLease, Rest, End)
+COMMANDS = (ReadLease, CreateLease, UpdateLease, SetTimer, End)
 
 
 @attrs.define(eq=False)
@@ -180,7 +180,7 @@ class LeaseWorld:
         identity = f"pod-{len(self.candidates)}"
         candidate = Candidate(self, LeaseState("ns", "lease", identity), clocks)
         self.candidates.append(candidate)
-        self.at(at, lambda: candidate.feed(Woken()) if candidate.alive else None)
+        self.at(at, lambda: candidate.feed(TimerFired()) if candidate.alive else None)
         return candidate
 
     def stop(self, candidate: Candidate) -> None:
@@ -190,7 +190,7 @@ class LeaseWorld:
                 self.at(candidate.paused_until, lambda: self.stop(candidate))
                 return
             candidate.turn += 1
-            candidate.feed(Stop())
+            candidate.feed(ReleaseRequested())
 
     def note(self, what: str, candidate: Candidate) -> None:
         """Remember something for a failing example."""
@@ -202,13 +202,13 @@ class LeaseWorld:
         self._requests += 1
         candidate.turn += 1
         turn, gives_up = candidate.turn, self.now + timeout
-        self.at(gives_up, lambda: candidate.deliver(turn, Failed(Unavailable("timeout"))))
+        self.at(gives_up, lambda: candidate.deliver(turn, LeaseRequestFailed(Unavailable("timeout"))))
         if not fate.lost_there:
             self.at(self.now + fate.there, lambda: self._arrive(candidate, command, turn, fate))
 
     def _arrive(self, candidate: Candidate, command: Any, turn: int, fate: Fate) -> None:
         if any(begin <= self.now < end for begin, end in self.outages):
-            answer: LeaseEvent = Failed(Unavailable("the server is away", status=503))
+            answer: LeaseEvent = LeaseRequestFailed(Unavailable("the server is away", status=503))
         else:
             answer = self._serve(command)
         if not fate.lost_back:
@@ -217,14 +217,16 @@ class LeaseWorld:
     def _serve(self, command: Any) -> LeaseEvent:
         match command:
             case ReadLease():
-                return Found(self.lease)
+                return LeaseRead(self.lease)
             case CreateLease(wanted):
-                return Failed(AlreadyExists("it is there")) if self.lease is not None else self._store(wanted)
+                return (
+                    LeaseRequestFailed(AlreadyExists("it is there")) if self.lease is not None else self._store(wanted)
+                )
             case UpdateLease(wanted):
                 if self.lease is None:
-                    return Failed(NotFound("it is not there"))
+                    return LeaseRequestFailed(NotFound("it is not there"))
                 if dig(wanted, "metadata", "resourceVersion") != str(self.version):
-                    return Failed(Stale("it has moved on"))
+                    return LeaseRequestFailed(Stale("it has moved on"))
                 return self._store(wanted)
             case _:
                 raise AssertionError(command)
@@ -237,7 +239,7 @@ class LeaseWorld:
         self.lease = {**wanted, "metadata": {**wanted["metadata"], "resourceVersion": str(self.version)}}
         if holder_of(wanted) != before and holder_of(wanted):
             self.takes.append((self.now, holder_of(wanted), before))
-        return Written(self.lease)
+        return LeaseWritten(self.lease)
 
     def leaders(self) -> list[Candidate]:
         """Who may write now, by its own belief."""

@@ -14,27 +14,27 @@ from vworkspace_core.controller.informer.changes import Change, ChangeType
 from vworkspace_core.controller.informer.machine import step
 from vworkspace_core.controller.informer.messages import (
     Advance,
-    Command,
-    Effect,
+    BufferPage,
+    DiscardPages,
+    InformerCommand,
+    InformerEffect,
     InformerEvent,
     ListFailed,
     OpenStream,
     PageRead,
-    Poked,
-    Put,
+    PutObject,
     ReadPage,
     Relist,
-    Remove,
-    Stage,
+    RemoveObject,
+    Replace,
+    ReportWatchError,
     Started,
     StreamEnded,
     StreamFailed,
-    Swap,
-    Trouble,
-    Unstage,
     Wait,
+    WaitElapsed,
+    WakeRequested,
     WentQuiet,
-    Woken,
 )
 from vworkspace_core.controller.informer.state import InformerPolicy, InformerState
 from vworkspace_core.controller.informer.store import ObjectStore
@@ -139,7 +139,7 @@ class Rig:
         self.jitter = jitter
         self.now = 5000.0
         self.state = InformerState()
-        self.command: Command = Wait(0)
+        self.command: InformerCommand = Wait(0)
         self.position = ""
         self.told: dict[ObjectRef, str] = {}
         self.changes: list[Change] = []
@@ -159,7 +159,7 @@ class Rig:
             self._turn_to(commands[0])
         assert self.watching or not isinstance(event, WatchEvent) or commands
 
-    def _turn_to(self, command: Command) -> None:
+    def _turn_to(self, command: InformerCommand) -> None:
         self.command = command
         if isinstance(command, OpenStream):
             self.position = command.resource_version
@@ -176,7 +176,7 @@ class Rig:
         match self.command:
             case Wait(seconds):
                 self.now += seconds
-                self.feed(Woken())
+                self.feed(WaitElapsed())
             case ReadPage(token):
                 self.feed(self._answer(lambda: self.world.page(token), ListFailed))
             case OpenStream():
@@ -219,7 +219,7 @@ class Rig:
     def poke(self) -> None:
         """Wake a waiting informer, as an established CRD does."""
         if isinstance(self.command, Wait):
-            self.feed(Poked())
+            self.feed(WakeRequested())
 
     def _answer(self, ask: Callable[[], Any], failed: Callable[[OperatorError], InformerEvent]) -> Any:
         try:
@@ -227,23 +227,23 @@ class Rig:
         except OperatorError as error:
             return failed(error)
 
-    def _perform(self, effect: Effect) -> None:
+    def _perform(self, effect: InformerEffect) -> None:
         match effect:
-            case Put(manifest):
+            case PutObject(manifest):
                 self._tell(self.store.put(manifest))
-            case Remove(manifest):
+            case RemoveObject(manifest):
                 self._tell(self.store.remove(manifest))
             case Advance(version):
                 self.store.advance(version)
-            case Stage(items):
+            case BufferPage(items):
                 self.store.stage(items)
-            case Unstage():
+            case DiscardPages():
                 self.store.unstage()
-            case Swap(version):
+            case Replace(version):
                 self._tell(self.store.swap(version))
             case Relist(cause):
                 self.relists.append(cause.value)
-            case Trouble():
+            case ReportWatchError():
                 pass
 
     def _tell(self, changes: Iterable[Change]) -> None:

@@ -11,7 +11,7 @@ import structlog
 
 from vworkspace_app.controller.definitions import is_served
 from vworkspace_app.controller.informers import Informers
-from vworkspace_app.controller.worker_pool import Driver, Reconcile
+from vworkspace_app.controller.worker_pool import Reconcile, WorkerPool
 from vworkspace_app.credentials.live import Live
 from vworkspace_app.jobs.agent import Agent
 from vworkspace_core.api.codec import read_cluster
@@ -66,7 +66,7 @@ class ClusterController:
         events: EventSink,
         agent: Agent | None,
         credentials: Live[Credentials],
-        make_driver: Callable[[Reconcile], Driver],
+        make_driver: Callable[[Reconcile], WorkerPool],
     ) -> None:
         self._api = api
         self._informers = informers

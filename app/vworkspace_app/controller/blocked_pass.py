@@ -17,7 +17,7 @@ from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, met
 from vworkspace_core.controller.blocked_pass import BlockedPass
 from vworkspace_core.controller.decision import Decision
 from vworkspace_core.controller.events.once import Once
-from vworkspace_core.controller.queue.read_your_writes import Written
+from vworkspace_core.controller.queue.read_your_writes import ObjectVersion
 from vworkspace_core.ports import Clock, EventSink, KubeApi
 
 _log = structlog.get_logger("operator")
@@ -37,7 +37,7 @@ class BlockedPassReporter:
     cluster_id: str
     clock: Clock
     events: EventSink
-    wrote: Callable[[ObjectRef, Written], None] = lambda key, written: None
+    wrote: Callable[[ObjectRef, ObjectVersion], None] = lambda key, written: None
     _refused: Once = attrs.field(factory=Once)
     _unmanaged: Once = attrs.field(factory=Once)
 

@@ -13,26 +13,26 @@ from vworkspace_core.api.labels import FIELD_MANAGER
 from vworkspace_core.apimachinery.errors import NotFound, OperatorError, Unavailable
 from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef
 from vworkspace_core.apimachinery.resources import LEASE
-from vworkspace_core.controller.lease.machine import LeaseMoment, LeaseState, Role, step
+from vworkspace_core.controller.lease.machine import LeaseContext, LeaseState, Role, step
 from vworkspace_core.controller.lease.messages import (
+    CloseFence,
     CreateLease,
     End,
-    Failed,
-    Found,
-    Hold,
+    LeaderObserved,
+    LeadershipLost,
     LeaseCommand,
     LeaseEffect,
     LeaseEvent,
-    LetGo,
-    Lost,
-    Observed,
+    LeaseRead,
+    LeaseRequestFailed,
+    LeaseWritten,
+    OpenFence,
     ReadLease,
-    Rest,
-    Stop,
-    Trouble,
+    ReleaseRequested,
+    ReportLeaseError,
+    SetTimer,
+    TimerFired,
     UpdateLease,
-    Woken,
-    Written,
 )
 from vworkspace_core.controller.lease.record import DEFAULT_LEASE_POLICY, LeasePolicy, holder_of
 from vworkspace_core.ports import KubeApi
@@ -110,7 +110,7 @@ class Elector:
 
     async def run(self) -> None:
         """Stand by, then lead, until `release`. Raises LeaseLost."""
-        command = self._step(Woken())
+        command = self._step(TimerFired())
         while not isinstance(command, End):
             command = self._step(await self._perform(command))
         self._ended.set()
@@ -122,11 +122,11 @@ class Elector:
 
     async def _perform(self, command: LeaseCommand) -> LeaseEvent:
         match command:
-            case Rest(seconds):
+            case SetTimer(seconds):
                 with anyio.move_on_after(seconds):
                     await self._stopping.wait()
-                    return Stop()
-                return Woken()
+                    return ReleaseRequested()
+                return TimerFired()
             case ReadLease(timeout):
                 return await self._asked(self._read, timeout)
             case CreateLease(lease, timeout):
@@ -141,50 +141,50 @@ class Elector:
             with anyio.fail_after(timeout):
                 return await ask()
         except TimeoutError:
-            return Failed(Unavailable(f"{self._ref}: no answer within {timeout:.1f} s"))
+            return LeaseRequestFailed(Unavailable(f"{self._ref}: no answer within {timeout:.1f} s"))
         except OperatorError as error:
-            return Failed(error)
+            return LeaseRequestFailed(error)
 
     async def _read(self) -> LeaseEvent:
         try:
-            return Found(await self._api.get(self._ref))
+            return LeaseRead(await self._api.get(self._ref))
         except NotFound:
-            return Found(None)
+            return LeaseRead(None)
 
     async def _create(self, lease: Manifest) -> LeaseEvent:
-        return Written(await self._api.create(lease, kind=LEASE, field_manager=FIELD_MANAGER))
+        return LeaseWritten(await self._api.create(lease, kind=LEASE, field_manager=FIELD_MANAGER))
 
     async def _update(self, lease: Manifest) -> LeaseEvent:
-        return Written(await self._api.update(lease, kind=LEASE, field_manager=FIELD_MANAGER))
+        return LeaseWritten(await self._api.update(lease, kind=LEASE, field_manager=FIELD_MANAGER))
 
     def _step(self, event: LeaseEvent) -> LeaseCommand:
-        moment = LeaseMoment(self._fence.monotonic(), self._wall(), self._random(), self._policy)
+        moment = LeaseContext(self._fence.monotonic(), self._wall(), self._random(), self._policy)
         self._state, effects = step(self._state, event, moment)
         command: LeaseCommand = End()
         for effect in effects:
-            if isinstance(effect, ReadLease | CreateLease | UpdateLease | Rest | End):
+            if isinstance(effect, ReadLease | CreateLease | UpdateLease | SetTimer | End):
                 command = effect
             else:
                 self._note(effect)
-        if not any(isinstance(effect, Trouble) for effect in effects) and not isinstance(command, ReadLease):
+        if not any(isinstance(effect, ReportLeaseError) for effect in effects) and not isinstance(command, ReadLease):
             self._told = ""
         return command
 
     def _note(self, effect: LeaseEffect) -> None:
         match effect:
-            case Hold(until):
+            case OpenFence(until):
                 self._fence.until = until
                 if not self._leading.is_set():
                     _log.info("leading", lease=str(self._ref), identity=self.identity)
                     self._leading.set()
-            case LetGo():
+            case CloseFence():
                 self._fence.until = float("-inf")
-            case Lost(reason):
+            case LeadershipLost(reason):
                 lost = f"the {self._ref} is lost: {reason}; the process ends and is to be started again"
                 raise LeaseLost(lost)
-            case Observed(holder):
+            case LeaderObserved(holder):
                 _log.info("standing by", lease=str(self._ref), leader=holder or "nobody", identity=self.identity)
-            case Trouble(reason):
+            case ReportLeaseError(reason):
                 if reason != self._told:
                     _log.warning("the lease cannot be read or written", lease=str(self._ref), error=reason)
                 self._told = reason

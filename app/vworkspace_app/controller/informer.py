@@ -6,7 +6,7 @@ from typing import NoReturn, TypedDict, assert_never
 import anyio
 import anyio.lowlevel
 
-from vworkspace_app.controller.informer_stats import InformerAccount, InformerStats, Pulse
+from vworkspace_app.controller.informer_stats import Heartbeat, InformerCounters, InformerStats
 from vworkspace_app.controller.streams import as_ours, close
 from vworkspace_core.apimachinery.errors import OperatorError
 from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, metadata
@@ -15,29 +15,35 @@ from vworkspace_core.controller.informer.changes import Change
 from vworkspace_core.controller.informer.machine import step
 from vworkspace_core.controller.informer.messages import (
     Advance,
-    Command,
-    Effect,
+    BufferPage,
+    DiscardPages,
+    InformerCommand,
+    InformerEffect,
     InformerEvent,
     ListFailed,
     OpenStream,
     PageRead,
-    Poked,
-    Put,
+    PutObject,
     ReadPage,
     Relist,
-    Remove,
-    Stage,
+    RemoveObject,
+    Replace,
+    ReportWatchError,
     Started,
     StreamEnded,
     StreamFailed,
-    Swap,
-    Trouble,
-    Unstage,
     Wait,
+    WaitElapsed,
+    WakeRequested,
     WentQuiet,
-    Woken,
 )
-from vworkspace_core.controller.informer.state import DEFAULT_POLICY, PAGE_SIZE, InformerPolicy, InformerState, Phase
+from vworkspace_core.controller.informer.state import (
+    DEFAULT_POLICY,
+    PAGE_SIZE,
+    InformerPhase,
+    InformerPolicy,
+    InformerState,
+)
 from vworkspace_core.controller.informer.store import ObjectStore, older
 from vworkspace_core.ports import Clock, KubeApi, WatchEvent
 
@@ -89,8 +95,8 @@ class InformerRunner:
         self._handlers: list[Callable[[Change], None]] = []
         self._poked = anyio.Event()
         self._settled = anyio.Event()
-        self._account = InformerAccount(kind, namespace)
-        self._pulse = Pulse(float("inf"))  # its time begins with `run`
+        self._account = InformerCounters(kind, namespace)
+        self._pulse = Heartbeat(float("inf"))  # its time begins with `run`
 
     def subscribe(self, handler: Callable[[Change], None]) -> None:
         """Tell `handler` every change from now on; subscribe before `run` to miss none."""
@@ -104,7 +110,7 @@ class InformerRunner:
     @property
     def missing(self) -> bool:
         """The API server does not serve the kind."""
-        return self._state.phase is Phase.MISSING
+        return self._state.phase is InformerPhase.MISSING
 
     async def wait_settled(self) -> None:
         """Wait until `settled`."""
@@ -154,7 +160,7 @@ class InformerRunner:
 
     async def run(self) -> NoReturn:
         """Run until cancelled."""
-        self._pulse = Pulse(self._clock.monotonic())
+        self._pulse = Heartbeat(self._clock.monotonic())
         command = self._step(Started())
         while True:
             match command:
@@ -185,7 +191,7 @@ class InformerRunner:
             self._limit = min(self._page_size, 2 * self._limit)
         return PageRead(page.items, page.resource_version, page.continue_token)
 
-    async def _follow(self, asked: OpenStream) -> Command:
+    async def _follow(self, asked: OpenStream) -> InformerCommand:
         """Read a stream until the machine wants something else."""
         stream = self._api.watch(
             self.kind,
@@ -203,7 +209,7 @@ class InformerRunner:
         assert command is not None
         return command
 
-    async def _read(self, stream: AsyncIterator[WatchEvent], quiet_limit: float) -> Command | InformerEvent:
+    async def _read(self, stream: AsyncIterator[WatchEvent], quiet_limit: float) -> InformerCommand | InformerEvent:
         """What ended the stream, or what the machine wants after an event."""
         with anyio.move_on_after(quiet_limit) as watchdog:
             armed, unyielding = anyio.current_time(), 0
@@ -231,15 +237,15 @@ class InformerRunner:
         with anyio.move_on_after(seconds):
             await self._poked.wait()
             self._poked = anyio.Event()
-            return Poked()
-        return Woken()
+            return WakeRequested()
+        return WaitElapsed()
 
-    def _step(self, event: InformerEvent) -> Command | None:
+    def _step(self, event: InformerEvent) -> InformerCommand | None:
         """Let the machine decide, bring the store up to date, tell the handlers, and return the command."""
         now = self._clock.monotonic()
         self._pulse.moved(event, now)
         self._state, effects = step(self._state, event, now, self._random(), self._policy)
-        command: Command | None = None
+        command: InformerCommand | None = None
         for effect in effects:
             if isinstance(effect, ReadPage | OpenStream | Wait):
                 command = effect
@@ -252,23 +258,23 @@ class InformerRunner:
             self._settled.set()
         return command
 
-    def _perform(self, effect: Effect) -> None:
+    def _perform(self, effect: InformerEffect) -> None:
         match effect:
-            case Put(manifest):
+            case PutObject(manifest):
                 self._tell(self.store.put(manifest))
             case Advance(version):
                 self.store.advance(version)
-            case Remove(manifest):
+            case RemoveObject(manifest):
                 self._tell(self.store.remove(manifest))
-            case Stage(items):
+            case BufferPage(items):
                 self.store.stage(items)
-            case Unstage():
+            case DiscardPages():
                 self.store.unstage()
-            case Swap(version):
+            case Replace(version):
                 self._tell(self.store.swap(version))
             case Relist(cause):
                 self._account.relisting(cause)
-            case Trouble(reason):
+            case ReportWatchError(reason):
                 self._account.trouble(reason, self._state.failures, absent=self.missing)
             case ReadPage() | OpenStream() | Wait():
                 raise AssertionError(f"{effect} is a command")
@@ -284,5 +290,5 @@ class InformerRunner:
                     self._account.handler_failed(change, error)
 
 
-def _has_trouble(effects: Iterable[Effect]) -> bool:
-    return any(isinstance(effect, Trouble) for effect in effects)
+def _has_trouble(effects: Iterable[InformerEffect]) -> bool:
+    return any(isinstance(effect, ReportWatchError) for effect in effects)

@@ -14,7 +14,7 @@ from vworkspace_core.controller.events.once import Once
 from vworkspace_core.controller.health import InformerVitals
 from vworkspace_core.controller.informer.changes import Change
 from vworkspace_core.controller.informer.messages import (
-    Command,
+    InformerCommand,
     InformerEvent,
     OpenStream,
     ReadPage,
@@ -22,7 +22,7 @@ from vworkspace_core.controller.informer.messages import (
     Wait,
     is_answer,
 )
-from vworkspace_core.controller.informer.state import InformerState, Phase
+from vworkspace_core.controller.informer.state import InformerPhase, InformerState
 from vworkspace_core.controller.informer.store import ObjectStore
 
 _PAGE_SECONDS: Final = 120.0
@@ -30,7 +30,7 @@ _PAGE_SECONDS: Final = 120.0
 
 
 @attrs.define
-class Pulse:
+class Heartbeat:
     """Times on the monotonic clock; both begin with `began`. `patience` is how long nothing may happen at present."""
 
     began: float
@@ -47,7 +47,7 @@ class Pulse:
         if is_answer(event):
             self.answered_at = now
 
-    def does(self, command: Command) -> None:
+    def does(self, command: InformerCommand) -> None:
         """The informer is to do something that may take a while."""
         match command:
             case ReadPage():
@@ -67,7 +67,7 @@ class InformerStats:
 
     kind: Kind
     namespace: str | None
-    phase: Phase
+    phase: InformerPhase
     settled: bool
     contact_age: float
     relists: dict[str, int]
@@ -79,7 +79,7 @@ class InformerStats:
 
 
 @attrs.define
-class InformerAccount:
+class InformerCounters:
     """Counts since the start, each written to the log when it moves."""
 
     kind: Kind
@@ -150,7 +150,7 @@ class InformerAccount:
             bytes=store.bytes,
         )
 
-    def vitals(self, state: InformerState, pulse: Pulse, now: float) -> InformerVitals:
+    def vitals(self, state: InformerState, pulse: Heartbeat, now: float) -> InformerVitals:
         """Signs of life at this moment."""
         place = f"{self.kind.kind} in {self.namespace}" if self.namespace else self.kind.kind
         return InformerVitals(

@@ -30,7 +30,7 @@ class Reconciled:
     timed_out: bool = False
 
 
-class DriverObserver(Protocol):
+class ReconcileObserver(Protocol):
     """Told of what happens, synchronously. Must not raise."""
 
     def reconciled(self, done: Reconciled) -> None:
@@ -46,7 +46,7 @@ class DriverObserver(Protocol):
 class Observers:
     """Tells several observers."""
 
-    each: tuple[DriverObserver, ...]
+    each: tuple[ReconcileObserver, ...]
 
     def reconciled(self, done: Reconciled) -> None:
         """Tell each."""

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable
 from typing import NoReturn
 
-from vworkspace_app.controller.worker_pool import Driver
+from vworkspace_app.controller.worker_pool import WorkerPool
 from vworkspace_core.apimachinery.manifest import ObjectRef
 from vworkspace_core.controller.backoff import jitter_of
 from vworkspace_core.controller.queue.workqueue import Priority
@@ -12,7 +12,9 @@ from vworkspace_core.ports import Clock
 _SPREAD = 0.1  # of the interval: so that a thousand keys do not come at once
 
 
-async def resync(driver: Driver, keys: Callable[[], Iterable[ObjectRef]], *, clock: Clock, every: float) -> NoReturn:
+async def resync(
+    driver: WorkerPool, keys: Callable[[], Iterable[ObjectRef]], *, clock: Clock, every: float
+) -> NoReturn:
     """Enqueue all keys every `every` seconds behind everything else, spread over a tenth of it; until cancelled."""
     rounds = 0
     while True:

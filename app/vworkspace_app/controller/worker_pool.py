@@ -7,8 +7,8 @@ from typing import TypeAlias
 import anyio
 import structlog
 
-from vworkspace_app.controller.observer import DriverObserver, LoggingObserver
-from vworkspace_app.controller.worker_stats import Attempt, DriverAccount, DriverStats
+from vworkspace_app.controller.observer import LoggingObserver, ReconcileObserver
+from vworkspace_app.controller.worker_stats import ReconcileAttempt, WorkerPoolCounters, WorkerPoolStats
 from vworkspace_core.api.remedies import not_permitted
 from vworkspace_core.apimachinery.errors import NotFound, OperatorError, Stale, Unavailable
 from vworkspace_core.apimachinery.manifest import ObjectRef
@@ -17,8 +17,8 @@ from vworkspace_core.controller.health import DriverVitals
 from vworkspace_core.controller.informer.changes import Change, ChangeType
 from vworkspace_core.controller.queue.event_handlers import KeysOf, WaitOf, priority_of, without_delay
 from vworkspace_core.controller.queue.hot_loop import HotLoopDetector
-from vworkspace_core.controller.queue.own_writes import Echoes, Meaning, News
-from vworkspace_core.controller.queue.read_your_writes import PendingWrites, Seen, Written
+from vworkspace_core.controller.queue.own_writes import EventOrigin, ObjectEvent, OwnWrites
+from vworkspace_core.controller.queue.read_your_writes import HasSeen, ObjectVersion, PendingWrites
 from vworkspace_core.controller.queue.workqueue import Priority, WorkQueue
 from vworkspace_core.controller.reconcile import ReconcileResult
 from vworkspace_core.controller.requeue import Pace, Requeue
@@ -30,11 +30,11 @@ Reconcile: TypeAlias = Callable[[ObjectRef], Awaitable[ReconcileResult]]
 Refresh: TypeAlias = Callable[[ObjectRef], Awaitable[None]]
 """Read one object live into the cache. Raises errors of the core."""
 
-Tell: TypeAlias = Callable[[ObjectRef, BlockedPass], Awaitable[None]]
+ReportBlocked: TypeAlias = Callable[[ObjectRef, BlockedPass], Awaitable[None]]
 """Say on an object what stopped its pass. Must not raise."""
 
 
-class Driver:
+class WorkerPool:
     """Reconciles keys, at most `workers` at a time and never one key twice at once.
 
     A reconcile that raises is counted and tried again with backoff; one that takes longer than `time_limit`
@@ -52,12 +52,12 @@ class Driver:
         workers: int = 4,
         time_limit: float = 60.0,
         queue: WorkQueue[ObjectRef] | None = None,
-        has_seen: Seen = lambda ref, version: True,
+        has_seen: HasSeen = lambda ref, version: True,
         refresh: Refresh | None = None,
-        tell: Tell | None = None,
+        tell: ReportBlocked | None = None,
         patience: float = 5.0,
         detector: HotLoopDetector[ObjectRef] | None = None,
-        observer: DriverObserver | None = None,
+        observer: ReconcileObserver | None = None,
         name: str = "",
         run_id: str = "",
     ) -> None:
@@ -67,10 +67,10 @@ class Driver:
         self._time_limit = time_limit
         self._queue = WorkQueue(group_of=lambda ref: ref.namespace) if queue is None else queue
         self._writes: PendingWrites[ObjectRef] = PendingWrites(has_seen, patience=patience)
-        self._echoes: Echoes[ObjectRef] = Echoes()
+        self._echoes: OwnWrites[ObjectRef] = OwnWrites()
         self._refresh = _believe if refresh is None else refresh
         self._tell_object = _say_nothing if tell is None else tell
-        self._account = DriverAccount(
+        self._account = WorkerPoolCounters(
             observer or LoggingObserver(), HotLoopDetector() if detector is None else detector
         )
         self._name = name
@@ -94,25 +94,25 @@ class Driver:
 
         def handle(change: Change) -> None:
             version = None if change.type is ChangeType.DELETED else change.version
-            news = News(change.ref, version, priority_of(change), wait_of(change))
+            news = ObjectEvent(change.ref, version, priority_of(change), wait_of(change))
             for key in keys_of(change):
                 self._tell(key, news)
 
         return handle
 
-    def _tell(self, key: ObjectRef, news: News) -> None:
+    def _tell(self, key: ObjectRef, news: ObjectEvent) -> None:
         match self._echoes.meaning(key, news):
-            case Meaning.NEWS:
+            case EventOrigin.NEWS:
                 self.enqueue(key, priority=news.priority, after=news.after)
-            case Meaning.ECHO:
+            case EventOrigin.ECHO:
                 if self._writes.postponed(key):
                     self._queue.wake(key, self._clock.monotonic())
                     self._wake.set()
                 self._writes.unseen(key)  # forgets what the cache has seen by now
-            case Meaning.LATER:
+            case EventOrigin.LATER:
                 pass
 
-    def wrote(self, key: ObjectRef, *written: Written) -> None:
+    def wrote(self, key: ObjectRef, *written: ObjectVersion) -> None:
         """Note a write as soon as it is made, so that even a reconcile that fails later is guarded."""
         self._writes.record(key, self._clock.monotonic(), written)
         for one in written:
@@ -142,7 +142,7 @@ class Driver:
         if self._active:
             await self._ended.wait()
 
-    def stats(self) -> DriverStats:
+    def stats(self) -> WorkerPoolStats:
         """The account at this moment."""
         return self._account.stats(self._queue.stats)
 
@@ -201,7 +201,7 @@ class Driver:
         await self._say_what_stopped(key, attempt, reconcile_id)
         return self._conclude(key, attempt, started)
 
-    async def _listening(self, key: ObjectRef, unseen: tuple[ObjectRef, ...]) -> Attempt:
+    async def _listening(self, key: ObjectRef, unseen: tuple[ObjectRef, ...]) -> ReconcileAttempt:
         """One attempt; what came for the key meanwhile asks for another one, echoes of its own writes excepted."""
         self._echoes.begin(key)
         settled = False
@@ -213,7 +213,7 @@ class Driver:
             for news in self._echoes.end(key, settled=settled):
                 self.enqueue(key, priority=news.priority, after=news.after)
 
-    async def _say_what_stopped(self, key: ObjectRef, attempt: Attempt, reconcile_id: str) -> None:
+    async def _say_what_stopped(self, key: ObjectRef, attempt: ReconcileAttempt, reconcile_id: str) -> None:
         """An attempt that ended before its status could say why is told on the object."""
         error = attempt.crash or attempt.result.error
         if error is None or attempt.result.is_reported or isinstance(error, Stale | NotFound):
@@ -222,16 +222,16 @@ class Driver:
         with anyio.move_on_after(self._time_limit):
             await self._tell_object(key, blocked_by(error, not_permitted, reconcile_id, transient=passing))
 
-    async def _attempt(self, key: ObjectRef, unseen: tuple[ObjectRef, ...]) -> Attempt:
+    async def _attempt(self, key: ObjectRef, unseen: tuple[ObjectRef, ...]) -> ReconcileAttempt:
         """Run the reconcile within its time limit; whatever it raises ends here."""
         with anyio.move_on_after(self._time_limit):
             try:
-                return Attempt(await self._decide(key, unseen))
+                return ReconcileAttempt(await self._decide(key, unseen))
             except OperatorError as error:
-                return Attempt.failed(error)
+                return ReconcileAttempt.failed(error)
             except Exception as error:
-                return Attempt.crashed(error)
-        return Attempt.late(self._time_limit)
+                return ReconcileAttempt.crashed(error)
+        return ReconcileAttempt.late(self._time_limit)
 
     async def _decide(self, key: ObjectRef, unseen: tuple[ObjectRef, ...]) -> ReconcileResult:
         """Read live what the cache did not show in time, then reconcile."""
@@ -242,7 +242,7 @@ class Driver:
             self._writes.forget(key)
         return await self._reconcile(key)
 
-    def _conclude(self, key: ObjectRef, attempt: Attempt, started: float) -> Requeue:
+    def _conclude(self, key: ObjectRef, attempt: ReconcileAttempt, started: float) -> Requeue:
         """Count an attempt, and say when the key is looked at again."""
         now, result = self._clock.monotonic(), attempt.result
         self._writes.record(key, now, result.written)

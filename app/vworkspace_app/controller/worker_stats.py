@@ -4,7 +4,7 @@ from collections import Counter
 
 import attrs
 
-from vworkspace_app.controller.observer import DriverObserver, Reconciled
+from vworkspace_app.controller.observer import Reconciled, ReconcileObserver
 from vworkspace_core.apimachinery.errors import OperatorError, Unavailable
 from vworkspace_core.apimachinery.manifest import ObjectRef, dig
 from vworkspace_core.controller.queue.hot_loop import HotLoopDetector, fingerprint
@@ -13,7 +13,7 @@ from vworkspace_core.controller.reconcile import ReconcileResult, ResultLabel
 
 
 @attrs.frozen
-class DriverStats:
+class WorkerPoolStats:
     """Counts since the start, and the queue's numbers at this moment."""
 
     results: dict[str, int]
@@ -26,7 +26,7 @@ class DriverStats:
 
 
 @attrs.frozen
-class Attempt:
+class ReconcileAttempt:
     """One run of a reconcile: what it returned, or what became of it instead."""
 
     result: ReconcileResult
@@ -34,26 +34,26 @@ class Attempt:
     timed_out: bool = False
 
     @classmethod
-    def failed(cls, error: OperatorError) -> "Attempt":
+    def failed(cls, error: OperatorError) -> "ReconcileAttempt":
         """It raised an error of the core."""
         return cls(ReconcileResult(error=error))
 
     @classmethod
-    def crashed(cls, error: Exception) -> "Attempt":
+    def crashed(cls, error: Exception) -> "ReconcileAttempt":
         """It raised something else: a defect."""
         return cls(ReconcileResult(error=Unavailable("the reconcile crashed")), crash=error)
 
     @classmethod
-    def late(cls, limit: float) -> "Attempt":
+    def late(cls, limit: float) -> "ReconcileAttempt":
         """It was cancelled after `limit` seconds."""
         error = Unavailable(f"the reconcile was cancelled after {limit:g} s")
         return cls(ReconcileResult(error=error), timed_out=True)
 
 
-class DriverAccount:
+class WorkerPoolCounters:
     """The account of one driver."""
 
-    def __init__(self, observer: DriverObserver, detector: HotLoopDetector[ObjectRef]) -> None:
+    def __init__(self, observer: ReconcileObserver, detector: HotLoopDetector[ObjectRef]) -> None:
         self._observer = observer
         self._detector = detector
         self._counts: Counter[str] = Counter()
@@ -66,7 +66,7 @@ class DriverAccount:
         """A key no longer waits for the cache."""
         self._counts["live_reads"] += 1
 
-    def concluded(self, key: ObjectRef, attempt: Attempt, *, began: float, now: float, waited: float) -> None:
+    def concluded(self, key: ObjectRef, attempt: ReconcileAttempt, *, began: float, now: float, waited: float) -> None:
         """An attempt is over; times are monotonic seconds, `waited` those in the queue before it."""
         result = attempt.result
         self._counts.update({result.label.value: 1, "crashes": bool(attempt.crash), "timeouts": attempt.timed_out})
@@ -83,10 +83,10 @@ class DriverAccount:
         )
         self._detect(key, now, result)
 
-    def stats(self, queue: QueueStats) -> DriverStats:
+    def stats(self, queue: QueueStats) -> WorkerPoolStats:
         """The account at this moment."""
         counts = self._counts
-        return DriverStats(
+        return WorkerPoolStats(
             results={label.value: counts[label.value] for label in ResultLabel},
             crashes=counts["crashes"],
             timeouts=counts["timeouts"],

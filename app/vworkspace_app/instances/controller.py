@@ -36,9 +36,9 @@ from vworkspace_core.clusters.policy import strictest_policy
 from vworkspace_core.controller.decision import Decision
 from vworkspace_core.controller.execute import Reconciler
 from vworkspace_core.controller.informer.changes import Change
-from vworkspace_core.controller.live_reads import Reading
+from vworkspace_core.controller.live_reads import LiveReads
 from vworkspace_core.controller.queue.event_handlers import owners_of_kind
-from vworkspace_core.controller.queue.read_your_writes import Written
+from vworkspace_core.controller.queue.read_your_writes import ObjectVersion
 from vworkspace_core.controller.reconcile import ReconcileResult, run_pass
 from vworkspace_core.instances.context import Context, Observed, Settings
 from vworkspace_core.instances.desired import DOWNSTREAM_KINDS, read_refs, watched_refs
@@ -76,7 +76,7 @@ class InstanceController:
     """Told of each object that is not for us."""
     net: SafetyNet = attrs.field(init=False)
     held: HeldStatuses = attrs.field(init=False)
-    wrote: Callable[[ObjectRef, Written], None] = lambda key, written: None
+    wrote: Callable[[ObjectRef, ObjectVersion], None] = lambda key, written: None
     """Told of each write for a key as it is answered (RUN-3)."""
 
     def __attrs_post_init__(self) -> None:
@@ -166,7 +166,7 @@ class InstanceController:
                     CONFIG_MAP, namespace=ref.namespace, field_selector=f"metadata.name={ref.name}"
                 )
                 objects.update((ref, manifest) for manifest in page.items)
-        reading = Reading(self.api)
+        reading = LiveReads(self.api)
         for ref in record_refs(instance, observed):
             if (record := await reading.get(ref)) is not None:
                 objects[ref] = without_content(record)

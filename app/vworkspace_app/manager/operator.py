@@ -18,9 +18,9 @@ from vworkspace_app.controller.definitions import poke_when_served
 from vworkspace_app.controller.event_recorder import BackgroundEvents
 from vworkspace_app.controller.informer import InformerRunner
 from vworkspace_app.controller.informers import Informers
-from vworkspace_app.controller.observer import DriverObserver, LoggingObserver
+from vworkspace_app.controller.observer import LoggingObserver, ReconcileObserver
 from vworkspace_app.controller.resync import resync
-from vworkspace_app.controller.worker_pool import Driver, Reconcile
+from vworkspace_app.controller.worker_pool import Reconcile, WorkerPool
 from vworkspace_app.instances.controller import InstanceController
 from vworkspace_app.manager.caches import AWAITED_KINDS, ENGINE_KINDS, FLUX_KINDS, informers_of
 from vworkspace_app.manager.settings import OperatorSettings
@@ -38,7 +38,7 @@ from vworkspace_core.apimachinery.resources import (
 from vworkspace_core.clusters.controllers import IN_A_ROW
 from vworkspace_core.controller.informer.changes import Change
 from vworkspace_core.controller.queue.event_handlers import KeysOf, WaitOf, itself, wait_for_progress, without_delay
-from vworkspace_core.controller.queue.read_your_writes import Written
+from vworkspace_core.controller.queue.read_your_writes import ObjectVersion
 from vworkspace_core.controller.queue.workqueue import Priority, WorkQueue
 from vworkspace_core.instances.blocked_pass import decide_blocked_instance
 from vworkspace_core.operations.blocked_pass import decide_blocked_operation
@@ -76,7 +76,7 @@ class Operator:
         *,
         approvals: Approvals | None = None,
         random: Callable[[], float] = random_source.random,
-        observer: Callable[[str], DriverObserver] = lambda controller: LoggingObserver(),
+        observer: Callable[[str], ReconcileObserver] = lambda controller: LoggingObserver(),
         lead: Callable[[], Awaitable[None]] = at_once,
     ) -> None:
         self._settings = settings
@@ -118,9 +118,9 @@ class Operator:
 
     def driver(
         self, name: str, reconcile: Reconcile, queue: WorkQueue[ObjectRef] | None = None, *, workers: int | None = None
-    ) -> Driver:
+    ) -> WorkerPool:
         """A driver of a controller of that name, which reads what it wrote from the caches; somebody has to run it."""
-        return Driver(
+        return WorkerPool(
             reconcile,
             clock=self._clock,
             workers=self._settings.workers if workers is None else workers,
@@ -133,7 +133,7 @@ class Operator:
             run_id=self._run_id,
         )
 
-    def _wrote(self, key: ObjectRef, written: Written) -> None:
+    def _wrote(self, key: ObjectRef, written: ObjectVersion) -> None:
         driver = self.instance_driver if key.kind == APPLICATION_INSTANCE else self.operation_driver
         driver.wrote(key, written)
 
@@ -157,7 +157,7 @@ class Operator:
         self._runner(CLUSTER).subscribe(handler)
 
     @property
-    def drivers(self) -> Mapping[str, Driver]:
+    def drivers(self) -> Mapping[str, WorkerPool]:
         """The drivers by the name of their controller, as metrics and logs have it."""
         return {"applicationinstance": self.instance_driver, "operation": self.operation_driver}
 
@@ -242,7 +242,9 @@ class Operator:
         self._wake(self.instance_driver, definitions, _when_defined(FLUX_KINDS, instances.all_keys))
         self._wake(self.operation_driver, definitions, _when_defined(ENGINE_KINDS, operations.open_keys))
 
-    def _wake(self, driver: Driver, kinds: Iterable[Kind], keys_of: KeysOf, *, wait_of: WaitOf = without_delay) -> None:
+    def _wake(
+        self, driver: WorkerPool, kinds: Iterable[Kind], keys_of: KeysOf, *, wait_of: WaitOf = without_delay
+    ) -> None:
         handle = driver.handler(keys_of, wait_of=wait_of)
 
         def wake(change: Change) -> None:

@@ -2,7 +2,7 @@
 
 from typing import Protocol
 
-from vworkspace_app.controller.observer import DriverObserver, LoggingObserver
+from vworkspace_app.controller.observer import LoggingObserver, ReconcileObserver
 from vworkspace_app.jobs.agent import Agent
 from vworkspace_app.manager.operator import Operator
 
@@ -10,7 +10,7 @@ from vworkspace_app.manager.operator import Operator
 class Telemetry(Protocol):
     """Told once who is there, before anything runs."""
 
-    def observer(self, controller: str) -> DriverObserver:
+    def observer(self, controller: str) -> ReconcileObserver:
         """Who is told of the reconciles of a controller."""
         ...
 
@@ -22,7 +22,7 @@ class Telemetry(Protocol):
 class NoTelemetry:
     """Nobody watches; the log is written all the same."""
 
-    def observer(self, controller: str) -> DriverObserver:
+    def observer(self, controller: str) -> ReconcileObserver:
         """The log."""
         return LoggingObserver()
 

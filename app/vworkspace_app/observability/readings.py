@@ -7,12 +7,12 @@ from typing import TypeAlias
 
 from vworkspace_app import VERSION
 from vworkspace_app.controller.informer_stats import InformerStats
-from vworkspace_app.controller.worker_stats import DriverStats
+from vworkspace_app.controller.worker_stats import WorkerPoolStats
 from vworkspace_app.observability import catalogue as c
 from vworkspace_app.observability.snapshot import AgentNumbers, Snapshot
 from vworkspace_core.control_plane.connection import Connectivity
 from vworkspace_core.controller.health import DriverVitals
-from vworkspace_core.controller.informer.state import Phase
+from vworkspace_core.controller.informer.state import InformerPhase
 
 Samples: TypeAlias = list[tuple[tuple[str, ...], float]]
 Reading: TypeAlias = tuple[c.Metric, Samples]
@@ -43,7 +43,7 @@ def _agent(agent: AgentNumbers | None) -> Iterator[Reading]:
     yield c.OCCUPANCY, [((), agent.occupancy)] if agent else []
 
 
-def _drivers(drivers: list[tuple[DriverVitals, DriverStats]]) -> Iterator[Reading]:
+def _drivers(drivers: list[tuple[DriverVitals, WorkerPoolStats]]) -> Iterator[Reading]:
     yield c.MAX_WORKERS, [((one.name,), float(one.workers)) for one, _ in drivers]
     yield c.ACTIVE_WORKERS, [((one.name,), float(one.running)) for one, _ in drivers]
     yield c.LONGEST, [((one.name, one.name), one.oldest) for one, _ in drivers]
@@ -69,7 +69,7 @@ def _informers(informers: Iterable[InformerStats]) -> Iterator[Reading]:
 
     kinds = [(key, list(found)) for key, found in groupby(sorted(informers, key=by_kind), by_kind)]
     yield c.SYNCED, [(key, float(all(one.settled for one in found))) for key, found in kinds]
-    yield c.MISSING, [(key, float(any(one.phase is Phase.MISSING for one in found))) for key, found in kinds]
+    yield c.MISSING, [(key, float(any(one.phase is InformerPhase.MISSING for one in found))) for key, found in kinds]
     yield c.LAST_EVENT, [(key, max(one.contact_age for one in found)) for key, found in kinds]
     yield c.TROUBLES, [(key, float(sum(one.troubles for one in found))) for key, found in kinds]
     yield c.OBJECTS, [(key, float(sum(one.objects for one in found))) for key, found in kinds]

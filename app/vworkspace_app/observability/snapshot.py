@@ -3,7 +3,7 @@
 import attrs
 
 from vworkspace_app.controller.informer_stats import InformerStats
-from vworkspace_app.controller.worker_stats import DriverStats
+from vworkspace_app.controller.worker_stats import WorkerPoolStats
 from vworkspace_app.observability.tally import Said
 from vworkspace_core.control_plane.connection import Connectivity
 from vworkspace_core.controller.health import Vitals
@@ -26,7 +26,7 @@ class Snapshot:
     taken_at: float
     vitals: Vitals = attrs.field(factory=Vitals)
     informers: tuple[InformerStats, ...] = ()
-    drivers: tuple[DriverStats, ...] = ()
+    drivers: tuple[WorkerPoolStats, ...] = ()
     agent: AgentNumbers | None = None
     credential_age: float | None = None
     managed_namespaces: int = 0

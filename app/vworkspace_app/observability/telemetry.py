@@ -6,7 +6,7 @@ from typing import Final, NoReturn
 
 import attrs
 
-from vworkspace_app.controller.observer import DriverObserver, LoggingObserver, Observers
+from vworkspace_app.controller.observer import LoggingObserver, Observers, ReconcileObserver
 from vworkspace_app.jobs.agent import Agent
 from vworkspace_app.manager.operator import Operator
 from vworkspace_app.observability import tally
@@ -44,7 +44,7 @@ class Watching:
     _operations: Tally = attrs.field(factory=tally.operations, init=False)
     _stopping: bool = attrs.field(default=False, init=False)
 
-    def observer(self, controller: str) -> DriverObserver:
+    def observer(self, controller: str) -> ReconcileObserver:
         """Log and count."""
         return Observers((LoggingObserver(), self.metrics.controller(controller)))
 

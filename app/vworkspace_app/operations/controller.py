@@ -32,7 +32,7 @@ from vworkspace_core.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, N
 from vworkspace_core.controller.decision import Decision
 from vworkspace_core.controller.execute import Reconciler
 from vworkspace_core.controller.informer.changes import Change, ChangeType
-from vworkspace_core.controller.queue.read_your_writes import Written
+from vworkspace_core.controller.queue.read_your_writes import ObjectVersion
 from vworkspace_core.controller.reconcile import ReconcileResult, run_pass
 from vworkspace_core.operations.builtin import builtin_templates
 from vworkspace_core.operations.claims import DEFAULT_BINDINGS, Claims
@@ -90,7 +90,7 @@ class OperationController:
     net: SafetyNet = attrs.field(init=False)
     held: HeldStatuses = attrs.field(init=False)
     awaited: AwaitedObjects = attrs.field(factory=AwaitedObjects, init=False)
-    wrote: Callable[[ObjectRef, Written], None] = lambda key, written: None
+    wrote: Callable[[ObjectRef, ObjectVersion], None] = lambda key, written: None
     """Told of each write for a key as it is answered (RUN-3)."""
 
     def __attrs_post_init__(self) -> None:

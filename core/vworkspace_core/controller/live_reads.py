@@ -8,7 +8,7 @@ from vworkspace_core.ports import KubeApi
 
 
 @attrs.define
-class Reading:
+class LiveReads:
     """The objects that exist, by where they live, and the kinds that are missing.
 
     With `lenient` what may not be looked at counts as not there: in a namespace that is being deleted, whose roles go

@@ -9,7 +9,7 @@ from vworkspace_core.api.labels import INSTANCE_UID, namespace_is_terminating
 from vworkspace_core.apimachinery.manifest import ObjectRef, dig
 from vworkspace_core.apimachinery.names import bounded_name
 from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, CUSTOM_RESOURCE_DEFINITION, NAMESPACE
-from vworkspace_core.controller.live_reads import Reading
+from vworkspace_core.controller.live_reads import LiveReads
 from vworkspace_core.instances.context import Observed
 from vworkspace_core.instances.desired import DOWNSTREAM_KINDS, read_refs, watched_refs
 from vworkspace_core.instances.helm_storage import record_refs, without_content
@@ -19,7 +19,7 @@ from vworkspace_core.ports import KubeApi
 async def observe_live(api: KubeApi, source: ApplicationInstance) -> Observed:
     """Everything a decision about `source` looks at. Raises what `KubeApi.get` and `list` raise."""
     meta = source.metadata
-    reading = Reading(api)
+    reading = LiveReads(api)
     namespace = await reading.get(ObjectRef(NAMESPACE, None, meta.namespace))
     reading.lenient = namespace_is_terminating(namespace)
     selector = f"{INSTANCE_UID}={bounded_name(meta.uid)}"

@@ -13,7 +13,7 @@ from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef
 from vworkspace_core.apimachinery.names import bounded_name
 from vworkspace_core.apimachinery.problems import ValidationProblems
 from vworkspace_core.apimachinery.resources import NAMESPACE, OPERATION, VELERO_BACKUP
-from vworkspace_core.controller.live_reads import Reading
+from vworkspace_core.controller.live_reads import LiveReads
 from vworkspace_core.operations.context import OperationContext, OperationObserved
 from vworkspace_core.operations.engines import engine_kinds
 from vworkspace_core.operations.identity import name_of, target_of, target_ref
@@ -73,7 +73,7 @@ def siblings_of(operation: Operation, manifests: Iterable[Manifest], context: Op
 async def observe_operation_live(api: KubeApi, operation: Operation, context: OperationContext) -> OperationObserved:
     """Everything a decision about `operation` looks at. Raises what `KubeApi.get` and `list` raise."""
     meta = operation.metadata
-    reading = Reading(api)
+    reading = LiveReads(api)
     namespace = await reading.get(ObjectRef(NAMESPACE, None, meta.namespace))
     reading.lenient = namespace_is_terminating(namespace)
     await reading.note(target_ref(operation))

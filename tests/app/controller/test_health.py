@@ -11,7 +11,7 @@ from tests.support.virtual_time import run
 from vworkspace_apiserver.inprocess import InProcessKube
 from vworkspace_apiserver.server import ApiServer
 from vworkspace_app.controller.informer import InformerRunner
-from vworkspace_app.controller.worker_pool import Driver
+from vworkspace_app.controller.worker_pool import WorkerPool
 from vworkspace_core.apimachinery.errors import Forbidden, OperatorError, Unavailable
 from vworkspace_core.apimachinery.manifest import Kind, ObjectRef
 from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, CONFIG_MAP, HELM_RELEASE
@@ -137,7 +137,7 @@ def test_a_driver_that_does_not_cancel_its_reconcile_turns_health_red() -> None:
                 await release.wait()
             return ReconcileResult()
 
-        driver = Driver(hang, clock=CLOCK)
+        driver = WorkerPool(hang, clock=CLOCK)
         async with anyio.create_task_group() as group:
             group.start_soon(driver.run)
             driver.enqueue(KEY)
@@ -156,7 +156,7 @@ def test_a_driver_that_does_not_cancel_its_reconcile_turns_health_red() -> None:
 
 def test_a_driver_that_has_not_begun_is_a_standby_and_healthy() -> None:
     async def main() -> Report:
-        driver = Driver(lambda key: anyio.sleep(0), clock=CLOCK)  # type: ignore[arg-type,return-value]
+        driver = WorkerPool(lambda key: anyio.sleep(0), clock=CLOCK)  # type: ignore[arg-type,return-value]
         driver.enqueue(KEY)
         await CLOCK.sleep(86_400)
         return healthy(Vitals(drivers=(driver.vitals("instance"),)), 0.0)

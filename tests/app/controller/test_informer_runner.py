@@ -15,7 +15,7 @@ from vworkspace_apiserver.inprocess import InProcessKube
 from vworkspace_apiserver.server import ApiServer
 from vworkspace_app.controller.informer import InformerRunner
 from vworkspace_app.controller.informers import Informers
-from vworkspace_app.controller.worker_pool import Driver
+from vworkspace_app.controller.worker_pool import WorkerPool
 from vworkspace_core.apimachinery.errors import Unavailable
 from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef
 from vworkspace_core.apimachinery.resources import CONFIG_MAP, HELM_RELEASE, NAMESPACE, SECRET
@@ -379,7 +379,7 @@ def test_informer_queue_and_driver_converge_together() -> None:
             return ReconcileResult(written=((key, made["metadata"]["resourceVersion"]),))
 
         informers = Informers([scene.informer])
-        driver = Driver(reconcile, clock=CLOCK, has_seen=informers.has_seen, refresh=informers.refresh)
+        driver = WorkerPool(reconcile, clock=CLOCK, has_seen=informers.has_seen, refresh=informers.refresh)
         scene.informer.subscribe(driver.handler(itself))
         async with anyio.create_task_group() as group:
             group.start_soon(driver.run)

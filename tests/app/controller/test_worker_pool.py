@@ -11,7 +11,7 @@ import pytest
 from tests.support.virtual_time import run
 from vworkspace_app.controller.observer import Reconciled
 from vworkspace_app.controller.resync import resync
-from vworkspace_app.controller.worker_pool import Driver
+from vworkspace_app.controller.worker_pool import WorkerPool
 from vworkspace_core.apimachinery.errors import Invalid, KindMissing, Stale, Unavailable
 from vworkspace_core.apimachinery.manifest import Kind, ObjectRef
 from vworkspace_core.controller.decision import Decision
@@ -91,12 +91,12 @@ def taking(seconds: float) -> Work:
     return Work(act)
 
 
-def drive(work: Work, keys: Iterable[ObjectRef], *, seconds: float, **settings: Any) -> tuple[Driver, Recorder]:
+def drive(work: Work, keys: Iterable[ObjectRef], *, seconds: float, **settings: Any) -> tuple[WorkerPool, Recorder]:
     """Let a driver work on keys for so long."""
     recorder = Recorder()
 
-    async def main() -> Driver:
-        driver = Driver(work, clock=CLOCK, observer=recorder, **settings)
+    async def main() -> WorkerPool:
+        driver = WorkerPool(work, clock=CLOCK, observer=recorder, **settings)
         async with anyio.create_task_group() as group:
             group.start_soon(driver.run)
             for key in keys:
@@ -177,7 +177,7 @@ def test_a_key_added_while_it_is_worked_on_is_worked_on_once_more_afterwards() -
     recorder = Recorder()
 
     async def main() -> None:
-        driver = Driver(work, clock=CLOCK, observer=recorder)
+        driver = WorkerPool(work, clock=CLOCK, observer=recorder)
         async with anyio.create_task_group() as group:
             group.start_soon(driver.run)
             driver.enqueue(ref("a"))
@@ -240,7 +240,7 @@ def test_shutdown_finishes_what_is_in_hand_and_takes_nothing_more() -> None:
     work = taking(5.0)
 
     async def main() -> float:
-        driver = Driver(work, clock=CLOCK, workers=1)
+        driver = WorkerPool(work, clock=CLOCK, workers=1)
         async with anyio.create_task_group() as group:
             group.start_soon(driver.run)
             for name in "abc":
@@ -259,7 +259,7 @@ def test_shutdown_can_drain_what_is_ready() -> None:
     work = taking(5.0)
 
     async def main() -> None:
-        driver = Driver(work, clock=CLOCK, workers=1)
+        driver = WorkerPool(work, clock=CLOCK, workers=1)
         async with anyio.create_task_group() as group:
             group.start_soon(driver.run)
             for name in "abc":
@@ -277,7 +277,7 @@ def test_a_live_change_is_reconciled_before_the_initial_list() -> None:
     work = taking(1.0)
 
     async def main() -> None:
-        driver = Driver(work, clock=CLOCK, workers=1)
+        driver = WorkerPool(work, clock=CLOCK, workers=1)
         for number in range(50):
             driver.enqueue(ref(f"old-{number}"), priority=Priority.BACKGROUND)
         async with anyio.create_task_group() as group:
@@ -302,8 +302,8 @@ def test_after_a_write_a_key_is_not_decided_from_a_cache_that_has_not_seen_it() 
     work = writing_once("11")
     recorder = Recorder()
 
-    async def main() -> Driver:
-        driver = Driver(work, clock=CLOCK, observer=recorder, has_seen=store.has_seen)
+    async def main() -> WorkerPool:
+        driver = WorkerPool(work, clock=CLOCK, observer=recorder, has_seen=store.has_seen)
         async with anyio.create_task_group() as group:
             group.start_soon(driver.run)
             driver.enqueue(ref("a"))
@@ -335,7 +335,7 @@ def test_a_cache_that_stays_behind_is_read_past_after_a_bounded_wait() -> None:
         read.append((CLOCK.monotonic(), key))
 
     async def main() -> None:
-        driver = Driver(work, clock=CLOCK, has_seen=store.has_seen, refresh=refresh, patience=5.0)
+        driver = WorkerPool(work, clock=CLOCK, has_seen=store.has_seen, refresh=refresh, patience=5.0)
         async with anyio.create_task_group() as group:
             group.start_soon(driver.run)
             driver.enqueue(ref("a"))
@@ -364,8 +364,8 @@ def test_while_the_live_read_fails_the_key_is_not_decided() -> None:
         if tries < 3:
             raise Unavailable("no connection")
 
-    async def main() -> Driver:
-        driver = Driver(work, clock=CLOCK, has_seen=store.has_seen, refresh=refresh)
+    async def main() -> WorkerPool:
+        driver = WorkerPool(work, clock=CLOCK, has_seen=store.has_seen, refresh=refresh)
         async with anyio.create_task_group() as group:
             group.start_soon(driver.run)
             driver.enqueue(ref("a"))
@@ -384,7 +384,7 @@ def test_while_the_live_read_fails_the_key_is_not_decided() -> None:
 
 def test_a_write_noted_on_the_way_guards_even_a_reconcile_that_crashes() -> None:
     store = ObjectStore(KIND)
-    drivers: list[Driver] = []
+    drivers: list[WorkerPool] = []
 
     async def act(key: ObjectRef, times: int) -> None:
         if times == 1:
@@ -394,7 +394,7 @@ def test_a_write_noted_on_the_way_guards_even_a_reconcile_that_crashes() -> None
     work = Work(act)
 
     async def main() -> None:
-        drivers.append(Driver(work, clock=CLOCK, has_seen=store.has_seen))
+        drivers.append(WorkerPool(work, clock=CLOCK, has_seen=store.has_seen))
         async with anyio.create_task_group() as group:
             group.start_soon(drivers[0].run)
             drivers[0].enqueue(ref("a"))
@@ -414,10 +414,10 @@ class Watched:
     """A driver whose cache is fed by the test: what it writes comes back as the changes of a watch."""
 
     store: ObjectStore = attrs.field(factory=lambda: ObjectStore(KIND))
-    driver: Driver = attrs.field(init=False)
+    driver: WorkerPool = attrs.field(init=False)
 
     def over(self, work: Work) -> "Watched":
-        self.driver = Driver(work, clock=CLOCK, has_seen=self.store.has_seen)
+        self.driver = WorkerPool(work, clock=CLOCK, has_seen=self.store.has_seen)
         self.tell = self.driver.handler(lambda change: iter([ref("a")]))
         return self
 
@@ -515,7 +515,7 @@ def test_a_resync_looks_at_everything_behind_live_changes_and_not_at_once_REC_8(
     keys = [ref(str(number)) for number in range(50)]
 
     async def main() -> None:
-        driver = Driver(work, clock=CLOCK)
+        driver = WorkerPool(work, clock=CLOCK)
         async with anyio.create_task_group() as group:
             group.start_soon(driver.run)
             group.start_soon(partial(resync, driver, lambda: keys, clock=CLOCK, every=1000.0))

@@ -11,7 +11,7 @@ from tests.support.virtual_time import run
 from vworkspace_apiserver.inprocess import InProcessKube
 from vworkspace_apiserver.server import ApiServer
 from vworkspace_app.controller.informer import InformerRunner
-from vworkspace_app.controller.worker_pool import Driver
+from vworkspace_app.controller.worker_pool import WorkerPool
 from vworkspace_app.observability import Board, Metrics, Snapshot
 from vworkspace_app.observability.catalogue import CATALOGUE, Type
 from vworkspace_app.observability.snapshot import AgentNumbers
@@ -91,7 +91,7 @@ def lived() -> Metrics:
             found: ReconcileResult = ends[key.name]
             return found
 
-        driver = Driver(reconcile, clock=CLOCK, workers=8, observer=metrics.controller("applicationinstance"))
+        driver = WorkerPool(reconcile, clock=CLOCK, workers=8, observer=metrics.controller("applicationinstance"))
         api = InProcessKube(ApiServer(now=CLOCK.now), sleep=CLOCK.sleep)
         await api.create({**CONFIG_MAP.manifest("a", "default")}, kind=CONFIG_MAP, field_manager="test")
         informer = InformerRunner(api, CONFIG_MAP, clock=CLOCK, random=lambda: 0.5)

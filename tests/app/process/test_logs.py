@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 
 from tests.support.effort import effort
 from tests.support.patience import PATIENCE
-from vworkspace_app.controller.worker_pool import Driver
+from vworkspace_app.controller.worker_pool import WorkerPool
 from vworkspace_app.manager import startup as starting
 from vworkspace_app.process import logs
 from vworkspace_app.process.clock import SystemClock
@@ -90,7 +90,7 @@ def test_lines_of_a_reconcile_say_what_it_is_about_and_others_do_not() -> None:
                 raise ZeroDivisionError
             return ReconcileResult()
 
-        driver = Driver(reconcile, clock=SystemClock(), name="applicationinstance", run_id="cafe")
+        driver = WorkerPool(reconcile, clock=SystemClock(), name="applicationinstance", run_id="cafe")
         for name in ("a", "b"):
             driver.enqueue(ObjectRef(APPLICATION_INSTANCE, "org-a", name))
         driver.shutdown(drain=True)

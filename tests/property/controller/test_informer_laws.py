@@ -26,10 +26,10 @@ from vworkspace_core.controller.informer.messages import (
     ReadPage,
     StreamEnded,
     Wait,
+    WaitElapsed,
     WentQuiet,
-    Woken,
 )
-from vworkspace_core.controller.informer.state import DEFAULT_POLICY, Phase
+from vworkspace_core.controller.informer.state import DEFAULT_POLICY, InformerPhase
 
 Happening: TypeAlias = tuple[str, Callable[[Rig], object]]
 """Something that happens, with a name that reads well in a failing example."""
@@ -161,7 +161,7 @@ def test_after_any_faults_the_store_equals_the_server(happenings: list[Do], jitt
     rig.heal(for_seconds=300.0)
 
     assert_equal_to_the_server(rig)
-    assert rig.state.phase is Phase.WATCHING
+    assert rig.state.phase is InformerPhase.WATCHING
 
 
 @settings(max_examples=effort(4))
@@ -356,12 +356,12 @@ def test_silence_is_noticed_a_little_after_the_next_bookmark_was_due_D22() -> No
         assert 75.0 < rig.command.quiet_limit == DEFAULT_POLICY.bookmark_silence <= 90.0
         rig.over_stream(WentQuiet())
         rig.now += 30.0
-        rig.feed(Woken())
+        rig.feed(WaitElapsed())
     rig.bookmark()
     for _ in range(10):
         rig.over_stream(WentQuiet())
         rig.now += 30.0
-        rig.feed(Woken())
+        rig.feed(WaitElapsed())
         assert isinstance(rig.command, OpenStream)
         assert rig.command.quiet_limit == DEFAULT_POLICY.bookmark_silence
 
@@ -371,7 +371,7 @@ def test_a_server_that_never_sends_bookmarks_is_not_suspected_for_ever() -> None
     for _ in range(DEFAULT_POLICY.believe_silence):
         rig.over_stream(WentQuiet())
         rig.now += 30.0
-        rig.feed(Woken())
+        rig.feed(WaitElapsed())
 
     assert isinstance(rig.command, OpenStream)
     assert rig.command.quiet_limit > rig.command.timeout_seconds
@@ -422,7 +422,7 @@ def test_a_missing_kind_settles_the_informer_and_is_looked_for_ever_more_slowly_
             waits.append(rig.command.seconds)
         rig.serve()
 
-    assert rig.state.phase is Phase.MISSING or isinstance(rig.command, ReadPage)
+    assert rig.state.phase is InformerPhase.MISSING or isinstance(rig.command, ReadPage)
     assert rig.state.settled
     assert waits[0] < 1.7
     assert 30.0 <= waits[-1] <= 60.0
@@ -459,7 +459,7 @@ def test_a_kind_whose_definition_was_removed_is_emptied_only_when_it_was_said_tw
 
     assert store_state(rig.store) == {}
     assert [change.type for change in rig.changes] == [ChangeType.DELETED] * 2
-    assert rig.state.phase is Phase.MISSING
+    assert rig.state.phase is InformerPhase.MISSING
 
 
 def test_a_page_that_failed_is_read_again_not_the_whole_list() -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 
 from vworkspace_core.apimachinery.manifest import Kind, ObjectRef
-from vworkspace_core.controller.queue.own_writes import Echoes, Meaning, News
+from vworkspace_core.controller.queue.own_writes import EventOrigin, ObjectEvent, OwnWrites
 
 KIND = Kind("t.example.com", "v1", "Thing", "things")
 KEY = "key"
@@ -18,11 +18,11 @@ def ref(name: str) -> ObjectRef:
     return ObjectRef(KIND, "n", name)
 
 
-def news(name: str, version: str | None) -> News:
-    return News(ref(name), version)
+def news(name: str, version: str | None) -> ObjectEvent:
+    return ObjectEvent(ref(name), version)
 
 
-def passed(echoes: Echoes[str], *wrote: tuple[str, str], settled: bool = True) -> None:
+def passed(echoes: OwnWrites[str], *wrote: tuple[str, str], settled: bool = True) -> None:
     echoes.begin(KEY)
     for name, version in wrote:
         echoes.wrote(KEY, (ref(name), version))
@@ -30,20 +30,20 @@ def passed(echoes: Echoes[str], *wrote: tuple[str, str], settled: bool = True) -
 
 
 def test_an_echo_after_the_pass_is_one_and_only_once() -> None:
-    echoes: Echoes[str] = Echoes()
+    echoes: OwnWrites[str] = OwnWrites()
     passed(echoes, ("a", "5"))
 
-    assert echoes.meaning("another", news("a", "5")) is Meaning.NEWS, "somebody else's write is news"
-    assert echoes.meaning(KEY, news("a", "5")) is Meaning.ECHO
-    assert echoes.meaning(KEY, news("a", "5")) is Meaning.NEWS
+    assert echoes.meaning("another", news("a", "5")) is EventOrigin.NEWS, "somebody else's write is news"
+    assert echoes.meaning(KEY, news("a", "5")) is EventOrigin.ECHO
+    assert echoes.meaning(KEY, news("a", "5")) is EventOrigin.NEWS
     assert not len(echoes)
 
 
 def test_an_echo_that_overtakes_the_answer_to_its_write_is_judged_when_the_pass_ends() -> None:
-    echoes: Echoes[str] = Echoes()
+    echoes: OwnWrites[str] = OwnWrites()
     echoes.begin(KEY)
-    assert echoes.meaning(KEY, news("a", "5")) is Meaning.LATER
-    assert echoes.meaning(KEY, news("b", "6")) is Meaning.LATER
+    assert echoes.meaning(KEY, news("a", "5")) is EventOrigin.LATER
+    assert echoes.meaning(KEY, news("b", "6")) is EventOrigin.LATER
     echoes.wrote(KEY, (ref("a"), "5"))
 
     assert echoes.end(KEY, settled=True) == (news("b", "6"),)
@@ -52,37 +52,37 @@ def test_an_echo_that_overtakes_the_answer_to_its_write_is_judged_when_the_pass_
 
 @pytest.mark.parametrize("version", ["4", "6", None], ids=["older", "newer", "deleted"])
 def test_another_version_of_what_was_written_is_news(version: str | None) -> None:
-    echoes: Echoes[str] = Echoes()
+    echoes: OwnWrites[str] = OwnWrites()
     passed(echoes, ("a", "5"))
 
-    assert echoes.meaning(KEY, news("a", version)) is Meaning.NEWS
+    assert echoes.meaning(KEY, news("a", version)) is EventOrigin.NEWS
 
 
 def test_a_pass_that_did_not_settle_is_woken_by_its_own_writes() -> None:
-    echoes: Echoes[str] = Echoes()
+    echoes: OwnWrites[str] = OwnWrites()
     passed(echoes, ("a", "5"), settled=False)
 
-    assert echoes.meaning(KEY, news("a", "5")) is Meaning.NEWS
+    assert echoes.meaning(KEY, news("a", "5")) is EventOrigin.NEWS
     assert not len(echoes)
 
 
 def test_a_write_outside_of_a_pass_is_nobodys() -> None:
-    echoes: Echoes[str] = Echoes()
+    echoes: OwnWrites[str] = OwnWrites()
     echoes.wrote(KEY, (ref("a"), "5"))
 
-    assert echoes.meaning(KEY, news("a", "5")) is Meaning.NEWS
+    assert echoes.meaning(KEY, news("a", "5")) is EventOrigin.NEWS
 
 
 @attrs.define
 class World:
     """A server that numbers writes, a watch that delivers them late and in order, and one key that works."""
 
-    echoes: Echoes[str] = attrs.field(factory=Echoes)
+    echoes: OwnWrites[str] = attrs.field(factory=OwnWrites)
     version: int = 0
-    stream: deque[tuple[News, bool]] = attrs.field(factory=deque)
+    stream: deque[tuple[ObjectEvent, bool]] = attrs.field(factory=deque)
     in_hand: bool = False
     unanswered: list[tuple[ObjectRef, str]] = attrs.field(factory=list)
-    to_wake: list[News] = attrs.field(factory=list)
+    to_wake: list[ObjectEvent] = attrs.field(factory=list)
     """Foreign changes that were delivered and for which no pass has begun yet."""
     woken: bool = False
 
@@ -100,7 +100,7 @@ class World:
     def deliver(self) -> None:
         if self.stream:
             told, foreign = self.stream.popleft()
-            self.woken |= self.echoes.meaning(KEY, told) is Meaning.NEWS
+            self.woken |= self.echoes.meaning(KEY, told) is EventOrigin.NEWS
             if foreign:
                 self.to_wake.append(told)
 

@@ -26,7 +26,7 @@ def keys_of(manifest: Manifest, indexers: Mapping[str, Indexer]) -> tuple[IndexK
     return tuple({(index, value): None for index, indexer in indexers.items() for value in indexer(manifest)})
 
 
-class Index:
+class SecondaryIndex:
     """Names by index key, in the order they came in."""
 
     def __init__(self) -> None:

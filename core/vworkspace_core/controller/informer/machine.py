@@ -22,37 +22,37 @@ from vworkspace_core.apimachinery.errors import Expired, Forbidden, KindMissing,
 from vworkspace_core.apimachinery.manifest import metadata
 from vworkspace_core.controller.informer.messages import (
     Advance,
-    Effect,
+    BufferPage,
+    DiscardPages,
+    InformerEffect,
     InformerEvent,
     ListFailed,
     OpenStream,
     PageRead,
-    Poked,
-    Put,
+    PutObject,
     ReadPage,
     Relist,
     RelistCause,
-    Remove,
-    Stage,
+    RemoveObject,
+    Replace,
+    ReportWatchError,
     Started,
     StreamEnded,
     StreamFailed,
-    Swap,
-    Trouble,
-    Unstage,
     Wait,
+    WaitElapsed,
+    WakeRequested,
     WentQuiet,
-    Woken,
 )
-from vworkspace_core.controller.informer.state import DEFAULT_POLICY, InformerPolicy, InformerState, Phase
+from vworkspace_core.controller.informer.state import DEFAULT_POLICY, InformerPhase, InformerPolicy, InformerState
 from vworkspace_core.controller.informer.store import older
 from vworkspace_core.ports import WatchEvent, WatchEventType
 
-Stepped: TypeAlias = tuple[InformerState, tuple[Effect, ...]]
+InformerStep: TypeAlias = tuple[InformerState, tuple[InformerEffect, ...]]
 
 
 @attrs.frozen
-class Moment:
+class InformerContext:
     """When a step happens, with the policy in force."""
 
     now: float
@@ -60,23 +60,27 @@ class Moment:
     policy: InformerPolicy
 
 
-def relist(state: InformerState, cause: RelistCause, moment: Moment, *effects: Effect) -> Stepped:
+def relist(state: InformerState, cause: RelistCause, moment: InformerContext, *effects: InformerEffect) -> InformerStep:
     """List again because of a fault: at once after a quiet time, with backoff when it happens again."""
-    doubted = attrs.evolve(state, phase=Phase.LISTING, continue_token="")
+    doubted = attrs.evolve(state, phase=InformerPhase.LISTING, continue_token="")
     if moment.now - state.failed_at > moment.policy.quiet_reset:
         counted = attrs.evolve(doubted, failures=0, failed_at=moment.now)
         return list_anew(counted, cause, moment, *effects)
-    return pause(doubted, moment, *effects, Unstage(), Relist(cause))
+    return pause(doubted, moment, *effects, DiscardPages(), Relist(cause))
 
 
-def list_anew(state: InformerState, cause: RelistCause, moment: Moment, *effects: Effect) -> Stepped:
+def list_anew(
+    state: InformerState, cause: RelistCause, moment: InformerContext, *effects: InformerEffect
+) -> InformerStep:
     """List again at once; what was staged is forgotten."""
-    listing = attrs.evolve(state, phase=Phase.LISTING, continue_token="")
+    listing = attrs.evolve(state, phase=InformerPhase.LISTING, continue_token="")
     resumed, asked = resume(listing, moment)
-    return resumed, (*effects, Unstage(), Relist(cause), *asked)
+    return resumed, (*effects, DiscardPages(), Relist(cause), *asked)
 
 
-def pause(state: InformerState, moment: Moment, *effects: Effect, at_least: float = 0.0) -> Stepped:
+def pause(
+    state: InformerState, moment: InformerContext, *effects: InformerEffect, at_least: float = 0.0
+) -> InformerStep:
     """Count a failure and wait before going on with the same phase."""
     policy, quiet = moment.policy, moment.now - state.failed_at
     failures = 1 if quiet > policy.quiet_reset else state.failures + 1
@@ -86,24 +90,24 @@ def pause(state: InformerState, moment: Moment, *effects: Effect, at_least: floa
     return waiting, (*effects, *command)
 
 
-def wait_for(state: InformerState, seconds: float, moment: Moment) -> Stepped:
+def wait_for(state: InformerState, seconds: float, moment: InformerContext) -> InformerStep:
     """Wait, then go on with the same phase."""
     return attrs.evolve(state, wake_at=moment.now + seconds), (Wait(seconds),)
 
 
-def resume(state: InformerState, moment: Moment) -> Stepped:
+def resume(state: InformerState, moment: InformerContext) -> InformerStep:
     """Ask the server for what the phase needs."""
     asking = attrs.evolve(state, asked_at=moment.now, had_event=False)
     match state.phase:
-        case Phase.LISTING | Phase.MISSING:
-            return attrs.evolve(asking, phase=Phase.LISTING), (ReadPage(state.continue_token),)
-        case Phase.WATCHING:
+        case InformerPhase.LISTING | InformerPhase.MISSING:
+            return attrs.evolve(asking, phase=InformerPhase.LISTING), (ReadPage(state.continue_token),)
+        case InformerPhase.WATCHING:
             return asking, (_stream(state, moment),)
         case _:
             assert_never(state.phase)
 
 
-def _stream(state: InformerState, moment: Moment) -> OpenStream:
+def _stream(state: InformerState, moment: InformerContext) -> OpenStream:
     policy = moment.policy
     timeout = round(policy.watch_timeout * (1 + moment.jitter))
     quiet = policy.bookmark_silence if state.bookmarks else timeout + policy.quiet_grace
@@ -116,9 +120,9 @@ def step(
     now: float,
     jitter: float,
     policy: InformerPolicy = DEFAULT_POLICY,
-) -> Stepped:
+) -> InformerStep:
     """The next state, and what to do. `now` is monotonic seconds, `jitter` a number in [0, 1)."""
-    moment = Moment(now, jitter, policy)
+    moment = InformerContext(now, jitter, policy)
     match event:
         case WatchEvent():
             return _streamed(state, event, moment)
@@ -132,15 +136,15 @@ def step(
             return _stream_failed(state, error, moment)
         case WentQuiet():
             return _went_quiet(state, moment)
-        case Started() | Woken():
+        case Started() | WaitElapsed():
             return resume(state, moment)
-        case Poked():
+        case WakeRequested():
             return _poked(state, moment)
         case _:
             assert_never(event)
 
 
-def _streamed(state: InformerState, event: WatchEvent, moment: Moment) -> Stepped:
+def _streamed(state: InformerState, event: WatchEvent, moment: InformerContext) -> InformerStep:
     version = str(metadata(event.object).get("resourceVersion", ""))
     if older(version, state.resource_version):
         return relist(state, RelistCause.BACKWARDS, moment)
@@ -158,30 +162,32 @@ def _streamed(state: InformerState, event: WatchEvent, moment: Moment) -> Steppe
         case WatchEventType.BOOKMARK:
             return moved, (Advance(version),)
         case WatchEventType.DELETED:
-            return moved, (Remove(event.object), Advance(version))
+            return moved, (RemoveObject(event.object), Advance(version))
         case WatchEventType.ADDED | WatchEventType.MODIFIED:
-            return moved, (Put(event.object), Advance(version))
+            return moved, (PutObject(event.object), Advance(version))
         case _:
             assert_never(event.type)
 
 
-def _page(state: InformerState, page: PageRead, moment: Moment) -> Stepped:
+def _page(state: InformerState, page: PageRead, moment: InformerContext) -> InformerStep:
     if page.continue_token:
         reading = attrs.evolve(state, continue_token=page.continue_token, asked_at=moment.now)
-        return reading, (Stage(page.items), ReadPage(page.continue_token))
+        return reading, (BufferPage(page.items), ReadPage(page.continue_token))
     return _listed(state, page, moment)
 
 
-def _listed(state: InformerState, page: PageRead, moment: Moment) -> Stepped:
+def _listed(state: InformerState, page: PageRead, moment: InformerContext) -> InformerStep:
     """The last page: the staged objects become the content, unless they are older than what was seen."""
     version = page.resource_version
     begun = attrs.evolve(state, continue_token="")
     if older(version, state.resource_version) and state.older_lists < moment.policy.believe_older:
         doubted = attrs.evolve(begun, older_lists=state.older_lists + 1)
-        return pause(doubted, moment, Unstage(), Trouble(f"a list at {version} is older than what was seen"))
+        return pause(
+            doubted, moment, DiscardPages(), ReportWatchError(f"a list at {version} is older than what was seen")
+        )
     fresh = attrs.evolve(
         begun,
-        phase=Phase.WATCHING,
+        phase=InformerPhase.WATCHING,
         settled=True,
         resource_version=version,
         listed_at=moment.now,
@@ -190,11 +196,11 @@ def _listed(state: InformerState, page: PageRead, moment: Moment) -> Stepped:
         broken=0,
     )
     opened, effects = resume(fresh, moment)
-    return opened, (Stage(page.items), Swap(version), *effects)
+    return opened, (BufferPage(page.items), Replace(version), *effects)
 
 
-def _list_failed(state: InformerState, error: OperatorError, moment: Moment) -> Stepped:
-    trouble = Trouble(error.message)
+def _list_failed(state: InformerState, error: OperatorError, moment: InformerContext) -> InformerStep:
+    trouble = ReportWatchError(error.message)
     match error:
         case KindMissing():
             return _missing(state, trouble, moment)
@@ -203,25 +209,25 @@ def _list_failed(state: InformerState, error: OperatorError, moment: Moment) -> 
         case Expired():
             return relist(state, RelistCause.EXPIRED, moment, trouble)
         case Forbidden() if moment.policy.optional and error.right is not None:
-            return pause(attrs.evolve(state, continue_token="", settled=True), moment, Unstage(), trouble)
+            return pause(attrs.evolve(state, continue_token="", settled=True), moment, DiscardPages(), trouble)
         case _:
-            return pause(attrs.evolve(state, continue_token=""), moment, Unstage(), trouble)
+            return pause(attrs.evolve(state, continue_token=""), moment, DiscardPages(), trouble)
 
 
-def _missing(state: InformerState, trouble: Trouble, moment: Moment) -> Stepped:
+def _missing(state: InformerState, trouble: ReportWatchError, moment: InformerContext) -> InformerStep:
     """The kind is not served. Said once it may be a server that is starting, so a full store waits for a second."""
     misses = state.misses + 1
     missed = attrs.evolve(state, misses=misses, continue_token="", heard_at=moment.now)
     if state.resource_version and misses < 2:
-        return pause(missed, moment, Unstage(), trouble)
-    gone = attrs.evolve(missed, phase=Phase.MISSING, settled=True, resource_version="")
+        return pause(missed, moment, DiscardPages(), trouble)
+    gone = attrs.evolve(missed, phase=InformerPhase.MISSING, settled=True, resource_version="")
     delay = moment.policy.missing_backoff.delay(misses, moment.jitter)
-    return attrs.evolve(gone, wake_at=moment.now + delay), (Unstage(), Swap(""), trouble, Wait(delay))
+    return attrs.evolve(gone, wake_at=moment.now + delay), (DiscardPages(), Replace(""), trouble, Wait(delay))
 
 
-def _poked(state: InformerState, moment: Moment) -> Stepped:
+def _poked(state: InformerState, moment: InformerContext) -> InformerStep:
     """Look at once whether the kind is served, but no more often than after a failure."""
-    if state.phase is not Phase.MISSING:
+    if state.phase is not InformerPhase.MISSING:
         return state, (Wait(max(0.0, state.wake_at - moment.now)),)
     soonest = state.asked_at + moment.policy.backoff.base
     if moment.now >= soonest:
@@ -229,10 +235,10 @@ def _poked(state: InformerState, moment: Moment) -> Stepped:
     return attrs.evolve(state, misses=0, wake_at=soonest), (Wait(soonest - moment.now),)
 
 
-def _stream_ended(state: InformerState, moment: Moment) -> Stepped:
+def _stream_ended(state: InformerState, moment: InformerContext) -> InformerStep:
     policy, lasted = moment.policy, moment.now - state.asked_at
     if lasted < policy.shortest_watch and not state.had_event:
-        return pause(state, moment, Trouble("the watch was closed at once"))
+        return pause(state, moment, ReportWatchError("the watch was closed at once"))
     if moment.now - state.listed_at >= policy.relist_after:
         return list_anew(state, RelistCause.PERIODIC, moment)
     if lasted < policy.shortest_watch:
@@ -240,8 +246,8 @@ def _stream_ended(state: InformerState, moment: Moment) -> Stepped:
     return resume(state, moment)
 
 
-def _stream_failed(state: InformerState, error: OperatorError, moment: Moment) -> Stepped:
-    trouble = Trouble(error.message)
+def _stream_failed(state: InformerState, error: OperatorError, moment: InformerContext) -> InformerStep:
+    trouble = ReportWatchError(error.message)
     match error:
         case Expired():
             return relist(state, RelistCause.EXPIRED, moment, trouble)
@@ -257,17 +263,17 @@ def _stream_failed(state: InformerState, error: OperatorError, moment: Moment) -
             return relist(state, RelistCause.UNREADABLE, moment, trouble)
 
 
-def _went_quiet(state: InformerState, moment: Moment) -> Stepped:
+def _went_quiet(state: InformerState, moment: InformerContext) -> InformerStep:
     """Nobody may be there any more (D22); or the server sends no bookmarks, and then silence says nothing."""
     silences = state.silences + 1
     expected = state.bookmarked or silences < moment.policy.believe_silence
     quiet = attrs.evolve(state, silences=silences, bookmarks=expected)
-    return pause(quiet, moment, Trouble("the stream went quiet"))
+    return pause(quiet, moment, ReportWatchError("the stream went quiet"))
 
 
-def _broken(state: InformerState, error: Unavailable, moment: Moment) -> Stepped:
+def _broken(state: InformerState, error: Unavailable, moment: InformerContext) -> InformerStep:
     """The server is there, but what it says cannot be used: after a few times the position itself is doubted."""
-    trouble, broken = Trouble(error.message), state.broken + 1
+    trouble, broken = ReportWatchError(error.message), state.broken + 1
     if broken >= moment.policy.believe_broken:
         return relist(attrs.evolve(state, broken=0), RelistCause.UNREADABLE, moment, trouble)
     return pause(attrs.evolve(state, broken=broken), moment, trouble, at_least=error.retry_after or 0.0)

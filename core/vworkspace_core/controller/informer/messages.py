@@ -65,17 +65,17 @@ class WentQuiet:
 
 
 @attrs.frozen
-class Woken:
+class WaitElapsed:
     """The wait asked for is over."""
 
 
 @attrs.frozen
-class Poked:
+class WakeRequested:
     """Somebody believes that the kind is served now."""
 
 
 InformerEvent: TypeAlias = (
-    WatchEvent | Started | PageRead | ListFailed | StreamEnded | StreamFailed | WentQuiet | Woken | Poked
+    WatchEvent | Started | PageRead | ListFailed | StreamEnded | StreamFailed | WentQuiet | WaitElapsed | WakeRequested
 )
 
 
@@ -84,7 +84,7 @@ def is_answer(event: InformerEvent) -> bool:
     match event:
         case ListFailed(error) | StreamFailed(error):
             return not (isinstance(error, Unavailable) and error.status is None)
-        case Started() | Woken() | Poked() | WentQuiet():
+        case Started() | WaitElapsed() | WakeRequested() | WentQuiet():
             return False
         case _:
             return True
@@ -117,33 +117,33 @@ class Wait:
 
 
 @attrs.frozen
-class Stage:
+class BufferPage:
     """Keep a page aside."""
 
     items: Sequence[Manifest]
 
 
 @attrs.frozen
-class Unstage:
+class DiscardPages:
     """Forget the pages kept aside."""
 
 
 @attrs.frozen
-class Swap:
+class Replace:
     """Make the pages kept aside the content of the store."""
 
     resource_version: str
 
 
 @attrs.frozen
-class Put:
+class PutObject:
     """Take an object into the store."""
 
     object: Manifest
 
 
 @attrs.frozen
-class Remove:
+class RemoveObject:
     """Drop an object from the store; this is its last state."""
 
     object: Manifest
@@ -164,13 +164,23 @@ class Relist:
 
 
 @attrs.frozen
-class Trouble:
+class ReportWatchError:
     """Something failed and will be tried again; for the statistics and the log."""
 
     reason: str
 
 
-Command: TypeAlias = ReadPage | OpenStream | Wait
+InformerCommand: TypeAlias = ReadPage | OpenStream | Wait
 """What to do next. At most one is among the effects of a step, as the last; without one: read on."""
 
-Effect: TypeAlias = Stage | Unstage | Swap | Put | Remove | Advance | Relist | Trouble | Command
+InformerEffect: TypeAlias = (
+    BufferPage
+    | DiscardPages
+    | Replace
+    | PutObject
+    | RemoveObject
+    | Advance
+    | Relist
+    | ReportWatchError
+    | InformerCommand
+)

@@ -15,7 +15,7 @@ _AFTER_FAILURE = Backoff(base=0.8, cap=30.0)
 _WHILE_MISSING = Backoff(base=0.8, cap=60.0)
 
 
-class Phase(StrEnum):
+class InformerPhase(StrEnum):
     """What the informer is doing."""
 
     LISTING = "listing"
@@ -61,7 +61,7 @@ class InformerPolicy:
 class InformerState:
     """Where the informer stands. `resource_version` is the position of the watch."""
 
-    phase: Phase = Phase.LISTING
+    phase: InformerPhase = InformerPhase.LISTING
     settled: bool = False
     """The store holds what the server had (or the kind is missing, or optional and refused): readers may start."""
     resource_version: str = ""

@@ -15,7 +15,7 @@ import msgspec
 from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, metadata
 from vworkspace_core.apimachinery.nesting import UNREADABLE
 from vworkspace_core.controller.informer.changes import Change, ChangeType
-from vworkspace_core.controller.informer.index import Index, Indexer, IndexKey, Name, keys_of, owner_uids
+from vworkspace_core.controller.informer.index import Indexer, IndexKey, Name, SecondaryIndex, keys_of, owner_uids
 
 _LEVEL = 1
 _WINDOW = -13  # raw, 8 KiB: most objects are smaller; what a larger one repeats from further back is kept twice
@@ -107,7 +107,7 @@ class ObjectStore:
         self.resource_version = ""
         self._transform = transform
         self._indexers = {"owner": owner_uids, **(indexers or {})}
-        self._index = Index()
+        self._index = SecondaryIndex()
         self._entries: dict[Name, _Entry] = {}
         self._staged: dict[Name, _Entry] = {}
         self._typical = b""

@@ -23,23 +23,23 @@ import attrs
 from vworkspace_core.apimachinery.errors import AlreadyExists, NotFound, OperatorError, Stale
 from vworkspace_core.apimachinery.manifest import Json, Manifest, dig
 from vworkspace_core.controller.lease.messages import (
+    CloseFence,
     CreateLease,
     End,
-    Failed,
-    Found,
-    Hold,
+    LeaderObserved,
+    LeadershipLost,
     LeaseEffect,
     LeaseEvent,
-    LetGo,
-    Lost,
-    Observed,
+    LeaseRead,
+    LeaseRequestFailed,
+    LeaseWritten,
+    OpenFence,
     ReadLease,
-    Rest,
-    Stop,
-    Trouble,
+    ReleaseRequested,
+    ReportLeaseError,
+    SetTimer,
+    TimerFired,
     UpdateLease,
-    Woken,
-    Written,
 )
 from vworkspace_core.controller.lease.record import (
     DEFAULT_LEASE_POLICY,
@@ -82,7 +82,7 @@ class LeaseState:
 
 
 @attrs.frozen
-class LeaseMoment:
+class LeaseContext:
     """When a step happens: `now` is monotonic, `wall` only for people to read, `jitter` a number in [0, 1)."""
 
     now: float
@@ -91,33 +91,33 @@ class LeaseMoment:
     policy: LeasePolicy = DEFAULT_LEASE_POLICY
 
 
-Stepped: TypeAlias = tuple[LeaseState, tuple[LeaseEffect, ...]]
+LeaseStep: TypeAlias = tuple[LeaseState, tuple[LeaseEffect, ...]]
 
 
-def timeout(state: LeaseState, moment: LeaseMoment) -> float:
+def timeout(state: LeaseState, moment: LeaseContext) -> float:
     """How long to wait for an answer. A leader does not wait beyond the end of its right."""
     longest = moment.policy.request_timeout
     return min(longest, state.held_until - moment.now) if state.role is Role.LEADER else longest
 
 
-def pause(moment: LeaseMoment) -> float:
+def pause(moment: LeaseContext) -> float:
     """How long a standby rests; candidates drift apart by their jitter."""
     policy = moment.policy
     return policy.retry_period * (1 + policy.jitter_factor * moment.jitter)
 
 
-def until_renewal(state: LeaseState, moment: LeaseMoment) -> float:
+def until_renewal(state: LeaseState, moment: LeaseContext) -> float:
     """How long a leader whose renewal was accepted rests."""
     return max(0.0, min(moment.policy.retry_period, state.held_until - moment.now))
 
 
-def until_retry(state: LeaseState, moment: LeaseMoment) -> float:
+def until_retry(state: LeaseState, moment: LeaseContext) -> float:
     """How long a leader rests whose renewal failed: the shorter the nearer the end, so that it sees an outage end."""
     left, period = state.held_until - moment.now, moment.policy.retry_period
     return min(left, max(period / 8, min(period, left / 2)))
 
 
-def step(state: LeaseState, event: LeaseEvent, moment: LeaseMoment) -> Stepped:
+def step(state: LeaseState, event: LeaseEvent, moment: LeaseContext) -> LeaseStep:
     """The next state, and what to do."""
     match state.role:
         case Role.STANDBY:
@@ -135,28 +135,28 @@ def step(state: LeaseState, event: LeaseEvent, moment: LeaseMoment) -> Stepped:
 # -- standby -------------------------------------------------------------------------------------------------------
 
 
-def _standby(state: LeaseState, event: LeaseEvent, moment: LeaseMoment) -> Stepped:
+def _standby(state: LeaseState, event: LeaseEvent, moment: LeaseContext) -> LeaseStep:
     match event:
-        case Woken():
+        case TimerFired():
             return _read(state, moment)
-        case Found(lease):
+        case LeaseRead(lease):
             return _judge(*_seen(state, lease, moment), moment)
-        case Written(lease):
+        case LeaseWritten(lease):
             return _won(state, lease, moment)
-        case Failed(error):
-            return state, (*_told(error), Rest(pause(moment)))
-        case Stop():
+        case LeaseRequestFailed(error):
+            return state, (*_told(error), SetTimer(pause(moment)))
+        case ReleaseRequested():
             return attrs.evolve(state, role=Role.ENDED), (End(),)
         case _:
             assert_never(event)
 
 
-def _judge(state: LeaseState, told: tuple[LeaseEffect, ...], moment: LeaseMoment) -> Stepped:
+def _judge(state: LeaseState, told: tuple[LeaseEffect, ...], moment: LeaseContext) -> LeaseStep:
     """Take a lease that is free, ours by a write whose answer was lost, or run out; else wait for its end."""
     left = _free_at(state, moment.policy) - moment.now
     if left > 0:
         # Jitter after the end as well: several standbys have seen the same last renewal.
-        return state, (*told, Rest(min(pause(moment), left + moment.jitter * moment.policy.retry_period / 4)))
+        return state, (*told, SetTimer(min(pause(moment), left + moment.jitter * moment.policy.retry_period / 4)))
     asking, effects = _take(state, moment)
     return asking, (*told, *effects)
 
@@ -168,73 +168,73 @@ def _free_at(state: LeaseState, policy: LeasePolicy) -> float:
     return state.changed_at + max(policy.duration, promised(state.lease))
 
 
-def _won(state: LeaseState, lease: Manifest, moment: LeaseMoment) -> Stepped:
+def _won(state: LeaseState, lease: Manifest, moment: LeaseContext) -> LeaseStep:
     until = state.asked_at + moment.policy.renew_deadline
     seen, _ = _seen(state, lease, moment)
     if moment.now >= until:
-        return seen, (Rest(pause(moment)),)  # the answer is too old to rest anything on
+        return seen, (SetTimer(pause(moment)),)  # the answer is too old to rest anything on
     leading = attrs.evolve(seen, role=Role.LEADER, held_until=until)
-    return leading, (Hold(until), Rest(until_renewal(leading, moment)))
+    return leading, (OpenFence(until), SetTimer(until_renewal(leading, moment)))
 
 
 # -- leader --------------------------------------------------------------------------------------------------------
 
 
-def _leader(state: LeaseState, event: LeaseEvent, moment: LeaseMoment) -> Stepped:
+def _leader(state: LeaseState, event: LeaseEvent, moment: LeaseContext) -> LeaseStep:
     match event:
-        case Stop():
+        case ReleaseRequested():
             return _release(state, moment)
-        case Written(lease):
+        case LeaseWritten(lease):
             until = state.asked_at + moment.policy.renew_deadline
             renewed = attrs.evolve(state, lease=lease, held_until=max(state.held_until, until))
             if moment.now >= renewed.held_until:
                 return _lost(renewed, moment)
-            return renewed, (Hold(renewed.held_until), Rest(until_renewal(renewed, moment)))
+            return renewed, (OpenFence(renewed.held_until), SetTimer(until_renewal(renewed, moment)))
         case _ if moment.now >= state.held_until:
             return _lost(state, moment)
-        case Woken():
+        case TimerFired():
             return _take(state, moment)
-        case Found(lease):
+        case LeaseRead(lease):
             if holder_of(lease) not in ("", state.identity):
                 return _ended(state, f"{holder_of(lease)} holds it now")
             return _take(attrs.evolve(state, lease=lease), moment)
-        case Failed(Stale() | AlreadyExists()):
+        case LeaseRequestFailed(Stale() | AlreadyExists()):
             return _read(state, moment)  # a renewal whose answer was lost, or another holder
-        case Failed(NotFound()):
+        case LeaseRequestFailed(NotFound()):
             return _take(attrs.evolve(state, lease=None), moment)
-        case Failed(error):
-            return state, (*_told(error), Rest(until_retry(state, moment)))
+        case LeaseRequestFailed(error):
+            return state, (*_told(error), SetTimer(until_retry(state, moment)))
         case _:
             assert_never(event)
 
 
-def _lost(state: LeaseState, moment: LeaseMoment) -> Stepped:
+def _lost(state: LeaseState, moment: LeaseContext) -> LeaseStep:
     return _ended(state, f"it could not be renewed within {moment.policy.renew_deadline:g} s")
 
 
-def _ended(state: LeaseState, reason: str) -> Stepped:
-    return attrs.evolve(state, role=Role.ENDED, held_until=float("-inf")), (LetGo(), Lost(reason), End())
+def _ended(state: LeaseState, reason: str) -> LeaseStep:
+    return attrs.evolve(state, role=Role.ENDED, held_until=float("-inf")), (CloseFence(), LeadershipLost(reason), End())
 
 
-def _release(state: LeaseState, moment: LeaseMoment) -> Stepped:
+def _release(state: LeaseState, moment: LeaseContext) -> LeaseStep:
     leaving = attrs.evolve(state, role=Role.RELEASING, held_until=float("-inf"))
     asking, effects = _give_up(leaving, moment)
-    return asking, (LetGo(), *effects)
+    return asking, (CloseFence(), *effects)
 
 
-def _give_up(state: LeaseState, moment: LeaseMoment) -> Stepped:
+def _give_up(state: LeaseState, moment: LeaseContext) -> LeaseStep:
     assert state.lease is not None, "a leader has written its lease"
     times = state.times.next(moment.wall)
     asking = attrs.evolve(state, asked_at=moment.now, times=times)
     return asking, (UpdateLease(released(state.lease, times), moment.policy.request_timeout),)
 
 
-def _releasing(state: LeaseState, event: LeaseEvent, moment: LeaseMoment) -> Stepped:
+def _releasing(state: LeaseState, event: LeaseEvent, moment: LeaseContext) -> LeaseStep:
     """Once, and again on a newer copy; a lease that cannot be released runs out by itself."""
     match event:
-        case Failed(Stale()):
+        case LeaseRequestFailed(Stale()):
             return _read(state, moment)
-        case Found(lease) if lease is not None and holder_of(lease) == state.identity:
+        case LeaseRead(lease) if lease is not None and holder_of(lease) == state.identity:
             return _give_up(attrs.evolve(state, lease=lease), moment)
         case _:
             return attrs.evolve(state, role=Role.ENDED), (End(),)
@@ -243,11 +243,11 @@ def _releasing(state: LeaseState, event: LeaseEvent, moment: LeaseMoment) -> Ste
 # -- both ----------------------------------------------------------------------------------------------------------
 
 
-def _read(state: LeaseState, moment: LeaseMoment) -> Stepped:
+def _read(state: LeaseState, moment: LeaseContext) -> LeaseStep:
     return attrs.evolve(state, asked_at=moment.now), (ReadLease(timeout(state, moment)),)
 
 
-def _take(state: LeaseState, moment: LeaseMoment) -> Stepped:
+def _take(state: LeaseState, moment: LeaseContext) -> LeaseStep:
     """Ask for the lease to be ours: a create where there is none, else an update of exactly what was read."""
     times = state.times.next(moment.wall)
     known = state.lease if _version(state.lease) else None
@@ -264,7 +264,9 @@ def _take(state: LeaseState, moment: LeaseMoment) -> Stepped:
     return asking, (CreateLease(wanted, longest) if known is None else UpdateLease(wanted, longest),)
 
 
-def _seen(state: LeaseState, lease: Manifest | None, moment: LeaseMoment) -> tuple[LeaseState, tuple[LeaseEffect, ...]]:
+def _seen(
+    state: LeaseState, lease: Manifest | None, moment: LeaseContext
+) -> tuple[LeaseState, tuple[LeaseEffect, ...]]:
     """Take in the lease as it is; the clock of its holder starts anew when its content has changed."""
     if lease is None:
         # Keep who held it and since when, but nothing that an update could be based on.
@@ -272,7 +274,7 @@ def _seen(state: LeaseState, lease: Manifest | None, moment: LeaseMoment) -> tup
         return attrs.evolve(state, lease=gone), ()
     if _content(lease) == _content(state.lease):
         return attrs.evolve(state, lease=lease), ()
-    told = (Observed(holder_of(lease)),) if holder_of(lease) != holder_of(state.lease) else ()
+    told = (LeaderObserved(holder_of(lease)),) if holder_of(lease) != holder_of(state.lease) else ()
     return attrs.evolve(state, lease=lease, changed_at=moment.now), told
 
 
@@ -286,4 +288,4 @@ def _version(lease: Manifest | None) -> str:
 
 def _told(error: OperatorError) -> tuple[LeaseEffect, ...]:
     """What is worth a line: that another candidate was quicker is not."""
-    return () if isinstance(error, Stale | AlreadyExists | NotFound) else (Trouble(error.message),)
+    return () if isinstance(error, Stale | AlreadyExists | NotFound) else (ReportLeaseError(error.message),)

@@ -9,37 +9,37 @@ from vworkspace_core.apimachinery.manifest import Manifest
 
 
 @attrs.frozen
-class Woken:
+class TimerFired:
     """The rest asked for is over; also the first event of all."""
 
 
 @attrs.frozen
-class Found:
+class LeaseRead:
     """The lease as the server has it, None for none."""
 
     lease: Manifest | None
 
 
 @attrs.frozen
-class Written:
+class LeaseWritten:
     """A write was accepted; this is the lease after it."""
 
     lease: Manifest
 
 
 @attrs.frozen
-class Failed:
+class LeaseRequestFailed:
     """A request was refused, or brought no answer: then it may have happened, or may still happen."""
 
     error: OperatorError
 
 
 @attrs.frozen
-class Stop:
+class ReleaseRequested:
     """The process ends: let go of the lease. Nothing may be under way any more that rests on it."""
 
 
-LeaseEvent: TypeAlias = Woken | Found | Written | Failed | Stop
+LeaseEvent: TypeAlias = TimerFired | LeaseRead | LeaseWritten | LeaseRequestFailed | ReleaseRequested
 
 
 @attrs.frozen
@@ -66,7 +66,7 @@ class UpdateLease:
 
 
 @attrs.frozen
-class Rest:
+class SetTimer:
     """Wait so many seconds, or for a Stop."""
 
     seconds: float
@@ -78,39 +78,39 @@ class End:
 
 
 @attrs.frozen
-class Hold:
+class OpenFence:
     """Writing is allowed while the local monotonic clock is below `until`."""
 
     until: float
 
 
 @attrs.frozen
-class LetGo:
+class CloseFence:
     """Writing is not allowed from now on."""
 
 
 @attrs.frozen
-class Lost:
+class LeadershipLost:
     """The lease was held and is not any more."""
 
     reason: str
 
 
 @attrs.frozen
-class Observed:
+class LeaderObserved:
     """The lease is in other hands than before; empty for nobody's."""
 
     holder: str
 
 
 @attrs.frozen
-class Trouble:
+class ReportLeaseError:
     """A request failed and will be tried again; for the log."""
 
     reason: str
 
 
-LeaseCommand: TypeAlias = ReadLease | CreateLease | UpdateLease | Rest | End
+LeaseCommand: TypeAlias = ReadLease | CreateLease | UpdateLease | SetTimer | End
 """What to do next: exactly one is among the effects of a step, as the last."""
 
-LeaseEffect: TypeAlias = Hold | LetGo | Lost | Observed | Trouble | LeaseCommand
+LeaseEffect: TypeAlias = OpenFence | CloseFence | LeadershipLost | LeaderObserved | ReportLeaseError | LeaseCommand

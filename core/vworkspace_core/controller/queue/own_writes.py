@@ -17,13 +17,13 @@ from typing import Generic, TypeVar
 import attrs
 
 from vworkspace_core.apimachinery.manifest import ObjectRef
-from vworkspace_core.controller.queue.read_your_writes import Written
+from vworkspace_core.controller.queue.read_your_writes import ObjectVersion
 from vworkspace_core.controller.queue.workqueue import Priority
 
 K = TypeVar("K", bound=Hashable)
 
 
-class Meaning(Enum):
+class EventOrigin(Enum):
     """What a change means for a key."""
 
     NEWS = "look at the key"
@@ -32,7 +32,7 @@ class Meaning(Enum):
 
 
 @attrs.frozen
-class News:
+class ObjectEvent:
     """One change for one key: an object's version (None for a deletion), and how soon it is to be looked at."""
 
     ref: ObjectRef
@@ -41,12 +41,12 @@ class News:
     after: float = 0.0
 
 
-class Echoes(Generic[K]):
+class OwnWrites(Generic[K]):
     """The writes of each key's last pass, and the news that came during a pass in hand."""
 
     def __init__(self) -> None:
         self._own: dict[K, set[tuple[ObjectRef, str | None]]] = {}
-        self._held: dict[K, list[News]] = {}
+        self._held: dict[K, list[ObjectEvent]] = {}
 
     def __len__(self) -> int:
         """Keys of which something is remembered."""
@@ -57,26 +57,26 @@ class Echoes(Generic[K]):
         self._own.pop(key, None)
         self._held[key] = []
 
-    def wrote(self, key: K, written: Written) -> None:
+    def wrote(self, key: K, written: ObjectVersion) -> None:
         """The pass in hand was answered a write."""
         if key in self._held:
             self._own.setdefault(key, set()).add(written)
 
-    def meaning(self, key: K, news: News) -> Meaning:
+    def meaning(self, key: K, news: ObjectEvent) -> EventOrigin:
         """What a change means for `key`; it is kept while the key is in hand."""
         if (held := self._held.get(key)) is not None:
             held.append(news)
-            return Meaning.LATER
-        return Meaning.ECHO if self._is_own(key, news) else Meaning.NEWS
+            return EventOrigin.LATER
+        return EventOrigin.ECHO if self._is_own(key, news) else EventOrigin.NEWS
 
-    def end(self, key: K, *, settled: bool) -> tuple[News, ...]:
+    def end(self, key: K, *, settled: bool) -> tuple[ObjectEvent, ...]:
         """The pass is over: what came meanwhile and wakes the key. A pass that is not `settled` has no echoes."""
         held = self._held.pop(key)
         if not settled:
             self._own.pop(key, None)
         return tuple(news for news in held if not self._is_own(key, news))
 
-    def _is_own(self, key: K, news: News) -> bool:
+    def _is_own(self, key: K, news: ObjectEvent) -> bool:
         own, one = self._own.get(key), (news.ref, news.version)
         if own is None or one not in own:
             return False

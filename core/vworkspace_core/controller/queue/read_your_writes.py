@@ -9,10 +9,10 @@ from vworkspace_core.apimachinery.manifest import ObjectRef
 
 K = TypeVar("K", bound=Hashable)
 
-Written: TypeAlias = tuple[ObjectRef, str]
+ObjectVersion: TypeAlias = tuple[ObjectRef, str]
 """An object and the resourceVersion the server answered to a write of it."""
 
-Seen: TypeAlias = Callable[[ObjectRef, str], bool]
+HasSeen: TypeAlias = Callable[[ObjectRef, str], bool]
 """Whether the cache holds an object at that resourceVersion or a later one."""
 
 _FIRST_LOOK = 0.05
@@ -33,12 +33,12 @@ class PendingWrites(Generic[K]):
     live. Only the latest write of each object counts.
     """
 
-    def __init__(self, seen: Seen, *, patience: float = 5.0) -> None:
+    def __init__(self, seen: HasSeen, *, patience: float = 5.0) -> None:
         self._seen = seen
         self._patience = patience
         self._unseen: dict[K, _Unseen] = {}
 
-    def record(self, key: K, now: float, written: Iterable[Written]) -> None:
+    def record(self, key: K, now: float, written: Iterable[ObjectVersion]) -> None:
         """Note writes made for a key."""
         versions = dict(written)
         if versions:
