@@ -3,18 +3,23 @@
     python -m bench.worst [--stall 0.25] [--growth 64] [--only TEXT]
 
 Each object of the corpus (`tests/support/worst.py`) is written into a cluster that the operator watches, gated and
-labelled as its own, and taken away again; so are the statuses, as Flux would say them. `/healthz` is asked every 100 ms
-and must answer within `--stall` seconds, memory may grow by `--growth` MiB for an object. Seconds depend on the
-machine, so this is a measurement and no test; that the work has bounds is tested in steps (`test_bounds.py`).
+labelled as its own, and taken away again; so are the statuses, as Flux and engines would say them. At last a storm of
+admission reviews of the worst objects comes in over several connections at once. Every 100 ms `/healthz` is asked, and
+the webhook port, where the event loop itself answers: both must within `--stall` seconds, memory may grow by
+`--growth` MiB for an object. Seconds depend on the machine and on its load, so this is a measurement and no test; that
+the work has bounds is tested in steps (`test_bounds.py`).
 """
 
 import argparse
 import http.client
 import json
+import os
+import ssl
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -25,13 +30,33 @@ import attrs
 from bench.machine import describe
 from bench.operators import BIN, CLUSTER, Program, Stage, program, stage, started
 from bench.reaching import Client
-from bench.side_by_side import PATIENCE, instance
+from bench.side_by_side import PATIENCE, instance, is_ready
 from bench.stage import SPACES
-from tests.support.worst import INSTANCES, OPERATIONS, STATUSES, Grower
-from vworkspace_core.apimachinery.manifest import Kind
-from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, HELM_RELEASE, OPERATION
+from tests.support.operation_worlds import operation_manifest, template
+from tests.support.worst import ENGINES, INSTANCES, OPERATIONS, STATUSES, EngineGrower, Grower
+from vworkspace_apiserver.http.authority import certificates_for
+from vworkspace_app.webhooks.answers import DEFAULT_PATH, GATED_PATH
+from vworkspace_core.apimachinery.manifest import Kind, ObjectRef
+from vworkspace_core.apimachinery.resources import (
+    APPLICATION_INSTANCE,
+    CUSTOM_RESOURCE_DEFINITION,
+    HELM_RELEASE,
+    NAMESPACE,
+    OPERATION,
+    VELERO_BACKUP,
+    VOLUME_SNAPSHOT_CLASS,
+)
+from vworkspace_core.operations.engines import engine_kinds
+from vworkspace_fake.downstream.crds import downstream_crds
 
+HOST = "127.0.0.1"
 SPACE = SPACES[0]
+RELEASE = "steady-0"
+STORM = 8
+"""Connections at one time."""
+JSON, MERGE = "application/json", "application/merge-patch+json"
+STARTED = frozenset(one.name for one in ENGINES if not template(one.of).needs_approval and one.of != "restore.snapshot")
+"""Growers of engines whose Operations start by themselves here."""
 EVERY = 0.1
 SETTLES = 0.5
 """Seconds without a busy moment after which the operator is taken to have dealt with an object."""
@@ -39,9 +64,12 @@ SETTLES = 0.5
 
 @attrs.define
 class Probe:
-    """Asks `/healthz` every 100 ms on a thread of its own, and keeps the longest that it waited."""
+    """Asks every 100 ms on a thread of its own, and keeps the longest that it waited."""
 
     url: str
+    path: str = "/healthz"
+    expected: int = 200
+    trust: ssl.SSLContext | None = None
     longest: float = 0.0
     refused: int = 0
     _over: threading.Event = attrs.field(factory=threading.Event)
@@ -51,13 +79,12 @@ class Probe:
             began = time.perf_counter()
             status = self._ask()
             self.longest = max(self.longest, time.perf_counter() - began)
-            self.refused += status != 200
+            self.refused += status != self.expected
 
     def _ask(self) -> int:
-        parts = urlsplit(self.url)
-        connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=PATIENCE)
+        connection = connected(self.url, self.trust)
         try:
-            connection.request("GET", "/healthz")
+            connection.request("GET", self.path)
             return connection.getresponse().status
         except OSError:
             return 0
@@ -68,16 +95,38 @@ class Probe:
         self._over.set()
 
 
+def connected(url: str, trust: ssl.SSLContext | None) -> http.client.HTTPConnection:
+    parts = urlsplit(url)
+    if trust is None:
+        return http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=PATIENCE)
+    return http.client.HTTPSConnection(parts.hostname or "", parts.port, timeout=PATIENCE, context=trust)
+
+
+@attrs.frozen
+class Probes:
+    """One of the probes' port, and one of the event loop: the webhook port answers on it that GET is refused."""
+
+    health: Probe
+    loop: Probe
+
+    def reset(self) -> None:
+        for probe in (self.health, self.loop):
+            probe.longest, probe.refused = 0.0, 0
+
+
 @contextmanager
-def probing(url: str) -> Iterator[Probe]:
-    probe = Probe(url)
-    thread = threading.Thread(target=probe.run)
-    thread.start()
+def probing(health: str, webhooks: str, trust: ssl.SSLContext) -> Iterator[Probes]:
+    probes = Probes(Probe(health), Probe(webhooks, DEFAULT_PATH, 405, trust))
+    threads = [threading.Thread(target=probe.run) for probe in (probes.health, probes.loop)]
+    for thread in threads:
+        thread.start()
     try:
-        yield probe
+        yield probes
     finally:
-        probe.stop()
-        thread.join()
+        for probe in (probes.health, probes.loop):
+            probe.stop()
+        for thread in threads:
+            thread.join()
 
 
 @attrs.frozen
@@ -86,6 +135,7 @@ class Row:
 
     name: str
     stall: float
+    loop: float
     growth: float
     refused: int
     taken: bool
@@ -94,18 +144,19 @@ class Row:
 def operator(on: Stage) -> Program:
     words = ["run", "--kubeconfig", str(on.folder / "kubeconfig"), "--control-plane-url", on.control_url]
     words += ["--cluster-id", CLUSTER, "--token-file", str(on.folder / "token"), "--listen", "127.0.0.1:0"]
+    words += ["--webhook-listen", "127.0.0.1:0", "--webhook-certificates", str(on.folder / "tls")]
     return program("ours", [str(BIN / "vworkspace-operator"), *words], on)
 
 
-def probes_of(on: Stage) -> str:
-    """Where the operator says that it serves probes."""
+def served_at(on: Stage, told: str) -> str:
+    """Where the operator's log says that something is served."""
     limit = time.monotonic() + PATIENCE
     while time.monotonic() < limit:
         for row in (on.folder / "ours.log").read_text(encoding="utf-8").splitlines():
-            if row.startswith("{") and "serving metrics and probes" in row:
+            if row.startswith("{") and told in row:
                 return str(json.loads(row)["url"])
         time.sleep(0.1)
-    raise TimeoutError("the operator serves no probes")
+    raise TimeoutError(f"the operator's log does not say: {told}")
 
 
 def resident(program: Program) -> float:
@@ -124,8 +175,9 @@ def settle(program: Program) -> None:
         before = now
 
 
-def path_of(kind: Kind, name: str = "", *, status: bool = False) -> str:
-    parts = ["/apis", kind.api_version, "namespaces", SPACE, kind.plural, *([name] if name else [])]
+def path_of(kind: Kind, name: str = "", *, status: bool = False, space: str | None = SPACE) -> str:
+    root = "/apis" if kind.group else "/api"
+    parts = [root, kind.api_version, "namespaces", space or SPACE, kind.plural, *([name] if name else [])]
     return "/".join(parts) + ("/status" if status else "")
 
 
@@ -162,43 +214,158 @@ def said(client: Client, grower: Grower, name: str) -> Callable[[], None] | None
     return lambda: None
 
 
-def measured(program: Program, probe: Probe, name: str, act: Callable[[], Callable[[], None] | None]) -> Row:
+def run_of(client: Client, grower: EngineGrower, number: int) -> ObjectRef:
+    """An Operation runs; the object that its engine works on."""
+    prepared(client, grower.of)
+    name = f"run-{number}"
+    body = operation_manifest(grower.of)
+    labels = {**body["metadata"]["labels"], "app.vworkspace.io/cluster-id": CLUSTER}
+    body["metadata"] = {"name": name, "namespace": SPACE, "labels": labels}
+    body["spec"] = {**body["spec"], "targetRef": {**body["spec"]["targetRef"], "name": RELEASE}}
+    client.send("POST", path_of(OPERATION), json.dumps(body).encode())
+    limit = time.monotonic() + PATIENCE
+    while time.monotonic() < limit:
+        status = json.loads(client.send("GET", path_of(OPERATION, name))).get("status") or {}
+        if (made := status.get("engineRef") or {}).get("uid"):
+            kind = next(one for one in engine_kinds() if one.kind == made["kind"])
+            return ObjectRef(kind, made["namespace"], made["name"])
+        time.sleep(0.05)
+    raise TimeoutError(f"{name} ({grower.of}) never ran: {status}")
+
+
+def engine_said(client: Client, grower: EngineGrower, number: int) -> Callable[[], None] | None:
+    """An engine says this of the object that it works on; Velero has no subresource for that."""
+    ref = run_of(client, grower, number)
+    part = "" if ref.kind.group == VELERO_BACKUP.group else "/status"
+    path = f"{path_of(ref.kind, ref.name, space=ref.namespace)}{part}"
+    undo = partial(_remove, client, OPERATION, f"run-{number}")
+    try:
+        client.send("PATCH", path, json.dumps({"status": grower.make(grower.full)}).encode(), MERGE)
+    except AssertionError:
+        undo()
+        return None
+    return undo
+
+
+def storm(url: str, trust: ssl.SSLContext) -> Callable[[], None] | None:
+    """Reviews of the worst objects over several connections at once, each with an update of the same object."""
+    bodies = [review(one.make(one.full)) for one in INSTANCES]
+
+    def ask(number: int) -> None:
+        for at in range(len(bodies)):
+            connection = connected(url, trust)
+            with suppress(OSError, http.client.HTTPException):  # more than may be read at one time is sent away
+                connection.request("POST", GATED_PATH, bodies[(at + number) % len(bodies)], {"content-type": JSON})
+                connection.getresponse().read()
+            connection.close()
+
+    threads = [threading.Thread(target=ask, args=(number,)) for number in range(STORM)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return lambda: None
+
+
+def review(manifest: Any) -> bytes:
+    request = {"uid": "u", "operation": "UPDATE", "namespace": SPACE, "name": "n", "object": manifest}
+    body = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview"}
+    return json.dumps({**body, "request": {**request, "oldObject": manifest}}).encode()
+
+
+def measured(program: Program, probes: Probes, name: str, act: Callable[[], Callable[[], None] | None]) -> Row:
     settle(program)
-    probe.longest, probe.refused, before = 0.0, 0, resident(program)
+    probes.reset()
+    before = resident(program)
     undo = act()
     settle(program)
-    row = Row(name, probe.longest, resident(program) - before, probe.refused, undo is not None)
+    health, loop, growth = probes.health, probes.loop, resident(program) - before
+    row = Row(name, health.longest, loop.longest, growth, health.refused, undo is not None)
     if undo is not None:
         undo()
     return row
 
 
+def engines(client: Client) -> None:
+    """Their definitions, and where Velero looks."""
+    for definition in downstream_crds():
+        client.send(
+            "POST",
+            f"/apis/{CUSTOM_RESOURCE_DEFINITION.api_version}/customresourcedefinitions",
+            json.dumps(definition).encode(),
+        )
+    velero = {**NAMESPACE.manifest("velero"), "metadata": {"name": "velero"}}
+    client.send("POST", "/api/v1/namespaces", json.dumps(velero).encode())
+    snapshots = {**VOLUME_SNAPSHOT_CLASS.manifest("csi"), "driver": "csi.example.com", "deletionPolicy": "Retain"}
+    limit = time.monotonic() + PATIENCE
+    while True:  # a definition is served a moment after it is there
+        try:
+            path = f"/apis/{VOLUME_SNAPSHOT_CLASS.api_version}/{VOLUME_SNAPSHOT_CLASS.plural}"
+            client.send("POST", path, json.dumps(snapshots).encode())
+            return
+        except AssertionError:
+            assert time.monotonic() < limit, "the definitions of engines are not served"
+            time.sleep(0.2)
+
+
+def target(client: Client) -> None:
+    """An application that is Ready, and prepared for every engine."""
+    client.send("POST", path_of(APPLICATION_INSTANCE), instance(RELEASE, "1.0.0"))
+    limit = time.monotonic() + PATIENCE
+    while not is_ready(json.loads(client.send("GET", path_of(APPLICATION_INSTANCE, RELEASE)))):
+        assert time.monotonic() < limit, "the target never became Ready"
+        time.sleep(0.1)
+
+
+def prepared(client: Client, of: str) -> None:
+    """The target says that it is prepared for the engine of that template."""
+    one = template(of)
+    mark = {"metadata": {"annotations": {f"ops.vworkspace.io/{one.capability}": one.engine}}}
+    client.send("PATCH", path_of(APPLICATION_INSTANCE, RELEASE), json.dumps(mark).encode(), MERGE)
+
+
 def measure(only: str) -> list[Row]:
     """Every object of the corpus whose name holds `only`."""
     found: list[Row] = []
-    with stage() as on, started(operator, on) as program:
-        client, release = Client(on.access), "steady-0"
-        with probing(probes_of(on)) as probe:
-            body = instance(release, "1.0.0")
-            client.send("POST", path_of(APPLICATION_INSTANCE), body)
+    with stage() as on:
+        client, release, made = Client(on.access), RELEASE, certificates_for((HOST,), datetime.now(UTC))
+        engines(client)
+        (on.folder / "tls").mkdir()
+        (on.folder / "tls" / "tls.crt").write_bytes(made.certificate)
+        (on.folder / "tls" / "tls.key").write_bytes(made.key)
+        trust = ssl.create_default_context(cadata=made.authority.decode())
+        with (
+            started(operator, on) as program,
+            probing(
+                served_at(on, "serving metrics and probes"),
+                webhooks := served_at(on, "webhooks are served"),
+                trust,
+            ) as probes,
+        ):
+            target(client)
             objects = [(APPLICATION_INSTANCE, one) for one in INSTANCES] + [(OPERATION, one) for one in OPERATIONS]
             acts = [
                 (one.name, partial(written, client, kind, one, number)) for number, (kind, one) in enumerate(objects)
             ]
             acts += [(one.name, partial(said, client, one, release)) for one in STATUSES]
-            found += [measured(program, probe, name, act) for name, act in acts if only in name]
-        if program.process.poll() is not None:
-            raise SystemExit(f"the operator ended with status {program.process.returncode}")
+            runs = [one for one in ENGINES if one.name in STARTED and not one.beside(1, "")]
+            acts += [(one.name, partial(engine_said, client, one, number)) for number, one in enumerate(runs)]
+            acts.append(("a storm of reviews", partial(storm, webhooks, trust)))
+            found += [measured(program, probes, name, act) for name, act in acts if only in name]
+            if program.process.poll() is not None:
+                raise SystemExit(f"the operator ended with status {program.process.returncode}")
     return found
 
 
 def report(rows: Sequence[Row], stall: float, growth: float) -> list[str]:
     """Print a line for each, the worst first, and return what is beyond the limits."""
-    print(describe())
-    for row in sorted(rows, key=lambda row: -row.stall):
+    print(f"{describe()}, load {os.getloadavg()[0]:.1f}")
+    print(" healthz   event loop      memory")
+    for row in sorted(rows, key=lambda row: -max(row.stall, row.loop)):
         told = "" if row.taken else " (the API server takes it not)"
-        print(f"{row.stall * 1000:8.0f} ms {row.growth:8.1f} MiB  {row.name}{told}")
-    beyond = [f"{row.name}: /healthz answered after {row.stall:.2f} s" for row in rows if row.stall > stall]
+        print(f"{row.stall * 1000:5.0f} ms {row.loop * 1000:9.0f} ms {row.growth:8.1f} MiB  {row.name}{told}")
+    beyond = [f"{row.name}: the event loop answered after {row.loop:.2f} s" for row in rows if row.loop > stall]
+    beyond += [f"{row.name}: /healthz answered after {row.stall:.2f} s" for row in rows if row.stall > stall]
     beyond += [f"{row.name}: memory grew by {row.growth:.0f} MiB" for row in rows if row.growth > growth]
     return beyond + [f"{row.name}: /healthz was not well" for row in rows if row.refused]
 

@@ -2,12 +2,17 @@
 
 from collections.abc import Mapping
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.operation_worlds import CONTEXT, GOOD, observed, operation, template
+from vworkspace_app.manager.caches import AWAITED_KINDS
 from vworkspace_app.operations.awaited import AwaitedObjects
+from vworkspace_core.api.codec import read_application_instance
 from vworkspace_core.apimachinery.manifest import ObjectRef
-from vworkspace_core.apimachinery.resources import NAMESPACE, OPERATION, VELERO_BACKUP
+from vworkspace_core.apimachinery.resources import HELM_RELEASE, NAMESPACE, OPERATION, VELERO_BACKUP
+from vworkspace_core.operations.identity import target_ref
 
 KEYS = [ObjectRef(OPERATION, "org-a", name) for name in "abc"]
 OBJECTS = [
@@ -38,3 +43,12 @@ def test_nothing_is_kept_of_those_that_wait_no_more(steps: list[tuple[ObjectRef,
         awaited.awaits(key, ())
     held: tuple[Mapping[ObjectRef, object], ...] = (awaited._of, awaited._by)
     assert not any(held)
+
+
+@pytest.mark.parametrize("of", GOOD)
+def test_the_changes_of_all_that_an_engine_looks_up_are_followed(of: str) -> None:
+    """A HelmRelease's come by the status of its instance."""
+    one, seen = operation(of), observed(of)
+    target = read_application_instance(seen.objects[target_ref(one)])
+    refs = CONTEXT.engines[template(of).engine].looks_up(one, target, CONTEXT.settings)
+    assert {ref.kind for ref in refs} - {HELM_RELEASE} <= set(AWAITED_KINDS)

@@ -6,8 +6,9 @@ from tests.property.operations.test_engines import CONTENTS
 from tests.support.operation_worlds import CONTEXT, GOOD, observed, operation, template
 from vworkspace_core.api.codec import read_application_instance
 from vworkspace_core.apimachinery.manifest import Kind
-from vworkspace_core.apimachinery.resources import VOLUME_SNAPSHOT_CONTENT
-from vworkspace_core.install.access import EVERYWHERE, TENANT, VELERO
+from vworkspace_core.apimachinery.resources import SECRET, VOLUME_SNAPSHOT_CONTENT
+from vworkspace_core.credentials.secret import CREDENTIALS_SECRET
+from vworkspace_core.install.access import EVERYWHERE, LOCAL_OWN, OWN, TENANT, VELERO
 from vworkspace_core.operations.identity import target_ref
 
 READ = {access.kind for access in (*EVERYWHERE, *TENANT, *VELERO) if "get" in access.verbs}
@@ -29,3 +30,15 @@ def test_what_an_engine_looks_up_can_be_read_and_what_it_makes_can_be_made(of: s
 def test_what_an_engine_follows_can_be_read_OPS_10() -> None:
     assert {ref.kind for ref in CONTENTS} == {VOLUME_SNAPSHOT_CONTENT}
     assert VOLUME_SNAPSHOT_CONTENT in READ
+
+
+def test_which_secrets_the_operator_reads_SL9() -> None:
+    """None across the cluster; a tenant's one at a time; of its own namespace those of jobs, whose names nobody knows.
+
+    Without an agent there are no jobs, and every Secret that is read has its name in the role.
+    """
+    assert not any(access.kind == SECRET for access in (*EVERYWHERE, *VELERO))
+    assert [access.verbs for access in TENANT if access.kind == SECRET] == [("get",)]
+    assert [access.name for access in OWN if access.kind == SECRET and "watch" in access.verbs] == [CREDENTIALS_SECRET]
+    unnamed = [access.verbs for access in LOCAL_OWN if access.kind == SECRET and not access.name]
+    assert unnamed == [("create",)]
