@@ -176,7 +176,7 @@ def test_a_whole_pass_costs_bounded_work(grower: Grower) -> None:
             )
         )
 
-    calls_of(lambda: world.reconcile(INSTANCE), 2 * MOST_CALLS, but="vworkspace_fake")
+    calls_of(lambda: world.reconcile(INSTANCE), 2 * MOST_CALLS, but="vworkspace_apiserver")
 
 
 @pytest.mark.parametrize("grower", STATUSES, ids=str)
@@ -195,4 +195,4 @@ def test_a_whole_pass_over_what_flux_says_costs_bounded_work(grower: Grower) -> 
             )
         )
 
-    calls_of(lambda: world.reconcile(INSTANCE), MOST_CALLS, but="vworkspace_fake")
+    calls_of(lambda: world.reconcile(INSTANCE), MOST_CALLS, but="vworkspace_apiserver")

@@ -3,17 +3,20 @@
 And what comes of it stays small: a status of ours is never larger because somebody else's is.
 """
 
+from contextlib import suppress
 from typing import Any
 
 import msgspec
 import pytest
 
-from tests.property.security.test_bounds import check
+from tests.property.security.test_bounds import MOST_CALLS, check
 from tests.support.instance_worlds import NOW, deployed, scene
 from tests.support.operation_worlds import CONTEXT, OP_UID, observed, operation_manifest
-from tests.support.work import KIB
+from tests.support.work import KIB, calls_of
 from tests.support.worst import ENGINES, SOURCES, EngineGrower, Grower
+from tests.unit.operations.test_life import started
 from vworkspace_core.api.codec import read_operation
+from vworkspace_core.apimachinery.errors import Invalid
 from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef
 from vworkspace_core.apimachinery.resources import CORE_EVENT, POD
 from vworkspace_core.controller.decision import Decision
@@ -79,3 +82,14 @@ def test_what_an_engine_says_costs_bounded_work_and_leaves_a_small_status(grower
 def test_what_flux_says_of_a_source_costs_bounded_work(grower: Grower) -> None:
     waiting = {key: value for key, value in deployed().items() if key != "history"}
     check(lambda status: scene(waiting, status).decide(), grower)
+
+
+@pytest.mark.parametrize("grower", [one for one in ENGINES if not one.beside(1, UID)], ids=str)
+def test_a_whole_pass_over_what_an_engine_says_costs_bounded_work(grower: EngineGrower) -> None:
+    """From the object as the API server takes it to the last write; the server's own work is left out."""
+    world, ref = started(grower.of)
+    found, _ = world.engine_object(ref)
+    with suppress(Invalid):
+        world.write_status(found, grower.make(grower.full))
+
+    calls_of(lambda: world.settle(ref), MOST_CALLS, but="vworkspace_apiserver")
