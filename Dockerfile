@@ -17,7 +17,9 @@ RUN python -m pip install --no-cache-dir --require-hashes --only-binary :all: -r
       --only-binary :all: -r deploy/image/requirements.txt
 COPY pyproject.toml README.md LICENSE ./
 COPY core core
-COPY adapters adapters
+# Not adapters/fake: what is not there is not in the wheel, and the operator has no use for the embedded servers.
+COPY adapters/kube adapters/kube
+COPY adapters/odoo adapters/odoo
 COPY app app
 RUN python -m pip wheel --no-deps --no-build-isolation --wheel-dir /wheels . \
  && python -m pip --python /opt/operator/bin/python install --no-cache-dir --no-index --no-deps /wheels/*.whl

@@ -10,7 +10,7 @@ COMPILED := PYTHONDONTWRITEBYTECODE=
 MINUTES ?= 60
 SEED ?=
 
-.PHONY: help setup demo test test-long coverage test-pure lint types contracts check manifests docs bench soak clean
+.PHONY: help setup demo test test-long coverage test-pure test-install lint types contracts check manifests docs bench soak clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/ —/'
@@ -18,7 +18,7 @@ help:  ## list the targets
 $(VENV)/.operator: pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1'
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[operator]'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[embedded]'
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.operator
@@ -48,6 +48,9 @@ coverage: $(VENV)/.dev  ## the tests again, with the branches counted that they 
 
 test-pure:  ## prove that core and in-memory fake stand alone: tests/property and tests/unit with nothing else installed
 	@scripts/test-pure $(PYTHON)
+
+test-install: $(VENV)/.dev  ## install the package and the image's wheel into fresh environments, and start them
+	@$(BIN)/python -m pytest -m installs tests/packaging $(PYTEST_ARGS)
 
 lint: $(VENV)/.dev  ## formatting and lint
 	@$(BIN)/ruff format --check .

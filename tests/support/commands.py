@@ -77,16 +77,23 @@ class Process(Protocol):
     def kill(self) -> None: ...
 
 
-def start(words: Sequence[str | Path], environment: dict[str, str], files: Sequence[Path], *, cold: bool) -> Process:
+def start(
+    words: Sequence[str | Path],
+    environment: dict[str, str],
+    files: Sequence[Path],
+    *,
+    cold: bool,
+    command: Path = COMMAND,
+) -> Process:
     """The command with standard input, output and error; unless `cold`, without waiting for its imports.
 
-    An environment that says something to Python itself takes an interpreter of its own.
+    An environment that says something to Python itself takes an interpreter of its own; so does another `command`.
     """
     said = {name for name in environment if name.startswith("PYTHON")} - {"PYTHONWARNINGS"}
-    if not cold and not said:
+    if not cold and not said and command == COMMAND:
         return Forked([str(word) for word in words], environment, files)
     with files[0].open("rb") as given, files[1].open("wb") as out, files[2].open("wb") as err:
-        return subprocess.Popen([COMMAND, *map(str, words)], stdin=given, stdout=out, stderr=err, env=environment)
+        return subprocess.Popen([command, *map(str, words)], stdin=given, stdout=out, stderr=err, env=environment)
 
 
 class Warm:
@@ -172,12 +179,14 @@ def one_line(ended: Ended, status: int) -> str:
 class Running:
     """A command that runs until it is stopped; its output goes to files, so that it never waits for a reader."""
 
-    def __init__(self, folder: Path, *words: str | Path, cold: bool = False, **environment: str) -> None:
+    def __init__(
+        self, folder: Path, *words: str | Path, cold: bool = False, command: Path = COMMAND, **environment: str
+    ) -> None:
         """Start it with its files in `folder`."""
         folder.mkdir(parents=True, exist_ok=True)
         self._out, self._err = folder / "out", folder / "err"
         files = (Path(os.devnull), self._out, self._err)
-        self._process = start(words, clean_environment(folder, environment), files, cold=cold)
+        self._process = start(words, clean_environment(folder, environment), files, cold=cold, command=command)
 
     def __enter__(self) -> Self:
         return self

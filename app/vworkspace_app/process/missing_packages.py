@@ -1,7 +1,7 @@
 """The command line where packages that it needs are not installed: it says what to install, and who it is.
 
-`pip install vworkspace-operator` brings the core and the fake alone, for those who embed them. This module needs no
-more, so that the installed command can say so.
+`pip install vworkspace-operator` brings what the core needs, for those who embed it. This module needs no more, so that
+the installed command can say so. The image has no embedded servers: there `cluster`, `control-plane` and `demo` say so.
 """
 
 import sys
@@ -11,6 +11,13 @@ from typing import Final
 from vworkspace_app import VERSION
 
 INSTALL: Final = "pip install 'vworkspace-operator[operator]'"
+INSTALL_EMBEDDED: Final = "pip install 'vworkspace-operator[embedded]'"
+LABORATORY: Final = ("vworkspace_apiserver", "vworkspace_fake")
+"""The import packages of the embedded servers and of what is simulated in them."""
+
+ONLY_EMBEDDED: Final = ("cryptography", "rich")
+"""What the extra `embedded` brings beside the extra `operator`."""
+
 ABOUT: Final = "Odoo's intent becomes running Flux releases: the operator, its embedded servers, and its offline tools."
 COMMANDS: Final = {
     "cluster": "the embedded Kubernetes API server",
@@ -29,10 +36,16 @@ def lacking(error: BaseException) -> str | None:
     """What to install, when `error` says that a package is missing; None for anything else, a module of ours too."""
     if not isinstance(error, ModuleNotFoundError) or not error.name:
         return None
+    if error.name in LABORATORY:
+        return (
+            f"this command needs the embedded servers, which the operator's image leaves out "
+            f"({error.name} is missing); where they are wanted: {INSTALL_EMBEDDED}"
+        )
     package = error.name.partition(".")[0]
     if package.startswith("vworkspace_") or package in sys.stdlib_module_names:
         return None
-    return f"the command line needs more packages ({package} is missing): {INSTALL}"
+    install = INSTALL_EMBEDDED if package in ONLY_EMBEDDED else INSTALL
+    return f"the command line needs more packages ({package} is missing): {install}"
 
 
 def answered(arguments: Sequence[str]) -> str | None:

@@ -1,0 +1,183 @@
+"""What `pip install` brings, in environments made for it (RUN-7). They take minutes: `make test-install` runs them.
+
+The steps of the Dockerfile are run as they stand, in a temporary folder. Their lock has the hashes of every file that
+an index may serve, so the Python need not be the image's.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import venv
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.test_command_processes import Servers, cluster, connection, control_plane, make_namespaces
+from tests.packaging.dockerfile import ROOT, copied, stages
+from tests.packaging.test_extras import PACKAGES
+from tests.support.commands import Running, clean_environment
+from vworkspace_app.process.missing_packages import COMMANDS, INSTALL, INSTALL_EMBEDDED, LABORATORY
+
+pytestmark = [pytest.mark.installs, pytest.mark.timeout(900)]
+
+PIP = ["-m", "pip", "--quiet", "--disable-pip-version-check"]
+
+
+class Environment:
+    """A virtual environment of its own, with nothing in it."""
+
+    def __init__(self, folder: Path) -> None:
+        venv.create(folder, with_pip=True)
+        self.bin = folder / "bin"
+        self.home = folder
+
+    def pip(self, *words: str | Path) -> None:
+        """Run pip, which must succeed."""
+        program: list[str | Path] = [self.bin / "python", *PIP, *words]
+        ended = subprocess.run(program, cwd=ROOT, capture_output=True, text=True, check=False)
+        assert ended.returncode == 0, ended.stdout + ended.stderr
+
+    def run(self, *words: str) -> subprocess.CompletedProcess[str]:
+        """The installed command, to its end."""
+        program: list[str | Path] = [self.bin / "vworkspace-operator", *words]
+        return subprocess.run(
+            program, env=clean_environment(self.home, {}), capture_output=True, text=True, check=False, timeout=120
+        )
+
+    def packages(self) -> set[str]:
+        """Every import package of ours that is there."""
+        (site,) = self.home.glob("lib/python3*/site-packages")
+        return {path.name for path in site.glob("vworkspace_*") if path.suffix != ".dist-info"}
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel of the whole project."""
+    folder = tmp_path_factory.mktemp("wheel")
+    return built(ROOT, folder)
+
+
+def built(source: Path, folder: Path) -> Path:
+    """The wheel that is built of a folder."""
+    program: list[str | Path] = [sys.executable, *PIP, "wheel", "--no-deps", "--wheel-dir", folder, source]
+    ended = subprocess.run(program, capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    (found,) = folder.glob("*.whl")
+    return found
+
+
+@pytest.fixture(scope="module")
+def image_source(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What the Dockerfile copies, and nothing else."""
+    folder = tmp_path_factory.mktemp("src")
+    left_out = shutil.ignore_patterns("__pycache__", "*.pyc")
+    for name in copied():
+        given, taken = ROOT / name, folder / name
+        taken.parent.mkdir(parents=True, exist_ok=True)
+        if given.is_dir():
+            shutil.copytree(given, taken, ignore=left_out)
+        else:
+            shutil.copy(given, taken)
+    return folder
+
+
+def modules(package: Path) -> set[str]:
+    """The files of an import package that git knows, as a wheel names them."""
+    listed = subprocess.run(
+        ["git", "ls-files", package], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout.splitlines()
+    return {str(Path(name).relative_to(package.parent)) for name in listed}
+
+
+def shipped(wheel: Path) -> set[str]:
+    """Every file in a wheel but what says of itself."""
+    names = zipfile.ZipFile(wheel).namelist()
+    return {name for name in names if ".dist-info/" not in name}
+
+
+def test_the_wheel_holds_the_import_packages_and_nothing_beside(wheel: Path) -> None:
+    """No tools, tests, documentation: those are of the repository."""
+    expected = {name for package in PACKAGES for name in modules(package)}
+
+    assert shipped(wheel) == expected
+
+
+def test_the_wheel_of_the_image_holds_no_laboratory(image_source: Path, tmp_path: Path) -> None:
+    product = [package for package in PACKAGES if package.name not in LABORATORY]
+
+    assert shipped(built(image_source, tmp_path)) == {name for package in product for name in modules(package)}
+
+
+def test_the_package_alone_says_what_its_commands_need_and_runs_the_core(wheel: Path, tmp_path: Path) -> None:
+    fresh = Environment(tmp_path)
+    fresh.pip("install", wheel)
+
+    assert fresh.run("--version").returncode == 0
+    for name in COMMANDS:
+        ended = fresh.run(name)
+        assert ended.returncode == 1
+        assert re.fullmatch(rf"error: .+: {re.escape(INSTALL)}\n", ended.stderr)
+    core = (
+        "from vworkspace_core.instances.reconcile import reconcile; from vworkspace_apiserver.server import ApiServer"
+    )
+    subprocess.run([fresh.bin / "python", "-I", "-c", core], check=True)
+
+
+def test_the_extra_of_the_embedded_servers_serves_them(wheel: Path, tmp_path: Path) -> None:
+    fresh = Environment(tmp_path)
+    fresh.pip("install", f"{wheel}[embedded]")
+
+    ended = fresh.run("demo", "--plain")
+
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert fresh.run("cluster", "--help").returncode == 0
+
+
+@pytest.fixture
+def servers(tmp_path: Path) -> Iterator[Servers]:
+    """Both embedded servers, of the environment that runs the tests."""
+    with cluster(tmp_path) as api, control_plane(tmp_path) as control:
+        found = Servers(tmp_path, api.ready(), control.ready())
+        make_namespaces(found.cluster_url)
+        yield found
+
+
+def test_the_operator_of_the_image_carries_out_a_job(image_source: Path, tmp_path: Path, servers: Servers) -> None:
+    """Extra `operator` and the image's wheel: no laboratory."""
+    fresh = Environment(tmp_path / "fresh")
+    fresh.pip("install", f"{built(image_source, tmp_path / 'wheels')}[operator]")
+    assert fresh.packages().isdisjoint(LABORATORY)
+
+    run = ("run", *connection(tmp_path, servers))
+    with Running(tmp_path / "operator", *run, command=fresh.bin / "vworkspace-operator") as operator:
+        servers.ask("job-1", 1)
+        result = operator.until(lambda: servers.result_of("job-1"), "the job's result")
+        assert result["outcome"] == "succeeded"
+        assert operator.stop().status == 0
+    for words in (["cluster"], ["demo"], ["control-plane", "--cluster-id", "c", "--token", "a", "--admin-token", "b"]):
+        ended = fresh.run(*words)
+        assert ended.returncode == 1
+        assert ended.stderr.count("\n") == 1
+        assert ended.stderr.endswith(f"{INSTALL_EMBEDDED}\n")
+
+
+def test_the_steps_of_the_dockerfile_build_and_install_it(image_source: Path, tmp_path: Path) -> None:
+    """Every RUN of the first stage, as it stands, with its folders in a temporary one."""
+    Environment(tmp_path / "python")
+    path = f"{tmp_path / 'python' / 'bin'}{os.pathsep}{os.environ['PATH']}"
+    environment = {**os.environ, "PATH": path, "BASE": "python:3.13-slim", "RELEASE": ""}
+    for text in [text for name, text in stages()[0] if name == "RUN"]:
+        moved = text.replace("/opt/operator", str(tmp_path / "operator")).replace("/wheels", str(tmp_path / "wheels"))
+        ended = subprocess.run(
+            ["sh", "-c", moved], cwd=image_source, env=environment, capture_output=True, text=True, check=False
+        )
+        assert ended.returncode == 0, (moved, ended.stderr)
+
+    (entry,) = [text for name, text in stages()[-1] if name == "ENTRYPOINT"]
+    program = entry.strip('[]"').replace("/opt/operator", str(tmp_path / "operator"))
+    assert subprocess.run([program, "--version"], capture_output=True, check=False).returncode == 0
+    assert subprocess.run([program, "demo"], capture_output=True, check=False).returncode == 1
