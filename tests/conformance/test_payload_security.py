@@ -23,8 +23,8 @@ from tests.support.jobs import CLUSTER_ID
 from tests.support.jobs import instance as manifest
 from tests.support.work import calls_of
 from vworkspace_core.apimachinery.errors import Invalid
-from vworkspace_core.jobs.outcome import JobOutcome, Reason
 from vworkspace_core.jobs.payload_security import Security, Signatures, in_force, signed_content
+from vworkspace_core.jobs.result import JobOutcome, Reason
 from vworkspace_core.jobs.scope import JobScope
 from vworkspace_core.jobs.state import JobStage, JobState, accept, record_of, restore
 from vworkspace_fake.controlplane.sealing import KeyPairs, Sealing

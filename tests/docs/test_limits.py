@@ -50,7 +50,7 @@ LIMITS = (
     Limit("Idempotency key", constant("vworkspace_core.jobs.wire.LONGEST_KEY"), "1,024"),
     Limit("Encrypted payload", constant("vworkspace_core.jobs.payload_security.LONGEST_SEALED") / MIB, "4 MiB"),
     Limit("Signature of a job", constant("vworkspace_core.jobs.payload_security.LONGEST_SIGNATURE"), "2,048"),
-    Limit("Error in the result", constant("vworkspace_core.jobs.outcome.LONGEST_ERROR"), "1,024"),
+    Limit("Error in the result", constant("vworkspace_core.jobs.result.LONGEST_ERROR"), "1,024"),
     Limit("Problems of an object", constant("vworkspace_core.apimachinery.problems.MOST_PROBLEMS"), "32"),
     Limit("Letters of a field's name", constant("vworkspace_core.apimachinery.problems._LONGEST_STEP"), "64"),
     Limit("Members of a list or map", constant("vworkspace_core.operations.schemas._MOST_MEMBERS"), "1,024"),

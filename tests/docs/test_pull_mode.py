@@ -4,8 +4,8 @@ import json
 import re
 from pathlib import Path
 
-from vworkspace_core.jobs.outcome import JobResult
 from vworkspace_core.jobs.payload_security import Security, decrypted, opened, signed_content
+from vworkspace_core.jobs.result import JobResult
 from vworkspace_odoo import JosePayloads
 
 TEXT = (Path(__file__).resolve().parents[2] / "docs" / "pull-mode.md").read_text(encoding="utf-8")

@@ -25,7 +25,7 @@ from vworkspace_apiserver.http.certificates import Certificates
 from vworkspace_core.apimachinery.errors import NotFound, OperatorError, Permanent, Unauthorized, Unavailable
 from vworkspace_fake.controlplane import ControlPlaneServer
 from vworkspace_odoo import ControlPlaneEndpoint, ReloadingControlPlane
-from vworkspace_odoo.trust import tls_context
+from vworkspace_odoo.tls import tls_context
 
 CLUSTER = "cluster-prod-1"
 MARK = "m4rk-of-a-secret"

@@ -35,7 +35,7 @@ from vworkspace_fake.controlplane.http import LONGEST_WAIT
 from vworkspace_fake.controlplane.serve import serve
 from vworkspace_odoo import MEDIA_TYPE, ControlPlaneEndpoint, HttpControlPlane, ReloadingControlPlane
 from vworkspace_odoo.decoding import LONGEST_BODY, MOST_JOBS, MOST_VALUES, decode
-from vworkspace_odoo.trust import default_verify
+from vworkspace_odoo.tls import default_verify
 
 CLUSTER = "cluster-prod-1"
 TOKEN = "s3cr3t-t0ken"

@@ -11,8 +11,8 @@ from vworkspace_apiserver.inprocess import run_sync
 from vworkspace_core.apimachinery.manifest import ObjectRef
 from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, CLUSTER
 from vworkspace_core.jobs.events import condition_events, heartbeat, life_events
-from vworkspace_core.jobs.outcome import SUCCEEDED, JobOutcome, JobResult, Reason
 from vworkspace_core.jobs.reports import progress, result_body, waiting_body
+from vworkspace_core.jobs.result import SUCCEEDED, JobOutcome, JobResult, Reason
 from vworkspace_core.jobs.state import AppliedRef
 from vworkspace_fake.controlplane import ControlPlaneServer, InProcessControlPlane
 from vworkspace_fake.controlplane.refusals import error_body

@@ -2,9 +2,9 @@
 
 from vworkspace_odoo.admin import AdminClient
 from vworkspace_odoo.client import MEDIA_TYPE, HttpControlPlane
-from vworkspace_odoo.following import ControlPlaneEndpoint, ReloadingControlPlane
 from vworkspace_odoo.payloads import JosePayloads
-from vworkspace_odoo.trust import cleartext_problem, tls_context
+from vworkspace_odoo.reloading import ControlPlaneEndpoint, ReloadingControlPlane
+from vworkspace_odoo.tls import cleartext_problem, tls_context
 
 __all__ = [
     "MEDIA_TYPE",

@@ -8,7 +8,7 @@ import httpx2
 
 from vworkspace_core.apimachinery.errors import OperatorError, Permanent, Unavailable
 from vworkspace_core.apimachinery.secret_material import redact
-from vworkspace_odoo.trust import default_verify
+from vworkspace_odoo.tls import default_verify
 
 
 class AdminClient:

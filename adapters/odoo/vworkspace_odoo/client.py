@@ -25,7 +25,7 @@ from vworkspace_core.apimachinery.secret_material import without_user
 from vworkspace_core.ports import Fetched
 from vworkspace_odoo.decoding import LONGEST_BODY, decode, fits, is_json, jobs_of, jobs_that_fit
 from vworkspace_odoo.failures import refusal, server_time, transport_failure
-from vworkspace_odoo.trust import cleartext_problem, default_verify
+from vworkspace_odoo.tls import cleartext_problem, default_verify
 
 MEDIA_TYPE: Final = "application/vnd.vworkspace.agent.v1+json"
 

@@ -19,7 +19,7 @@ from vworkspace_core.api.operation import Engine, OperationType, Phase
 from vworkspace_core.apimachinery.manifest import ObjectRef
 from vworkspace_core.controller.queue.hot_loop import HotLoop
 from vworkspace_core.controller.reconcile import ResultLabel
-from vworkspace_core.jobs.outcome import JobOutcome
+from vworkspace_core.jobs.result import JobOutcome
 
 _METHODS: Final = frozenset(("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"))
 _OTHER: Final = "other"

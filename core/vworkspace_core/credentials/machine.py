@@ -1,12 +1,13 @@
 """Getting and renewing the agent's credential, as a sans-I/O machine: `step(state, event, now)` (PULL-7, PULL-8).
 
-    IDLE ── INTENDING ── ASKING ── KEEPING ── PROVING ── FORGETTING ── IDLE
-                            └─ refused: FORGETTING ─┘
-    REGISTERING ── KEEPING ── PROVING ── IDLE
+    IDLE ── RECORDING_INTENT ── REQUESTING ── STORING ── VERIFYING ── REMOVING_OLD ── IDLE
+                                     └─ refused: REMOVING_OLD ─┘
+    REGISTERING ── STORING ── VERIFYING ── IDLE
 
-Order of a rotation. The Secret says that one is under way, which proves that it can be written (INTENDING); the
-control plane is asked (ASKING); the Secret holds the new token beside the old one (KEEPING); only then the new one
-is used (PROVING); when it has worked the old one goes (FORGETTING). After a crash the Secret tells where to go on.
+Order of a rotation. The Secret says that one is under way, which proves that it can be written (RECORDING_INTENT); the
+control plane is asked for a token (REQUESTING); the Secret holds the new token beside the old one (STORING); only then
+the new one is used (VERIFYING); when it has worked the old one goes (REMOVING_OLD). After a crash the Secret tells
+where to go on.
 
 Guarantees. A token is used only when the Secret holds it. The old one is kept until the new one has worked. A
 request is served by one rotation, whatever is repeated. A token put there by hand wins over everything under way.
@@ -122,9 +123,9 @@ def _unserved(requests: Iterable[str], state: CredentialState) -> tuple[str, ...
 
 def _redo(state: CredentialState) -> CredentialStep:
     match state.stage:
-        case RotationStage.INTENDING | RotationStage.KEEPING | RotationStage.FORGETTING:
+        case RotationStage.RECORDING_INTENT | RotationStage.STORING | RotationStage.REMOVING_OLD:
             return write(state)
-        case RotationStage.ASKING:
+        case RotationStage.REQUESTING:
             return ask(state)
         case RotationStage.REGISTERING:
             return register(state)
@@ -154,11 +155,11 @@ def answered(state: CredentialState, answer: r.CredentialAnswer, now: datetime) 
 def found(state: CredentialState, kept: StoredCredential) -> CredentialStep:
     """The Secret says `kept`. Another token than ours is somebody's decision, and ends what was under way."""
     writing = state.writing
-    if state.stage is RotationStage.KEEPING and writing is not None and kept.token == writing.token:
+    if state.stage is RotationStage.STORING and writing is not None and kept.token == writing.token:
         return _wrote(state)  # our own write, whose answer is late or lost
     same = kept.token == state.kept.token
     known = attrs.evolve(state, kept=kept)
-    if same and state.stage is RotationStage.INTENDING and kept.requested:
+    if same and state.stage is RotationStage.RECORDING_INTENT and kept.requested:
         return _wrote(state)
     if same and state.stage not in AT_REST:
         return known, ()
@@ -185,7 +186,7 @@ def worked(state: CredentialState, token: str, now: datetime) -> CredentialStep:
     state = attrs.evolve(state, locked_out=False)
     if state.stage is RotationStage.REGISTERING and state.kept.token:
         return settled(state), ()  # there was no need to
-    if state.stage is not RotationStage.PROVING:
+    if state.stage is not RotationStage.VERIFYING:
         return state, ()
     if token == state.kept.token:
         return forget(state) if state.kept.previous else (settled(state), ())
@@ -209,11 +210,11 @@ def _wrote(state: CredentialState) -> CredentialStep:
         return state, ()
     written = attrs.evolve(state, kept=state.writing, writing=None, retry=Retry())
     match state.stage:
-        case RotationStage.INTENDING:
+        case RotationStage.RECORDING_INTENT:
             return ask(written)
-        case RotationStage.KEEPING:
+        case RotationStage.STORING:
             token = written.kept.token
-            return attrs.evolve(written, stage=RotationStage.PROVING, in_use=token, locked_out=False), (
+            return attrs.evolve(written, stage=RotationStage.VERIFYING, in_use=token, locked_out=False), (
                 r.UseToken(token),
             )
         case _:
@@ -223,24 +224,24 @@ def _wrote(state: CredentialState) -> CredentialStep:
 def _not_written(state: CredentialState, message: str, refused: bool, now: datetime) -> CredentialStep:
     if state.writing is None:
         return state, ()
-    if refused and state.stage is RotationStage.INTENDING:
+    if refused and state.stage is RotationStage.RECORDING_INTENT:
         # Better now than with a new token that cannot be kept.
         return given_up(settled(state), f"the new credential could not be kept: {message}", now)
-    level = LogLevel.ERROR if state.stage is RotationStage.KEEPING else LogLevel.WARNING
+    level = LogLevel.ERROR if state.stage is RotationStage.STORING else LogLevel.WARNING
     return retry(state, f"the credentials Secret is not written ({state.stage}): {message}", now, level=level)
 
 
 def _issued(state: CredentialState, new: r.Issued, now: datetime) -> CredentialStep:
-    if state.stage not in (RotationStage.ASKING, RotationStage.REGISTERING):
+    if state.stage not in (RotationStage.REQUESTING, RotationStage.REGISTERING):
         return state, ()  # somebody has put another token there meanwhile
-    previous = state.in_use if state.stage is RotationStage.ASKING else ""
+    previous = state.in_use if state.stage is RotationStage.REQUESTING else ""
     served = state.kept.with_served(state.requests)
     writing = StoredCredential(new.token, previous, new.expires_at, now, "", served)
-    return write(attrs.evolve(state, stage=RotationStage.KEEPING, writing=writing, retry=Retry()))
+    return write(attrs.evolve(state, stage=RotationStage.STORING, writing=writing, retry=Retry()))
 
 
 def _unanswered(state: CredentialState, event: r.RequestUnanswered, now: datetime) -> CredentialStep:
-    if state.stage not in (RotationStage.ASKING, RotationStage.REGISTERING):
+    if state.stage not in (RotationStage.REQUESTING, RotationStage.REGISTERING):
         return state, ()
     wait = SLOW.total_seconds() if event.rejected else event.wait
     waiting, notes = retry(state, f"no new credential yet: {event.message}", now, wait=wait)
@@ -255,7 +256,7 @@ def _unanswered(state: CredentialState, event: r.RequestUnanswered, now: datetim
 
 def _refused(state: CredentialState, message: str, now: datetime) -> CredentialStep:
     match state.stage:
-        case RotationStage.ASKING:
+        case RotationStage.REQUESTING:
             failed, told = given_up(state, message, now)
             forgetting, effects = forget(failed)
             return forgetting, (*told, *effects)
@@ -268,13 +269,13 @@ def _refused(state: CredentialState, message: str, now: datetime) -> CredentialS
 def intend(state: CredentialState, requests: tuple[str, ...]) -> CredentialStep:
     """The Secret is to say that a rotation for `requests` is under way, which proves that it can be written."""
     writing = attrs.evolve(state.kept, requested=requests[0])
-    return write(attrs.evolve(state, stage=RotationStage.INTENDING, requests=requests, writing=writing))
+    return write(attrs.evolve(state, stage=RotationStage.RECORDING_INTENT, requests=requests, writing=writing))
 
 
 def forget(state: CredentialState) -> CredentialStep:
     """The Secret is to let go of the old token, or of the intent."""
     writing = attrs.evolve(state.kept, previous="", requested="")
-    return write(attrs.evolve(state, stage=RotationStage.FORGETTING, writing=writing, retry=Retry()))
+    return write(attrs.evolve(state, stage=RotationStage.REMOVING_OLD, writing=writing, retry=Retry()))
 
 
 def write(state: CredentialState) -> CredentialStep:
@@ -287,7 +288,7 @@ def write(state: CredentialState) -> CredentialStep:
 def ask(state: CredentialState) -> CredentialStep:
     """Ask the control plane for a new token."""
     number, begun = _next_effect(state)
-    return attrs.evolve(begun, stage=RotationStage.ASKING), (r.RequestRotation(number),)
+    return attrs.evolve(begun, stage=RotationStage.REQUESTING), (r.RequestRotation(number),)
 
 
 def register(state: CredentialState) -> CredentialStep:

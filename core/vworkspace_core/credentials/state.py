@@ -21,18 +21,18 @@ SLOW: Final = timedelta(minutes=5)
 
 
 class RotationStage(StrEnum):
-    """Which answer the machine waits for."""
+    """Which answer the machine waits for. The values are in the log, so they stay as they are."""
 
     IDLE = "idle"
-    INTENDING = "intending"  # the API server: the Secret says that a rotation is under way
-    ASKING = "asking"  # the control plane: a new token
+    RECORDING_INTENT = "intending"  # the API server: the Secret says that a rotation is under way
+    REQUESTING = "asking"  # the control plane: a new token
     REGISTERING = "registering"  # the control plane: a first token
-    KEEPING = "keeping"  # the API server: the Secret holds the new token
-    PROVING = "proving"  # the control plane: any request with the new token
-    FORGETTING = "forgetting"  # the API server: the old token, or the intent, is gone
+    STORING = "keeping"  # the API server: the Secret holds the new token
+    VERIFYING = "proving"  # the control plane: any request with the new token
+    REMOVING_OLD = "forgetting"  # the API server: the old token, or the intent, is gone
 
 
-AT_REST: Final = frozenset({RotationStage.IDLE, RotationStage.PROVING})
+AT_REST: Final = frozenset({RotationStage.IDLE, RotationStage.VERIFYING})
 
 
 @attrs.frozen
@@ -72,7 +72,7 @@ def renewal_of(kept: StoredCredential, jitter: float = 0.0) -> datetime | None:
 
 def settled(state: CredentialState) -> CredentialState:
     """Nothing is under way: at rest, with an old token to forget or without. What was asked for does not count."""
-    stage = RotationStage.PROVING if state.kept.previous else RotationStage.IDLE
+    stage = RotationStage.VERIFYING if state.kept.previous else RotationStage.IDLE
     return attrs.evolve(state, stage=stage, writing=None, retry=Retry(), turn=state.turn + 1)
 
 

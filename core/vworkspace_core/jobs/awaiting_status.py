@@ -14,9 +14,9 @@ from vworkspace_core.control_plane.event_keys import object_key
 from vworkspace_core.jobs import messages as m
 from vworkspace_core.jobs.managed_fields import status_holder
 from vworkspace_core.jobs.object_status import can_still_start, has_started, waits_for_schedule
-from vworkspace_core.jobs.outcome import SUCCEEDED, JobOutcome, JobResult, Reason, result_of
 from vworkspace_core.jobs.plan import Inspection
 from vworkspace_core.jobs.reports import progress
+from vworkspace_core.jobs.result import SUCCEEDED, JobOutcome, JobResult, Reason, result_of
 from vworkspace_core.jobs.scope import ApplyTask, DeleteTask
 from vworkspace_core.jobs.state import JobStage, JobState, record_of
 from vworkspace_core.jobs.steps import JobStep, JobStepContext, clear, generation, post, ref, settle, timeout
@@ -74,9 +74,9 @@ def changed(job: JobState, live: Manifest | None, at: JobStepContext) -> JobStep
             return job, (inspect(job),)
         case JobStage.WAITING:
             return _consider(job, live, at) if live is not None and _is_after(job, live) else (job, ())
-        case JobStage.ACTING | JobStage.NOTING:
+        case JobStage.ACTING | JobStage.RECORDING_EFFECT:
             return attrs.evolve(job, latest=live, vanished=job.vanished or live is None), ()
-        case JobStage.AWAITING_GONE if live is None or not metadata(live).get("deletionTimestamp"):
+        case JobStage.WAITING_DELETED if live is None or not metadata(live).get("deletionTimestamp"):
             return clear(job, stage=JobStage.READY), ()
         case _:
             return job, ()
@@ -161,7 +161,7 @@ def _end(job: JobState, live: Manifest, verdict: JobResult, at: JobStepContext, 
         return settle(job, verdict, at)
     if not has_turn:
         return clear(job, stage=JobStage.READY, recheck_at=None), ()
-    calling_off = clear(job, stage=JobStage.INTENDING, ending=verdict)
+    calling_off = clear(job, stage=JobStage.RECORDING_INTENT, ending=verdict)
     return calling_off, (m.PutRecord(job.id, record_of(calling_off)),)
 
 

@@ -23,14 +23,21 @@ from vworkspace_core.jobs.awaiting_status import (
     out_of_time,
     runs_on,
 )
-from vworkspace_core.jobs.outcome import SUCCEEDED, JobResult, Reason
+from vworkspace_core.jobs.result import SUCCEEDED, JobResult, Reason
 from vworkspace_core.jobs.scope import DeleteTask
 from vworkspace_core.jobs.state import JobStage, JobState, record_of, slim
 from vworkspace_core.jobs.steps import JobStep, JobStepContext, clear, close, retry, settle
-from vworkspace_core.jobs.turn import act, conflicted, note, start_turn
+from vworkspace_core.jobs.work_slot import act, conflicted, note, start_turn
 
 _ASKING: Final = frozenset(
-    {JobStage.RECORDING, JobStage.INSPECTING, JobStage.INTENDING, JobStage.ACTING, JobStage.NOTING, JobStage.CLOSING}
+    {
+        JobStage.RECORDING,
+        JobStage.INSPECTING,
+        JobStage.RECORDING_INTENT,
+        JobStage.ACTING,
+        JobStage.RECORDING_EFFECT,
+        JobStage.CLOSING,
+    }
 )
 """Stages that wait for the cluster or the job store, and ask again when no answer comes."""
 
@@ -45,11 +52,11 @@ def advance(job: JobState, event: m.JobEvent, at: JobStepContext) -> JobStep:  #
             return clear(job, stage=JobStage.ACKING), (m.SendAck(job.id),)
         case m.RecordRefused(message=message), JobStage.RECORDING:
             return _unrecordable(job, message)
-        case m.Recorded(), JobStage.INTENDING:
+        case m.Recorded(), JobStage.RECORDING_INTENT:
             return act(clear(job, stage=JobStage.ACTING))
-        case m.RecordRefused(), JobStage.INTENDING if job.ending is not None:
+        case m.RecordRefused(), JobStage.RECORDING_INTENT if job.ending is not None:
             return act(clear(job, stage=JobStage.ACTING))  # only the reason is not on record
-        case m.RecordRefused(message=message), JobStage.INTENDING:
+        case m.RecordRefused(message=message), JobStage.RECORDING_INTENT:
             return settle(job, JobResult.failed(Reason.PAYLOAD_TOO_LARGE, message), at)
         case m.AckLost(), JobStage.ACKING:
             return attrs.evolve(job, ack_may_have_arrived=True), ()
@@ -61,7 +68,7 @@ def advance(job: JobState, event: m.JobEvent, at: JobStepContext) -> JobStep:  #
             return _dropped(job, at)
         case m.Applied(live=live), JobStage.ACTING:
             return note(job, live, at)
-        case ((m.Recorded() | m.RecordRefused()), JobStage.NOTING):
+        case ((m.Recorded() | m.RecordRefused()), JobStage.RECORDING_EFFECT):
             return applied(job, job.written or {}, at)
         case m.DeleteSent(), JobStage.ACTING:
             return await_gone_for_good(job, at)
@@ -130,10 +137,10 @@ def due_at(job: JobState, skew: timedelta, grace: timedelta, *, strict: bool = F
     `strict`: expired is what either clock says is (PULL-12).
     """
     times = [job.retry.at]
-    if job.stage in (JobStage.WAITING, JobStage.AWAITING_GONE):
+    if job.stage in (JobStage.WAITING, JobStage.WAITING_DELETED):
         times.append(job.recheck_at)
     if job.expires_at is not None:
-        if job.stage is JobStage.AWAITING_GONE:
+        if job.stage is JobStage.WAITING_DELETED:
             times.append(shifted(job.expires_at, -max(skew, timedelta(0)) if strict else -skew))
         if job.stage is JobStage.WAITING and not runs_on(job) and job.retry.at is None:
             times.append(shifted(shifted(job.expires_at, grace), -skew))
@@ -147,7 +154,7 @@ def tick(job: JobState, at: JobStepContext) -> JobStep:
     match job.stage:
         case JobStage.WAITING if job.retry.at is None and out_of_time(job, at):
             return give_up(job, at)
-        case JobStage.AWAITING_GONE if _is_expired(job, at) or _recheck_due(job, at):
+        case JobStage.WAITING_DELETED if _is_expired(job, at) or _recheck_due(job, at):
             return attrs.evolve(job, stage=JobStage.READY, recheck_at=None), ()
         case JobStage.WAITING if _recheck_due(job, at):
             return attrs.evolve(job, recheck_at=shifted(at.now, RECHECK)), (inspect(job),)
@@ -165,7 +172,7 @@ def _recheck_due(job: JobState, at: JobStepContext) -> bool:
 
 def _redo(job: JobState, at: JobStepContext) -> JobStep:
     match job.stage:
-        case JobStage.RECORDING | JobStage.INTENDING | JobStage.NOTING:
+        case JobStage.RECORDING | JobStage.RECORDING_INTENT | JobStage.RECORDING_EFFECT:
             return job, (m.PutRecord(job.id, record_of(job)),)
         case JobStage.INSPECTING | JobStage.ACTING:
             # After an unanswered write only a look can tell whether it happened.

@@ -26,13 +26,13 @@ from vworkspace_core.control_plane.event_keys import generation_in
 from vworkspace_core.controller.machine import LogLevel, LogNote, Tick
 from vworkspace_core.jobs import messages as m
 from vworkspace_core.jobs.lifecycle import advance, due_at
-from vworkspace_core.jobs.outcome import JobOutcome
 from vworkspace_core.jobs.plan import Inspection
+from vworkspace_core.jobs.result import JobOutcome
 from vworkspace_core.jobs.scope import DeleteTask, JobScope
 from vworkspace_core.jobs.state import BUSY, JobStage, JobState, accept, record_of, restore, tombstone_of
 from vworkspace_core.jobs.steps import JobStep, JobStepContext, supersede
-from vworkspace_core.jobs.turn import inspected, start_turn
 from vworkspace_core.jobs.wire import BadJob
+from vworkspace_core.jobs.work_slot import inspected, start_turn
 from vworkspace_core.ports import Tombstone
 
 _MOST_DROPPED = 1000
@@ -224,7 +224,7 @@ def _taken(state: AgentState, before: JobState, taken: JobStep, now: datetime) -
 
 def _replaced(job: JobState, by: JobState) -> bool:
     """Whether `by`, which just had its effect, leaves `job` nothing to wait for."""
-    if job.stage not in (JobStage.READY, JobStage.AWAITING_GONE, JobStage.WAITING) or job.key == by.key:
+    if job.stage not in (JobStage.READY, JobStage.WAITING_DELETED, JobStage.WAITING) or job.key == by.key:
         return False
     under_way = isinstance(job.task, DeleteTask) and job.had_effect
     return _older(job, by) and not under_way
@@ -284,7 +284,7 @@ def _waits_for(job: JobState) -> _Side:
     return (job.target is None, job.target or job.ref)
 
 
-_BEFORE_THE_EFFECT = frozenset({JobStage.RECORDING, JobStage.ACKING, JobStage.READY, JobStage.AWAITING_GONE, *BUSY})
+_BEFORE_THE_EFFECT = frozenset({JobStage.RECORDING, JobStage.ACKING, JobStage.READY, JobStage.WAITING_DELETED, *BUSY})
 
 
 def _had_the_turn(job: JobState) -> bool:

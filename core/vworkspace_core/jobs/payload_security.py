@@ -24,7 +24,7 @@ import attrs
 from vworkspace_core.apimachinery.errors import Invalid
 from vworkspace_core.apimachinery.manifest import Manifest, dig
 from vworkspace_core.apimachinery.secret_material import find_secret_material
-from vworkspace_core.jobs.outcome import JobResult, Reason
+from vworkspace_core.jobs.result import JobResult, Reason
 
 
 class Signatures(StrEnum):

@@ -20,8 +20,8 @@ from vworkspace_core.apimachinery.errors import (
 )
 from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef
 from vworkspace_core.jobs import messages as m
-from vworkspace_core.jobs.outcome import Reason
 from vworkspace_core.jobs.plan import Inspection
+from vworkspace_core.jobs.result import Reason
 from vworkspace_core.ports import JobStore, KubeApi, PatchType
 
 ClusterEffect = (

@@ -37,7 +37,7 @@ from vworkspace_core.apimachinery.resources import OPERATION
 from vworkspace_core.controller.drift import needs_apply
 from vworkspace_core.jobs.managed_fields import written_by_us
 from vworkspace_core.jobs.object_status import ended_at
-from vworkspace_core.jobs.outcome import EXPIRED, SUCCEEDED, JobOutcome, JobResult, Reason
+from vworkspace_core.jobs.result import EXPIRED, SUCCEEDED, JobOutcome, JobResult, Reason
 from vworkspace_core.jobs.scope import ApplyTask, DeleteTask, JobScope, RotateTask, Task, gate_closed, may_touch
 from vworkspace_core.ports import Tombstone
 

@@ -8,7 +8,7 @@ from vworkspace_core.apimachinery.manifest import Manifest
 from vworkspace_core.apimachinery.secret_material import shown
 from vworkspace_core.apimachinery.timestamps import format_time
 from vworkspace_core.jobs.object_status import conditions_of, phase_of, summary_of
-from vworkspace_core.jobs.outcome import JobResult
+from vworkspace_core.jobs.result import JobResult
 from vworkspace_core.jobs.state import AppliedRef
 
 _TOLD = ("type", "status", "reason", "message", "lastTransitionTime", "observedGeneration")

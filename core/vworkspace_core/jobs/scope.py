@@ -19,8 +19,8 @@ from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, dig
 from vworkspace_core.apimachinery.names import bounded_name
 from vworkspace_core.apimachinery.problems import Problem, join
 from vworkspace_core.jobs.managed_fields import OUR_ANNOTATIONS
-from vworkspace_core.jobs.outcome import JobResult, Reason
 from vworkspace_core.jobs.payload_security import Security
+from vworkspace_core.jobs.result import JobResult, Reason
 from vworkspace_core.jobs.wire import ApplyRequest, DeleteRequest, Job, RotateRequest
 
 _KINDS: Final = (known.APPLICATION_INSTANCE, known.OPERATION)

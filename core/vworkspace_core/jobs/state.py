@@ -1,7 +1,7 @@
 """One job on its way, as a value, and its durable form (PULL-2, PULL-4).
 
-    RECORDING ── ACKING ── READY ── INSPECTING ── INTENDING ── ACTING ── NOTING ── WAITING ── ANSWERING ── CLOSING
-                             └─ AWAITING_GONE ─┘
+    RECORDING ── ACKING ── READY ── INSPECTING ── RECORDING_INTENT ── ACTING ── RECORDING_EFFECT ── WAITING ──┐
+                             └─ WAITING_DELETED ─┘                                   CLOSING ── ANSWERING ────┘
 A refused job goes from ACKING to ANSWERING at once.
 """
 
@@ -16,32 +16,32 @@ from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef
 from vworkspace_core.control_plane.event_keys import generation_in
 from vworkspace_core.control_plane.untrusted_json import flaws
 from vworkspace_core.controller.machine import Retry
-from vworkspace_core.jobs.outcome import JobOutcome, JobResult, Reason
 from vworkspace_core.jobs.payload_security import Security, decrypted, opened
 from vworkspace_core.jobs.plan import Intent
+from vworkspace_core.jobs.result import JobOutcome, JobResult, Reason
 from vworkspace_core.jobs.scope import ApplyTask, JobScope, Task, admit
 from vworkspace_core.jobs.wire import BadJob, Job, job_id_of, parse_job, read_job
 from vworkspace_core.ports import JobRecord, Tombstone
 
 
 class JobStage(StrEnum):
-    """Which answer a job waits for."""
+    """Which answer a job waits for. The values are in the texts of notes, so they stay as they are."""
 
     RECORDING = "recording"  # the job store: the record is written before the ack
     ACKING = "acking"  # the control plane: the job is ours before it has an effect
-    READY = "ready"  # its turn: one job at a time works on an object
+    READY = "ready"  # the work slot: one job at a time works on an object
     INSPECTING = "inspecting"  # the cluster and the job store: what is there now
-    AWAITING_GONE = "awaiting-gone"  # the cluster: the terminating object must be gone first
-    INTENDING = "intending"  # the job store: the intent is written before the effect
+    WAITING_DELETED = "awaiting-gone"  # the cluster: the terminating object must be gone first
+    RECORDING_INTENT = "intending"  # the job store: the intent is written before the effect
     ACTING = "acting"  # the cluster: the effect itself
-    NOTING = "noting"  # the job store: the apply happened, and on which object
+    RECORDING_EFFECT = "noting"  # the job store: the apply happened, and on which object
     WAITING = "waiting"  # the reconciler: success or failure of what was applied
     ANSWERING = "answering"  # the control plane: the result is accepted
     CLOSING = "closing"  # the job store: record gone, tombstone kept
 
 
-BUSY = frozenset({JobStage.INSPECTING, JobStage.INTENDING, JobStage.ACTING, JobStage.NOTING})
-"""Stages in which a job has its turn on the object."""
+BUSY = frozenset({JobStage.INSPECTING, JobStage.RECORDING_INTENT, JobStage.ACTING, JobStage.RECORDING_EFFECT})
+"""Stages in which a job has the work slot of its object."""
 
 ENDED = frozenset({JobStage.ANSWERING, JobStage.CLOSING})
 

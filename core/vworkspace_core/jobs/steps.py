@@ -13,8 +13,8 @@ from vworkspace_core.controller.backoff import Backoff
 from vworkspace_core.controller.machine import LONGEST_RETRY, LogLevel, LogNote, Retry
 from vworkspace_core.jobs import messages as m
 from vworkspace_core.jobs.object_status import can_still_start, last_words
-from vworkspace_core.jobs.outcome import JobResult, Reason
 from vworkspace_core.jobs.reports import result_body
+from vworkspace_core.jobs.result import JobResult, Reason
 from vworkspace_core.jobs.scope import JobScope
 from vworkspace_core.jobs.state import AppliedRef, JobStage, JobState, tombstone_of
 

@@ -34,7 +34,7 @@ def run_through(world: World, *, fault_at: int | None = None, fault: str = "", c
     at = 0
     for _ in range(100):
         if not world.pending:
-            if world.state.stage is RotationStage.PROVING:
+            if world.state.stage is RotationStage.VERIFYING:
                 world.poll()
             elif world.state.stage is RotationStage.IDLE:
                 break
@@ -55,7 +55,7 @@ def test_a_rotation_writes_first_switches_then_and_forgets_the_old_one_last_PULL
     while world.pending:
         seen.append((type(world.pending[0]).__name__, world.state.stage.value, world.state.in_use[-1]))
         world.perform(0)
-        if world.state.stage is RotationStage.PROVING:
+        if world.state.stage is RotationStage.VERIFYING:
             kept = world.kept()
             assert (kept.token, kept.previous, world.state.in_use) == (f"{MARK}-0", f"{MARK}-first", f"{MARK}-0")
             assert not world.done, "not before it has worked"
@@ -215,7 +215,7 @@ def test_a_bad_deployment_that_rejects_everything_costs_nothing_PULL_7() -> None
 def test_a_control_plane_restored_from_a_backup_knows_the_old_token_only() -> None:
     world = World(Options())
     world.ask("job/1")
-    while world.state.stage is not RotationStage.PROVING:
+    while world.state.stage is not RotationStage.VERIFYING:
         world.perform(0)
     world.server.tokens.revoke(world.kept().token)
     first = world.server.tokens.find(f"{MARK}-first")

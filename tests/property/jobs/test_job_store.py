@@ -19,7 +19,7 @@ from vworkspace_core.api import labels
 from vworkspace_core.apimachinery.errors import OperatorError, Permanent, Unavailable
 from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef
 from vworkspace_core.apimachinery.resources import NAMESPACE, SECRET
-from vworkspace_core.jobs.outcome import JobOutcome
+from vworkspace_core.jobs.result import JobOutcome
 from vworkspace_core.jobs.store import KubeJobStore
 from vworkspace_core.jobs.store.codec import SECRET_TYPE, head_name
 from vworkspace_core.jobs.store.tombstones import segment_name

@@ -1025,7 +1025,11 @@ class Chaos(RuleBasedStateMachine):
 
     @invariant()
     def one_job_at_a_time_works_on_an_object(self) -> None:
-        busy = [job.ref for job in self.world.state.jobs.values() if job.stage in (JobStage.INTENDING, JobStage.ACTING)]
+        busy = [
+            job.ref
+            for job in self.world.state.jobs.values()
+            if job.stage in (JobStage.RECORDING_INTENT, JobStage.ACTING)
+        ]
         assert len(busy) == len(set(busy))
 
     def teardown(self) -> None:

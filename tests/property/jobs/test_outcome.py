@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.support.jobs import condition, instance, operation, with_status
 from vworkspace_core.api import labels
 from vworkspace_core.jobs.object_status import phase_of, summary_of
-from vworkspace_core.jobs.outcome import LONGEST_ERROR, JobOutcome, JobResult, result_of
+from vworkspace_core.jobs.result import LONGEST_ERROR, JobOutcome, JobResult, result_of
 
 READY = condition("Ready", "True", "HelmReleaseReady", 2)
 STABLE = condition("Reconciling", "False", "Stable", 2)

@@ -11,7 +11,6 @@ from tests.support.jobs import CLUSTER_ID, NAMESPACE, instance
 from vworkspace_core.api import labels
 from vworkspace_core.apimachinery.manifest import ObjectRef
 from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE
-from vworkspace_core.jobs.outcome import EXPIRED, SUCCEEDED, JobOutcome, JobResult
 from vworkspace_core.jobs.plan import (
     AlreadyApplied,
     Inspection,
@@ -25,6 +24,7 @@ from vworkspace_core.jobs.plan import (
     applied_generation,
     plan,
 )
+from vworkspace_core.jobs.result import EXPIRED, SUCCEEDED, JobOutcome, JobResult
 from vworkspace_core.jobs.scope import ApplyTask, DeleteTask, JobScope, RotateTask
 from vworkspace_core.ports import Tombstone
 

@@ -35,7 +35,7 @@ from vworkspace_core.instances.context import Observed
 from vworkspace_core.instances.reconcile import reconcile
 from vworkspace_core.instances.unreadable import Unreadable, decide_unreadable
 from vworkspace_core.jobs.events import condition_events, reported_conditions
-from vworkspace_core.jobs.outcome import result_of
+from vworkspace_core.jobs.result import result_of
 from vworkspace_core.jobs.scope import JobScope
 from vworkspace_core.jobs.scope import admit as admit_job
 from vworkspace_core.jobs.wire import Job, parse_job

@@ -21,7 +21,7 @@ from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef
 from vworkspace_core.apimachinery.resources import CORE_EVENT, POD
 from vworkspace_core.controller.decision import Decision
 from vworkspace_core.jobs.events import condition_events, reported_conditions
-from vworkspace_core.jobs.outcome import result_of
+from vworkspace_core.jobs.result import result_of
 from vworkspace_core.operations.preconditions import Start, start_or_obstacle
 from vworkspace_core.operations.reconcile import needs_live_view, reconcile_operation
 

@@ -15,8 +15,8 @@ from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, OPERATI
 from vworkspace_core.jobs import messages as m
 from vworkspace_core.jobs.events import condition_events, phase_in, reported_conditions
 from vworkspace_core.jobs.managed_fields import held_conditions, status_holder, with_status_holders
-from vworkspace_core.jobs.outcome import result_of
 from vworkspace_core.jobs.reports import progress
+from vworkspace_core.jobs.result import result_of
 from vworkspace_core.ports import PatchType
 
 TENANTS = ["kubectl-annotate", labels.FIELD_MANAGER]

@@ -12,7 +12,7 @@ from vworkspace_core.apimachinery.errors import Forbidden, Invalid, NotFound, Pe
 from vworkspace_core.apimachinery.secret_material import redact
 from vworkspace_core.ports import Fetched
 from vworkspace_odoo.client import HttpControlPlane
-from vworkspace_odoo.trust import tls_context
+from vworkspace_odoo.tls import tls_context
 
 
 @attrs.frozen

@@ -16,7 +16,7 @@ way: a status of an older generation proves nothing (REC-7), nor does one from b
     Succeeded                                             succeeded
     Failed, Cancelled                                     failed
     Running with a schedule, a sync has succeeded         succeeded
-    Accepted=False, not started                           failed, once it is cancelled (`watching`)
+    Accepted=False, not started                           failed, once it is cancelled (`awaiting_status`)
 """
 
 from collections.abc import Mapping

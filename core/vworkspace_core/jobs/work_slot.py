@@ -13,7 +13,6 @@ from vworkspace_core.jobs import messages as m
 from vworkspace_core.jobs.awaiting_status import RECHECK, applied, inspect
 from vworkspace_core.jobs.managed_fields import OUR_ANNOTATIONS
 from vworkspace_core.jobs.object_status import ended_at
-from vworkspace_core.jobs.outcome import JobOutcome, JobResult, Reason
 from vworkspace_core.jobs.plan import (
     AlreadyApplied,
     Inspection,
@@ -30,6 +29,7 @@ from vworkspace_core.jobs.plan import (
     plan,
 )
 from vworkspace_core.jobs.reports import waiting_body
+from vworkspace_core.jobs.result import JobOutcome, JobResult, Reason
 from vworkspace_core.jobs.scope import DeleteTask
 from vworkspace_core.jobs.state import JobStage, JobState, record_of
 from vworkspace_core.jobs.steps import JobStep, JobStepContext, clear, generation, post, ref, settle
@@ -87,7 +87,7 @@ def _intend(job: JobState, uid: str, generation: int = 0) -> JobStep:
     intent = Intent(uid, generation=generation)
     if job.intent == intent:
         return act(attrs.evolve(job, stage=JobStage.ACTING))
-    intending = attrs.evolve(job, stage=JobStage.INTENDING, intent=intent)
+    intending = attrs.evolve(job, stage=JobStage.RECORDING_INTENT, intent=intent)
     return intending, (m.PutRecord(job.id, record_of(intending)),)
 
 
@@ -115,13 +115,13 @@ def note(job: JobState, live: Manifest, at: JobStepContext) -> JobStep:
         return applied(attrs.evolve(job, latest=None), live, at)
     uid = str(metadata(live).get("uid", ""))
     reference, had = ref(job, uid, generation(live)), Intent(uid, True, generation(live))
-    noting = clear(job, stage=JobStage.NOTING, intent=had, applied=reference, had_effect=True, written=live)
+    noting = clear(job, stage=JobStage.RECORDING_EFFECT, intent=had, applied=reference, had_effect=True, written=live)
     return noting, (m.PutRecord(job.id, record_of(noting)),)
 
 
 def _await_gone(job: JobState, uid: str, at: JobStepContext) -> JobStep:
     body = waiting_body(f"waits for the terminating {job.ref} (uid {uid}) to be gone", at.server_now)
-    waiting = attrs.evolve(job, stage=JobStage.AWAITING_GONE, recheck_at=shifted(at.now, RECHECK))
+    waiting = attrs.evolve(job, stage=JobStage.WAITING_DELETED, recheck_at=shifted(at.now, RECHECK))
     return post(waiting, body)
 
 
