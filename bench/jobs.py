@@ -22,7 +22,8 @@ import structlog
 
 from bench.machine import describe, line
 from tests.support.embedded_server import config_of
-from tests.support.jobs import CLUSTER_ID, NAMESPACE, condition, instance
+from tests.support.builders import NAMESPACE, condition
+from tests.support.jobs import (CLUSTER_ID, instance)
 from vworkspace_apiserver.http.serving import serve as serve_cluster
 from vworkspace_apiserver.inprocess import InProcessKube
 from vworkspace_apiserver.server import ApiServer

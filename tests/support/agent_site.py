@@ -8,7 +8,8 @@ import anyio
 import structlog
 from structlog.testing import capture_logs
 
-from tests.support.jobs import CLUSTER_ID, NAME, NAMESPACE, condition, instance
+from tests.support.builders import NAME, NAMESPACE, condition
+from tests.support.jobs import CLUSTER_ID, instance
 from tests.support.virtual_time import run
 from vworkspace_apiserver.inprocess import InProcessKube
 from vworkspace_apiserver.server import ApiServer

@@ -18,8 +18,9 @@ import attrs
 import structlog
 from structlog.testing import LogCapture
 
+from tests.support.builders import NAMESPACE, condition
 from tests.support.chaos_network import FaultyTransport, Network, SlowKube, Trouble
-from tests.support.jobs import CLUSTER_ID, NAMESPACE, condition, delete_payload, instance
+from tests.support.jobs import CLUSTER_ID, delete_payload, instance
 from vworkspace_apiserver.inprocess import InProcessKube, run_sync
 from vworkspace_apiserver.server import ApiServer
 from vworkspace_app.jobs.agent import Agent

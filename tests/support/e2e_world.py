@@ -10,6 +10,7 @@ from uuid import uuid4
 
 import attrs
 
+from tests.support.builders import instance_manifest
 from tests.support.cluster_choice import Reached
 from tests.support.kube_client import Hands, InProcessHands, InProcessRecord, Record
 from tests.support.operator_process import Lever
@@ -89,18 +90,8 @@ def source_of(version: str) -> ObjectRef:
 
 def instance(version: str = FIRST, **changes: Any) -> dict[str, Any]:
     """The ApplicationInstance of PULL-2 as Odoo sends it; `changes` replace whole fields of the manifest."""
-    return {
-        "apiVersion": APPLICATION_INSTANCE.api_version,
-        "kind": APPLICATION_INSTANCE.kind,
-        "metadata": {"name": NAME, "namespace": NS},
-        "spec": {
-            "appRef": {"catalogId": "nextcloud"},
-            "chart": {**CHART, "version": version},
-            "release": {"name": NAME, "namespace": NS},
-            "values": {"source": "inline", "inline": {"replicaCount": 1}},
-        },
-        **changes,
-    }
+    values = {"source": "inline", "inline": {"replicaCount": 1}}
+    return {**instance_manifest(NAME, NS, chart={**CHART, "version": version}, values=values), **changes}
 
 
 @attrs.define

@@ -10,8 +10,9 @@ from typing import Any
 
 import attrs
 
+from tests.support.builders import NAMESPACE, condition
 from tests.support.faulty_kube import Crash, Cut, FaultyKube, calm
-from tests.support.jobs import CLUSTER_ID, NAMESPACE, condition, instance
+from tests.support.jobs import CLUSTER_ID, instance
 from vworkspace_apiserver.inprocess import InProcessKube, run_sync
 from vworkspace_apiserver.server import ApiServer
 from vworkspace_core.api import labels

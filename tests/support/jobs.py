@@ -3,42 +3,21 @@
 from collections.abc import Mapping
 from typing import Any
 
+from tests.support.builders import NAME, NAMESPACE, chart, instance_manifest, operation_manifest
+
 CLUSTER_ID = "cluster-prod-1"
-NAMESPACE = "org-myteam"
-NAME = "nextcloud-myteam"
 
 
 def instance(name: str = NAME, namespace: str = NAMESPACE, **metadata: Any) -> dict[str, Any]:
     """The ApplicationInstance of PULL-2, as the control plane sends it."""
-    return {
-        "apiVersion": "apps.vworkspace.io/v1alpha1",
-        "kind": "ApplicationInstance",
-        "metadata": {"name": name, "namespace": namespace, **metadata},
-        "spec": {
-            "appRef": {"catalogId": "nextcloud"},
-            "chart": {
-                "sourceType": "oci",
-                "url": "oci://registry.example/nextcloud/charts",
-                "name": "nextcloud",
-                "version": "6.6.0",
-            },
-            "release": {"name": name, "namespace": namespace},
-        },
-    }
+    return instance_manifest(
+        name, namespace, metadata=metadata, chart=chart(url="oci://registry.example/nextcloud/charts")
+    )
 
 
 def operation(name: str = "backup-1", namespace: str = NAMESPACE, target: str = NAME) -> dict[str, Any]:
     """A backup with Velero."""
-    return {
-        "apiVersion": "ops.vworkspace.io/v1alpha1",
-        "kind": "Operation",
-        "metadata": {"name": name, "namespace": namespace},
-        "spec": {
-            "targetRef": {"apiVersion": "apps.vworkspace.io/v1alpha1", "kind": "ApplicationInstance", "name": target},
-            "type": "Backup",
-            "engine": "velero",
-        },
-    }
+    return operation_manifest(name, namespace, target=target)
 
 
 def job(
@@ -69,18 +48,6 @@ def delete_payload(name: str = NAME, namespace: str = NAMESPACE) -> dict[str, An
         "namespace": namespace,
         "name": name,
     }
-
-
-def condition(type_: str, status: str, reason: str, generation: int | None = 1, message: str = "") -> dict[str, Any]:
-    """A condition on the wire."""
-    found = {
-        "type": type_,
-        "status": status,
-        "reason": reason,
-        "message": message,
-        "lastTransitionTime": "2026-01-01T00:00:00Z",
-    }
-    return found if generation is None else {**found, "observedGeneration": generation}
 
 
 def with_status(manifest: Mapping[str, Any], *conditions: Mapping[str, Any], **status: Any) -> dict[str, Any]:

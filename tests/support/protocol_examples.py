@@ -6,7 +6,8 @@ from typing import Any, Final
 
 from joserfc.jwk import OKPKey
 
-from tests.support.jobs import CLUSTER_ID, NAME, NAMESPACE, condition, instance, job, operation, with_status
+from tests.support.builders import NAME, NAMESPACE, condition
+from tests.support.jobs import CLUSTER_ID, instance, job, operation, with_status
 from vworkspace_apiserver.inprocess import run_sync
 from vworkspace_core.apimachinery.manifest import ObjectRef
 from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, CLUSTER

@@ -10,27 +10,21 @@ from typing import Any
 
 import attrs
 
+from tests.support.builders import cluster_manifest, instance_manifest, operation_manifest
+
 __all__ = ["ADMISSION", "CRD", "Violation", "instance", "operation", "placeholder"]
 
 
 def instance(**spec: Any) -> dict[str, Any]:
-    """A valid managed instance; `spec` replaces fields, None removes them."""
+    """A valid managed instance with every field; `spec` replaces fields, None removes them."""
     fields: dict[str, Any] = {
-        "appRef": {"catalogId": "nextcloud"},
         "mode": "managed",
-        "chart": {"sourceType": "oci", "url": "oci://r.example.test/charts", "name": "nextcloud", "version": "6.6.0"},
-        "release": {"name": "nextcloud-myteam", "namespace": "org-myteam"},
         "values": {"source": "inline", "inline": {"replicaCount": 2}},
         "suspend": False,
         "integrations": {"ingress": {"enabled": True, "host": "cloud.example.test"}},
         **spec,
     }
-    return {
-        "apiVersion": "apps.vworkspace.io/v1alpha1",
-        "kind": "ApplicationInstance",
-        "metadata": {"name": "nextcloud-myteam", "namespace": "org-myteam"},
-        "spec": {name: value for name, value in fields.items() if value is not None},
-    }
+    return instance_manifest(**fields)
 
 
 def placeholder() -> dict[str, Any]:
@@ -39,25 +33,9 @@ def placeholder() -> dict[str, Any]:
 
 
 def operation(**spec: Any) -> dict[str, Any]:
-    """A valid backup; `spec` replaces fields, None removes them."""
-    fields: dict[str, Any] = {
-        "targetRef": {
-            "apiVersion": "apps.vworkspace.io/v1alpha1",
-            "kind": "ApplicationInstance",
-            "name": "nextcloud-myteam",
-        },
-        "type": "Backup",
-        "engine": "velero",
-        "parameters": {"retention": "30d"},
-        "timeoutSeconds": 3600,
-        **spec,
-    }
-    return {
-        "apiVersion": "ops.vworkspace.io/v1alpha1",
-        "kind": "Operation",
-        "metadata": {"name": "backup-1", "namespace": "org-myteam"},
-        "spec": {name: value for name, value in fields.items() if value is not None},
-    }
+    """A valid backup with every field; `spec` replaces fields, None removes them."""
+    fields: dict[str, Any] = {"parameters": {"retention": "30d"}, "timeoutSeconds": 3600, **spec}
+    return operation_manifest(**fields)
 
 
 def cluster(**spec: Any) -> dict[str, Any]:
@@ -68,12 +46,7 @@ def cluster(**spec: Any) -> dict[str, Any]:
         "policy": {"allowedChartSources": ["oci://r.example.test/"], "forbiddenVersions": ["6.5.0"]},
         **spec,
     }
-    return {
-        "apiVersion": "ops.vworkspace.io/v1alpha1",
-        "kind": "Cluster",
-        "metadata": {"name": "cluster"},
-        "spec": {name: value for name, value in fields.items() if value is not None},
-    }
+    return cluster_manifest(**fields)
 
 
 def running(manifest: Mapping[str, Any]) -> dict[str, Any]:

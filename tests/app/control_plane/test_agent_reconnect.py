@@ -11,8 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support.agent_site import FAILED, READY, REF, Site, outcome, quiet, recent, simulate
+from tests.support.builders import NAME, condition
 from tests.support.effort import effort
-from tests.support.jobs import CLUSTER_ID, NAME, condition, instance, operation, with_status
+from tests.support.jobs import CLUSTER_ID, instance, operation, with_status
 from tests.support.virtual_time import run
 from vworkspace_core.apimachinery.manifest import ObjectRef, ref_of
 from vworkspace_core.apimachinery.resources import OPERATION

@@ -7,7 +7,8 @@ import anyio
 import pytest
 
 from tests.support.agent_site import FAILED, READY, REF, Site, outcome, quiet, recent, simulate
-from tests.support.jobs import CLUSTER_ID, NAME, NAMESPACE, condition, instance
+from tests.support.builders import NAME, NAMESPACE, condition
+from tests.support.jobs import CLUSTER_ID, instance
 from tests.support.virtual_time import run
 from vworkspace_app.jobs.settings import AgentSettings
 from vworkspace_core.apimachinery.manifest import ObjectRef

@@ -1,7 +1,10 @@
 """RUN-4: a standby keeps its caches warm and nothing else, and begins with everything when it leads."""
 
+from typing import Any
+
 import anyio
 
+from tests.support.builders import chart, instance_manifest
 from tests.support.virtual_time import run
 from vworkspace_apiserver.inprocess import InProcessKube
 from vworkspace_apiserver.model.calls import Caller
@@ -19,11 +22,8 @@ CLUSTER = "cluster-1"
 LABELS = {"app.vworkspace.io/managed-by": "control-plane", "app.vworkspace.io/cluster-id": CLUSTER}
 
 
-def instance(name: str) -> dict[str, object]:
-    chart = {"sourceType": "oci", "url": "oci://charts.example.com", "name": "nextcloud", "version": "1.0.0"}
-    spec = {"appRef": {"catalogId": "nextcloud"}, "chart": chart, "release": {"name": name, "namespace": "n"}}
-    meta = {"name": name, "namespace": "n", "labels": LABELS}
-    return {**APPLICATION_INSTANCE.manifest(name, "n"), "metadata": meta, "spec": spec}
+def instance(name: str) -> dict[str, Any]:
+    return instance_manifest(name, "n", metadata={"labels": LABELS}, chart=chart("1.0.0"))
 
 
 def test_a_standby_collects_no_work_and_a_leader_begins_with_all_of_it() -> None:

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from tests.support.builders import condition
 from tests.support.job_world import World
-from tests.support.jobs import CLUSTER_ID, condition, operation
+from tests.support.jobs import CLUSTER_ID, operation
 from vworkspace_apiserver.inprocess import run_sync
 from vworkspace_core.api import labels
 from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, dig

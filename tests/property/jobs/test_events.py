@@ -6,7 +6,8 @@ from typing import Any
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tests.support.jobs import condition, instance, operation, with_status
+from tests.support.builders import condition
+from tests.support.jobs import instance, operation, with_status
 from vworkspace_core.apimachinery.conditions import Wanted, merge_conditions
 from vworkspace_core.apimachinery.meta import Condition, ConditionStatus, condition_json
 from vworkspace_core.apimachinery.resources import CLUSTER

@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from tests.support.attack import attack, in_chunks
+from tests.support.builders import NAME, condition
 from tests.support.faulty_kube import Cut
 from tests.support.job_world import World, object_ref, quiet
-from tests.support.jobs import CLUSTER_ID, NAME, condition, delete_payload, instance, operation
+from tests.support.jobs import CLUSTER_ID, delete_payload, instance, operation
 from vworkspace_apiserver.inprocess import run_sync
 from vworkspace_core.api import labels
 from vworkspace_core.apimachinery.manifest import dig

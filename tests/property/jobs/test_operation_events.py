@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.support.jobs import condition, instance, operation, with_status
+from tests.support.builders import condition
+from tests.support.jobs import instance, operation, with_status
 from vworkspace_core.apimachinery.manifest import Manifest
 from vworkspace_core.jobs.events import life_events, phase_in
 

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.support.jobs import condition, instance, operation, with_status
+from tests.support.builders import condition
+from tests.support.jobs import instance, operation, with_status
 from vworkspace_core.api import labels
 from vworkspace_core.jobs.object_status import phase_of, summary_of
 from vworkspace_core.jobs.result import LONGEST_ERROR, JobOutcome, JobResult, result_of

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.support.jobs import CLUSTER_ID, NAMESPACE, instance
+from tests.support.builders import NAMESPACE
+from tests.support.jobs import CLUSTER_ID, instance
 from vworkspace_core.api import labels
 from vworkspace_core.apimachinery.manifest import ObjectRef
 from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE

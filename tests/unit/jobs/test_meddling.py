@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 
 from tests.property.jobs.test_machine import READY, drain, enqueue, enqueue_delete, live_of, outcome
+from tests.support.builders import NAME, condition
 from tests.support.job_world import World, object_ref
-from tests.support.jobs import CLUSTER_ID, NAME, condition, instance, operation, with_status
+from tests.support.jobs import CLUSTER_ID, instance, operation, with_status
 from vworkspace_apiserver.inprocess import run_sync
 from vworkspace_core.api import labels
 from vworkspace_core.apimachinery.manifest import dig, ref_of

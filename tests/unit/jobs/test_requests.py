@@ -7,8 +7,9 @@ import attrs
 import pytest
 
 from tests.property.jobs.test_machine import drain, enqueue, enqueue_delete, live_of, outcome
+from tests.support.builders import NAME, NAMESPACE
 from tests.support.job_world import World
-from tests.support.jobs import CLUSTER_ID, NAME, NAMESPACE, operation
+from tests.support.jobs import CLUSTER_ID, operation
 from vworkspace_apiserver.inprocess import run_sync
 from vworkspace_core.api import labels
 from vworkspace_core.api.admission import admit

@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.jobs import CLUSTER_ID, NAMESPACE, delete_payload, instance, job, operation
+from tests.support.builders import NAMESPACE
+from tests.support.jobs import CLUSTER_ID, delete_payload, instance, job, operation
 from vworkspace_core.api import labels
 from vworkspace_core.api.codec import read_operation
 from vworkspace_core.apimachinery.manifest import ObjectRef
