@@ -21,9 +21,9 @@ import anyio
 import structlog
 
 from bench.machine import describe, line
-from tests.support.embedded_server import config_of
 from tests.support.builders import NAMESPACE, condition
-from tests.support.jobs import (CLUSTER_ID, instance)
+from tests.support.embedded_server import config_of
+from tests.support.jobs import CLUSTER_ID, instance
 from vworkspace_apiserver.http.serving import serve as serve_cluster
 from vworkspace_apiserver.inprocess import InProcessKube
 from vworkspace_apiserver.server import ApiServer

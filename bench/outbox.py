@@ -19,9 +19,9 @@ import structlog
 
 from bench.machine import describe, line
 from tests.support.agent_site import Site
-from tests.support.control_planes import served
 from tests.support.builders import condition
-from tests.support.jobs import (CLUSTER_ID, instance)
+from tests.support.control_planes import served
+from tests.support.jobs import CLUSTER_ID, instance
 from tests.support.virtual_time import run
 from vworkspace_app.control_plane.connection import Connection
 from vworkspace_app.control_plane.event_sender import EventSender

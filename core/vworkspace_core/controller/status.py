@@ -85,10 +85,10 @@ def status_change(
     manifest = live.ref.kind.manifest(live.ref.name, live.ref.namespace)
     manifest["metadata"]["resourceVersion"] = live.resource_version
     manifest["status"] = {
-        **fields,
-        **(not_compared or {}),
         "observedGeneration": live.generation,
         "conditions": [write_condition(condition) for condition in conditions],
+        **(not_compared or {}),
+        **fields,
     }
     is_minor = _says_the_same(live, conditions, fields, minor)
     return StatusChange(manifest, transitions(live.conditions, conditions), is_minor)
