@@ -15,7 +15,8 @@ from vworkspace_apiserver.http.tables.render import table
 from vworkspace_apiserver.inprocess import InProcessKube
 from vworkspace_apiserver.model.calls import Caller
 from vworkspace_app.credentials.live import Live
-from vworkspace_app.manager.pull_operator import PullOperator
+from vworkspace_app.manager.agent import AgentOptions
+from vworkspace_app.manager.manager import Manager
 from vworkspace_app.manager.settings import OperatorSettings
 from vworkspace_core.api.crd import crd_manifests
 from vworkspace_core.apimachinery import resources as known
@@ -214,19 +215,18 @@ def test_log_lines_tell_each_change_of_connectivity_once() -> None:
     assert 800 <= about[-1]["away_seconds"] <= 961
 
 
-def operate(story: Callable[[World, Callable[[], PullOperator]], Awaitable[None]], crds: Any = None) -> None:
+def operate(story: Callable[[World, Callable[[], Manager]], Awaitable[None]], crds: Any = None) -> None:
     """A story that starts operators itself, with a control plane whose URL they know."""
 
     async def main() -> None:
         world = World.create(VirtualClock(), QUICK_FLUX, crds=crds)
 
-        def operator() -> PullOperator:
-            return PullOperator(
+        def operator() -> Manager:
+            return Manager(
                 InProcessKube(world.cluster, caller=Caller(OPERATOR), sleep=world.clock.sleep),
-                InProcessControlPlane(world.control, AGENT_TOKEN),
-                MemoryJobStore(),
                 world.clock,
                 QUICK,
+                agent=AgentOptions(InProcessControlPlane(world.control, AGENT_TOKEN), MemoryJobStore()),
                 credentials=Live(Credentials(url="https://odoo.example.com", cluster_id=CLUSTER)),
                 random=lambda: 0.5,
             )
@@ -237,7 +237,7 @@ def operate(story: Callable[[World, Callable[[], PullOperator]], Awaitable[None]
 
 
 def test_where_there_is_no_Cluster_object_the_operator_makes_it_once() -> None:
-    async def story(world: World, operator: Callable[[], PullOperator]) -> None:
+    async def story(world: World, operator: Callable[[], Manager]) -> None:
         async with anyio.create_task_group() as group:
             group.start_soon(operator().run)
             await world.until(lambda: said(world).get("Connected") == "True/RoundTripOK", "Connected")
@@ -252,7 +252,7 @@ def test_where_there_is_no_Cluster_object_the_operator_makes_it_once() -> None:
 
 
 def test_a_Cluster_object_under_another_name_is_taken_and_none_is_made() -> None:
-    async def story(world: World, operator: Callable[[], PullOperator]) -> None:
+    async def story(world: World, operator: Callable[[], Manager]) -> None:
         mine = {**cluster_manifest(CLUSTER, "https://other.example.com"), "metadata": {"name": "mine"}}
         world.create_object(mine, known.CLUSTER)
         async with anyio.create_task_group() as group:
@@ -267,7 +267,7 @@ def test_a_Cluster_object_under_another_name_is_taken_and_none_is_made() -> None
 
 
 def test_a_definition_that_is_installed_later_is_noticed() -> None:
-    async def story(world: World, operator: Callable[[], PullOperator]) -> None:
+    async def story(world: World, operator: Callable[[], Manager]) -> None:
         async with anyio.create_task_group() as group:
             group.start_soon(operator().run)
             await world.clock.sleep(60)
@@ -281,7 +281,7 @@ def test_a_definition_that_is_installed_later_is_noticed() -> None:
 
 @pytest.mark.parametrize("away", [False, True])
 def test_a_restart_moves_no_condition(away: bool) -> None:
-    async def story(world: World, operator: Callable[[], PullOperator]) -> None:
+    async def story(world: World, operator: Callable[[], Manager]) -> None:
         async with anyio.create_task_group() as first:
             first.start_soon(operator().run)
             await world.until(lambda: said(world).get("Connected") == "True/RoundTripOK", "Connected")

@@ -10,11 +10,9 @@ import structlog
 
 from tests.support.e2e_world import AGENT_TOKEN, CLUSTER, LATER, NS, OWN_NS, QUICK, World, instance
 from tests.support.servers import START, simulate
-from vworkspace_app.jobs.agent import Agent
-from vworkspace_app.manager.operator import Operator
-from vworkspace_app.manager.pull_operator import PullOperator
+from vworkspace_app.manager.agent import AgentOptions
+from vworkspace_app.manager.manager import Manager
 from vworkspace_app.manager.settings import OperatorSettings
-from vworkspace_app.manager.telemetry import NoTelemetry
 from vworkspace_core.apimachinery.manifest import ObjectRef
 from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, OPERATION
 from vworkspace_core.apimachinery.secret_material import LONGEST_MESSAGE, _remembered, safe
@@ -93,30 +91,20 @@ def _upgrade(name: str) -> dict[str, Any]:
     return {**OPERATION.manifest(name, NS), "metadata": meta, "spec": spec}
 
 
-class Kept(NoTelemetry):
-    """Keeps hold of the two halves of the process."""
-
-    def __init__(self) -> None:
-        self.halves: tuple[Operator, Agent] | None = None
-
-    def attach(self, operator: Operator, agent: Agent | None) -> None:
-        assert agent is not None
-        self.halves = operator, agent
-
-
 @asynccontextmanager
-async def process(world: World) -> AsyncIterator[Kept]:
+async def process(world: World) -> AsyncIterator[Manager]:
     """The operator in the simulated cluster, for as long as the block."""
     api: Any = world.operator_witness
-    kept, settings = Kept(), OperatorSettings(Settings(cluster_id=CLUSTER), identity="e2e")
+    settings = OperatorSettings(Settings(cluster_id=CLUSTER), identity="e2e")
     store = KubeJobStore(api, OWN_NS, lock=anyio.Lock())
     control = InProcessControlPlane(world.control, AGENT_TOKEN)
-    operator = PullOperator(api, control, store, world.clock, settings, telemetry=kept, random=lambda: 0.5)
+    agent = AgentOptions(control, store)
+    manager = Manager(api, world.clock, settings, agent=agent, random=lambda: 0.5)
     async with anyio.create_task_group() as group:
         simulate(group, world)
-        group.start_soon(operator.run)
-        await operator.ready.wait()
-        yield kept
+        group.start_soon(manager.run)
+        await manager.ready.wait()
+        yield manager
         group.cancel_scope.cancel()
 
 
@@ -125,10 +113,10 @@ def test_nothing_is_remembered_of_what_has_gone() -> None:
 
     async def story() -> None:
         world = World.create(VirtualClock(), QUICK)
-        async with process(world) as kept:
+        async with process(world) as manager:
             for number in range(3):
                 await generation(world, number)
-                sizes.append(held(kept.halves))
+                sizes.append(held(manager))
 
     structlog.configure(logger_factory=structlog.ReturnLoggerFactory())
     try:

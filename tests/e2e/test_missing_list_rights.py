@@ -18,8 +18,8 @@ from tests.support.virtual_time import run
 from vworkspace_apiserver.inprocess import InProcessKube
 from vworkspace_apiserver.model.calls import Caller
 from vworkspace_app.credentials.live import Live
-from vworkspace_app.manager.local_operator import LocalOperator
-from vworkspace_app.manager.pull_operator import PullOperator
+from vworkspace_app.manager.agent import AgentOptions
+from vworkspace_app.manager.manager import Manager
 from vworkspace_core.apimachinery import resources as known
 from vworkspace_core.apimachinery.errors import Forbidden
 from vworkspace_core.apimachinery.manifest import Kind, ObjectRef, dig
@@ -55,13 +55,17 @@ def beside(story: Story, *denied: Kind, agent: bool = True) -> None:
         api = Restricted(world.cluster, caller=Caller(OPERATOR), sleep=world.clock.sleep)
         api.denied = frozenset(denied)
         credentials = Live(Credentials(url="https://odoo.example.com", cluster_id=CLUSTER))
-        local = LocalOperator(api, world.clock, QUICK, credentials=credentials, random=lambda: 0.5)
-        control = InProcessControlPlane(world.control, AGENT_TOKEN)
-        pulling = PullOperator(
-            api, control, MemoryJobStore(), world.clock, QUICK, credentials=credentials, random=lambda: 0.5
+        options = AgentOptions(InProcessControlPlane(world.control, AGENT_TOKEN), MemoryJobStore())
+        manager = Manager(
+            api,
+            world.clock,
+            QUICK,
+            agent=options if agent else None,
+            credentials=credentials,
+            random=lambda: 0.5,
         )
         async with anyio.create_task_group() as group:
-            group.start_soon((pulling if agent else local).run)
+            group.start_soon(manager.run)
             await story(world, api)
             group.cancel_scope.cancel()
 

@@ -9,7 +9,7 @@ from anyio.abc import TaskGroup
 
 from tests.support.patience import PATIENCE
 from vworkspace_app.credentials.live import Live
-from vworkspace_app.manager.pull_operator import PullOperator
+from vworkspace_app.manager.manager import Manager
 from vworkspace_core.apimachinery.errors import Unavailable
 from vworkspace_core.apimachinery.manifest import Kind, Manifest
 from vworkspace_core.credentials.secret import Credentials
@@ -80,22 +80,22 @@ class Runs:
     """One process after the other, each made by `make`, in `group`."""
 
     group: TaskGroup
-    make: Callable[[], PullOperator]
+    make: Callable[[], Manager]
     _scope: anyio.CancelScope = attrs.field(factory=anyio.CancelScope)
     _ended: anyio.Event = attrs.field(factory=anyio.Event)
 
     async def start(self) -> None:
         """Begin; returns when it is ready."""
-        operator = self.make()
+        manager = self.make()
         self._scope, self._ended = anyio.CancelScope(), anyio.Event()
-        self.group.start_soon(self._run, operator)
+        self.group.start_soon(self._run, manager)
         with anyio.fail_after(PATIENCE):
-            await operator.ready.wait()
+            await manager.ready.wait()
 
-    async def _run(self, operator: PullOperator) -> None:
+    async def _run(self, manager: Manager) -> None:
         try:
             with self._scope:
-                await operator.run()
+                await manager.run()
         finally:
             self._ended.set()
 

@@ -23,8 +23,8 @@ from tests.support.operator_process import Forgetful, Runs
 from tests.support.patience import PATIENCE
 from vworkspace_apiserver.http.serving import serve as serve_cluster
 from vworkspace_apiserver.model.calls import ADMIN, Caller
-from vworkspace_app.jobs.settings import AgentSettings
-from vworkspace_app.manager.pull_operator import PullOperator
+from vworkspace_app.manager.agent import AgentOptions
+from vworkspace_app.manager.manager import Manager
 from vworkspace_app.manager.settings import OperatorSettings
 from vworkspace_app.process.clock import SystemClock
 from vworkspace_core.apimachinery.manifest import Manifest
@@ -129,15 +129,13 @@ async def _start(group: TaskGroup, world: World, control: ControlPlane, settings
     """The simulated controllers and the operator, until the group ends; returns when the operator is ready."""
     api: Any = Forgetful(world.operator_witness, world.lever)
 
-    def make() -> PullOperator:
+    def make() -> Manager:
         store = KubeJobStore(api, OWN_NS, lock=anyio.Lock())
-        return PullOperator(
+        return Manager(
             api,
-            control,
-            store,
             world.clock,
             settings,
-            AgentSettings(),
+            agent=AgentOptions(control, store),
             credentials=world.lever.credentials,
             random=lambda: 0.5,
         )

@@ -13,7 +13,6 @@ from vworkspace_app.controller.definitions import is_served
 from vworkspace_app.controller.informers import Informers
 from vworkspace_app.controller.worker_pool import Reconcile, WorkerPool
 from vworkspace_app.credentials.live import Live
-from vworkspace_app.jobs.agent import Agent
 from vworkspace_core.api.codec import read_cluster
 from vworkspace_core.api.labels import FIELD_MANAGER, FINALIZER, namespace_is_gated
 from vworkspace_core.api.policy import Policy
@@ -25,7 +24,7 @@ from vworkspace_core.apimachinery.timestamps import Instant
 from vworkspace_core.clusters.controllers import Watched
 from vworkspace_core.clusters.decision import cluster_manifest, decide
 from vworkspace_core.clusters.hardening import Exposure, exposure
-from vworkspace_core.clusters.inventory import Posture
+from vworkspace_core.clusters.inventory import AgentReport, Posture
 from vworkspace_core.clusters.policy import strictest_policy
 from vworkspace_core.controller.execute import Reconciler
 from vworkspace_core.controller.informer.changes import Change, ChangeType
@@ -55,7 +54,7 @@ class ClusterSettings:
 
 
 class ClusterController:
-    """Reports through `api` what `agent`, where there is one, and the caches of `informers` know."""
+    """Reports through `api` what the caches of `informers` know, and what the agent says, where there is one."""
 
     def __init__(
         self,
@@ -64,7 +63,7 @@ class ClusterController:
         settings: ClusterSettings,
         clock: Clock,
         events: EventSink,
-        agent: Agent | None,
+        report: Callable[[], AgentReport] | None,
         credentials: Live[Credentials],
         make_driver: Callable[[Reconcile], WorkerPool],
     ) -> None:
@@ -73,13 +72,11 @@ class ClusterController:
         self._settings = settings
         self._clock = clock
         self._events = events
-        self._agent = agent
+        self._report = report
         self._credentials = credentials
         self._written: dict[str, Instant] = {}
         self._offered = False
         self.driver = make_driver(self.reconcile)
-        if agent is not None:
-            agent.on_news(self.look)
         credentials.subscribe(lambda _: self.look())
         for kind in (CLUSTER, CUSTOM_RESOURCE_DEFINITION, NAMESPACE):
             runner = informers.find(kind)
@@ -116,7 +113,7 @@ class ClusterController:
         """Make the object, once in the life of this process."""
         endpoint = self._credentials.current.url
         served = self._served(CLUSTER)
-        known = bool(endpoint) or self._agent is None
+        known = bool(endpoint) or self._report is None
         if self._offered or not known or not served or any(True for _ in self._ours()):
             return ReconcileResult()
         manifest = cluster_manifest(self._settings.cluster_id, endpoint)
@@ -136,7 +133,7 @@ class ClusterController:
         return Posture(
             cluster_id=settings.cluster_id,
             now=self._now(),
-            agent=None if self._agent is None else self._agent.report(),
+            agent=None if self._report is None else self._report(),
             window=settings.window,
             damping=settings.damping,
             watched=dict(self._watched()),
@@ -155,7 +152,7 @@ class ClusterController:
         policy = strictest_policy(settings.policy, raw, settings.cluster_id)
         signed = settings.require_signed or bool(self._credentials.current.signing_key)
         signed = signed or required_by(clusters.objects(), settings.cluster_id).require_signed
-        unsigned = self._agent is not None and not signed
+        unsigned = self._report is not None and not signed
         return exposure(settings.openings, self._unguarded(), policy, unsigned=unsigned)
 
     def _unguarded(self) -> Iterator[str]:

@@ -9,12 +9,13 @@ import structlog
 from starlette.applications import Starlette
 
 from vworkspace_app import VERSION
+from vworkspace_app.credentials.live import Live
 from vworkspace_app.credentials.source import CredentialsSource
 from vworkspace_app.jobs.settings import AgentSettings
-from vworkspace_app.manager.leadership import candidacy
-from vworkspace_app.manager.operator_settings import operator_settings
-from vworkspace_app.manager.production import LocalProcess, Process
-from vworkspace_app.manager.startup import started
+from vworkspace_app.manager.configuration import operator_settings
+from vworkspace_app.manager.leader_election import leader_election
+from vworkspace_app.manager.production import production_manager
+from vworkspace_app.manager.startup import first_credentials
 from vworkspace_app.observability import Board, Metrics, Snapshot, Watching, served, web
 from vworkspace_app.operations.template_files import read_templates
 from vworkspace_app.process import logs
@@ -53,29 +54,33 @@ def run_operator(settings: RunSettings) -> None:
 
     async def work(stop: anyio.Event) -> None:
         async with (
-            candidacy(settings, connect) as election,
+            leader_election(settings, connect) as election,
             connect(observe=metrics.request, before_write=election.before_write) as api,
             beside(watching.run),
         ):
-            watching.leases = election.leases
             source = _source(settings, api)
-            credentials = await unless(stop, started(api, source, config.cluster.server, election.lead))
+            credentials = await unless(stop, first_credentials(api, source, config.cluster.server, election.elected))
             if credentials is None:
                 return
             log.always(cluster_id=credentials.cluster_id)
             _hide(log.hidden, credentials)
-            decided = operator_settings(settings, credentials.cluster_id, templates)
-            process: Process | LocalProcess
-            if settings.agent:
-                agent = AgentSettings(settings.wait, signatures=Signatures(settings.job_signatures))
-                process = Process(api, decided, agent, source, credentials, watching, election.lead, stop)
-            else:
-                process = LocalProcess(api, decided, source, credentials, watching, election.lead, stop)
-            watching.credential_since = lambda: process.credentials.current.since
-            process.credentials.subscribe(lambda fresh: _hide(log.hidden, fresh))
             _log.info("starting", control_plane=credentials.url or "none", namespace=settings.namespace)
-            async with webhooks(settings, decided.decisions, decided.templates, metrics):
-                await process.run()
+            decided, live = operator_settings(settings, credentials.cluster_id, templates), Live(credentials)
+            live.subscribe(lambda fresh: _hide(log.hidden, fresh))
+            agent = AgentSettings(settings.wait, signatures=Signatures(settings.job_signatures))
+            async with (
+                webhooks(settings, decided.decisions, decided.templates, metrics),
+                production_manager(
+                    api,
+                    decided,
+                    source,
+                    live,
+                    agent=agent if settings.agent else None,
+                    election=election,
+                    telemetry=watching,
+                ) as manager,
+            ):
+                await manager.run(stop)
 
     grace = seconds_of(settings.grace_period)
     with _probes(settings.listen, web(board, metrics, clock.monotonic)):

@@ -23,14 +23,22 @@ class Connection:
     and tells whether it changed; it is asked once per rejection.
     """
 
-    def __init__(self, clock: Clock, reread: Callable[[], Awaitable[bool]] | None = None) -> None:
+    def __init__(
+        self,
+        clock: Clock,
+        reread: Callable[[], Awaitable[bool]] | None = None,
+        *,
+        on_change: Callable[[], None] = lambda: None,
+        on_lost: Callable[[], None] = lambda: None,
+        on_sign_of_life: Callable[[], None] = lambda: None,
+    ) -> None:
         self._clock = clock
         self._reread = reread
         self._reread_done = False
         self.link = ConnectionState()
-        self.on_change: Callable[[], None] = lambda: None
-        self.on_lost: Callable[[], None] = lambda: None
-        self.on_sign_of_life: Callable[[], None] = lambda: None
+        self._on_change = on_change
+        self._on_lost = on_lost
+        self._on_sign_of_life = on_sign_of_life
 
     @property
     def is_up(self) -> bool:
@@ -80,7 +88,7 @@ class Connection:
         self._reread_done = False
         self.link = self.link.seen(self._now())
         if self.link.state in (Connectivity.UNREACHABLE, Connectivity.REJECTED):
-            self.on_sign_of_life()
+            self._on_sign_of_life()
 
     def _now(self) -> Instant:
         return Instant(self._clock.now(), self._clock.monotonic())
@@ -101,7 +109,7 @@ class Connection:
         if before.state is link.state:
             return
         if before.state is Connectivity.CONNECTED:
-            self.on_lost()
+            self._on_lost()
         match link.state:
             case Connectivity.CONNECTED:
                 log.info("connected to the control plane", away_seconds=_lasted(before, self._now()))
@@ -111,7 +119,7 @@ class Connection:
                 log.error("the control plane rejects the credential; trying again slowly", error=link.error)
             case Connectivity.UNKNOWN:
                 pass
-        self.on_change()
+        self._on_change()
 
 
 def _lasted(link: ConnectionState, now: Instant) -> int:

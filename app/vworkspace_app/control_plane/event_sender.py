@@ -59,6 +59,7 @@ class EventSender:
         settings: AgentSettings,
         objects: Callable[[], Iterable[Manifest]],
         cluster: Callable[[], Manifest | None] = lambda: None,
+        on_overflow: Callable[[], None] = lambda: None,
     ) -> None:
         self._control = control
         self._connection = connection
@@ -78,7 +79,7 @@ class EventSender:
         self._introduced = False
         self._quiet_since: datetime | None = None
         self.gate = SendGate(self._wake)
-        self.on_overflow: Callable[[], None] = lambda: None
+        self._on_overflow = on_overflow
         self.outbox = Outbox()
 
     def saw(self, ref: ObjectRef, live: Manifest | None, *, belongs_to_job: bool) -> None:
@@ -105,7 +106,7 @@ class EventSender:
         self.outbox = self.outbox.put(batch)
         if self.outbox.dropped and not before:
             log.error("the event buffer is full: the oldest events are dropped", capacity=self.outbox.capacity)
-            self.on_overflow()
+            self._on_overflow()
         self._wake()
 
     def rotated(self, cluster_id: str, request: str) -> None:
@@ -216,7 +217,7 @@ class EventSender:
             self._snapshot()
         if lost and not self.outbox.dropped:
             log.warning("the event buffer is drained; a snapshot made up for what was dropped", dropped=lost)
-            self.on_overflow()
+            self._on_overflow()
 
     def _snapshot(self) -> None:
         """Every condition of every owned object as it is now, and what Operations went through meanwhile."""

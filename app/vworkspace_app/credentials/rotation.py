@@ -23,12 +23,22 @@ from vworkspace_core.ports import Clock
 _log = structlog.get_logger("vworkspace.agent")
 
 
+@attrs.frozen
+class RotationHooks:
+    """What a running keeper asks and tells.
+
+    `skew` is what the control plane's clock is ahead of ours; `on_rotated` is called with the request that a new
+    credential has served.
+    """
+
+    skew: Callable[[], timedelta] = timedelta
+    on_rotated: Callable[[str], None] = lambda _: None
+
+
 class RotationManager:
     """Owner of the token that is spoken with. `secret` is what the Secret says, `live` that with the token in use.
 
-    `skew` is what the control plane's clock is ahead of ours; `on_rotated` is called with the request that a
-    new credential has served; `on_locked_out` after each rejection when no token is accepted. `jitter` in [0, 1)
-    spreads renewals.
+    `on_locked_out` is called after each rejection when no token is accepted. `jitter` in [0, 1) spreads renewals.
     """
 
     def __init__(
@@ -38,15 +48,14 @@ class RotationManager:
         clock: Clock,
         *,
         jitter: float = 0.0,
-        skew: Callable[[], timedelta] = timedelta,
+        on_locked_out: Callable[[], None] = lambda: None,
     ) -> None:
         self._performer = performer
         self._clock = clock
         self._jitter = jitter
-        self.skew = skew
+        self._hooks = RotationHooks()
+        self._on_locked_out = on_locked_out
         self.live = Live(secret.current)
-        self.on_rotated: Callable[[str], None] = lambda _: None
-        self.on_locked_out: Callable[[], None] = lambda: None
         self._secret = secret
         self._state = CredentialState(secret.current.kept, secret.current.token)
         self._tasks: TaskGroup | None = None
@@ -113,8 +122,9 @@ class RotationManager:
         if waiter.failure:
             raise Permanent(waiter.failure)
 
-    async def run(self) -> None:
+    async def run(self, hooks: RotationHooks | None = None) -> None:
         """Keep the credential until cancelled; goes on with what an earlier process began."""
+        self._hooks = hooks or self._hooks
         try:
             async with anyio.create_task_group() as tasks:
                 self._tasks = tasks
@@ -153,7 +163,7 @@ class RotationManager:
             return  # `run` begins with what the Secret says then
         self._take(*step(self._state, event, self._now()))
         if isinstance(event, r.TokenRejected) and self._state.locked_out:
-            self.on_locked_out()
+            self._on_locked_out()
 
     def _take(self, state: CredentialState, effects: tuple[r.CredentialEffect, ...]) -> None:
         self._state = state
@@ -169,7 +179,7 @@ class RotationManager:
             case r.RequestsServed(requests):
                 for request in requests:
                     _log.info("the credential is rotated", request=request)
-                    self.on_rotated(request)
+                    self._hooks.on_rotated(request)
                 self._end(requests, "")
             case r.RequestsFailed(requests, message):
                 _log.error("the credential is not rotated", requests=list(requests), error=message)
@@ -206,7 +216,7 @@ class RotationManager:
                 waiter.ended.set()
 
     def _now(self) -> datetime:
-        return shifted(self._clock.now(), self.skew())
+        return shifted(self._clock.now(), self._hooks.skew())
 
 
 @attrs.define

@@ -18,11 +18,12 @@ from vworkspace_app import VERSION
 from vworkspace_app.commands.cluster import EmbeddedCluster
 from vworkspace_app.commands.cluster_access import write_kubeconfig
 from vworkspace_app.commands.simulated import SIMULATORS
+from vworkspace_app.credentials.live import Live
 from vworkspace_app.credentials.source import CredentialsSource
 from vworkspace_app.demo.platform import platform
 from vworkspace_app.demo.spectator import WATCHED, Spectator
 from vworkspace_app.jobs.settings import AgentSettings
-from vworkspace_app.manager.production import Process
+from vworkspace_app.manager.production import production_manager
 from vworkspace_app.manager.settings import OperatorSettings
 from vworkspace_core.api.crd import crd_manifests
 from vworkspace_core.apimachinery.resources import NAMESPACE, OPERATION
@@ -101,14 +102,16 @@ async def open_world(behaviour: FluxBehaviour, engines: DownstreamBehaviour | No
         settings = OperatorSettings(
             Settings(cluster_id=CLUSTER), identity="demo", namespace=OWN_NAMESPACE, version=VERSION
         )
-        process = Process(api, settings, AgentSettings(), source, await source.read())
+        manager = await stack.enter_async_context(
+            production_manager(api, settings, source, Live(await source.read()), agent=AgentSettings())
+        )
         watcher = await stack.enter_async_context(KubeApiClient(load_config(kubeconfig)))
         spectator = Spectator(watcher, started, WATCHED if engines is None else (*WATCHED, OPERATION, *engine_kinds()))
         # A group of its own, which ends before the connections that it uses are closed.
         working = await _open_group(stack)
         working.start_soon(spectator.run)
-        working.start_soon(process.run)
-        await process.ready.wait()
+        working.start_soon(manager.run)
+        await manager.ready.wait()
         yield World(cluster, control, spectator, kubeconfig, urls[0], control_urls[0], admin)
 
 

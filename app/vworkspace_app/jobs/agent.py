@@ -44,6 +44,8 @@ class Agent:
     `random` gives numbers in [0, 1) for jitter. `reread` reads the credential again and tells whether it
     changed; `rotate` gets and keeps a new one; `objects` lists the owned objects as the informers have them, `cluster`
     gives the Cluster object that reports this operator; `noticed` is told of what was written to the cluster.
+    `on_change` is called whenever the link changes its state, and when events begin or cease to be dropped; `on_result`
+    with the outcome of each job that comes to a result. Neither may raise.
     """
 
     def __init__(
@@ -61,6 +63,8 @@ class Agent:
         objects: Callable[[], Iterable[Manifest]] = tuple,
         cluster: Callable[[], Manifest | None] = lambda: None,
         noticed: OnWritten | None = None,
+        on_change: Callable[[], None] = lambda: None,
+        on_result: Callable[[str], None] = lambda outcome: None,
     ) -> None:
         self._control = control
         self._store = store
@@ -68,13 +72,23 @@ class Agent:
         self._random = random
         self._settings = settings or AgentSettings()
         self._state = AgentState(scope, self._settings.grace)
-        self._connection = Connection(clock, reread)
-        self._performing = EffectExecutor(JobPerformer(kube, store, rotate), self._settings.parallel, self._feed)
-        if noticed is not None:
-            self._performing.noticed = noticed
+        self._on_change = on_change
+        self._on_result = on_result
+        self._connection = Connection(
+            clock,
+            reread,
+            on_change=on_change,
+            on_lost=lambda: self._reconnect.hold(),
+            on_sign_of_life=lambda: self._polling.wake(),
+        )
+        self._performing = EffectExecutor(
+            JobPerformer(kube, store, rotate), self._settings.parallel, self._feed, noticed
+        )
         self._urgent = DeliveryQueue("acks and results", self._connection, clock, random, width=4)
         self._statuses = DeliveryQueue("statuses", self._connection, clock, random, width=1)
-        self._telling = EventSender(control, self._connection, clock, random, self._settings, objects, cluster)
+        self._telling = EventSender(
+            control, self._connection, clock, random, self._settings, objects, cluster, on_change
+        )
         self._lanes = (self._statuses, self._urgent, self._telling)
         self._reconnect = Reconnect(self._statuses, self._urgent, self._telling, self._settings.head_start_seconds)
         self._polling = LongPoll(
@@ -88,12 +102,8 @@ class Agent:
             feed=self._feed,
             offered=self._offered,
         )
-        self._connection.on_lost = self._reconnect.hold
-        self._connection.on_sign_of_life = self._polling.wake
         self._news = anyio.Event()
         self._started: Instant | None = None
-        self.on_settled: Callable[[str], None] = lambda outcome: None
-        """Told the outcome of each job that comes to a result; must not raise."""
 
     @property
     def state(self) -> AgentState:
@@ -104,11 +114,6 @@ class Agent:
     def link(self) -> ConnectionState:
         """Whether the control plane is there and takes the credential."""
         return self._connection.link
-
-    def on_news(self, handler: Callable[[], None]) -> None:
-        """Have `handler` called whenever the link changes its state, and when events begin or cease to be dropped."""
-        self._connection.on_change = handler
-        self._telling.on_overflow = handler
 
     def report(self) -> AgentReport:
         """What the Cluster's status tells of the agent."""
@@ -227,7 +232,7 @@ class Agent:
         if self._state is not before:
             self._news.set()
         if bool(self._state.apart) != bool(before.apart):
-            self._connection.on_change()
+            self._on_change()
 
     def _dispatch(self, effect: m.JobEffect) -> None:
         match effect:
@@ -258,7 +263,7 @@ class Agent:
         good = body["outcome"] in ("succeeded", "noop")
         told = {"outcome": body["outcome"], "object": self._object_of(job_id), "error": body.get("error", "")}
         (log.info if good else log.warning)("a job is settled", job_id=job_id, **told)
-        self.on_settled(str(body["outcome"]))
+        self._on_result(str(body["outcome"]))
 
         def accepted() -> None:
             self._statuses.drop(status_key(job_id))

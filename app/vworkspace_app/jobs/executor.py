@@ -26,14 +26,20 @@ class EffectExecutor:
     need not wait for a watch, which may be silent (D22).
     """
 
-    def __init__(self, performer: JobPerformer, parallel: int, feed: Callable[[m.JobEvent], None]) -> None:
+    def __init__(
+        self,
+        performer: JobPerformer,
+        parallel: int,
+        feed: Callable[[m.JobEvent], None],
+        noticed: OnWritten | None = None,
+    ) -> None:
         self._performer = performer
         self._limit = anyio.CapacityLimiter(parallel)
         self._feed = feed
         self._count = 0
         self._done = anyio.Event()
         self.tasks: TaskGroup | None = None
-        self.noticed: OnWritten = _nobody
+        self._noticed = noticed or _nobody
 
     @property
     def is_idle(self) -> bool:
@@ -76,9 +82,9 @@ class EffectExecutor:
         _tell(effect, answer)
         match effect, answer:
             case m.ApplyObject(_, ref), m.Applied(_, live):
-                await self.noticed(ref, live)
+                await self._noticed(ref, live)
             case m.DeleteObject(_, ref), m.DeleteSent():
-                await self.noticed(ref, None)
+                await self._noticed(ref, None)
             case _:
                 pass
 

@@ -5,6 +5,7 @@ from typing import Final
 
 from vworkspace_app.controller.definitions import slim_definition
 from vworkspace_app.controller.informer import InformerRunner
+from vworkspace_app.controller.informers import Informers
 from vworkspace_app.instances.controller import RELEASE_INDEX, release_names
 from vworkspace_app.operations.index import OPERATION_INDEXES
 from vworkspace_core.api.labels import MANAGED_BY, MANAGED_BY_VALUE, OPERATION_UID
@@ -56,6 +57,13 @@ _SLIM: Mapping[Kind, Callable[[Manifest], Manifest]] = {
     **dict.fromkeys(_LOOKED_UP, slim_engine_object),
 }
 """What is kept of kinds that everybody in the cluster makes objects of."""
+
+
+def informer_of(informers: Informers, kind: Kind) -> InformerRunner:
+    """The informer of a kind that the manager watches."""
+    informer = informers.find(kind)
+    assert informer is not None, f"no informer of {kind.kind}"
+    return informer
 
 
 def informers_of(api: KubeApi, clock: Clock, random: Callable[[], float]) -> Iterator[InformerRunner]:

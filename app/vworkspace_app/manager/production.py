@@ -1,13 +1,13 @@
-"""The operator with its production adapters: HTTP towards the API server and towards the control plane.
+"""The manager with its production adapters: HTTP towards the API server and towards the control plane.
 
 `run` starts exactly this, and so does `demo`: what the demo shows is what runs in a cluster.
 """
 
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
 
 import anyio
-import attrs
 import structlog
 
 from vworkspace_app.credentials.bootstrap import find_bootstrap
@@ -16,137 +16,110 @@ from vworkspace_app.credentials.rotation import RotationManager
 from vworkspace_app.credentials.source import CredentialsSource
 from vworkspace_app.credentials.watch import CredentialWatch
 from vworkspace_app.jobs.settings import AgentSettings
-from vworkspace_app.manager.local_operator import LocalOperator
-from vworkspace_app.manager.operator import at_once
-from vworkspace_app.manager.pull_operator import PullOperator
+from vworkspace_app.manager.agent import AgentOptions
+from vworkspace_app.manager.manager import Election, Manager
 from vworkspace_app.manager.settings import OperatorSettings
-from vworkspace_app.manager.telemetry import NoTelemetry, Telemetry
+from vworkspace_app.manager.telemetry import Telemetry
 from vworkspace_app.process.clock import SystemClock
 from vworkspace_core.apimachinery.errors import OperatorError
 from vworkspace_core.credentials.performer import CredentialPerformer
 from vworkspace_core.credentials.secret import Credentials
 from vworkspace_core.jobs.store import KubeJobStore
-from vworkspace_core.ports import Clock, ControlPlane, KubeApi
+from vworkspace_core.ports import Clock, KubeApi
 from vworkspace_odoo import ControlPlaneEndpoint, JosePayloads, ReloadingControlPlane
 
 _log = structlog.get_logger("operator")
 
 
-def _live(first: Credentials) -> Live[Credentials]:
-    return Live(first)
+@asynccontextmanager
+async def production_manager(
+    api: KubeApi,
+    settings: OperatorSettings,
+    source: CredentialsSource,
+    credentials: Live[Credentials],
+    *,
+    agent: AgentSettings | None,
+    election: Election | None = None,
+    telemetry: Telemetry | None = None,
+) -> AsyncIterator[Manager]:
+    """A manager on `api`, which pulls jobs where there are settings of an `agent`.
 
-
-@attrs.define
-class Process:
-    """One operator process on `api`. `credentials` is what `source` gave first, and is kept true to it.
-
-    `lead` returns when this process may write; `stop` has it finish what is in hand (RUN-4).
+    `credentials` is what `source` gave first, and is kept true to it while the block runs.
     """
-
-    api: KubeApi
-    settings: OperatorSettings
-    agent_settings: AgentSettings
-    source: CredentialsSource
-    credentials: Live[Credentials] = attrs.field(converter=_live)
-    telemetry: Telemetry = attrs.field(factory=NoTelemetry)
-    lead: Callable[[], Awaitable[None]] = at_once
-    stop: anyio.Event = attrs.field(factory=anyio.Event)
-    ready: anyio.Event = attrs.field(factory=anyio.Event, init=False)
-
-    async def run(self) -> None:
-        """Reconcile and pull jobs until cancelled, or until `stop` and the end of what is in hand."""
-        clock = SystemClock()
-        watch = CredentialWatch(self.source, self.credentials, clock)
-        async with ReloadingControlPlane(
-            lambda: endpoint_of(keeper.live.current, self.source.allow_http), lambda *heard: keeper.heard(*heard)
-        ) as control:
-            keeper = self._keeper(control, clock)
-
-            async def reread() -> bool:
-                await watch.refresh()
-                return keeper.has_another()
-
-            operator = PullOperator(
-                self.api,
-                control,
-                self._job_store(),
-                clock,
-                self.settings,
-                self.agent_settings,
-                credentials=keeper.live,
-                keeper=None if self.source.token_file else keeper,
-                opener=lambda found: JosePayloads(found.signing_key, found.decryption_key),
-                reread=reread,
-                ready=self.ready,
-                telemetry=self.telemetry,
-                lead=self.lead,
-            )
-            async with anyio.create_task_group() as group:
-                group.start_soon(watch.run, name="credentials")
-
-                def look_for_enrolment() -> None:
-                    group.start_soon(self._find_enrolment, keeper)
-
-                keeper.on_locked_out = look_for_enrolment
-                await operator.run(self.stop)
-                group.cancel_scope.cancel()
-
-    def _keeper(self, control: ControlPlane, clock: Clock) -> RotationManager:
-        found, namespace = self.credentials.current, self.source.namespace
-        performer = CredentialPerformer(self.api, control, namespace, found.url, found.cluster_id)
-        return RotationManager(performer, self.credentials, clock, jitter=random.random())
-
-    async def _find_enrolment(self, keeper: RotationManager) -> None:
-        """A new registration token brings back a cluster whose credential is lost."""
-        found = self.credentials.current
-        try:
-            way = await find_bootstrap(self.api, self.source.namespace, cluster_id=found.cluster_id, url=found.url)
-        except OperatorError as error:
-            _log.warning("no token is accepted, and no registration token can be looked for", error=error.message)
-            return
-        if way is not None:
-            keeper.registrable(way.registrable)
-
-    def _job_store(self) -> KubeJobStore:
-        def report(message: str) -> None:
-            _log.error("the job store: " + message)
-
-        return KubeJobStore(self.api, self.settings.namespace, lock=anyio.Lock(), report=report)
+    clock, used = SystemClock(), credentials
+    watch = CredentialWatch(source, credentials, clock)
+    async with AsyncExitStack() as stack:
+        options = None
+        if agent is not None:
+            options, used = await stack.enter_async_context(_agent_options(api, clock, settings, agent, source, watch))
+        group = await stack.enter_async_context(anyio.create_task_group())
+        group.start_soon(watch.run, name="credentials")
+        yield Manager(api, clock, settings, agent=options, credentials=used, election=election, telemetry=telemetry)
+        group.cancel_scope.cancel()
 
 
-@attrs.define
-class LocalProcess:
-    """One operator process on `api` without an agent (SEE-4); the fields are those of `Process`."""
+@asynccontextmanager
+async def _agent_options(
+    api: KubeApi,
+    clock: Clock,
+    settings: OperatorSettings,
+    agent: AgentSettings,
+    source: CredentialsSource,
+    watch: CredentialWatch,
+) -> AsyncIterator[tuple[AgentOptions, Live[Credentials]]]:
+    """The agent's adapters while the block runs, and the credentials with the token in use."""
+    async with (
+        ReloadingControlPlane(
+            lambda: endpoint_of(keeper.live.current, source.allow_http), lambda *heard: keeper.heard(*heard)
+        ) as control,
+        anyio.create_task_group() as group,
+    ):
+        first = watch.live.current
+        performer = CredentialPerformer(api, control, source.namespace, first.url, first.cluster_id)
 
-    api: KubeApi
-    settings: OperatorSettings
-    source: CredentialsSource
-    credentials: Live[Credentials] = attrs.field(converter=_live)
-    telemetry: Telemetry = attrs.field(factory=NoTelemetry)
-    lead: Callable[[], Awaitable[None]] = at_once
-    stop: anyio.Event = attrs.field(factory=anyio.Event)
-    ready: anyio.Event = attrs.field(factory=anyio.Event, init=False)
+        def locked_out() -> None:
+            group.start_soon(_find_registration_token, api, source.namespace, keeper)
 
-    async def run(self) -> None:
-        """Reconcile until cancelled, or until `stop` and the end of what is in hand."""
-        clock = SystemClock()
-        watch = CredentialWatch(self.source, self.credentials, clock)
-        operator = LocalOperator(
-            self.api,
-            clock,
-            self.settings,
-            self.credentials,
-            ready=self.ready,
-            telemetry=self.telemetry,
-            lead=self.lead,
+        async def reread() -> bool:
+            await watch.refresh()
+            return keeper.has_another()
+
+        keeper = RotationManager(performer, watch.live, clock, jitter=random.random(), on_locked_out=locked_out)
+        options = AgentOptions(
+            control,
+            KubeJobStore(api, settings.namespace, lock=anyio.Lock(), report=_log_store_error),
+            agent,
+            None if source.token_file else keeper,
+            reread,
+            lambda credentials: JosePayloads(credentials.signing_key, credentials.decryption_key),
         )
-        async with anyio.create_task_group() as group:
-            group.start_soon(watch.run, name="credentials")
-            await operator.run(self.stop)
-            group.cancel_scope.cancel()
+        yield options, keeper.live
+        group.cancel_scope.cancel()
+
+
+async def _find_registration_token(api: KubeApi, namespace: str, keeper: RotationManager) -> None:
+    """A new registration token brings back a cluster whose credential is lost."""
+    present = keeper.live.current
+    try:
+        way = await find_bootstrap(api, namespace, cluster_id=present.cluster_id, url=present.url)
+    except OperatorError as error:
+        _log.warning("no token is accepted, and no registration token can be looked for", error=error.message)
+        return
+    if way is not None:
+        keeper.registrable(way.registrable)
+
+
+def _log_store_error(message: str) -> None:
+    _log.error("the job store: " + message)
 
 
 def endpoint_of(credentials: Credentials, allow_http: bool = False) -> ControlPlaneEndpoint:
     """Where and as whom to call."""
-    found = credentials
-    return ControlPlaneEndpoint(found.url, found.token, found.ca, found.certificate, found.private_key, allow_http)
+    return ControlPlaneEndpoint(
+        credentials.url,
+        credentials.token,
+        credentials.ca,
+        credentials.certificate,
+        credentials.private_key,
+        allow_http,
+    )

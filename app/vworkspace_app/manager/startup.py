@@ -35,15 +35,15 @@ _TROUBLE = (
 )
 
 
-async def started(
-    api: KubeApi, source: CredentialsSource, server: str, lead: Callable[[], Awaitable[None]]
+async def first_credentials(
+    api: KubeApi, source: CredentialsSource, server: str, elected: Callable[[], Awaitable[None]]
 ) -> Credentials:
     """The credential, once the API server answers: a pod may be up before it. One line for each change."""
     clock, told = SystemClock(), ""
     waiting = _Waiting(clock)
     while True:
         try:
-            credentials = await _first(api, source, waiting, lead)
+            credentials = await _read_or_register(api, source, waiting, elected)
             await _look(api)
         except Unavailable as error:
             if error.message != told:
@@ -93,8 +93,8 @@ async def _can_enrol(api: KubeApi, source: CredentialsSource) -> bool:
         return False
 
 
-async def _first(
-    api: KubeApi, source: CredentialsSource, waiting: _Waiting, lead: Callable[[], Awaitable[None]]
+async def _read_or_register(
+    api: KubeApi, source: CredentialsSource, waiting: _Waiting, elected: Callable[[], Awaitable[None]]
 ) -> Credentials:
     """The credential, once there is one: somebody creates it, or a Cluster object names a token to register with."""
     while True:
@@ -107,9 +107,7 @@ async def _first(
                 await waiting.once(source.namespace, error.message)
                 continue
         # Only the leader registers: two would take the credential from each other. The others wait for the Secret.
-        leading = False
-        with anyio.move_on_after(_RETRY_SECONDS):
-            await lead()
-            leading = True
-        if leading:
+        with anyio.move_on_after(_RETRY_SECONDS) as waited:
+            await elected()
+        if not waited.cancelled_caught:
             await bootstrap(api, source, waiting.clock)

@@ -1,30 +1,56 @@
-"""Who watches the operator and its agent at work. The operator itself knows no metrics and no probes (RUN-5)."""
+"""Who watches the manager at work. The manager itself knows no metrics and no probes (RUN-5)."""
 
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
+import attrs
+
+from vworkspace_app.controller.event_recorder import BackgroundEvents
+from vworkspace_app.controller.informers import Informers
 from vworkspace_app.controller.observer import LoggingObserver, ReconcileObserver
+from vworkspace_app.controller.worker_pool import WorkerPool
+from vworkspace_app.credentials.live import Live
 from vworkspace_app.jobs.agent import Agent
-from vworkspace_app.manager.operator import Operator
+from vworkspace_core.credentials.secret import Credentials
+
+
+@attrs.frozen
+class Components:
+    """What there is to look at. `agent` is None where there is none; `leases` as `Election` has them."""
+
+    informers: Informers
+    drivers: Mapping[str, WorkerPool]
+    events: BackgroundEvents
+    credentials: Live[Credentials]
+    agent: Agent | None
+    leases: Callable[[], tuple[tuple[str, bool], ...]]
 
 
 class Telemetry(Protocol):
-    """Told once who is there, before anything runs."""
+    """Told of what happens, synchronously. Must not raise."""
 
     def observer(self, controller: str) -> ReconcileObserver:
         """Who is told of the reconciles of a controller."""
         ...
 
-    def attach(self, operator: Operator, agent: Agent | None) -> None:
-        """Look at these from now on; subscribe to what is of interest. `agent` is None where there is none."""
+    def job_ended(self, outcome: str) -> None:
+        """A job came to a result."""
+        ...
+
+    def attach(self, components: Components) -> None:
+        """Look at these from now on; subscribe to what is of interest. Called once, before anything runs."""
         ...
 
 
-class NoTelemetry:
-    """Nobody watches; the log is written all the same."""
+class LogOnly:
+    """`Telemetry` without metrics: reconciles are in the log."""
 
     def observer(self, controller: str) -> ReconcileObserver:
         """The log."""
         return LoggingObserver()
 
-    def attach(self, operator: Operator, agent: Agent | None) -> None:
-        """Nothing."""
+    def job_ended(self, outcome: str) -> None:
+        """The agent writes it to the log itself."""
+
+    def attach(self, components: Components) -> None:
+        """Nothing is looked at."""

@@ -1,6 +1,5 @@
 """Watching the operator at work: a snapshot each second, and counts as things happen (RUN-5)."""
 
-from collections.abc import Callable
 from datetime import datetime
 from typing import Final, NoReturn
 
@@ -8,7 +7,7 @@ import attrs
 
 from vworkspace_app.controller.observer import LoggingObserver, Observers, ReconcileObserver
 from vworkspace_app.jobs.agent import Agent
-from vworkspace_app.manager.operator import Operator
+from vworkspace_app.manager.telemetry import Components
 from vworkspace_app.observability import tally
 from vworkspace_app.observability.metrics import Metrics
 from vworkspace_app.observability.snapshot import AgentNumbers, Board, Snapshot
@@ -26,19 +25,12 @@ _EVERY: Final = 1.0
 
 @attrs.define
 class Watching:
-    """`Telemetry` that puts what it sees on `board` and counts in `metrics`.
-
-    `credential_since` says when the present credential came, None where nothing tells; `leases` names those that this
-    process stands for, and whether it leads.
-    """
+    """`Telemetry` that puts what it sees on `board` and counts in `metrics`."""
 
     clock: Clock
     board: Board
     metrics: Metrics
-    credential_since: Callable[[], datetime | None] = lambda: None
-    leases: Callable[[], tuple[tuple[str, bool], ...]] = tuple
-    _operator: Operator | None = attrs.field(default=None, init=False)
-    _agent: Agent | None = attrs.field(default=None, init=False)
+    _components: Components | None = attrs.field(default=None, init=False)
     _gated: set[str] = attrs.field(factory=set, init=False)
     _instances: Tally = attrs.field(factory=tally.instances, init=False)
     _operations: Tally = attrs.field(factory=tally.operations, init=False)
@@ -48,18 +40,20 @@ class Watching:
         """Log and count."""
         return Observers((LoggingObserver(), self.metrics.controller(controller)))
 
-    def attach(self, operator: Operator, agent: Agent | None) -> None:
+    def job_ended(self, outcome: str) -> None:
+        """Count it."""
+        self.metrics.job(outcome)
+
+    def attach(self, components: Components) -> None:
         """Look at these from now on."""
-        self._operator, self._agent = operator, agent
-        if agent is not None:
-            agent.on_settled = self.metrics.job
+        self._components = components
         for kind, handler in (
             (NAMESPACE, self._saw_namespace),
             (OPERATION, self._saw_operation),
             (OPERATION, self._operations.saw),
             (APPLICATION_INSTANCE, self._instances.saw),
         ):
-            runner = operator.informers.find(kind)
+            runner = components.informers.find(kind)
             if runner is not None:
                 runner.subscribe(handler)
         self.look()
@@ -77,43 +71,36 @@ class Watching:
 
     def look(self) -> None:
         """Put a snapshot of this moment on the board."""
-        operator = self._operator
-        if operator is None:
+        components = self._components
+        if components is None:
             self.board.put(Snapshot(self.clock.monotonic(), Vitals(stopping=self._stopping)))
             return
-        drivers = operator.drivers
+        drivers = components.drivers
         vitals = Vitals(
             started=True,
             stopping=self._stopping,
-            informers=tuple(runner.vitals() for runner in operator.informers),
+            informers=tuple(runner.vitals() for runner in components.informers),
             drivers=tuple(driver.vitals(name) for name, driver in drivers.items()),
         )
         self.board.put(
             Snapshot(
                 self.clock.monotonic(),
                 vitals,
-                operator.informers.stats(),
+                components.informers.stats(),
                 tuple(driver.stats() for driver in drivers.values()),
-                self._agent_numbers(),
-                self._credential_age(),
+                _agent_numbers(components.agent, self.clock.now()),
+                self._credential_age(components),
                 len(self._gated),
-                tuple((outcome.value, count) for outcome, count in operator.events.counts.items()),
-                self.leases(),
+                tuple((outcome.value, count) for outcome, count in components.events.counts.items()),
+                components.leases(),
                 self._instances.samples(),
                 self._operations.samples(),
             )
         )
 
-    def _credential_age(self) -> float | None:
-        since = self.credential_since()
+    def _credential_age(self, components: Components) -> float | None:
+        since = components.credentials.current.since
         return None if since is None else max(0.0, (self.clock.now() - since).total_seconds())
-
-    def _agent_numbers(self) -> AgentNumbers | None:
-        agent = self._agent
-        if agent is None:
-            return None
-        outbox, lag = agent.outbox, job_lag(agent.state, self.clock.now())
-        return AgentNumbers(agent.link.state, len(agent.state.jobs), lag, len(outbox.events) / outbox.capacity)
 
     def _saw_namespace(self, change: Change) -> None:
         if change.type is not ChangeType.DELETED and namespace_is_gated(change.object):
@@ -126,7 +113,7 @@ class Watching:
 
         Only the leader counts: a sum over all replicas is to be the number of Operations.
         """
-        leads = all(held for _, held in self.leases())
+        leads = all(held for _, held in self._components.leases()) if self._components else False
         if change.initial or change.type is ChangeType.DELETED or not leads:
             return
         live = change.object
@@ -135,3 +122,10 @@ class Watching:
             self.metrics.operation(
                 *(str(one) for one in (dig(live, "spec", "type"), dig(live, "spec", "engine"), phase))
             )
+
+
+def _agent_numbers(agent: Agent | None, now: datetime) -> AgentNumbers | None:
+    if agent is None:
+        return None
+    outbox, lag = agent.outbox, job_lag(agent.state, now)
+    return AgentNumbers(agent.link.state, len(agent.state.jobs), lag, len(outbox.events) / outbox.capacity)

@@ -14,8 +14,9 @@ from tests.support.virtual_time import run
 from vworkspace_apiserver.inprocess import InProcessKube
 from vworkspace_apiserver.server import ApiServer
 from vworkspace_app.credentials.live import Live
-from vworkspace_app.credentials.rotation import RotationManager
-from vworkspace_app.manager.pull_operator import PullOperator
+from vworkspace_app.credentials.rotation import RotationHooks, RotationManager
+from vworkspace_app.manager.agent import AgentOptions
+from vworkspace_app.manager.manager import Manager
 from vworkspace_app.manager.settings import OperatorSettings
 from vworkspace_core.api.crd import crd_manifests
 from vworkspace_core.apimachinery.errors import Permanent, Unauthorized
@@ -44,6 +45,7 @@ class Site:
     kube: InProcessKube = attrs.field(init=False)
     keeper: RotationManager = attrs.field(init=False)
     rotated: list[str] = attrs.field(factory=list)
+    skew: timedelta = timedelta(0)
 
     async def prepare(self) -> None:
         numbers = iter(range(1000))
@@ -63,8 +65,10 @@ class Site:
         performer = CredentialPerformer(self.kube, control, OWN, "https://odoo.example.com", CLUSTER)
         found = Credentials("u", CLUSTER, f"{MARK}-first", StoredCredential(f"{MARK}-first"))
         self.keeper = RotationManager(performer, Live(credentials_of(secret) if secret else found), self.clock)
-        self.keeper.on_rotated = self.rotated.append
         self.keeper.live.subscribe(lambda now: control.use_token(now.token))
+
+    async def run(self, keeper: RotationManager) -> None:
+        await keeper.run(RotationHooks(lambda: self.skew, self.rotated.append))
 
     async def poll(self) -> None:
         """What the agent does all the time."""
@@ -86,7 +90,7 @@ def with_keeper(body: Callable[[Site], Awaitable[None]], **options: Any) -> list
         site = Site(**options)
         await site.prepare()
         async with anyio.create_task_group() as group:
-            group.start_soon(site.keeper.run)
+            group.start_soon(site.run, site.keeper)
             group.start_soon(site.poll)
             await body(site)
             group.cancel_scope.cancel()
@@ -158,7 +162,7 @@ def test_a_credential_is_renewed_for_ever_without_anybody_asking() -> None:
 def test_the_other_sides_clock_decides_when_a_credential_is_renewed_PULL_12() -> None:
     async def body(site: Site) -> None:
         await site.keeper.rotate("job/1")
-        site.keeper.skew = lambda: timedelta(days=6)
+        site.skew = timedelta(days=6)
         await site.clock.sleep(7200)
         assert len(site.rotated) == 2
 
@@ -173,7 +177,7 @@ def test_a_process_that_starts_anew_goes_on_with_the_rotation_that_the_secret_te
         )
         site.begin(found)
         async with anyio.create_task_group() as group:
-            group.start_soon(site.keeper.run)
+            group.start_soon(site.run, site.keeper)
             await site.keeper.rotate("job/1")
             group.cancel_scope.cancel()
         assert sum(1 for _, call in site.server.requests if call is Call.ROTATE) == 1
@@ -208,7 +212,7 @@ def test_what_is_asked_before_it_runs_is_not_forgotten() -> None:
             await site.clock.sleep(1)
             site.keeper.wish(("cluster/a/1",))
             site.keeper.registrable(r.BootstrapToken("unused"))
-            group.start_soon(site.keeper.run)
+            group.start_soon(site.run, site.keeper)
             await site.clock.sleep(60)
             group.cancel_scope.cancel()
         assert set(site.rotated) == {"job/1", "cluster/a/1"}
@@ -262,19 +266,17 @@ def test_two_tokens_that_are_both_rejected_are_tried_in_turn_and_slowly_PULL_7()
             rereads.append(site.clock.monotonic())
             return keeper.has_another()
 
-        operator = PullOperator(
+        control = Witness(site.server, lambda: keeper.live.current.token, heard)
+        manager = Manager(
             site.kube,
-            Witness(site.server, lambda: keeper.live.current.token, heard),
-            MemoryJobStore(),
             site.clock,
             OperatorSettings(Settings(cluster_id=CLUSTER)),
+            agent=AgentOptions(control, MemoryJobStore(), keeper=keeper, reread=reread),
             credentials=keeper.live,
-            keeper=keeper,
-            reread=reread,
             random=lambda: 0.5,
         )
         async with anyio.create_task_group() as group:
-            group.start_soon(operator.run)
+            group.start_soon(manager.run)
             await site.clock.sleep(3600)
             assert len(tried) <= 12, "two at first, then one in every seven and a half minutes"
             assert {token for _, token in tried} == {"unknown-new", "unknown-old"}

@@ -11,7 +11,7 @@ from typing import Any
 import attrs
 import pytest
 
-from vworkspace_app.manager.operator_settings import operator_settings
+from vworkspace_app.manager.configuration import operator_settings
 from vworkspace_app.settings import RunSettings
 from vworkspace_app.settings.table import SETTINGS
 from vworkspace_core.apimachinery.conditions import Wanted

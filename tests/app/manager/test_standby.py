@@ -9,7 +9,7 @@ from tests.support.virtual_time import run
 from vworkspace_apiserver.inprocess import InProcessKube
 from vworkspace_apiserver.model.calls import Caller
 from vworkspace_apiserver.server import ApiServer
-from vworkspace_app.manager.operator import Operator
+from vworkspace_app.manager.manager import Election, Manager
 from vworkspace_app.manager.settings import OperatorSettings
 from vworkspace_core.api.crd import crd_manifests
 from vworkspace_core.apimachinery.manifest import ObjectRef
@@ -38,21 +38,21 @@ def test_a_standby_collects_no_work_and_a_leader_begins_with_all_of_it() -> None
         may_write = anyio.Event()
         api = InProcessKube(server, caller=Caller("operator", agent="operator/1"), sleep=clock.sleep)
         settings = OperatorSettings(Settings(cluster_id=CLUSTER))
-        operator = Operator(api, settings, clock, random=lambda: 0.5, lead=may_write.wait)
+        manager = Manager(api, clock, settings, election=Election(may_write.wait), random=lambda: 0.5)
 
         async with anyio.create_task_group() as group:
-            group.start_soon(operator.run)
-            await operator.wait_ready()
+            group.start_soon(manager.run)
+            await manager.wait_ready()
             for number in range(50):
                 await admin.create(instance(f"gone-{number}"), kind=APPLICATION_INSTANCE, field_manager="odoo")
                 await admin.delete(ObjectRef(APPLICATION_INSTANCE, "n", f"gone-{number}"))
             await admin.create(instance("stays"), kind=APPLICATION_INSTANCE, field_manager="odoo")
             await anyio.sleep(3600)
 
-            stats = [driver.stats().queue for driver in operator.drivers.values()]
+            stats = [driver.stats().queue for driver in manager.drivers.values()]
             assert [(one.adds, sum(one.ready.values()), one.delayed) for one in stats] == [(0, 0, 0), (0, 0, 0)]
             assert not server.audit.writes(user="operator")
-            assert len(operator.informers.store(APPLICATION_INSTANCE)) == 1, "and yet it knows what there is"
+            assert len(manager.informers.store(APPLICATION_INSTANCE)) == 1, "and yet it knows what there is"
 
             may_write.set()
             await anyio.sleep(1)
@@ -60,7 +60,7 @@ def test_a_standby_collects_no_work_and_a_leader_begins_with_all_of_it() -> None
             assert {"stays", "status"} <= written
             live = await admin.get(ObjectRef(APPLICATION_INSTANCE, "n", "stays"))
             assert live["metadata"]["finalizers"]
-            await operator.finish()
+            await manager.finish()
             group.cancel_scope.cancel()
 
     run(main)

@@ -10,7 +10,7 @@ from tests.support.agent_site import Site
 from tests.support.instance_worlds import instance_manifest
 from tests.support.operation_worlds import operation_manifest
 from tests.support.virtual_time import run
-from vworkspace_app.manager.operator import Operator
+from vworkspace_app.manager.manager import Manager
 from vworkspace_app.manager.settings import OperatorSettings
 from vworkspace_app.observability import Board, Metrics, Snapshot, Watching
 from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, ref_of
@@ -26,7 +26,7 @@ class Scene:
 
     site: Site
     watching: Watching
-    operator: Operator
+    manager: Manager
     leads: bool = True
 
     @property
@@ -70,17 +70,14 @@ def watched(body: Callable[[Scene], Awaitable[None]], before: Callable[[Scene], 
         await site.prepare()
         board = Board(Snapshot(0.0))
         watching = Watching(site.clock, board, Metrics(board, lambda: 0.0))
-        operator = Operator(
-            site.kube, OperatorSettings(Settings(cluster_id="c")), site.clock, observer=watching.observer
-        )
-        scene = Scene(site, watching, operator)
-        watching.leases = lambda: (("lease", scene.leads),)
+        manager = Manager(site.kube, site.clock, OperatorSettings(Settings(cluster_id="c")), telemetry=watching)
+        scene = Scene(site, watching, manager)
         if before is not None:
             await before(scene)
-        watching.attach(operator, site.agent)
+        watching.attach(attrs.evolve(manager.components, agent=site.agent, leases=lambda: (("lease", scene.leads),)))
         async with anyio.create_task_group() as group:
-            group.start_soon(operator.informers.run)
-            await operator.wait_ready()
+            group.start_soon(manager.informers.run)
+            await manager.wait_ready()
             await body(scene)
             group.cancel_scope.cancel()
 
@@ -186,7 +183,7 @@ def test_the_snapshot_of_a_standby_is_healthy_and_ready() -> None:
     async def body(scene: Scene) -> None:
         await anyio.sleep(3600)
         vitals = scene.snapshot.vitals
-        assert {one.name for one in vitals.drivers} == set(scene.operator.drivers)
+        assert {one.name for one in vitals.drivers} == set(scene.manager.drivers)
         assert not any(one.active for one in vitals.drivers)
         assert healthy(vitals, 0.0).ok
         assert ready(vitals, 0.0).ok

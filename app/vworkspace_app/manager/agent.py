@@ -1,0 +1,174 @@
+"""The agent as the manager runs it: what it is given, and what it hears of caches, Cluster objects and credentials."""
+
+from collections.abc import Awaitable, Callable, Iterator
+
+import anyio
+import attrs
+
+from vworkspace_app.clusters.controller import of_cluster
+from vworkspace_app.controller.informers import Informers
+from vworkspace_app.credentials.bootstrap import rotation_requests
+from vworkspace_app.credentials.live import Live
+from vworkspace_app.credentials.rotation import RotationHooks, RotationManager
+from vworkspace_app.jobs.agent import Agent
+from vworkspace_app.jobs.settings import AgentSettings
+from vworkspace_app.manager.caches import informer_of
+from vworkspace_app.manager.settings import OperatorSettings
+from vworkspace_core.api.admission import admit
+from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, metadata, ref_of
+from vworkspace_core.apimachinery.problems import Problem
+from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, CLUSTER, OPERATION, OWN_KINDS
+from vworkspace_core.clusters.inventory import AgentReport
+from vworkspace_core.controller.informer.changes import Change, ChangeType
+from vworkspace_core.credentials.secret import Credentials
+from vworkspace_core.jobs.payload_security import PayloadOpener, in_force, required_by
+from vworkspace_core.jobs.scope import JobScope
+from vworkspace_core.operations.parameters import template_problems
+from vworkspace_core.ports import Clock, ControlPlane, JobStore, KubeApi
+
+
+@attrs.frozen
+class AgentOptions:
+    """With these, the manager pulls jobs from `control` and keeps the open ones in `store` (PULL-1, PULL-4).
+
+    `keeper` renews the credential, where it has a place to be kept. `reread` reads the credential again and tells
+    whether there is another token. `opener` makes of the credentials what opens payloads.
+    """
+
+    control: ControlPlane
+    store: JobStore
+    settings: AgentSettings = attrs.field(factory=AgentSettings)
+    keeper: RotationManager | None = None
+    reread: Callable[[], Awaitable[bool]] | None = None
+    opener: Callable[[Credentials], PayloadOpener | None] = lambda _: None
+
+
+class ManagedAgent:
+    """The agent, and what ties it to the caches of `informers`. `on_change` and `on_result` as `Agent` has them."""
+
+    def __init__(
+        self,
+        options: AgentOptions,
+        api: KubeApi,
+        clock: Clock,
+        settings: OperatorSettings,
+        informers: Informers,
+        credentials: Live[Credentials],
+        random: Callable[[], float],
+        *,
+        on_change: Callable[[], None],
+        on_result: Callable[[str], None],
+    ) -> None:
+        self._options = options
+        self._settings = settings
+        self._cluster_id = settings.decisions.cluster_id
+        self._informers = informers
+        self._credentials = credentials
+        self._connection = _connection(credentials.current)
+        self._leading = False
+        self.agent = Agent(
+            control=options.control,
+            kube=api,
+            store=options.store,
+            clock=clock,
+            scope=JobScope(self._cluster_id, self._admit),
+            random=random,
+            settings=options.settings,
+            reread=options.reread,
+            rotate=None if options.keeper is None else options.keeper.rotate,
+            objects=self._own_objects,
+            noticed=informers.notice,
+            cluster=self._reporting,
+            on_change=on_change,
+            on_result=on_result,
+        )
+        informer_of(informers, CLUSTER).subscribe(lambda _: self._secure())
+        credentials.subscribe(lambda _: self._secure())
+        credentials.subscribe(self._hurry)
+        for kind in (APPLICATION_INSTANCE, OPERATION):
+            informer_of(informers, kind).subscribe(self._saw)
+
+    def report(self) -> AgentReport:
+        """What the Cluster's status says of the agent."""
+        return self.agent.report()
+
+    async def run(self) -> None:
+        """Pull jobs until cancelled. For the leader, once the caches have synced."""
+        self._secure()
+        for manifest in self._own_objects():
+            # What the last leader knew is learnt from how things stand: a standby has told nobody of anything.
+            self.agent.on_object_changed(manifest, _ref(manifest))
+        self._leading = True
+        async with anyio.create_task_group() as group:
+            if self._options.keeper is not None:
+                hooks = RotationHooks(lambda: self.agent.state.skew, self.agent.tell_rotated)
+                self._rotate_when_asked(self._options.keeper)
+                group.start_soon(self._options.keeper.run, hooks, name="credential")
+            group.start_soon(self.agent.run, name="agent")
+
+    async def finish(self) -> None:
+        """Take no more jobs in, and finish those in hand (RUN-4)."""
+        await self.agent.finish()
+
+    def _saw(self, change: Change) -> None:
+        if self._leading:
+            self.agent.on_object_changed(_live(change), change.ref)
+
+    def _own_objects(self) -> Iterator[Manifest]:
+        """Every ApplicationInstance and Operation as the caches hold them."""
+        for kind in (APPLICATION_INSTANCE, OPERATION):
+            yield from self._informers.store(kind).objects()
+
+    def _reporting(self) -> Manifest | None:
+        """The Cluster object that reports this operator; the first by name where there are several."""
+        clusters = of_cluster(self._informers.store(CLUSTER).objects(), self._cluster_id)
+        return min(clusters, key=lambda cluster: str(metadata(cluster).get("name")), default=None)
+
+    def _rotate_when_asked(self, keeper: RotationManager) -> None:
+        """A Cluster object may ask for a new credential (PULL-8)."""
+        clusters = self._informers.store(CLUSTER).objects
+
+        def wish() -> None:
+            keeper.wish(rotation_requests(clusters(), self._cluster_id))
+
+        informer_of(self._informers, CLUSTER).subscribe(lambda _: wish())
+        wish()
+
+    def _hurry(self, credentials: Credentials) -> None:
+        """Try at once with another token, URL or certificate; other changes end no poll."""
+        before, self._connection = self._connection, _connection(credentials)
+        keeper = self._options.keeper
+        if self._connection != before and not (keeper is not None and keeper.is_falling_back):
+            self.agent.hurry()
+
+    def _secure(self) -> None:
+        """Judge payloads by the Cluster objects and the keys as they are now (PULL-9)."""
+        required = required_by(self._informers.store(CLUSTER).objects(), self._cluster_id)
+        opener = self._options.opener(self._credentials.current)
+        self.agent.secure(in_force(required, opener, self._options.settings.signatures))
+
+    def _admit(self, manifest: Manifest) -> tuple[Problem, ...]:
+        """The rules of the webhooks, those of an Operation's template included (PULL-10)."""
+        problems = admit(manifest, settings=self._settings.decisions.admission)
+        return problems or template_problems(manifest, self._settings.templates)
+
+
+def _connection(credentials: Credentials) -> tuple[str, ...]:
+    """What a request depends on."""
+    return (
+        credentials.url,
+        credentials.token,
+        credentials.ca,
+        credentials.certificate,
+        credentials.private_key,
+    )
+
+
+def _ref(manifest: Manifest) -> ObjectRef:
+    """Where one of our own objects lives."""
+    kind = next(kind for kind in OWN_KINDS if kind.kind == manifest["kind"])
+    return ref_of(manifest, kind)
+
+
+def _live(change: Change) -> Manifest | None:
+    return None if change.type is ChangeType.DELETED else change.object

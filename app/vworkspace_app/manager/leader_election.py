@@ -1,0 +1,43 @@
+"""Leader election as `run` takes part in it: a connection of its own to the Lease, and a fence before every write."""
+
+import random
+import socket
+import uuid
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+import anyio
+
+from vworkspace_app.controller.election import Elector, Fence
+from vworkspace_app.manager.manager import Election
+from vworkspace_app.process.clock import SystemClock
+from vworkspace_app.settings import RunSettings
+from vworkspace_app.settings.table import lease_policy
+from vworkspace_kube import KubeApiClient
+
+
+@asynccontextmanager
+async def leader_election(settings: RunSettings, connect: Callable[..., KubeApiClient]) -> AsyncIterator[Election]:
+    """Be a candidate while the block runs, and release the Lease after it.
+
+    A block that fails or is cancelled may have writes under way: then the Lease is left to run out. Raises LeaseLost.
+    """
+    if not settings.leader_elect:
+        yield Election()
+        return
+    fence, policy, lease = Fence(), lease_policy(settings), settings.leader_elect_resource_name
+    async with connect(request_timeout=policy.request_timeout, connections=2) as api:
+        elector = Elector(
+            api,
+            fence,
+            namespace=settings.leader_elect_resource_namespace or settings.namespace,
+            name=lease,
+            identity=f"{settings.leader_elect_identity or socket.gethostname()}_{uuid.uuid4()}",
+            wall=SystemClock().now,
+            random=random.random,
+            policy=policy,
+        )
+        async with anyio.create_task_group() as group:
+            group.start_soon(elector.run, name="election")
+            yield Election(elector.wait_leading, lambda: ((lease, elector.is_leader),), fence.check)
+            await elector.release()

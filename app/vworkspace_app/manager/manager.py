@@ -1,0 +1,351 @@
+"""The manager: caches, controllers and, where there is one, the agent of one operator process, on ports alone.
+
+Production, the demo, the tests and whoever embeds the operator run this; who knows adapters is `production`. Start
+order: informers, then reconciles once every cache has synced and this process is elected, then the agent: a job is
+applied only when the operator can see what comes of it.
+"""
+
+import random as random_source
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from datetime import timedelta
+from functools import partial
+
+import anyio
+import attrs
+import structlog
+
+from vworkspace_app.clusters.controller import ClusterController, ClusterSettings, by_spec
+from vworkspace_app.controller.blocked_pass import BlockedPassReporter
+from vworkspace_app.controller.definitions import poke_when_served
+from vworkspace_app.controller.event_recorder import BackgroundEvents
+from vworkspace_app.controller.informers import Informers
+from vworkspace_app.controller.resync import resync
+from vworkspace_app.controller.worker_pool import Reconcile, WorkerPool
+from vworkspace_app.credentials.live import Live
+from vworkspace_app.instances.controller import InstanceController
+from vworkspace_app.manager.agent import AgentOptions, ManagedAgent
+from vworkspace_app.manager.caches import AWAITED_KINDS, ENGINE_KINDS, FLUX_KINDS, informer_of, informers_of
+from vworkspace_app.manager.settings import OperatorSettings
+from vworkspace_app.manager.telemetry import Components, LogOnly, Telemetry
+from vworkspace_app.operations.controller import Approvals, OperationController
+from vworkspace_core.apimachinery.manifest import Kind, ObjectRef
+from vworkspace_core.apimachinery.resources import (
+    APPLICATION_INSTANCE,
+    CLUSTER,
+    CONFIG_MAP,
+    CUSTOM_RESOURCE_DEFINITION,
+    NAMESPACE,
+    OPERATION,
+    OWN_KINDS,
+)
+from vworkspace_core.clusters.controllers import IN_A_ROW
+from vworkspace_core.controller.informer.changes import Change
+from vworkspace_core.controller.queue.event_handlers import KeysOf, WaitOf, itself, wait_for_progress, without_delay
+from vworkspace_core.controller.queue.read_your_writes import ObjectVersion
+from vworkspace_core.controller.queue.workqueue import Priority, WorkQueue
+from vworkspace_core.credentials.secret import Credentials
+from vworkspace_core.instances.blocked_pass import decide_blocked_instance
+from vworkspace_core.operations.blocked_pass import decide_blocked_operation
+from vworkspace_core.ports import Clock, KubeApi
+
+_log = structlog.get_logger("operator")
+
+_INSTALL = "vworkspace-operator manifests --crds-only | kubectl apply --server-side -f -"
+_QUEUE_NEWS_SECONDS = 2.0
+"""How long what an Operation says of the one before it may be behind: a long queue is not read anew at each step."""
+
+_STUCK_SECONDS = 10.0
+"""How often a start that takes long is looked at."""
+
+
+_DECIDE_BLOCKED = {APPLICATION_INSTANCE: decide_blocked_instance, OPERATION: decide_blocked_operation}
+
+
+async def elected_at_once() -> None:
+    """Where there is no election, this process leads."""
+
+
+@attrs.frozen
+class Election:
+    """What the manager needs of a leader election; by default there is none, and everything passes.
+
+    `elected` returns when this process may write. `leases` names the Leases that it is a candidate for, and whether it
+    holds them. `before_write` raises when this process may no longer write; the client of the API server calls it.
+    """
+
+    elected: Callable[[], Awaitable[None]] = elected_at_once
+    leases: Callable[[], tuple[tuple[str, bool], ...]] = tuple
+    before_write: Callable[[], None] = lambda: None
+
+
+class Manager:
+    """One operator process on `api`, under `clock`. Construct it in the event loop that runs it.
+
+    With `agent` it pulls jobs; without, it reconciles what people and GitOps tools apply, and calls nobody (SEE-4).
+    `credentials` are the live ones: of those only the approval secret is of use without an agent. `random` gives
+    numbers in [0, 1) for jitter. `ready` is set when the caches have synced.
+    """
+
+    def __init__(
+        self,
+        api: KubeApi,
+        clock: Clock,
+        settings: OperatorSettings,
+        *,
+        agent: AgentOptions | None = None,
+        credentials: Live[Credentials] | None = None,
+        election: Election | None = None,
+        telemetry: Telemetry | None = None,
+        random: Callable[[], float] = random_source.random,
+    ) -> None:
+        self._settings = settings
+        self._clock = clock
+        self._election = election or Election()
+        self._telemetry = telemetry or LogOnly()
+        self._leading = False
+        self.ready = anyio.Event()
+        self.credentials = credentials or Live(Credentials())
+        self.informers = Informers(informers_of(api, clock, random))
+        self._run_id = f"{int(random() * 2**32):08x}"
+        self.events = BackgroundEvents(api, clock, instance=settings.identity)
+        self._blocked_passes = BlockedPassReporter(
+            _DECIDE_BLOCKED, api, self.informers, settings.decisions.cluster_id, clock, self.events, self._wrote
+        )
+        self._instances = InstanceController(
+            api,
+            self.informers,
+            settings.decisions,
+            clock,
+            self.events,
+            self._blocked_passes.report_unmanaged,
+            wrote=self._wrote,
+        )
+        self._operations = OperationController(
+            api,
+            self.informers,
+            settings.operations,
+            clock,
+            self.events,
+            Approvals(
+                lambda: self.credentials.current.approval_secret,
+                self._skew,
+                settings.required_bindings,
+                settings.namespace,
+            ),
+            settings.templates,
+            self._blocked_passes.report_unmanaged,
+            wrote=self._wrote,
+        )
+        self._instance_driver = self._driver(
+            "applicationinstance", self._instances.reconcile, WorkQueue(group_of=_namespace)
+        )
+        self._operation_driver = self._driver(
+            "operation",
+            self._operations.reconcile,
+            WorkQueue(group_of=_namespace, exclusion_key=self._operations.exclusion_key),
+        )
+        self._subscribe()
+        self._agent: ManagedAgent | None = None
+        if agent is not None:
+            self._agent = ManagedAgent(
+                agent,
+                api,
+                clock,
+                settings,
+                self.informers,
+                self.credentials,
+                random,
+                on_change=lambda: self._cluster.look(),
+                on_result=self._telemetry.job_ended,
+            )
+        self.credentials.subscribe(lambda _: self._approval_secret_changed())
+        self._cluster = ClusterController(
+            api,
+            self.informers,
+            _cluster_settings(settings),
+            clock,
+            self.events,
+            None if self._agent is None else self._agent.report,
+            self.credentials,
+            partial(self._driver, "cluster", workers=1),
+        )
+
+    @property
+    def components(self) -> Components:
+        """What telemetry may look at."""
+        agent = None if self._agent is None else self._agent.agent
+        return Components(self.informers, self.drivers, self.events, self.credentials, agent, self._election.leases)
+
+    @property
+    def drivers(self) -> Mapping[str, WorkerPool]:
+        """The drivers by the name of their controller, as metrics and logs have it."""
+        return {"applicationinstance": self._instance_driver, "operation": self._operation_driver}
+
+    async def wait_ready(self) -> None:
+        """Wait until every cache has synced."""
+        await self.informers.wait_settled()
+
+    async def run(self, stop: anyio.Event | None = None) -> None:
+        """Work until cancelled; or until `stop`, and then until what is in hand is done (RUN-4)."""
+        self._telemetry.attach(self.components)
+        async with anyio.create_task_group() as group:
+            group.start_soon(self._reconcile, name="controllers")
+            group.start_soon(self._report, name="cluster status")
+            group.start_soon(self._pull, name="agent")
+            await (stop or anyio.Event()).wait()
+            await self.finish()
+            group.cancel_scope.cancel()
+
+    async def finish(self) -> None:
+        """Begin nothing more, and wait for the reconciles and the jobs in hand."""
+        async with anyio.create_task_group() as group:
+            for driver in self.drivers.values():
+                group.start_soon(driver.finish)
+            if self._agent is not None:
+                group.start_soon(self._agent.finish)
+
+    async def _reconcile(self) -> None:
+        every = self._settings.resync_seconds
+        async with anyio.create_task_group() as group:
+            group.start_soon(self.informers.run, name="informers")
+            group.start_soon(self.events.run, name="events")
+            await self.wait_ready()
+            self._log_missing_kinds()
+            await self._election.elected()
+            # A standby keeps no keys, which would only pile up: whoever begins looks at everything, from warm caches.
+            self._leading = True
+            for driver, keys in (
+                (self._instance_driver, self._instances.keys),
+                (self._operation_driver, self._operations.keys),
+            ):
+                for key in keys():
+                    driver.enqueue(key, priority=Priority.BACKGROUND)
+                group.start_soon(driver.run, name="driver")
+                group.start_soon(partial(resync, driver, keys, clock=self._clock, every=every), name="resync")
+
+    async def _report(self) -> None:
+        """Also while the manager waits for caches that cannot be filled: somebody has to say what for."""
+        await self._wait_ready_or_stuck()
+        await self._election.elected()
+        await self._cluster.run()
+
+    async def _pull(self) -> None:
+        await self.wait_ready()
+        self.ready.set()
+        if self._agent is not None:
+            await self._election.elected()
+            await self._agent.run()
+
+    async def _wait_ready_or_stuck(self) -> None:
+        """Wait until every cache has synced; or until one will not by itself, and the Cluster can say so."""
+        async with anyio.create_task_group() as group:
+
+            async def first(wait: Callable[[], Awaitable[None]]) -> None:
+                await wait()
+                group.cancel_scope.cancel()
+
+            group.start_soon(first, self.wait_ready)
+            group.start_soon(first, self._wait_stuck)
+
+    async def _wait_stuck(self) -> None:
+        await informer_of(self.informers, CLUSTER).wait_settled()
+        while not all(informer.settled or informer.trouble()[1] >= IN_A_ROW for informer in self.informers):
+            await self._clock.sleep(_STUCK_SECONDS)
+
+    def _log_missing_kinds(self) -> None:
+        _log.info("caches are settled", kinds=len(self.informers.stats()))
+        missing = [kind.crd_name for kind in OWN_KINDS if self._is_missing(kind)]
+        if missing:
+            _log.warning("definitions are not installed; waiting for them", missing=missing, install=_INSTALL)
+        absent = [kind.crd_name for kind in (*FLUX_KINDS, *ENGINE_KINDS) if self._is_missing(kind)]
+        if absent:
+            _log.info("engines not installed: " + ", ".join(absent), remark="each is used as soon as it is there")
+
+    def _is_missing(self, kind: Kind) -> bool:
+        return informer_of(self.informers, kind).missing
+
+    def _driver(
+        self, name: str, reconcile: Reconcile, queue: WorkQueue[ObjectRef] | None = None, *, workers: int | None = None
+    ) -> WorkerPool:
+        """A driver of a controller of that name, which reads what it wrote from the caches; somebody has to run it."""
+        return WorkerPool(
+            reconcile,
+            clock=self._clock,
+            workers=self._settings.workers if workers is None else workers,
+            queue=queue,
+            has_seen=self.informers.has_seen,
+            refresh=self.informers.refresh,
+            tell=self._blocked_passes.report,
+            observer=self._telemetry.observer(name),
+            name=name,
+            run_id=self._run_id,
+        )
+
+    def _wrote(self, key: ObjectRef, written: ObjectVersion) -> None:
+        driver = self._instance_driver if key.kind == APPLICATION_INSTANCE else self._operation_driver
+        driver.wrote(key, written)
+
+    def _skew(self) -> timedelta:
+        """What the control plane's clock is ahead of ours (PULL-12)."""
+        return timedelta(0) if self._agent is None else self._agent.agent.state.skew
+
+    def _approval_secret_changed(self) -> None:
+        """Look again at every Operation that waits for its approval (OPS-4)."""
+        for key in self._operations.awaiting_approval():
+            self._operation_driver.enqueue(key, priority=Priority.URGENT)
+
+    def _subscribe(self) -> None:
+        """What wakes what: the change of a kind, and the keys of each controller that it concerns."""
+        instances, operations = self._instances, self._operations
+        self._wake(self._instance_driver, (APPLICATION_INSTANCE,), itself)
+        self._wake(
+            self._instance_driver, (*FLUX_KINDS, CONFIG_MAP), instances.keys_of_downstream, wait_of=wait_for_progress
+        )
+        self._wake(self._instance_driver, (OPERATION,), instances.keys_of_operation)
+        self._wake(self._instance_driver, (NAMESPACE,), instances.keys_of_namespace)
+        self._wake(self._instance_driver, (CLUSTER,), by_spec(instances.all_keys))
+        self._wake(self._operation_driver, (OPERATION,), operations.keys_of_operation)
+        self._wake(self._operation_driver, (OPERATION,), operations.keys_behind, wait_of=lambda _: _QUEUE_NEWS_SECONDS)
+        self._wake(self._operation_driver, ENGINE_KINDS, operations.keys_of_engine_object)
+        self._wake(self._operation_driver, AWAITED_KINDS, operations.keys_awaiting)
+        self._wake(self._operation_driver, (APPLICATION_INSTANCE,), operations.keys_of_target)
+        self._wake(self._operation_driver, (NAMESPACE,), operations.keys_of_namespace)
+        informer_of(self.informers, CUSTOM_RESOURCE_DEFINITION).subscribe(poke_when_served(iter(self.informers)))
+        definitions = (CUSTOM_RESOURCE_DEFINITION,)
+        self._wake(self._instance_driver, definitions, _when_defined(FLUX_KINDS, instances.all_keys))
+        self._wake(self._operation_driver, definitions, _when_defined(ENGINE_KINDS, operations.open_keys))
+
+    def _wake(
+        self, driver: WorkerPool, kinds: Iterable[Kind], keys_of: KeysOf, *, wait_of: WaitOf = without_delay
+    ) -> None:
+        handle = driver.handler(keys_of, wait_of=wait_of)
+
+        def wake(change: Change) -> None:
+            if self._leading:
+                handle(change)
+
+        for kind in kinds:
+            informer_of(self.informers, kind).subscribe(wake)
+
+
+def _namespace(key: ObjectRef) -> str | None:
+    return key.namespace
+
+
+def _when_defined(kinds: Iterable[Kind], keys_of: KeysOf) -> KeysOf:
+    """`keys_of` a definition that came or went, if it is one of `kinds`."""
+    names = {kind.crd_name for kind in kinds}
+    return lambda change: keys_of(change) if change.ref.name in names else iter(())
+
+
+def _cluster_settings(settings: OperatorSettings) -> ClusterSettings:
+    return ClusterSettings(
+        settings.decisions.cluster_id,
+        settings.version,
+        settings.credentials_secret,
+        settings.disconnected_seconds,
+        settings.unreachable_seconds,
+        settings.decisions.policy,
+        settings.every_opening,
+        settings.require_signed,
+    )
