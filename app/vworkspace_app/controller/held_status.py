@@ -6,16 +6,16 @@ be repeated as ours wherever a condition is kept as it was.
 
 import attrs
 
+from vworkspace_core.api.own_status import OWN_STATUS
 from vworkspace_core.apimachinery.errors import Conflict, OperatorError
 from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, dig, metadata
 from vworkspace_core.controller.reconcile import ReconcileResult
-from vworkspace_core.jobs.managed_fields import held_conditions, status_holder
 from vworkspace_core.ports import EventSink, KubeApi, KubernetesEvent
 
 
 def without_foreign_conditions(manifest: Manifest) -> Manifest:
     """`manifest` without the conditions of ours of which somebody else wrote a part; not a deep copy."""
-    held = held_conditions(manifest)
+    held = OWN_STATUS.held_conditions(manifest)
     if not held:
         return manifest
     status = manifest["status"]
@@ -41,7 +41,7 @@ class HeldStatuses:
             live = await self.api.get(key)
         except OperatorError:
             return  # it is tried again, and told then
-        told = str(status_holder(live) or result.error.message)
+        told = str(OWN_STATUS.holder(live) or result.error.message)
         if self._told.get(key) == told:
             return
         self._told[key] = told

@@ -9,6 +9,7 @@ from vworkspace_app.controller.informers import Informers
 from vworkspace_app.instances.controller import RELEASE_INDEX, release_names
 from vworkspace_app.operations.index import OPERATION_INDEXES
 from vworkspace_core.api.labels import MANAGED_BY, MANAGED_BY_VALUE, OPERATION_UID
+from vworkspace_core.api.own_status import OWN_STATUS
 from vworkspace_core.apimachinery.manifest import Kind, Manifest
 from vworkspace_core.apimachinery.resources import (
     APPLICATION_INSTANCE,
@@ -34,7 +35,6 @@ from vworkspace_core.instances.foreign_objects import (
     slim_release,
     slim_source,
 )
-from vworkspace_core.jobs.managed_fields import with_status_holders
 from vworkspace_core.operations.engines import engine_kinds
 from vworkspace_core.ports import Clock, KubeApi
 
@@ -73,14 +73,16 @@ def informers_of(api: KubeApi, clock: Clock, random: Callable[[], float]) -> Ite
         APPLICATION_INSTANCE,
         clock=clock,
         random=random,
-        store=ObjectStore(APPLICATION_INSTANCE, indexers={RELEASE_INDEX: release_names}, transform=with_status_holders),
+        store=ObjectStore(
+            APPLICATION_INSTANCE, indexers={RELEASE_INDEX: release_names}, transform=OWN_STATUS.with_holders
+        ),
     )
     yield InformerRunner(
         api,
         OPERATION,
         clock=clock,
         random=random,
-        store=ObjectStore(OPERATION, indexers=OPERATION_INDEXES, transform=with_status_holders),
+        store=ObjectStore(OPERATION, indexers=OPERATION_INDEXES, transform=OWN_STATUS.with_holders),
     )
     for kind in (kind for kind in ENGINE_KINDS if kind not in _LOOKED_UP):
         yield InformerRunner(api, kind, clock=clock, random=random, label_selector=OPERATION_UID, policy=_WITHOUT)

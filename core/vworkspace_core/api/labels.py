@@ -36,6 +36,8 @@ CANCEL: Final = "ops.vworkspace.io/cancel"
 LAST_APPLIED_GENERATION: Final = "vworkspace.io/last-applied-generation"
 APPLIED_HASH: Final = "vworkspace.io/applied-hash"
 IDEMPOTENCY_KEY: Final = "vworkspace.io/idempotency-key"
+JOB_ANNOTATIONS: Final = (IDEMPOTENCY_KEY, LAST_APPLIED_GENERATION)
+"""Those that only the applier of jobs writes."""
 JOB_STORE: Final = "vworkspace.io/job-store"
 """On Secrets of the job store: `record`, `part` or `tombstones` (PULL-4)."""
 JOB_ID: Final = "vworkspace.io/job-id"
@@ -82,6 +84,15 @@ def _target_labels(name: str, uid: str, cluster_id: str) -> dict[str, str]:
         APPLICATION_INSTANCE: bounded_name(name),
     }
     return {**labels, INSTANCE_UID: bounded_name(uid)} if uid else labels
+
+
+def marks_of(instance: ObjectMeta) -> tuple[Mapping[str, str | None], ...]:
+    """Labels by which what nobody controls is an instance's: its uid, or its name and cluster."""
+    named = {APPLICATION_INSTANCE: bounded_name(instance.name), CLUSTER_ID: instance.labels.get(CLUSTER_ID)}
+    return (
+        {MANAGED_BY: MANAGED_BY_VALUE, INSTANCE_UID: bounded_name(instance.uid)},
+        {MANAGED_BY: MANAGED_BY_VALUE, **named},
+    )
 
 
 def is_managed(meta: ObjectMeta) -> bool:

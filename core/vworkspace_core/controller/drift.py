@@ -7,14 +7,13 @@ missing or different on the live object. Fields of others are not looked at.
 from collections.abc import Mapping
 from typing import Any
 
-from vworkspace_core.api.labels import APPLIED_HASH
 from vworkspace_core.apimachinery.manifest import Manifest, canonical_json, content_hash
 
 
-def stamp(manifest: dict[str, Any]) -> dict[str, Any]:
-    """The manifest with the hash of its own content as an annotation. Changes and returns its argument."""
+def stamp(manifest: dict[str, Any], annotation: str) -> dict[str, Any]:
+    """The manifest with the hash of its own content as `annotation`. Changes and returns its argument."""
     digest = content_hash(manifest)
-    manifest["metadata"].setdefault("annotations", {})[APPLIED_HASH] = digest
+    manifest["metadata"].setdefault("annotations", {})[annotation] = digest
     return manifest
 
 

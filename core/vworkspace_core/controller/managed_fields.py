@@ -1,36 +1,62 @@
-"""Which fields of an object others hold, by its managedFields: what a conflict can be foreseen from (REC-3, REC-8).
+"""Who holds which fields of an object, by its managedFields (REC-3, REC-8, D24).
 
-Most of a manifest's managedFields are our own entry and Flux's status; of what is cached, only what others hold of
-the fields that we write is kept, as a rule nothing.
+A conflict of server-side apply can be foreseen from what others hold of the fields that we write. A status is ours but
+for what somebody edited by hand: that is not told as ours, and keeps us from writing the status.
 """
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+import json
+import shlex
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final, TypeAlias
 
-from vworkspace_core.api.labels import FIELD_MANAGER, MANAGED_BY, MANAGED_BY_VALUE
-from vworkspace_core.apimachinery.manifest import Manifest, dig, metadata
+import attrs
 
-_WRITTEN_METADATA = ("f:labels", "f:annotations", "f:ownerReferences")
-_HELD = "managedFields"
+from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, canonical_json, dig, metadata, ref_of
+
+_WRITTEN_METADATA: Final = ("f:labels", "f:annotations", "f:ownerReferences")
+_HELD: Final = "managedFields"
+_STATUS: Final = "status"
+
+Path: TypeAlias = tuple[str, ...]
 
 
-def with_foreign_holders(manifest: Manifest) -> Manifest:
-    """`manifest` with nothing in managedFields but what others hold of the fields that an apply may write.
+def entries(live: Manifest | None) -> Iterator[tuple[int, Any]]:
+    """The entries of managedFields, each with its position."""
+    found = dig(live, "metadata", _HELD)
+    yield from enumerate(found) if isinstance(found, list | tuple) else ()
 
-    Of what does not carry our label nothing is kept: that is not applied over. Not a deep copy.
-    """
+
+def kubectl_patch(ref: ObjectRef, steps: list[dict[str, Any]]) -> str:
+    """The command that applies a JSON patch to the object."""
+    kind = ref.kind.crd_name if ref.kind.group else ref.kind.plural
+    patch = shlex.quote(canonical_json(steps).decode())
+    return f"kubectl patch {kind} {ref.name} -n {ref.namespace} --type=json -p {patch}"
+
+
+# --- fields that an apply may write ---------------------------------------------------------------------------
+
+
+def without_managed_fields(manifest: Manifest) -> Manifest:
+    """`manifest` as caches keep what nobody else has a part in; not a deep copy."""
     meta = metadata(manifest)
     if _HELD not in meta:
         return manifest
-    kept = list(_foreign(meta[_HELD])) if dig(meta, "labels", MANAGED_BY) == MANAGED_BY_VALUE else []
-    rest = {key: value for key, value in meta.items() if key != _HELD}
-    return {**manifest, "metadata": {**rest, _HELD: kept} if kept else rest}
+    return {**manifest, "metadata": {key: value for key, value in meta.items() if key != _HELD}}
 
 
-def _foreign(entries: Any) -> Iterable[Mapping[str, Any]]:
-    for entry in entries if isinstance(entries, list) else ():
+def with_foreign_holders(manifest: Manifest, manager: str) -> Manifest:
+    """`manifest` with nothing in managedFields but what others than `manager` hold of the fields that an apply may
+    write, as a rule nothing. Not a deep copy.
+    """
+    held = list(_foreign(metadata(manifest).get(_HELD), manager))
+    plain = without_managed_fields(manifest)
+    return {**plain, "metadata": {**metadata(plain), _HELD: held}} if held else plain
+
+
+def _foreign(found: Any, manager: str) -> Iterable[Mapping[str, Any]]:
+    for entry in found if isinstance(found, list) else ():
         fields = dig(entry, "fieldsV1")
-        if dig(entry, "manager") == FIELD_MANAGER or dig(entry, "subresource") or not isinstance(fields, Mapping):
+        if dig(entry, "manager") == manager or dig(entry, "subresource") or not isinstance(fields, Mapping):
             continue
         meta = {key: value for key, value in (dig(fields, "f:metadata") or {}).items() if key in _WRITTEN_METADATA}
         rest = {key: value for key, value in fields.items() if key != "f:metadata"}
@@ -39,10 +65,10 @@ def _foreign(entries: Any) -> Iterable[Mapping[str, Any]]:
             yield {"manager": entry["manager"], "operation": dig(entry, "operation"), "fieldsV1": held}
 
 
-def is_held_by_others(wanted: Manifest, live: Manifest | None) -> bool:
+def is_held_by_others(wanted: Manifest, live: Manifest | None, manager: str) -> bool:
     """Whether another manager holds a field that `wanted` names. Whether that is a conflict, the server knows."""
-    entries = dig(live, "metadata", _HELD)
-    return any(_overlaps(entry["fieldsV1"], wanted) for entry in _foreign(entries))
+    held = dig(live, "metadata", _HELD)
+    return any(_overlaps(entry["fieldsV1"], wanted) for entry in _foreign(held, manager))
 
 
 def _overlaps(fields: Mapping[str, Any], wanted: Any) -> bool:
@@ -56,3 +82,127 @@ def _overlaps(fields: Mapping[str, Any], wanted: Any) -> bool:
         if not isinstance(beneath, Mapping) or set(beneath) <= {"."} or _overlaps(beneath, wanted[name]):
             return True
     return False
+
+
+def written_annotation(live: Manifest | None, annotation: str, manager: str) -> str | None:
+    """The annotation's text where managedFields say that `manager` wrote it; None for anybody else's.
+
+    A tenant may write annotations too: those of ours are believed only where we wrote them (RUN-12).
+    """
+    text = dig(live, "metadata", "annotations", annotation)
+    ours = any(
+        dig(entry, "fieldsV1", "f:metadata", "f:annotations", f"f:{annotation}") is not None
+        for _, entry in entries(live)
+        if dig(entry, "manager") == manager and not dig(entry, "subresource")
+    )
+    return text if ours and isinstance(text, str) else None
+
+
+# --- the status ------------------------------------------------------------------------------------------------
+
+
+@attrs.frozen
+class StatusHolder:
+    """Another field manager that holds a field of the status, and the command that takes it from it."""
+
+    manager: str
+    field: str
+    command: str = ""
+
+    def __str__(self) -> str:
+        what = f"{self.manager} holds {self.field}, so the operator cannot write the status"
+        return f"{what}; to hand it back: {self.command}" if self.command else what
+
+
+@attrs.frozen
+class StatusOwner:
+    """The field manager that writes the statuses of some kinds, and the types of conditions that are its own there."""
+
+    manager: str
+    types: Mapping[Kind, frozenset[str]]
+
+    def with_holders(self, manifest: Manifest) -> Manifest:
+        """`manifest` as caches keep it: managedFields of the status where others hold any of it, as a rule nothing.
+
+        Not a deep copy.
+        """
+        plain = without_managed_fields(manifest)
+        of_status = [entry for _, entry in entries(manifest) if dig(entry, "subresource") == _STATUS]
+        if all(dig(entry, "manager") == self.manager for entry in of_status):
+            return plain
+        return {**plain, "metadata": {**metadata(plain), _HELD: of_status}}
+
+    def held_conditions(self, live: Manifest) -> frozenset[str]:
+        """Types of our conditions of which somebody else wrote a part."""
+        held = (path for _, path in self._held(live))
+        return frozenset(path[2] for path in held if path[1] == "conditions" and len(path) > 2)
+
+    def held_fields(self, live: Manifest) -> frozenset[str]:
+        """Names of status fields, beside conditions, that somebody else wrote."""
+        return frozenset(path[1] for _, path in self._held(live) if path[1] != "conditions")
+
+    def holder(self, live: Manifest) -> StatusHolder | None:
+        """Who keeps us from writing this status, if anybody does."""
+        held = next(self._held(live), None)
+        if held is None:
+            return None
+        manager, path = held
+        return StatusHolder(manager, _shown(path), self._hand_back(live, manager))
+
+    def _held(self, live: Manifest) -> Iterator[tuple[str, Path]]:
+        """Manager and path of what others hold of the status and we do not."""
+        if _HELD not in metadata(live):
+            return
+        of_status = [entry for _, entry in entries(live) if dig(entry, "subresource") == _STATUS]
+        ours = {path for entry in of_status if dig(entry, "manager") == self.manager for path in _paths(entry)}
+        kind = self._kind(live)
+        types = frozenset() if kind is None else self.types[kind]
+        for entry in of_status:
+            if dig(entry, "manager") == self.manager:
+                continue
+            for path in _paths(entry):
+                foreign_type = len(path) > 2 and path[1] == "conditions" and path[2] not in types
+                if path not in ours and not foreign_type:
+                    yield str(dig(entry, "manager")), path
+
+    def _kind(self, live: Manifest) -> Kind | None:
+        return next((kind for kind in self.types if kind.kind == live.get("kind")), None)
+
+    def _hand_back(self, live: Manifest, manager: str) -> str:
+        """A JSON patch that removes the entry of the status, guarded by its manager's name."""
+        kind = self._kind(live)
+        for index, entry in entries(live):
+            if kind is not None and (dig(entry, "manager"), dig(entry, "subresource")) == (manager, _STATUS):
+                path = f"/metadata/managedFields/{index}"
+                steps = [{"op": "test", "path": f"{path}/manager", "value": manager}, {"op": "remove", "path": path}]
+                return kubectl_patch(ref_of(live, kind), steps)
+        return ""
+
+
+def _paths(entry: Any) -> Iterator[Path]:
+    """Paths of leaves below `status`; what stands in an item of a list is named by the item's type."""
+    fields = dig(entry, "fieldsV1", "f:status")
+    pending: list[tuple[Path, Any]] = [((_STATUS,), fields)] if isinstance(fields, Mapping) else []
+    while pending:
+        path, fields = pending.pop()
+        children = [(_step(key), value) for key, value in fields.items() if key != "."]
+        if not children and len(path) > 1:
+            yield path
+        pending += [((*path, step), value) for step, value in children if isinstance(value, Mapping)]
+
+
+def _step(key: str) -> str:
+    how, _, name = key.partition(":")
+    if how != "k":
+        return name
+    try:
+        keys = json.loads(name)
+    except ValueError:
+        return name
+    return str(keys.get("type", name)) if isinstance(keys, Mapping) else name
+
+
+def _shown(path: Path) -> str:
+    if path[1] == "conditions" and len(path) > 2:
+        return f".status.conditions[{path[2]}]" + "".join(f".{step}" for step in path[3:])
+    return "".join(f".{step}" for step in path)

@@ -14,12 +14,13 @@ from vworkspace_core.api.remedies import not_installed
 from vworkspace_core.apimachinery.manifest import Kind
 from vworkspace_core.apimachinery.problems import Problem
 from vworkspace_core.apimachinery.resources import HELM_RELEASE
+from vworkspace_core.controller.ownership import is_controlled_by
 from vworkspace_core.controller.requeue import Requeue
 from vworkspace_core.instances.blocker import Barrier
 from vworkspace_core.instances.context import Observed, Settings
 from vworkspace_core.instances.desired import Desired, source_kind
 from vworkspace_core.instances.helm_storage import foreign_release
-from vworkspace_core.instances.ownership import is_controlled_by, is_ours, stranger
+from vworkspace_core.instances.ownership import is_ours, name_taken
 from vworkspace_core.instances.service_accounts import account_barrier
 
 
@@ -123,5 +124,5 @@ def name_barrier(source: ApplicationInstance, desired: Desired, observed: Observ
     for apply in reversed(desired.applies):
         live = observed.objects.get(apply.ref)
         if live is not None and not is_ours(live, source):
-            return Barrier(Reason.NAME_TAKEN, stranger(apply.ref, live, source), requeue=Requeue.SLOW)
+            return Barrier(Reason.NAME_TAKEN, name_taken(apply.ref, live, source), requeue=Requeue.SLOW)
     return foreign_release(source, observed)

@@ -11,7 +11,6 @@ A namespace that is being deleted takes everything with it, the operator's Role 
 Flux as long as that can be of use, needs no right but to look, and never holds the namespace up.
 """
 
-from collections.abc import Iterator
 from datetime import datetime, timedelta
 
 import attrs
@@ -30,13 +29,13 @@ from vworkspace_core.apimachinery.errors import Forbidden
 from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, dig, metadata
 from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, HELM_RELEASE, NAMESPACE
 from vworkspace_core.apimachinery.secret_material import safe
-from vworkspace_core.controller.decision import Decision, Delete, Finalizer, MergePatch
+from vworkspace_core.controller.decision import Decision, Finalizer, MergePatch
+from vworkspace_core.controller.ownership import controlled, deletes, owners_without
 from vworkspace_core.controller.requeue import Requeue
 from vworkspace_core.instances.conditions import uninstalling
 from vworkspace_core.instances.context import Context, Observed
 from vworkspace_core.instances.desired import DOWNSTREAM_KINDS
 from vworkspace_core.instances.observed_release import condition, message_of
-from vworkspace_core.instances.ownership import is_controlled_by
 from vworkspace_core.instances.status import StatusFields, own_conditions, with_status
 from vworkspace_core.ports import KubernetesEvent
 
@@ -51,7 +50,7 @@ def decide_deletion(source: ApplicationInstance, observed: Observed, context: Co
         return _let_go(source, observed, context)
     if _GARBAGE_COLLECTOR_ORPHANS in source.metadata.finalizers:
         return Decision(finalizer=Finalizer.REMOVE)
-    left = tuple(_owned(source, observed))
+    left = tuple(controlled(observed.objects, source.metadata.uid, DOWNSTREAM_KINDS))
     if namespace_is_terminating(observed.namespace):
         return _with_its_namespace(source, left, observed, context)
     if observed.definition_ending and left and not uninstall_is_confirmed(source.metadata):
@@ -64,17 +63,9 @@ def decide_deletion(source: ApplicationInstance, observed: Observed, context: Co
     return _take_down(source, releases or left, left, observed, context)
 
 
-def _owned(source: ApplicationInstance, observed: Observed) -> Iterator[tuple[ObjectRef, Manifest]]:
-    """What this incarnation controls, in the order it is taken down."""
-    for kind in DOWNSTREAM_KINDS:
-        for ref in sorted(ref for ref in observed.objects if ref.kind == kind):
-            if is_controlled_by(observed.objects[ref], source.metadata.uid):
-                yield ref, observed.objects[ref]
-
-
 def _let_go(source: ApplicationInstance, observed: Observed, context: Context) -> Decision:
     """Our owner references come off first, or the garbage collector would delete the release, and Flux uninstall it."""
-    left = tuple(_owned(source, observed))
+    left = tuple(controlled(observed.objects, source.metadata.uid, DOWNSTREAM_KINDS))
     if not left or namespace_is_terminating(observed.namespace):
         return Decision(finalizer=Finalizer.REMOVE, events=(_abandoned(source, observed),))
     failed = {failure.ref for failure in observed.failures}
@@ -92,8 +83,7 @@ def _let_go(source: ApplicationInstance, observed: Observed, context: Context) -
 def _disown(ref: ObjectRef, live: Manifest, uid: str) -> MergePatch:
     """Without the owner reference it is nobody's. A release that is going already is suspended, so that Flux leaves
     alone what it runs."""
-    owners = [one for one in metadata(live).get("ownerReferences") or () if dig(one, "uid") != uid]
-    meta = {"resourceVersion": metadata(live)["resourceVersion"], "ownerReferences": owners}
+    meta = {"resourceVersion": metadata(live)["resourceVersion"], "ownerReferences": owners_without(live, uid)}
     going = ref.kind == HELM_RELEASE and metadata(live).get("deletionTimestamp")
     return MergePatch(ref, {"metadata": meta, **({"spec": {"suspend": True}} if going else {})})
 
@@ -171,7 +161,6 @@ def _take_down(
     failed = {failure.ref: failure for failure in observed.failures}
     refused = refusal_told(observed.failures)
     doomed = tuple((ref, live) for ref, live in step if not metadata(live).get("deletionTimestamp"))
-    writable = tuple((ref, live) for ref, live in doomed if ref not in failed)
     if failed:
         told = "; ".join(f"{failure.verb} {failure.ref}: {failure.error.message}" for failure in observed.failures)
         reason, message = Reason.UNINSTALLING, f"{told}; trying again"
@@ -182,7 +171,7 @@ def _take_down(
         message += _cure(source, left)
     decision = Decision(
         patches=tuple(_unsuspend(ref, live) for ref, live in step if _is_suspended(live) and ref not in failed),
-        deletes=tuple(Delete(ref, metadata(live)["uid"]) for ref, live in writable),
+        deletes=deletes((ref, live) for ref, live in doomed if ref not in failed),
         requeue=Requeue.REFUSED if refused else Requeue.BACKOFF if failed else Requeue.NO,
         only_if_current=True,
     )

@@ -12,7 +12,7 @@ import attrs
 
 from vworkspace_core.api.application_instance import ApplicationInstance, Release, ReleaseOverride, Values, ValuesSource
 from vworkspace_core.api.chart import ChartSource, SourceType
-from vworkspace_core.api.labels import downstream_labels
+from vworkspace_core.api.labels import APPLIED_HASH, downstream_labels
 from vworkspace_core.api.values import inline_values, integration_values
 from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, canonical_json, dig, merge_patch
 from vworkspace_core.apimachinery.resources import (
@@ -189,7 +189,7 @@ class _Wanted:
             "ownerReferences": [owner_reference(self.instance)],
         }
         manifest.update(body)
-        return Apply(kind, stamp(manifest))
+        return Apply(kind, stamp(manifest, APPLIED_HASH))
 
 
 def _fetched(chart: ChartSource, version: str) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from typing import Any, Final
 from vworkspace_core.api.labels import (
     APPLICATION_INSTANCE,
     CLUSTER_ID,
+    FIELD_MANAGER,
     INSTANCE_UID,
     MANAGED_BY,
     MANAGED_BY_VALUE,
@@ -18,8 +19,8 @@ from vworkspace_core.api.labels import (
 )
 from vworkspace_core.apimachinery.manifest import Manifest, canonical_json, dig, metadata
 from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE as OWNER
-from vworkspace_core.controller.managed_fields import with_foreign_holders
-from vworkspace_core.instances.ownership import controller_of
+from vworkspace_core.controller.managed_fields import with_foreign_holders, without_managed_fields
+from vworkspace_core.controller.ownership import controller_of
 
 _KEPT: Final = (
     "name",
@@ -39,19 +40,23 @@ _LARGEST_MESSAGE: Final = 2048
 
 def slim_release(manifest: Manifest) -> Manifest:
     """A HelmRelease: whole where it may be an instance's."""
-    return with_foreign_holders(manifest) if _may_be_ours(manifest) else _who(manifest)
+    if not _may_be_ours(manifest):
+        return _who(manifest)
+    # What lacks the label is not applied over: who holds its fields is of no use.
+    is_labelled = dig(manifest, "metadata", "labels", MANAGED_BY) == MANAGED_BY_VALUE
+    return with_foreign_holders(manifest, FIELD_MANAGER) if is_labelled else without_managed_fields(manifest)
 
 
 def slim_source(manifest: Manifest) -> Manifest:
     """An OCIRepository or HelmRepository: whole where it may be an instance's, without managedFields."""
-    return _unmanaged(manifest) if _may_be_ours(manifest) else _who(manifest)
+    return without_managed_fields(manifest) if _may_be_ours(manifest) else _who(manifest)
 
 
 def slim_config_map(manifest: Manifest) -> Manifest:
     """A ConfigMap: its data only where an instance controls it, and by its hash where it is more than we ever write."""
     if not _is_controlled_by_instance(manifest):
         return _who(manifest)
-    small = _unmanaged(manifest)
+    small = without_managed_fields(manifest)
     data = {name: value for name, value in manifest.items() if name in ("data", "binaryData") and value}
     if sum(_size(each) for each in data.values()) <= _LARGEST_DATA:
         return small
@@ -63,7 +68,7 @@ def slim_engine_object(manifest: Manifest) -> Manifest:
     """A backup, a snapshot or a class of snapshots: whole where it is marked as made for an Operation, since its status
     is followed. Of a stranger's, that it is there and has changed: an Operation may wait for it, and reads it live."""
     made_here = dig(manifest, "metadata", "labels", OPERATION_UID)
-    return _unmanaged(manifest) if isinstance(made_here, str) and made_here else _who(manifest)
+    return without_managed_fields(manifest) if isinstance(made_here, str) and made_here else _who(manifest)
 
 
 def slim_chart(manifest: Manifest) -> Manifest:
@@ -102,13 +107,6 @@ def _who(manifest: Manifest) -> dict[str, Any]:
         first = [owner for owner in owners if owner is not controller][: _OWNERS - 1]
         kept["ownerReferences"] = [*([controller] if controller is not None else []), *first]
     return {"apiVersion": manifest.get("apiVersion"), "kind": manifest.get("kind"), "metadata": kept}
-
-
-def _unmanaged(manifest: Manifest) -> Manifest:
-    meta = metadata(manifest)
-    if "managedFields" not in meta:
-        return manifest
-    return {**manifest, "metadata": {key: value for key, value in meta.items() if key != "managedFields"}}
 
 
 def _size(data: Any) -> int:

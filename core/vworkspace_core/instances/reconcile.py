@@ -20,7 +20,7 @@ import attrs
 from vworkspace_core.api.application_instance import ApplicationInstance, Mode, Release, ReleaseOverride
 from vworkspace_core.api.chart import AppliedChart, ChartSource
 from vworkspace_core.api.gating import claimed_by_another_operator
-from vworkspace_core.api.labels import FINALIZER, is_managed
+from vworkspace_core.api.labels import FIELD_MANAGER, FINALIZER, is_managed
 from vworkspace_core.api.reasons import InstanceReason as Reason
 from vworkspace_core.api.release_override import effective_override, permitted_override
 from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, dig, metadata
@@ -30,6 +30,8 @@ from vworkspace_core.apimachinery.resources import HELM_RELEASE
 from vworkspace_core.controller.decision import Apply, Decision, Delete, Finalizer, MergePatch
 from vworkspace_core.controller.drift import needs_apply
 from vworkspace_core.controller.managed_fields import is_held_by_others
+from vworkspace_core.controller.ownership import controller_of, prunes
+from vworkspace_core.controller.refused_writes import is_own_history
 from vworkspace_core.controller.requeue import Requeue
 from vworkspace_core.instances import conditions
 from vworkspace_core.instances import release_state as flux
@@ -39,8 +41,8 @@ from vworkspace_core.instances.context import Context, Observed
 from vworkspace_core.instances.deletion import decide_deletion
 from vworkspace_core.instances.desired import DOWNSTREAM_KINDS, Desired, desired_objects, helm_chart_of
 from vworkspace_core.instances.observed_release import Patience, Request
-from vworkspace_core.instances.ownership import adoption, controller_of, is_controlled_by, is_ours
-from vworkspace_core.instances.refused_writes import Setback, is_own_history, meaning
+from vworkspace_core.instances.ownership import adoption, is_ours
+from vworkspace_core.instances.refused_writes import Setback, meaning
 from vworkspace_core.instances.release_state import Evidence, ReleaseState
 from vworkspace_core.instances.retry import SILENT, ring
 from vworkspace_core.instances.service_accounts import replaced_account
@@ -137,7 +139,11 @@ def _rehearsals(pending: tuple[Apply, ...], live_release: Manifest | None) -> tu
     """The HelmRelease's apply, where it may meet a conflict and something else would be written before it (REC-3)."""
     if len(pending) < 2:
         return ()
-    return tuple(one for one in pending if one.kind == HELM_RELEASE and is_held_by_others(one.manifest, live_release))
+    return tuple(one for one in pending if one.kind == HELM_RELEASE and _is_held(one, live_release))
+
+
+def _is_held(apply: Apply, live: Manifest | None) -> bool:
+    return is_held_by_others(apply.manifest, live, FIELD_MANAGER)
 
 
 def _spec_differs(apply: Apply, live: Manifest | None) -> bool:
@@ -159,7 +165,7 @@ def _after_failure(
     source: ApplicationInstance, desired: Desired, evidence: Evidence, observed: Observed, context: Context
 ) -> Decision:
     """Status after a refused write: nothing more is applied in this pass, but over our own history (REC-6)."""
-    own = {failure.ref for failure in observed.failures if is_own_history(failure)}
+    own = {failure.ref for failure in observed.failures if is_own_history(failure, FIELD_MANAGER)}
     forced = tuple(attrs.evolve(apply, force=True) for apply in desired.applies if apply.ref in own)
     others = [failure for failure in observed.failures if failure.ref not in own]
     if not others:
@@ -195,14 +201,8 @@ def _prunes(source: ApplicationInstance, desired: Desired, observed: Observed, *
     Until then a few stay, to go back to: an instance that is changed again and again and never ready makes no more.
     """
     wanted = {apply.ref for apply in desired.applies}
-    unwanted = {
-        ref: metadata(live)
-        for ref, live in observed.objects.items()
-        if ref not in wanted and ref.kind in DOWNSTREAM_KINDS and is_controlled_by(live, source.metadata.uid)
-    }
-    newest = sorted(unwanted, key=lambda ref: (str(unwanted[ref].get("creationTimestamp", "")), ref), reverse=True)
-    doomed = sorted(newest if in_use else newest[_KEPT_UNUSED:])
-    return tuple(Delete(ref, unwanted[ref]["uid"]) for ref in doomed if not unwanted[ref].get("deletionTimestamp"))
+    spare = 0 if in_use else _KEPT_UNUSED
+    return prunes(observed.objects, source.metadata.uid, DOWNSTREAM_KINDS, wanted, spare=spare)
 
 
 def _fields(

@@ -7,12 +7,12 @@ import attrs
 
 from vworkspace_core.api import labels
 from vworkspace_core.api.labels import IDEMPOTENCY_KEY
+from vworkspace_core.api.own_status import OWN_STATUS
 from vworkspace_core.apimachinery import resources as known
 from vworkspace_core.apimachinery.manifest import Manifest, dig, metadata
 from vworkspace_core.apimachinery.timestamps import shifted
 from vworkspace_core.control_plane.event_keys import object_key
 from vworkspace_core.jobs import messages as m
-from vworkspace_core.jobs.managed_fields import status_holder
 from vworkspace_core.jobs.object_status import can_still_start, has_started, waits_for_schedule
 from vworkspace_core.jobs.plan import Inspection
 from vworkspace_core.jobs.reports import progress
@@ -130,7 +130,7 @@ def _consider(
     told, effects = post(attrs.evolve(job, latest=live), progress(live, at.server_now))
     verdict = None if isinstance(job.task, DeleteTask) else _verdict(told, live, at, has_turn or looked)
     if verdict is None:
-        return (told if status_holder(live) is None else _soon(told, at)), effects
+        return (told if OWN_STATUS.holder(live) is None else _soon(told, at)), effects
     ended, last = _end(told, live, verdict, at, has_turn)
     return ended, (*effects, *last)
 
@@ -142,7 +142,7 @@ def _verdict(job: JobState, live: Manifest, at: JobStepContext, fresh: bool) -> 
     """
     if job.ending is not None and not has_started(live) and not can_still_start(live):
         return job.ending
-    if (holder := status_holder(live)) is not None and fresh:
+    if (holder := OWN_STATUS.holder(live)) is not None and fresh:
         # Nothing will ever be told of this object while somebody holds its status: better now than by a Timeout.
         return JobResult.of(JobOutcome.CONFLICT, Reason.FIELD_CONFLICT, f"{job.ref}: {holder}")
     found = result_of(live, job.applied.generation if job.applied else 0, job.before)

@@ -11,11 +11,11 @@ from typing import Any, Final
 
 from vworkspace_core.api.labels import cluster_name
 from vworkspace_core.api.operation import Phase
+from vworkspace_core.api.own_status import OWN_STATUS
 from vworkspace_core.apimachinery.manifest import Manifest, dig, metadata
 from vworkspace_core.apimachinery.resources import CLUSTER, OPERATION
 from vworkspace_core.apimachinery.secret_material import shown
 from vworkspace_core.apimachinery.timestamps import exact_time, format_time, parse_time
-from vworkspace_core.jobs.managed_fields import held_fields
 from vworkspace_core.jobs.object_status import conditions_of
 from vworkspace_core.jobs.reports import condition_body
 
@@ -154,7 +154,7 @@ _ENDED: Final = {
 
 def phase_in(live: Manifest) -> str:
     """Where an Operation stands, as far as it says; empty for every other kind."""
-    is_ours = live.get("kind") == OPERATION.kind and "phase" not in held_fields(live)
+    is_ours = live.get("kind") == OPERATION.kind and "phase" not in OWN_STATUS.held_fields(live)
     phase = dig(live, "status", "phase") if is_ours else None
     return phase if isinstance(phase, str) else ""
 

@@ -5,10 +5,10 @@ from typing import Any, Final
 
 from vworkspace_core.api.labels import CANCEL
 from vworkspace_core.api.operation import BETWEEN_SYNCS, TERMINAL_PHASES, Phase
+from vworkspace_core.api.own_status import OWN_STATUS
 from vworkspace_core.apimachinery.manifest import Manifest, dig
 from vworkspace_core.apimachinery.resources import OPERATION
 from vworkspace_core.apimachinery.secret_material import shown
-from vworkspace_core.jobs.managed_fields import held_conditions, held_fields
 
 _BEGUN: Final[frozenset[str]] = frozenset({Phase.RUNNING, Phase.SUCCEEDED, Phase.FAILED})
 _OBSTACLES: Final = (
@@ -25,7 +25,7 @@ _OBSTACLES: Final = (
 
 def conditions_of(live: Manifest) -> Iterator[Mapping[str, Any]]:
     """The well-formed conditions of `live`, in their order, but for those of ours that somebody edited by hand."""
-    found, held = dig(live, "status", "conditions"), held_conditions(live)
+    found, held = dig(live, "status", "conditions"), OWN_STATUS.held_conditions(live)
     for condition in found if isinstance(found, list | tuple) else ():
         if isinstance(condition, Mapping) and isinstance(condition.get("type"), str) and condition["type"] not in held:
             yield condition
@@ -34,7 +34,7 @@ def conditions_of(live: Manifest) -> Iterator[Mapping[str, Any]]:
 def phase_of(live: Manifest) -> str:
     """One word for where the object stands, as status posts give it (PULL-2 step 6)."""
     if live.get("kind") == "Operation":
-        return ("phase" not in held_fields(live) and _text(dig(live, "status", "phase"))) or "Pending"
+        return ("phase" not in OWN_STATUS.held_fields(live) and _text(dig(live, "status", "phase"))) or "Pending"
     true = {found["type"] for found in conditions_of(live) if found.get("status") == "True"}
     for name in ("Deleting", "Blocked", "Stalled", "Suspended"):
         if name in true:

@@ -35,7 +35,7 @@ from vworkspace_core.api import labels
 from vworkspace_core.apimachinery.manifest import Manifest, dig, exactly, metadata
 from vworkspace_core.apimachinery.resources import OPERATION
 from vworkspace_core.controller.drift import needs_apply
-from vworkspace_core.jobs.managed_fields import written_by_us
+from vworkspace_core.controller.managed_fields import written_annotation
 from vworkspace_core.jobs.object_status import ended_at
 from vworkspace_core.jobs.result import EXPIRED, SUCCEEDED, JobOutcome, JobResult, Reason
 from vworkspace_core.jobs.scope import ApplyTask, DeleteTask, JobScope, RotateTask, Task, gate_closed, may_touch
@@ -247,13 +247,13 @@ def stamped(manifest: Manifest, key: str, generation: int | None, live: Manifest
 
 def applied_generation(live: Manifest | None) -> int | None:
     """The control plane's generation that we gave `live`; None where there is none that can be read."""
-    text = written_by_us(live, labels.LAST_APPLIED_GENERATION)
+    text = written_annotation(live, labels.LAST_APPLIED_GENERATION, labels.FIELD_MANAGER)
     return int(text) if text is not None and text.isascii() and text.isdigit() and len(text) <= 18 else None
 
 
 def key_of(live: Manifest | None) -> str | None:
     """The key of the job that wrote `live` last, where it was us."""
-    return written_by_us(live, labels.IDEMPOTENCY_KEY)
+    return written_annotation(live, labels.IDEMPOTENCY_KEY, labels.FIELD_MANAGER)
 
 
 def _uid(live: Manifest | None) -> str:

@@ -26,9 +26,9 @@ from typing import Any, Final
 import attrs
 
 from vworkspace_core.api.labels import RETRY, request_mark
+from vworkspace_core.api.own_status import OWN_STATUS
 from vworkspace_core.apimachinery.manifest import Manifest, dig
 from vworkspace_core.apimachinery.secret_material import shown
-from vworkspace_core.jobs.managed_fields import status_holder
 from vworkspace_core.jobs.object_status import conditions_of, is_recurring
 
 LONGEST_ERROR: Final = 1024
@@ -107,7 +107,7 @@ def result_of(live: Manifest, generation: int, before: Any = None) -> JobResult 
     `before` is the status as the job found it, None where there was none. A status that somebody edited by hand proves
     nothing.
     """
-    if status_holder(live) is not None:
+    if OWN_STATUS.holder(live) is not None:
         return None
     match live.get("kind"):
         case "ApplicationInstance":

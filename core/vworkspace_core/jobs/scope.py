@@ -12,13 +12,13 @@ import attrs
 
 from vworkspace_core.api import labels
 from vworkspace_core.api.admission import admit as rules
+from vworkspace_core.api.labels import JOB_ANNOTATIONS
 from vworkspace_core.api.remedies import gate_command
 from vworkspace_core.apimachinery import resources as known
 from vworkspace_core.apimachinery.converters import type_name
 from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, dig, metadata
 from vworkspace_core.apimachinery.names import bounded_name
 from vworkspace_core.apimachinery.problems import Problem, join
-from vworkspace_core.jobs.managed_fields import OUR_ANNOTATIONS
 from vworkspace_core.jobs.payload_security import Security
 from vworkspace_core.jobs.result import JobResult, Reason
 from vworkspace_core.jobs.wire import ApplyRequest, DeleteRequest, Job, RotateRequest
@@ -141,7 +141,7 @@ def _whole(manifest: Manifest, scope: JobScope) -> dict[str, Any]:
         **_target_label(manifest),
     }
     given = meta.get("annotations") or {}
-    meta["annotations"] = {name: value for name, value in given.items() if name not in OUR_ANNOTATIONS}
+    meta["annotations"] = {name: value for name, value in given.items() if name not in JOB_ANNOTATIONS}
     whole = {"apiVersion": manifest["apiVersion"], "kind": manifest["kind"], "metadata": meta}
     return {**whole, "spec": manifest["spec"]} if "spec" in manifest else whole
 

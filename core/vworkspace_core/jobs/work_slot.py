@@ -5,13 +5,13 @@ from typing import assert_never
 import attrs
 
 from vworkspace_core.api import labels
+from vworkspace_core.api.labels import JOB_ANNOTATIONS
 from vworkspace_core.apimachinery.errors import FieldConflict
 from vworkspace_core.apimachinery.manifest import Manifest, dig, metadata
 from vworkspace_core.apimachinery.timestamps import shifted
 from vworkspace_core.controller.machine import Retry
 from vworkspace_core.jobs import messages as m
 from vworkspace_core.jobs.awaiting_status import RECHECK, applied, inspect
-from vworkspace_core.jobs.managed_fields import OUR_ANNOTATIONS
 from vworkspace_core.jobs.object_status import ended_at
 from vworkspace_core.jobs.plan import (
     AlreadyApplied,
@@ -127,7 +127,7 @@ def _await_gone(job: JobState, uid: str, at: JobStepContext) -> JobStep:
 
 def _is_ours(conflict: FieldConflict) -> bool:
     """Whether the field is ours to take: this manager wrote it by update once, or it holds our own bookkeeping."""
-    marks = {f".metadata.annotations.{name}" for name in OUR_ANNOTATIONS}
+    marks = {f".metadata.annotations.{name}" for name in JOB_ANNOTATIONS}
     return conflict.manager == labels.FIELD_MANAGER or conflict.field in marks
 
 

@@ -15,6 +15,7 @@ from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, canonical
 from vworkspace_core.apimachinery.meta import ConditionStatus
 from vworkspace_core.apimachinery.resources import OPERATION
 from vworkspace_core.controller.decision import Decision, Finalizer, MergePatch
+from vworkspace_core.controller.ownership import owners_without
 from vworkspace_core.operations import lifecycle as life
 from vworkspace_core.operations.context import OperationContext, OperationObserved
 from vworkspace_core.operations.contract import EngineStatus, Progress
@@ -95,7 +96,7 @@ def _let_go(
     meta = metadata(live)
     patch = {
         "resourceVersion": meta["resourceVersion"],
-        "ownerReferences": [one for one in meta.get("ownerReferences") or () if one["uid"] != operation.metadata.uid],
+        "ownerReferences": owners_without(live, operation.metadata.uid),
         "finalizers": [name for name in meta.get("finalizers") or () if name != UNRECORDED],
     }
     patches = () if any(one.ref == ref for one in observed.failures) else (MergePatch(ref, {"metadata": patch}),)

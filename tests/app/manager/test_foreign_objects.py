@@ -17,6 +17,7 @@ from vworkspace_core.apimachinery.manifest import Kind, dig, metadata
 from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE as OWNER
 from vworkspace_core.apimachinery.resources import CONFIG_MAP, HELM_CHART, HELM_RELEASE, OCI_REPOSITORY, VELERO_BACKUP
 from vworkspace_core.controller.informer.store import ObjectStore
+from vworkspace_core.controller.ownership import controller_of
 from vworkspace_core.instances.foreign_objects import (
     slim_chart,
     slim_config_map,
@@ -24,7 +25,6 @@ from vworkspace_core.instances.foreign_objects import (
     slim_release,
     slim_source,
 )
-from vworkspace_core.instances.ownership import controller_of
 
 BIG = "x" * 1_000_000
 OWNED = {"apiVersion": OWNER.api_version, "kind": OWNER.kind, "name": "a", "uid": "u-1", "controller": True}

@@ -22,8 +22,8 @@ from vworkspace_core.apimachinery.errors import Unavailable
 from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, dig
 from vworkspace_core.apimachinery.resources import CONFIG_MAP, HELM_RELEASE, HELM_REPOSITORY, NAMESPACE, OCI_REPOSITORY
 from vworkspace_core.controller.drift import stamp
-from vworkspace_core.controller.managed_fields import with_foreign_holders
 from vworkspace_core.instances.context import Context, Observed
+from vworkspace_core.instances.foreign_objects import slim_release
 from vworkspace_core.instances.reconcile import reconcile
 from vworkspace_fake.flux import SourceFault
 
@@ -159,15 +159,15 @@ def test_caches_keep_who_holds_what_of_a_release_and_as_a_rule_nothing_REC_3() -
     release = copy.deepcopy(world.look(HELM))
     assert release is not None
     assert len(release["metadata"]["managedFields"]) > 1, "ours and Flux's"
-    assert "managedFields" not in with_foreign_holders(release)["metadata"]
+    assert "managedFields" not in slim_release(release)["metadata"]
 
     world.edit(HELM, {"spec": {"interval": "1h"}})
-    edited = with_foreign_holders(world.look(HELM) or {})
+    edited = slim_release(world.look(HELM) or {})
     assert edited["metadata"]["managedFields"] == [
         {"manager": "kubectl-edit", "operation": "Update", "fieldsV1": {"f:spec": {"f:interval": {}}}}
     ]
-    stranger = {**edited, "metadata": {**edited["metadata"], "labels": {}}}
-    assert "managedFields" not in with_foreign_holders(stranger)["metadata"]
+    unlabelled = {**edited, "metadata": {**edited["metadata"], "labels": {}}}
+    assert "managedFields" not in slim_release(unlabelled)["metadata"]
 
 
 def test_a_field_that_others_hold_at_our_value_is_tried_and_is_no_conflict_REC_3() -> None:
@@ -262,7 +262,7 @@ def formerly(manifest: Mapping[str, Any]) -> dict[str, Any]:
             {**one, "name": _FRAGMENT_FORMER} if "-integrations-" in one["name"] else one for one in spec["valuesFrom"]
         ]
     body = {**manifest, **({"spec": spec} if spec else {})}
-    return stamp({**body, "metadata": {**meta, "name": names.get(manifest["kind"], "nextcloud")}})
+    return stamp({**body, "metadata": {**meta, "name": names.get(manifest["kind"], "nextcloud")}}, APPLIED_HASH)
 
 
 def made_before(**asked: Any) -> Turmoil:

@@ -11,11 +11,11 @@ from tests.support.job_world import World, object_ref
 from tests.support.jobs import CLUSTER_ID, instance, operation, with_status
 from vworkspace_apiserver.inprocess import run_sync
 from vworkspace_core.api import labels
+from vworkspace_core.api.own_status import OWN_STATUS
 from vworkspace_core.apimachinery.manifest import dig, ref_of
 from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, OPERATION
 from vworkspace_core.jobs import messages as m
 from vworkspace_core.jobs.events import condition_events, phase_in, reported_conditions
-from vworkspace_core.jobs.managed_fields import held_conditions, status_holder, with_status_holders
 from vworkspace_core.jobs.reports import progress
 from vworkspace_core.jobs.result import result_of
 from vworkspace_core.ports import PatchType
@@ -111,13 +111,13 @@ def test_D24_what_somebody_wrote_into_our_conditions_is_never_told_as_ours() -> 
     world = by_hand()
     live = live_of(world)
 
-    cached = with_status_holders(live)
-    assert held_conditions(cached) == {"Ready"}
+    cached = OWN_STATUS.with_holders(live)
+    assert OWN_STATUS.held_conditions(cached) == {"Ready"}
     assert "I broke it" not in json.dumps(progress(cached, world.clock.now()))
     assert condition_events({}, cached, world.clock.now()) == ()
     assert reported_conditions(cached) == {}
     assert result_of(cached, 1) is None
-    assert "managedFields" not in with_status_holders(_without(live, "kubectl-edit"))["metadata"]
+    assert "managedFields" not in OWN_STATUS.with_holders(_without(live, "kubectl-edit"))["metadata"]
 
 
 def _without(live: Any, manager: str) -> Any:
@@ -134,7 +134,7 @@ def test_D24_conditions_of_types_that_we_do_not_own_are_theirs_to_write() -> Non
     }
     live = with_status(instance(managedFields=[entry]), READY, condition("Certified", "True", "Yes"))
 
-    assert status_holder(live) is None
+    assert OWN_STATUS.holder(live) is None
     assert [event["conditions"][0]["type"] for event in condition_events({}, live, World().clock.now())] == [
         "Ready",
         "Certified",
@@ -174,7 +174,7 @@ def test_D24_the_command_that_is_told_hands_the_status_back() -> None:
 
     run_sync(world.kube.patch(object_ref(NAME), steps, patch_type=PatchType.JSON, field_manager="kubectl-patch"))
 
-    assert status_holder(live_of(world)) is None
+    assert OWN_STATUS.holder(live_of(world)) is None
     world.report(live_of(world), READY)
     again = enqueue(world, 3, chart="6.6.2")
     world.settle()
@@ -187,7 +187,7 @@ def test_D24_one_that_is_edited_while_a_job_waits_is_looked_at_in_a_moment_and_t
     drain(world)
     world.report(live_of(world), condition("Ready", "False", "Installing"))
     edit_status(world, "Ready", "hands off")
-    told = with_status_holders(live_of(world))
+    told = OWN_STATUS.with_holders(live_of(world))
     world.feed(m.ObjectChanged(ref_of(told, APPLICATION_INSTANCE), told))
     drain(world)
     assert job.result is None
@@ -214,7 +214,7 @@ def test_D24_an_operation_whose_status_is_held_is_called_off_before_its_job_is_a
     seen = run_sync(
         world.kube.patch(ref, patch, patch_type=PatchType.MERGE, field_manager="kubectl-edit", subresource="status")
     )
-    world.feed(m.ObjectChanged(ref, with_status_holders(seen)))
+    world.feed(m.ObjectChanged(ref, OWN_STATUS.with_holders(seen)))
     world.advance(11)
     drain(world)
 

@@ -14,12 +14,13 @@ from typing import Any, Final
 import attrs
 
 from vworkspace_core.api.application_instance import ApplicationInstance
+from vworkspace_core.api.labels import marks_of
 from vworkspace_core.api.operation import Operation
 from vworkspace_core.api.reasons import OperationReason as Reason
 from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, dig
 from vworkspace_core.apimachinery.problems import Problem
 from vworkspace_core.apimachinery.resources import HELM_RELEASE, JOB, SECRET
-from vworkspace_core.instances.ownership import is_ours
+from vworkspace_core.controller.ownership import belongs_to
 from vworkspace_core.operations.contract import (
     Engine,
     EngineContext,
@@ -94,7 +95,9 @@ def _deployed(target: ApplicationInstance, objects: Objects) -> Mapping[str, Any
     """The entry of Flux's history for the revision that the target has deployed."""
     for ref in _release_refs(target):
         release, history = objects.get(ref), dig(objects.get(ref), "status", "history")
-        if release is None or not isinstance(history, list) or not is_ours(release, target):
+        if release is None or not isinstance(history, list):
+            continue
+        if not belongs_to(release, target.metadata.uid, marks_of(target.metadata)):
             continue
         for entry in history:
             if isinstance(entry, Mapping) and entry.get("status") == "deployed" and _is_revision(entry, ref):

@@ -1,0 +1,13 @@
+"""Whose the statuses of our kinds are: the operator's, but for conditions of other types (RES-4, D24)."""
+
+from typing import Final
+
+from vworkspace_core.api.labels import FIELD_MANAGER
+from vworkspace_core.api.reasons import InstanceConditionType, OperationConditionType
+from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, OPERATION
+from vworkspace_core.controller.managed_fields import StatusOwner
+
+OWN_STATUS: Final = StatusOwner(
+    FIELD_MANAGER,
+    {APPLICATION_INSTANCE: frozenset(InstanceConditionType), OPERATION: frozenset(OperationConditionType)},
+)

@@ -1,0 +1,67 @@
+"""Writes that the API server refused: whose field is in the way, and the command that hands it back (REC-6, REC-8)."""
+
+from collections.abc import Container, Iterator, Sequence
+from typing import Any, Final
+
+from vworkspace_core.apimachinery.errors import Conflict, FieldConflict
+from vworkspace_core.apimachinery.manifest import Manifest, dig
+from vworkspace_core.controller.decision import Failure
+from vworkspace_core.controller.managed_fields import entries, kubectl_patch
+
+_MOST_FIELDS: Final = 8
+
+
+def is_own_history(failure: Failure, manager: str) -> bool:
+    """A conflict that names only ourselves: an Update entry of our own, against which force is right (REC-6)."""
+    error = failure.error
+    return isinstance(error, Conflict) and bool(error.conflicts) and _others(error, manager) == ()
+
+
+def _others(error: Conflict, manager: str) -> tuple[FieldConflict, ...]:
+    return tuple(conflict for conflict in error.conflicts if conflict.manager != manager)
+
+
+def conflict_message(failure: Failure, error: Conflict, manager: str) -> str:
+    """Who else holds what, and the command that hands it back: editing the value back is not enough (REC-8)."""
+    by_manager: dict[str, list[str]] = {}
+    for conflict in _others(error, manager):
+        by_manager.setdefault(conflict.manager, []).append(conflict.field)
+    held = "; ".join(
+        f'field manager "{manager}" holds {_listed(fields)}' for manager, fields in sorted(by_manager.items())
+    )
+    command = _hand_back(failure, by_manager.keys())
+    return f"{failure.ref}: {held}" + (f". To hand it back: {command}" if command else "")
+
+
+def _listed(fields: Sequence[str]) -> str:
+    """The paths, as many as fit before the command that is the better part of the message."""
+    named = ", ".join(fields[:_MOST_FIELDS])
+    return named if len(fields) <= _MOST_FIELDS else f"{named} and {len(fields) - _MOST_FIELDS} more"
+
+
+def _hand_back(failure: Failure, managers: Container[str]) -> str:
+    """One JSON patch that removes the managedFields entries in the way, guarded by their managers' names."""
+    steps: list[dict[str, Any]] = []
+    for index, entry in _object_entries(failure.live):
+        manager, operation = str(dig(entry, "manager")), str(dig(entry, "operation"))
+        if manager in managers:
+            path = f"/metadata/managedFields/{index}"
+            steps.append({"op": "test", "path": f"{path}/manager", "value": manager})
+            steps.append({"op": "test", "path": f"{path}/operation", "value": operation})
+            steps.append({"op": "remove", "path": path})
+    return kubectl_patch(failure.ref, steps) if steps else ""
+
+
+def other_holders(live: Manifest | None, manager: str, *path: str) -> set[str]:
+    """The field managers beside `manager` that hold the field at `path`."""
+    fields = [f"f:{step}" for step in path]
+    return {
+        str(dig(entry, "manager"))
+        for _, entry in _object_entries(live)
+        if dig(entry, "fieldsV1", *fields) is not None and dig(entry, "manager") != manager
+    }
+
+
+def _object_entries(live: Manifest | None) -> Iterator[tuple[int, Any]]:
+    """Entries of the main resource, the last first, so that the positions before a removed one stay right."""
+    return ((index, entry) for index, entry in reversed(list(entries(live))) if not dig(entry, "subresource"))
