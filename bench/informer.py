@@ -124,7 +124,7 @@ async def over_http(stream: list[bytes]) -> float:
     async with KubeApiClient(config) as api:
         informer = InformerRunner(api, HELM_RELEASE, clock=SystemClock(), random=lambda: 0.5)
         running = asyncio.create_task(informer.run())
-        await informer.wait_settled()
+        await informer.wait_for_sync()
         began = time.perf_counter()
         while informer.store.resource_version != last:
             await asyncio.sleep(0.01)
@@ -153,8 +153,8 @@ def main() -> None:
     options = parser.parse_args()
     stream = lines(options.events)
     store = ObjectStore(HELM_RELEASE)
-    store.stage(release(number, number) for number in range(1, 101))
-    list(store.swap("100"))
+    store.buffer(release(number, number) for number in range(1, 101))
+    list(store.replace("100"))
     size = statistics.mean(map(len, stream))
     print(describe())
     print(f"{options.events} events of {size:.0f} bytes, {store.bytes / len(store):.0f} bytes each in the store")

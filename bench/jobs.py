@@ -155,7 +155,7 @@ async def operate(urls: dict[str, str], found: Iterator[str]) -> Any:
         informer.subscribe(changed)
         async with anyio.create_task_group() as group:
             group.start_soon(informer.run)
-            await informer.wait_settled()
+            await informer.wait_for_sync()
             group.start_soon(agent.run)
             began = time.process_time()
             measured = json.loads(await anyio.to_thread.run_sync(lambda: next(found)))

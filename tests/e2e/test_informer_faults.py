@@ -128,7 +128,7 @@ async def bench(*, window: int = 10_000, policy: InformerPolicy = POLICY) -> Asy
         async with anyio.create_task_group() as group:
             group.start_soon(informer.run)
             with anyio.fail_after(PATIENCE):
-                await informer.wait_settled()
+                await informer.wait_for_sync()
             await set_up.caught_up()
             set_up.changes.clear()
             set_up.peer.requests.clear()

@@ -14,7 +14,7 @@ import pytest
 from tests.support.definitions import until_served
 from tests.support.embedded_server import config_of, embedded
 from tests.support.patience import PATIENCE
-from vworkspace_app.controller.definitions import poke_when_served, slim_definition
+from vworkspace_app.controller.definitions import slim_definition, wake_when_served
 from vworkspace_app.controller.informer import InformerRunner
 from vworkspace_app.controller.informers import Informers
 from vworkspace_app.controller.worker_pool import WorkerPool
@@ -314,7 +314,7 @@ async def test_a_kind_that_appears_is_watched_without_a_restart_and_its_objects_
     lates = InformerRunner(cluster.api, late, clock=clock, random=lambda: 0.5)
     store = ObjectStore(CUSTOM_RESOURCE_DEFINITION, transform=slim_definition)
     definitions = InformerRunner(cluster.api, CUSTOM_RESOURCE_DEFINITION, clock=clock, random=lambda: 0.5, store=store)
-    definitions.subscribe(poke_when_served([lates]))
+    definitions.subscribe(wake_when_served([lates]))
     informers = Informers([lates, definitions])
     driver = WorkerPool(reconcile, clock=clock, has_seen=informers.has_seen, refresh=informers.refresh)
     lates.subscribe(driver.handler(itself))
@@ -323,7 +323,7 @@ async def test_a_kind_that_appears_is_watched_without_a_restart_and_its_objects_
         group.start_soon(informers.run)
         group.start_soon(driver.run)
         with anyio.fail_after(PATIENCE):
-            await informers.wait_settled()
+            await informers.wait_for_sync()
             assert lates.missing
             await install(cluster.api, late)
             manifest = late.manifest("a", cluster.namespace)

@@ -216,7 +216,7 @@ class Rig:
                 self.now += self.command.quiet_limit
             self.deliver(event)
 
-    def poke(self) -> None:
+    def wake(self) -> None:
         """Wake a waiting informer, as an established CRD does."""
         if isinstance(self.command, Wait):
             self.feed(WakeRequested())
@@ -236,11 +236,11 @@ class Rig:
             case Advance(version):
                 self.store.advance(version)
             case BufferPage(items):
-                self.store.stage(items)
+                self.store.buffer(items)
             case DiscardPages():
-                self.store.unstage()
+                self.store.discard_buffer()
             case Replace(version):
-                self._tell(self.store.swap(version))
+                self._tell(self.store.replace(version))
             case Relist(cause):
                 self.relists.append(cause.value)
             case ReportWatchError():

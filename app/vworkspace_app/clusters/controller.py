@@ -168,7 +168,7 @@ class ClusterController:
     def _served(self, kind: Kind) -> bool:
         """By its definition; where definitions cannot be seen, by what its own informer is told."""
         definitions, runner = self._informers.find(CUSTOM_RESOURCE_DEFINITION), self._informers.find(kind)
-        if definitions is None or not definitions.settled:
+        if definitions is None or not definitions.has_synced:
             return runner is not None and not runner.missing
         return kind.group in _BUILT_IN or is_served(kind, definitions.store)
 

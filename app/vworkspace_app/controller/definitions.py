@@ -1,4 +1,4 @@
-"""Noticing that a kind came to be served: informers of missing kinds are poked (REC-12, RUN-1)."""
+"""Noticing that a kind came to be served: informers of missing kinds are woken (REC-12, RUN-1)."""
 
 from collections.abc import Callable, Iterable
 from functools import lru_cache
@@ -14,23 +14,24 @@ from vworkspace_core.controller.informer.store import ObjectStore
 def slim_definition(manifest: Manifest) -> Manifest:
     """What the operator reads of a CustomResourceDefinition; its schemas would fill the cache."""
     meta = metadata(manifest)
-    kept = {key: meta[key] for key in ("name", "uid", "resourceVersion") if key in meta}
+    identity = {key: meta[key] for key in ("name", "uid", "resourceVersion") if key in meta}
     versions = [
-        {"name": dig(one, "name"), "served": dig(one, "served")} for one in dig(manifest, "spec", "versions") or ()
+        {"name": dig(version, "name"), "served": dig(version, "served")}
+        for version in dig(manifest, "spec", "versions") or ()
     ]
     spec = {"group": dig(manifest, "spec", "group"), "names": dig(manifest, "spec", "names"), "versions": versions}
     status = {"conditions": dig(manifest, "status", "conditions") or []}
     return {
         "apiVersion": manifest.get("apiVersion"),
         "kind": manifest.get("kind"),
-        "metadata": kept,
+        "metadata": identity,
         "spec": spec,
         "status": status,
     }
 
 
-def poke_when_served(runners: Iterable[InformerRunner]) -> Callable[[Change], None]:
-    """A handler for the informer of CustomResourceDefinitions: pokes those whose kind was established."""
+def wake_when_served(runners: Iterable[InformerRunner]) -> Callable[[Change], None]:
+    """A handler for the informer of CustomResourceDefinitions: wakes those whose kind was established."""
     by_definition: dict[str, list[InformerRunner]] = {}
     for runner in runners:
         by_definition.setdefault(runner.kind.crd_name, []).append(runner)
@@ -38,7 +39,7 @@ def poke_when_served(runners: Iterable[InformerRunner]) -> Callable[[Change], No
     def handle(change: Change) -> None:
         if change.type is not ChangeType.DELETED and is_established(change.object):
             for runner in by_definition.get(change.ref.name, ()):
-                runner.poke()
+                runner.wake()
 
     return handle
 
@@ -46,7 +47,9 @@ def poke_when_served(runners: Iterable[InformerRunner]) -> Callable[[Change], No
 def is_established(definition: Manifest) -> bool:
     """Whether the API server says that it serves the definition's kind."""
     conditions = dig(definition, "status", "conditions") or ()
-    return any(dig(one, "type") == "Established" and dig(one, "status") == "True" for one in conditions)
+    return any(
+        dig(condition, "type") == "Established" and dig(condition, "status") == "True" for condition in conditions
+    )
 
 
 def is_served(kind: Kind, definitions: ObjectStore) -> bool:

@@ -1,4 +1,4 @@
-"""Leader election: performs what the lease machine asks for, and holds the fence that every write passes (RUN-4)."""
+"""Leader election: executes what the lease machine asks for, and holds the fence that every write passes (RUN-4)."""
 
 from collections.abc import Awaitable, Callable
 from datetime import datetime
@@ -92,7 +92,7 @@ class Elector:
         self._leading = anyio.Event()
         self._stopping = anyio.Event()
         self._ended = anyio.Event()
-        self._told = ""
+        self._reported_reason = ""
 
     @property
     def is_leader(self) -> bool:
@@ -112,15 +112,15 @@ class Elector:
         """Stand by, then lead, until `release`. Raises LeaseLost."""
         command = self._step(TimerFired())
         while not isinstance(command, End):
-            command = self._step(await self._perform(command))
+            command = self._step(await self._execute(command))
         self._ended.set()
 
     async def release(self) -> None:
-        """Close the fence, give the lease up, and return when that is done. Nothing may be in hand any more."""
+        """Close the fence, give the lease up, and return when that is done. Nothing may be processed any more."""
         self._stopping.set()
         await self._ended.wait()
 
-    async def _perform(self, command: LeaseCommand) -> LeaseEvent:
+    async def _execute(self, command: LeaseCommand) -> LeaseEvent:
         match command:
             case SetTimer(seconds):
                 with anyio.move_on_after(seconds):
@@ -128,15 +128,15 @@ class Elector:
                     return ReleaseRequested()
                 return TimerFired()
             case ReadLease(timeout):
-                return await self._asked(self._read, timeout)
+                return await self._request(self._read, timeout)
             case CreateLease(lease, timeout):
-                return await self._asked(lambda: self._create(lease), timeout)
+                return await self._request(lambda: self._create(lease), timeout)
             case UpdateLease(lease, timeout):
-                return await self._asked(lambda: self._update(lease), timeout)
+                return await self._request(lambda: self._update(lease), timeout)
             case End():
                 raise AssertionError("the machine has ended")
 
-    async def _asked(self, ask: Callable[[], Awaitable[LeaseEvent]], timeout: float) -> LeaseEvent:
+    async def _request(self, ask: Callable[[], Awaitable[LeaseEvent]], timeout: float) -> LeaseEvent:
         try:
             with anyio.fail_after(timeout):
                 return await ask()
@@ -165,12 +165,12 @@ class Elector:
             if isinstance(effect, ReadLease | CreateLease | UpdateLease | SetTimer | End):
                 command = effect
             else:
-                self._note(effect)
+                self._apply(effect)
         if not any(isinstance(effect, ReportLeaseError) for effect in effects) and not isinstance(command, ReadLease):
-            self._told = ""
+            self._reported_reason = ""
         return command
 
-    def _note(self, effect: LeaseEffect) -> None:
+    def _apply(self, effect: LeaseEffect) -> None:
         match effect:
             case OpenFence(until):
                 self._fence.until = until
@@ -180,13 +180,13 @@ class Elector:
             case CloseFence():
                 self._fence.until = float("-inf")
             case LeadershipLost(reason):
-                lost = f"the {self._ref} is lost: {reason}; the process ends and is to be started again"
-                raise LeaseLost(lost)
+                message = f"the {self._ref} is lost: {reason}; the process ends and is to be started again"
+                raise LeaseLost(message)
             case LeaderObserved(holder):
                 _log.info("standing by", lease=str(self._ref), leader=holder or "nobody", identity=self.identity)
             case ReportLeaseError(reason):
-                if reason != self._told:
+                if reason != self._reported_reason:
                     _log.warning("the lease cannot be read or written", lease=str(self._ref), error=reason)
-                self._told = reason
+                self._reported_reason = reason
             case _:
                 raise AssertionError(f"{effect} is a command")

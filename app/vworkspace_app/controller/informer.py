@@ -1,4 +1,4 @@
-"""Performs what the informer machine asks for: the only place that awaits lists and watches (RUN-1)."""
+"""Executes what the informer machine asks for: the only place that awaits lists and watches (RUN-1)."""
 
 from collections.abc import AsyncIterator, Callable, Iterable
 from typing import NoReturn, TypedDict, assert_never
@@ -7,7 +7,7 @@ import anyio
 import anyio.lowlevel
 
 from vworkspace_app.controller.informer_stats import Heartbeat, InformerCounters, InformerStats
-from vworkspace_app.controller.streams import as_ours, close
+from vworkspace_app.controller.streams import as_operator_error, close
 from vworkspace_core.apimachinery.errors import OperatorError
 from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, metadata
 from vworkspace_core.controller.health import InformerVitals
@@ -47,11 +47,11 @@ from vworkspace_core.controller.informer.state import (
 from vworkspace_core.controller.informer.store import ObjectStore, older
 from vworkspace_core.ports import Clock, KubeApi, WatchEvent
 
-_EVENTS_PER_TURN = 64  # a burst that is already in memory must not hold up everybody else
+_EVENTS_PER_YIELD = 64  # a burst that is already in memory must not hold up everybody else
 _REARM = 1.0  # the watchdog's deadline is moved at most once a second: moving it costs more than an event
 
 
-class _Chosen(TypedDict):
+class _Selectors(TypedDict):
     """What a list and a watch are narrowed to."""
 
     namespace: str | None
@@ -87,87 +87,89 @@ class InformerRunner:
         self._api = api
         self._clock = clock
         self._random = random
-        self._chosen = _Chosen(namespace=namespace, label_selector=label_selector, field_selector=field_selector)
+        self._selectors = _Selectors(namespace=namespace, label_selector=label_selector, field_selector=field_selector)
         self._policy = policy
         self._page_size = page_size
         self._limit = page_size
         self._state = InformerState()
         self._handlers: list[Callable[[Change], None]] = []
-        self._poked = anyio.Event()
-        self._settled = anyio.Event()
-        self._account = InformerCounters(kind, namespace)
-        self._pulse = Heartbeat(float("inf"))  # its time begins with `run`
+        self._wake_requested = anyio.Event()
+        self._synced = anyio.Event()
+        self._counters = InformerCounters(kind, namespace)
+        self._heartbeat = Heartbeat(float("inf"))  # its time begins with `run`
 
     def subscribe(self, handler: Callable[[Change], None]) -> None:
         """Tell `handler` every change from now on; subscribe before `run` to miss none."""
         self._handlers.append(handler)
 
     @property
-    def settled(self) -> bool:
+    def has_synced(self) -> bool:
         """The first list is in the store, or the kind is known not to be served."""
-        return self._state.settled
+        return self._state.has_synced
 
     @property
     def missing(self) -> bool:
         """The API server does not serve the kind."""
         return self._state.phase is InformerPhase.MISSING
 
-    async def wait_settled(self) -> None:
-        """Wait until `settled`."""
-        await self._settled.wait()
+    async def wait_for_sync(self) -> None:
+        """Wait until `has_synced`."""
+        await self._synced.wait()
 
-    def poke(self) -> None:
+    def wake(self) -> None:
         """Look now whether a missing kind is served."""
-        self._poked.set()
+        self._wake_requested.set()
 
     def stats(self) -> InformerStats:
-        """The account at this moment."""
-        return self._account.stats(self._state, self.store, self._clock.monotonic())
+        """The counts at this moment."""
+        return self._counters.stats(self._state, self.store, self._clock.monotonic())
 
     def vitals(self) -> InformerVitals:
         """Signs of life at this moment."""
-        return self._account.vitals(self._state, self._pulse, self._clock.monotonic())
+        return self._counters.vitals(self._state, self._heartbeat, self._clock.monotonic())
 
     def trouble(self) -> tuple[str, int]:
         """What fails at this moment, free of secrets and empty where nothing does, and how often in a row."""
-        return self._account.current, self._state.failures
+        return self._counters.current, self._state.failures
 
-    async def refresh(self, ref: ObjectRef, *, believe: bool = False) -> None:
+    async def refresh(self, ref: ObjectRef, *, overwrite: bool = False) -> None:
         """Read one object live into the store. Raises what `KubeApi.list` raises.
 
-        A list by name, not a get: the server applies the selectors, so that what is not ours stays out. `believe`: what
-        is read counts, also where the store claims to hold something newer.
+        A list by name, not a get: the server applies the selectors, so that what is not ours stays out.
+        `overwrite`: what is read counts, also where the store claims to hold something newer.
         """
         by_name = f"metadata.name={ref.name}"
-        fields = ",".join(part for part in (self._chosen["field_selector"], by_name) if part)
-        chosen = _Chosen(namespace=ref.namespace, label_selector=self._chosen["label_selector"], field_selector=fields)
-        page = await self._api.list(self.kind, **chosen)
+        fields = ",".join(part for part in (self._selectors["field_selector"], by_name) if part)
+        selectors = _Selectors(
+            namespace=ref.namespace, label_selector=self._selectors["label_selector"], field_selector=fields
+        )
+        page = await self._api.list(self.kind, **selectors)
         if older(page.resource_version, self.store.resource_version):
             return  # the watch has come further meanwhile, and may have seen it go
-        take = self.store.correct if believe else self.store.put
-        found = [change for item in page.items for change in take(item)]
-        self._tell(found if page.items else self.store.forget(ref, page.resource_version))
+        take = self.store.correct if overwrite else self.store.put
+        changes = [change for item in page.items for change in take(item)]
+        self._notify(changes if page.items else self.store.forget(ref, page.resource_version))
 
-    def learn(self, manifest: Manifest) -> None:
+    def observe_write(self, manifest: Manifest) -> None:
         """Take in an object as the server answered it to a write of this process, ahead of the watch.
 
         Not where the watch has come further already: the object may have gone since. Nor what the selectors leave out.
         """
-        chosen = self._chosen["label_selector"] or self._chosen["field_selector"]
+        selectors = self._selectors["label_selector"] or self._selectors["field_selector"]
         version = str(metadata(manifest).get("resourceVersion", ""))
-        if not chosen and self.settled and older(self.store.resource_version, version):
-            self._tell(self.store.put(manifest))
+        if not selectors and self.has_synced and older(self.store.resource_version, version):
+            self._notify(self.store.put(manifest))
 
     async def run(self) -> NoReturn:
         """Run until cancelled."""
-        self._pulse = Heartbeat(self._clock.monotonic())
+        self._heartbeat = Heartbeat(self._clock.monotonic())
         command = self._step(Started())
         while True:
             match command:
                 case ReadPage(token):
                     command = self._step(await self._read_page(token))
                 case OpenStream():
-                    command = await self._follow(command)
+                    command = await self._watch(command)
                 case Wait(seconds):
                     command = self._step(await self._wait(seconds))
                 case None:
@@ -181,28 +183,28 @@ class InformerRunner:
                 self.kind,
                 limit=self._limit,
                 continue_token=token,
-                **self._chosen,
+                **self._selectors,
             )
         except Exception as error:
-            return ListFailed(self._ours(error))
+            return ListFailed(self._operator_error(error))
         if page.continue_token and len(page.items) < self._limit:
             self._limit = max(1, len(page.items))  # as many as fit: these objects are large
         else:
             self._limit = min(self._page_size, 2 * self._limit)
         return PageRead(page.items, page.resource_version, page.continue_token)
 
-    async def _follow(self, asked: OpenStream) -> InformerCommand:
+    async def _watch(self, asked: OpenStream) -> InformerCommand:
         """Read a stream until the machine wants something else."""
         stream = self._api.watch(
             self.kind,
             resource_version=asked.resource_version,
             timeout_seconds=asked.timeout_seconds,
-            **self._chosen,
+            **self._selectors,
         )
         try:
             end = await self._read(stream, asked.quiet_limit)
         except Exception as error:
-            end = StreamFailed(self._ours(error))
+            end = StreamFailed(self._operator_error(error))
         finally:
             await close(stream)
         command = end if isinstance(end, ReadPage | OpenStream | Wait) else self._step(end)
@@ -212,82 +214,82 @@ class InformerRunner:
     async def _read(self, stream: AsyncIterator[WatchEvent], quiet_limit: float) -> InformerCommand | InformerEvent:
         """What ended the stream, or what the machine wants after an event."""
         with anyio.move_on_after(quiet_limit) as watchdog:
-            armed, unyielding = anyio.current_time(), 0
+            armed_at, unyielding = anyio.current_time(), 0
             async for event in stream:
                 command = self._step(event)
                 if command is not None:
                     return command
                 unyielding += 1
-                if unyielding >= _EVENTS_PER_TURN:
+                if unyielding >= _EVENTS_PER_YIELD:
                     await anyio.lowlevel.checkpoint()
                     unyielding = 0
-                if anyio.current_time() - armed >= _REARM:
-                    armed = anyio.current_time()
-                    watchdog.deadline = armed + quiet_limit
+                if anyio.current_time() - armed_at >= _REARM:
+                    armed_at = anyio.current_time()
+                    watchdog.deadline = armed_at + quiet_limit
             return StreamEnded()
         return WentQuiet()
 
-    def _ours(self, error: Exception) -> OperatorError:
-        ours = as_ours(error)
-        if ours is not error:
-            self._account.defect(ours.message, error)
-        return ours
+    def _operator_error(self, error: Exception) -> OperatorError:
+        operator_error = as_operator_error(error)
+        if operator_error is not error:
+            self._counters.defect(operator_error.message, error)
+        return operator_error
 
     async def _wait(self, seconds: float) -> InformerEvent:
         with anyio.move_on_after(seconds):
-            await self._poked.wait()
-            self._poked = anyio.Event()
+            await self._wake_requested.wait()
+            self._wake_requested = anyio.Event()
             return WakeRequested()
         return WaitElapsed()
 
     def _step(self, event: InformerEvent) -> InformerCommand | None:
         """Let the machine decide, bring the store up to date, tell the handlers, and return the command."""
         now = self._clock.monotonic()
-        self._pulse.moved(event, now)
+        self._heartbeat.moved(event, now)
         self._state, effects = step(self._state, event, now, self._random(), self._policy)
         command: InformerCommand | None = None
         for effect in effects:
             if isinstance(effect, ReadPage | OpenStream | Wait):
                 command = effect
-                self._pulse.does(command)
+                self._heartbeat.begin(command)
             else:
-                self._perform(effect)
-        if self._account.told and isinstance(event, PageRead | WatchEvent) and not _has_trouble(effects):
-            self._account.heard()
-        if self._state.settled and not self._settled.is_set():
-            self._settled.set()
+                self._execute(effect)
+        if self._counters.trouble_reason and isinstance(event, PageRead | WatchEvent) and not _has_trouble(effects):
+            self._counters.recovered()
+        if self._state.has_synced and not self._synced.is_set():
+            self._synced.set()
         return command
 
-    def _perform(self, effect: InformerEffect) -> None:
+    def _execute(self, effect: InformerEffect) -> None:
         match effect:
             case PutObject(manifest):
-                self._tell(self.store.put(manifest))
+                self._notify(self.store.put(manifest))
             case Advance(version):
                 self.store.advance(version)
             case RemoveObject(manifest):
-                self._tell(self.store.remove(manifest))
+                self._notify(self.store.remove(manifest))
             case BufferPage(items):
-                self.store.stage(items)
+                self.store.buffer(items)
             case DiscardPages():
-                self.store.unstage()
+                self.store.discard_buffer()
             case Replace(version):
-                self._tell(self.store.swap(version))
+                self._notify(self.store.replace(version))
             case Relist(cause):
-                self._account.relisting(cause)
+                self._counters.relist(cause)
             case ReportWatchError(reason):
-                self._account.trouble(reason, self._state.failures, absent=self.missing)
+                self._counters.trouble(reason, self._state.failures, absent=self.missing)
             case ReadPage() | OpenStream() | Wait():
                 raise AssertionError(f"{effect} is a command")
             case _:
                 assert_never(effect)
 
-    def _tell(self, changes: Iterable[Change]) -> None:
+    def _notify(self, changes: Iterable[Change]) -> None:
         for change in changes:
             for handler in self._handlers:
                 try:
                     handler(change)
                 except Exception as error:
-                    self._account.handler_failed(change, error)
+                    self._counters.handler_failed(change, error)
 
 
 def _has_trouble(effects: Iterable[InformerEffect]) -> bool:

@@ -47,7 +47,7 @@ class Heartbeat:
         if is_answer(event):
             self.answered_at = now
 
-    def does(self, command: InformerCommand) -> None:
+    def begin(self, command: InformerCommand) -> None:
         """The informer is to do something that may take a while."""
         match command:
             case ReadPage():
@@ -63,12 +63,12 @@ _log = structlog.get_logger("informer")
 
 @attrs.frozen
 class InformerStats:
-    """One informer's account (RUN-1). Ages are in seconds, infinite before the first contact."""
+    """One informer's counts (RUN-1). Ages are in seconds, infinite before the first contact."""
 
     kind: Kind
     namespace: str | None
     phase: InformerPhase
-    settled: bool
+    has_synced: bool
     contact_age: float
     relists: dict[str, int]
     troubles: int
@@ -88,29 +88,30 @@ class InformerCounters:
     troubles: int = 0
     last_trouble: str = ""
     handler_failures: int = 0
-    told: str = attrs.field(default="", init=False)
+    trouble_reason: str = attrs.field(default="", init=False)
     _handler_faults: Once = attrs.field(factory=Once, init=False)
 
     @property
     def current(self) -> str:
         """The trouble that is not over yet, free of secrets; empty where there is none."""
-        return shown(self.told)
+        return shown(self.trouble_reason)
 
-    def relisting(self, cause: RelistCause) -> None:
+    def relist(self, cause: RelistCause) -> None:
         """A relist begins."""
         self.relists[cause.value] += 1
         _log.info("listing anew", kind=self.kind.kind, cause=cause.value)
 
     def trouble(self, reason: str, failures: int, *, absent: bool = False) -> None:
-        """Something failed, for the `failures`-th time in a row, and is tried again. Told once until it is over.
+        """Something failed, for the `failures`-th time in a row, and is tried again. Logged once until it is over.
 
         `absent`: the kind is not served, which is no fault of anything.
         """
         right = refused_right(reason)
         self.troubles += 1
-        news, self.last_trouble, self.told = reason != self.told, reason, reason
+        is_new = reason != self.trouble_reason
+        self.last_trouble = self.trouble_reason = reason
         fields = {"kind": self.kind.kind, "reason": reason, "failures": failures}
-        if absent or not news:
+        if absent or not is_new:
             _log.debug("informer trouble", **fields)
         elif right is not None:
             _log.error("objects cannot be seen: a right is missing", right=str(right), remedy=remedy(right), **fields)
@@ -118,29 +119,29 @@ class InformerCounters:
             _log.warning("informer trouble", **fields)
 
     def defect(self, reason: str, error: Exception) -> None:
-        """The port raised what it may not: told in full, once until it is over."""
-        if reason != self.told:
+        """The port raised what it may not: logged in full, once until it is over."""
+        if reason != self.trouble_reason:
             _log.error("the KubeApi port raised a foreign error", kind=self.kind.kind, exc_info=error)
 
-    def heard(self) -> None:
-        """The server answers with objects: a trouble that was told is over."""
-        if self.told:
-            self.told = ""
+    def recovered(self) -> None:
+        """The server answers with objects: a trouble that was logged is over."""
+        if self.trouble_reason:
+            self.trouble_reason = ""
             _log.info("informer works again", kind=self.kind.kind)
 
     def handler_failed(self, change: Change, error: Exception) -> None:
-        """A subscriber raised: a defect, told in full once for each object and fault."""
+        """A subscriber raised: a defect, logged in full once for each object and fault."""
         self.handler_failures += 1
         if self._handler_faults.first(str(change.ref), repr(error)):
             _log.error("a handler of changes failed", kind=self.kind.kind, object=str(change.ref), exc_info=error)
 
     def stats(self, state: InformerState, store: ObjectStore, now: float) -> InformerStats:
-        """The account at this moment."""
+        """The counts at this moment."""
         return InformerStats(
             kind=self.kind,
             namespace=self.namespace,
             phase=state.phase,
-            settled=state.settled,
+            has_synced=state.has_synced,
             contact_age=now - state.heard_at,
             relists=dict(self.relists),
             troubles=self.troubles,
@@ -150,15 +151,15 @@ class InformerCounters:
             bytes=store.bytes,
         )
 
-    def vitals(self, state: InformerState, pulse: Heartbeat, now: float) -> InformerVitals:
+    def vitals(self, state: InformerState, heartbeat: Heartbeat, now: float) -> InformerVitals:
         """Signs of life at this moment."""
-        place = f"{self.kind.kind} in {self.namespace}" if self.namespace else self.kind.kind
+        name = f"{self.kind.kind} in {self.namespace}" if self.namespace else self.kind.kind
         return InformerVitals(
-            name=place,
-            settled=state.settled,
-            answered_ago=max(0.0, now - pulse.answered_at),
-            heard_ago=max(0.0, now - max(state.heard_at, pulse.began)),
-            moved_ago=max(0.0, now - pulse.moved_at),
-            patience=pulse.patience,
+            name=name,
+            has_synced=state.has_synced,
+            answered_ago=max(0.0, now - heartbeat.answered_at),
+            heard_ago=max(0.0, now - max(state.heard_at, heartbeat.began)),
+            moved_ago=max(0.0, now - heartbeat.moved_at),
+            patience=heartbeat.patience,
             trouble=self.current,
         )

@@ -42,21 +42,21 @@ class Informers:
                 group.start_soon(runner.run, name=f"informer {runner.kind.kind}")
 
     @property
-    def settled(self) -> bool:
-        """Every informer is settled: readers see a whole picture."""
-        return all(runner.settled for runner in self._runners.values())
+    def has_synced(self) -> bool:
+        """Every informer has its first list: readers see a whole picture."""
+        return all(runner.has_synced for runner in self._runners.values())
 
-    async def wait_settled(self) -> None:
-        """Wait until `settled`."""
+    async def wait_for_sync(self) -> None:
+        """Wait until `has_synced`."""
         for runner in self._runners.values():
-            await runner.wait_settled()
+            await runner.wait_for_sync()
 
     def has_seen(self, ref: ObjectRef, version: str) -> bool:
         """Whether the cache holds a write of ours; kinds that nobody watches need not be waited for."""
         runner = self.find(ref.kind, ref.namespace)
         return runner is None or runner.store.has_seen(ref, version)
 
-    async def refresh(self, ref: ObjectRef, *, believe: bool = False) -> None:
+    async def refresh(self, ref: ObjectRef, *, overwrite: bool = False) -> None:
         """Read one object live into its store, as its informer does; a kind that is missing holds none.
 
         Raises what else `KubeApi.list` raises.
@@ -64,21 +64,21 @@ class Informers:
         runner = self.find(ref.kind, ref.namespace)
         if runner is not None:
             try:
-                await runner.refresh(ref, believe=believe)
+                await runner.refresh(ref, overwrite=overwrite)
             except KindMissing:
                 runner.store.forget(ref, "")
 
-    async def notice(self, ref: ObjectRef, live: Manifest | None) -> None:
+    async def observe_write(self, ref: ObjectRef, live: Manifest | None) -> None:
         """Take in an object that this process has just written; where it is not known what became of it, look."""
         runner = self.find(ref.kind, ref.namespace)
         if runner is None:
             return
         if live is not None:
-            runner.learn(live)
+            runner.observe_write(live)
             return
         with suppress(OperatorError):  # its watch will tell, and the reconcile looks for itself
             await self.refresh(ref)
 
     def stats(self) -> tuple[InformerStats, ...]:
-        """Every informer's account."""
+        """The counts of every informer."""
         return tuple(runner.stats() for runner in self._runners.values())

@@ -35,11 +35,11 @@ class SafetyNet:
         self._since[key] = now
         for ref in refs:
             try:
-                await self.informers.refresh(ref, believe=True)
+                await self.informers.refresh(ref, overwrite=True)
             except OperatorError as error:
                 _log.debug("not read anew", object=str(ref), error=error.message)
 
-    def settled(self, key: ObjectRef) -> None:
+    def forget(self, key: ObjectRef) -> None:
         """The key is not under way any more, or not there."""
         self._since.pop(key, None)
 

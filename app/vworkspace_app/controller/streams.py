@@ -10,13 +10,13 @@ from vworkspace_core.ports import WatchEvent
 _CLOSE_LIMIT = 5.0
 
 
-def as_ours(error: Exception) -> OperatorError:
+def as_operator_error(error: Exception) -> OperatorError:
     """A port may raise only our errors; anything else is a defect, which is survived. Whoever asks logs it."""
     if isinstance(error, OperatorError):
         return error
-    ours = Permanent(f"{type(error).__name__} from the KubeApi port")
-    ours.__cause__ = error
-    return ours
+    defect = Permanent(f"{type(error).__name__} from the KubeApi port")
+    defect.__cause__ = error
+    return defect
 
 
 async def close(stream: AsyncIterator[WatchEvent]) -> None:

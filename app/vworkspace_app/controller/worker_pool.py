@@ -1,4 +1,4 @@
-"""The reconcile driver: hands keys of the queue to a bounded number of workers (RUN-3)."""
+"""The worker pool: hands keys of the queue to a bounded number of workers (RUN-3)."""
 
 from collections.abc import Awaitable, Callable
 from itertools import count
@@ -39,8 +39,8 @@ class WorkerPool:
 
     A reconcile that raises is counted and tried again with backoff; one that takes longer than `time_limit`
     seconds is cancelled. After a write, its key waits up to `patience` seconds for the cache (`has_seen`)
-    to show it; then the objects are read live (`refresh`). What stops a pass before its status could say so is said by
-    `tell`. Log lines carry `name`, that of the controller, and an id
+    to show it; then the objects are read live (`refresh`). What stops a pass before its status could say so is said
+    through `report_blocked`. Log lines carry `name`, that of the controller, and an id
     of the reconcile that begins with `run_id`.
     """
 
@@ -54,7 +54,7 @@ class WorkerPool:
         queue: WorkQueue[ObjectRef] | None = None,
         has_seen: HasSeen = lambda ref, version: True,
         refresh: Refresh | None = None,
-        tell: ReportBlocked | None = None,
+        report_blocked: ReportBlocked | None = None,
         patience: float = 5.0,
         detector: HotLoopDetector[ObjectRef] | None = None,
         observer: ReconcileObserver | None = None,
@@ -66,11 +66,11 @@ class WorkerPool:
         self._workers = workers
         self._time_limit = time_limit
         self._queue = WorkQueue(group_of=lambda ref: ref.namespace) if queue is None else queue
-        self._writes: PendingWrites[ObjectRef] = PendingWrites(has_seen, patience=patience)
-        self._echoes: OwnWrites[ObjectRef] = OwnWrites()
-        self._refresh = _believe if refresh is None else refresh
-        self._tell_object = _say_nothing if tell is None else tell
-        self._account = WorkerPoolCounters(
+        self._pending_writes: PendingWrites[ObjectRef] = PendingWrites(has_seen, patience=patience)
+        self._own_writes: OwnWrites[ObjectRef] = OwnWrites()
+        self._refresh = _trust_cache if refresh is None else refresh
+        self._report_blocked_pass = _report_nothing if report_blocked is None else report_blocked
+        self._counters = WorkerPoolCounters(
             observer or LoggingObserver(), HotLoopDetector() if detector is None else detector
         )
         self._name = name
@@ -89,37 +89,37 @@ class WorkerPool:
     def handler(self, keys_of: KeysOf, *, wait_of: WaitOf = without_delay) -> Callable[[Change], None]:
         """A subscriber for an informer: enqueues the keys a change concerns, to be looked at as `wait_of` says.
 
-        A key is not woken by what it wrote itself, if its pass ended settled.
+        A key is not woken by what it wrote itself, if its pass ended at the fixed point.
         """
 
         def handle(change: Change) -> None:
             version = None if change.type is ChangeType.DELETED else change.version
-            news = ObjectEvent(change.ref, version, priority_of(change), wait_of(change))
+            event = ObjectEvent(change.ref, version, priority_of(change), wait_of(change))
             for key in keys_of(change):
-                self._tell(key, news)
+                self._on_event(key, event)
 
         return handle
 
-    def _tell(self, key: ObjectRef, news: ObjectEvent) -> None:
-        match self._echoes.meaning(key, news):
-            case EventOrigin.NEWS:
-                self.enqueue(key, priority=news.priority, after=news.after)
-            case EventOrigin.ECHO:
-                if self._writes.postponed(key):
+    def _on_event(self, key: ObjectRef, event: ObjectEvent) -> None:
+        match self._own_writes.origin_of(key, event):
+            case EventOrigin.FOREIGN:
+                self.enqueue(key, priority=event.priority, after=event.after)
+            case EventOrigin.OWN:
+                if self._pending_writes.is_waiting(key):
                     self._queue.wake(key, self._clock.monotonic())
                     self._wake.set()
-                self._writes.unseen(key)  # forgets what the cache has seen by now
-            case EventOrigin.LATER:
+                self._pending_writes.unseen(key)  # forgets what the cache has seen by now
+            case EventOrigin.DEFERRED:
                 pass
 
     def wrote(self, key: ObjectRef, *written: ObjectVersion) -> None:
         """Note a write as soon as it is made, so that even a reconcile that fails later is guarded."""
-        self._writes.record(key, self._clock.monotonic(), written)
-        for one in written:
-            self._echoes.wrote(key, one)
+        self._pending_writes.record(key, self._clock.monotonic(), written)
+        for version in written:
+            self._own_writes.record(key, version)
 
     async def run(self) -> None:
-        """Work until `shutdown` and the last key in hand is done, or until cancelled."""
+        """Work until `shutdown` and the last key being processed is done, or until cancelled."""
         slots = anyio.Semaphore(self._workers)
         self._active, self._moved_at = True, self._clock.monotonic()
         async with anyio.create_task_group() as group:
@@ -128,23 +128,23 @@ class WorkerPool:
                 key = await self._next()
                 if key is None:
                     break
-                group.start_soon(self._work, key, slots, name=f"reconcile {key}")
+                group.start_soon(self._process, key, slots, name=f"reconcile {key}")
         self._ended.set()
 
     def shutdown(self, *, drain: bool = False) -> None:
-        """Take nothing more on; finish what is in hand, and what is ready too with `drain`."""
+        """Take nothing more on; finish what is being processed, and what is ready too with `drain`."""
         self._queue.shutdown(self._clock.monotonic(), drain=drain)
         self._wake.set()
 
     async def finish(self) -> None:
-        """Take nothing more on, and wait until what is in hand is done."""
+        """Take nothing more on, and wait until what is being processed is done."""
         self.shutdown()
         if self._active:
             await self._ended.wait()
 
     def stats(self) -> WorkerPoolStats:
-        """The account at this moment."""
-        return self._account.stats(self._queue.stats)
+        """The counts at this moment."""
+        return self._counters.stats(self._queue.stats)
 
     def vitals(self, name: str) -> DriverVitals:
         """Signs of life at this moment."""
@@ -174,7 +174,7 @@ class WorkerPool:
             with anyio.move_on_after(self._queue.next_wakeup(now)):
                 await self._wake.wait()
 
-    async def _work(self, key: ObjectRef, slots: anyio.Semaphore) -> None:
+    async def _process(self, key: ObjectRef, slots: anyio.Semaphore) -> None:
         # A task of its own, whose context ends with it: every line of this reconcile says what it is about.
         reconcile_id = f"{self._run_id}-{next(self._serial)}"
         structlog.contextvars.bind_contextvars(
@@ -182,45 +182,45 @@ class WorkerPool:
         )
         requeue = Requeue.BACKOFF
         try:
-            requeue = await self._handle(key, reconcile_id)
+            requeue = await self._process_key(key, reconcile_id)
         finally:
             self._moved_at = now = self._clock.monotonic()
             self._queue.done(key, now, requeue)
             slots.release()
             self._wake.set()
 
-    async def _handle(self, key: ObjectRef, reconcile_id: str) -> Requeue:
+    async def _process_key(self, key: ObjectRef, reconcile_id: str) -> Requeue:
         """Reconcile a key, unless the cache has yet to see what the key wrote."""
         started = self._clock.monotonic()
-        unseen = self._writes.unseen(key)
-        wait = self._writes.look_again(key, started) if unseen else None
+        unseen = self._pending_writes.unseen(key)
+        wait = self._pending_writes.next_check(key, started) if unseen else None
         if wait is not None:
-            self._account.postponed()
+            self._counters.postponed()
             return Requeue(Pace.UNDECIDED, wait)
-        attempt = await self._listening(key, unseen)
-        await self._say_what_stopped(key, attempt, reconcile_id)
+        attempt = await self._attempt_unless_own(key, unseen)
+        await self._report_what_stopped(key, attempt, reconcile_id)
         return self._conclude(key, attempt, started)
 
-    async def _listening(self, key: ObjectRef, unseen: tuple[ObjectRef, ...]) -> ReconcileAttempt:
-        """One attempt; what came for the key meanwhile asks for another one, echoes of its own writes excepted."""
-        self._echoes.begin(key)
-        settled = False
+    async def _attempt_unless_own(self, key: ObjectRef, unseen: tuple[ObjectRef, ...]) -> ReconcileAttempt:
+        """One attempt; events that came meanwhile ask for another one, those of its own writes excepted."""
+        self._own_writes.begin(key)
+        at_fixed_point = False
         try:
             attempt = await self._attempt(key, unseen)
-            settled = attempt.result.at_fixed_point
+            at_fixed_point = attempt.result.at_fixed_point
             return attempt
         finally:
-            for news in self._echoes.end(key, settled=settled):
-                self.enqueue(key, priority=news.priority, after=news.after)
+            for event in self._own_writes.end(key, at_fixed_point=at_fixed_point):
+                self.enqueue(key, priority=event.priority, after=event.after)
 
-    async def _say_what_stopped(self, key: ObjectRef, attempt: ReconcileAttempt, reconcile_id: str) -> None:
-        """An attempt that ended before its status could say why is told on the object."""
+    async def _report_what_stopped(self, key: ObjectRef, attempt: ReconcileAttempt, reconcile_id: str) -> None:
+        """Says on the object why an attempt ended before its status could."""
         error = attempt.crash or attempt.result.error
         if error is None or attempt.result.is_reported or isinstance(error, Stale | NotFound):
             return
         passing = isinstance(error, Unavailable) and not attempt.timed_out
         with anyio.move_on_after(self._time_limit):
-            await self._tell_object(key, blocked_by(error, not_permitted, reconcile_id, transient=passing))
+            await self._report_blocked_pass(key, blocked_by(error, not_permitted, reconcile_id, transient=passing))
 
     async def _attempt(self, key: ObjectRef, unseen: tuple[ObjectRef, ...]) -> ReconcileAttempt:
         """Run the reconcile within its time limit; whatever it raises ends here."""
@@ -236,25 +236,25 @@ class WorkerPool:
     async def _decide(self, key: ObjectRef, unseen: tuple[ObjectRef, ...]) -> ReconcileResult:
         """Read live what the cache did not show in time, then reconcile."""
         if unseen:
-            self._account.read_live()
+            self._counters.read_live()
             for ref in unseen:
                 await self._refresh(ref)
-            self._writes.forget(key)
+            self._pending_writes.forget(key)
         return await self._reconcile(key)
 
     def _conclude(self, key: ObjectRef, attempt: ReconcileAttempt, started: float) -> Requeue:
         """Count an attempt, and say when the key is looked at again."""
         now, result = self._clock.monotonic(), attempt.result
-        self._writes.record(key, now, result.written)
+        self._pending_writes.record(key, now, result.written)
         processing = self._queue.processing(key)
         waited = processing.waited if processing else 0.0
-        self._account.concluded(key, attempt, began=started, now=now, waited=waited)
+        self._counters.record(key, attempt, began=started, now=now, waited=waited)
         return result.requeue
 
 
-async def _believe(ref: ObjectRef) -> None:
+async def _trust_cache(ref: ObjectRef) -> None:
     """Without a way to read live, the cache is believed once patience is over."""
 
 
-async def _say_nothing(key: ObjectRef, blocked: BlockedPass) -> None:
+async def _report_nothing(key: ObjectRef, blocked: BlockedPass) -> None:
     """Where nobody writes a status, the log has to do."""

@@ -1,4 +1,4 @@
-"""What a driver tells of its work: counts, its observer, objects whose status flaps (RUN-3, RUN-5)."""
+"""What a worker pool counts of its work: its observer, objects whose status flaps (RUN-3, RUN-5)."""
 
 from collections import Counter
 
@@ -51,7 +51,7 @@ class ReconcileAttempt:
 
 
 class WorkerPoolCounters:
-    """The account of one driver."""
+    """What one worker pool counts, for metrics and logs."""
 
     def __init__(self, observer: ReconcileObserver, detector: HotLoopDetector[ObjectRef]) -> None:
         self._observer = observer
@@ -66,7 +66,7 @@ class WorkerPoolCounters:
         """A key no longer waits for the cache."""
         self._counts["live_reads"] += 1
 
-    def concluded(self, key: ObjectRef, attempt: ReconcileAttempt, *, began: float, now: float, waited: float) -> None:
+    def record(self, key: ObjectRef, attempt: ReconcileAttempt, *, began: float, now: float, waited: float) -> None:
         """An attempt is over; times are monotonic seconds, `waited` those in the queue before it."""
         result = attempt.result
         self._counts.update({result.label.value: 1, "crashes": bool(attempt.crash), "timeouts": attempt.timed_out})
@@ -84,7 +84,7 @@ class WorkerPoolCounters:
         self._detect(key, now, result)
 
     def stats(self, queue: QueueStats) -> WorkerPoolStats:
-        """The account at this moment."""
+        """The counts at this moment."""
         counts = self._counts
         return WorkerPoolStats(
             results={label.value: counts[label.value] for label in ResultLabel},

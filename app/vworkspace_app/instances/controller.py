@@ -87,7 +87,7 @@ class InstanceController:
         """Observe, decide, carry out, once. Raises errors of the port from live reads only."""
         raw = self.informers.store(APPLICATION_INSTANCE).raw(key.namespace, key.name)
         if raw is None:
-            self.net.settled(key)
+            self.net.forget(key)
             return ReconcileResult()
         source = _read_raw(raw)
         if not is_managed(source.metadata):
@@ -106,7 +106,7 @@ class InstanceController:
         instance = source.stub if isinstance(source, Unreadable) else source
         said = {one.type: one.status for one in instance.status.conditions}
         if said.get(Type.RECONCILING) is not ConditionStatus.TRUE:
-            self.net.settled(key)
+            self.net.forget(key)
             return
         uid = instance.metadata.uid
         owned = [ref_of(one, kind) for kind in DOWNSTREAM_KINDS for one in self.informers.store(kind).owned_by(uid)]

@@ -77,7 +77,7 @@ class ManagedAgent:
             reread=options.reread,
             rotate=None if options.keeper is None else options.keeper.rotate,
             objects=self._own_objects,
-            noticed=informers.notice,
+            noticed=informers.observe_write,
             cluster=self._reporting,
             on_change=on_change,
             on_result=on_result,

@@ -16,7 +16,7 @@ import structlog
 
 from vworkspace_app.clusters.controller import ClusterController, ClusterSettings, by_spec
 from vworkspace_app.controller.blocked_pass import BlockedPassReporter
-from vworkspace_app.controller.definitions import poke_when_served
+from vworkspace_app.controller.definitions import wake_when_served
 from vworkspace_app.controller.event_recorder import BackgroundEvents
 from vworkspace_app.controller.informers import Informers
 from vworkspace_app.controller.resync import resync
@@ -183,7 +183,7 @@ class Manager:
 
     async def wait_ready(self) -> None:
         """Wait until every cache has synced."""
-        await self.informers.wait_settled()
+        await self.informers.wait_for_sync()
 
     async def run(self, stop: anyio.Event | None = None) -> None:
         """Work until cancelled; or until `stop`, and then until what is in hand is done (RUN-4)."""
@@ -248,8 +248,8 @@ class Manager:
             group.start_soon(first, self._wait_stuck)
 
     async def _wait_stuck(self) -> None:
-        await informer_of(self.informers, CLUSTER).wait_settled()
-        while not all(informer.settled or informer.trouble()[1] >= IN_A_ROW for informer in self.informers):
+        await informer_of(self.informers, CLUSTER).wait_for_sync()
+        while not all(informer.has_synced or informer.trouble()[1] >= IN_A_ROW for informer in self.informers):
             await self._clock.sleep(_STUCK_SECONDS)
 
     def _log_missing_kinds(self) -> None:
@@ -275,7 +275,7 @@ class Manager:
             queue=queue,
             has_seen=self.informers.has_seen,
             refresh=self.informers.refresh,
-            tell=self._blocked_passes.report,
+            report_blocked=self._blocked_passes.report,
             observer=self._telemetry.observer(name),
             name=name,
             run_id=self._run_id,
@@ -310,7 +310,7 @@ class Manager:
         self._wake(self._operation_driver, AWAITED_KINDS, operations.keys_awaiting)
         self._wake(self._operation_driver, (APPLICATION_INSTANCE,), operations.keys_of_target)
         self._wake(self._operation_driver, (NAMESPACE,), operations.keys_of_namespace)
-        informer_of(self.informers, CUSTOM_RESOURCE_DEFINITION).subscribe(poke_when_served(iter(self.informers)))
+        informer_of(self.informers, CUSTOM_RESOURCE_DEFINITION).subscribe(wake_when_served(iter(self.informers)))
         definitions = (CUSTOM_RESOURCE_DEFINITION,)
         self._wake(self._instance_driver, definitions, _when_defined(FLUX_KINDS, instances.all_keys))
         self._wake(self._operation_driver, definitions, _when_defined(ENGINE_KINDS, operations.open_keys))

@@ -68,7 +68,7 @@ def _informers(informers: Iterable[InformerStats]) -> Iterator[Reading]:
         return one.kind.group, one.kind.kind
 
     kinds = [(key, list(found)) for key, found in groupby(sorted(informers, key=by_kind), by_kind)]
-    yield c.SYNCED, [(key, float(all(one.settled for one in found))) for key, found in kinds]
+    yield c.SYNCED, [(key, float(all(one.has_synced for one in found))) for key, found in kinds]
     yield c.MISSING, [(key, float(any(one.phase is InformerPhase.MISSING for one in found))) for key, found in kinds]
     yield c.LAST_EVENT, [(key, max(one.contact_age for one in found)) for key, found in kinds]
     yield c.TROUBLES, [(key, float(sum(one.troubles for one in found))) for key, found in kinds]

@@ -101,7 +101,7 @@ class OperationController:
         """Observe, decide, carry out, once. Raises errors of the port from live reads, Permanent for bad status."""
         manifest = self.informers.store(OPERATION).get(key.namespace, key.name)
         if manifest is None:
-            self.net.settled(key)
+            self.net.forget(key)
             self.awaited.awaits(key, ())
             return ReconcileResult()
         source = _read(manifest)
@@ -124,7 +124,7 @@ class OperationController:
         """Read anew what a run depends on, once it has been at it for long."""
         operation = source.stub if isinstance(source, UnreadableOperation) else source
         if operation.status.phase is not Phase.RUNNING:
-            self.net.settled(key)
+            self.net.forget(key)
             return
         target = target_ref(operation)
         live = self.informers.store(target.kind).get(target.namespace, target.name)

@@ -21,7 +21,7 @@ class InformerVitals:
     """
 
     name: str
-    settled: bool
+    has_synced: bool
     answered_ago: float
     heard_ago: float
     moved_ago: float
@@ -123,7 +123,7 @@ def _beginning_and_end(vitals: Vitals) -> Iterator[Check]:
 def _caches(vitals: Vitals, bounds: Bounds) -> Iterator[Check]:
     for one in vitals.informers:
         told = f"; last trouble: {one.trouble}" if one.trouble else ""
-        if not one.settled:
+        if not one.has_synced:
             yield Check(f"cache {one.name}", f"not listed yet{told}")
         elif one.heard_ago > bounds.stale:
             yield Check(f"cache {one.name}", f"nothing was heard for {one.heard_ago:.0f} s{told}")

@@ -1,4 +1,4 @@
-"""What was found of a cluster so far, read live through the `KubeApi` port; a kind that is not installed is noted."""
+"""Live reads through the `KubeApi` port, collected for one snapshot; a kind that is not installed is remembered."""
 
 import attrs
 
@@ -32,15 +32,15 @@ class LiveReads:
         except (NotFound, Invalid):
             pass
         except Forbidden as error:
-            self._let_pass(error)
+            self._raise_unless_lenient(error)
         return None
 
-    async def note(self, ref: ObjectRef) -> None:
+    async def add(self, ref: ObjectRef) -> None:
         """Read one object by name. Raises like `get`."""
         if (live := await self.get(ref)) is not None:
             self.objects[ref] = live
 
-    async def note_labelled(self, kind: Kind, namespace: str, selector: str) -> None:
+    async def add_labelled(self, kind: Kind, namespace: str, selector: str) -> None:
         """Read everything of a kind that carries the labels. Raises what `KubeApi.list` raises."""
         try:
             page = await self.api.list(kind, namespace=namespace, label_selector=selector)
@@ -48,14 +48,14 @@ class LiveReads:
             self.missing.add(kind)
             return
         except Forbidden as error:
-            self._let_pass(error)
+            self._raise_unless_lenient(error)
             return
         self.objects |= {ref_of(manifest, kind): manifest for manifest in page.items}
 
-    async def note_found(
+    async def add_selected(
         self, kind: Kind, namespace: str, *, label_selector: str = "", field_selector: str = "", limit: int = 0
     ) -> None:
-        """Read what the selectors find, as evidence: where it may not be looked at, it is missing.
+        """Read what the selectors find, as evidence; nothing where it may not be looked at.
 
         Raises what else `KubeApi.list` raises.
         """
@@ -69,6 +69,6 @@ class LiveReads:
             return
         self.objects |= {ref_of(manifest, kind): manifest for manifest in page.items}
 
-    def _let_pass(self, error: Forbidden) -> None:
+    def _raise_unless_lenient(self, error: Forbidden) -> None:
         if not self.lenient or isinstance(error, Unauthorized):
             raise error

@@ -24,13 +24,13 @@ async def observe_live(api: KubeApi, source: ApplicationInstance) -> Observed:
     reading.lenient = namespace_is_terminating(namespace)
     selector = f"{INSTANCE_UID}={bounded_name(meta.uid)}"
     for kind in DOWNSTREAM_KINDS:
-        await reading.note_labelled(kind, meta.namespace, selector)
+        await reading.add_labelled(kind, meta.namespace, selector)
     for ref in watched_refs(source):
         if ref not in reading.objects:
-            await reading.note(ref)
+            await reading.add(ref)
     for ref in read_refs(source, reading.objects):
         if ref not in reading.objects:
-            await reading.note(ref)
+            await reading.add(ref)
     # Not from a cache either: the instances go at once after their definition, and may be heard of before it.
     definition = await reading.get(ObjectRef(CUSTOM_RESOURCE_DEFINITION, None, APPLICATION_INSTANCE.crd_name))
     ending = bool(dig(definition, "metadata", "deletionTimestamp"))

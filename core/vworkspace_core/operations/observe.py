@@ -76,15 +76,15 @@ async def observe_operation_live(api: KubeApi, operation: Operation, context: Op
     reading = LiveReads(api)
     namespace = await reading.get(ObjectRef(NAMESPACE, None, meta.namespace))
     reading.lenient = namespace_is_terminating(namespace)
-    await reading.note(target_ref(operation))
+    await reading.add(target_ref(operation))
     target = reading.objects.get(target_ref(operation))
     for lookup in dict.fromkeys(lookups(operation, context, target)):
-        await reading.note(lookup)
+        await reading.add(lookup)
     engine = context.engine_of(operation)
     for ref in () if engine is None else engine.follows(operation, reading.objects):
-        await reading.note(ref)
+        await reading.add(ref)
     for found in () if engine is None else engine.evidence(operation, reading.objects):
-        await reading.note_found(
+        await reading.add_selected(
             found.kind,
             found.namespace,
             label_selector=found.label_selector,

@@ -64,7 +64,7 @@ def reports(kind: Kind, seconds: float, **broken: Any) -> tuple[float, Report, R
 
         async with anyio.create_task_group() as group:
             group.start_soon(informer.run)
-            await informer.wait_settled()
+            await informer.wait_for_sync()
             for name, value in broken.items():
                 setattr(network, name, value)
             began, green = CLOCK.monotonic(), 0.0
@@ -91,7 +91,7 @@ def test_an_informer_that_hangs_turns_health_red_soon_after_its_own_time_limit()
         informer = InformerRunner(network, CONFIG_MAP, clock=CLOCK, random=lambda: 0.5)
         async with anyio.create_task_group() as group:
             group.start_soon(informer.run)
-            await informer.wait_settled()
+            await informer.wait_for_sync()
             began = CLOCK.monotonic()
             while (report := healthy(Vitals(informers=(informer.vitals(),)), 0.0)).ok:
                 await CLOCK.sleep(1.0)

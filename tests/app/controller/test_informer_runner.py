@@ -110,7 +110,7 @@ def test_what_is_there_is_listed_and_what_changes_is_told() -> None:
     async def story(scene: Scene) -> None:
         for name in "abc":
             await scene.write(name)
-        await scene.informer.wait_settled()
+        await scene.informer.wait_for_sync()
         await scene.write("a", "2")
         await scene.delete("b")
         await scene.write("d")
@@ -137,7 +137,7 @@ def test_what_is_there_is_listed_and_what_changes_is_told() -> None:
 
 def test_selectors_narrow_what_is_cached() -> None:
     async def story(scene: Scene) -> None:
-        await scene.informer.wait_settled()
+        await scene.informer.wait_for_sync()
         for name in ("a", "b"):
             await scene.write(name)
         await scene.informer.refresh(ObjectRef(CONFIG_MAP, "default", "b"))
@@ -153,7 +153,7 @@ def test_a_half_open_connection_is_noticed_and_what_was_missed_is_told() -> None
 
     async def story(scene: Scene) -> None:
         scene.api.watches.append("half-open")
-        await scene.informer.wait_settled()
+        await scene.informer.wait_for_sync()
         await scene.write("a")
         longest = DEFAULT_POLICY.bookmark_silence
         assert longest <= 90
@@ -171,7 +171,7 @@ def test_a_stream_on_which_something_is_heard_is_not_given_up() -> None:
     """The watchdog counts from the last event, not from the opening of the stream."""
 
     async def story(scene: Scene) -> None:
-        await scene.informer.wait_settled()
+        await scene.informer.wait_for_sync()
         for number in range(20):
             await scene.write("a", str(number))
             await anyio.sleep(20)
@@ -185,17 +185,17 @@ def test_a_stream_on_which_something_is_heard_is_not_given_up() -> None:
 def test_what_this_process_wrote_is_known_before_the_watch_tells_and_never_after_it_went_D22() -> None:
     async def story(scene: Scene) -> None:
         scene.api.watches.append("half-open")
-        await scene.informer.wait_settled()
+        await scene.informer.wait_for_sync()
         written = await scene.write("a")
         informers = Informers([scene.informer])
-        await informers.notice(ObjectRef(CONFIG_MAP, "default", "a"), written)
+        await informers.observe_write(ObjectRef(CONFIG_MAP, "default", "a"), written)
         assert scene.told() == [("added", "a")]
         await anyio.sleep(200)
         assert scene.told() == [("added", "a")], "the watch that came back tells nothing twice"
         again = await scene.write("a", "2")
         await scene.api.inner.delete(ObjectRef(CONFIG_MAP, "default", "a"))
         await anyio.sleep(1)
-        await informers.notice(ObjectRef(CONFIG_MAP, "default", "a"), again)
+        await informers.observe_write(ObjectRef(CONFIG_MAP, "default", "a"), again)
         assert scene.told()[-1] == ("deleted", "a"), "an answer that comes late brings nothing back"
 
     play(story)
@@ -217,7 +217,7 @@ def test_a_position_the_server_has_forgotten_is_listed_anew() -> None:
         await scene.write("a")
         await scene.write("b")
         scene.api.watches += [Unavailable("connection refused")] * 3
-        await scene.informer.wait_settled()
+        await scene.informer.wait_for_sync()
         await scene.delete("a")
         for number in range(30):  # more than the server remembers
             await scene.write("b", str(number))
@@ -237,7 +237,7 @@ def test_a_handler_that_raises_keeps_nobody_else_from_being_told() -> None:
         told: list[Change] = []
         scene.informer.subscribe(broken)
         scene.informer.subscribe(told.append)
-        await scene.informer.wait_settled()
+        await scene.informer.wait_for_sync()
         await scene.write("a")
         await scene.write("b")
         await anyio.sleep(1)
@@ -253,7 +253,7 @@ def test_a_foreign_error_of_the_port_is_survived_and_counted() -> None:
         scene.api.lists.append(ZeroDivisionError("a defect of the adapter"))
         scene.api.watches.append(ZeroDivisionError("another"))
         await scene.write("a")
-        await scene.informer.wait_settled()
+        await scene.informer.wait_for_sync()
         await anyio.sleep(60)
         await scene.write("b")
         await anyio.sleep(1)
@@ -289,18 +289,18 @@ def test_a_server_that_is_away_for_an_hour_is_asked_every_half_minute_at_most() 
         assert 120 <= len(scene.api.calls) <= 200
         scene.api.lists.clear()
         await anyio.sleep(31)
-        assert scene.informer.settled
+        assert scene.informer.has_synced
 
     play(story)
 
 
 def test_a_kind_that_is_not_served_settles_and_a_poke_looks_again_at_once_REC_12() -> None:
     async def story(scene: Scene) -> None:
-        await scene.informer.wait_settled()
+        await scene.informer.wait_for_sync()
         assert scene.informer.missing
         await anyio.sleep(600)
         before = len(scene.api.calls)
-        scene.informer.poke()
+        scene.informer.wake()
         await anyio.sleep(0.1)
         assert len(scene.api.calls) == before + 1
 
@@ -309,7 +309,7 @@ def test_a_kind_that_is_not_served_settles_and_a_poke_looks_again_at_once_REC_12
 
 def test_an_hour_of_quiet_costs_a_dozen_watches_and_one_list() -> None:
     async def story(scene: Scene) -> None:
-        await scene.informer.wait_settled()
+        await scene.informer.wait_for_sync()
         await anyio.sleep(3590)
 
         asked = [what for _, what in scene.api.calls]
@@ -323,7 +323,7 @@ def test_an_hour_of_quiet_costs_a_dozen_watches_and_one_list() -> None:
 
 def test_a_burst_of_events_does_not_hold_up_other_tasks() -> None:
     async def story(scene: Scene) -> None:
-        await scene.informer.wait_settled()
+        await scene.informer.wait_for_sync()
         turns = 0
 
         async def other() -> None:
@@ -409,7 +409,7 @@ def test_pages_shrink_for_large_objects_and_grow_again_M9() -> None:
         scene.api.inner.list = list_  # type: ignore[method-assign]
         for name in "abcdefgh":
             await scene.write(name)
-        await scene.informer.wait_settled()
+        await scene.informer.wait_for_sync()
         assert sorted(name for _, name in scene.told()) == list("abcdefgh")
 
     play(story, page_size=4)

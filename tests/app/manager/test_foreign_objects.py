@@ -107,8 +107,8 @@ def test_hundreds_of_megabytes_of_strangers_are_a_few_hundred_kilobytes_M9(kind:
     tracemalloc.start()
     before, _ = tracemalloc.get_traced_memory()
     for number in range(300):
-        store.stage([made(kind, number, labels=LABELS if kind == CONFIG_MAP else None, **{field: {"a": BIG}})])
-    for _change in store.swap("9"):
+        store.buffer([made(kind, number, labels=LABELS if kind == CONFIG_MAP else None, **{field: {"a": BIG}})])
+    for _change in store.replace("9"):
         pass
     after, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()

@@ -18,7 +18,7 @@ from vworkspace_app.process.clock import SystemClock
 from vworkspace_app.process.errors import CommandError
 from vworkspace_core.controller.health import InformerVitals, Vitals
 
-CACHE = InformerVitals("HelmRelease", settled=True, answered_ago=0, heard_ago=0, moved_ago=0, patience=100)
+CACHE = InformerVitals("HelmRelease", has_synced=True, answered_ago=0, heard_ago=0, moved_ago=0, patience=100)
 
 
 @attrs.define
@@ -61,7 +61,7 @@ def test_probes_say_what_is_wrong_and_metrics_are_scraped() -> None:
 
         here.board.put(Snapshot(0.0, Vitals(started=True, informers=(CACHE,))))
         assert here.get("/readyz")[0] == 200
-        here.board.put(Snapshot(0.0, Vitals(started=True, informers=(attrs.evolve(CACHE, settled=False),))))
+        here.board.put(Snapshot(0.0, Vitals(started=True, informers=(attrs.evolve(CACHE, has_synced=False),))))
         lines = "[+]started ok\n[+]shutdown ok\n[-]cache HelmRelease failed: not listed yet\ncheck failed\n"
         assert here.get("/readyz") == (503, "[+]event loop ok\n" + lines)
         here.now = 11.0

@@ -107,8 +107,8 @@ def test_what_a_store_cannot_pack_is_kept_by_name_and_status_H2() -> None:
     good = instance()
     bad = {**good, "spec": value, "metadata": {"name": "bad", "namespace": "n", "resourceVersion": "2", "uid": "u"}}
     store = ObjectStore(APPLICATION_INSTANCE)
-    store.stage([bad, good])
-    changes = list(store.swap("3"))
+    store.buffer([bad, good])
+    changes = list(store.replace("3"))
 
     assert {change.ref.name for change in changes} == {"bad", good["metadata"]["name"]}
     held = store.get("n", "bad")

@@ -17,7 +17,7 @@ from vworkspace_core.controller.health import (
     ready,
 )
 
-WELL = InformerVitals("HelmRelease", settled=True, answered_ago=3, heard_ago=3, moved_ago=3, patience=100)
+WELL = InformerVitals("HelmRelease", has_synced=True, answered_ago=3, heard_ago=3, moved_ago=3, patience=100)
 WORKING = DriverVitals("operation", True, ready=1, running=4, workers=4, oldest=2, time_limit=60, moved_ago=1)
 FINE = Vitals(started=True, informers=(WELL,), drivers=(WORKING,))
 
@@ -73,7 +73,7 @@ def test_what_a_restart_can_mend_is_unhealthy_and_named(vitals: Vitals, age: flo
     "vitals",
     [
         Vitals(),  # waiting for the API server for as long as it takes
-        informer(settled=False, heard_ago=9999, trouble="forbidden"),  # refused: it answers
+        informer(has_synced=False, heard_ago=9999, trouble="forbidden"),  # refused: it answers
         informer(heard_ago=9999, trouble="forbidden"),
         informer(moved_ago=99, patience=70),
         driver(active=False, running=0, ready=500, moved_ago=9999),  # a standby
@@ -91,9 +91,9 @@ def test_what_a_restart_cannot_mend_is_healthy(vitals: Vitals) -> None:
     [
         (attrs.evolve(FINE, started=False), 0, "started", "waiting for the API server and the credential"),
         (attrs.evolve(FINE, stopping=True), 0, "shutdown", "the process is shutting down"),
-        (informer(settled=False), 0, "cache HelmRelease", "not listed yet"),
+        (informer(has_synced=False), 0, "cache HelmRelease", "not listed yet"),
         (
-            informer(settled=False, trouble="forbidden: list helmreleases"),
+            informer(has_synced=False, trouble="forbidden: list helmreleases"),
             0,
             "cache HelmRelease",
             "not listed yet; last trouble: forbidden: list helmreleases",

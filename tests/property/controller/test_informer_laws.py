@@ -120,7 +120,7 @@ FAULTS = [
     Do("bookmark", Rig.bookmark),
     Do("repeat", repeat),
     Do("compact", lambda rig: rig.world.compact()),
-    Do("poke", Rig.poke),
+    Do("wake", Rig.wake),
     Do("remove definition", remove_definition),
     Do("install definition", install_definition),
     *(passing(seconds) for seconds in (0.1, 0.5, 2.0, 130.0, 4000.0)),
@@ -423,7 +423,7 @@ def test_a_missing_kind_settles_the_informer_and_is_looked_for_ever_more_slowly_
         rig.serve()
 
     assert rig.state.phase is InformerPhase.MISSING or isinstance(rig.command, ReadPage)
-    assert rig.state.settled
+    assert rig.state.has_synced
     assert waits[0] < 1.7
     assert 30.0 <= waits[-1] <= 60.0
 
@@ -439,7 +439,7 @@ def test_a_poke_finds_a_kind_that_has_appeared_at_once_REC_12() -> None:
         rig.serve()
     rig.now += 1.0
 
-    rig.poke()
+    rig.wake()
     while rig.serve():
         pass
 

@@ -22,62 +22,62 @@ def news(name: str, version: str | None) -> ObjectEvent:
     return ObjectEvent(ref(name), version)
 
 
-def passed(echoes: OwnWrites[str], *wrote: tuple[str, str], settled: bool = True) -> None:
-    echoes.begin(KEY)
+def passed(own_writes: OwnWrites[str], *wrote: tuple[str, str], settled: bool = True) -> None:
+    own_writes.begin(KEY)
     for name, version in wrote:
-        echoes.wrote(KEY, (ref(name), version))
-    assert echoes.end(KEY, settled=settled) == ()
+        own_writes.record(KEY, (ref(name), version))
+    assert own_writes.end(KEY, at_fixed_point=settled) == ()
 
 
 def test_an_echo_after_the_pass_is_one_and_only_once() -> None:
-    echoes: OwnWrites[str] = OwnWrites()
-    passed(echoes, ("a", "5"))
+    own_writes: OwnWrites[str] = OwnWrites()
+    passed(own_writes, ("a", "5"))
 
-    assert echoes.meaning("another", news("a", "5")) is EventOrigin.NEWS, "somebody else's write is news"
-    assert echoes.meaning(KEY, news("a", "5")) is EventOrigin.ECHO
-    assert echoes.meaning(KEY, news("a", "5")) is EventOrigin.NEWS
-    assert not len(echoes)
+    assert own_writes.origin_of("another", news("a", "5")) is EventOrigin.FOREIGN, "somebody else's write is news"
+    assert own_writes.origin_of(KEY, news("a", "5")) is EventOrigin.OWN
+    assert own_writes.origin_of(KEY, news("a", "5")) is EventOrigin.FOREIGN
+    assert not len(own_writes)
 
 
 def test_an_echo_that_overtakes_the_answer_to_its_write_is_judged_when_the_pass_ends() -> None:
-    echoes: OwnWrites[str] = OwnWrites()
-    echoes.begin(KEY)
-    assert echoes.meaning(KEY, news("a", "5")) is EventOrigin.LATER
-    assert echoes.meaning(KEY, news("b", "6")) is EventOrigin.LATER
-    echoes.wrote(KEY, (ref("a"), "5"))
+    own_writes: OwnWrites[str] = OwnWrites()
+    own_writes.begin(KEY)
+    assert own_writes.origin_of(KEY, news("a", "5")) is EventOrigin.DEFERRED
+    assert own_writes.origin_of(KEY, news("b", "6")) is EventOrigin.DEFERRED
+    own_writes.record(KEY, (ref("a"), "5"))
 
-    assert echoes.end(KEY, settled=True) == (news("b", "6"),)
-    assert not len(echoes)
+    assert own_writes.end(KEY, at_fixed_point=True) == (news("b", "6"),)
+    assert not len(own_writes)
 
 
 @pytest.mark.parametrize("version", ["4", "6", None], ids=["older", "newer", "deleted"])
 def test_another_version_of_what_was_written_is_news(version: str | None) -> None:
-    echoes: OwnWrites[str] = OwnWrites()
-    passed(echoes, ("a", "5"))
+    own_writes: OwnWrites[str] = OwnWrites()
+    passed(own_writes, ("a", "5"))
 
-    assert echoes.meaning(KEY, news("a", version)) is EventOrigin.NEWS
+    assert own_writes.origin_of(KEY, news("a", version)) is EventOrigin.FOREIGN
 
 
 def test_a_pass_that_did_not_settle_is_woken_by_its_own_writes() -> None:
-    echoes: OwnWrites[str] = OwnWrites()
-    passed(echoes, ("a", "5"), settled=False)
+    own_writes: OwnWrites[str] = OwnWrites()
+    passed(own_writes, ("a", "5"), settled=False)
 
-    assert echoes.meaning(KEY, news("a", "5")) is EventOrigin.NEWS
-    assert not len(echoes)
+    assert own_writes.origin_of(KEY, news("a", "5")) is EventOrigin.FOREIGN
+    assert not len(own_writes)
 
 
 def test_a_write_outside_of_a_pass_is_nobodys() -> None:
-    echoes: OwnWrites[str] = OwnWrites()
-    echoes.wrote(KEY, (ref("a"), "5"))
+    own_writes: OwnWrites[str] = OwnWrites()
+    own_writes.record(KEY, (ref("a"), "5"))
 
-    assert echoes.meaning(KEY, news("a", "5")) is EventOrigin.NEWS
+    assert own_writes.origin_of(KEY, news("a", "5")) is EventOrigin.FOREIGN
 
 
 @attrs.define
 class World:
     """A server that numbers writes, a watch that delivers them late and in order, and one key that works."""
 
-    echoes: OwnWrites[str] = attrs.field(factory=OwnWrites)
+    own_writes: OwnWrites[str] = attrs.field(factory=OwnWrites)
     version: int = 0
     stream: deque[tuple[ObjectEvent, bool]] = attrs.field(factory=deque)
     in_hand: bool = False
@@ -95,12 +95,12 @@ class World:
 
     def answer(self) -> None:
         if self.unanswered:
-            self.echoes.wrote(KEY, self.unanswered.pop(0))
+            self.own_writes.record(KEY, self.unanswered.pop(0))
 
     def deliver(self) -> None:
         if self.stream:
             told, foreign = self.stream.popleft()
-            self.woken |= self.echoes.meaning(KEY, told) is EventOrigin.NEWS
+            self.woken |= self.own_writes.origin_of(KEY, told) is EventOrigin.FOREIGN
             if foreign:
                 self.to_wake.append(told)
 
@@ -109,14 +109,14 @@ class World:
             while self.stream and not self.stream[0][1]:
                 self.deliver()  # read your writes: the cache has seen them before a key is decided again
             self.in_hand, self.woken, self.to_wake = True, False, []
-            self.echoes.begin(KEY)
+            self.own_writes.begin(KEY)
 
     def end(self, *, settled: bool) -> None:
         if self.in_hand:
             while self.unanswered:
                 self.answer()
             self.in_hand = False
-            self.woken |= bool(self.echoes.end(KEY, settled=settled))
+            self.woken |= bool(self.own_writes.end(KEY, at_fixed_point=settled))
 
     def check(self) -> None:
         if self.to_wake and not self.in_hand:
@@ -161,4 +161,4 @@ def test_alone_and_settled_it_is_not_woken_at_all_and_nothing_is_remembered(step
         world.deliver()
 
     assert not world.woken
-    assert not len(world.echoes)
+    assert not len(world.own_writes)

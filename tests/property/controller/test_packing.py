@@ -33,8 +33,8 @@ def release(name: str, version: int, **spec: Any) -> dict[str, Any]:
 
 def test_many_that_resemble_each_other_take_a_fraction_of_their_json() -> None:
     store, found = ObjectStore(HELM_RELEASE), [release(f"shop-{at}", at) for at in range(1, 501)]
-    store.stage(found)
-    list(store.swap("500"))
+    store.buffer(found)
+    list(store.replace("500"))
 
     assert list(store.objects()) == sorted(found, key=lambda one: str(one["metadata"]["name"]))
     assert store.bytes < sum(len(json.dumps(one)) for one in found) / 3
@@ -42,11 +42,11 @@ def test_many_that_resemble_each_other_take_a_fraction_of_their_json() -> None:
 
 def test_a_relist_is_packed_with_an_object_of_its_own_and_yields_what_differs() -> None:
     store = ObjectStore(HELM_RELEASE)
-    store.stage([release("old", 1, values={"grown": "x" * 2000}), release("kept", 2)])
-    list(store.swap("2"))
-    store.stage([release("kept", 2), release("new", 3)])
+    store.buffer([release("old", 1, values={"grown": "x" * 2000}), release("kept", 2)])
+    list(store.replace("2"))
+    store.buffer([release("kept", 2), release("new", 3)])
 
-    told = [(change.type, change.ref.name, change.initial) for change in store.swap("3")]
+    told = [(change.type, change.ref.name, change.initial) for change in store.replace("3")]
 
     assert told == [(ChangeType.DELETED, "old", False), (ChangeType.ADDED, "new", False)]
     assert {entry.typical for entry in store._entries.values()} == {store.raw("org", "kept")}
@@ -54,9 +54,9 @@ def test_a_relist_is_packed_with_an_object_of_its_own_and_yields_what_differs() 
 
 def test_readers_see_all_of_a_swap_before_they_are_told_the_first_of_it() -> None:
     store = ObjectStore(HELM_RELEASE)
-    store.stage([release("a", 1), release("b", 2)])
+    store.buffer([release("a", 1), release("b", 2)])
 
-    told = store.swap("2")
+    told = store.replace("2")
 
     assert store.has_seen(ObjectRef(HELM_RELEASE, "org", "b"), "2")
     assert [name for _, name in store.names()] == ["a", "b"]

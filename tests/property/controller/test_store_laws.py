@@ -69,9 +69,9 @@ def test_indexes_and_sizes_follow_the_content(actions: list[tuple[str, dict[str,
             case "remove":
                 store.remove(one)
             case "stage":
-                store.stage([one])
+                store.buffer([one])
             case "swap":
-                store.swap(one["metadata"]["resourceVersion"])
+                store.replace(one["metadata"]["resourceVersion"])
 
     held = list(store.objects())
     assert len(store) == len(held)
@@ -157,8 +157,8 @@ def test_a_change_concerns_the_owners_before_and_after_it_REC_1() -> None:
 
 def test_objects_of_the_first_list_wait_behind_live_changes() -> None:
     store = ObjectStore(KIND)
-    store.stage([thing("a", 1)])
-    (listed,) = store.swap("1")
+    store.buffer([thing("a", 1)])
+    (listed,) = store.replace("1")
     (live,) = store.put(thing("b", 2))
 
     assert (priority_of(listed), priority_of(live)) == (Priority.BACKGROUND, Priority.LIVE)
@@ -173,11 +173,11 @@ def test_a_key_waits_for_what_it_wrote_and_no_longer_than_its_patience_RUN_3() -
     assert writes.unseen("other") == ()
     store.advance("5")
     assert writes.unseen("key") == (ref("b"),)
-    assert not writes.postponed("key")
-    looks = [writes.look_again("key", 1.0) for _ in range(7)]
+    assert not writes.is_waiting("key")
+    looks = [writes.next_check("key", 1.0) for _ in range(7)]
     assert looks == [0.05, 0.1, 0.2, 0.4, 0.8, 0.8, 0.8]
-    assert writes.look_again("key", 5.0) is None
-    assert writes.postponed("key")
+    assert writes.next_check("key", 5.0) is None
+    assert writes.is_waiting("key")
     store.advance("6")
     assert writes.unseen("key") == ()
 

@@ -100,8 +100,8 @@ def cached(manifest: Manifest) -> Any:
     """As an informer does with what comes over the wire, and a reader of its store."""
     raw = msgspec.json.encode({"items": [manifest, instance_manifest()]})
     store = ObjectStore(APPLICATION_INSTANCE)
-    store.stage(decode_answer(raw, "items")["items"])
-    return [*store.swap("1")], [*store.objects()]
+    store.buffer(decode_answer(raw, "items")["items"])
+    return [*store.replace("1")], [*store.objects()]
 
 
 WAYS: Mapping[str, Way] = {

@@ -188,7 +188,7 @@ def _listed(state: InformerState, page: PageRead, moment: InformerContext) -> In
     fresh = attrs.evolve(
         begun,
         phase=InformerPhase.WATCHING,
-        settled=True,
+        has_synced=True,
         resource_version=version,
         listed_at=moment.now,
         misses=0,
@@ -209,7 +209,7 @@ def _list_failed(state: InformerState, error: OperatorError, moment: InformerCon
         case Expired():
             return relist(state, RelistCause.EXPIRED, moment, trouble)
         case Forbidden() if moment.policy.optional and error.right is not None:
-            return pause(attrs.evolve(state, continue_token="", settled=True), moment, DiscardPages(), trouble)
+            return pause(attrs.evolve(state, continue_token="", has_synced=True), moment, DiscardPages(), trouble)
         case _:
             return pause(attrs.evolve(state, continue_token=""), moment, DiscardPages(), trouble)
 
@@ -220,7 +220,7 @@ def _missing(state: InformerState, trouble: ReportWatchError, moment: InformerCo
     missed = attrs.evolve(state, misses=misses, continue_token="", heard_at=moment.now)
     if state.resource_version and misses < 2:
         return pause(missed, moment, DiscardPages(), trouble)
-    gone = attrs.evolve(missed, phase=InformerPhase.MISSING, settled=True, resource_version="")
+    gone = attrs.evolve(missed, phase=InformerPhase.MISSING, has_synced=True, resource_version="")
     delay = moment.policy.missing_backoff.delay(misses, moment.jitter)
     return attrs.evolve(gone, wake_at=moment.now + delay), (DiscardPages(), Replace(""), trouble, Wait(delay))
 

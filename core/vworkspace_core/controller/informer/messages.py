@@ -111,7 +111,7 @@ class OpenStream:
 
 @attrs.frozen
 class Wait:
-    """Close the stream, if one is open, and wait so many seconds or for a poke."""
+    """Close the stream, if one is open, and wait so many seconds or for a request to wake."""
 
     seconds: float
 

@@ -30,23 +30,23 @@ class _Status(msgspec.Struct):
     conditions: list[_Condition] | None = None
 
 
-class _Owned(msgspec.Struct):
+class _WithOwners(msgspec.Struct):
     metadata: _Meta
 
 
-class _Reported(msgspec.Struct):
+class _WithStatus(msgspec.Struct):
     metadata: _Meta
     status: _Status | None = None
 
 
-_owned = msgspec.json.Decoder(_Owned).decode
-_reported = msgspec.json.Decoder(_Reported).decode
+_decode_owners = msgspec.json.Decoder(_WithOwners).decode
+_decode_status = msgspec.json.Decoder(_WithStatus).decode
 
 
 def owners(raw: bytes, kind: Kind) -> Iterator[ObjectRef]:
     """The owners of `kind` that an object names; none for one whose metadata is not as it should be."""
     try:
-        meta = _owned(raw).metadata
+        meta = _decode_owners(raw).metadata
     except msgspec.ValidationError:
         return
     namespace = meta.namespace if kind.namespaced else None
@@ -62,13 +62,13 @@ def is_in_progress(raw: bytes) -> bool:
     object that is being deleted, or whose status is not as it should be, is not in progress.
     """
     try:
-        found = _reported(raw)
+        partial = _decode_status(raw)
     except msgspec.ValidationError:
         return False
-    if found.metadata.deletionTimestamp is not None:
+    if partial.metadata.deletionTimestamp is not None:
         return False
-    status = found.status or _Status()
-    said = {one.type: one.status for one in status.conditions or ()}
-    if said.get("Reconciling") == "True" or said.get("Ready") not in ("True", "False"):
+    status = partial.status or _Status()
+    conditions = {condition.type: condition.status for condition in status.conditions or ()}
+    if conditions.get("Reconciling") == "True" or conditions.get("Ready") not in ("True", "False"):
         return True
-    return status.observedGeneration != found.metadata.generation
+    return status.observedGeneration != partial.metadata.generation

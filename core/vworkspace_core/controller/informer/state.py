@@ -23,7 +23,7 @@ class InformerPhase(StrEnum):
     WATCHING = "watching"
     """Reading a stream, or waiting to open the next one."""
     MISSING = "missing"
-    """The kind is not served: waiting for a poke, and looking now and then."""
+    """The kind is not served: waiting for a request to wake, and looking now and then."""
 
 
 @attrs.frozen
@@ -62,7 +62,7 @@ class InformerState:
     """Where the informer stands. `resource_version` is the position of the watch."""
 
     phase: InformerPhase = InformerPhase.LISTING
-    settled: bool = False
+    has_synced: bool = False
     """The store holds what the server had (or the kind is missing, or optional and refused): readers may start."""
     resource_version: str = ""
     continue_token: str = ""

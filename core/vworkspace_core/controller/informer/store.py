@@ -1,8 +1,8 @@
 """The informer's store: every object of one kind as packed JSON, decoded when it is read (RUN-1).
 
 JSON takes a tenth of the memory of dicts, packed a tenth of that, and every reader gets a copy of its own for free.
-managedFields are dropped on the way in unless asked for. A relist is staged beside the live content and swapped in one
-step; the difference yields the changes that were missed, deletes included.
+managedFields are dropped on the way in unless asked for. A relist is buffered beside the live content and replaces it
+in one step; the difference yields the changes that were missed, deletes included.
 """
 
 import zlib
@@ -81,11 +81,11 @@ class _Entry:
 
 @attrs.frozen
 class _Difference:
-    """What a swap did under a name; its objects are unpacked one at a time, as it is told."""
+    """What a replacement did under a name; its objects are unpacked one at a time, as changes are made of it."""
 
     name: Name
-    held: _Entry | None
-    found: _Entry | None
+    before: _Entry | None
+    after: _Entry | None
 
 
 class ObjectStore:
@@ -109,7 +109,7 @@ class ObjectStore:
         self._indexers = {"owner": owner_uids, **(indexers or {})}
         self._index = SecondaryIndex()
         self._entries: dict[Name, _Entry] = {}
-        self._staged: dict[Name, _Entry] = {}
+        self._buffer: dict[Name, _Entry] = {}
         self._typical = b""
         self._bytes = 0
         self._listed = False
@@ -160,7 +160,7 @@ class ObjectStore:
         """
         entry = self._entries.get(_name(ref))
         seen = {self.resource_version, entry.version if entry else ""} - {""}
-        return any(version == one or older(version, one) for one in seen)
+        return any(version == known or older(version, known) for known in seen)
 
     def put(self, manifest: Manifest) -> tuple[Change, ...]:
         """Take in one object. A copy not newer than the one held is ignored; a new uid is a delete and an add."""
@@ -168,7 +168,7 @@ class ObjectStore:
         held = self._entries.get(name)
         if held is not None and (entry.version == held.version or older(entry.version, held.version)):
             return ()
-        return self._told(_Difference(name, self._replace(name, entry), entry), not self._listed)
+        return self._changes(_Difference(name, self._replace(name, entry), entry), not self._listed)
 
     def correct(self, manifest: Manifest) -> tuple[Change, ...]:
         """Have one object as it was read live, whatever is held: the same version with another content included."""
@@ -176,7 +176,7 @@ class ObjectStore:
         held = self._entries.get(name)
         if held is not None and held.version == entry.version and held.raw == entry.raw:
             return ()
-        return self._told(_Difference(name, self._replace(name, entry), entry), not self._listed)
+        return self._changes(_Difference(name, self._replace(name, entry), entry), not self._listed)
 
     def remove(self, manifest: Manifest) -> tuple[Change, ...]:
         """Drop an object; `manifest` is its last state. An object of that name with another uid stays."""
@@ -185,42 +185,42 @@ class ObjectStore:
         if held is None or held.uid != entry.uid:
             return ()
         self._drop(name)
-        return self._told(_Difference(name, entry, None))
+        return self._changes(_Difference(name, entry, None))
 
     def forget(self, ref: ObjectRef, resource_version: str) -> tuple[Change, ...]:
         """Drop an object that a live read at `resource_version` did not find, unless what is held is newer."""
         held = self._entries.get(_name(ref))
         if held is None or older(resource_version, held.version):
             return ()
-        return self._told(_Difference(_name(ref), self._drop(_name(ref)), None))
+        return self._changes(_Difference(_name(ref), self._drop(_name(ref)), None))
 
     def advance(self, resource_version: str) -> None:
         """Everything up to `resource_version` has been delivered."""
         self.resource_version = resource_version
 
-    def stage(self, manifests: Iterable[Manifest]) -> None:
+    def buffer(self, manifests: Iterable[Manifest]) -> None:
         """Keep a page of a list aside; readers still see the old content."""
-        if not self._staged:
+        if not self._buffer:
             self._typical = b""  # that of the first object of the new list: objects change over the months
-        self._staged.update(self._admit(manifest) for manifest in manifests)
+        self._buffer.update(self._admit(manifest) for manifest in manifests)
 
-    def unstage(self) -> None:
-        """Forget staged pages: the list begins anew."""
-        self._staged = {}
+    def discard_buffer(self) -> None:
+        """Forget the buffered pages: the list begins anew."""
+        self._buffer = {}
 
-    def swap(self, resource_version: str) -> Iterator[Change]:
-        """Make the staged objects the content, at once; yields everything that differs, missed deletes first."""
-        staged, self._staged = self._staged, {}
+    def replace(self, resource_version: str) -> Iterator[Change]:
+        """Make the buffered objects the content, at once; yields everything that differs, missed deletes first."""
+        buffered, self._buffer = self._buffer, {}
         first = not self._listed
         differences = [
-            _Difference(name, self._drop(name), None) for name in sorted(self._entries.keys() - staged.keys())
+            _Difference(name, self._drop(name), None) for name in sorted(self._entries.keys() - buffered.keys())
         ]
-        for name, entry in staged.items():
+        for name, entry in buffered.items():
             held = self._replace(name, entry)
             if held is None or (held.version, held.uid) != (entry.version, entry.uid):
                 differences.append(_Difference(name, held, entry))
         self.resource_version, self._listed = resource_version, True
-        return (change for one in differences for change in self._told(one, first))
+        return (change for difference in differences for change in self._changes(difference, first))
 
     def _admit(self, manifest: Manifest) -> tuple[Name, _Entry]:
         try:
@@ -229,11 +229,11 @@ class ObjectStore:
             # Whatever somebody stored, it must not stop the informer: its neighbours are well.
             return self._packed(_unreadable(manifest))
 
-    def _packed(self, kept: Manifest) -> tuple[Name, _Entry]:
-        meta = metadata(kept)
+    def _packed(self, manifest: Manifest) -> tuple[Name, _Entry]:
+        meta = metadata(manifest)
         namespace = str(meta.get("namespace") or "") if self.kind.namespaced else ""
-        keys = (("namespace", namespace), *keys_of(kept, self._indexers))
-        raw = _encode(kept)
+        keys = (("namespace", namespace), *keys_of(manifest, self._indexers))
+        raw = _encode(manifest)
         self._typical = self._typical or raw
         packed, uid, version = pack(raw, self._typical), str(meta.get("uid", "")), str(meta.get("resourceVersion", ""))
         entry = _Entry(packed, self._typical, uid, version, keys)
@@ -247,15 +247,16 @@ class ObjectStore:
         self._bytes += len(entry.packed)
         return held
 
-    def _told(self, difference: _Difference, initial: bool = False) -> tuple[Change, ...]:
-        """The changes by which readers hear of a difference; a new uid is a delete and an add."""
-        ref, held, found = self._ref(difference.name), difference.held, difference.found
-        if held is not None and found is not None and held.uid == found.uid:
-            return (Change(ChangeType.UPDATED, ref, found.raw, held.raw, version=found.version),)
-        gone = () if held is None else (Change(ChangeType.DELETED, ref, held.raw, version=held.version),)
-        if found is None:
-            return gone
-        return (*gone, Change(ChangeType.ADDED, ref, found.raw, initial=initial and not gone, version=found.version))
+    def _changes(self, difference: _Difference, initial: bool = False) -> tuple[Change, ...]:
+        """The changes that readers are notified of; a new uid is a delete and an add."""
+        ref, before, after = self._ref(difference.name), difference.before, difference.after
+        if before is not None and after is not None and before.uid == after.uid:
+            return (Change(ChangeType.UPDATED, ref, after.raw, before.raw, version=after.version),)
+        deleted = () if before is None else (Change(ChangeType.DELETED, ref, before.raw, version=before.version),)
+        if after is None:
+            return deleted
+        initial = initial and not deleted
+        return (*deleted, Change(ChangeType.ADDED, ref, after.raw, initial=initial, version=after.version))
 
     def _drop(self, name: Name) -> _Entry:
         entry = self._entries.pop(name)
@@ -270,14 +271,14 @@ class ObjectStore:
 def _unreadable(manifest: Manifest) -> Manifest:
     """What is always there of an object, with a mark for what was left out."""
     meta = metadata(manifest)
-    kept = {name: meta[name] for name in _IDENTITY if isinstance(meta.get(name), str | int | dict | list)}
+    identity = {name: meta[name] for name in _IDENTITY if isinstance(meta.get(name), str | int | dict | list)}
     status = manifest.get("status")
-    found = {"apiVersion": manifest.get("apiVersion"), "kind": manifest.get("kind"), "metadata": kept}
+    stub = {"apiVersion": manifest.get("apiVersion"), "kind": manifest.get("kind"), "metadata": identity}
     try:
         _encode(status)
     except (RecursionError, TypeError, ValueError):
-        return {**found, UNREADABLE: ["spec", "status"]}
-    return {**found, "status": status, UNREADABLE: ["spec"]}
+        return {**stub, UNREADABLE: ["spec", "status"]}
+    return {**stub, "status": status, UNREADABLE: ["spec"]}
 
 
 def _name(ref: ObjectRef) -> Name:

@@ -1,8 +1,8 @@
 """Leader election as a machine without I/O: one candidate, one lease (RUN-4).
 
 Expected flow
-    standby: read, rest, read … until the lease is free or has not changed for its duration → take it
-    leader:  renew, rest, renew … → stop → let go, release
+    standby: read, wait, read … until the lease is free or has not changed for its duration → acquire it
+    leader:  renew, wait, renew … → release requested → close the fence, release
 Guarantees
     Of two candidates, neither believes it may write while the other may, whatever their clocks show and whatever is
     lost on the way: a leader's right ends `renew_deadline` after it *sent* its last accepted renewal; a standby takes
@@ -45,10 +45,10 @@ from vworkspace_core.controller.lease.record import (
     DEFAULT_LEASE_POLICY,
     LeasePolicy,
     LeaseTimes,
+    acquired,
     holder_of,
-    promised,
+    lease_duration,
     released,
-    taken,
 )
 
 
@@ -100,19 +100,19 @@ def timeout(state: LeaseState, moment: LeaseContext) -> float:
     return min(longest, state.held_until - moment.now) if state.role is Role.LEADER else longest
 
 
-def pause(moment: LeaseContext) -> float:
+def standby_wait(moment: LeaseContext) -> float:
     """How long a standby rests; candidates drift apart by their jitter."""
     policy = moment.policy
     return policy.retry_period * (1 + policy.jitter_factor * moment.jitter)
 
 
-def until_renewal(state: LeaseState, moment: LeaseContext) -> float:
-    """How long a leader whose renewal was accepted rests."""
+def renewal_wait(state: LeaseState, moment: LeaseContext) -> float:
+    """How long a leader whose renewal was accepted waits."""
     return max(0.0, min(moment.policy.retry_period, state.held_until - moment.now))
 
 
-def until_retry(state: LeaseState, moment: LeaseContext) -> float:
-    """How long a leader rests whose renewal failed: the shorter the nearer the end, so that it sees an outage end."""
+def retry_wait(state: LeaseState, moment: LeaseContext) -> float:
+    """How long a leader waits whose renewal failed: the shorter the nearer the end, so that it sees an outage end."""
     left, period = state.held_until - moment.now, moment.policy.retry_period
     return min(left, max(period / 8, min(period, left / 2)))
 
@@ -140,41 +140,44 @@ def _standby(state: LeaseState, event: LeaseEvent, moment: LeaseContext) -> Leas
         case TimerFired():
             return _read(state, moment)
         case LeaseRead(lease):
-            return _judge(*_seen(state, lease, moment), moment)
+            return _acquire_if_free(*_observe(state, lease, moment), moment)
         case LeaseWritten(lease):
-            return _won(state, lease, moment)
+            return _start_leading(state, lease, moment)
         case LeaseRequestFailed(error):
-            return state, (*_told(error), SetTimer(pause(moment)))
+            return state, (*_report(error), SetTimer(standby_wait(moment)))
         case ReleaseRequested():
             return attrs.evolve(state, role=Role.ENDED), (End(),)
         case _:
             assert_never(event)
 
 
-def _judge(state: LeaseState, told: tuple[LeaseEffect, ...], moment: LeaseContext) -> LeaseStep:
-    """Take a lease that is free, ours by a write whose answer was lost, or run out; else wait for its end."""
+def _acquire_if_free(state: LeaseState, effects: tuple[LeaseEffect, ...], moment: LeaseContext) -> LeaseStep:
+    """Acquire a lease that is free, ours by a write whose answer was lost, or run out; else wait for its end."""
     left = _free_at(state, moment.policy) - moment.now
     if left > 0:
         # Jitter after the end as well: several standbys have seen the same last renewal.
-        return state, (*told, SetTimer(min(pause(moment), left + moment.jitter * moment.policy.retry_period / 4)))
-    asking, effects = _take(state, moment)
-    return asking, (*told, *effects)
+        return state, (
+            *effects,
+            SetTimer(min(standby_wait(moment), left + moment.jitter * moment.policy.retry_period / 4)),
+        )
+    asking, requests = _acquire(state, moment)
+    return asking, (*effects, *requests)
 
 
 def _free_at(state: LeaseState, policy: LeasePolicy) -> float:
     """When the lease may be taken. One that was deleted is waited for like one that is there: its holder may live."""
     if holder_of(state.lease) in ("", state.identity):
         return float("-inf")
-    return state.changed_at + max(policy.duration, promised(state.lease))
+    return state.changed_at + max(policy.duration, lease_duration(state.lease))
 
 
-def _won(state: LeaseState, lease: Manifest, moment: LeaseContext) -> LeaseStep:
+def _start_leading(state: LeaseState, lease: Manifest, moment: LeaseContext) -> LeaseStep:
     until = state.asked_at + moment.policy.renew_deadline
-    seen, _ = _seen(state, lease, moment)
+    seen, _ = _observe(state, lease, moment)
     if moment.now >= until:
-        return seen, (SetTimer(pause(moment)),)  # the answer is too old to rest anything on
+        return seen, (SetTimer(standby_wait(moment)),)  # the answer is too old to rely on
     leading = attrs.evolve(seen, role=Role.LEADER, held_until=until)
-    return leading, (OpenFence(until), SetTimer(until_renewal(leading, moment)))
+    return leading, (OpenFence(until), SetTimer(renewal_wait(leading, moment)))
 
 
 # -- leader --------------------------------------------------------------------------------------------------------
@@ -189,21 +192,21 @@ def _leader(state: LeaseState, event: LeaseEvent, moment: LeaseContext) -> Lease
             renewed = attrs.evolve(state, lease=lease, held_until=max(state.held_until, until))
             if moment.now >= renewed.held_until:
                 return _lost(renewed, moment)
-            return renewed, (OpenFence(renewed.held_until), SetTimer(until_renewal(renewed, moment)))
+            return renewed, (OpenFence(renewed.held_until), SetTimer(renewal_wait(renewed, moment)))
         case _ if moment.now >= state.held_until:
             return _lost(state, moment)
         case TimerFired():
-            return _take(state, moment)
+            return _acquire(state, moment)
         case LeaseRead(lease):
             if holder_of(lease) not in ("", state.identity):
                 return _ended(state, f"{holder_of(lease)} holds it now")
-            return _take(attrs.evolve(state, lease=lease), moment)
+            return _acquire(attrs.evolve(state, lease=lease), moment)
         case LeaseRequestFailed(Stale() | AlreadyExists()):
             return _read(state, moment)  # a renewal whose answer was lost, or another holder
         case LeaseRequestFailed(NotFound()):
-            return _take(attrs.evolve(state, lease=None), moment)
+            return _acquire(attrs.evolve(state, lease=None), moment)
         case LeaseRequestFailed(error):
-            return state, (*_told(error), SetTimer(until_retry(state, moment)))
+            return state, (*_report(error), SetTimer(retry_wait(state, moment)))
         case _:
             assert_never(event)
 
@@ -218,11 +221,11 @@ def _ended(state: LeaseState, reason: str) -> LeaseStep:
 
 def _release(state: LeaseState, moment: LeaseContext) -> LeaseStep:
     leaving = attrs.evolve(state, role=Role.RELEASING, held_until=float("-inf"))
-    asking, effects = _give_up(leaving, moment)
+    asking, effects = _request_release(leaving, moment)
     return asking, (CloseFence(), *effects)
 
 
-def _give_up(state: LeaseState, moment: LeaseContext) -> LeaseStep:
+def _request_release(state: LeaseState, moment: LeaseContext) -> LeaseStep:
     assert state.lease is not None, "a leader has written its lease"
     times = state.times.next(moment.wall)
     asking = attrs.evolve(state, asked_at=moment.now, times=times)
@@ -235,7 +238,7 @@ def _releasing(state: LeaseState, event: LeaseEvent, moment: LeaseContext) -> Le
         case LeaseRequestFailed(Stale()):
             return _read(state, moment)
         case LeaseRead(lease) if lease is not None and holder_of(lease) == state.identity:
-            return _give_up(attrs.evolve(state, lease=lease), moment)
+            return _request_release(attrs.evolve(state, lease=lease), moment)
         case _:
             return attrs.evolve(state, role=Role.ENDED), (End(),)
 
@@ -247,12 +250,12 @@ def _read(state: LeaseState, moment: LeaseContext) -> LeaseStep:
     return attrs.evolve(state, asked_at=moment.now), (ReadLease(timeout(state, moment)),)
 
 
-def _take(state: LeaseState, moment: LeaseContext) -> LeaseStep:
+def _acquire(state: LeaseState, moment: LeaseContext) -> LeaseStep:
     """Ask for the lease to be ours: a create where there is none, else an update of exactly what was read."""
     times = state.times.next(moment.wall)
-    known = state.lease if _version(state.lease) else None
-    wanted = taken(
-        known,
+    current = state.lease if _version(state.lease) else None
+    wanted = acquired(
+        current,
         namespace=state.namespace,
         name=state.name,
         identity=state.identity,
@@ -261,21 +264,21 @@ def _take(state: LeaseState, moment: LeaseContext) -> LeaseStep:
     )
     asking = attrs.evolve(state, asked_at=moment.now, times=times)
     longest = timeout(state, moment)
-    return asking, (CreateLease(wanted, longest) if known is None else UpdateLease(wanted, longest),)
+    return asking, (CreateLease(wanted, longest) if current is None else UpdateLease(wanted, longest),)
 
 
-def _seen(
+def _observe(
     state: LeaseState, lease: Manifest | None, moment: LeaseContext
 ) -> tuple[LeaseState, tuple[LeaseEffect, ...]]:
     """Take in the lease as it is; the clock of its holder starts anew when its content has changed."""
     if lease is None:
         # Keep who held it and since when, but nothing that an update could be based on.
-        gone = {"spec": dig(state.lease, "spec")} if state.lease is not None else None
-        return attrs.evolve(state, lease=gone), ()
+        remains = {"spec": dig(state.lease, "spec")} if state.lease is not None else None
+        return attrs.evolve(state, lease=remains), ()
     if _content(lease) == _content(state.lease):
         return attrs.evolve(state, lease=lease), ()
-    told = (LeaderObserved(holder_of(lease)),) if holder_of(lease) != holder_of(state.lease) else ()
-    return attrs.evolve(state, lease=lease, changed_at=moment.now), told
+    observed = (LeaderObserved(holder_of(lease)),) if holder_of(lease) != holder_of(state.lease) else ()
+    return attrs.evolve(state, lease=lease, changed_at=moment.now), observed
 
 
 def _content(lease: Manifest | None) -> Json:
@@ -286,6 +289,6 @@ def _version(lease: Manifest | None) -> str:
     return str(dig(lease, "metadata", "resourceVersion") or "")
 
 
-def _told(error: OperatorError) -> tuple[LeaseEffect, ...]:
+def _report(error: OperatorError) -> tuple[LeaseEffect, ...]:
     """What is worth a line: that another candidate was quicker is not."""
     return () if isinstance(error, Stale | AlreadyExists | NotFound) else (ReportLeaseError(error.message),)

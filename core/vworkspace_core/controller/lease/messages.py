@@ -10,7 +10,7 @@ from vworkspace_core.apimachinery.manifest import Manifest
 
 @attrs.frozen
 class TimerFired:
-    """The rest asked for is over; also the first event of all."""
+    """The wait asked for is over; also the first event of all."""
 
 
 @attrs.frozen
@@ -36,7 +36,7 @@ class LeaseRequestFailed:
 
 @attrs.frozen
 class ReleaseRequested:
-    """The process ends: let go of the lease. Nothing may be under way any more that rests on it."""
+    """The process ends: release the lease. Nothing may be under way any more that relies on it."""
 
 
 LeaseEvent: TypeAlias = TimerFired | LeaseRead | LeaseWritten | LeaseRequestFailed | ReleaseRequested

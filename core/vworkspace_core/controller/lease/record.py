@@ -35,17 +35,17 @@ class LeasePolicy:
 
     def problems(self) -> tuple[str, ...]:
         """What makes no sense about these times, empty when they do."""
-        found = []
+        problems = []
         if self.duration < 1 or self.duration != int(self.duration):
-            found.append(f"the lease duration is {self.duration:g} s: whole seconds, at least 1")
+            problems.append(f"the lease duration is {self.duration:g} s: whole seconds, at least 1")
         if not self.renew_deadline <= 0.9 * self.duration:
-            found.append(
+            problems.append(
                 f"the renew deadline is {self.renew_deadline:g} s: at most nine tenths of the lease duration, "
                 f"so that a holder has stopped before another begins"
             )
         if self.retry_period <= 0 or not self.retry_period * 2 <= self.renew_deadline:
-            found.append(f"the retry period is {self.retry_period:g} s: above 0, at most half of the renew deadline")
-        return tuple(found)
+            problems.append(f"the retry period is {self.retry_period:g} s: above 0, at most half of the renew deadline")
+        return tuple(problems)
 
 
 DEFAULT_LEASE_POLICY: Final = LeasePolicy()
@@ -78,13 +78,13 @@ def holder_of(lease: Manifest | None) -> str:
     return str(dig(lease, "spec", "holderIdentity") or "")
 
 
-def promised(lease: Manifest | None) -> float:
-    """For how many seconds after a renewal its holder may believe in it."""
+def lease_duration(lease: Manifest | None) -> float:
+    """For how many seconds after a renewal its holder may rely on it."""
     seconds = dig(lease, "spec", "leaseDurationSeconds")
     return float(seconds) if isinstance(seconds, int | float) else 0.0
 
 
-def taken(
+def acquired(
     lease: Manifest | None, *, namespace: str, name: str, identity: str, policy: LeasePolicy, times: LeaseTimes
 ) -> dict[str, Any]:
     """The lease as it is to be with `identity` as its holder: new, taken over, or renewed.

@@ -1,12 +1,13 @@
 """Which changes a key need not be woken by: those that show it what it wrote itself (RUN-3).
 
-A pass takes the server's answer to each of its writes into what it decides on. So when it ends settled, the watch
-events of those very resourceVersions tell it nothing. Everything else does, also a later version of the same object.
+A pass takes the server's answer to each of its writes into what it decides on. So when it ends at the fixed point, the
+watch events of those very resourceVersions tell it nothing. Everything else does, also a later version of the same
+object.
 
 Guarantees
     A change that is not an answer to one of the key's own writes always wakes the key, whether it comes before,
     during or after the pass.
-    An echo may come before the answer to its write: what comes during a pass is judged when the pass ends.
+    The event of a write may come before its answer: what comes during a pass is judged when the pass ends.
     What is remembered of a key is at most what its last pass wrote and what came meanwhile.
 """
 
@@ -24,16 +25,16 @@ K = TypeVar("K", bound=Hashable)
 
 
 class EventOrigin(Enum):
-    """What a change means for a key."""
+    """Whose write an event of a watch shows, as far as a key is concerned."""
 
-    NEWS = "look at the key"
-    ECHO = "the key wrote this itself"
-    LATER = "the key is in hand: told when the pass ends"
+    FOREIGN = "somebody else's: look at the key"
+    OWN = "that of the key's last pass: it knows the answer already"
+    DEFERRED = "the key is being processed: decided when the pass ends"
 
 
 @attrs.frozen
 class ObjectEvent:
-    """One change for one key: an object's version (None for a deletion), and how soon it is to be looked at."""
+    """One change for one key: an object's version (None for a deletion), and how soon the key is to be looked at."""
 
     ref: ObjectRef
     version: str | None
@@ -42,45 +43,45 @@ class ObjectEvent:
 
 
 class OwnWrites(Generic[K]):
-    """The writes of each key's last pass, and the news that came during a pass in hand."""
+    """The writes of each key's last pass, and the events that came while a key is being processed."""
 
     def __init__(self) -> None:
         self._own: dict[K, set[tuple[ObjectRef, str | None]]] = {}
-        self._held: dict[K, list[ObjectEvent]] = {}
+        self._deferred: dict[K, list[ObjectEvent]] = {}
 
     def __len__(self) -> int:
         """Keys of which something is remembered."""
-        return len(self._own.keys() | self._held.keys())
+        return len(self._own.keys() | self._deferred.keys())
 
     def begin(self, key: K) -> None:
         """A pass begins, on caches that have seen every write of the one before."""
         self._own.pop(key, None)
-        self._held[key] = []
+        self._deferred[key] = []
 
-    def wrote(self, key: K, written: ObjectVersion) -> None:
-        """The pass in hand was answered a write."""
-        if key in self._held:
+    def record(self, key: K, written: ObjectVersion) -> None:
+        """The pass over the key was answered a write."""
+        if key in self._deferred:
             self._own.setdefault(key, set()).add(written)
 
-    def meaning(self, key: K, news: ObjectEvent) -> EventOrigin:
-        """What a change means for `key`; it is kept while the key is in hand."""
-        if (held := self._held.get(key)) is not None:
-            held.append(news)
-            return EventOrigin.LATER
-        return EventOrigin.ECHO if self._is_own(key, news) else EventOrigin.NEWS
+    def origin_of(self, key: K, event: ObjectEvent) -> EventOrigin:
+        """Whose write an event shows; it is kept while the key is being processed."""
+        if (deferred := self._deferred.get(key)) is not None:
+            deferred.append(event)
+            return EventOrigin.DEFERRED
+        return EventOrigin.OWN if self._is_own(key, event) else EventOrigin.FOREIGN
 
-    def end(self, key: K, *, settled: bool) -> tuple[ObjectEvent, ...]:
-        """The pass is over: what came meanwhile and wakes the key. A pass that is not `settled` has no echoes."""
-        held = self._held.pop(key)
-        if not settled:
+    def end(self, key: K, *, at_fixed_point: bool) -> tuple[ObjectEvent, ...]:
+        """The pass is over: the events that came meanwhile and wake the key, all where it left something to do."""
+        deferred = self._deferred.pop(key)
+        if not at_fixed_point:
             self._own.pop(key, None)
-        return tuple(news for news in held if not self._is_own(key, news))
+        return tuple(event for event in deferred if not self._is_own(key, event))
 
-    def _is_own(self, key: K, news: ObjectEvent) -> bool:
-        own, one = self._own.get(key), (news.ref, news.version)
-        if own is None or one not in own:
+    def _is_own(self, key: K, event: ObjectEvent) -> bool:
+        own, written = self._own.get(key), (event.ref, event.version)
+        if own is None or written not in own:
             return False
-        own.remove(one)
+        own.remove(written)
         if not own:
             del self._own[key]
         return True

@@ -6,6 +6,7 @@ from typing import Generic, TypeAlias, TypeVar
 import attrs
 
 from vworkspace_core.apimachinery.manifest import ObjectRef
+from vworkspace_core.controller.backoff import Backoff
 
 K = TypeVar("K", bound=Hashable)
 
@@ -15,15 +16,15 @@ ObjectVersion: TypeAlias = tuple[ObjectRef, str]
 HasSeen: TypeAlias = Callable[[ObjectRef, str], bool]
 """Whether the cache holds an object at that resourceVersion or a later one."""
 
-_FIRST_LOOK = 0.05
-_LONGEST_LOOK = 0.8
+_CHECKS = Backoff(base=0.05, cap=1.6)
+"""Between two checks of the cache, without jitter: nobody else asks it. That is half of the ceiling, 50 to 800 ms."""
 
 
 @attrs.frozen
 class _Unseen:
     versions: dict[ObjectRef, str]
     until: float
-    looks: int = 0
+    checks: int = 0
 
 
 class PendingWrites(Generic[K]):
@@ -42,8 +43,8 @@ class PendingWrites(Generic[K]):
         """Note writes made for a key."""
         versions = dict(written)
         if versions:
-            known = self._unseen.get(key)
-            self._unseen[key] = _Unseen({**(known.versions if known else {}), **versions}, now + self._patience)
+            before = self._unseen.get(key)
+            self._unseen[key] = _Unseen({**(before.versions if before else {}), **versions}, now + self._patience)
 
     def unseen(self, key: K) -> tuple[ObjectRef, ...]:
         """Objects the cache still has to see before the key may be decided; empty when it may."""
@@ -57,18 +58,18 @@ class PendingWrites(Generic[K]):
         self._unseen[key] = attrs.evolve(pending, versions=versions)
         return tuple(versions)
 
-    def look_again(self, key: K, now: float) -> float | None:
-        """Seconds until the cache is worth another look, None when patience is over and a live read is due."""
+    def next_check(self, key: K, now: float) -> float | None:
+        """Seconds until the cache is worth another check, None when patience is over and a live read is due."""
         pending = self._unseen[key]
         if now >= pending.until:
             return None
-        self._unseen[key] = attrs.evolve(pending, looks=pending.looks + 1)
-        return min(_FIRST_LOOK * 2.0 ** min(pending.looks, 16), _LONGEST_LOOK)
+        self._unseen[key] = attrs.evolve(pending, checks=pending.checks + 1)
+        return _CHECKS.delay(pending.checks + 1, jitter=0.0)
 
-    def postponed(self, key: K) -> bool:
-        """Whether the key was looked at and waits for the cache."""
+    def is_waiting(self, key: K) -> bool:
+        """Whether the key's turn has come and it waits for the cache."""
         pending = self._unseen.get(key)
-        return pending is not None and pending.looks > 0
+        return pending is not None and pending.checks > 0
 
     def forget(self, key: K) -> None:
         """The objects were read live: decide."""
