@@ -9,7 +9,6 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
 import anyio
-import anyio.lowlevel
 import attrs
 import msgspec
 import structlog
@@ -53,11 +52,11 @@ def application(
         UNGATED_PATH: lambda request: _validated(request, settings, gated=False),
         DEFAULT_PATH: lambda request: patched(request, default_patch(request)),
     }
-    reading, turn = _Reading(), anyio.Lock()
+    reading, turns = _Reading(), Turns(now)
     for path in judges:
         observer.webhook(path)
     endpoints = {
-        path: _observed(path, _endpoint(judge, reading, turn), observer, now) for path, judge in judges.items()
+        path: _observed(path, _endpoint(judge, reading, turns), observer, now) for path, judge in judges.items()
     }
     return Starlette(routes=[Route(path, endpoint, methods=["POST"]) for path, endpoint in endpoints.items()])
 
@@ -158,13 +157,35 @@ _REFUSALS: Final = {
 }
 
 
-def _endpoint(judge: Judge, reading: _Reading, turn: anyio.Lock) -> Endpoint:
-    """One review is judged at a time, and whatever else the process does has its turn before the next (RUN-11).
+@attrs.define
+class Turns:
+    """One review is judged at a time, and then the event loop is everybody else's for as long as that took (RUN-11).
 
-    Reviews that arrive together would otherwise be judged in one round of the event loop: each is bounded, their sum
-    is not.
+    Reviews that arrive together would otherwise be judged in one round of the loop: each is bounded, their sum is not.
+    `now` is the monotonic clock.
     """
 
+    now: Callable[[], float]
+    _lock: anyio.Lock = attrs.field(factory=anyio.Lock)
+    _began: float = 0.0
+    _free_at: float = 0.0
+
+    async def __aenter__(self) -> None:
+        await self._lock.acquire()
+        try:
+            await anyio.sleep(max(0.0, self._free_at - self.now()))
+        except BaseException:
+            self._lock.release()
+            raise
+        self._began = self.now()
+
+    async def __aexit__(self, *_: object) -> None:
+        ended = self.now()
+        self._free_at = 2 * ended - self._began
+        self._lock.release()
+
+
+def _endpoint(judge: Judge, reading: _Reading, turns: Turns) -> Endpoint:
     async def answer(request: Request) -> Response:
         try:
             body, refusal = await reading.read(request)
@@ -175,8 +196,7 @@ def _endpoint(judge: Judge, reading: _Reading, turn: anyio.Lock) -> Endpoint:
             headers = {"connection": "close", "retry-after": "1"}
             return PlainTextResponse(_REFUSALS[refusal], refusal, headers=headers)
         try:
-            async with turn:
-                await anyio.lowlevel.checkpoint()
+            async with turns:
                 return _judged(body, judge)
         finally:
             reading.let_go(len(body))

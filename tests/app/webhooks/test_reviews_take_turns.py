@@ -13,10 +13,12 @@ import msgspec
 import pytest
 
 from tests.support.instance_worlds import CLUSTER
+from tests.support.virtual_time import run
 from tests.support.worst import INSTANCES
-from vworkspace_app.webhooks.answers import DEFAULT_PATH, GATED_PATH, UNGATED_PATH, application
+from vworkspace_app.webhooks.answers import DEFAULT_PATH, GATED_PATH, UNGATED_PATH, Turns, application
 from vworkspace_app.webhooks.observer import ReviewObserver
 from vworkspace_core.webhook.validating import WebhookSettings
+from vworkspace_fake.clock import VirtualClock
 
 STORM = 24
 
@@ -95,3 +97,20 @@ def test_reviews_at_all_paths_share_the_turns() -> None:
 
     anyio.run(main)
     assert max(rounds.answered.values()) == 1
+
+
+def test_after_a_review_the_loop_is_everybody_elses_for_as_long_as_it_took() -> None:
+    """A review alone waits for nothing."""
+
+    async def main() -> None:
+        clock, spent = VirtualClock(), 0.0
+        turns = Turns(lambda: clock.monotonic() + spent)
+        entered: list[float] = []
+        began = clock.monotonic()
+        for _ in range(3):
+            async with turns:
+                entered.append(clock.monotonic() - began)
+                spent += 0.25
+        assert entered == [0.0, 0.25, 0.5]
+
+    run(main)
