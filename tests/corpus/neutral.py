@@ -22,6 +22,7 @@ from vworkspace_core.api.cluster import Cluster
 from vworkspace_core.api.codec import structure, unstructure
 from vworkspace_core.api.operation import Operation
 from vworkspace_core.api.policy import Policy
+from vworkspace_core.api.unreadable import Unreadable
 from vworkspace_core.apimachinery import errors
 from vworkspace_core.apimachinery.conditions import Wanted
 from vworkspace_core.apimachinery.manifest import Kind, ObjectRef
@@ -41,7 +42,6 @@ from vworkspace_core.controller.requeue import Pace
 from vworkspace_core.credentials import messages as credentials
 from vworkspace_core.credentials.secret import StoredCredential
 from vworkspace_core.instances.context import Context, Observed, Settings
-from vworkspace_core.instances.unreadable import Unreadable
 from vworkspace_core.jobs import messages as jobs
 from vworkspace_core.jobs.payload_security import Security
 from vworkspace_core.jobs.plan import Inspection
@@ -49,7 +49,6 @@ from vworkspace_core.operations.claims import Claims
 from vworkspace_core.operations.context import OperationContext, OperationObserved
 from vworkspace_core.operations.settings import OperationSettings
 from vworkspace_core.operations.spent_approvals import Ledger
-from vworkspace_core.operations.unreadable import UnreadableOperation
 
 Json = Any
 
@@ -66,7 +65,7 @@ CLASSES: Final[Mapping[str, type[Any]]] = {
     "operation settings": OperationSettings,
     "operation context": OperationContext,
     "operation snapshot": OperationObserved,
-    "unreadable operation": UnreadableOperation,
+    "unreadable operation": Unreadable,
     "claims": Claims,
     "spent approvals": Ledger,
     "cluster snapshot": Posture,
@@ -206,7 +205,7 @@ CLASSES: Final[Mapping[str, type[Any]]] = {
 }
 """Each class by the corpus's word for it."""
 
-RENAMED: Final[Mapping[tuple[str, str], str]] = {}
+RENAMED: Final[Mapping[tuple[str, str], str]] = {("unreadable operation", "names_engine"): "has_spec"}
 """By tag and the corpus's name of a field, what the class calls it by now; empty where they are the same."""
 
 UNSAID: Final = frozenset({"parse_yaml", "templates", "engines"})
@@ -287,6 +286,8 @@ def _object(value: Any) -> Json:
         raise UnsayableError(cls.__qualname__)
     fields = _error_fields(value) if isinstance(value, Exception) else _fields(value)
     tag = _TAGS[cls]
+    if isinstance(value, Unreadable) and isinstance(value.stub, ApplicationInstance):
+        tag = "unreadable instance"
     return {"~": tag, **{_NOW_CALLED.get((tag, name), name): to_data(one) for name, one in fields.items()}}
 
 

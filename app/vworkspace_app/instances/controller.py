@@ -20,6 +20,7 @@ from vworkspace_core.api.labels import FIELD_MANAGER, FINALIZER, is_managed
 from vworkspace_core.api.operation import Engine
 from vworkspace_core.api.policy import Policy
 from vworkspace_core.api.reasons import InstanceConditionType as Type
+from vworkspace_core.api.unreadable import Unreadable, readable
 from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, dig, metadata, ref_of
 from vworkspace_core.apimachinery.meta import ConditionStatus
 from vworkspace_core.apimachinery.problems import ValidationProblems
@@ -46,14 +47,14 @@ from vworkspace_core.instances.helm_storage import record_refs, without_content
 from vworkspace_core.instances.naming import releases_of
 from vworkspace_core.instances.observe import observe_live
 from vworkspace_core.instances.reconcile import reconcile
-from vworkspace_core.instances.unreadable import Unreadable, decide_unreadable
+from vworkspace_core.instances.unreadable import decide_unreadable, unreadable_instance
 from vworkspace_core.operations.observe import operations_on
 from vworkspace_core.operations.override import release_request
 from vworkspace_core.ports import Clock, EventSink, KubeApi
 
 RELEASE_INDEX = "release"
 
-Source: TypeAlias = ApplicationInstance | Unreadable
+Source: TypeAlias = ApplicationInstance | Unreadable[ApplicationInstance]
 
 
 def release_names(manifest: Manifest) -> Iterator[str]:
@@ -103,7 +104,7 @@ class InstanceController:
 
     async def _look_after(self, key: ObjectRef, source: Source) -> None:
         """Read anew what an instance waits for, once it has waited for long."""
-        instance = source.stub if isinstance(source, Unreadable) else source
+        instance = readable(source)
         said = {one.type: one.status for one in instance.status.conditions}
         if said.get(Type.RECONCILING) is not ConditionStatus.TRUE:
             self.net.forget(key)
@@ -125,7 +126,7 @@ class InstanceController:
         return strictest_policy(self.settings.policy, filter(None, found), self.settings.cluster_id)
 
     async def _observe(self, source: Source) -> Observed:
-        instance = source.stub if isinstance(source, Unreadable) else source
+        instance = readable(source)
         if instance.metadata.deletion_timestamp is not None:
             # What is taken down, and in the end let go of, is not judged by a cache that may be behind.
             return await observe_live(self.api, instance)
@@ -217,4 +218,4 @@ def _read(manifest: Manifest) -> Source:
     try:
         return read_application_instance(without_foreign_conditions(manifest))
     except ValidationProblems as error:
-        return Unreadable.of(manifest, error)
+        return unreadable_instance(manifest, error)

@@ -25,6 +25,7 @@ from vworkspace_core.api.codec import read_operation
 from vworkspace_core.api.labels import FIELD_MANAGER, FINALIZER, OPERATION_UID, is_managed
 from vworkspace_core.api.operation import Operation, Phase
 from vworkspace_core.api.reasons import OperationReason as Reason
+from vworkspace_core.api.unreadable import Unreadable, readable
 from vworkspace_core.apimachinery.errors import OperatorError, Permanent, Unavailable
 from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, dig
 from vworkspace_core.apimachinery.problems import ValidationProblems
@@ -44,16 +45,16 @@ from vworkspace_core.operations.reconcile import approval_to_spend, needs_live_v
 from vworkspace_core.operations.settings import OperationSettings
 from vworkspace_core.operations.spent_approvals import Ledger, SpentApprovals
 from vworkspace_core.operations.templates import Templates
-from vworkspace_core.operations.unreadable import UnreadableOperation, decide_unreadable_operation
+from vworkspace_core.operations.unreadable import decide_unreadable_operation, unreadable_operation
 from vworkspace_core.ports import Clock, EventSink, KubeApi
 
-Source: TypeAlias = Operation | UnreadableOperation
+Source: TypeAlias = Operation | Unreadable[Operation]
 _WAIT_FOR_SECRET = frozenset({Reason.AWAITING_APPROVAL, Reason.MISSING_SECRET})
 
 
 @attrs.frozen
 class Approvals:
-    """Where approval claims are checked with what (OPS-4); asked anew for every decision.
+    """Where approval claims are checked with what (OPS-4); asked anew for every pass.
 
     `secret` gives the approval secret as it is now, None where there is none. `skew` is what the control plane's
     clock is ahead of ours (PULL-12). `required_bindings` are those that every claim has to carry; which have been used
@@ -64,14 +65,6 @@ class Approvals:
     skew: Callable[[], timedelta] = lambda: timedelta(0)
     required_bindings: frozenset[str] = DEFAULT_BINDINGS
     namespace: str = "vworkspace-system"
-
-
-@attrs.frozen
-class Approved:
-    """Which approvals have been used, and why one could not be written down as used."""
-
-    ledger: Ledger = attrs.field(factory=Ledger)
-    trouble: str = ""
 
 
 @attrs.define
@@ -107,79 +100,77 @@ class OperationController:
         source = _read(manifest)
         if not is_managed(source.metadata):
             await self.tell_unmanaged(key, manifest)
-        if isinstance(source, UnreadableOperation):
+        if isinstance(source, Unreadable):
             _refuse_unknown_past(source)
-        await self._look_after(key, source)
-        self.awaited.awaits(key, self._looked_at_before_the_start(source))
-        observed = await self._observe(source)
-        approved = await self._spend(source, observed)
-        reconciler = Reconciler(OPERATION, _read, partial(self._decide, approved), FIELD_MANAGER, FINALIZER)
+        context = self._context()
+        await self._look_after(key, source, context)
+        self.awaited.awaits(key, self._looked_at_before_the_start(source, context))
+        observed = await self._observe(source, context)
+        context = await self._with_spent_approval(source, observed, context)
+        reconciler = Reconciler(OPERATION, _read, partial(self._decide, context), FIELD_MANAGER, FINALIZER)
         wrote = partial(self.wrote, key)
         result = await run_pass(reconciler, source, observed, self.api, self.events, wrote)
         await self.held.heard(key, result)
         tell_pass(key, result)
         return self.net.until_next(key, result)
 
-    async def _look_after(self, key: ObjectRef, source: Source) -> None:
+    async def _look_after(self, key: ObjectRef, source: Source, context: OperationContext) -> None:
         """Read anew what a run depends on, once it has been at it for long."""
-        operation = source.stub if isinstance(source, UnreadableOperation) else source
+        operation = readable(source)
         if operation.status.phase is not Phase.RUNNING:
             self.net.forget(key)
             return
         target = target_ref(operation)
         live = self.informers.store(target.kind).get(target.namespace, target.name)
-        await self.net.look(key, dict.fromkeys((key, target, *lookups(operation, self._context(), live))))
+        await self.net.look(key, dict.fromkeys((key, target, *lookups(operation, context, live))))
 
-    def _looked_at_before_the_start(self, source: Source) -> Iterator[ObjectRef]:
+    def _looked_at_before_the_start(self, source: Source, context: OperationContext) -> Iterator[ObjectRef]:
         """What may keep it from starting and carries no mark of it; nothing once it has started."""
-        if isinstance(source, UnreadableOperation) or source.status.phase not in (None, Phase.PENDING):
+        if isinstance(source, Unreadable) or source.status.phase not in (None, Phase.PENDING):
             return
         if is_managed(source.metadata) and source.metadata.deletion_timestamp is None:
             target = target_ref(source)
             live = self.informers.store(target.kind).get(target.namespace, target.name)
-            yield from lookups(source, self._context(), live)
+            yield from lookups(source, context, live)
 
     def exclusion_key(self, key: ObjectRef) -> ObjectRef | None:
         """What the key is decided alone for: its target, which cannot change (OPS-5)."""
         manifest = self.informers.store(OPERATION).get(key.namespace, key.name)
         return None if manifest is None else target_in(manifest)
 
-    def _context(self, approved: Approved | None = None) -> OperationContext:
-        approvals, known = self.approvals, approved or Approved()
+    def _context(self) -> OperationContext:
+        """What a pass is decided with, at its beginning: nothing has been spent."""
+        approvals = self.approvals
         claims = Claims(
-            approvals.secret(),
-            self.settings.cluster_id,
-            approvals.required_bindings,
-            approvals.skew(),
-            known.ledger,
-            known.trouble,
+            approvals.secret(), self.settings.cluster_id, approvals.required_bindings, approvals.skew(), Ledger()
         )
         return OperationContext(
             self.settings, self.clock.now(), claims, templates=self.templates, parse_yaml=parse_yaml
         )
 
-    def _decide(self, approved: Approved, source: Source, observed: OperationObserved) -> Decision:
-        if isinstance(source, UnreadableOperation):
-            return decide_unreadable_operation(source, observed, self._context(approved))
-        return reconcile_operation(source, observed, self._context(approved))
+    def _decide(self, context: OperationContext, source: Source, observed: OperationObserved) -> Decision:
+        context = attrs.evolve(context, now=self.clock.now())
+        if isinstance(source, Unreadable):
+            return decide_unreadable_operation(source, observed, context)
+        return reconcile_operation(source, observed, context)
 
-    async def _spend(self, source: Source, observed: OperationObserved) -> Approved:
-        """Write down that an approval is used, before the run that it starts; what stands in its way is told."""
-        none = Approved(Ledger())
-        if isinstance(source, UnreadableOperation):
-            return none
-        spending = approval_to_spend(source, observed, self._context(none))
+    async def _with_spent_approval(
+        self, source: Source, observed: OperationObserved, context: OperationContext
+    ) -> OperationContext:
+        """The context after an approval is written down as used, before the run that it starts; what stands in the way
+        of that is told."""
+        spending = None if isinstance(source, Unreadable) else approval_to_spend(source, observed, context)
         if spending is None:
-            return none
+            return context
         try:
-            spent = SpentApprovals(self.api, self.approvals.namespace)
-            return Approved(await spent.spend(spending, self.clock.now()))
+            ledger = await SpentApprovals(self.api, self.approvals.namespace).spend(spending, self.clock.now())
+            claims = attrs.evolve(context.claims, ledger=ledger)
         except OperatorError as error:
-            return Approved(Ledger(), error.message)
+            claims = attrs.evolve(context.claims, trouble=error.message)
+        return attrs.evolve(context, claims=claims)
 
-    async def _observe(self, source: Source) -> OperationObserved:
-        operation = source.stub if isinstance(source, UnreadableOperation) else source
-        context = self._context()
+    async def _observe(self, source: Source, context: OperationContext) -> OperationObserved:
+        operation = readable(source)
         observed = self._cached(operation, context)
         if not needs_live_view(operation, observed, context):
             return observed
@@ -267,10 +258,10 @@ def _read(manifest: Manifest) -> Source:
     try:
         return read_operation(without_foreign_conditions(manifest))
     except ValidationProblems as error:
-        return UnreadableOperation.of(manifest, error)
+        return unreadable_operation(manifest, error)
 
 
-def _refuse_unknown_past(source: UnreadableOperation) -> None:
+def _refuse_unknown_past(source: Unreadable[Operation]) -> None:
     """One that may have run already is not begun anew over what its status said; it can only be deleted."""
     if not source.has_status and source.metadata.deletion_timestamp is None and is_managed(source.metadata):
         raise Permanent(f"its status cannot be read, and nothing is written over it: {source.problems}")

@@ -1,10 +1,4 @@
-"""An ApplicationInstance that cannot be read: it is said in its status, and it can still be deleted.
-
-The CRD keeps such objects out; one that was stored under an older schema may be there all the same. Nothing is
-applied for it, and what runs goes on.
-"""
-
-import attrs
+"""An ApplicationInstance that cannot be read (REC-13): nothing is applied for it, and what runs goes on."""
 
 from vworkspace_core.api.application_instance import (
     ApplicationInstance,
@@ -12,11 +6,11 @@ from vworkspace_core.api.application_instance import (
     ApplicationInstanceStatus,
     AppRef,
 )
-from vworkspace_core.api.codec import read_meta, structure
+from vworkspace_core.api.codec import read_meta
 from vworkspace_core.api.labels import FINALIZER, is_managed
 from vworkspace_core.api.reasons import InstanceReason as Reason
+from vworkspace_core.api.unreadable import Unreadable, problem_text, read_status
 from vworkspace_core.apimachinery.manifest import Manifest
-from vworkspace_core.apimachinery.meta import ObjectMeta
 from vworkspace_core.apimachinery.problems import ValidationProblems
 from vworkspace_core.controller.decision import Decision
 from vworkspace_core.instances import conditions
@@ -25,30 +19,14 @@ from vworkspace_core.instances.deletion import decide_deletion
 from vworkspace_core.instances.status import StatusFields, own_conditions, with_status
 
 
-@attrs.frozen
-class Unreadable:
-    """What can be known of an object whose spec makes no sense, and what is wrong with it."""
-
-    stub: ApplicationInstance
-    problems: str
-
-    @classmethod
-    def of(cls, manifest: Manifest, error: ValidationProblems) -> "Unreadable":
-        """Metadata as it is; the status too, where that can be read."""
-        try:
-            status = structure(ApplicationInstanceStatus, manifest.get("status") or {})
-        except ValidationProblems:
-            status = ApplicationInstanceStatus()
-        stub = ApplicationInstance(read_meta(manifest), ApplicationInstanceSpec(AppRef("unreadable")), status)
-        return cls(stub, "; ".join(str(problem) for problem in error.problems))
-
-    @property
-    def metadata(self) -> ObjectMeta:
-        """The object's metadata."""
-        return self.stub.metadata
+def unreadable_instance(manifest: Manifest, error: ValidationProblems) -> Unreadable[ApplicationInstance]:
+    """Metadata as it is; the status too, where that can be read."""
+    status = read_status(ApplicationInstanceStatus, manifest) or ApplicationInstanceStatus()
+    stub = ApplicationInstance(read_meta(manifest), ApplicationInstanceSpec(AppRef("unreadable")), status)
+    return Unreadable(stub, problem_text(error))
 
 
-def decide_unreadable(source: Unreadable, observed: Observed, context: Context) -> Decision:
+def decide_unreadable(source: Unreadable[ApplicationInstance], observed: Observed, context: Context) -> Decision:
     """Finalize it when it is being deleted, otherwise say what is wrong (REC-13)."""
     stub = source.stub
     if stub.metadata.deletion_timestamp is not None:

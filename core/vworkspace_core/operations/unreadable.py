@@ -1,14 +1,13 @@
-"""An Operation that cannot be read: it is said in its status, and it can still be deleted (REC-13, OPS-11).
+"""An Operation that cannot be read (REC-13, OPS-11): nothing is started for it.
 
-The CRD keeps such objects out; one that was stored under an older schema may be there all the same. Nothing is
-started for it, and what runs goes on until the spec can be read again or somebody deletes the Operation.
+What runs goes on until the spec can be read again or somebody deletes the Operation.
 """
 
 from typing import Any
 
 import attrs
 
-from vworkspace_core.api.codec import read_meta, structure
+from vworkspace_core.api.codec import read_meta
 from vworkspace_core.api.gating import claimed_by_another_operator
 from vworkspace_core.api.labels import FINALIZER, is_managed
 from vworkspace_core.api.operation import (
@@ -23,9 +22,10 @@ from vworkspace_core.api.operation import (
 )
 from vworkspace_core.api.reasons import OperationConditionType as Type
 from vworkspace_core.api.reasons import OperationReason as Reason
+from vworkspace_core.api.unreadable import Unreadable, problem_text, read_status
 from vworkspace_core.apimachinery.conditions import Wanted
 from vworkspace_core.apimachinery.manifest import Manifest, dig
-from vworkspace_core.apimachinery.meta import ConditionStatus, ObjectMeta
+from vworkspace_core.apimachinery.meta import ConditionStatus
 from vworkspace_core.apimachinery.problems import ValidationProblems
 from vworkspace_core.controller.decision import Decision
 from vworkspace_core.operations.context import OperationContext, OperationObserved
@@ -33,31 +33,11 @@ from vworkspace_core.operations.deletion import decide_deletion, tidy
 from vworkspace_core.operations.status import Report, condition_of, with_report
 
 
-@attrs.frozen
-class UnreadableOperation:
-    """What can be known of an Operation that makes no sense, and what is wrong with it.
-
-    `names_engine`: type and engine are known all the same, so that what the engine made can be judged.
-    `has_status`: its status is known; without, nothing may be written over it.
-    """
-
-    stub: Operation
-    problems: str
-    names_engine: bool
-    has_status: bool
-
-    @classmethod
-    def of(cls, manifest: Manifest, error: ValidationProblems) -> "UnreadableOperation":
-        """Metadata as it is; type, engine and status too, where they can be read."""
-        spec, status = _spec(manifest), _status(manifest)
-        stub = Operation(read_meta(manifest), spec or _UNKNOWN, status or OperationStatus())
-        told = "; ".join(str(problem) for problem in error.problems)
-        return cls(stub, told, spec is not None, status is not None)
-
-    @property
-    def metadata(self) -> ObjectMeta:
-        """The object's metadata."""
-        return self.stub.metadata
+def unreadable_operation(manifest: Manifest, error: ValidationProblems) -> Unreadable[Operation]:
+    """Metadata as it is; type, engine and status too, where they can be read."""
+    spec, status = _spec(manifest), read_status(OperationStatus, manifest)
+    stub = Operation(read_meta(manifest), spec or _UNKNOWN, status or OperationStatus())
+    return Unreadable(stub, problem_text(error), has_spec=spec is not None, has_status=status is not None)
 
 
 _NO_TARGET = TargetRef(name="")
@@ -76,20 +56,13 @@ def _spec(manifest: Manifest) -> OperationSpec | None:
         return None
 
 
-def _status(manifest: Manifest) -> OperationStatus | None:
-    try:
-        return structure(OperationStatus, manifest.get("status") or {})
-    except ValidationProblems:
-        return None
-
-
 def decide_unreadable_operation(
-    source: UnreadableOperation, observed: OperationObserved, context: OperationContext
+    source: Unreadable[Operation], observed: OperationObserved, context: OperationContext
 ) -> Decision:
     """Finalize it when it is being deleted, otherwise say what is wrong (REC-13)."""
     stub = source.stub
     if stub.metadata.deletion_timestamp is not None:
-        known = context if source.names_engine else attrs.evolve(context, engines={})
+        known = context if source.has_spec else attrs.evolve(context, engines={})
         return decide_deletion(stub, observed, known) if FINALIZER in stub.metadata.finalizers else Decision()
     if not is_managed(stub.metadata) or claimed_by_another_operator(stub, context.settings) or not source.has_status:
         return Decision()

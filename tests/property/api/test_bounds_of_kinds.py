@@ -15,7 +15,7 @@ from vworkspace_core.apimachinery.manifest import Manifest
 from vworkspace_core.apimachinery.problems import MOST_PROBLEMS, Problem, ValidationProblems
 from vworkspace_core.instances.context import Observed
 from vworkspace_core.instances.reconcile import reconcile
-from vworkspace_core.instances.unreadable import Unreadable, decide_unreadable
+from vworkspace_core.instances.unreadable import decide_unreadable, unreadable_instance
 from vworkspace_core.operations.reconcile import reconcile_operation
 from vworkspace_core.operations.schemas import violations_of
 from vworkspace_core.webhook.review import AdmissionRequest, Verb, refused
@@ -108,7 +108,7 @@ def decided(manifest: Manifest) -> object:
             return reconcile_operation(read_operation(manifest), observed(), OPERATIONS)
         return reconcile(read_application_instance(manifest), Observed(NAMESPACE), CONTEXT)
     except ValidationProblems as error:
-        return decide_unreadable(Unreadable.of(manifest, error), Observed(NAMESPACE), CONTEXT)
+        return decide_unreadable(unreadable_instance(manifest, error), Observed(NAMESPACE), CONTEXT)
 
 
 @pytest.mark.parametrize(

@@ -33,14 +33,14 @@ from vworkspace_core.apimachinery.secret_material import redact
 from vworkspace_core.controller.informer.store import ObjectStore
 from vworkspace_core.instances.context import Observed
 from vworkspace_core.instances.reconcile import reconcile
-from vworkspace_core.instances.unreadable import Unreadable, decide_unreadable
+from vworkspace_core.instances.unreadable import decide_unreadable, unreadable_instance
 from vworkspace_core.jobs.events import condition_events, reported_conditions
 from vworkspace_core.jobs.result import result_of
 from vworkspace_core.jobs.scope import JobScope
 from vworkspace_core.jobs.scope import admit as admit_job
 from vworkspace_core.jobs.wire import Job, parse_job
 from vworkspace_core.operations.reconcile import reconcile_operation
-from vworkspace_core.operations.unreadable import UnreadableOperation, decide_unreadable_operation
+from vworkspace_core.operations.unreadable import decide_unreadable_operation, unreadable_operation
 from vworkspace_core.ports import PatchType
 from vworkspace_core.webhook.defaulting import default_patch
 from vworkspace_core.webhook.review import AdmissionRequest, Verb, allowed, patched, refused
@@ -64,11 +64,11 @@ def reconciled(manifest: Manifest) -> Any:
         try:
             return reconcile_operation(read_operation(manifest), operation_world(), OPERATIONS)
         except ValidationProblems as error:
-            return decide_unreadable_operation(UnreadableOperation.of(manifest, error), operation_world(), OPERATIONS)
+            return decide_unreadable_operation(unreadable_operation(manifest, error), operation_world(), OPERATIONS)
     try:
         return reconcile(read_application_instance(manifest), NOTHING, CONTEXT)
     except ValidationProblems as error:
-        return decide_unreadable(Unreadable.of(manifest, error), NOTHING, CONTEXT)
+        return decide_unreadable(unreadable_instance(manifest, error), NOTHING, CONTEXT)
 
 
 def reviewed(manifest: Manifest) -> Any:

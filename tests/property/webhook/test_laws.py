@@ -31,7 +31,7 @@ from vworkspace_core.apimachinery.problems import Problem, ValidationProblems
 from vworkspace_core.controller.decision import Decision
 from vworkspace_core.instances.context import Observed
 from vworkspace_core.instances.reconcile import reconcile
-from vworkspace_core.instances.unreadable import Unreadable, decide_unreadable
+from vworkspace_core.instances.unreadable import decide_unreadable, unreadable_instance
 from vworkspace_core.operations.context import OperationObserved
 from vworkspace_core.operations.reconcile import reconcile_operation
 from vworkspace_core.webhook.defaulting import default_patch
@@ -79,7 +79,7 @@ def instance_reason(manifest: Manifest, namespace: Manifest) -> str | None:
     try:
         return reason_of(reconcile(read_application_instance(manifest), observed, CONTEXT))
     except ValidationProblems as error:
-        return reason_of(decide_unreadable(Unreadable.of(manifest, error), observed, CONTEXT))
+        return reason_of(decide_unreadable(unreadable_instance(manifest, error), observed, CONTEXT))
 
 
 labelled = st.sampled_from(

@@ -14,13 +14,15 @@ from tests.support.operation_worlds import (
     operation_manifest,
 )
 from vworkspace_core.api.codec import read_operation
+from vworkspace_core.api.operation import Operation
+from vworkspace_core.api.unreadable import Unreadable
 from vworkspace_core.apimachinery.manifest import ObjectRef
 from vworkspace_core.apimachinery.problems import ValidationProblems
 from vworkspace_core.apimachinery.resources import JOB
 from vworkspace_core.controller.decision import Decision, Finalizer
 from vworkspace_core.operations.observe import lookups
 from vworkspace_core.operations.reconcile import needs_live_view
-from vworkspace_core.operations.unreadable import UnreadableOperation, decide_unreadable_operation
+from vworkspace_core.operations.unreadable import decide_unreadable_operation, unreadable_operation
 
 JOB_REF = ObjectRef(JOB, NS, "op-1-0badcafe")
 ENGINE_REF = {"apiVersion": "batch/v1", "kind": "Job", "namespace": NS, "name": JOB_REF.name, "uid": "job-1"}
@@ -43,7 +45,7 @@ RUNNING = {
 }
 
 
-def unreadable(*, status: Any = None, deleted: bool = False, **spec: Any) -> UnreadableOperation:
+def unreadable(*, status: Any = None, deleted: bool = False, **spec: Any) -> Unreadable[Operation]:
     manifest = operation_manifest()
     manifest["spec"] |= spec or {"timeoutSeconds": "soon"}
     if status is not None:
@@ -52,7 +54,7 @@ def unreadable(*, status: Any = None, deleted: bool = False, **spec: Any) -> Unr
         manifest["metadata"]["deletionTimestamp"] = "2026-06-01T12:00:00Z"
     with pytest.raises(ValidationProblems) as raised:
         read_operation(manifest)
-    return UnreadableOperation.of(manifest, raised.value)
+    return unreadable_operation(manifest, raised.value)
 
 
 def job(**status: Any) -> dict[ObjectRef, dict[str, Any]]:
@@ -62,7 +64,7 @@ def job(**status: Any) -> dict[ObjectRef, dict[str, Any]]:
     return {JOB_REF: {**JOB.manifest(JOB_REF.name, NS), "metadata": meta, "status": status}}
 
 
-def decide(source: UnreadableOperation, **objects: Any) -> Decision:
+def decide(source: Unreadable[Operation], **objects: Any) -> Decision:
     return decide_unreadable_operation(source, observed(**objects), CONTEXT)
 
 
@@ -129,7 +131,7 @@ def test_deleting_a_running_one_stops_its_engine_first_OPS_11() -> None:
 @pytest.mark.parametrize("spec", [{"engine": "teleport"}, {"type": "Miracle"}])
 def test_where_even_the_engine_is_unknown_the_finalizer_goes_and_what_was_made_stays(spec: Any) -> None:
     source = unreadable(status=RUNNING, deleted=True, **spec)
-    assert not source.names_engine
+    assert not source.has_spec
 
     decision = decide(source, objects=job(active=1))
 
@@ -147,7 +149,7 @@ def test_one_that_is_not_managed_or_has_no_finalizer_is_left_alone() -> None:
     free["spec"] = {}
     with pytest.raises(ValidationProblems) as raised:
         read_operation(free)
-    assert decide(UnreadableOperation.of(free, raised.value)) == Decision()
+    assert decide(unreadable_operation(free, raised.value)) == Decision()
 
 
 def test_what_it_made_is_looked_up_even_where_the_engine_is_unknown() -> None:
