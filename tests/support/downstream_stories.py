@@ -70,7 +70,7 @@ _RULES = st.builds(Rule, _OUTCOMES, kind=st.sampled_from([None, *(kind.kind for 
 BEHAVIOURS = st.builds(
     DownstreamBehaviour,
     rules=st.lists(_RULES, max_size=3).map(tuple),
-    notice_seconds=st.sampled_from([0.0, 5.0]),
+    watch_latency_seconds=st.sampled_from([0.0, 5.0]),
     velero=st.builds(VeleroBehaviour, plugin_operations=st.sampled_from([0, 2]), queues=st.booleans()),
     workflow=st.builds(WorkflowBehaviour, compresses_nodes=st.booleans(), pending_seconds=st.sampled_from([0.0, 9.0])),
 )

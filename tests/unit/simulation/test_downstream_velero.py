@@ -359,7 +359,7 @@ def test_a_stalled_backup_goes_on_when_its_rule_goes() -> None:
 
 
 def test_notice_takes_as_long_as_is_set() -> None:
-    made = world(DownstreamBehaviour(notice_seconds=30))
+    made = world(DownstreamBehaviour(watch_latency_seconds=30))
     made.create(backup(), VELERO_BACKUP)
     made.run(29)
     assert status_of(made) == {}

@@ -3,14 +3,14 @@
 from typing import Any
 
 from vworkspace_core.apimachinery.manifest import ObjectRef
+from vworkspace_fake.downstream.controller import ObjectView
 from vworkspace_fake.downstream.kinds import SERVICE_ACCOUNT
-from vworkspace_fake.downstream.turns import Look
 
 
-def account_refusal(look: Look, account: Any) -> str:
+def account_refusal(view: ObjectView, account: Any) -> str:
     """What is said of a pod under that account; empty where there is one, as there is a `default` everywhere."""
-    name, space = str(account or "default"), look.ref.namespace
-    if name == "default" or ObjectRef(SERVICE_ACCOUNT, space, name) in look.world:
+    name, space = str(account or "default"), view.ref.namespace
+    if name == "default" or ObjectRef(SERVICE_ACCOUNT, space, name) in view.world:
         return ""
     missing = f'serviceaccount "{name}" not found'
-    return f'pods "{look.ref.name}-" is forbidden: error looking up service account {space}/{name}: {missing}'
+    return f'pods "{view.ref.name}-" is forbidden: error looking up service account {space}/{name}: {missing}'

@@ -6,7 +6,7 @@ from datetime import datetime
 import attrs
 
 from vworkspace_fake.downstream.behaviour import Ending, Outcome, Rule
-from vworkspace_fake.downstream.turns import Look
+from vworkspace_fake.downstream.controller import ObjectView
 
 
 @attrs.frozen
@@ -23,15 +23,15 @@ class Attempt:
         return used if self.rule is None else (*used, self.rule)
 
 
-def begin(look: Look, used: Sequence[Rule], seconds: float) -> Attempt:
+def begin(view: ObjectView, used: Sequence[Rule], seconds: float) -> Attempt:
     """A new attempt at the object, which takes `seconds` where its outcome does not say."""
-    rule = look.behaviour.choose(look.ref, used)
+    rule = view.behaviour.choose(view.ref, used)
     outcome = rule.outcome if rule is not None else Outcome()
     takes = outcome.seconds if outcome.seconds is not None else seconds
-    until = None if outcome.ending is Ending.STALL else look.at(takes)
-    return Attempt(outcome, look.now, until, rule)
+    until = None if outcome.ending is Ending.STALL else view.at(takes)
+    return Attempt(outcome, view.now, until, rule)
 
 
-def released(look: Look, attempt: Attempt) -> bool:
+def released(view: ObjectView, attempt: Attempt) -> bool:
     """Whether a stalled attempt is to be decided anew: its rule is no longer among those that hold."""
-    return attempt.until is None and attempt.rule not in look.behaviour.rules
+    return attempt.until is None and attempt.rule not in view.behaviour.rules

@@ -207,11 +207,11 @@ class WorkloadBehaviour:
 class DownstreamBehaviour:
     """Everything settable about the simulated downstream controllers.
 
-    `notice_seconds` pass before a controller first looks at a new object: until then it has no status.
+    `watch_latency_seconds` pass before a controller sees a new object: until then it has no status.
     """
 
     rules: Sequence[Rule] = ()
-    notice_seconds: float = 0.0
+    watch_latency_seconds: float = 0.0
     retry_seconds: float = 1.0
     velero: VeleroBehaviour = VeleroBehaviour()
     workflow: WorkflowBehaviour = WorkflowBehaviour()

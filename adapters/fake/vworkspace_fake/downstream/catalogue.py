@@ -6,15 +6,15 @@ from typing import Final
 
 from vworkspace_fake.downstream.addresses import ADDRESSES
 from vworkspace_fake.downstream.claims import VOLUME_PROVISIONER
+from vworkspace_fake.downstream.controller import DownstreamController
 from vworkspace_fake.downstream.job import JOB_CONTROLLER
 from vworkspace_fake.downstream.snapshot import SNAPSHOT_CONTROLLER
-from vworkspace_fake.downstream.turns import Controller
 from vworkspace_fake.downstream.velero import VELERO
 from vworkspace_fake.downstream.volsync import VOLSYNC
 from vworkspace_fake.downstream.workflow import WORKFLOW_CONTROLLER
 from vworkspace_fake.downstream.workloads import WORKLOADS
 
-CONTROLLERS: Final[Mapping[str, tuple[Controller, ...]]] = MappingProxyType(
+CONTROLLERS: Final[Mapping[str, tuple[DownstreamController, ...]]] = MappingProxyType(
     {
         "velero": (VELERO,),
         "workflow": (WORKFLOW_CONTROLLER,),

@@ -10,9 +10,17 @@ from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, dig, meta
 from vworkspace_core.apimachinery.resources import PERSISTENT_VOLUME_CLAIM, VOLUME_SNAPSHOT
 from vworkspace_fake.downstream.attempts import Attempt, begin, released
 from vworkspace_fake.downstream.behaviour import Ending, Rule
+from vworkspace_fake.downstream.controller import (
+    NOTHING,
+    DownstreamController,
+    ObjectView,
+    PassResult,
+    change,
+    uid_of,
+    without_finalizers,
+)
 from vworkspace_fake.downstream.kinds import PERSISTENT_VOLUME, STORAGE_CLASS
-from vworkspace_fake.downstream.turns import NOTHING, Controller, Look, Turn, change, uid_of, without_finalizers
-from vworkspace_fake.simulation.effects import CreateObject, DeleteObject, Effect
+from vworkspace_fake.simulation.effects import CreateObject, DeleteObject, Step
 
 _PROTECTION: Final = "kubernetes.io/pvc-protection"
 _PROVISIONER: Final = "volume.kubernetes.io/storage-provisioner"
@@ -31,95 +39,94 @@ class _Memory:
     retry_at: datetime | None = None
 
 
-def _look(look: Look) -> Turn:
-    if look.live is None or not look.behaviour.snapshot.binds_claims:
+def _reconcile(view: ObjectView) -> Step[PassResult]:
+    if view.live is None or not view.behaviour.snapshot.binds_claims:
         return NOTHING
-    if look.deleting:
-        return _delete(look)
-    if look.status.get("phase") == "Bound":
+    if view.deleting:
+        return (yield from _delete(view))
+    if view.status.get("phase") == "Bound":
         return NOTHING
-    memory = look.memory or _Memory()
-    if _waits_for_a_pod(look) or not _source_is_ready(look):
-        return Turn(memory=memory)
-    return _provision(look, memory)
+    memory = view.memory or _Memory()
+    if _waits_for_a_pod(view) or not _source_is_ready(view):
+        return PassResult(memory=memory)
+    return (yield from _provision(view, memory))
 
 
-def _waits_for_a_pod(look: Look) -> bool:
+def _waits_for_a_pod(view: ObjectView) -> bool:
     """Whether the storage class binds only when a pod uses the claim; none does here."""
-    name = look.spec.get("storageClassName")
-    found = look.world.get(ObjectRef(STORAGE_CLASS, None, str(name)))
+    name = view.spec.get("storageClassName")
+    found = view.world.get(ObjectRef(STORAGE_CLASS, None, str(name)))
     return bool(dig(found, "volumeBindingMode") == "WaitForFirstConsumer")
 
 
-def _source_is_ready(look: Look) -> bool:
-    source = look.spec.get("dataSource") or look.spec.get("dataSourceRef") or {}
-    if source.get("kind") != VOLUME_SNAPSHOT.kind or not look.behaviour.snapshot.checks_references:
+def _source_is_ready(view: ObjectView) -> bool:
+    source = view.spec.get("dataSource") or view.spec.get("dataSourceRef") or {}
+    if source.get("kind") != VOLUME_SNAPSHOT.kind or not view.behaviour.snapshot.checks_references:
         return True
-    snapshot = look.world.get(ObjectRef(VOLUME_SNAPSHOT, look.ref.namespace, str(source.get("name"))))
+    snapshot = view.world.get(ObjectRef(VOLUME_SNAPSHOT, view.ref.namespace, str(source.get("name"))))
     return dig(snapshot, "status", "readyToUse") is True
 
 
-def _provision(look: Look, memory: _Memory) -> Turn:
+def _provision(view: ObjectView, memory: _Memory) -> Step[PassResult]:
     attempt = memory.attempt
-    if memory.retry_at is not None and look.now < memory.retry_at:
-        return Turn(memory=memory, due=memory.retry_at)
-    if attempt is None or released(look, attempt):
-        attempt = begin(look, memory.used, look.behaviour.snapshot.bind_seconds)
+    if memory.retry_at is not None and view.now < memory.retry_at:
+        return PassResult(memory=memory, requeue_at=memory.retry_at)
+    if attempt is None or released(view, attempt):
+        attempt = begin(view, memory.used, view.behaviour.snapshot.bind_seconds)
         memory = _Memory(attempt, attempt.used_up(memory.used))
-    if attempt.until is None or look.now < attempt.until:
-        return Turn(memory=memory, due=attempt.until)
+    if attempt.until is None or view.now < attempt.until:
+        return PassResult(memory=memory, requeue_at=attempt.until)
     if attempt.outcome.ending is not Ending.SUCCEED:  # the claim stays Pending, only an event tells
-        retry = look.at(look.behaviour.snapshot.retry_seconds)
+        retry = view.at(view.behaviour.snapshot.retry_seconds)
         text = attempt.outcome.message or "failed to provision volume"
-        return Turn(memory=_Memory(None, memory.used, retry), due=retry, error=text)
-    return Turn(_bind(look))
+        return PassResult(memory=_Memory(None, memory.used, retry), requeue_at=retry, error=text)
+    yield from _bind(view)
+    return NOTHING
 
 
-def _volume_name(look: Look) -> str:
-    return look.spec.get("volumeName") or f"pvc-{look.uid}"
+def _volume_name(view: ObjectView) -> str:
+    return view.spec.get("volumeName") or f"pvc-{view.uid}"
 
 
-def _bind(look: Look) -> tuple[Effect, ...]:
-    meta, name = metadata(look.live or {}), _volume_name(look)
-    size = dig(look.spec, "resources", "requests", "storage")
-    marks = {**_BINDING, _PROVISIONER: look.behaviour.snapshot.driver}
+def _bind(view: ObjectView) -> Step[None]:
+    meta, name = metadata(view.live or {}), _volume_name(view)
+    size = dig(view.spec, "resources", "requests", "storage")
+    marks = {**_BINDING, _PROVISIONER: view.behaviour.snapshot.driver}
     bound = {"annotations": {**(meta.get("annotations") or {}), **marks}}
-    modes = list(look.spec.get("accessModes") or ())
-    status = {**look.status, "phase": "Bound", "accessModes": modes, "capacity": {"storage": size}}
-    return (
-        CreateObject(PERSISTENT_VOLUME, _volume(look, name, size)),
-        *change(look, {"metadata": {**meta, **bound}, "spec": {**look.spec, "volumeName": name}}),
-        *change(look, {"status": status}, subresource="status"),
-    )
+    modes = list(view.spec.get("accessModes") or ())
+    status = {**view.status, "phase": "Bound", "accessModes": modes, "capacity": {"storage": size}}
+    yield CreateObject(PERSISTENT_VOLUME, _volume(view, name, size))
+    yield from change(view, {"metadata": {**meta, **bound}, "spec": {**view.spec, "volumeName": name}})
+    yield from change(view, {"status": status}, subresource="status")
 
 
-def _volume(look: Look, name: str, size: Any) -> dict[str, Any]:
+def _volume(view: ObjectView, name: str, size: Any) -> dict[str, Any]:
     spec = {
-        "accessModes": list(look.spec.get("accessModes") or ()),
+        "accessModes": list(view.spec.get("accessModes") or ()),
         "capacity": {"storage": size},
         "claimRef": {
             "apiVersion": "v1",
             "kind": PERSISTENT_VOLUME_CLAIM.kind,
-            "name": look.ref.name,
-            "namespace": look.ref.namespace,
-            "uid": look.uid,
+            "name": view.ref.name,
+            "namespace": view.ref.namespace,
+            "uid": view.uid,
         },
-        "csi": {"driver": look.behaviour.snapshot.driver, "volumeHandle": name},
+        "csi": {"driver": view.behaviour.snapshot.driver, "volumeHandle": name},
         "persistentVolumeReclaimPolicy": "Delete",
     }
-    if look.spec.get("storageClassName"):
-        spec["storageClassName"] = look.spec["storageClassName"]
+    if view.spec.get("storageClassName"):
+        spec["storageClassName"] = view.spec["storageClassName"]
     return {**PERSISTENT_VOLUME.manifest(name), "spec": spec}
 
 
-def _delete(look: Look) -> Turn:
+def _delete(view: ObjectView) -> Step[PassResult]:
     """No pod uses it, so nothing holds it; its volume goes with it."""
-    effects: list[Effect] = []
-    ref = ObjectRef(PERSISTENT_VOLUME, None, _volume_name(look))
-    volume = look.world.get(ref)
+    ref = ObjectRef(PERSISTENT_VOLUME, None, _volume_name(view))
+    volume = view.world.get(ref)
     if volume is not None and dig(volume, "spec", "persistentVolumeReclaimPolicy") == "Delete":
-        effects.append(DeleteObject(ref, uid_of(volume)))
-    return Turn((*effects, *without_finalizers(look.ref, look.live, _PROTECTION)))
+        yield DeleteObject(ref, uid_of(volume))
+    yield from without_finalizers(view.ref, view.live, _PROTECTION)
+    return NOTHING
 
 
 def _wakes(ref: ObjectRef, world: Mapping[ObjectRef, Manifest]) -> list[ObjectRef]:
@@ -135,10 +142,10 @@ def _wakes(ref: ObjectRef, world: Mapping[ObjectRef, Manifest]) -> list[ObjectRe
     ]
 
 
-VOLUME_PROVISIONER: Final = Controller(
+VOLUME_PROVISIONER: Final = DownstreamController(
     "persistent-volume-binder",
     (PERSISTENT_VOLUME_CLAIM,),
-    _look,
+    _reconcile,
     watches=(VOLUME_SNAPSHOT, STORAGE_CLASS, PERSISTENT_VOLUME),
     wakes=_wakes,
 )

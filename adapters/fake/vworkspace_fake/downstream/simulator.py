@@ -4,14 +4,19 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-import attrs
-
 from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef
 from vworkspace_core.ports import KubeApi
 from vworkspace_fake.downstream.behaviour import DownstreamBehaviour
 from vworkspace_fake.downstream.catalogue import CONTROLLERS
-from vworkspace_fake.downstream.turns import Capture, Controller, Look, Turn, WipeMemories, earliest, uid_of
-from vworkspace_fake.simulation.effects import Question, Result, Step, get_object, list_objects
+from vworkspace_fake.downstream.controller import (
+    DownstreamController,
+    ObjectView,
+    PassResult,
+    WipeMemories,
+    earliest,
+    uid_of,
+)
+from vworkspace_fake.simulation.effects import Question, Result, Step, get_object
 from vworkspace_fake.simulation.queue import FailureBackoff
 from vworkspace_fake.simulation.simulator import ControllerPass, Simulator
 
@@ -30,7 +35,7 @@ class DownstreamSimulator(Simulator):
     ) -> None:
         super().__init__(api)
         self._behaviour = behaviour or DownstreamBehaviour()
-        self.controllers: Sequence[Controller] = tuple(
+        self.controllers: Sequence[DownstreamController] = tuple(
             item for name in (CONTROLLERS if names is None else names) for item in CONTROLLERS[name]
         )
         self._by_kind = {kind: controller for controller in self.controllers for kind in controller.subjects}
@@ -50,7 +55,7 @@ class DownstreamSimulator(Simulator):
     @property
     def watch_latency_seconds(self) -> float:
         """How long a new object is there before any controller sees it."""
-        return self._behaviour.notice_seconds
+        return self._behaviour.watch_latency_seconds
 
     @property
     def behaviour(self) -> DownstreamBehaviour:
@@ -87,30 +92,20 @@ class DownstreamSimulator(Simulator):
         """A pass over the live object, and one over each that bore its name before and is remembered."""
         live = yield from get_object(ref)
         uid = "" if live is None else uid_of(live)
-        turns: list[Turn] = []
+        results: list[PassResult] = []
         for gone in [known for known in self._memories.get(ref, {}) if known != uid]:
-            turns.append((yield from self._turn(ref, gone, None, now)))
+            results.append((yield from self._pass(ref, gone, None, now)))
         if live is not None:
-            turns.append((yield from self._turn(ref, uid, live, now)))
-        return _result(turns, now)
+            results.append((yield from self._pass(ref, uid, live, now)))
+        return _joined(results, now)
 
-    def _turn(self, ref: ObjectRef, uid: str, live: Manifest | None, now: datetime) -> Step[Turn]:
-        """Ask the controller, perform what it says, remember what it wants to."""
+    def _pass(self, ref: ObjectRef, uid: str, live: Manifest | None, now: datetime) -> Step[PassResult]:
+        """Let the controller reconcile one object, and remember what it wants to."""
         memory = self._memories.get(ref, {}).get(uid)
-        look = Look(ref, uid, live, memory, now, self._behaviour, self._objects, self._memories)
-        turn = self._by_kind[ref.kind].look(look)
-        kept = turn.memory
-        for effect in turn.effects:
-            if isinstance(effect, Capture):
-                items: list[tuple[Kind, Manifest]] = []
-                for kind in effect.kinds:
-                    for namespace in effect.namespaces or (None,):
-                        items += [(kind, item) for item in (yield from list_objects(kind, namespace))]
-                kept = attrs.evolve(kept, items=tuple(items))
-            else:
-                yield effect
-        self._remember(ref, {**self._memories.get(ref, {}), uid: kept})
-        return turn
+        view = ObjectView(ref, uid, live, memory, now, self._behaviour, self._objects, self._memories)
+        result = yield from self._by_kind[ref.kind].reconcile(view)
+        self._remember(ref, {**self._memories.get(ref, {}), uid: result.memory})
+        return result
 
     def _remember(self, ref: ObjectRef, memories: Mapping[str, Any]) -> None:
         kept = {uid: memory for uid, memory in memories.items() if memory is not None}
@@ -127,10 +122,10 @@ class DownstreamSimulator(Simulator):
                 raise AssertionError(f"nobody answers {question}")
 
 
-def _result(turns: Sequence[Turn], now: datetime) -> Result:
+def _joined(results: Sequence[PassResult], now: datetime) -> Result:
     """What all the passes over objects of one name come to: work goes before regular intervals."""
-    work = earliest(*(turn.due for turn in turns if not turn.regular))
-    due = work or earliest(*(turn.due for turn in turns if turn.regular))
-    error = next((turn.error for turn in reversed(turns) if turn.error), "")
+    work = earliest(*(result.requeue_at for result in results if not result.interval))
+    due = work or earliest(*(result.requeue_at for result in results if result.interval))
+    error = next((result.error for result in reversed(results) if result.error), "")
     seconds = None if due is None else (due - now).total_seconds()
     return Result(requeue_after=seconds, interval=work is None, error=error)

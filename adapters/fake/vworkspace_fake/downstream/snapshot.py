@@ -18,9 +18,17 @@ from vworkspace_core.apimachinery.resources import (
 )
 from vworkspace_fake.downstream.attempts import Attempt, begin, released
 from vworkspace_fake.downstream.behaviour import Ending, Rule
+from vworkspace_fake.downstream.controller import (
+    NOTHING,
+    DownstreamController,
+    ObjectView,
+    PassResult,
+    change,
+    uid_of,
+    without_finalizers,
+)
 from vworkspace_fake.downstream.snapshot_content import CONTENT_PROTECTION, content_manifest, content_name, cut, size_of
-from vworkspace_fake.downstream.turns import NOTHING, Controller, Look, Turn, change, uid_of, without_finalizers
-from vworkspace_fake.simulation.effects import CreateObject, DeleteObject, Effect, PatchObject
+from vworkspace_fake.simulation.effects import CreateObject, DeleteObject, PatchObject, Step
 from vworkspace_fake.simulation.queue import FailureBackoff
 
 SOURCE_PROTECTION: Final = "snapshot.storage.kubernetes.io/volumesnapshot-as-source-protection"
@@ -45,56 +53,63 @@ class _Trouble:
     message: str
 
 
-def _look(look: Look) -> Turn:
-    if look.live is None:
+def _reconcile(view: ObjectView) -> Step[PassResult]:
+    if view.live is None:
         return NOTHING
-    if look.deleting:
-        return _delete(look)
-    if look.status.get("readyToUse") is True:
+    if view.deleting:
+        return (yield from _delete(view))
+    if view.status.get("readyToUse") is True:
         return NOTHING
-    memory = look.memory or _Memory()
-    if memory.retry_at is not None and look.now < memory.retry_at:
-        return Turn(memory=memory, due=memory.retry_at)
-    provided = dig(look.spec, "source", "volumeSnapshotContentName")
-    return _bind_provided(look, memory, provided) if provided else _provision(look, memory)
+    memory = view.memory or _Memory()
+    if memory.retry_at is not None and view.now < memory.retry_at:
+        return PassResult(memory=memory, requeue_at=memory.retry_at)
+    provided = dig(view.spec, "source", "volumeSnapshotContentName")
+    if provided:
+        return (yield from _bind_provided(view, memory, provided))
+    return (yield from _provision(view, memory))
 
 
-def _fail(look: Look, memory: _Memory, message: str) -> Turn:
+def _fail(view: ObjectView, memory: _Memory, message: str) -> Step[PassResult]:
     """An error that the next try may well take away."""
-    backoff = FailureBackoff(look.behaviour.snapshot.retry_seconds, look.behaviour.snapshot.max_retry_seconds)
-    retry = look.at(backoff.delay(memory.failures + 1))
-    told = dig(look.status, "error", "message") == message
-    error = look.status.get("error") if told else {"message": message, "time": look.timestamp()}
-    status = {**look.status, "error": error, "readyToUse": False}
+    backoff = FailureBackoff(view.behaviour.snapshot.retry_seconds, view.behaviour.snapshot.max_retry_seconds)
+    retry = view.at(backoff.delay(memory.failures + 1))
+    told = dig(view.status, "error", "message") == message
+    error = view.status.get("error") if told else {"message": message, "time": view.timestamp()}
+    status = {**view.status, "error": error, "readyToUse": False}
     kept = attrs.evolve(memory, attempt=None, retry_at=retry, failures=memory.failures + 1)
-    return Turn(change(look, {"status": status}, subresource="status"), kept, retry, error=message)
+    yield from change(view, {"status": status}, subresource="status")
+    return PassResult(memory=kept, requeue_at=retry, error=message)
 
 
-def _provision(look: Look, memory: _Memory) -> Turn:
-    found = _class(look)
+def _provision(view: ObjectView, memory: _Memory) -> Step[PassResult]:
+    found = _class(view)
     if isinstance(found, _Trouble):
-        return _fail(look, memory, found.message)
-    claim = _claim(look)
+        return (yield from _fail(view, memory, found.message))
+    claim = _claim(view)
     if isinstance(claim, _Trouble):
-        return _fail(look, memory, claim.message)
+        return (yield from _fail(view, memory, claim.message))
     attempt = memory.attempt
-    if attempt is None or released(look, attempt):
-        attempt = begin(look, memory.used, look.behaviour.snapshot.cut_seconds)
+    if attempt is None or released(view, attempt):
+        attempt = begin(view, memory.used, view.behaviour.snapshot.cut_seconds)
         memory = attrs.evolve(memory, attempt=attempt, used=attempt.used_up(memory.used), retry_at=None)
-    if look.status.get("boundVolumeSnapshotContentName") is None:
-        return Turn(_bind(look, found), memory, attempt.until)
-    if attempt.until is None or look.now < attempt.until:
-        return Turn(memory=memory, due=attempt.until)
+    if view.status.get("boundVolumeSnapshotContentName") is None:
+        yield from _bind(view, found)
+        return PassResult(memory=memory, requeue_at=attempt.until)
+    if attempt.until is None or view.now < attempt.until:
+        return PassResult(memory=memory, requeue_at=attempt.until)
     if attempt.outcome.ending is not Ending.SUCCEED:
         text = attempt.outcome.message or "rpc error: code = DeadlineExceeded desc = context deadline exceeded"
-        return _fail(look, memory, f"Failed to check and update snapshot content: failed to take snapshot: {text}")
-    return Turn((*cut(look, claim), *_ready(look, size_of(claim, look), content_name(look))))
+        message = f"Failed to check and update snapshot content: failed to take snapshot: {text}"
+        return (yield from _fail(view, memory, message))
+    yield from cut(view, claim)
+    yield from _ready(view, size_of(claim, view), content_name(view))
+    return NOTHING
 
 
-def _class(look: Look) -> Manifest | _Trouble:
+def _class(view: ObjectView) -> Manifest | _Trouble:
     """The class that is named, or the default one."""
-    settings, wanted = look.behaviour.snapshot, look.spec.get("volumeSnapshotClassName")
-    classes = {ref.name: item for ref, item in look.all_of(VOLUME_SNAPSHOT_CLASS)}
+    settings, wanted = view.behaviour.snapshot, view.spec.get("volumeSnapshotClassName")
+    classes = {ref.name: item for ref, item in view.all_of(VOLUME_SNAPSHOT_CLASS)}
     if wanted is None:
         marked = (item for item in classes.values() if dig(item, "metadata", "annotations", _DEFAULT_CLASS) == "true")
         found = next(marked, None)
@@ -110,77 +125,77 @@ def _class(look: Look) -> Manifest | _Trouble:
     return found
 
 
-def _claim(look: Look) -> Manifest | _Trouble | None:
+def _claim(view: ObjectView) -> Manifest | _Trouble | None:
     """The claim to cut: it has to be there, and bound. None where that is not asked for."""
-    name = str(dig(look.spec, "source", "persistentVolumeClaimName"))
-    found = look.world.get(ObjectRef(PERSISTENT_VOLUME_CLAIM, look.ref.namespace, name))
-    if not look.behaviour.snapshot.checks_references:
+    name = str(dig(view.spec, "source", "persistentVolumeClaimName"))
+    found = view.world.get(ObjectRef(PERSISTENT_VOLUME_CLAIM, view.ref.namespace, name))
+    if not view.behaviour.snapshot.checks_references:
         return found
     prefix = "Failed to create snapshot content with error snapshot controller failed to update"
     if found is None:
-        return _Trouble(f'{prefix} {look.ref.name}: persistentvolumeclaims "{name}" not found')
+        return _Trouble(f'{prefix} {view.ref.name}: persistentvolumeclaims "{name}" not found')
     if dig(found, "status", "phase") != "Bound":
         return _Trouble(
-            f"{prefix} {look.ref.name}: the PVC {name} is not yet bound to a PV, will not attempt to take one"
+            f"{prefix} {view.ref.name}: the PVC {name} is not yet bound to a PV, will not attempt to take one"
         )
     return found
 
 
-def _bind(look: Look, class_: Manifest) -> tuple[Effect, ...]:
+def _bind(view: ObjectView, class_: Manifest) -> Step[None]:
     """Finalizers, the content, and the status that names it: bound, and not ready."""
     name = str(metadata(class_)["name"])
     # A class by default is written into the spec.
-    spec = {**look.spec, "volumeSnapshotClassName": name}
-    held = _with_finalizers(look, SOURCE_PROTECTION, BOUND_PROTECTION)
-    status = {**look.status, "boundVolumeSnapshotContentName": content_name(look), "readyToUse": False}
-    return (
-        *change(look, {"metadata": held, "spec": spec}),
-        CreateObject(VOLUME_SNAPSHOT_CONTENT, content_manifest(look, class_)),
-        *change(look, {"status": status}, subresource="status"),
-    )
+    spec = {**view.spec, "volumeSnapshotClassName": name}
+    held = _with_finalizers(view, SOURCE_PROTECTION, BOUND_PROTECTION)
+    status = {**view.status, "boundVolumeSnapshotContentName": content_name(view), "readyToUse": False}
+    yield from change(view, {"metadata": held, "spec": spec})
+    yield CreateObject(VOLUME_SNAPSHOT_CONTENT, content_manifest(view, class_))
+    yield from change(view, {"status": status}, subresource="status")
 
 
-def _with_finalizers(look: Look, *wanted: str) -> dict[str, Any]:
-    meta = metadata(look.live or {})
+def _with_finalizers(view: ObjectView, *wanted: str) -> dict[str, Any]:
+    meta = metadata(view.live or {})
     present = list(meta.get("finalizers") or ())
     return {**meta, "finalizers": [*present, *(name for name in wanted if name not in present)]}
 
 
-def _ready(look: Look, size: str, content: str) -> tuple[Effect, ...]:
+def _ready(view: ObjectView, size: str, content: str) -> Step[None]:
     """Success: the error of any earlier try is gone."""
-    status = {key: value for key, value in look.status.items() if key != "error"}
-    status |= {"boundVolumeSnapshotContentName": content, "creationTime": look.timestamp()}
+    status = {key: value for key, value in view.status.items() if key != "error"}
+    status |= {"boundVolumeSnapshotContentName": content, "creationTime": view.timestamp()}
     status |= {"readyToUse": True, "restoreSize": size}
-    return change(look, {"status": status}, subresource="status")
+    yield from change(view, {"status": status}, subresource="status")
 
 
-def _bind_provided(look: Look, memory: _Memory, name: str) -> Turn:
+def _bind_provided(view: ObjectView, memory: _Memory, name: str) -> Step[PassResult]:
     """A content that was made by hand has to point back at this snapshot."""
     ref = ObjectRef(VOLUME_SNAPSHOT_CONTENT, None, name)
-    content = look.world.get(ref)
+    content = view.world.get(ref)
     if content is None:
-        return _fail(look, memory, f"VolumeSnapshotContent is missing: {name}")
+        return (yield from _fail(view, memory, f"VolumeSnapshotContent is missing: {name}"))
     back = dig(content, "spec", "volumeSnapshotRef") or {}
-    if (back.get("namespace"), back.get("name")) != (look.ref.namespace, look.ref.name):
-        return _fail(look, memory, f"VolumeSnapshotContent [{name}] is bound to a different snapshot")
-    if back.get("uid") not in (None, "", look.uid):
-        return _fail(look, memory, f"VolumeSnapshotContent [{name}] is bound to a different snapshot")
-    bound = PatchObject(ref, uid_of(content), {"spec": {"volumeSnapshotRef": {"uid": look.uid}}})
+    if (back.get("namespace"), back.get("name")) != (view.ref.namespace, view.ref.name):
+        return (yield from _fail(view, memory, f"VolumeSnapshotContent [{name}] is bound to a different snapshot"))
+    if back.get("uid") not in (None, "", view.uid):
+        return (yield from _fail(view, memory, f"VolumeSnapshotContent [{name}] is bound to a different snapshot"))
     status = {"readyToUse": True, "snapshotHandle": str(dig(content, "spec", "source", "snapshotHandle") or name)}
-    reported = PatchObject(ref, uid_of(content), {"status": status}, "status")
-    held = change(look, {"metadata": _with_finalizers(look, BOUND_PROTECTION)})
-    return Turn((*held, bound, reported, *_ready(look, look.behaviour.snapshot.default_size, name)))
+    yield from change(view, {"metadata": _with_finalizers(view, BOUND_PROTECTION)})
+    yield PatchObject(ref, uid_of(content), {"spec": {"volumeSnapshotRef": {"uid": view.uid}}})
+    yield PatchObject(ref, uid_of(content), {"status": status}, "status")
+    yield from _ready(view, view.behaviour.snapshot.default_size, name)
+    return NOTHING
 
 
-def _delete(look: Look) -> Turn:
+def _delete(view: ObjectView) -> Step[PassResult]:
     """`deletionPolicy` decides whether the data goes too; the snapshot itself goes either way."""
-    name = look.status.get("boundVolumeSnapshotContentName")
-    content = look.world.get(ObjectRef(VOLUME_SNAPSHOT_CONTENT, None, str(name)))
-    effects: list[Effect] = []
+    name = view.status.get("boundVolumeSnapshotContentName")
+    content = view.world.get(ObjectRef(VOLUME_SNAPSHOT_CONTENT, None, str(name)))
     if content is not None and dig(content, "spec", "deletionPolicy") == "Delete":
         ref = ObjectRef(VOLUME_SNAPSHOT_CONTENT, None, str(name))
-        effects += [*without_finalizers(ref, content, CONTENT_PROTECTION), DeleteObject(ref, uid_of(content))]
-    return Turn((*effects, *without_finalizers(look.ref, look.live, SOURCE_PROTECTION, BOUND_PROTECTION)))
+        yield from without_finalizers(ref, content, CONTENT_PROTECTION)
+        yield DeleteObject(ref, uid_of(content))
+    yield from without_finalizers(view.ref, view.live, SOURCE_PROTECTION, BOUND_PROTECTION)
+    return NOTHING
 
 
 def _wakes(ref: ObjectRef, world: Mapping[ObjectRef, Manifest]) -> list[ObjectRef]:
@@ -196,10 +211,10 @@ def _wakes(ref: ObjectRef, world: Mapping[ObjectRef, Manifest]) -> list[ObjectRe
     ]
 
 
-SNAPSHOT_CONTROLLER: Final = Controller(
+SNAPSHOT_CONTROLLER: Final = DownstreamController(
     "snapshot-controller",
     (VOLUME_SNAPSHOT,),
-    _look,
+    _reconcile,
     watches=(PERSISTENT_VOLUME_CLAIM, VOLUME_SNAPSHOT_CLASS, VOLUME_SNAPSHOT_CONTENT),
     wakes=_wakes,
 )

@@ -4,36 +4,36 @@ from typing import Any, Final
 
 from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, dig, metadata
 from vworkspace_core.apimachinery.resources import VOLUME_SNAPSHOT, VOLUME_SNAPSHOT_CONTENT
-from vworkspace_fake.downstream.turns import Look
-from vworkspace_fake.simulation.effects import Effect, PatchObject
+from vworkspace_fake.downstream.controller import ObjectView
+from vworkspace_fake.simulation.effects import PatchObject, Step
 
 CONTENT_PROTECTION: Final = "snapshot.storage.kubernetes.io/volumesnapshotcontent-bound-protection"
 _GIB: Final = 1024**3
 
 
-def content_name(look: Look) -> str:
+def content_name(view: ObjectView) -> str:
     """The name of the content that is made for a snapshot."""
-    return f"snapcontent-{look.uid}"
+    return f"snapcontent-{view.uid}"
 
 
-def content_manifest(look: Look, class_: Manifest) -> dict[str, Any]:
+def content_manifest(view: ObjectView, class_: Manifest) -> dict[str, Any]:
     """The content of a snapshot, bound to it."""
     reference = {
         "apiVersion": VOLUME_SNAPSHOT.api_version,
         "kind": VOLUME_SNAPSHOT.kind,
-        "name": look.ref.name,
-        "namespace": look.ref.namespace,
-        "uid": look.uid,
+        "name": view.ref.name,
+        "namespace": view.ref.namespace,
+        "uid": view.uid,
     }
-    manifest = VOLUME_SNAPSHOT_CONTENT.manifest(content_name(look))
+    manifest = VOLUME_SNAPSHOT_CONTENT.manifest(content_name(view))
     manifest["metadata"]["finalizers"] = [CONTENT_PROTECTION]
-    claim = dig(look.spec, "source", "persistentVolumeClaimName")
+    claim = dig(view.spec, "source", "persistentVolumeClaimName")
     return {
         **manifest,
         "spec": {
             "deletionPolicy": class_.get("deletionPolicy", "Delete"),
-            "driver": class_.get("driver", look.behaviour.snapshot.driver),
-            "source": {"volumeHandle": f"{look.ref.namespace}/{claim}"},
+            "driver": class_.get("driver", view.behaviour.snapshot.driver),
+            "source": {"volumeHandle": f"{view.ref.namespace}/{claim}"},
             "sourceVolumeMode": "Filesystem",
             "volumeSnapshotClassName": metadata(class_)["name"],
             "volumeSnapshotRef": reference,
@@ -41,24 +41,23 @@ def content_manifest(look: Look, class_: Manifest) -> dict[str, Any]:
     }
 
 
-def cut(look: Look, claim: Manifest | None) -> tuple[Effect, ...]:
+def cut(view: ObjectView, claim: Manifest | None) -> Step[None]:
     """What the driver's side reports on the content, where that kind is served."""
     status = {
-        "creationTime": round(look.now.timestamp()) * 10**9,
+        "creationTime": round(view.now.timestamp()) * 10**9,
         "readyToUse": True,
-        "restoreSize": _bytes(size_of(claim, look)),
-        "snapshotHandle": f"snap-{look.uid}",
+        "restoreSize": _bytes(size_of(claim, view)),
+        "snapshotHandle": f"snap-{view.uid}",
     }
     # Its name holds the snapshot's uid: it can be no other.
-    return (
-        PatchObject(ObjectRef(VOLUME_SNAPSHOT_CONTENT, None, content_name(look)), "", {"status": status}, "status"),
-    )
+    ref = ObjectRef(VOLUME_SNAPSHOT_CONTENT, None, content_name(view))
+    yield PatchObject(ref, "", {"status": status}, "status")
 
 
-def size_of(claim: Manifest | None, look: Look) -> str:
+def size_of(claim: Manifest | None, view: ObjectView) -> str:
     """How large the claim is, which is how large a restored one has to be."""
     found = dig(claim, "status", "capacity", "storage") or dig(claim, "spec", "resources", "requests", "storage")
-    return str(found or look.behaviour.snapshot.default_size)
+    return str(found or view.behaviour.snapshot.default_size)
 
 
 def _bytes(quantity: str) -> int:

@@ -6,15 +6,26 @@ from typing import Any, Final
 
 import attrs
 
-from vworkspace_core.apimachinery.manifest import ObjectRef, dig, metadata
+from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, dig, metadata
 from vworkspace_core.apimachinery.resources import VELERO_BACKUP
 from vworkspace_core.apimachinery.timestamps import format_time
 from vworkspace_fake.downstream.behaviour import Ending
+from vworkspace_fake.downstream.controller import NOTHING, ObjectView, PassResult, change
 from vworkspace_fake.downstream.kinds import BACKUP_STORAGE_LOCATION
-from vworkspace_fake.downstream.turns import NOTHING, Capture, Look, Turn, change
-from vworkspace_fake.downstream.velero_run import FINAL_PHASES, UNDER_WAY, Flow, Run, advance, has_ended, start
+from vworkspace_fake.downstream.velero_run import (
+    FINAL_PHASES,
+    UNDER_WAY,
+    Flow,
+    Run,
+    advance,
+    has_ended,
+    start,
+    under_way,
+    write_status,
+)
 from vworkspace_fake.downstream.velero_storage import Stored, at_its_end, in_storage, selected
 from vworkspace_fake.simulation.durations import go_duration, parse_duration
+from vworkspace_fake.simulation.effects import Step, list_objects
 
 STORAGE_LOCATION: Final = "velero.io/storage-location"
 _KEPT: Final = ("Completed", "PartiallyFailed")
@@ -29,84 +40,100 @@ class _Waiting:
     ready: bool = False
 
 
-def look_at_backup(look: Look) -> Turn:
-    """One look at a Backup. One outside Velero's own namespace is ignored."""
-    if look.ref.namespace != look.behaviour.velero.namespace:
+def reconcile_backup(view: ObjectView) -> Step[PassResult]:
+    """A pass over a Backup. One outside Velero's own namespace is ignored."""
+    if view.ref.namespace != view.behaviour.velero.namespace:
         return NOTHING
-    if isinstance(look.memory, Stored):
-        return in_storage(look, look.memory)
-    if isinstance(look.memory, Run):
-        return _run(look, look.memory)
-    if look.live is None:
+    if isinstance(view.memory, Stored):
+        return (yield from in_storage(view, view.memory))
+    if isinstance(view.memory, Run):
+        return (yield from _run(view, view.memory))
+    if view.live is None:
         return NOTHING
-    phase = str(look.status.get("phase", ""))
+    phase = str(view.status.get("phase", ""))
     if phase in FINAL_PHASES:
-        return at_its_end(look)
+        return (yield from at_its_end(view))
     if phase in UNDER_WAY:
-        return _forsaken(look)
-    return NOTHING if phase == "Deleting" else _before(look, phase)
+        return (yield from _forsaken(view))
+    if phase == "Deleting":
+        return NOTHING
+    return (yield from _before(view, phase))
 
 
-def _forsaken(look: Look) -> Turn:
+def _forsaken(view: ObjectView) -> Step[PassResult]:
     """In progress, and nobody is at it: the server began anew meanwhile."""
-    status = {**look.status, "phase": "Failed", "failureReason": _RESTARTED, "completionTimestamp": look.timestamp()}
-    return Turn(change(look, {"status": status}))
+    status = {**view.status, "phase": "Failed", "failureReason": _RESTARTED, "completionTimestamp": view.timestamp()}
+    yield from change(view, {"status": status})
+    return NOTHING
 
 
-def _before(look: Look, phase: str) -> Turn:
+def _before(view: ObjectView, phase: str) -> Step[PassResult]:
     try:
-        parse_duration(str(look.spec.get("ttl", "1s")))
+        parse_duration(str(view.spec.get("ttl", "1s")))
     except ValueError as error:
         # The API server takes any text; Velero cannot read the object at all, and never writes to it.
-        return Turn(error=f"cannot decode Backup {look.ref.namespace}/{look.ref.name}: spec.ttl: {error}")
-    if not look.behaviour.velero.queues or phase == "ReadyToStart":
-        return _begin(look)
-    waiting = look.memory if isinstance(look.memory, _Waiting) else _Waiting(1 + max(_tickets(look), default=0))
-    ahead = sum(1 for ticket in _tickets(look) if ticket < waiting.ticket)
-    if phase == "Queued" and ahead == 0 and _running(look) < look.behaviour.velero.concurrent_backups:
-        status = {key: value for key, value in look.status.items() if key != "queuePosition"}
+        return PassResult(error=f"cannot decode Backup {view.ref.namespace}/{view.ref.name}: spec.ttl: {error}")
+    if not view.behaviour.velero.queues or phase == "ReadyToStart":
+        return (yield from _begin(view))
+    waiting = view.memory if isinstance(view.memory, _Waiting) else _Waiting(1 + max(_tickets(view), default=0))
+    ahead = sum(1 for ticket in _tickets(view) if ticket < waiting.ticket)
+    if phase == "Queued" and ahead == 0 and _running(view) < view.behaviour.velero.concurrent_backups:
+        status = {key: value for key, value in view.status.items() if key != "queuePosition"}
         ready = attrs.evolve(waiting, ready=True)
-        return Turn(change(look, {"status": {**status, "phase": "ReadyToStart"}}), ready, look.now)
-    status = {**look.status, "phase": "Queued", "queuePosition": ahead + 1}
-    return Turn(change(look, {"status": status}), waiting)
+        yield from change(view, {"status": {**status, "phase": "ReadyToStart"}})
+        return PassResult(memory=ready, requeue_at=view.now)
+    status = {**view.status, "phase": "Queued", "queuePosition": ahead + 1}
+    yield from change(view, {"status": status})
+    return PassResult(memory=waiting)
 
 
-def _others(look: Look) -> list[Any]:
-    memories = (known for ref, known in look.memories.items() if ref.kind == VELERO_BACKUP and ref != look.ref)
+def _others(view: ObjectView) -> list[Any]:
+    memories = (known for ref, known in view.memories.items() if ref.kind == VELERO_BACKUP and ref != view.ref)
     return [memory for known in memories for memory in known.values()]
 
 
-def _tickets(look: Look) -> list[int]:
-    return [memory.ticket for memory in _others(look) if isinstance(memory, _Waiting) and not memory.ready]
+def _tickets(view: ObjectView) -> list[int]:
+    return [memory.ticket for memory in _others(view) if isinstance(memory, _Waiting) and not memory.ready]
 
 
-def _running(look: Look) -> int:
+def _running(view: ObjectView) -> int:
     """Backups that take a place: those in progress, and those about to be."""
-    return sum(1 for memory in _others(look) if _takes_a_place(memory))
+    return sum(1 for memory in _others(view) if _takes_a_place(memory))
 
 
 def _takes_a_place(memory: Any) -> bool:
     return (isinstance(memory, Run) and memory.phase == "InProgress") or (isinstance(memory, _Waiting) and memory.ready)
 
 
-def _begin(look: Look) -> Turn:
+def _begin(view: ObjectView) -> Step[PassResult]:
     """Velero writes its defaults into the spec, judges it, and begins."""
-    spec, ttl = _defaulted(look), parse_duration(str(look.spec.get("ttl") or "0s"))
-    expires = look.now + timedelta(seconds=ttl or look.behaviour.velero.default_ttl_seconds)
-    meta = metadata(look.live or {})
+    spec, ttl = _defaulted(view), parse_duration(str(view.spec.get("ttl") or "0s"))
+    expires = view.now + timedelta(seconds=ttl or view.behaviour.velero.default_ttl_seconds)
+    meta = metadata(view.live or {})
     labels = {**(meta.get("labels") or {}), STORAGE_LOCATION: spec["storageLocation"]}
     status = {"version": 1, "formatVersion": "1.1.0", "expiration": format_time(expires)}
-    manifest = {**(look.live or {}), "metadata": {**meta, "labels": labels}, "spec": spec}
-    errors = [*_problems(look, spec), *_scripted_problems(look)]
+    manifest = {**(view.live or {}), "metadata": {**meta, "labels": labels}, "spec": spec}
+    errors = [*_problems(view, spec), *_scripted_problems(view)]
     if errors:
         refused = {**status, "phase": "FailedValidation", "validationErrors": errors}
-        return Turn(change(look, {**manifest, "status": refused}))
-    run = start(look, _flow(look), manifest, status)
-    capture = Capture(look.behaviour.velero.captured, _namespaces(spec))
-    return Turn((capture, *change(look, {**manifest, "status": dict(run.status)})), run, run.half or run.until)
+        yield from change(view, {**manifest, "status": refused})
+        return NOTHING
+    items = yield from _captured(view, spec)
+    run = attrs.evolve(start(view, _flow(view), manifest, status), items=items)
+    yield from change(view, {**manifest, "status": dict(run.status)})
+    return PassResult(memory=run, requeue_at=run.half or run.until)
 
 
-def _defaulted(look: Look) -> dict[str, Any]:
+def _captured(view: ObjectView, spec: Mapping[str, Any]) -> Step[tuple[tuple[Kind, Manifest], ...]]:
+    """Every object that the backup is to hold, as it is when the backup begins."""
+    items: list[tuple[Kind, Manifest]] = []
+    for kind in view.behaviour.velero.captured:
+        for namespace in _namespaces(spec):
+            items += [(kind, item) for item in (yield from list_objects(kind, namespace))]
+    return tuple(items)
+
+
+def _defaulted(view: ObjectView) -> dict[str, Any]:
     defaults = {
         "csiSnapshotTimeout": "10m0s",
         "defaultVolumesToFsBackup": False,
@@ -115,17 +142,18 @@ def _defaulted(look: Look) -> dict[str, Any]:
         "metadata": {},
         "snapshotMoveData": False,
         "storageLocation": "default",
-        "ttl": go_duration(look.behaviour.velero.default_ttl_seconds),
+        "ttl": go_duration(view.behaviour.velero.default_ttl_seconds),
     }
-    return {**defaults, **look.spec}
+    return {**defaults, **view.spec}
 
 
-def _namespaces(spec: Mapping[str, Any]) -> tuple[str, ...]:
+def _namespaces(spec: Mapping[str, Any]) -> tuple[str | None, ...]:
+    """The namespaces of a backup; None stands for all of them."""
     named = spec.get("includedNamespaces") or ("*",)
-    return () if "*" in named else tuple(named)
+    return (None,) if "*" in named else tuple(named)
 
 
-def _problems(look: Look, spec: Mapping[str, Any]) -> list[str]:
+def _problems(view: ObjectView, spec: Mapping[str, Any]) -> list[str]:
     found = []
     for what in ("Namespace", "Resource"):
         both = set(spec.get(f"included{what}s") or ()) & set(spec.get(f"excluded{what}s") or ())
@@ -134,13 +162,13 @@ def _problems(look: Look, spec: Mapping[str, Any]) -> list[str]:
             f" list: {name}"
             for name in sorted(both)
         ]
-    return [*found, *_location_problems(look, str(spec["storageLocation"]))]
+    return [*found, *_location_problems(view, str(spec["storageLocation"]))]
 
 
-def _location_problems(look: Look, name: str) -> list[str]:
-    location = look.world.get(ObjectRef(BACKUP_STORAGE_LOCATION, look.ref.namespace, name))
+def _location_problems(view: ObjectView, name: str) -> list[str]:
+    location = view.world.get(ObjectRef(BACKUP_STORAGE_LOCATION, view.ref.namespace, name))
     if location is None:
-        if name in look.behaviour.velero.storage_locations:
+        if name in view.behaviour.velero.storage_locations:
             return []
         missing = f'backupstoragelocations.velero.io "{name}" not found'
         return [f"an existing backup storage location was not specified at backup creation time: {missing}"]
@@ -151,23 +179,24 @@ def _location_problems(look: Look, name: str) -> list[str]:
     return []
 
 
-def _scripted_problems(look: Look) -> list[str]:
-    rule = look.behaviour.choose(look.ref, ())
+def _scripted_problems(view: ObjectView) -> list[str]:
+    rule = view.behaviour.choose(view.ref, ())
     if rule is None or rule.outcome.ending is not Ending.INVALID:
         return []
     return [rule.outcome.message or "encountered labelSelector as well as orLabelSelectors in backup spec"]
 
 
-def _flow(look: Look) -> Flow:
-    return Flow("itemsBackedUp", "backupItemOperations", look.behaviour.velero.backup_seconds)
+def _flow(view: ObjectView) -> Flow:
+    return Flow("itemsBackedUp", "backupItemOperations", view.behaviour.velero.backup_seconds)
 
 
-def _run(look: Look, run: Run) -> Turn:
-    run, turn = advance(look, _flow(look), run)
+def _run(view: ObjectView, run: Run) -> Step[PassResult]:
+    run = advance(view, _flow(view), run)
+    yield from write_status(view, run)
     if not has_ended(run):
-        return turn
+        return under_way(run)
     if run.phase not in _KEPT:
-        return attrs.evolve(turn, memory=None, due=look.now)
+        return PassResult(requeue_at=view.now)
     items = tuple((kind, item) for kind, item in run.items if selected(kind, item, run.manifest.get("spec") or {}))
     stored = Stored({**run.manifest, "status": dict(run.status)}, items)
-    return attrs.evolve(turn, memory=stored, due=look.now)
+    return PassResult(memory=stored, requeue_at=view.now)

@@ -12,8 +12,8 @@ import attrs
 from vworkspace_core.apimachinery.manifest import Kind, Manifest
 from vworkspace_fake.downstream.attempts import Attempt, begin, released
 from vworkspace_fake.downstream.behaviour import Ending, Rule
-from vworkspace_fake.downstream.turns import Look, Turn, change, earliest
-from vworkspace_fake.simulation.effects import Effect
+from vworkspace_fake.downstream.controller import ObjectView, PassResult, change, earliest
+from vworkspace_fake.simulation.effects import Step
 
 FINAL_PHASES: Final = ("FailedValidation", "Completed", "PartiallyFailed", "Failed")
 UNDER_WAY: Final = (
@@ -57,18 +57,18 @@ class Run:
         return len(self.items) if self.attempt.outcome.items is None else self.attempt.outcome.items
 
 
-def start(look: Look, flow: Flow, manifest: Manifest, status: Mapping[str, Any]) -> Run:
+def start(view: ObjectView, flow: Flow, manifest: Manifest, status: Mapping[str, Any]) -> Run:
     """A run that begins now; `status` is what it writes first, `manifest` the object with Velero's defaults."""
-    attempt = begin(look, (), flow.seconds)
+    attempt = begin(view, (), flow.seconds)
     used = attempt.used_up(())
-    begun = {**status, "phase": "InProgress", "startTimestamp": look.timestamp()}
-    return Run(attempt, manifest, begun, attempt.until, _half(look, attempt), used=used)
+    begun = {**status, "phase": "InProgress", "startTimestamp": view.timestamp()}
+    return Run(attempt, manifest, begun, attempt.until, _half(view, attempt), used=used)
 
 
-def _half(look: Look, attempt: Attempt) -> datetime | None:
+def _half(view: ObjectView, attempt: Attempt) -> datetime | None:
     if attempt.until is None:
         return None
-    return look.now + timedelta(seconds=(attempt.until - look.now).total_seconds() / 2)
+    return view.now + timedelta(seconds=(attempt.until - view.now).total_seconds() / 2)
 
 
 def has_ended(run: Run) -> bool:
@@ -81,23 +81,28 @@ def restarted(memory: Any) -> Any:
     return None if isinstance(memory, Run) and memory.phase == "InProgress" else memory
 
 
-def advance(look: Look, flow: Flow, run: Run) -> tuple[Run, Turn]:
-    """The run a phase further where it is time for that, and the turn that tells of it."""
-    if released(look, run.attempt):
-        attempt = begin(look, run.used, flow.seconds)
+def advance(view: ObjectView, flow: Flow, run: Run) -> Run:
+    """The run, a phase further where it is time for that."""
+    if released(view, run.attempt):
+        attempt = begin(view, run.used, flow.seconds)
         used = attempt.used_up(run.used)
-        run = attrs.evolve(run, attempt=attempt, until=attempt.until, half=_half(look, attempt), used=used)
-    if run.until is not None and look.now >= run.until:
-        run = _next(look, flow, run)
-    elif run.half is not None and look.now >= run.half:
-        run = attrs.evolve(run, half=None, status={**run.status, "progress": _progress(flow, run, run.total // 2)})
-    due = None if has_ended(run) else earliest(run.until, run.half)
-    return run, Turn(_written(look, run), run, due)
+        run = attrs.evolve(run, attempt=attempt, until=attempt.until, half=_half(view, attempt), used=used)
+    if run.until is not None and view.now >= run.until:
+        return _next(view, flow, run)
+    if run.half is not None and view.now >= run.half:
+        return attrs.evolve(run, half=None, status={**run.status, "progress": _progress(flow, run, run.total // 2)})
+    return run
 
 
-def _written(look: Look, run: Run) -> tuple[Effect, ...]:
+def under_way(run: Run) -> PassResult:
+    """The run is remembered, and looked at again when its next phase is due."""
+    return PassResult(memory=run, requeue_at=earliest(run.until, run.half))
+
+
+def write_status(view: ObjectView, run: Run) -> Step[None]:
     """There is no status subresource: the status is written with the object, and moves its generation."""
-    return () if look.live is None else change(look, {"status": dict(run.status)})
+    if view.live is not None:
+        yield from change(view, {"status": dict(run.status)})
 
 
 def _progress(flow: Flow, run: Run, done: int) -> dict[str, int]:
@@ -105,26 +110,26 @@ def _progress(flow: Flow, run: Run, done: int) -> dict[str, int]:
     return {name: number for name, number in ((flow.done, done), ("totalItems", run.total)) if number}
 
 
-def _next(look: Look, flow: Flow, run: Run) -> Run:
-    velero, outcome = look.behaviour.velero, run.attempt.outcome
+def _next(view: ObjectView, flow: Flow, run: Run) -> Run:
+    velero, outcome = view.behaviour.velero, run.attempt.outcome
     partly = "PartiallyFailed" if outcome.ending is Ending.PARTIAL else ""
     status = dict(run.status)
     match run.phase:
         case "InProgress" if outcome.ending in (Ending.FAIL, Ending.ERROR):
             status["failureReason"] = outcome.message or "error uploading to the object storage"
-            return _end(look, run, status, "Failed")
+            return _end(view, run, status, "Failed")
         case "InProgress":
             status["progress"] = _progress(flow, run, run.total)
             _count_problems(run, status)
             if velero.plugin_operations:
                 status[f"{flow.operations}Attempted"] = velero.plugin_operations
-                return _enter(look, run, status, f"WaitingForPluginOperations{partly}", velero.plugin_seconds)
-            return _enter(look, run, status, f"Finalizing{partly}", velero.finalize_seconds)
+                return _enter(view, run, status, f"WaitingForPluginOperations{partly}", velero.plugin_seconds)
+            return _enter(view, run, status, f"Finalizing{partly}", velero.finalize_seconds)
         case "WaitingForPluginOperations" | "WaitingForPluginOperationsPartiallyFailed":
             status[f"{flow.operations}Completed"] = velero.plugin_operations
-            return _enter(look, run, status, f"Finalizing{partly}", velero.finalize_seconds)
+            return _enter(view, run, status, f"Finalizing{partly}", velero.finalize_seconds)
         case _:
-            return _end(look, run, status, partly or "Completed")
+            return _end(view, run, status, partly or "Completed")
 
 
 def _count_problems(run: Run, status: dict[str, Any]) -> None:
@@ -135,10 +140,10 @@ def _count_problems(run: Run, status: dict[str, Any]) -> None:
         status["warnings"] = outcome.warnings
 
 
-def _enter(look: Look, run: Run, status: dict[str, Any], phase: str, seconds: float) -> Run:
-    return attrs.evolve(run, status={**status, "phase": phase}, until=look.at(seconds), half=None)
+def _enter(view: ObjectView, run: Run, status: dict[str, Any], phase: str, seconds: float) -> Run:
+    return attrs.evolve(run, status={**status, "phase": phase}, until=view.at(seconds), half=None)
 
 
-def _end(look: Look, run: Run, status: dict[str, Any], phase: str) -> Run:
-    ended = {**status, "phase": phase, "completionTimestamp": look.timestamp()}
+def _end(view: ObjectView, run: Run, status: dict[str, Any], phase: str) -> Run:
+    ended = {**status, "phase": phase, "completionTimestamp": view.timestamp()}
     return attrs.evolve(run, status=ended, until=None, half=None)

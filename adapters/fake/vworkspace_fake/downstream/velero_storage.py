@@ -11,8 +11,8 @@ import attrs
 
 from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, dig, metadata
 from vworkspace_core.apimachinery.resources import VELERO_BACKUP
-from vworkspace_fake.downstream.turns import NOTHING, Look, Turn, WipeMemories, moment_of
-from vworkspace_fake.simulation.effects import CreateObject, DeleteObject
+from vworkspace_fake.downstream.controller import NOTHING, ObjectView, PassResult, WipeMemories, moment_of
+from vworkspace_fake.simulation.effects import CreateObject, DeleteObject, Step
 
 
 @attrs.frozen
@@ -38,42 +38,46 @@ def selected(kind: Kind, item: Manifest, spec: Mapping[str, Any]) -> bool:
     )
 
 
-def at_its_end(look: Look) -> Turn:
+def at_its_end(view: ObjectView) -> Step[PassResult]:
     """At the end of its time the object goes, and the data with it."""
-    expires = moment_of(look.status.get("expiration"))
-    if expires is None or look.status.get("phase") == "FailedValidation":
+    expires = moment_of(view.status.get("expiration"))
+    if expires is None or view.status.get("phase") == "FailedValidation":
         return NOTHING
-    if look.now >= expires:
-        return Turn((DeleteObject(look.ref, look.uid), WipeMemories(look.ref)))
-    return Turn(due=expires, regular=True)
+    if view.now >= expires:
+        yield DeleteObject(view.ref, view.uid)
+        yield WipeMemories(view.ref)
+        return NOTHING
+    return PassResult(requeue_at=expires, interval=True)
 
 
-def in_storage(look: Look, stored: Stored) -> Turn:
+def in_storage(view: ObjectView, stored: Stored) -> Step[PassResult]:
     """In the object storage: an object that is missing is made again at the next sync."""
-    if look.live is not None:
-        return attrs.evolve(at_its_end(look), memory=attrs.evolve(stored, sync_at=None))
+    if view.live is not None:
+        result = yield from at_its_end(view)
+        return attrs.evolve(result, memory=attrs.evolve(stored, sync_at=None))
     expires = moment_of(dig(stored.manifest, "status", "expiration"))
-    if expires is not None and look.now >= expires:
+    if expires is not None and view.now >= expires:
         return NOTHING
-    if look.ref in look.world or look.behaviour.velero.sync_seconds <= 0:
-        return Turn(memory=stored, due=expires, regular=True)
+    if view.ref in view.world or view.behaviour.velero.sync_seconds <= 0:
+        return PassResult(memory=stored, requeue_at=expires, interval=True)
     if stored.sync_at is None:
-        stored = attrs.evolve(stored, sync_at=_next_sync(look))
-    if look.now < (stored.sync_at or look.now):
-        return Turn(memory=stored, due=stored.sync_at)
-    return Turn((CreateObject(VELERO_BACKUP, _synced(look, stored)),), attrs.evolve(stored, sync_at=None))
+        stored = attrs.evolve(stored, sync_at=_next_sync(view))
+    if view.now < (stored.sync_at or view.now):
+        return PassResult(memory=stored, requeue_at=stored.sync_at)
+    yield CreateObject(VELERO_BACKUP, _synced(view, stored))
+    return PassResult(memory=attrs.evolve(stored, sync_at=None))
 
 
-def _next_sync(look: Look) -> datetime:
-    period = look.behaviour.velero.sync_seconds
-    return datetime.fromtimestamp((look.now.timestamp() // period + 1) * period, UTC)
+def _next_sync(view: ObjectView) -> datetime:
+    period = view.behaviour.velero.sync_seconds
+    return datetime.fromtimestamp((view.now.timestamp() // period + 1) * period, UTC)
 
 
-def _synced(look: Look, stored: Stored) -> dict[str, Any]:
+def _synced(view: ObjectView, stored: Stored) -> dict[str, Any]:
     """The object as it lies in the storage, its status included: there is no subresource that would drop it."""
     meta = metadata(stored.manifest)
     kept = {key: meta[key] for key in ("labels", "annotations") if key in meta}
-    manifest = VELERO_BACKUP.manifest(look.ref.name, look.ref.namespace)
+    manifest = VELERO_BACKUP.manifest(view.ref.name, view.ref.namespace)
     return {
         **manifest,
         "metadata": {**manifest["metadata"], **kept},

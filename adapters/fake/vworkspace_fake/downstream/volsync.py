@@ -21,9 +21,18 @@ from vworkspace_core.apimachinery.resources import (
 from vworkspace_core.apimachinery.timestamps import format_time
 from vworkspace_fake.downstream.attempts import Attempt, begin, released
 from vworkspace_fake.downstream.behaviour import Ending, Rule
+from vworkspace_fake.downstream.controller import (
+    NOTHING,
+    DownstreamController,
+    ObjectView,
+    PassResult,
+    change,
+    moment_of,
+    with_condition,
+)
 from vworkspace_fake.downstream.cron import next_run
-from vworkspace_fake.downstream.turns import NOTHING, Controller, Look, Turn, change, moment_of, with_condition
 from vworkspace_fake.simulation.durations import go_duration
+from vworkspace_fake.simulation.effects import Step
 
 _MOVERS: Final = ("restic", "rclone", "rsync", "rsyncTLS", "syncthing", "external")
 _SYNCHRONIZING: Final = "Synchronizing"
@@ -41,183 +50,197 @@ class _Memory:
     wait: datetime | None = None
 
 
-def _look(look: Look) -> Turn:
-    if look.live is None or look.deleting:
+def _reconcile(view: ObjectView) -> Step[PassResult]:
+    if view.live is None or view.deleting:
         return NOTHING
-    memory = look.memory or _Memory()
-    match _reason(look):
+    memory = view.memory or _Memory()
+    match _reason(view):
         case "WaitingForManual" | "WaitingForSchedule":
-            return _wait(look, memory)
+            return (yield from _wait(view, memory))
         case "CleaningUp":
-            return _clean_up(look, memory)
+            return (yield from _clean_up(view, memory))
         case _:
-            return _synchronize(look, memory)
+            return (yield from _synchronize(view, memory))
 
 
-def _reason(look: Look) -> str:
-    for item in look.status.get("conditions") or ():
+def _reason(view: ObjectView) -> str:
+    for item in view.status.get("conditions") or ():
         if item.get("type") == _SYNCHRONIZING:
             return str(item.get("reason"))
     return ""
 
 
-def _is_due(look: Look) -> bool:
+def _is_due(view: ObjectView) -> bool:
     """Whether the trigger asks for a sync now; a manual one wins over a schedule, without any it always does."""
-    trigger = look.spec.get("trigger") or {}
+    trigger = view.spec.get("trigger") or {}
     if trigger.get("manual"):
-        return bool(trigger["manual"] != look.status.get("lastManualSync"))
+        return bool(trigger["manual"] != view.status.get("lastManualSync"))
     if trigger.get("schedule"):
-        following = _following(look)
-        return following is not None and look.now >= following
+        following = _following(view)
+        return following is not None and view.now >= following
     return True
 
 
-def _following(look: Look) -> datetime | None:
+def _following(view: ObjectView) -> datetime | None:
     """When the schedule asks for the next sync, counted from the last one."""
-    last = moment_of(look.status.get("lastSyncTime"))
-    return None if last is None else next_run(look.spec["trigger"]["schedule"], last)
+    last = moment_of(view.status.get("lastSyncTime"))
+    return None if last is None else next_run(view.spec["trigger"]["schedule"], last)
 
 
-def _wait(look: Look, memory: _Memory) -> Turn:
-    if _is_due(look):
-        return _synchronize(look, attrs.evolve(memory, attempt=None, wait=None))
-    status = dict(look.status)
-    scheduled = _is_scheduled(look)
-    following = _following(look) if scheduled else None
+def _wait(view: ObjectView, memory: _Memory) -> Step[PassResult]:
+    if _is_due(view):
+        return (yield from _synchronize(view, attrs.evolve(memory, attempt=None, wait=None)))
+    status = dict(view.status)
+    scheduled = _is_scheduled(view)
+    following = _following(view) if scheduled else None
     status.pop("nextSyncTime", None)
     if following is not None:
         status["nextSyncTime"] = format_time(following)
     reason = "WaitingForSchedule" if scheduled else "WaitingForManual"
     message = "Waiting for next scheduled synchronization" if scheduled else "Waiting for manual trigger"
-    return _turn(look, status, "False", reason, message, memory, following, regular=True)
+    return (yield from _write_status(view, status, "False", reason, message, memory, following, interval=True))
 
 
-def _is_scheduled(look: Look) -> bool:
-    trigger = look.spec.get("trigger") or {}
+def _is_scheduled(view: ObjectView) -> bool:
+    trigger = view.spec.get("trigger") or {}
     return bool(trigger.get("schedule")) and not trigger.get("manual")
 
 
-def _turn(
-    look: Look,
+def _write_status(
+    view: ObjectView,
     status: dict[str, Any],
     value: str,
     reason: str,
     message: str,
     memory: _Memory,
-    due: datetime | None,
+    requeue_at: datetime | None,
     *,
-    regular: bool = False,
-) -> Turn:
+    interval: bool = False,
+) -> Step[PassResult]:
     new = {"type": _SYNCHRONIZING, "status": value, "reason": reason, "message": message}
-    status["conditions"] = with_condition(status.get("conditions") or (), new, look.now)
-    effects = change(look, {"status": status}, subresource="status")
-    return Turn(effects, memory, due, regular, message if reason == "Error" else "")
+    status["conditions"] = with_condition(status.get("conditions") or (), new, view.now)
+    yield from change(view, {"status": status}, subresource="status")
+    return PassResult(
+        memory=memory, requeue_at=requeue_at, interval=interval, error=message if reason == "Error" else ""
+    )
 
 
-def _synchronize(look: Look, memory: _Memory) -> Turn:
+def _synchronize(view: ObjectView, memory: _Memory) -> Step[PassResult]:
     """In a sync, or about to begin one."""
-    status = dict(look.status)
-    problem = _problem(look)
+    status = dict(view.status)
+    problem = _problem(view)
     if problem:
-        retry = look.at(look.behaviour.volsync.retry_seconds)
-        return _turn(look, status, "False", "Error", problem, attrs.evolve(memory, attempt=None), retry)
-    if memory.wait is not None and look.now < memory.wait:
-        return Turn(memory=memory, due=memory.wait)
-    status.setdefault("lastSyncStartTime", look.timestamp())
-    if look.spec.get("paused"):  # the mover's Job has no pods meanwhile
-        return _in_progress(look, status, attrs.evolve(memory, attempt=None, wait=None))
+        retry = view.at(view.behaviour.volsync.retry_seconds)
+        return (
+            yield from _write_status(view, status, "False", "Error", problem, attrs.evolve(memory, attempt=None), retry)
+        )
+    if memory.wait is not None and view.now < memory.wait:
+        return PassResult(memory=memory, requeue_at=memory.wait)
+    status.setdefault("lastSyncStartTime", view.timestamp())
+    if view.spec.get("paused"):  # the mover's Job has no pods meanwhile
+        return (yield from _in_progress(view, status, attrs.evolve(memory, attempt=None, wait=None)))
     attempt = memory.attempt
-    if attempt is None or released(look, attempt):
-        memory = _begin(look, memory)
-    elif attempt.until is not None and look.now >= attempt.until:
-        return _ended(look, status, memory, attempt)
-    return _in_progress(look, status, memory)
+    if attempt is None or released(view, attempt):
+        memory = _begin(view, memory)
+    elif attempt.until is not None and view.now >= attempt.until:
+        return (yield from _ended(view, status, memory, attempt))
+    return (yield from _in_progress(view, status, memory))
 
 
-def _begin(look: Look, memory: _Memory) -> _Memory:
-    attempt = begin(look, memory.used, look.behaviour.volsync.sync_seconds)
+def _begin(view: ObjectView, memory: _Memory) -> _Memory:
+    attempt = begin(view, memory.used, view.behaviour.volsync.sync_seconds)
     return _Memory(attempt, attempt.used_up(memory.used))
 
 
-def _in_progress(look: Look, status: dict[str, Any], memory: _Memory) -> Turn:
+def _in_progress(view: ObjectView, status: dict[str, Any], memory: _Memory) -> Step[PassResult]:
     due = memory.wait if memory.attempt is None else memory.attempt.until
-    endless = not look.spec.get("trigger")
-    return _turn(look, status, "True", "SyncInProgress", "Synchronization in-progress", memory, due, regular=endless)
+    endless = not view.spec.get("trigger")
+    return (
+        yield from _write_status(
+            view, status, "True", "SyncInProgress", "Synchronization in-progress", memory, due, interval=endless
+        )
+    )
 
 
-def _problem(look: Look) -> str:
+def _problem(view: ObjectView) -> str:
     """What keeps a sync from beginning."""
-    mover = next((look.spec[name] for name in _MOVERS if name in look.spec), None)
+    mover = next((view.spec[name] for name in _MOVERS if name in view.spec), None)
     if mover is None:
         return "a replication method must be specified"
-    if not look.behaviour.volsync.checks_references:
+    if not view.behaviour.volsync.checks_references:
         return ""
-    claim, secret = look.spec.get("sourcePVC") or dig(mover, "destinationPVC"), dig(mover, "repository")
+    claim, secret = view.spec.get("sourcePVC") or dig(mover, "destinationPVC"), dig(mover, "repository")
     for kind, name in ((PERSISTENT_VOLUME_CLAIM, claim), (SECRET, secret)):
-        if name and ObjectRef(kind, look.ref.namespace, name) not in look.world:
+        if name and ObjectRef(kind, view.ref.namespace, name) not in view.world:
             return f'{kind.plural} "{name}" not found'
     return ""
 
 
-def _ended(look: Look, status: dict[str, Any], memory: _Memory, attempt: Attempt) -> Turn:
+def _ended(view: ObjectView, status: dict[str, Any], memory: _Memory, attempt: Attempt) -> Step[PassResult]:
     match attempt.outcome.ending:
         case Ending.SUCCEED:
-            return _succeeded(look, status, memory)
+            return (yield from _succeeded(view, status, memory))
         case Ending.ERROR:
-            wait = look.at(look.behaviour.volsync.retry_seconds)
+            wait = view.at(view.behaviour.volsync.retry_seconds)
             message = attempt.outcome.message or "timed out waiting for the volume"
-            return _turn(look, status, "False", "Error", message, attrs.evolve(memory, attempt=None, wait=wait), wait)
+            return (
+                yield from _write_status(
+                    view, status, "False", "Error", message, attrs.evolve(memory, attempt=None, wait=wait), wait
+                )
+            )
         case _:
             logs = attempt.outcome.message or "Fatal: unable to open the repository"
             status["latestMoverStatus"] = {"logs": logs, "result": "Failed"}
-            wait = look.at(look.behaviour.volsync.retry_seconds)
-            return _in_progress(look, status, attrs.evolve(memory, attempt=None, wait=wait))
+            wait = view.at(view.behaviour.volsync.retry_seconds)
+            return (yield from _in_progress(view, status, attrs.evolve(memory, attempt=None, wait=wait)))
 
 
-def _succeeded(look: Look, status: dict[str, Any], memory: _Memory) -> Turn:
+def _succeeded(view: ObjectView, status: dict[str, Any], memory: _Memory) -> Step[PassResult]:
     """The sync is over. Whatever trigger the spec holds by now counts as done."""
-    started = moment_of(status.pop("lastSyncStartTime", None)) or look.now
-    status["lastSyncTime"] = look.timestamp()
-    status["lastSyncDuration"] = go_duration((look.now - started).total_seconds())
+    started = moment_of(status.pop("lastSyncStartTime", None)) or view.now
+    status["lastSyncTime"] = view.timestamp()
+    status["lastSyncDuration"] = go_duration((view.now - started).total_seconds())
     status["latestMoverStatus"] = {"logs": "processed 1 files in 0:01", "result": "Successful"}
     status.pop("lastManualSync", None)
-    if manual := dig(look.spec, "trigger", "manual"):
+    if manual := dig(view.spec, "trigger", "manual"):
         status["lastManualSync"] = manual
-    status |= _restic(look) if look.ref.kind == REPLICATION_SOURCE else _image(look)
-    shortest = 0.0 if look.spec.get("trigger") else _SHORTEST_PAUSE
-    wait = look.at(max(look.behaviour.volsync.cleanup_seconds, shortest))
-    return _turn(
-        look, status, "False", "CleaningUp", "Cleaning up", attrs.evolve(memory, attempt=None, wait=wait), wait
+    status |= _restic(view) if view.ref.kind == REPLICATION_SOURCE else _image(view)
+    shortest = 0.0 if view.spec.get("trigger") else _SHORTEST_PAUSE
+    wait = view.at(max(view.behaviour.volsync.cleanup_seconds, shortest))
+    return (
+        yield from _write_status(
+            view, status, "False", "CleaningUp", "Cleaning up", attrs.evolve(memory, attempt=None, wait=wait), wait
+        )
     )
 
 
-def _restic(look: Look) -> dict[str, Any]:
-    if "restic" not in look.spec:
+def _restic(view: ObjectView) -> dict[str, Any]:
+    if "restic" not in view.spec:
         return {}
-    kept = dict(look.status.get("restic") or {})
+    kept = dict(view.status.get("restic") or {})
     pruned = moment_of(kept.get("lastPruned"))
-    days = dig(look.spec, "restic", "pruneIntervalDays") or _PRUNE_DAYS
-    if pruned is None or look.now >= pruned + timedelta(days=days):
-        kept["lastPruned"] = look.timestamp()
-    if unlock := dig(look.spec, "restic", "unlock"):
+    days = dig(view.spec, "restic", "pruneIntervalDays") or _PRUNE_DAYS
+    if pruned is None or view.now >= pruned + timedelta(days=days):
+        kept["lastPruned"] = view.timestamp()
+    if unlock := dig(view.spec, "restic", "unlock"):
         kept["lastUnlocked"] = unlock
     return {"restic": kept}
 
 
-def _image(look: Look) -> dict[str, Any]:
+def _image(view: ObjectView) -> dict[str, Any]:
     """The claim that was written to, or the name of the snapshot that was made of it."""
-    mover = next(look.spec[name] for name in _MOVERS if name in look.spec)
+    mover = next(view.spec[name] for name in _MOVERS if name in view.spec)
     if dig(mover, "copyMethod") == "Snapshot":
-        name = f"volsync-{look.ref.name}-dst-{look.now:%Y%m%d%H%M%S}"
+        name = f"volsync-{view.ref.name}-dst-{view.now:%Y%m%d%H%M%S}"
         return {"latestImage": {"apiGroup": VOLUME_SNAPSHOT.group, "kind": VOLUME_SNAPSHOT.kind, "name": name}}
-    name = dig(mover, "destinationPVC") or f"volsync-{look.ref.name}-dst"
+    name = dig(mover, "destinationPVC") or f"volsync-{view.ref.name}-dst"
     return {"latestImage": {"apiGroup": "", "kind": PERSISTENT_VOLUME_CLAIM.kind, "name": name}}
 
 
-def _clean_up(look: Look, memory: _Memory) -> Turn:
-    if memory.wait is not None and look.now < memory.wait:
-        return Turn(memory=memory, due=memory.wait, regular=not look.spec.get("trigger"))
-    return _wait(look, attrs.evolve(memory, wait=None))
+def _clean_up(view: ObjectView, memory: _Memory) -> Step[PassResult]:
+    if memory.wait is not None and view.now < memory.wait:
+        return PassResult(memory=memory, requeue_at=memory.wait, interval=not view.spec.get("trigger"))
+    return (yield from _wait(view, attrs.evolve(memory, wait=None)))
 
 
 def _wakes(ref: ObjectRef, world: Mapping[ObjectRef, Manifest]) -> list[ObjectRef]:
@@ -238,10 +261,10 @@ def _names(manifest: Manifest, name: str) -> bool:
     return name in (spec.get("sourcePVC"), dig(mover, "destinationPVC"), dig(mover, "repository"))
 
 
-VOLSYNC: Final = Controller(
+VOLSYNC: Final = DownstreamController(
     "volsync-manager",
     (REPLICATION_SOURCE, REPLICATION_DESTINATION),
-    _look,
+    _reconcile,
     watches=(PERSISTENT_VOLUME_CLAIM, SECRET),
     wakes=_wakes,
 )

@@ -14,10 +14,18 @@ from vworkspace_core.apimachinery.resources import WORKFLOW
 from vworkspace_fake.downstream.accounts import account_refusal
 from vworkspace_fake.downstream.attempts import Attempt, begin
 from vworkspace_fake.downstream.behaviour import Ending, Outcome, Rule, WorkflowStep
+from vworkspace_fake.downstream.controller import (
+    NOTHING,
+    DownstreamController,
+    ObjectView,
+    PassResult,
+    change,
+    earliest,
+    moment_of,
+)
 from vworkspace_fake.downstream.kinds import SERVICE_ACCOUNT
-from vworkspace_fake.downstream.turns import NOTHING, Controller, Look, Turn, change, earliest, moment_of
 from vworkspace_fake.downstream.workflow_nodes import StepRecord, compressed, node_id, nodes_of, written_nodes
-from vworkspace_fake.simulation.effects import DeleteObject, PostEvent
+from vworkspace_fake.simulation.effects import DeleteObject, PostEvent, Step
 
 _COMPLETED: Final = "workflows.argoproj.io/completed"
 _PHASE: Final = "workflows.argoproj.io/phase"
@@ -44,62 +52,66 @@ class _End:
     message: str = ""
 
 
-def _look(look: Look) -> Turn:
-    if look.live is None or look.deleting:
+def _reconcile(view: ObjectView) -> Step[PassResult]:
+    if view.live is None or view.deleting:
         return NOTHING
-    phase = look.status.get("phase", "")
-    if phase in _FINAL or dig(look.live, "metadata", "labels", _COMPLETED) == "true":
-        return _completed(look)
-    if not phase and (end := _refused(look)) is not None:
-        return _write(look, None, end)
-    if phase in ("", "Pending") and look.now < (ready := _ready_at(look)):
+    phase = view.status.get("phase", "")
+    if phase in _FINAL or dig(view.live, "metadata", "labels", _COMPLETED) == "true":
+        return (yield from _completed(view))
+    if not phase and (end := _refused(view)) is not None:
+        return (yield from _write(view, None, end))
+    if phase in ("", "Pending") and view.now < (ready := _ready_at(view)):
         message = "Workflow processing has been postponed because too many workflows are already running"
-        return Turn(change(look, _object(look, "Pending", {"phase": "Pending", "message": message})), due=ready)
-    return _advance(look, look.memory or _begin(look))
+        yield from change(view, _object(view, "Pending", {"phase": "Pending", "message": message}))
+        return PassResult(requeue_at=ready)
+    return (yield from _advance(view, view.memory or _begin(view)))
 
 
-def _completed(look: Look) -> Turn:
+def _completed(view: ObjectView) -> Step[PassResult]:
     """What is completed is never looked at again, but for its removal."""
-    ttl, ended = look.spec.get("ttlStrategy") or {}, moment_of(look.status.get("finishedAt"))
-    special = "secondsAfterSuccess" if look.status.get("phase") == "Succeeded" else "secondsAfterFailure"
+    ttl, ended = view.spec.get("ttlStrategy") or {}, moment_of(view.status.get("finishedAt"))
+    special = "secondsAfterSuccess" if view.status.get("phase") == "Succeeded" else "secondsAfterFailure"
     seconds = ttl.get(special, ttl.get("secondsAfterCompletion"))
     if seconds is None or ended is None:
         return NOTHING
     due = ended + timedelta(seconds=seconds)
-    return Turn((DeleteObject(look.ref, look.uid),)) if look.now >= due else Turn(due=due, regular=True)
+    if view.now < due:
+        return PassResult(requeue_at=due, interval=True)
+    yield DeleteObject(view.ref, view.uid)
+    return NOTHING
 
 
-def _refused(look: Look) -> _End | None:
+def _refused(view: ObjectView) -> _End | None:
     """What Argo finds before anything runs."""
-    template = dig(look.spec, "workflowTemplateRef", "name")
-    if f"{look.ref.namespace}/{template}" in look.behaviour.workflow.missing_templates:
+    template = dig(view.spec, "workflowTemplateRef", "name")
+    if f"{view.ref.namespace}/{template}" in view.behaviour.workflow.missing_templates:
         return _End("Error", f'workflowtemplates.argoproj.io "{template}" not found')
-    names = [item.get("name") for item in look.spec.get("templates") or ()]
-    if template is None and look.spec.get("entrypoint") not in names:
-        return _End("Failed", f"invalid spec: template name '{look.spec.get('entrypoint', '')}' undefined")
-    if refused := account_refusal(look, look.spec.get("serviceAccountName")):
+    names = [item.get("name") for item in view.spec.get("templates") or ()]
+    if template is None and view.spec.get("entrypoint") not in names:
+        return _End("Failed", f"invalid spec: template name '{view.spec.get('entrypoint', '')}' undefined")
+    if refused := account_refusal(view, view.spec.get("serviceAccountName")):
         return _End("Error", refused)
-    rule = look.behaviour.choose(look.ref, ())
+    rule = view.behaviour.choose(view.ref, ())
     if rule is not None and rule.outcome.ending is Ending.INVALID:
         return _End("Failed", f"invalid spec: {rule.outcome.message or 'templates.main.inputs are not satisfied'}")
     return None
 
 
-def _ready_at(look: Look) -> datetime:
-    created = moment_of(metadata(look.live or {}).get("creationTimestamp")) or look.now
-    return created + timedelta(seconds=look.behaviour.workflow.pending_seconds)
+def _ready_at(view: ObjectView) -> datetime:
+    created = moment_of(metadata(view.live or {}).get("creationTimestamp")) or view.now
+    return created + timedelta(seconds=view.behaviour.workflow.pending_seconds)
 
 
-def _begin(look: Look, used: tuple[Rule, ...] = ()) -> _Memory:
-    attempt = begin(look, used, look.behaviour.workflow.step_seconds)
+def _begin(view: ObjectView, used: tuple[Rule, ...] = ()) -> _Memory:
+    attempt = begin(view, used, view.behaviour.workflow.step_seconds)
     used = attempt.used_up(used)
-    return _Memory(attempt, attempt.outcome.steps or _steps_of(look, attempt.outcome), used=used)
+    return _Memory(attempt, attempt.outcome.steps or _steps_of(view, attempt.outcome), used=used)
 
 
-def _steps_of(look: Look, outcome: Outcome) -> tuple[WorkflowStep, ...]:
+def _steps_of(view: ObjectView, outcome: Outcome) -> tuple[WorkflowStep, ...]:
     """The steps that the workflow spells out itself, in order; one step for everything else."""
-    templates = {item.get("name"): item for item in look.spec.get("templates") or ()}
-    entry = templates.get(look.spec.get("entrypoint")) or {}
+    templates = {item.get("name"): item for item in view.spec.get("templates") or ()}
+    entry = templates.get(view.spec.get("entrypoint")) or {}
     inner = [step for group in entry.get("steps") or () for step in group]
     named = [(step["name"], templates.get(step.get("template")) or {}) for step in inner] or [("main", entry)]
     found = [WorkflowStep(name, outcome.seconds, "suspend" in template) for name, template in named]
@@ -108,67 +120,69 @@ def _steps_of(look: Look, outcome: Outcome) -> tuple[WorkflowStep, ...]:
     return tuple(found)
 
 
-def _advance(look: Look, memory: _Memory) -> Turn:
+def _advance(view: ObjectView, memory: _Memory) -> Step[PassResult]:
     """Steps one after the other, until all are through, one fails, or time or patience is up."""
-    memory = _let_go(look, memory)
+    memory = _let_go(view, memory)
     while True:
-        stopped = _stopped(look)
+        stopped = _stopped(view)
         if memory.records and memory.records[-1].finished is None:
-            ending = stopped or _step_end(look, memory)
+            ending = stopped or _step_end(view, memory)
             if ending is None:
-                return _write(look, memory, None)
-            memory = _close(look, memory, ending)
+                return (yield from _write(view, memory, None))
+            memory = _close(view, memory, ending)
         if stopped is not None:
-            return _write(look, memory, stopped)
+            return (yield from _write(view, memory, stopped))
         last = memory.records[-1] if memory.records else None
         if last is not None and last.phase in ("Failed", "Error"):
             alone = len(memory.steps) == 1
-            id_ = node_id(look.ref.name, len(memory.records) - 1, len(memory.steps))
-            return _write(look, memory, _End(last.phase, last.message if alone else f"child '{id_}' failed"))
+            id_ = node_id(view.ref.name, len(memory.records) - 1, len(memory.steps))
+            return (
+                yield from _write(view, memory, _End(last.phase, last.message if alone else f"child '{id_}' failed"))
+            )
         if len(memory.records) == len(memory.steps):
-            return _write(look, memory, _End("Succeeded"))
-        if look.spec.get("suspend"):
-            return _write(look, memory, None)
-        memory = _open(look, memory)
+            return (yield from _write(view, memory, _End("Succeeded")))
+        if view.spec.get("suspend"):
+            return (yield from _write(view, memory, None))
+        memory = _open(view, memory)
 
 
-def _let_go(look: Look, memory: _Memory) -> _Memory:
+def _let_go(view: ObjectView, memory: _Memory) -> _Memory:
     """A step that stalls by a rule which is gone runs to a good end."""
     running = memory.records[-1] if memory.records else None
     rule = memory.attempt.rule
     if running is None or running.finished is not None or running.step.ending is not Ending.STALL:
         return memory
-    if rule is None or rule in look.behaviour.rules:
+    if rule is None or rule in view.behaviour.rules:
         return memory
     step = attrs.evolve(running.step, ending=Ending.SUCCEED)
     records = (*memory.records[:-1], attrs.evolve(running, step=step))
-    return attrs.evolve(memory, records=records, until=look.at(look.behaviour.workflow.step_seconds))
+    return attrs.evolve(memory, records=records, until=view.at(view.behaviour.workflow.step_seconds))
 
 
-def _stopped(look: Look) -> _End | None:
+def _stopped(view: ObjectView) -> _End | None:
     """`spec.shutdown` and `spec.activeDeadlineSeconds` end every node that still runs."""
-    shutdown = look.spec.get("shutdown")
+    shutdown = view.spec.get("shutdown")
     if shutdown:
         return _End("Failed", f"Stopped with strategy '{shutdown}'")
-    end = _deadline(look)
-    if end is not None and look.now >= end:
+    end = _deadline(view)
+    if end is not None and view.now >= end:
         return _End("Failed", "Step exceeded its deadline")
     return None
 
 
-def _deadline(look: Look) -> datetime | None:
-    started, seconds = moment_of(look.status.get("startedAt")), look.spec.get("activeDeadlineSeconds")
+def _deadline(view: ObjectView) -> datetime | None:
+    started, seconds = moment_of(view.status.get("startedAt")), view.spec.get("activeDeadlineSeconds")
     return None if started is None or seconds is None else started + timedelta(seconds=seconds)
 
 
-def _step_end(look: Look, memory: _Memory) -> _End | None:
+def _step_end(view: ObjectView, memory: _Memory) -> _End | None:
     """How the running step has ended; None while it runs."""
     record, index = memory.records[-1], len(memory.records) - 1
     if record.step.suspend:
-        node = written_nodes(look.live or {}).get(node_id(look.ref.name, index, len(memory.steps))) or {}
+        node = written_nodes(view.live or {}).get(node_id(view.ref.name, index, len(memory.steps))) or {}
         if node.get("phase", "Running") != "Running":
             return _End(str(node["phase"]), str(node.get("message", "")))
-    if memory.until is None or look.now < memory.until:
+    if memory.until is None or view.now < memory.until:
         return None
     ending = record.step.ending
     phase = _PHASES.get(ending, "Failed")
@@ -176,45 +190,46 @@ def _step_end(look: Look, memory: _Memory) -> _End | None:
     return _End(phase, record.step.message or usual)
 
 
-def _close(look: Look, memory: _Memory, end: _End) -> _Memory:
-    done = attrs.evolve(memory.records[-1], finished=look.now, phase=end.phase, message=end.message)
+def _close(view: ObjectView, memory: _Memory, end: _End) -> _Memory:
+    done = attrs.evolve(memory.records[-1], finished=view.now, phase=end.phase, message=end.message)
     return attrs.evolve(memory, records=(*memory.records[:-1], done), until=None)
 
 
-def _open(look: Look, memory: _Memory) -> _Memory:
+def _open(view: ObjectView, memory: _Memory) -> _Memory:
     step = memory.steps[len(memory.records)]
-    seconds = step.seconds if step.seconds is not None else look.behaviour.workflow.step_seconds
+    seconds = step.seconds if step.seconds is not None else view.behaviour.workflow.step_seconds
     endless = step.ending is Ending.STALL or (step.suspend and step.seconds is None)
-    records = (*memory.records, StepRecord(step, look.now))
-    return attrs.evolve(memory, records=records, until=None if endless else look.at(seconds))
+    records = (*memory.records, StepRecord(step, view.now))
+    return attrs.evolve(memory, records=records, until=None if endless else view.at(seconds))
 
 
-def _write(look: Look, memory: _Memory | None, end: _End | None) -> Turn:
+def _write(view: ObjectView, memory: _Memory | None, end: _End | None) -> Step[PassResult]:
     phase = end.phase if end is not None else "Running"
     records: Sequence[StepRecord] = memory.records if memory is not None else ()
     count = len(memory.steps) if memory is not None else 1
-    status = {key: value for key, value in look.status.items() if key not in ("nodes", "compressedNodes", "message")}
-    status |= {"phase": phase, "startedAt": look.status.get("startedAt", look.timestamp())}
-    nodes = nodes_of(look.ref.name, records, count, phase)
+    status = {key: value for key, value in view.status.items() if key not in ("nodes", "compressedNodes", "message")}
+    status |= {"phase": phase, "startedAt": view.status.get("startedAt", view.timestamp())}
+    nodes = nodes_of(view.ref.name, records, count, phase)
     if nodes:
-        packed = look.behaviour.workflow.compresses_nodes
+        packed = view.behaviour.workflow.compresses_nodes
         status |= {"compressedNodes": compressed(nodes)} if packed else {"nodes": nodes}
     done = sum(1 for record in records if record.phase == "Succeeded")
     status["progress"] = f"{done}/{count}"
     status["conditions"] = _conditions(records, end)
     if end is not None:
-        status["finishedAt"] = look.timestamp()
+        status["finishedAt"] = view.timestamp()
         if end.message:
             status["message"] = end.message
         if memory is not None and end.phase == "Succeeded" and memory.attempt.outcome.outputs:
             given = memory.attempt.outcome.outputs.items()
             status["outputs"] = {"parameters": [{"name": name, "value": value} for name, value in given]}
-    effects = change(look, _object(look, phase, status))
+    yield from change(view, _object(view, phase, status))
     if end is not None:
-        return Turn((*effects, _told(look, end)))
+        yield _told(view, end)
+        return NOTHING
     assert memory is not None
-    deadline = _deadline(look) if look.status.get("startedAt") else None
-    return Turn(effects, memory, earliest(memory.until, deadline))
+    deadline = _deadline(view) if view.status.get("startedAt") else None
+    return PassResult(memory=memory, requeue_at=earliest(memory.until, deadline))
 
 
 def _conditions(records: Sequence[StepRecord], end: _End | None) -> list[dict[str, str]]:
@@ -223,19 +238,21 @@ def _conditions(records: Sequence[StepRecord], end: _End | None) -> list[dict[st
     return [*found, {"type": "Completed", "status": "True"}] if end is not None else found
 
 
-def _told(look: Look, end: _End) -> PostEvent:
+def _told(view: ObjectView, end: _End) -> PostEvent:
     """Argo says how it ended by an Event, which outlives the workflow."""
     good = end.phase == "Succeeded"
     reason, text = ("WorkflowSucceeded", "Workflow completed") if good else ("WorkflowFailed", end.message)
-    return PostEvent(look.ref, look.uid, "Normal" if good else "Warning", reason, text, look.timestamp())
+    return PostEvent(view.ref, view.uid, "Normal" if good else "Warning", reason, text, view.timestamp())
 
 
-def _object(look: Look, phase: str, status: Mapping[str, Any]) -> dict[str, Any]:
+def _object(view: ObjectView, phase: str, status: Mapping[str, Any]) -> dict[str, Any]:
     """Labels and status in one write, as Argo updates the whole object."""
-    meta = metadata(look.live or {})
+    meta = metadata(view.live or {})
     marks = {_PHASE: phase, _COMPLETED: "true" if phase in _FINAL else "false"}
     return {"metadata": {**meta, "labels": {**(meta.get("labels") or {}), **marks}}, "status": dict(status)}
 
 
-WORKFLOW_CONTROLLER: Final = Controller("workflow-controller", (WORKFLOW,), _look, watches=(SERVICE_ACCOUNT,))
+WORKFLOW_CONTROLLER: Final = DownstreamController(
+    "workflow-controller", (WORKFLOW,), _reconcile, watches=(SERVICE_ACCOUNT,)
+)
 """Its name is the field manager of what it writes."""

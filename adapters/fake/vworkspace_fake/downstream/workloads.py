@@ -12,10 +12,18 @@ import attrs
 
 from vworkspace_core.apimachinery.manifest import content_hash, metadata
 from vworkspace_fake.downstream.attempts import begin, released
+from vworkspace_fake.downstream.controller import (
+    NOTHING,
+    DownstreamController,
+    ObjectView,
+    PassResult,
+    change,
+    earliest,
+    with_condition,
+)
 from vworkspace_fake.downstream.kinds import DAEMON_SET, DEPLOYMENT, STATEFUL_SET
 from vworkspace_fake.downstream.rollout import Pods, Rollout
-from vworkspace_fake.downstream.turns import NOTHING, Controller, Look, Turn, change, earliest, with_condition
-from vworkspace_fake.simulation.effects import PatchObject
+from vworkspace_fake.simulation.effects import Step
 
 _DAEMON_COUNTS: Final = frozenset(
     ("currentNumberScheduled", "numberMisscheduled", "desiredNumberScheduled", "numberReady")
@@ -24,7 +32,7 @@ _LATE: Final = 600.0
 """Seconds without progress after which a Deployment says so, where it names no deadline."""
 
 
-StatusOf: TypeAlias = Callable[[Look, Rollout, Pods], dict[str, Any]]
+StatusOf: TypeAlias = Callable[[ObjectView, Rollout, Pods], dict[str, Any]]
 
 
 @attrs.frozen
@@ -36,39 +44,40 @@ class _Noticed:
     before: Rollout | None
 
 
-def _looking(
-    want_of: Callable[[Look], int], status_of: StatusOf, always: frozenset[str] = frozenset()
-) -> Callable[[Look], Turn]:
+def _reconciling(
+    want_of: Callable[[ObjectView], int], status_of: StatusOf, always: frozenset[str] = frozenset()
+) -> Callable[[ObjectView], Step[PassResult]]:
     """`always` are the counts that are there when they are zero, too."""
 
-    def look(look: Look) -> Turn:
-        if look.live is None or look.deleting:
+    def reconcile(view: ObjectView) -> Step[PassResult]:
+        if view.live is None or view.deleting:
             return NOTHING
-        noticed = _notice(look)
+        noticed = _notice(view)
         if noticed is not None:
-            return Turn(memory=noticed, due=noticed.until)
-        memory = _rollout(look, want_of(look))
-        pods = memory.at(look.now)
-        status = {key: one for key, one in status_of(look, memory, pods).items() if one != 0 or key in always}
-        due = earliest(memory.next_step(look.now), _deadline(look, memory, pods))
-        return Turn(_written(look, status), memory, due)
+            return PassResult(memory=noticed, requeue_at=noticed.until)
+        memory = _rollout(view, want_of(view))
+        pods = memory.at(view.now)
+        status = {key: one for key, one in status_of(view, memory, pods).items() if one != 0 or key in always}
+        due = earliest(memory.next_step(view.now), _deadline(view, memory, pods))
+        yield from _write_status(view, status)
+        return PassResult(memory=memory, requeue_at=due)
 
-    return look
-
-
-def _generation(look: Look) -> int:
-    return int(metadata(look.live or {}).get("generation") or 0)
+    return reconcile
 
 
-def _notice(look: Look) -> _Noticed | None:
+def _generation(view: ObjectView) -> int:
+    return int(metadata(view.live or {}).get("generation") or 0)
+
+
+def _notice(view: ObjectView) -> _Noticed | None:
     """A new generation is observed a moment after it came; None when the one that is there has been."""
-    memory, generation = look.memory, _generation(look)
+    memory, generation = view.memory, _generation(view)
     if isinstance(memory, Rollout) and memory.generation == generation:
         return None
     if isinstance(memory, _Noticed) and memory.generation == generation:
-        return memory if look.now < memory.until else None
-    seconds = look.behaviour.workloads.observe_seconds
-    return _Noticed(generation, look.at(seconds), _known(memory)) if seconds > 0 else None
+        return memory if view.now < memory.until else None
+    seconds = view.behaviour.workloads.observe_seconds
+    return _Noticed(generation, view.at(seconds), _known(memory)) if seconds > 0 else None
 
 
 def _known(memory: Any) -> Rollout | None:
@@ -81,19 +90,19 @@ def _known(memory: Any) -> Rollout | None:
             return None
 
 
-def _rollout(look: Look, want: int) -> Rollout:
+def _rollout(view: ObjectView, want: int) -> Rollout:
     """The one that goes on, or a new one for another template or number of pods."""
-    generation, template = _generation(look), content_hash(look.spec.get("template"))
-    known = _known(look.memory)
-    if known is not None and (known.template, known.want) == (template, want) and not released(look, known.attempt):
+    generation, template = _generation(view), content_hash(view.spec.get("template"))
+    known = _known(view.memory)
+    if known is not None and (known.template, known.want) == (template, want) and not released(view, known.attempt):
         return attrs.evolve(known, generation=generation)
-    behaviour = look.behaviour.workloads
+    behaviour = view.behaviour.workloads
     used = () if known is None else known.attempt.used_up(known.used)
-    attempt = begin(look, used, behaviour.ready_seconds)
+    attempt = begin(view, used, behaviour.ready_seconds)
     seconds = attempt.outcome.seconds if attempt.outcome.seconds is not None else behaviour.ready_seconds
-    before = 0 if known is None else _ready_before(known, look.now)
+    before = 0 if known is None else _ready_before(known, view.now)
     same = known is not None and known.template == template
-    began = look.now - timedelta(seconds=seconds * min(before, want) if same else 0)
+    began = view.now - timedelta(seconds=seconds * min(before, want) if same else 0)
     return Rollout(generation, template, 0 if same else before, want, began, seconds, attempt, used)
 
 
@@ -102,34 +111,34 @@ def _ready_before(known: Rollout, now: datetime) -> int:
     return pods.ready + pods.left
 
 
-def _written(look: Look, status: Mapping[str, Any]) -> tuple[PatchObject, ...]:
-    return change(look, {"status": status}, subresource="status")
+def _write_status(view: ObjectView, status: Mapping[str, Any]) -> Step[None]:
+    yield from change(view, {"status": status}, subresource="status")
 
 
-def _deadline(look: Look, memory: Rollout, pods: Pods) -> datetime | None:
+def _deadline(view: ObjectView, memory: Rollout, pods: Pods) -> datetime | None:
     """When a Deployment without progress says so."""
-    if look.ref.kind != DEPLOYMENT or pods.done:
+    if view.ref.kind != DEPLOYMENT or pods.done:
         return None
-    late = memory.began + timedelta(seconds=memory.seconds * pods.ready + _progress_deadline(look))
-    return late if look.now < late else None
+    late = memory.began + timedelta(seconds=memory.seconds * pods.ready + _progress_deadline(view))
+    return late if view.now < late else None
 
 
-def _progress_deadline(look: Look) -> float:
-    return float(look.spec.get("progressDeadlineSeconds") or _LATE)
+def _progress_deadline(view: ObjectView) -> float:
+    return float(view.spec.get("progressDeadlineSeconds") or _LATE)
 
 
 # --- Deployment ------------------------------------------------------------------------------------------------------
 
 
-def _replicas(look: Look) -> int:
-    return int(look.spec.get("replicas", 1))
+def _replicas(view: ObjectView) -> int:
+    return int(view.spec.get("replicas", 1))
 
 
-def _deployment(look: Look, memory: Rollout, pods: Pods) -> dict[str, Any]:
+def _deployment(view: ObjectView, memory: Rollout, pods: Pods) -> dict[str, Any]:
     total, available = pods.updated + pods.left, pods.ready + pods.left
-    conditions = look.status.get("conditions") or []
-    for condition in (_available(available, memory), _progressing(look, memory, pods)):
-        conditions = with_condition(conditions, condition, look.now, lastUpdateTime=look.timestamp())
+    conditions = view.status.get("conditions") or []
+    for condition in (_available(available, memory), _progressing(view, memory, pods)):
+        conditions = with_condition(conditions, condition, view.now, lastUpdateTime=view.timestamp())
     return {
         "observedGeneration": memory.generation,
         "replicas": total,
@@ -151,12 +160,12 @@ def _available(available: int, memory: Rollout) -> dict[str, Any]:
     }
 
 
-def _progressing(look: Look, memory: Rollout, pods: Pods) -> dict[str, Any]:
-    name = f"{look.ref.name}-{memory.template[:10]}"
-    late = memory.began + timedelta(seconds=memory.seconds * pods.ready + _progress_deadline(look))
+def _progressing(view: ObjectView, memory: Rollout, pods: Pods) -> dict[str, Any]:
+    name = f"{view.ref.name}-{memory.template[:10]}"
+    late = memory.began + timedelta(seconds=memory.seconds * pods.ready + _progress_deadline(view))
     if pods.done:
         status, reason, said = "True", "NewReplicaSetAvailable", "has successfully progressed."
-    elif look.now >= late:
+    elif view.now >= late:
         status, reason, said = "False", "ProgressDeadlineExceeded", "has timed out progressing."
     else:
         status, reason, said = "True", "ReplicaSetUpdated", "is progressing."
@@ -171,9 +180,9 @@ def _left_in_place(memory: Rollout, pods: Pods) -> int:
     return max(0, min(pods.left, memory.want - pods.updated))
 
 
-def _stateful_set(look: Look, memory: Rollout, pods: Pods) -> dict[str, Any]:
-    newest = f"{look.ref.name}-{memory.template[:10]}"
-    current = look.status.get("currentRevision") or newest
+def _stateful_set(view: ObjectView, memory: Rollout, pods: Pods) -> dict[str, Any]:
+    newest = f"{view.ref.name}-{memory.template[:10]}"
+    current = view.status.get("currentRevision") or newest
     left = _left_in_place(memory, pods)
     ready = pods.ready + left
     return {
@@ -188,7 +197,7 @@ def _stateful_set(look: Look, memory: Rollout, pods: Pods) -> dict[str, Any]:
     }
 
 
-def _daemon_set(look: Look, memory: Rollout, pods: Pods) -> dict[str, Any]:
+def _daemon_set(view: ObjectView, memory: Rollout, pods: Pods) -> dict[str, Any]:
     left = _left_in_place(memory, pods)
     ready = pods.ready + left
     return {
@@ -203,17 +212,17 @@ def _daemon_set(look: Look, memory: Rollout, pods: Pods) -> dict[str, Any]:
     }
 
 
-def _nodes(look: Look) -> int:
-    return look.behaviour.workloads.nodes
+def _nodes(view: ObjectView) -> int:
+    return view.behaviour.workloads.nodes
 
 
 WORKLOADS: Final = (
-    Controller("deployment-controller", (DEPLOYMENT,), _looking(_replicas, _deployment)),
-    Controller(
+    DownstreamController("deployment-controller", (DEPLOYMENT,), _reconciling(_replicas, _deployment)),
+    DownstreamController(
         "statefulset-controller",
         (STATEFUL_SET,),
-        _looking(_replicas, _stateful_set, frozenset(("replicas", "availableReplicas"))),
+        _reconciling(_replicas, _stateful_set, frozenset(("replicas", "availableReplicas"))),
     ),
-    Controller("daemonset-controller", (DAEMON_SET,), _looking(_nodes, _daemon_set, _DAEMON_COUNTS)),
+    DownstreamController("daemonset-controller", (DAEMON_SET,), _reconciling(_nodes, _daemon_set, _DAEMON_COUNTS)),
 )
 """Their names are the field managers of what they write."""

@@ -1,8 +1,8 @@
-"""What a simulated controller sees when it looks at one object, and what it does about it, as data.
+"""What a simulated downstream controller is: a pass over what it sees of one object.
 
-A controller is a pure function from a `Look` to a `Turn`. It is level-triggered: it may be asked at any time and
-as often as one likes, and says the same until something changes or is due. What goes on outside the API server
-(pods, uploads, a volume being cut) is its memory of the object, which the simulator keeps between looks.
+A pass is level-triggered: it may begin at any time and as often as one likes, and does the same until something
+changes or is due. What goes on outside the API server (pods, uploads, a volume being cut) is the controller's memory
+of the object, which the simulator keeps between passes.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -14,16 +14,8 @@ import attrs
 from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, dig, metadata
 from vworkspace_core.apimachinery.timestamps import format_time
 from vworkspace_fake.downstream.behaviour import DownstreamBehaviour
-from vworkspace_fake.simulation.effects import Effect, PatchObject, Question
+from vworkspace_fake.simulation.effects import PatchObject, Question, Step
 from vworkspace_fake.simulation.patches import merge_diff
-
-
-@attrs.frozen
-class Capture:
-    """Read every object of these kinds in these namespaces (none: in all) into the `items` of the turn's memory."""
-
-    kinds: tuple[Kind, ...]
-    namespaces: tuple[str, ...]
 
 
 @attrs.frozen
@@ -34,7 +26,7 @@ class WipeMemories(Question):
 
 
 @attrs.frozen
-class Look:
+class ObjectView:
     """What a controller sees. `live` is None for an object that is gone and of which there still is a memory.
 
     `world` holds every observed object of the kinds the controller watches, `memories` what is remembered
@@ -82,22 +74,21 @@ class Look:
 
 
 @attrs.frozen
-class Turn:
-    """What a controller does: effects in order, what it remembers, and when it wants to look again.
+class PassResult:
+    """How a pass over one object ended: what the controller remembers of it, and when it looks at the object again.
 
-    A memory of None is forgotten. `due` is ignored where it is None; a `regular` one is an interval, not work.
-    `error` is what a controller would log.
+    A memory of None is forgotten. `interval` marks a regular interval, not work left to do. `error` is what the
+    controller would log.
     """
 
-    effects: tuple[Effect | Capture, ...] = ()
     memory: Any = None
-    due: datetime | None = None
-    regular: bool = False
+    requeue_at: datetime | None = None
+    interval: bool = False
     error: str = ""
 
 
-NOTHING: Final = Turn()
-"""Nothing to do, nothing to remember."""
+NOTHING: Final = PassResult()
+"""Nothing to remember, nothing to wait for."""
 
 
 def _no_one(_ref: ObjectRef, _world: Mapping[ObjectRef, Manifest]) -> Iterable[ObjectRef]:
@@ -105,41 +96,41 @@ def _no_one(_ref: ObjectRef, _world: Mapping[ObjectRef, Manifest]) -> Iterable[O
 
 
 @attrs.frozen
-class Controller:
+class DownstreamController:
     """One simulated controller.
 
-    `subjects` are the kinds it is asked about, `watches` what else it has to see; `wakes` names the subjects to
-    look at again after an object changed, beside that object itself. `restarted` is what is left of a memory when
+    `subjects` are the kinds it reconciles, `watches` what else it has to see; `wakes` names the subjects to reconcile
+    after an object changed, beside that object itself. `restarted` is what is left of a memory when
     the controller's process begins anew (None: nothing).
     """
 
     name: str
     subjects: tuple[Kind, ...]
-    look: Callable[[Look], Turn]
+    reconcile: Callable[[ObjectView], Step[PassResult]]
     watches: tuple[Kind, ...] = ()
     wakes: Callable[[ObjectRef, Mapping[ObjectRef, Manifest]], Iterable[ObjectRef]] = _no_one
     restarted: Callable[[Any], Any] = lambda memory: memory
 
 
-def change(look: Look, after: Mapping[str, Any], *, subresource: str = "") -> tuple[PatchObject, ...]:
-    """The patch that brings the live object to `after`; none where they are the same."""
-    before = look.live or {}
+def change(view: ObjectView, after: Mapping[str, Any], *, subresource: str = "") -> Step[None]:
+    """Patch the live object so that it becomes `after`; nothing is sent where they are the same."""
+    before = view.live or {}
     body = {key: after[key] for key in after if after[key] != before.get(key)}
     patch: dict[str, Any] = {}
     for key, value in body.items():
         known = before.get(key)
         both = isinstance(known, Mapping) and isinstance(value, Mapping)
         patch[key] = merge_diff(known, value) if both else value  # type: ignore[arg-type]
-    return (PatchObject(look.ref, look.uid, patch, subresource),) if patch else ()
+    if patch:
+        yield PatchObject(view.ref, view.uid, patch, subresource)
 
 
-def without_finalizers(ref: ObjectRef, live: Manifest | None, *gone: str) -> tuple[PatchObject, ...]:
-    """The patch that takes these finalizers off the object; none where it has none of them."""
+def without_finalizers(ref: ObjectRef, live: Manifest | None, *gone: str) -> Step[None]:
+    """Take these finalizers off the object; nothing is sent where it has none of them."""
     present = metadata(live or {}).get("finalizers") or ()
     left = [name for name in present if name not in gone]
-    return (
-        (PatchObject(ref, uid_of(live or {}), {"metadata": {"finalizers": left}}),) if len(left) < len(present) else ()
-    )
+    if len(left) < len(present):
+        yield PatchObject(ref, uid_of(live or {}), {"metadata": {"finalizers": left}})
 
 
 def earliest(*moments: datetime | None) -> datetime | None:
