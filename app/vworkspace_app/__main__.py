@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from vworkspace_app.process.errors import FAILURE, INTERRUPTED, USAGE, CommandError, alone
+from vworkspace_app.process.errors import FAILURE, INTERRUPTED, USAGE, CommandError, unwrap_group
 from vworkspace_app.process.missing_packages import answered, lacking
 
 _ESCAPED = "vworkspace.escaped"
@@ -37,7 +37,7 @@ def run_command(arguments: Sequence[str]) -> int:
     try:
         status = _parser()(words, exit_on_error=False, print_error=False, result_action="return_value")
     except BaseException as error:
-        known = _ended_by(alone(error), arguments)
+        known = _ended_by(unwrap_group(error), arguments)
         if known is None:
             raise
         return known

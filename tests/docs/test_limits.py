@@ -8,7 +8,7 @@ from typing import Any
 import attrs
 import pytest
 
-from vworkspace_app.process.http import Limits as PortLimits
+from vworkspace_app.process.http import ConnectionLimits as PortLimits
 from vworkspace_core.api.admission import AdmissionSettings
 from vworkspace_core.cel.limits import LIMITS as EXPRESSIONS
 

@@ -15,8 +15,9 @@ from vworkspace_apiserver.http.serving import serve
 from vworkspace_apiserver.inprocess import InProcessKube, run_sync
 from vworkspace_apiserver.server import ApiServer
 from vworkspace_app.commands.cluster_access import OPEN, Access, access_for, audited, write_kubeconfig
+from vworkspace_app.process.addresses import parse_address
 from vworkspace_app.process.errors import CommandError
-from vworkspace_app.process.signals import address, run_until_signal
+from vworkspace_app.process.signals import run_until_signal
 from vworkspace_app.process.yaml_documents import read_documents
 from vworkspace_core.apimachinery.errors import OperatorError
 from vworkspace_core.apimachinery.manifest import Manifest
@@ -88,7 +89,7 @@ class ClusterOptions:
 
 def run_cluster(options: ClusterOptions) -> None:
     """Serve until a signal. Raises CommandError for wrong options, CRDs that are refused, an address in use."""
-    host, port = address(options.listen)
+    host, port = parse_address(options.listen)
     chosen = _chosen(options.simulate)
     access = access_for(host, tls=options.tls, token=options.token, tokens=options.tokens, rbac=options.rbac)
     crds = list(_definitions(options))

@@ -7,7 +7,7 @@ from typing import Any
 
 from vworkspace_app.conformance.over_http import ControlPlaneAt
 from vworkspace_app.process.errors import FAILURE, USAGE, CommandError
-from vworkspace_app.process.files import text_in
+from vworkspace_app.process.files import read_text
 
 _CHECKS = Path(__file__).parent.parent / "conformance" / "checks"
 
@@ -71,4 +71,4 @@ def _run(subject: ControlPlaneAt, only: str) -> int:
 
 
 def _text(option: str, file: Path | None) -> str:
-    return text_in(option, file) if file else ""
+    return read_text(option, file) if file else ""

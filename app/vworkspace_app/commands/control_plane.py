@@ -3,8 +3,9 @@
 from pathlib import Path
 from typing import Any
 
+from vworkspace_app.process.addresses import parse_address
 from vworkspace_app.process.errors import USAGE, CommandError
-from vworkspace_app.process.signals import address, run_until_signal
+from vworkspace_app.process.signals import run_until_signal
 from vworkspace_fake.controlplane.serve import serve
 from vworkspace_fake.controlplane.server import ControlPlaneServer
 
@@ -19,7 +20,7 @@ def run_control_plane(
     encryption_key: Path | None = None,
 ) -> None:
     """Serve until a signal. Raises CommandError for a wrong address, one that is in use, or a key of no use."""
-    host, port = address(listen)
+    host, port = parse_address(listen)
     if token == admin_token:
         raise CommandError("--token and --admin-token are the same: the agent could offer jobs to itself", status=USAGE)
     server = ControlPlaneServer()

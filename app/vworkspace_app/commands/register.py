@@ -9,7 +9,7 @@ import attrs
 from vworkspace_app.credentials.registration import Registered, register, store_credential
 from vworkspace_app.process.clock import SystemClock
 from vworkspace_app.process.errors import USAGE, CommandError
-from vworkspace_app.process.files import text_in
+from vworkspace_app.process.files import read_text
 from vworkspace_app.process.yaml_documents import Format, dump
 from vworkspace_core.apimachinery.errors import OperatorError
 from vworkspace_core.apimachinery.names import LABEL_RULE, is_label_value
@@ -45,8 +45,8 @@ def run_register(options: RegisterOptions) -> None:
         raise CommandError(f"--control-plane-url {problem}", status=USAGE)
     if options.cluster_id and not is_label_value(options.cluster_id):
         raise CommandError(f"--cluster-id {options.cluster_id}: not the value of a label: {LABEL_RULE}", status=USAGE)
-    token = text_in("--registration-token-file", options.registration_token_file)
-    ca = text_in("--ca-file", options.ca_file) if options.ca_file else ""
+    token = read_text("--registration-token-file", options.registration_token_file)
+    ca = read_text("--ca-file", options.ca_file) if options.ca_file else ""
     anyio.run(_run, options, token, ca)
 
 

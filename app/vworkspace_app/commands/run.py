@@ -21,7 +21,7 @@ from vworkspace_app.operations.template_files import read_templates
 from vworkspace_app.process import logs
 from vworkspace_app.process.clock import SystemClock
 from vworkspace_app.process.errors import CommandError
-from vworkspace_app.process.secret_masking import Hidden
+from vworkspace_app.process.secret_masking import SecretMask
 from vworkspace_app.process.signals import beside, run_until_stopped, unless
 from vworkspace_app.settings import RunSettings
 from vworkspace_app.settings.shapes import seconds_of
@@ -44,7 +44,7 @@ def run_operator(settings: RunSettings) -> None:
     except OperatorError as error:
         raise CommandError(error.message) from error
     if config.user is not None:
-        log.hidden.add(config.user.token, config.user.password)
+        log.secrets.add(config.user.token, config.user.password)
 
     clock = SystemClock()
     board = Board(Snapshot(clock.monotonic()))
@@ -63,10 +63,10 @@ def run_operator(settings: RunSettings) -> None:
             if credentials is None:
                 return
             log.always(cluster_id=credentials.cluster_id)
-            _hide(log.hidden, credentials)
+            _hide(log.secrets, credentials)
             _log.info("starting", control_plane=credentials.url or "none", namespace=settings.namespace)
             decided, live = operator_settings(settings, credentials.cluster_id, templates), Live(credentials)
-            live.subscribe(lambda fresh: _hide(log.hidden, fresh))
+            live.subscribe(lambda fresh: _hide(log.secrets, fresh))
             agent = AgentSettings(settings.wait, signatures=Signatures(settings.job_signatures))
             async with (
                 webhooks(settings, decided.decisions, decided.templates, metrics),
@@ -88,10 +88,10 @@ def run_operator(settings: RunSettings) -> None:
     _log.info("stopped")
 
 
-def _hide(hidden: Hidden, found: Credentials) -> None:
+def _hide(secrets: SecretMask, found: Credentials) -> None:
     """Whatever an error may quote, what we hold is shown nowhere."""
-    hidden.add(found.token, found.kept.token, found.kept.previous)
-    hidden.add(found.private_key, found.approval_secret, found.decryption_key)
+    secrets.add(found.token, found.kept.token, found.kept.previous)
+    secrets.add(found.private_key, found.approval_secret, found.decryption_key)
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from pathlib import Path
 import attrs
 
 from vworkspace_app.process.errors import CommandError
-from vworkspace_app.process.files import text_in
+from vworkspace_app.process.files import read_text
 from vworkspace_core.apimachinery.errors import Forbidden, NotFound, OperatorError, Unauthorized, Unavailable
 from vworkspace_core.apimachinery.names import LABEL_RULE, is_label_value
 from vworkspace_core.credentials.secret import (
@@ -61,7 +61,7 @@ class CredentialsSource:
         Raises CommandError for what cannot be read and for a cluster id that no object could be labelled with,
         Unavailable, Unauthorized.
         """
-        token = None if self.token_file is None else text_in("--token-file", self.token_file)
+        token = None if self.token_file is None else read_text("--token-file", self.token_file)
         kept = await self._kept()
         if token is None:
             return None if kept is None else self._told(kept)

@@ -16,8 +16,8 @@ from starlette.routing import Route
 
 from vworkspace_app.observability.metrics import Metrics
 from vworkspace_app.observability.snapshot import Board
-from vworkspace_app.process.http import Limits, bind, serve_guarded, url_of
-from vworkspace_app.process.signals import address, refused
+from vworkspace_app.process.addresses import cannot_listen, parse_address
+from vworkspace_app.process.http import ConnectionLimits, bind, serve, url_of
 from vworkspace_core.controller.health import Report, healthy, ready
 
 
@@ -46,16 +46,16 @@ def web(board: Board, metrics: Metrics, now: Callable[[], float]) -> Starlette:
 
 
 @contextmanager
-def served(app: Starlette, listen: str, *, limits: Limits | None = None) -> Iterator[str]:
+def served(app: Starlette, listen: str, *, limits: ConnectionLimits | None = None) -> Iterator[str]:
     """The URL at which `app` is served until the block is left. Raises CommandError for an address that is refused."""
-    host, port = address(listen)
+    host, port = parse_address(listen)
     try:
         listener = bind(host, port)
     except OSError as error:
-        raise refused(error, listen) from error
+        raise cannot_listen(error, listen) from error
 
     async def run(*, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
-        await serve_guarded(app, listener, limits=limits, ready=task_status.started)
+        await serve(app, listener, limits=limits, ready=task_status.started)
 
     with start_blocking_portal() as portal:
         future, _ = portal.start_task(run)

@@ -14,7 +14,7 @@ class CommandError(Exception):
         self.status = status
 
 
-def alone(error: BaseException) -> BaseException:
+def unwrap_group(error: BaseException) -> BaseException:
     """What went wrong, out of the task groups that it passed through; a group where it was more than one thing."""
     while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
         error = error.exceptions[0]

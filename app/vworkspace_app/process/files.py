@@ -5,7 +5,7 @@ from pathlib import Path
 from vworkspace_app.process.errors import CommandError
 
 
-def text_in(option: str, file: Path) -> str:
+def read_text(option: str, file: Path) -> str:
     """What `file` holds, without surrounding white space. Raises CommandError, which shows nothing of it."""
     try:
         text = file.read_text(encoding="utf-8").strip()

@@ -39,7 +39,7 @@ def _most_connections() -> int:
 
 
 @attrs.frozen
-class Limits:
+class ConnectionLimits:
     """Of one port, in seconds. `idle` is how long a connection is kept between requests."""
 
     connections: int = attrs.field(factory=_most_connections)
@@ -65,45 +65,45 @@ def url_of(host: str, listener: socket.socket, scheme: str = "http") -> str:
     return f"{scheme}://{shown}:{listener.getsockname()[1]}"
 
 
-async def serve_guarded(
+async def serve(
     app: Any,
     listener: socket.socket,
     *,
-    limits: Limits | None = None,
+    limits: ConnectionLimits | None = None,
     tls: ssl.SSLContext | None = None,
     ready: Callable[[], None] = lambda: None,
 ) -> None:
     """Serve an ASGI application until cancelled; `ready` is called once requests are taken."""
-    door = _Door(app, limits or Limits(), tls)
+    port = _Port(app, limits or ConnectionLimits(), tls)
     async with anyio.create_task_group() as group:
-        group.start_soon(door.keep_time)
+        group.start_soon(port.keep_date)
         ready()
         try:
-            await door.let_in(listener)
+            await port.accept(listener)
         finally:
             listener.close()
             with anyio.CancelScope(shield=True):
-                await door.close()
+                await port.close()
             group.cancel_scope.cancel()
 
 
 @attrs.define(eq=False)
-class _Guest:
-    """One connection. `leave` ends it, at whatever stage it is."""
+class _Client:
+    """One connection. `disconnect` ends it, at whatever stage it is."""
 
-    leave: Callable[[], object]
+    disconnect: Callable[[], object]
 
 
-class _Door:
+class _Port:
     """The connections of one port."""
 
-    def __init__(self, app: Any, limits: Limits, tls: ssl.SSLContext | None) -> None:
+    def __init__(self, app: Any, limits: ConnectionLimits, tls: ssl.SSLContext | None) -> None:
         self.limits = limits
         self.state = ServerState()
         self._tls = tls
         self._config = uvicorn.Config(
             app,
-            http=_Conversation,
+            http=_Connection,
             ws="none",
             lifespan="off",
             log_config=None,
@@ -113,17 +113,17 @@ class _Door:
             timeout_keep_alive=round(limits.idle),
         )
         self._config.load()
-        self._waiting: OrderedDict[_Guest, None] = OrderedDict()
-        self._busy: set[_Guest] = set()
-        self._greetings: dict[asyncio.Task[None], tuple[_Guest, socket.socket]] = {}
+        self._waiting: OrderedDict[_Client, None] = OrderedDict()
+        self._busy: set[_Client] = set()
+        self._handshakes: dict[asyncio.Task[None], tuple[_Client, socket.socket]] = {}
 
-    async def keep_time(self) -> None:
+    async def keep_date(self) -> None:
         """The date header of every answer."""
         while True:
             self.state.default_headers = [(b"date", formatdate(time.time(), usegmt=True).encode())]
             await anyio.sleep(1.0)
 
-    async def let_in(self, listener: socket.socket) -> None:
+    async def accept(self, listener: socket.socket) -> None:
         """Accept connections until cancelled."""
         loop = asyncio.get_running_loop()
         while True:
@@ -137,12 +137,12 @@ class _Door:
             if not self._has_room():
                 connection.close()
                 continue
-            guest = _Guest(connection.close)
-            task = loop.create_task(self._greet(connection, guest))
-            guest.leave = task.cancel
-            self.waits(guest)
-            self._greetings[task] = guest, connection
-            task.add_done_callback(self._greeted)
+            client = _Client(connection.close)
+            task = loop.create_task(self._handshake(connection, client))
+            client.disconnect = task.cancel
+            self.mark_idle(client)
+            self._handshakes[task] = client, connection
+            task.add_done_callback(self._handshake_ended)
 
     def _has_room(self) -> bool:
         """Whether one more fits, after the one that has waited longest has made room if need be."""
@@ -151,107 +151,107 @@ class _Door:
         if not self._waiting:
             return False
         oldest, _ = self._waiting.popitem(last=False)
-        oldest.leave()
+        oldest.disconnect()
         return True
 
-    async def _greet(self, connection: socket.socket, guest: _Guest) -> None:
+    async def _handshake(self, connection: socket.socket, client: _Client) -> None:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         await asyncio.get_running_loop().connect_accepted_socket(
-            lambda: _Conversation(config=self._config, server_state=self.state, app_state={}, door=self, guest=guest),
+            lambda: _Connection(config=self._config, server_state=self.state, app_state={}, port=self, client=client),
             connection,
             ssl=self._tls,
             ssl_handshake_timeout=self.limits.head if self._tls else None,
         )
 
-    def _greeted(self, task: "asyncio.Task[None]") -> None:
+    def _handshake_ended(self, task: "asyncio.Task[None]") -> None:
         """The conversation has begun; or there will be none: a port scan is nothing to tell of."""
-        guest, connection = self._greetings.pop(task)
+        client, connection = self._handshakes.pop(task)
         if task.cancelled() or task.exception() is not None:
             connection.close()
-            self.left(guest)
+            self.forget(client)
 
-    def waits(self, guest: _Guest) -> None:
-        """It has not said what it wants, or has been answered."""
-        self._busy.discard(guest)
-        self._waiting[guest] = None
-        self._waiting.move_to_end(guest)
+    def mark_idle(self, client: _Client) -> None:
+        """It has not sent a whole request, or has been answered."""
+        self._busy.discard(client)
+        self._waiting[client] = None
+        self._waiting.move_to_end(client)
 
-    def works(self, guest: _Guest) -> None:
+    def mark_busy(self, client: _Client) -> None:
         """Its request is being answered."""
-        if self._waiting.pop(guest, self) is None:
-            self._busy.add(guest)
+        if self._waiting.pop(client, self) is None:
+            self._busy.add(client)
 
-    def left(self, guest: _Guest) -> None:
+    def forget(self, client: _Client) -> None:
         """It is gone."""
-        self._waiting.pop(guest, None)
-        self._busy.discard(guest)
+        self._waiting.pop(client, None)
+        self._busy.discard(client)
 
     async def close(self) -> None:
         """Let answers end that are under way, for a moment; everything else ends now."""
-        for guest in list(self._waiting):
-            guest.leave()
-        for one in list(self.state.connections):
-            one.shutdown()
+        for client in list(self._waiting):
+            client.disconnect()
+        for connection in list(self.state.connections):
+            connection.shutdown()
         with anyio.move_on_after(_LAST_SECONDS):
             while self.state.tasks:
                 await anyio.sleep(0.01)
         for task in list(self.state.tasks):
             task.cancel()
-        for guest in [*self._waiting, *self._busy]:
-            guest.leave()
+        for client in [*self._waiting, *self._busy]:
+            client.disconnect()
 
 
-class _Conversation(H11Protocol):
+class _Connection(H11Protocol):
     """One connection's HTTP, with deadlines."""
 
-    def __init__(self, *, door: _Door, guest: _Guest, **given: Any) -> None:
-        super().__init__(**given)
-        self._door = door
-        self._guest = guest
+    def __init__(self, *, port: _Port, client: _Client, **options: Any) -> None:
+        super().__init__(**options)
+        self._port = port
+        self._client = client
         self._deadlines: dict[str, asyncio.TimerHandle] = {}
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
-        self._guest.leave = self._late
-        self._until("head", self._door.limits.head)
+        self._client.disconnect = self._abort
+        self._set_deadline("head", self._port.limits.head)
 
     def connection_lost(self, exc: Exception | None) -> None:
         for name in list(self._deadlines):
-            self._met(name)
-        self._door.left(self._guest)
+            self._clear_deadline(name)
+        self._port.forget(self._client)
         super().connection_lost(exc)
         self._unset_keepalive_if_required()
 
     def data_received(self, data: bytes) -> None:
         if self.cycle is None or self.cycle.response_complete:
-            self._until("head", self._door.limits.head)
+            self._set_deadline("head", self._port.limits.head)
         before = self.cycle
         super().data_received(data)
         if self.cycle is not before:
-            self._begun()
+            self._request_began()
         if self.cycle is not None and not self.cycle.more_body:
-            self._met("body")
+            self._clear_deadline("body")
 
     def on_response_complete(self) -> None:
         before = self.cycle
-        self._met("body")  # not the whole: what was written may wait for somebody who does not read
-        self._door.waits(self._guest)
+        self._clear_deadline("body")  # not the whole: what was written may wait for somebody who does not read
+        self._port.mark_idle(self._client)
         super().on_response_complete()
         if self.cycle is not before:  # the next request had come already
-            self._begun()
+            self._request_began()
 
-    def _begun(self) -> None:
-        limits = self._door.limits
-        self._met("head")
+    def _request_began(self) -> None:
+        limits = self._port.limits
+        self._clear_deadline("head")
         if not self.transport.get_write_buffer_size():
-            self._met("whole")
-        self._door.works(self._guest)
+            self._clear_deadline("whole")
+        self._port.mark_busy(self._client)
         if not self.cycle.response_complete:
-            self._until("whole", limits.whole)
+            self._set_deadline("whole", limits.whole)
             if self.cycle.more_body:
-                self._until("body", limits.body)
+                self._set_deadline("body", limits.body)
 
-    def _until(self, name: str, seconds: float) -> None:
+    def _set_deadline(self, name: str, seconds: float) -> None:
         """Within so many seconds from the first call, or the connection ends."""
         if name not in self._deadlines:
             self._deadlines[name] = self.loop.call_later(seconds, self._expired, name)
@@ -260,13 +260,13 @@ class _Conversation(H11Protocol):
         self._deadlines.pop(name)
         answered = self.cycle is not None and self.cycle.response_complete
         if name != "whole" or not answered or self.transport.get_write_buffer_size():
-            self._late()
+            self._abort()
 
-    def _met(self, name: str) -> None:
+    def _clear_deadline(self, name: str) -> None:
         if (timer := self._deadlines.pop(name, None)) is not None:
             timer.cancel()
 
-    def _late(self) -> None:
+    def _abort(self) -> None:
         """End it at once, with what the kernel still holds for somebody who does not read."""
         connection = self.transport.get_extra_info("socket")
         if connection is not None and connection.fileno() >= 0:

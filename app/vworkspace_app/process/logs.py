@@ -17,7 +17,7 @@ import attrs
 import structlog
 from structlog.typing import EventDict, Processor
 
-from vworkspace_app.process.secret_masking import Hidden
+from vworkspace_app.process.secret_masking import SecretMask
 from vworkspace_core.apimachinery.secret_material import redact
 
 LEVELS: Final = ("debug", "info", "warning", "error")
@@ -39,7 +39,7 @@ _QUIET: Final = ("httpx2", "httpcore2", "httpcore", "uvicorn", "asyncio", "light
 class Logs:
     """What every line says, and what none may show. Both may grow while the process runs, from any thread."""
 
-    hidden: Hidden = attrs.field(factory=Hidden)
+    secrets: SecretMask = attrs.field(factory=SecretMask)
     once: bool = False
     """On a terminal there is one process: what each line would say is said once."""
     _fields: Mapping[str, str] = attrs.field(factory=dict)
@@ -56,7 +56,7 @@ class Logs:
     def _redact(self, _logger: Any, _method: str, event: EventDict) -> EventDict:
         # What is looked for first stands first.
         ordered = {**{name: event[name] for name in _FIRST if name in event}, **event}
-        shown: EventDict = self.hidden.mask(redact({name: _plain(value) for name, value in ordered.items()}))
+        shown: EventDict = self.secrets.mask(redact({name: _plain(value) for name, value in ordered.items()}))
         return shown
 
 

@@ -1,7 +1,7 @@
 """The secrets that this process holds, and text without them.
 
-Rules find what looks like a secret (`kinds/secrets.py` in the core). What we hold ourselves we know by heart: it is
-masked wherever it shows, whatever it looks like and wherever it stands.
+Rules find what looks like a secret (`vworkspace_core.apimachinery.secret_material`). What the process itself holds is
+known exactly: it is masked wherever it shows, whatever it looks like and wherever it stands.
 """
 
 import base64
@@ -14,14 +14,14 @@ _SHORTEST: Final = 6
 """Shorter ones are no secrets, and would tear holes into every word."""
 
 
-class Hidden:
-    """Texts that are never shown. Grows only: an old token may turn up late."""
+class SecretMask:
+    """Texts that are never shown. It only grows: an old token may turn up late."""
 
     def __init__(self) -> None:
         self._texts: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
-        return f"Hidden({len(self._texts)} texts)"
+        return f"SecretMask({len(self._texts)} texts)"
 
     def add(self, *secrets: str | bytes | None) -> None:
         """Hide these too, as they are and as a Secret or a basic credential has them (base64)."""

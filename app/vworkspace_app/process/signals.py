@@ -1,6 +1,5 @@
-"""Running a server or the operator as a process: addresses, signals, and errors that say what to do."""
+"""Running work until it ends or a signal comes."""
 
-import errno
 import signal
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager, contextmanager
@@ -10,20 +9,12 @@ import anyio
 import structlog
 from anyio.abc import TaskStatus
 
-from vworkspace_app.process.errors import USAGE, CommandError, alone
+from vworkspace_app.process.addresses import cannot_listen
+from vworkspace_app.process.errors import CommandError, unwrap_group
 
 T = TypeVar("T")
 
 _log = structlog.get_logger("operator")
-
-
-def address(listen: str) -> tuple[str, int]:
-    """Host and port of HOST:PORT (`[::1]:0` for IPv6). Raises CommandError for anything else."""
-    host, _, port = listen.rpartition(":")
-    host = host.removeprefix("[").removesuffix("]")
-    if not host or not port.isdecimal() or int(port) > 65535:
-        raise CommandError(f"--listen {listen}: give HOST:PORT, such as 127.0.0.1:8001", status=USAGE)
-    return host, int(port)
 
 
 def run_until_signal(work: Callable[[], Awaitable[None]], *, listen: str = "") -> bool:
@@ -31,7 +22,7 @@ def run_until_signal(work: Callable[[], Awaitable[None]], *, listen: str = "") -
 
     A second signal ends the process at once. Raises CommandError when the address `listen` cannot be had.
     """
-    with _telling_of_addresses(listen):
+    with _explaining_addresses(listen):
         return anyio.run(_with_signals, work)
 
 
@@ -58,7 +49,7 @@ def run_until_stopped(
         if scope.cancelled_caught:
             raise CommandError(f"stopped, with work unfinished after the grace period of {grace:g} s")
 
-    with _telling_of_addresses(listen):
+    with _explaining_addresses(listen):
         anyio.run(graceful)
 
 
@@ -87,13 +78,13 @@ async def unless(stop: anyio.Event, work: Coroutine[Any, Any, T]) -> T | None:
 
 
 @contextmanager
-def _telling_of_addresses(listen: str) -> Iterator[None]:
+def _explaining_addresses(listen: str) -> Iterator[None]:
     try:
         yield
     except BaseExceptionGroup as group:
-        error = alone(group)
+        error = unwrap_group(group)
         if listen and isinstance(error, OSError):
-            raise refused(error, listen) from error
+            raise cannot_listen(error, listen) from error
         raise
 
 
@@ -132,16 +123,3 @@ async def _watch_signals(scope: anyio.CancelScope, *, task_status: TaskStatus[No
         async for _ in signals:
             scope.cancel()
             return
-
-
-def refused(error: OSError, listen: str) -> CommandError:
-    """Why the address `listen` cannot be had, and what to do."""
-    match error.errno:
-        case errno.EADDRINUSE:
-            return CommandError(f"{listen} is in use: stop what listens there, or choose another HOST:PORT")
-        case errno.EACCES:
-            return CommandError(f"{listen} may not be listened on: choose a port above 1023")
-        case errno.EADDRNOTAVAIL:
-            return CommandError(f"{listen} is no address of this machine: choose another HOST:PORT")
-        case _:
-            return CommandError(f"cannot listen on {listen}: {error.strerror or error}")

@@ -8,9 +8,9 @@ from typing import Final
 import anyio
 import structlog
 
+from vworkspace_app.process.addresses import parse_address
 from vworkspace_app.process.clock import SystemClock
-from vworkspace_app.process.http import Limits, bind, serve_guarded, url_of
-from vworkspace_app.process.signals import address
+from vworkspace_app.process.http import ConnectionLimits, bind, serve, url_of
 from vworkspace_app.settings import RunSettings
 from vworkspace_app.webhooks.answers import application
 from vworkspace_app.webhooks.observer import UNWATCHED, ReviewObserver
@@ -23,7 +23,7 @@ from vworkspace_core.webhook.validating import WebhookSettings
 
 _log = structlog.get_logger("webhook")
 
-_LIMITS: Final = Limits(idle=90.0)
+_LIMITS: Final = ConnectionLimits(idle=90.0)
 """An API server keeps its connections and asks again on them."""
 
 
@@ -35,7 +35,7 @@ async def serve_webhooks(
     clock: Clock,
     *,
     ready: Callable[[str], None] = lambda url: None,
-    limits: Limits = _LIMITS,
+    limits: ConnectionLimits = _LIMITS,
     observer: ReviewObserver = UNWATCHED,
 ) -> None:
     """Serve HTTPS until cancelled; `ready` gets the URL. Raises OSError when the address cannot be bound."""
@@ -49,7 +49,7 @@ async def serve_webhooks(
     async with anyio.create_task_group() as group:
         group.start_soon(files.follow, clock)
         app = application(settings, observer, clock.monotonic)
-        await serve_guarded(app, listener, limits=limits, tls=files.context(), ready=tell)
+        await serve(app, listener, limits=limits, tls=files.context(), ready=tell)
 
 
 @asynccontextmanager
@@ -63,7 +63,7 @@ async def webhooks(
     if not settings.webhook_listen or settings.webhook_certificates is None:
         yield
         return
-    host, port = address(settings.webhook_listen)
+    host, port = parse_address(settings.webhook_listen)
     files = CertificateFiles(settings.webhook_certificates)
     itself = f"system:serviceaccount:{settings.namespace}:{FIELD_MANAGER}"
     writers = frozenset((*settings.writers, itself)) if settings.writers else frozenset()

@@ -26,11 +26,11 @@ from starlette.routing import Route
 
 from tests.support.patience import PATIENCE
 from vworkspace_apiserver.http.authority import certificates_for
-from vworkspace_app.process.http import Limits, bind, serve_guarded
+from vworkspace_app.process.http import ConnectionLimits, bind, serve
 from vworkspace_app.webhooks.answers import BUDGET, GATED_PATH, LARGEST, application
 from vworkspace_core.webhook.validating import WebhookSettings
 
-LONG = Limits(connections=8, head=3600.0, body=3600.0, whole=3600.0, idle=3600.0)
+LONG = ConnectionLimits(connections=8, head=3600.0, body=3600.0, whole=3600.0, idle=3600.0)
 """No deadline comes to pass: what makes room is the limit alone."""
 
 
@@ -46,12 +46,12 @@ def app(begun: list[int] | None = None) -> Starlette:
 
 
 @contextmanager
-def served(application: Any, limits: Limits, tls: ssl.SSLContext | None = None) -> Iterator[tuple[str, int]]:
+def served(application: Any, limits: ConnectionLimits, tls: ssl.SSLContext | None = None) -> Iterator[tuple[str, int]]:
     listener = bind("127.0.0.1", 0)
     address = listener.getsockname()
 
     async def run(*, task_status: Any = anyio.TASK_STATUS_IGNORED) -> None:
-        await serve_guarded(application, listener, limits=limits, tls=tls, ready=task_status.started)
+        await serve(application, listener, limits=limits, tls=tls, ready=task_status.started)
 
     with start_blocking_portal() as portal:
         future, _ = portal.start_task(run)
@@ -138,7 +138,7 @@ def test_more_connections_than_the_limit_are_never_open_M2() -> None:
     ],
     ids=["nothing", "half a head", "half a body", "idle"],
 )
-def test_whoever_dawdles_is_shown_out_RUN_11(limits: Limits, said: bytes) -> None:
+def test_whoever_dawdles_is_shown_out_RUN_11(limits: ConnectionLimits, said: bytes) -> None:
     with served(app(), limits) as address, ExitStack() as stack:
         slow = connect(stack, address)
         slow.sendall(said)
@@ -198,9 +198,9 @@ def context(stack: ExitStack, made: Any) -> ssl.SSLContext:
 
 def test_the_limit_leaves_descriptors_to_everybody_else_M2() -> None:
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    assert Limits().connections <= max(8, soft // 4)
-    assert Limits().head <= 5
-    assert Limits().body <= 5
+    assert ConnectionLimits().connections <= max(8, soft // 4)
+    assert ConnectionLimits().head <= 5
+    assert ConnectionLimits().body <= 5
 
 
 # --- reviews ------------------------------------------------------------------------------------------------------

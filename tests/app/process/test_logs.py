@@ -27,7 +27,7 @@ from vworkspace_app.controller.worker_pool import WorkerPool
 from vworkspace_app.manager import startup as starting
 from vworkspace_app.process import logs
 from vworkspace_app.process.clock import SystemClock
-from vworkspace_app.process.secret_masking import Hidden
+from vworkspace_app.process.secret_masking import SecretMask
 from vworkspace_core.apimachinery.manifest import ObjectRef
 from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE
 from vworkspace_core.controller.reconcile import ReconcileResult
@@ -168,7 +168,7 @@ def test_what_looks_like_a_secret_is_redacted_wherever_it_stands(fields: dict[st
 @pytest.mark.parametrize("form", ["json", "text"])
 def test_what_we_hold_is_masked_whatever_it_looks_like(form: str) -> None:
     def act(log: logs.Logs) -> None:
-        log.hidden.add(SECRET, b"line one of a key\nline two of a key")
+        log.secrets.add(SECRET, b"line one of a key\nline two of a key")
         structlog.get_logger("a").error(
             f"event {SECRET}", field=f"x{SECRET}y", listed=[SECRET, "bGluZSBvbmUgb2YgYSBrZXk"]
         )
@@ -194,19 +194,19 @@ def test_what_we_hold_is_masked_whatever_it_looks_like(form: str) -> None:
 @given(st.lists(st.text(min_size=6, max_size=12), min_size=1, max_size=4), st.text(max_size=40), st.data())
 @settings(max_examples=effort(1.5))
 def test_no_hidden_text_survives_a_mask(secrets: list[str], around: str, data: st.DataObject) -> None:
-    hidden = Hidden()
-    hidden.add(*secrets)
+    mask = SecretMask()
+    mask.add(*secrets)
     kept = [secret.strip() for secret in secrets if len(secret.strip()) >= 6 and "***" not in secret]
-    shown = hidden.mask({"a": [around + data.draw(st.sampled_from(secrets)) + around]})["a"][0]
+    shown = mask.mask({"a": [around + data.draw(st.sampled_from(secrets)) + around]})["a"][0]
 
     assert [secret for secret in kept if secret in shown.replace("***", "\0")] == []
 
 
 def test_short_and_empty_texts_are_no_secrets() -> None:
-    hidden = Hidden()
-    hidden.add("", None, b"", "abc", " \n ")
+    secrets = SecretMask()
+    secrets.add("", None, b"", "abc", " \n ")
 
-    assert hidden.mask("abc and the rest") == "abc and the rest"
+    assert secrets.mask("abc and the rest") == "abc and the rest"
 
 
 def test_a_terminal_gets_text_and_anything_else_json() -> None:
