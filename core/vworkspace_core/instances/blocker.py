@@ -1,4 +1,4 @@
-"""Why nothing is applied for an instance, as data."""
+"""A reason of Blocked (REC-8, RES-4), as data: its own module, since those that find one import each other."""
 
 import attrs
 
@@ -6,8 +6,11 @@ from vworkspace_core.controller.requeue import Requeue
 
 
 @attrs.frozen
-class Barrier:
-    """Why nothing is applied. `stalled`: only a change of the spec can help."""
+class Blocker:
+    """Why nothing is applied for an instance: a reason of the condition Blocked, and when to look again.
+
+    `stalled`: only a change of the spec can help.
+    """
 
     reason: str
     message: str

@@ -1,6 +1,6 @@
 """What keeps the operator from applying anything for an instance: the reasons of Blocked (RES-4, RES-5).
 
-The first barrier that stands is the one that is named. A barrier never changes what is running.
+The first blocker is the one that is named. A blocker never changes what is running.
 """
 
 from functools import lru_cache
@@ -16,46 +16,49 @@ from vworkspace_core.apimachinery.problems import Problem
 from vworkspace_core.apimachinery.resources import HELM_RELEASE
 from vworkspace_core.controller.ownership import is_controlled_by
 from vworkspace_core.controller.requeue import Requeue
-from vworkspace_core.instances.blocker import Barrier
+from vworkspace_core.instances.blocker import Blocker
 from vworkspace_core.instances.context import Observed, Settings
 from vworkspace_core.instances.desired import Desired, source_kind
 from vworkspace_core.instances.helm_storage import foreign_release
 from vworkspace_core.instances.ownership import is_ours, name_taken
-from vworkspace_core.instances.service_accounts import account_barrier
+from vworkspace_core.instances.service_accounts import account_blocker
 
 
-def intent_barrier(source: ApplicationInstance, observed: Observed, settings: Settings) -> Barrier | None:
+def intent_blocker(source: ApplicationInstance, observed: Observed, settings: Settings) -> Blocker | None:
     """Cluster, namespace, content, policy, placeholder contract, installed kinds: everything before names."""
     return (
         _wrong_cluster(source, settings)
         or _gate(source, observed)
         or _invalid(source, settings)
         or _policy(source, settings)
-        or account_barrier(source.spec.release, settings)
+        or account_blocker(source.spec.release, settings)
         or _demoted(source, observed)
         or _missing(source, observed)
     )
 
 
-def _wrong_cluster(source: ApplicationInstance, settings: Settings) -> Barrier | None:
+def _wrong_cluster(source: ApplicationInstance, settings: Settings) -> Blocker | None:
     told = wrong_cluster(source.metadata, settings.cluster_id)
-    return Barrier(Reason.WRONG_CLUSTER, told) if told else None
+    return Blocker(Reason.WRONG_CLUSTER, told) if told else None
 
 
-def _gate(source: ApplicationInstance, observed: Observed) -> Barrier | None:
+def _gate(source: ApplicationInstance, observed: Observed) -> Blocker | None:
     told = closed_namespace(source.metadata.namespace, observed.namespace)
-    return Barrier(Reason.NAMESPACE_NOT_GATED, told) if told else None
+    return Blocker(Reason.NAMESPACE_NOT_GATED, told) if told else None
 
 
-def _invalid(source: ApplicationInstance, settings: Settings) -> Barrier | None:
-    problems = _problems(_TheVery(source), settings.admission)
+def _invalid(source: ApplicationInstance, settings: Settings) -> Blocker | None:
+    problems = _problems(_ById(source), settings.admission)
     if not problems:
         return None
-    return Barrier(Reason.VALIDATION_FAILED, "; ".join(str(problem) for problem in problems), stalled=True)
+    return Blocker(Reason.VALIDATION_FAILED, "; ".join(str(problem) for problem in problems), stalled=True)
 
 
-class _TheVery:
-    """An instance by identity: passes that follow one another often decide on the very same one."""
+class _ById:
+    """An instance as a key of a cache, by identity: comparing and hashing its content would cost more than it spares.
+
+    Passes that follow one another often decide on the same object in memory.
+    """
 
     __slots__ = ("instance",)
 
@@ -66,16 +69,16 @@ class _TheVery:
         return id(self.instance)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _TheVery) and self.instance is other.instance
+        return isinstance(other, _ById) and self.instance is other.instance
 
 
 @lru_cache(maxsize=64)
-def _problems(source: _TheVery, settings: AdmissionSettings) -> tuple[Problem, ...]:
+def _problems(source: _ById, settings: AdmissionSettings) -> tuple[Problem, ...]:
     """What admission says, remembered: a fifth of a decision, and the same each time."""
     return check_application_instance(source.instance, settings=settings)
 
 
-def _policy(source: ApplicationInstance, settings: Settings) -> Barrier | None:
+def _policy(source: ApplicationInstance, settings: Settings) -> Blocker | None:
     chart, policy = source.spec.chart, settings.policy
     if chart is None:
         return None
@@ -83,14 +86,14 @@ def _policy(source: ApplicationInstance, settings: Settings) -> Barrier | None:
         if not is_allowed_source(chart, allowed):
             sources, found = ", ".join(allowed), f"{chart.url.rstrip('/')}/{chart.name}"
             told = f"spec.chart.url: charts may come from {sources} only (spec.policy of the Cluster), not from {found}"
-            return Barrier(Reason.POLICY_DENIED, told)
+            return Blocker(Reason.POLICY_DENIED, told)
     if is_forbidden(chart.name, chart.version, policy):
         told = f"spec.chart.version: {chart.version} of {chart.name} is forbidden here (spec.policy of the Cluster)"
-        return Barrier(Reason.POLICY_DENIED, f"{told}: choose another version")
+        return Blocker(Reason.POLICY_DENIED, f"{told}: choose another version")
     return None
 
 
-def _demoted(source: ApplicationInstance, observed: Observed) -> Barrier | None:
+def _demoted(source: ApplicationInstance, observed: Observed) -> Blocker | None:
     """A managed instance never becomes a placeholder while a release is or may be owned (RES-1, REC-14)."""
     if source.spec.mode is not Mode.PLACEHOLDER:
         return None
@@ -99,7 +102,7 @@ def _demoted(source: ApplicationInstance, observed: Observed) -> Barrier | None:
     if not owned and source.status.helm_release_ref is None:
         return None
     told = "spec.mode: a managed instance cannot become a placeholder while it owns a release; delete and recreate it"
-    return Barrier(Reason.VALIDATION_FAILED, told, stalled=True)
+    return Blocker(Reason.VALIDATION_FAILED, told, stalled=True)
 
 
 def needed_kinds(source: ApplicationInstance) -> tuple[Kind, ...]:
@@ -109,14 +112,14 @@ def needed_kinds(source: ApplicationInstance) -> tuple[Kind, ...]:
     return (source_kind(source.spec.chart), HELM_RELEASE)
 
 
-def _missing(source: ApplicationInstance, observed: Observed) -> Barrier | None:
+def _missing(source: ApplicationInstance, observed: Observed) -> Blocker | None:
     missing = [kind.crd_name for kind in needed_kinds(source) if kind in observed.missing_kinds]
     if not missing:
         return None
-    return Barrier(Reason.MISSING_DEPENDENCIES, not_installed(missing), requeue=Requeue.SLOW)
+    return Blocker(Reason.MISSING_DEPENDENCIES, not_installed(missing), requeue=Requeue.SLOW)
 
 
-def name_barrier(source: ApplicationInstance, desired: Desired, observed: Observed) -> Barrier | None:
+def name_blocker(source: ApplicationInstance, desired: Desired, observed: Observed) -> Blocker | None:
     """Every name that we want must be free or ours: server-side apply alone would take it over silently (REC-4).
 
     The HelmRelease's first: it is what two instances with the same release quarrel about.
@@ -124,5 +127,5 @@ def name_barrier(source: ApplicationInstance, desired: Desired, observed: Observ
     for apply in reversed(desired.applies):
         live = observed.objects.get(apply.ref)
         if live is not None and not is_ours(live, source):
-            return Barrier(Reason.NAME_TAKEN, name_taken(apply.ref, live, source), requeue=Requeue.SLOW)
+            return Blocker(Reason.NAME_TAKEN, name_taken(apply.ref, live, source), requeue=Requeue.SLOW)
     return foreign_release(source, observed)

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from vworkspace_core.apimachinery.manifest import Manifest, dig
-from vworkspace_core.instances.observed_release import Report, condition, is_observed
+from vworkspace_core.instances.observed_release import ObservedRelease, condition, is_observed
 
 _NONE: Mapping[str, Any] = {}
 
@@ -22,10 +22,10 @@ def source_failure(source: Manifest | None) -> Mapping[str, Any]:
     return _NONE
 
 
-def chart_failure(report: Report) -> Mapping[str, Any]:
+def chart_failure(observed: ObservedRelease) -> Mapping[str, Any]:
     """What is wrong with the HelmChart that Flux made for this very request; empty when nothing is."""
-    chart = report.chart
-    if chart is None or not _is_of_request(chart, report):
+    chart = observed.chart
+    if chart is None or not _is_of_request(chart, observed):
         return _NONE
     for kind in ("FetchFailed", "BuildFailed", "Stalled"):
         found = condition(chart, kind)
@@ -35,9 +35,9 @@ def chart_failure(report: Report) -> Mapping[str, Any]:
     return _NONE
 
 
-def gave_up_on_chart(report: Report) -> str:
+def gave_up_on_chart(observed: ObservedRelease) -> str:
     """Flux's reason for not trying again to fetch the chart as it is asked for; empty while it does try (RES-4)."""
-    for origin in (report.source, report.chart if chart_failure(report) else None):
+    for origin in (observed.source, observed.chart if chart_failure(observed) else None):
         found = condition(origin, "Stalled")
         if found.get("status") == "True" and _is_of_generation(found, origin):
             return str(found.get("reason") or "Stalled")
@@ -50,22 +50,25 @@ def _is_of_generation(found: Mapping[str, Any], manifest: Manifest | None) -> bo
     return bool(found.get("observedGeneration", generation) == generation)
 
 
-def _is_of_request(chart: Manifest, report: Report) -> bool:
+def _is_of_request(chart: Manifest, observed: ObservedRelease) -> bool:
     """Whether a HelmChart is what the HelmRelease asks for by now, judged by the index the repository has by now."""
     for field in ("chart", "version"):
-        if dig(chart, "spec", field) != dig(report.release, "spec", "chart", "spec", field):
+        if dig(chart, "spec", field) != dig(observed.release, "spec", "chart", "spec", field):
             return False
     looked_at = dig(chart, "status", "observedSourceArtifactRevision")
-    return is_observed(report.source) and looked_at in (None, dig(report.source, "status", "artifact", "revision"))
+    return is_observed(observed.source) and looked_at in (
+        None,
+        dig(observed.source, "status", "artifact", "revision"),
+    )
 
 
-def _is_of_before(chart: Manifest, report: Report) -> bool:
+def _is_of_before(chart: Manifest, observed: ObservedRelease) -> bool:
     """Whether a HelmChart that Flux has looked at speaks of another request, or of the repository as it was before."""
     looked_at = dig(chart, "status", "observedSourceArtifactRevision")
-    return looked_at is not None and not _is_of_request(chart, report)
+    return looked_at is not None and not _is_of_request(chart, observed)
 
 
-def is_blamed_on_source(report: Report, ready: Mapping[str, Any]) -> bool:
+def is_blamed_on_source(observed: ObservedRelease, ready: Mapping[str, Any]) -> bool:
     """Whether Ready=False is about the chart's source, and about the source as it stands now.
 
     helm-controller looks again after 30 seconds only, and a new tag moves no generation of the HelmRelease: what it
@@ -74,10 +77,10 @@ def is_blamed_on_source(report: Report, ready: Mapping[str, Any]) -> bool:
     reason = ready.get("reason")
     if ready.get("status") != "False" or reason not in ("SourceNotReady", "ArtifactFailed"):
         return False
-    if ready.get("observedGeneration", report.generation) != report.generation:
+    if ready.get("observedGeneration", observed.generation) != observed.generation:
         return False
-    origin = report.source if report.request.oci else report.chart
-    if not report.request.oci and origin is not None and _is_of_before(origin, report):
+    origin = observed.source if observed.request.oci else observed.chart
+    if not observed.request.oci and origin is not None and _is_of_before(origin, observed):
         return False
     if reason == "ArtifactFailed" or origin is None:
         return origin is None or is_observed(origin)

@@ -14,7 +14,7 @@ from vworkspace_core.api.reasons import InstanceReason as Reason
 from vworkspace_core.apimachinery.conditions import Wanted
 from vworkspace_core.apimachinery.meta import Condition, ConditionStatus
 from vworkspace_core.apimachinery.secret_material import safe
-from vworkspace_core.instances.release_state import Evidence, ReleaseState
+from vworkspace_core.instances.release_state import ReleaseState, ReleaseStatus
 
 _LONGEST_REFUSAL = 4096
 """Bytes of a message of our own: the command that it may end with is of no use when it is cut (REC-8)."""
@@ -30,82 +30,82 @@ Previous = Mapping[str, Condition]
 """The conditions that stand now, by type."""
 
 
-def from_evidence(evidence: Evidence, previous: Previous, *, override_refused: str = "") -> tuple[Wanted, ...]:
+def from_release(release: ReleaseStatus, previous: Previous, *, override_refused: str = "") -> tuple[Wanted, ...]:
     """The conditions of a managed instance that nothing blocks."""
-    changes = {wanted.type: wanted for wanted in _row(evidence, previous)}
+    changes = {wanted.type: wanted for wanted in _row(release, previous)}
     if override_refused:
         changes[Type.DEGRADED] = Wanted(Type.DEGRADED, _TRUE, Reason.FORBIDDEN_VERSION_OVERRIDE, override_refused)
-    if evidence.state is not ReleaseState.SUSPENDED:
+    if release.state is not ReleaseState.SUSPENDED:
         changes |= _lifted(previous, Type.SUSPENDED, Reason.ACTIVE)
     return _complete(changes | _lifted(previous, Type.BLOCKED, Reason.UNBLOCKED), previous)
 
 
-def _row(evidence: Evidence, previous: Previous) -> Iterator[Wanted]:
+def _row(release: ReleaseStatus, previous: Previous) -> Iterator[Wanted]:
     """One row of REC-5."""
-    message = safe(evidence.message)
-    match evidence.state:
+    message = safe(release.message)
+    match release.state:
         case ReleaseState.PENDING:
             yield Wanted(Type.READY, _FALSE, Reason.INSTALLING, message)
-            yield _progress(evidence, message)
+            yield _progress(release, message)
         case ReleaseState.SUSPENDED:
-            yield _ready_while_suspended(evidence, previous)
+            yield _ready_while_suspended(release, previous)
             yield _stable("suspended")
             yield Wanted(Type.SUSPENDED, _TRUE, Reason.MANUALLY_SUSPENDED, message)
             yield from _kept(previous, Type.STALLED)
         case ReleaseState.STALLED | ReleaseState.ROLLED_BACK:
-            back = evidence.state is ReleaseState.ROLLED_BACK
+            back = release.state is ReleaseState.ROLLED_BACK
             yield Wanted(Type.READY, _FALSE, Reason.ROLLED_BACK if back else Reason.HELM_RELEASE_FAILED, message)
             yield _stable("Flux has given up; it waits for a change of the spec or a retry")
-            yield Wanted(Type.STALLED, _TRUE, evidence.stalled_reason, message)
+            yield Wanted(Type.STALLED, _TRUE, release.stalled_reason, message)
             yield Wanted(Type.DEGRADED, _TRUE, Reason.HELM_RELEASE_FAILED, message)
         case ReleaseState.FAILED:
             yield Wanted(Type.READY, _FALSE, Reason.HELM_RELEASE_FAILED, message)
-            yield _progress(evidence, "Flux tries again") if evidence.retrying else _stable("the attempt failed")
+            yield (_progress(release, "Flux tries again") if release.retrying else _stable("the attempt failed"))
             yield Wanted(Type.DEGRADED, _TRUE, Reason.HELM_RELEASE_FAILED, message)
         case ReleaseState.READY:
-            yield _ready(evidence, message)
+            yield _ready(release, message)
             yield _stable("")
-            yield from _degraded_while_ready(evidence, previous)
+            yield from _degraded_while_ready(release, previous)
         case ReleaseState.CHART_UNREACHABLE:
             yield Wanted(Type.READY, _FALSE, Reason.CHART_UNREACHABLE, message)
-            yield from _fetching(evidence, message)
+            yield from _fetching(release, message)
             yield Wanted(Type.DEGRADED, _TRUE, Reason.CHART_UNREACHABLE, message)
         case ReleaseState.VALUES_MISSING:
             yield Wanted(Type.READY, _FALSE, Reason.WAITING_FOR_SECRET, message)
-            yield _progress(evidence, message)
+            yield _progress(release, message)
         case ReleaseState.INSTALLING | ReleaseState.UPGRADING:
-            upgrade = evidence.state is ReleaseState.UPGRADING
+            upgrade = release.state is ReleaseState.UPGRADING
             yield Wanted(Type.READY, _FALSE, Reason.UPGRADING if upgrade else Reason.INSTALLING, message)
-            yield _progress(evidence, message)
+            yield _progress(release, message)
         case _:
-            assert_never(evidence.state)
+            assert_never(release.state)
 
 
-def _ready(evidence: Evidence, message: str) -> Wanted:
-    if evidence.warnings:
-        return Wanted(Type.READY, _TRUE, Reason.HELM_RELEASE_READY_WITH_WARNINGS, safe(evidence.warnings))
+def _ready(release: ReleaseStatus, message: str) -> Wanted:
+    if release.warnings:
+        return Wanted(Type.READY, _TRUE, Reason.HELM_RELEASE_READY_WITH_WARNINGS, safe(release.warnings))
     return Wanted(Type.READY, _TRUE, Reason.HELM_RELEASE_READY, message)
 
 
-def _degraded_while_ready(evidence: Evidence, previous: Previous) -> Iterator[Wanted]:
-    if evidence.source_trouble:
-        yield Wanted(Type.DEGRADED, _TRUE, Reason.CHART_UNREACHABLE, safe(evidence.source_trouble))
-    elif evidence.drift:
-        yield Wanted(Type.DEGRADED, _TRUE, Reason.DRIFTED, safe(evidence.drift))
+def _degraded_while_ready(release: ReleaseStatus, previous: Previous) -> Iterator[Wanted]:
+    if release.source_trouble:
+        yield Wanted(Type.DEGRADED, _TRUE, Reason.CHART_UNREACHABLE, safe(release.source_trouble))
+    elif release.drift:
+        yield Wanted(Type.DEGRADED, _TRUE, Reason.DRIFTED, safe(release.drift))
     else:
         yield from _lifted(previous, Type.DEGRADED, Reason.RECOVERED).values()
 
 
-def _fetching(evidence: Evidence, message: str) -> Iterator[Wanted]:
-    if evidence.stalled_reason:
+def _fetching(release: ReleaseStatus, message: str) -> Iterator[Wanted]:
+    if release.stalled_reason:
         yield _stable("Flux does not try again by itself to fetch the chart")
-        yield Wanted(Type.STALLED, _TRUE, evidence.stalled_reason, message)
+        yield Wanted(Type.STALLED, _TRUE, release.stalled_reason, message)
     else:
         yield Wanted(Type.RECONCILING, _TRUE, Reason.CHART_SOURCE_SYNCING, message)
 
 
-def _progress(evidence: Evidence, message: str) -> Wanted:
-    reason = Reason.HELM_RELEASE_UPGRADING if evidence.released_before else Reason.HELM_RELEASE_INSTALLING
+def _progress(release: ReleaseStatus, message: str) -> Wanted:
+    reason = Reason.HELM_RELEASE_UPGRADING if release.released_before else Reason.HELM_RELEASE_INSTALLING
     return Wanted(Type.RECONCILING, _TRUE, reason, message)
 
 
@@ -113,10 +113,10 @@ def _stable(message: str) -> Wanted:
     return Wanted(Type.RECONCILING, _FALSE, Reason.STABLE, message)
 
 
-def _ready_while_suspended(evidence: Evidence, previous: Previous) -> Wanted:
+def _ready_while_suspended(release: ReleaseStatus, previous: Previous) -> Wanted:
     """Kept as it was; what was suspended before its first release is not deployed."""
     before = previous.get(Type.READY)
-    if before is not None and (evidence.released_before or before.reason not in _NOT_YET):
+    if before is not None and (release.released_before or before.reason not in _NOT_YET):
         return _keep(before)
     return Wanted(Type.READY, _FALSE, Reason.NOT_DEPLOYED, "suspended before the first release")
 

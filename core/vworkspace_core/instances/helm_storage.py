@@ -14,7 +14,7 @@ from vworkspace_core.api.reasons import InstanceReason as Reason
 from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, metadata
 from vworkspace_core.apimachinery.resources import HELM_RELEASE, SECRET
 from vworkspace_core.controller.requeue import Requeue
-from vworkspace_core.instances.blocker import Barrier
+from vworkspace_core.instances.blocker import Blocker
 from vworkspace_core.instances.context import Observed
 from vworkspace_core.instances.ownership import is_ours, own_labels
 
@@ -49,14 +49,14 @@ def without_content(secret: Manifest) -> dict[str, Any]:
     return {"metadata": {key: metadata(secret).get(key) for key in ("name", "namespace", "labels", "ownerReferences")}}
 
 
-def foreign_release(instance: ApplicationInstance, observed: Observed) -> Barrier | None:
+def foreign_release(instance: ApplicationInstance, observed: Observed) -> Blocker | None:
     """Helm knows a release of that name which no HelmRelease of this instance has made."""
     if not _is_first(instance, observed):
         return None
     for ref in _records(instance):
         live = observed.objects.get(ref)
         if live is not None and not is_ours(live, instance):
-            return Barrier(Reason.NAME_TAKEN, _told(instance, ref), requeue=Requeue.SLOW)
+            return Blocker(Reason.NAME_TAKEN, _told(instance, ref), requeue=Requeue.SLOW)
     return None
 
 

@@ -1,4 +1,4 @@
-"""Whose attempt Flux is reporting on (REC-5): the questions that the rows of `flux.classify` ask of a report.
+"""A HelmRelease as Flux reports on it (REC-5), with the questions that the rows of `release_state.classify` ask.
 
 *Ours* is the attempt at exactly this request: its generation, its version without build metadata, and for OCI the
 digest of the artifact that the source holds.
@@ -19,7 +19,7 @@ _NONE: Mapping[str, Any] = {}
 
 
 @attrs.frozen
-class Request:
+class ReleaseRequest:
     """What we asked Flux for: the effective chart version, where from, and the retry asked for, if any."""
 
     version: str
@@ -28,8 +28,8 @@ class Request:
 
 
 @attrs.frozen
-class Patience:
-    """Seconds during which a report is not yet believed (see `Settings`)."""
+class ReleaseTimeouts:
+    """Seconds during which what Flux reports is not believed yet (see `Settings`)."""
 
     source_grace: float
     source_wait: float
@@ -47,15 +47,18 @@ def condition(manifest: Manifest | None, kind: str) -> Mapping[str, Any]:
 
 
 @attrs.frozen
-class Report:
-    """One look at Flux, with the questions that the rows ask of it."""
+class ObservedRelease:
+    """A HelmRelease with its source and chart, and what was asked for.
+
+    `status`, `conditions` and `generation` are the HelmRelease's.
+    """
 
     release: Manifest
     source: Manifest | None
     chart: Manifest | None
-    request: Request
+    request: ReleaseRequest
     now: datetime
-    patience: Patience
+    timeouts: ReleaseTimeouts
     status: Mapping[str, Any]
     conditions: Mapping[str, Mapping[str, Any]]
     generation: int
@@ -69,17 +72,17 @@ class Report:
         return _seconds(found.get("lastTransitionTime"), self.now)
 
 
-def is_ours(report: Report) -> bool:
+def is_ours(observed: ObservedRelease) -> bool:
     """Whether the attempt that Flux talks about is the one we asked for."""
-    status = report.status
-    if status.get("lastAttemptedGeneration") != report.generation:
+    status = observed.status
+    if status.get("lastAttemptedGeneration") != observed.generation:
         return False
-    if not is_handled(status, report.request.retry_token):
+    if not is_handled(status, observed.request.retry_token):
         return False
-    if not _same_version(status.get("lastAttemptedRevision"), report.request.version):
+    if not _same_version(status.get("lastAttemptedRevision"), observed.request.version):
         return False
     # A new URL or new credentials move only the source: until it was looked at, Flux speaks of the old one.
-    return _same_artifact(report) if report.request.oci else is_observed(report.source)
+    return _same_artifact(observed) if observed.request.oci else is_observed(observed.source)
 
 
 def is_observed(source: Manifest | None) -> bool:
@@ -94,13 +97,13 @@ def is_observed(source: Manifest | None) -> bool:
     return bool(condition(source, "ArtifactInStorage").get("observedGeneration", generation) == generation)
 
 
-def _same_artifact(report: Report) -> bool:
+def _same_artifact(observed: ObservedRelease) -> bool:
     """For OCI a new tag moves no generation of the HelmRelease: the digest alone tells the attempts apart."""
-    wanted = _artifact_digest(report.source)
+    wanted = _artifact_digest(observed.source)
     if wanted is None:
         return False
-    history = dig(report.status, "history", 0, "ociDigest")
-    return bool((report.status.get("lastAttemptedRevisionDigest") or history) == wanted)
+    history = dig(observed.status, "history", 0, "ociDigest")
+    return bool((observed.status.get("lastAttemptedRevisionDigest") or history) == wanted)
 
 
 def _artifact_digest(source: Manifest | None) -> str | None:
@@ -110,7 +113,7 @@ def _artifact_digest(source: Manifest | None) -> str | None:
     return revision.partition("@")[2] or None if isinstance(revision, str) else None
 
 
-def failure_is_ours(report: Report, released: Mapping[str, Any]) -> bool:
+def failure_is_ours(observed: ObservedRelease, released: Mapping[str, Any]) -> bool:
     """Whether Released=False is about this attempt, not the one before.
 
     Flux records the new attempt before it runs it, and leaves the old Released=False in place until the action ends:
@@ -118,25 +121,27 @@ def failure_is_ours(report: Report, released: Mapping[str, Any]) -> bool:
     moved on takes the new one. The counts of failures are: they start anew in the write that records the attempt.
     The message names the very chart of the attempt it speaks of.
     """
-    if released.get("observedGeneration", report.generation) != report.generation:
+    if released.get("observedGeneration", observed.generation) != observed.generation:
         return False
-    if not any(report.status.get(field) for field in COUNTED_FAILURES):
+    if not any(observed.status.get(field) for field in COUNTED_FAILURES):
         return False
     named = _CHART_IN_MESSAGE.search(message_of(released))
-    return named is None or named.group(1) == report.status.get("lastAttemptedRevision")
+    return named is None or named.group(1) == observed.status.get("lastAttemptedRevision")
 
 
-def deployed_as_wanted(report: Report) -> bool:
+def deployed_as_wanted(observed: ObservedRelease) -> bool:
     """Whether the newest release in Helm's history is the one that was attempted for us, and is deployed."""
-    newest = dig(report.status, "history", 0)
+    newest = dig(observed.status, "history", 0)
     # Build metadata too: without it, 1.0.0 would be there while the upgrade from 1.0.0+a to it still runs.
-    if dig(newest, "status") != "deployed" or dig(newest, "chartVersion") != report.status.get("lastAttemptedRevision"):
+    if dig(newest, "status") != "deployed" or dig(newest, "chartVersion") != observed.status.get(
+        "lastAttemptedRevision"
+    ):
         return False
     # The same version with other values is another release: Flux keeps a digest of both.
-    attempted = report.status.get("lastAttemptedConfigDigest")
+    attempted = observed.status.get("lastAttemptedConfigDigest")
     if attempted and dig(newest, "configDigest") not in (None, attempted):
         return False
-    return not report.request.oci or _is_of_artifact(newest, _artifact_digest(report.source))
+    return not observed.request.oci or _is_of_artifact(newest, _artifact_digest(observed.source))
 
 
 def _is_of_artifact(release: Any, digest: str | None) -> bool:

@@ -1,7 +1,7 @@
 """Reconciling an ApplicationInstance: the decision, whole (REC-1 to REC-13).
 
 Expected flow
-    not ours → nothing; being deleted → `deletion`; a barrier → Blocked, nothing applied; a placeholder → Ready;
+    not ours → nothing; being deleted → `deletion`; a blocker → Blocked, nothing applied; a placeholder → Ready;
     otherwise the finalizer, what differs of source, values and HelmRelease, what is to be pruned, and the status
     that Flux's reports mean for exactly this request. Where others hold fields of the HelmRelease, its apply is tried
     without effect before anything is written.
@@ -35,15 +35,15 @@ from vworkspace_core.controller.refused_writes import is_own_history
 from vworkspace_core.controller.requeue import Requeue
 from vworkspace_core.instances import conditions
 from vworkspace_core.instances import release_state as flux
-from vworkspace_core.instances.blocker import Barrier
-from vworkspace_core.instances.blockers import intent_barrier, name_barrier
+from vworkspace_core.instances.blocker import Blocker
+from vworkspace_core.instances.blockers import intent_blocker, name_blocker
 from vworkspace_core.instances.context import Context, Observed
 from vworkspace_core.instances.deletion import decide_deletion
 from vworkspace_core.instances.desired import DOWNSTREAM_KINDS, Desired, desired_objects, helm_chart_of
-from vworkspace_core.instances.observed_release import Patience, Request
+from vworkspace_core.instances.observed_release import ReleaseRequest, ReleaseTimeouts
 from vworkspace_core.instances.ownership import adoption, is_ours
-from vworkspace_core.instances.refused_writes import Setback, meaning
-from vworkspace_core.instances.release_state import Evidence, ReleaseState
+from vworkspace_core.instances.refused_writes import TransientFailure, meaning
+from vworkspace_core.instances.release_state import ReleaseState, ReleaseStatus
 from vworkspace_core.instances.retry import SILENT, ring
 from vworkspace_core.instances.service_accounts import replaced_account
 from vworkspace_core.instances.status import StatusFields, endpoints, own_conditions, with_status
@@ -59,14 +59,14 @@ def reconcile(source: ApplicationInstance, observed: Observed, context: Context)
         return decide_deletion(source, observed, context) if FINALIZER in meta.finalizers else Decision()
     if not is_managed(meta) or claimed_by_another_operator(source, context.settings):
         return Decision()
-    if barrier := intent_barrier(source, observed, context.settings):
-        return _blocked(Decision(), source, barrier, context)
+    if blocker := intent_blocker(source, observed, context.settings):
+        return _blocked(Decision(), source, blocker, context)
     if source.spec.mode is Mode.PLACEHOLDER:
         return with_status(Decision(), source, conditions.placeholder(_previous(source)), StatusFields(), context)
     chart, release = source.spec.chart, source.spec.release
     if chart is None or release is None:
         # Admission refuses it first; should it ever let one through, this is what users see.
-        missing = Barrier(Reason.MISSING_CHART_SOURCE, "spec.chart, spec.release: required when managed", stalled=True)
+        missing = Blocker(Reason.MISSING_CHART_SOURCE, "spec.chart, spec.release: required when managed", stalled=True)
         return _blocked(Decision(), source, missing, context)
     return _managed(source, chart, release, observed, context)
 
@@ -75,10 +75,10 @@ def _previous(source: ApplicationInstance) -> dict[str, Condition]:
     return {condition.type: condition for condition in own_conditions(source.status)}
 
 
-def _blocked(decision: Decision, source: ApplicationInstance, barrier: Barrier, context: Context) -> Decision:
+def _blocked(decision: Decision, source: ApplicationInstance, blocker: Blocker, context: Context) -> Decision:
     previous = _previous(source)
-    wanted = conditions.blocked(barrier.reason, barrier.message, previous, stalled=barrier.stalled)
-    held = attrs.evolve(decision, requeue=barrier.requeue)
+    wanted = conditions.blocked(blocker.reason, blocker.message, previous, stalled=blocker.stalled)
+    held = attrs.evolve(decision, requeue=blocker.requeue)
     return with_status(held, source, wanted, StatusFields.of(source.status), context)
 
 
@@ -90,41 +90,42 @@ def _managed(
     in_force, refused = permitted_override(source, override, settings.policy)
     live_release = observed.objects.get(ObjectRef(HELM_RELEASE, release.namespace, release.name))
     desired = desired_objects(source, chart, release, in_force, observed.objects, settings)
-    if barrier := name_barrier(source, desired, observed):
-        return _blocked(Decision(), source, barrier, context)
-    evidence = _evidence(desired, chart, live_release, observed, context)
+    if blocker := name_blocker(source, desired, observed):
+        return _blocked(Decision(), source, blocker, context)
+    release_status = _release_status(desired, chart, live_release, observed, context)
     if observed.failures:
-        return _after_failure(source, desired, evidence, observed, context)
+        return _after_failure(source, desired, release_status, observed, context)
     pending = tuple(apply for apply in desired.applies if _is_pending(apply, observed))
     if any(apply.kind != HELM_RELEASE or _spec_differs(apply, live_release) for apply in pending):
-        evidence = _requested(evidence, source)
+        release_status = _requested(release_status, source)
     bell = SILENT if pending else ring(desired.retry, live_release, context.now)
+    in_use = release_status.state is ReleaseState.READY
     guarded = FINALIZER not in source.metadata.finalizers  # its patch carries the resourceVersion
     decision = Decision(
         finalizer=Finalizer.ADD if guarded else None,
         rehearsals=_rehearsals(pending, live_release),
         patches=(*_adoptions(source, desired, observed), *bell.patches),
         applies=pending,
-        deletes=() if pending else _prunes(source, desired, observed, in_use=evidence.state is ReleaseState.READY),
-        requeue=Requeue.at_latest(evidence.requeue_after).no_later_than(bell.wait),
+        deletes=() if pending else _prunes(source, desired, observed, in_use=in_use),
+        requeue=Requeue.at_latest(release_status.requeue_after).no_later_than(bell.wait),
         only_if_current=not guarded,
     )
     decision = attrs.evolve(decision, events=replaced_account(source, release, settings))
-    wanted = conditions.from_evidence(evidence, _previous(source), override_refused=refused)
+    wanted = conditions.from_release(release_status, _previous(source), override_refused=refused)
     return with_status(decision, source, wanted, _fields(source, chart, desired, override, in_force), context)
 
 
-def _evidence(
+def _release_status(
     desired: Desired, chart: ChartSource, live_release: Manifest | None, observed: Observed, context: Context
-) -> Evidence:
+) -> ReleaseStatus:
     settings = context.settings
     return flux.classify(
         live_release,
         observed.objects.get(desired.source),
         observed.objects.get(helm_chart_of(desired.release)),
-        Request(desired.version, chart.source_type.value == "oci", desired.retry),
+        ReleaseRequest(desired.version, chart.source_type.value == "oci", desired.retry),
         context.now,
-        Patience(settings.source_grace_seconds, settings.source_wait_seconds, settings.stuck_ready_seconds),
+        ReleaseTimeouts(settings.source_grace_seconds, settings.source_wait_seconds, settings.stuck_ready_seconds),
     )
 
 
@@ -150,19 +151,19 @@ def _spec_differs(apply: Apply, live: Manifest | None) -> bool:
     return live is None or needs_apply({"spec": apply.manifest["spec"]}, live)
 
 
-def _requested(evidence: Evidence, source: ApplicationInstance) -> Evidence:
+def _requested(release_status: ReleaseStatus, source: ApplicationInstance) -> ReleaseStatus:
     """What will be the case once the pending applies are through: Flux knows nothing of this request yet."""
-    if evidence.state is ReleaseState.SUSPENDED or source.spec.suspend:
+    if release_status.state is ReleaseState.SUSPENDED or source.spec.suspend:
         state = ReleaseState.SUSPENDED
-    elif evidence.state is ReleaseState.PENDING:
+    elif release_status.state is ReleaseState.PENDING:
         state = ReleaseState.PENDING
     else:
-        state = ReleaseState.UPGRADING if evidence.released_before else ReleaseState.INSTALLING
-    return Evidence(state, flux.WAITING, released_before=evidence.released_before)
+        state = ReleaseState.UPGRADING if release_status.released_before else ReleaseState.INSTALLING
+    return ReleaseStatus(state, flux.WAITING, released_before=release_status.released_before)
 
 
 def _after_failure(
-    source: ApplicationInstance, desired: Desired, evidence: Evidence, observed: Observed, context: Context
+    source: ApplicationInstance, desired: Desired, release_status: ReleaseStatus, observed: Observed, context: Context
 ) -> Decision:
     """Status after a refused write: nothing more is applied in this pass, but over our own history (REC-6)."""
     own = {failure.ref for failure in observed.failures if is_own_history(failure, FIELD_MANAGER)}
@@ -170,11 +171,11 @@ def _after_failure(
     others = [failure for failure in observed.failures if failure.ref not in own]
     if not others:
         return Decision(applies=forced, requeue=Requeue.NO, only_if_current=True)
-    meant = meaning(others[0], released_before=evidence.released_before)
+    meant = meaning(others[0], released_before=release_status.released_before)
     match meant:
-        case Barrier():
+        case Blocker():
             return _blocked(Decision(applies=forced, only_if_current=True), source, meant, context)
-        case Setback():
+        case TransientFailure():
             wanted = conditions.unsettled(meant.reason, meant.message, _previous(source))
             decision = Decision(applies=forced, requeue=meant.requeue, only_if_current=True)
             return with_status(decision, source, wanted, StatusFields.of(source.status), context)

@@ -27,11 +27,11 @@ from vworkspace_core.controller.decision import Failure
 from vworkspace_core.controller.managed_fields import kubectl_patch
 from vworkspace_core.controller.refused_writes import conflict_message, other_holders
 from vworkspace_core.controller.requeue import Requeue
-from vworkspace_core.instances.blocker import Barrier
+from vworkspace_core.instances.blocker import Blocker
 
 
 @attrs.frozen
-class Setback:
+class TransientFailure:
     """A failure that may pass: `reason` is one of Reconciling's, `message` says what and that it is tried again."""
 
     reason: str
@@ -39,26 +39,26 @@ class Setback:
     requeue: Requeue
 
 
-def meaning(failure: Failure, *, released_before: bool) -> Barrier | Setback:
+def meaning(failure: Failure, *, released_before: bool) -> Blocker | TransientFailure:
     """Whether the failure blocks the instance or is tried again."""
     what, error = f"{failure.verb} {failure.ref}", failure.error
     told = safe(error.message if error.message.startswith(what) else f"{what}: {error.message}")
     match error:
         case Conflict():
-            return Barrier(Reason.FIELD_CONFLICT, conflict_message(failure, error, FIELD_MANAGER), requeue=Requeue.SLOW)
+            return Blocker(Reason.FIELD_CONFLICT, conflict_message(failure, error, FIELD_MANAGER), requeue=Requeue.SLOW)
         case Invalid() if leftover := _leftover(failure):
-            return Barrier(Reason.FIELD_CONFLICT, leftover, requeue=Requeue.SLOW)
+            return Blocker(Reason.FIELD_CONFLICT, leftover, requeue=Requeue.SLOW)
         case Invalid():
-            return Barrier(Reason.VALIDATION_FAILED, told, stalled=True)
+            return Blocker(Reason.VALIDATION_FAILED, told, stalled=True)
         case KindMissing():
             missing = f"not installed in this cluster: {failure.ref.kind.crd_name}"
-            return Barrier(Reason.MISSING_DEPENDENCIES, missing, requeue=Requeue.SLOW)
+            return Blocker(Reason.MISSING_DEPENDENCIES, missing, requeue=Requeue.SLOW)
         case NotFound():
-            return Barrier(Reason.NAMESPACE_NOT_GATED, told)
+            return Blocker(Reason.NAMESPACE_NOT_GATED, told)
         case Forbidden(namespace_terminating=True):
-            return Barrier(Reason.NAMESPACE_NOT_GATED, f"namespace {failure.ref.namespace} is being terminated")
+            return Blocker(Reason.NAMESPACE_NOT_GATED, f"namespace {failure.ref.namespace} is being terminated")
         case Forbidden() if error.right is not None:
-            return Barrier(Reason.FORBIDDEN, not_permitted(error.right), requeue=Requeue.REFUSED)
+            return Blocker(Reason.FORBIDDEN, not_permitted(error.right), requeue=Requeue.REFUSED)
         case Forbidden():
             refused = f"{what} is not permitted: {error.message}"
             return _retried(failure, refused, Requeue.SLOW, released_before)
@@ -68,13 +68,13 @@ def meaning(failure: Failure, *, released_before: bool) -> Barrier | Setback:
             return _retried(failure, told, Requeue.BACKOFF, released_before)
 
 
-def _retried(failure: Failure, message: str, requeue: Requeue, released_before: bool) -> Setback:
+def _retried(failure: Failure, message: str, requeue: Requeue, released_before: bool) -> TransientFailure:
     if failure.ref.kind != HELM_RELEASE:
         reason = Reason.CHART_SOURCE_SYNCING
     else:
         reason = Reason.HELM_RELEASE_UPGRADING if released_before else Reason.HELM_RELEASE_INSTALLING
     pace = "slow backoff, at most every five minutes" if requeue is Requeue.SLOW else "backoff"
-    return Setback(reason, f"{message}; tried again with {pace}", requeue)
+    return TransientFailure(reason, f"{message}; tried again with {pace}", requeue)
 
 
 def _leftover(failure: Failure) -> str:

@@ -1,8 +1,8 @@
-"""What Flux reports, and what it means for the request we made (REC-5).
+"""What Flux reports, and what it means for the request that we made (REC-5).
 
-`classify` is the table of REC-5: the first row that matches wins. Everything hangs on *ours*: whether the
-attempt that Flux talks about is the one we asked for. Every old Ready, Stalled or failure that is not ours
-belongs to the previous request and counts as progress.
+`classify` is the table of REC-5: the first row that matches wins. Flux speaks of its last attempt. A Ready, Stalled or
+failure counts only where that attempt was at our request (`is_ours`); otherwise it belongs to the request before, and
+ours is under way.
 """
 
 from collections.abc import Mapping
@@ -20,9 +20,9 @@ from vworkspace_core.instances.chart_source import (
     source_failure,
 )
 from vworkspace_core.instances.observed_release import (
-    Patience,
-    Report,
-    Request,
+    ObservedRelease,
+    ReleaseRequest,
+    ReleaseTimeouts,
     deployed_as_wanted,
     failure_is_ours,
     is_first_pass,
@@ -39,23 +39,38 @@ _NEVER_ATTEMPTED = ("InvalidCELExpression", "AccessDenied")
 
 
 class ReleaseState(Enum):
-    """The rows of REC-5."""
+    """Where the release that we asked for stands: the rows of REC-5."""
 
-    PENDING = "row 1: absent, being deleted by somebody, or not yet looked at by Flux"
-    SUSPENDED = "row 2: suspended, by us or by hand"
-    STALLED = "row 3: Flux has given up on our request"
-    ROLLED_BACK = "row 3: Flux has given up and gone back to the previous release"
-    FAILED = "row 4: our attempt failed"
-    READY = "row 5: Flux confirmed the release we asked for"
-    CHART_UNREACHABLE = "row 6: the chart cannot be had"
-    VALUES_MISSING = "row 7: the values cannot be had"
-    INSTALLING = "row 8: under way, nothing was released before"
-    UPGRADING = "row 8: under way, over an earlier release"
+    PENDING = "Pending"
+    """Row 1: the HelmRelease is absent, somebody is deleting it, or Flux has not looked at it yet."""
+    SUSPENDED = "Suspended"
+    """Row 2: the HelmRelease or its source is suspended, by us or by hand."""
+    STALLED = "Stalled"
+    """Row 3: Flux has given up on our request."""
+    ROLLED_BACK = "RolledBack"
+    """Row 3: Flux has given up and gone back to the previous release."""
+    FAILED = "Failed"
+    """Row 4: our attempt failed; Flux may try again."""
+    READY = "Ready"
+    """Row 5: Flux confirmed the release that we asked for."""
+    CHART_UNREACHABLE = "ChartUnreachable"
+    """Row 6: Flux cannot fetch the chart."""
+    VALUES_MISSING = "ValuesMissing"
+    """Row 7: Flux cannot read the values."""
+    INSTALLING = "Installing"
+    """Row 8: the request is under way, and nothing was released before."""
+    UPGRADING = "Upgrading"
+    """Row 8: the request is under way over an earlier release."""
 
 
 @attrs.frozen
-class Evidence:
-    """The row, and what goes with it. `requeue_after` is in seconds, for what only time decides."""
+class ReleaseStatus:
+    """The state of the release, and what goes with it.
+
+    `retrying`: Flux tries again by itself. `stalled_reason` is why Flux gave up, `source_trouble`, `drift` and
+    `warnings` what is wrong beside; each is empty where nothing is. `requeue_after` is in seconds, for what only time
+    decides.
+    """
 
     state: ReleaseState
     message: str = ""
@@ -72,115 +87,119 @@ def classify(
     release: Manifest | None,
     source: Manifest | None,
     chart: Manifest | None,
-    request: Request,
+    request: ReleaseRequest,
     now: datetime,
-    patience: Patience,
-) -> Evidence:
+    timeouts: ReleaseTimeouts,
+) -> ReleaseStatus:
     """The row of REC-5 that the HelmRelease is in.
 
     `source` is the OCIRepository or HelmRepository, `chart` the HelmChart that Flux makes for a HelmRepository
     (it alone tells why a version is missing).
     """
     if release is None:
-        return Evidence(ReleaseState.PENDING, "the HelmRelease does not exist yet")
+        return ReleaseStatus(ReleaseState.PENDING, "the HelmRelease does not exist yet")
     if dig(release, "metadata", "deletionTimestamp"):
-        return Evidence(ReleaseState.PENDING, "the HelmRelease is being deleted; it is created again once it has gone")
+        return ReleaseStatus(
+            ReleaseState.PENDING, "the HelmRelease is being deleted; it is created again once it has gone"
+        )
     status = release.get("status") or {}
     if dig(release, "spec", "suspend") is True:
         # Before row 1's empty status: what is suspended before its first release is not being installed.
-        return Evidence(ReleaseState.SUSPENDED, "the HelmRelease is suspended", released_before=was_released(status))
+        return ReleaseStatus(
+            ReleaseState.SUSPENDED, "the HelmRelease is suspended", released_before=was_released(status)
+        )
     if not status.get("conditions") and status.get("observedGeneration", -1) == -1:
-        return Evidence(ReleaseState.PENDING, WAITING)
+        return ReleaseStatus(ReleaseState.PENDING, WAITING)
     conditions = {found.get("type", ""): found for found in status.get("conditions") or () if isinstance(found, dict)}
     generation = dig(release, "metadata", "generation") or 0
-    return _attempted(Report(release, source, chart, request, now, patience, status, conditions, generation))
+    return _attempted(ObservedRelease(release, source, chart, request, now, timeouts, status, conditions, generation))
 
 
-def _attempted(report: Report) -> Evidence:
+def _attempted(observed: ObservedRelease) -> ReleaseStatus:
     """Rows 3 to 8, for a HelmRelease that Flux has looked at."""
-    if dig(report.source, "spec", "suspend") is True and not is_observed(report.source):
-        told = f"the {dig(report.source, 'kind')} is suspended: what it asks for by now is not fetched"
-        return Evidence(ReleaseState.SUSPENDED, told, released_before=was_released(report.status))
-    ours = is_ours(report)
-    ready = report.condition("Ready")
-    if stalled := _stalled(report, ours):
+    if dig(observed.source, "spec", "suspend") is True and not is_observed(observed.source):
+        message = f"the {dig(observed.source, 'kind')} is suspended: what it asks for by now is not fetched"
+        return ReleaseStatus(ReleaseState.SUSPENDED, message, released_before=was_released(observed.status))
+    ours = is_ours(observed)
+    ready = observed.condition("Ready")
+    if stalled := _stalled(observed, ours):
         return stalled
-    if ours and (failed := _failed(report, ready)):
+    if ours and (failed := _failed(observed, ready)):
         return failed
-    if ours and (settled := _settled(report, ready)):
-        return settled
-    return _unreachable(report, ready) or _values_missing(report, ready) or _under_way(report, ready)
+    if ours and (deployed := _deployed(observed, ready)):
+        return deployed
+    return _unreachable(observed, ready) or _values_missing(observed, ready) or _under_way(observed, ready)
 
 
-def _stalled(report: Report, ours: bool) -> Evidence | None:
-    found = report.condition("Stalled")
+def _stalled(observed: ObservedRelease, ours: bool) -> ReleaseStatus | None:
+    found = observed.condition("Stalled")
     if found.get("status") != "True":
         return None
     # These two are found before any attempt is made: the condition's own generation has to do.
-    early = found.get("reason") in _NEVER_ATTEMPTED and found.get("observedGeneration") == report.generation
+    early = found.get("reason") in _NEVER_ATTEMPTED and found.get("observedGeneration") == observed.generation
     if not ours and not early:
         return None
-    back = report.condition("Remediated").get("reason") == "RollbackSucceeded"
-    return Evidence(
+    back = observed.condition("Remediated").get("reason") == "RollbackSucceeded"
+    return ReleaseStatus(
         ReleaseState.ROLLED_BACK if back else ReleaseState.STALLED,
         # After a rollback Ready's message is the rollback's; the failure's own is in Released.
-        message_of(report.condition("Released")) or message_of(found),
-        released_before=was_released(report.status),
+        message_of(observed.condition("Released")) or message_of(found),
+        released_before=was_released(observed.status),
         stalled_reason=str(found.get("reason") or "RetriesExceeded"),
     )
 
 
-def _failed(report: Report, ready: Mapping[str, Any]) -> Evidence | None:
-    released = report.condition("Released")
+def _failed(observed: ObservedRelease, ready: Mapping[str, Any]) -> ReleaseStatus | None:
+    released = observed.condition("Released")
     if released.get("status") != "False" or ready.get("status") != "False":
         return None
-    reconciling = report.condition("Reconciling")
-    if not failure_is_ours(report, released):
+    reconciling = observed.condition("Reconciling")
+    if not failure_is_ours(observed, released):
         return None
-    return Evidence(
+    return ReleaseStatus(
         ReleaseState.FAILED,
         message_of(released) or message_of(ready),
         retrying=reconciling.get("status") == "True",
-        released_before=was_released(report.status),
+        released_before=was_released(observed.status),
     )
 
 
-def _settled(report: Report, ready: Mapping[str, Any]) -> Evidence | None:
+def _deployed(observed: ObservedRelease, ready: Mapping[str, Any]) -> ReleaseStatus | None:
     """Row 5, also while Flux re-checks at its interval and while the source has a passing trouble."""
-    if not deployed_as_wanted(report):
+    if not deployed_as_wanted(observed):
         return None
     if ready.get("status") != "True":
-        return _stuck(report, ready)
-    if ready.get("observedGeneration") != report.generation:
+        return _stuck(observed, ready)
+    if ready.get("observedGeneration") != observed.generation:
         return None
-    if report.status.get("observedGeneration") != report.generation:
+    if observed.status.get("observedGeneration") != observed.generation:
         return None
-    return _ready(report, message_of(ready))
+    return _ready(observed, message_of(ready))
 
 
-def _stuck(report: Report, ready: Mapping[str, Any]) -> Evidence | None:
+def _stuck(observed: ObservedRelease, ready: Mapping[str, Any]) -> ReleaseStatus | None:
     """Ready=Unknown for ever after a success is a known defect of helm-controller (#1409).
 
     It is the same while an upgrade hangs, but for the generation: that is observed when a pass has ended.
     """
-    released = report.condition("Released")
+    released = observed.condition("Released")
     if ready.get("status") != "Unknown" or released.get("status", "True") != "True":
         return None
-    if report.status.get("observedGeneration") != report.generation:
+    if observed.status.get("observedGeneration") != observed.generation:
         return None
-    if released.get("observedGeneration", report.generation) != report.generation:
+    if released.get("observedGeneration", observed.generation) != observed.generation:
         return None
-    age = report.seconds_since(ready)
-    if age >= report.patience.stuck_ready:
-        return _ready(report, message_of(released))
-    return attrs.evolve(_under_way(report, ready), requeue_after=report.patience.stuck_ready - age)
+    age = observed.seconds_since(ready)
+    if age >= observed.timeouts.stuck_ready:
+        return _ready(observed, message_of(released))
+    return attrs.evolve(_under_way(observed, ready), requeue_after=observed.timeouts.stuck_ready - age)
 
 
-def _ready(report: Report, message: str) -> Evidence:
-    trouble, wait = _source_trouble(report)
-    drifted = report.condition("Drifted")
-    tested = report.condition("TestSuccess")
-    return Evidence(
+def _ready(observed: ObservedRelease, message: str) -> ReleaseStatus:
+    trouble, wait = _source_trouble(observed)
+    drifted = observed.condition("Drifted")
+    tested = observed.condition("TestSuccess")
+    return ReleaseStatus(
         ReleaseState.READY,
         message,
         released_before=True,
@@ -191,50 +210,50 @@ def _ready(report: Report, message: str) -> Evidence:
     )
 
 
-def _source_trouble(report: Report) -> tuple[str, float | None]:
+def _source_trouble(observed: ObservedRelease) -> tuple[str, float | None]:
     """The source's trouble once it has lasted, and until then when it will have."""
-    found = source_failure(report.source)
+    found = source_failure(observed.source)
     if not found:
         return "", None
-    age = report.seconds_since(found)
-    if age >= report.patience.source_grace:
+    age = observed.seconds_since(found)
+    if age >= observed.timeouts.source_grace:
         return message_of(found) or str(found.get("reason")), None
-    return "", report.patience.source_grace - age
+    return "", observed.timeouts.source_grace - age
 
 
-def _unreachable(report: Report, ready: Mapping[str, Any]) -> Evidence | None:
+def _unreachable(observed: ObservedRelease, ready: Mapping[str, Any]) -> ReleaseStatus | None:
     """Row 6. A bare SourceNotReady is also what Flux says while the source is being fetched for the first time."""
-    failure = source_failure(report.source) or chart_failure(report)
-    released = was_released(report.status)
+    failure = source_failure(observed.source) or chart_failure(observed)
+    released = was_released(observed.status)
     if failure:
-        given_up = gave_up_on_chart(report)
-        return Evidence(
+        given_up = gave_up_on_chart(observed)
+        return ReleaseStatus(
             ReleaseState.CHART_UNREACHABLE, message_of(failure), released_before=released, stalled_reason=given_up
         )
-    if not is_blamed_on_source(report, ready):
+    if not is_blamed_on_source(observed, ready):
         return None
-    age = report.seconds_since(ready)
-    if ready["reason"] == "ArtifactFailed" or age >= report.patience.source_wait:
-        return Evidence(ReleaseState.CHART_UNREACHABLE, message_of(ready), released_before=released)
-    return attrs.evolve(_under_way(report, ready), requeue_after=report.patience.source_wait - age)
+    age = observed.seconds_since(ready)
+    if ready["reason"] == "ArtifactFailed" or age >= observed.timeouts.source_wait:
+        return ReleaseStatus(ReleaseState.CHART_UNREACHABLE, message_of(ready), released_before=released)
+    return attrs.evolve(_under_way(observed, ready), requeue_after=observed.timeouts.source_wait - age)
 
 
-def _values_missing(report: Report, ready: Mapping[str, Any]) -> Evidence | None:
+def _values_missing(observed: ObservedRelease, ready: Mapping[str, Any]) -> ReleaseStatus | None:
     if ready.get("status") != "False" or ready.get("reason") != "ValuesError":
         return None
-    if ready.get("observedGeneration", report.generation) != report.generation:
+    if ready.get("observedGeneration", observed.generation) != observed.generation:
         return None  # of the values that were asked for before
-    return Evidence(ReleaseState.VALUES_MISSING, message_of(ready), released_before=was_released(report.status))
+    return ReleaseStatus(ReleaseState.VALUES_MISSING, message_of(ready), released_before=was_released(observed.status))
 
 
-def _under_way(report: Report, ready: Mapping[str, Any]) -> Evidence:
-    released = was_released(report.status) and not is_first_pass(report.status)
-    reconciling = report.condition("Reconciling")
+def _under_way(observed: ObservedRelease, ready: Mapping[str, Any]) -> ReleaseStatus:
+    released = was_released(observed.status) and not is_first_pass(observed.status)
+    reconciling = observed.condition("Reconciling")
     # Only what Flux says of the running attempt: an old Ready or failure would be misread as news. Between two tries
     # it repeats the failure of the last.
     running = reconciling.get("status") == "True" and reconciling.get("reason") != "ProgressingWithRetry"
-    told = message_of(reconciling) if running else ""
-    if not told and ready.get("status") == "Unknown":
-        told = message_of(ready)
+    message = message_of(reconciling) if running else ""
+    if not message and ready.get("status") == "Unknown":
+        message = message_of(ready)
     state = ReleaseState.UPGRADING if released else ReleaseState.INSTALLING
-    return Evidence(state, told or WAITING, released_before=released)
+    return ReleaseStatus(state, message or WAITING, released_before=released)

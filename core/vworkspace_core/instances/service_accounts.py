@@ -8,7 +8,7 @@ from vworkspace_core.api.application_instance import ApplicationInstance, Releas
 from vworkspace_core.api.reasons import InstanceReason as Reason
 from vworkspace_core.apimachinery.manifest import ObjectRef
 from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE
-from vworkspace_core.instances.blocker import Barrier
+from vworkspace_core.instances.blocker import Blocker
 from vworkspace_core.instances.context import Settings
 from vworkspace_core.ports import KubernetesEvent
 
@@ -19,7 +19,7 @@ def release_account(release: Release, settings: Settings) -> str:
     return given if given and given in (usual, *settings.allowed_release_service_accounts) else usual
 
 
-def account_barrier(release: Release | None, settings: Settings) -> Barrier | None:
+def account_blocker(release: Release | None, settings: Settings) -> Blocker | None:
     """Nothing is applied that Flux would install with its own rights."""
     if release is None or release_account(release, settings) or settings.allow_unimpersonated_releases:
         return None
@@ -29,7 +29,7 @@ def account_barrier(release: Release | None, settings: Settings) -> Barrier | No
         f"`vworkspace-operator manifests --namespace {release.namespace}` prints), or, to let charts do anything, "
         "with --allow-unimpersonated-releases"
     )
-    return Barrier(Reason.POLICY_DENIED, told)
+    return Blocker(Reason.POLICY_DENIED, told)
 
 
 def replaced_account(source: ApplicationInstance, release: Release, settings: Settings) -> tuple[KubernetesEvent, ...]:
