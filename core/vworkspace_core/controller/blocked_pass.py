@@ -118,11 +118,18 @@ def blocked_status(
     if blocked.is_transient and live.conditions and live.observed_generation == live.generation:
         return Decision()
     wanted = _wanted(words, live.conditions, blocked)
-    fields = {**words.defaults, **(status if isinstance(status, Mapping) else {}), **words.fields(wanted, now)}
+    fields = {**words.defaults, **_fields_of(status), **words.fields(wanted, now)}
     change = status_change(live, wanted, {}, now, not_compared=fields)
     if change is None:
         return Decision()
     return change.added_to(Decision(), _events(words, live, str(meta.get("uid", "")), change.transitions))
+
+
+def _fields_of(status: object) -> Mapping[str, Any]:
+    """The fields of a status that stay as they are: the writer adds the generation and the conditions anew."""
+    if not isinstance(status, Mapping):
+        return {}
+    return {name: value for name, value in status.items() if name not in ("observedGeneration", "conditions")}
 
 
 def _wanted(words: BlockedWords, before: Sequence[Condition], blocked: BlockedPass) -> tuple[Wanted, ...]:
