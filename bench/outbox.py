@@ -60,7 +60,7 @@ async def drained(control: ControlPlane, batch: Sequence[Any]) -> float:
         tasks.start_soon(telling.run)
         for start in range(0, len(batch), CAPACITY):
             telling.put(batch[start : start + CAPACITY])
-            await telling.quiet()
+            await telling.drain()
         tasks.cancel_scope.cancel()
     seconds = time.perf_counter() - began
     assert telling.outbox.dropped == 0

@@ -77,9 +77,9 @@ def refused(raw: Any, scope: JobScope, reason: Reason) -> str:
     """The error of a job that is answered at once, applies nothing and repeats nothing."""
     found = taken(raw, scope)
     assert found.task is None
-    assert found.verdict is not None
-    assert found.verdict.outcome is JobOutcome.FAILED
-    error = found.verdict.error
+    assert found.result is not None
+    assert found.result.outcome is JobOutcome.FAILED
+    error = found.result.error
     assert error.startswith(f"{reason}: "), error
     assert MARK not in error + repr(found) + json.dumps([found.raw, record_of(found).state])
     return error.removeprefix(f"{reason}: ")
@@ -253,7 +253,7 @@ def test_what_a_control_plane_seals_is_taken_PULL_9(name: str, encrypted: bool) 
     assert found.stage is JobStage.RECORDING
     assert record_of(found).raw == sent, "the record holds what was sent: nothing decrypted"
     again = restore(record_of(found), 0, strict(pairs))
-    assert (again.task, again.verdict) == (found.task, None)
+    assert (again.task, again.result) == (found.task, None)
 
 
 def test_a_recorded_job_is_not_judged_again_by_keys_and_rules_of_later() -> None:
@@ -265,8 +265,8 @@ def test_a_recorded_job_is_not_judged_again_by_keys_and_rules_of_later() -> None
         restore(record, 0, JobScope(CLUSTER_ID, security=Security(require_signed=True, opener=later))).task is not None
     )
     gone = restore(record, 0, strict(EC))
-    assert gone.verdict is not None
-    assert gone.verdict.error.startswith("JobPayloadDecryptionFailed: ")
+    assert gone.result is not None
+    assert gone.result.error.startswith("JobPayloadDecryptionFailed: ")
 
 
 def test_keys_may_overlap_while_they_are_exchanged() -> None:
@@ -320,14 +320,14 @@ def test_M8_a_configured_key_means_required_unless_the_setting_says_unsigned_PUL
     if required:
         refused(job(), scope, Reason.SIGNATURE_INVALID)
     else:
-        assert taken(job(), scope).verdict is None
+        assert taken(job(), scope).result is None
 
 
 def test_M8_taking_the_signature_off_a_job_does_not_help_where_there_is_a_key_PULL_9() -> None:
     scope = JobScope(CLUSTER_ID, security=in_force(Security(), opener(ED)))
     signed = Sealing(ED.sealing.signing_key)(job(), CLUSTER_ID)
 
-    assert taken(signed, scope).verdict is None
+    assert taken(signed, scope).result is None
     stripped = {name: value for name, value in signed.items() if name != "signature"}
     assert "has no signature" in refused(stripped, scope, Reason.SIGNATURE_INVALID)
     unsigned = JobScope(CLUSTER_ID, security=in_force(Security(), opener(ED), Signatures.UNSIGNED))
@@ -363,7 +363,7 @@ def test_secrets_in_the_clear_are_refused_where_they_must_be_encrypted() -> None
     assert "in the clear" in refused(job(payload=payload), scope, Reason.DECRYPTION_FAILED)
     assert taken(job(), scope).task is not None, "a payload without secrets may come in the clear"
     found = taken(ED.sealing(job(payload=payload), CLUSTER_ID), scope)
-    assert found.verdict is None or "JobPayload" not in found.verdict.error
+    assert found.result is None or "JobPayload" not in found.result.error
 
 
 # --- hostile signatures -------------------------------------------------------------------------------------------

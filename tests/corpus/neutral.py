@@ -205,7 +205,19 @@ CLASSES: Final[Mapping[str, type[Any]]] = {
 }
 """Each class by the corpus's word for it."""
 
-RENAMED: Final[Mapping[tuple[str, str], str]] = {("unreadable operation", "names_engine"): "has_spec"}
+RENAMED: Final[Mapping[tuple[str, str], str]] = {
+    ("link", "state"): "connectivity",
+    ("agent report", "link"): "connection",
+    ("agent report", "mail"): "pending",
+    ("secret seen", "kept"): "stored",
+    ("secret moved", "kept"): "stored",
+    ("write secret", "kept"): "stored",
+    ("write secret", "turn"): "number",
+    ("rotate", "turn"): "number",
+    ("register", "turn"): "number",
+    ("answered", "turn"): "number",
+    ("unreadable operation", "names_engine"): "has_spec",
+}
 """By tag and the corpus's name of a field, what the class calls it by now; empty where they are the same."""
 
 UNSAID: Final = frozenset({"parse_yaml", "templates", "engines"})

@@ -45,7 +45,7 @@ def test_every_job_is_one_that_the_agent_takes(name: str) -> None:
     assert isinstance(parse_job(JOBS[name]), Job)
     taken = accept(JOBS[name], 0, JobScope(CLUSTER_ID))
     assert isinstance(taken, JobState)
-    assert taken.verdict is None, taken.verdict
+    assert taken.result is None, taken.result
 
 
 def test_every_kind_of_job_and_every_intent_has_its_example() -> None:

@@ -108,7 +108,7 @@ class Site:
 
     def connectivity(self) -> Connectivity:
         """What the agent thinks of the control plane now."""
-        return self.agent.link.state
+        return self.agent.connection_state.connectivity
 
     def conditions(self) -> dict[str, tuple[str, str]]:
         """Status and reason by type, as the status of a Cluster would have them now."""

@@ -130,7 +130,7 @@ class World:
             lost = (
                 r.WriteFailed("unanswered") if isinstance(effect, r.WriteSecret) else r.RequestUnanswered("unanswered")
             )
-            self.feed(r.EffectAnswered(effect.turn, lost))
+            self.feed(r.EffectAnswered(effect.number, lost))
         else:
             self.feed(answer)
 

@@ -90,7 +90,7 @@ def run_operator(settings: RunSettings) -> None:
 
 def _hide(secrets: SecretMask, found: Credentials) -> None:
     """Whatever an error may quote, what we hold is shown nowhere."""
-    secrets.add(found.token, found.kept.token, found.kept.previous)
+    secrets.add(found.token, found.stored.token, found.stored.previous)
     secrets.add(found.private_key, found.approval_secret, found.decryption_key)
 
 

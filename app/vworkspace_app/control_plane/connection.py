@@ -35,7 +35,7 @@ class Connection:
         self._clock = clock
         self._reread = reread
         self._reread_done = False
-        self.link = ConnectionState()
+        self.state = ConnectionState()
         self._on_change = on_change
         self._on_lost = on_lost
         self._on_sign_of_life = on_sign_of_life
@@ -43,7 +43,7 @@ class Connection:
     @property
     def is_up(self) -> bool:
         """Whether the last poll came through."""
-        return self.link.state is Connectivity.CONNECTED
+        return self.state.connectivity is Connectivity.CONNECTED
 
     async def poll(self, request: Callable[[], Awaitable[T]]) -> T:
         """Perform the poll, whose answer is what the Link says. Raises errors of the port, nothing else."""
@@ -52,9 +52,9 @@ class Connection:
         except OperatorError as error:
             now = self._now()
             throttled = isinstance(error, Unavailable) and error.status == 429
-            self._see(self.link.succeeded(now) if throttled else self.link.failed(error, now))
+            self._change_state(self.state.succeeded(now) if throttled else self.state.failed(error, now))
             raise
-        self._see(self.link.succeeded(self._now()))
+        self._change_state(self.state.succeeded(self._now()))
         return answer
 
     async def call(self, request: Callable[[], Awaitable[T]]) -> T:
@@ -73,7 +73,7 @@ class Connection:
         try:
             answer = await request()
         except (NotFound, Invalid, JobClosed):
-            self._alive()
+            self._answered()
             raise
         except OperatorError:
             raise
@@ -81,13 +81,13 @@ class Connection:
             # A defect of an adapter must not stop the loop; with its traceback it can be mended.
             log.exception("the control plane adapter failed")
             raise Unavailable(f"unexpected {type(error).__name__}") from error
-        self._alive()
+        self._answered()
         return answer
 
-    def _alive(self) -> None:
+    def _answered(self) -> None:
         self._reread_done = False
-        self.link = self.link.seen(self._now())
-        if self.link.state in (Connectivity.UNREACHABLE, Connectivity.REJECTED):
+        self.state = self.state.seen(self._now())
+        if self.state.connectivity in (Connectivity.UNREACHABLE, Connectivity.REJECTED):
             self._on_sign_of_life()
 
     def _now(self) -> Instant:
@@ -104,24 +104,24 @@ class Connection:
             log.warning("the credential cannot be read again", error=str(redact(str(error))))
             return False
 
-    def _see(self, link: ConnectionState) -> None:
-        before, self.link = self.link, link
-        if before.state is link.state:
+    def _change_state(self, state: ConnectionState) -> None:
+        before, self.state = self.state, state
+        if before.connectivity is state.connectivity:
             return
-        if before.state is Connectivity.CONNECTED:
+        if before.connectivity is Connectivity.CONNECTED:
             self._on_lost()
-        match link.state:
+        match state.connectivity:
             case Connectivity.CONNECTED:
-                log.info("connected to the control plane", away_seconds=_lasted(before, self._now()))
+                log.info("connected to the control plane", away_seconds=_seconds_of(before, self._now()))
             case Connectivity.UNREACHABLE:
-                log.warning("the control plane is unreachable; trying again with backoff", error=link.error)
+                log.warning("the control plane is unreachable; trying again with backoff", error=state.error)
             case Connectivity.REJECTED:
-                log.error("the control plane rejects the credential; trying again slowly", error=link.error)
+                log.error("the control plane rejects the credential; trying again slowly", error=state.error)
             case Connectivity.UNKNOWN:
                 pass
         self._on_change()
 
 
-def _lasted(link: ConnectionState, now: Instant) -> int:
-    """Seconds that the state of `link` has lasted; 0 for the one before the first answer."""
-    return 0 if link.since is None else round(now.since(link.since))
+def _seconds_of(state: ConnectionState, now: Instant) -> int:
+    """Seconds that the connectivity of `state` has lasted; 0 for the one before the first answer."""
+    return 0 if state.since is None else round(now.since(state.since))

@@ -31,7 +31,7 @@ log = structlog.get_logger("vworkspace.agent")
 
 
 @attrs.frozen
-class _Known:
+class _Reported:
     """What was last seen of an object; nothing of one that is new."""
 
     uid: str
@@ -39,7 +39,7 @@ class _Known:
     phase: str | None
 
 
-_NOTHING = _Known("", None, None)
+_NEVER_REPORTED = _Reported("", None, None)
 
 
 class EventSender:
@@ -68,29 +68,29 @@ class EventSender:
         self._settings = settings
         self._objects = objects
         self._cluster = cluster
-        self._told: dict[ObjectRef, _Known] = {}
-        self._news = anyio.Event()
-        self._hurry = anyio.Event()
+        self._reported: dict[ObjectRef, _Reported] = {}
+        self._changed = anyio.Event()
+        self._retry_now = anyio.Event()
         self._ended = anyio.Event()
         self._pace = Pace()
         self._not_before = 0.0
-        self._filling_since = 0.0
+        self._first_waits_since = 0.0
         self._snapshot_only = False
-        self._introduced = False
-        self._quiet_since: datetime | None = None
+        self._has_sent_snapshot = False
+        self._unreported_since: datetime | None = None
         self.gate = SendGate(self._wake)
         self._on_overflow = on_overflow
         self.outbox = Outbox()
 
-    def saw(self, ref: ObjectRef, live: Manifest | None, *, belongs_to_job: bool) -> None:
+    def object_changed(self, ref: ObjectRef, live: Manifest | None, *, belongs_to_job: bool) -> None:
         """An object changed: tell its transitions, unless an open job's status posts do."""
         if live is None:
-            self._told.pop(ref, None)
+            self._reported.pop(ref, None)
             return
         uid = str(metadata(live).get("uid", ""))
-        known = self._told.get(ref)
-        before = known if known is not None and known.uid == uid else _NOTHING
-        self._told[ref] = _Known(uid, reported_conditions(live), phase_in(live))
+        known = self._reported.get(ref)
+        before = known if known is not None and known.uid == uid else _NEVER_REPORTED
+        self._reported[ref] = _Reported(uid, reported_conditions(live), phase_in(live))
         if not belongs_to_job:
             now = self._clock.now()
             self.put((*condition_events(before.conditions, live, now), *life_events(before.phase, live, now)))
@@ -101,7 +101,7 @@ class EventSender:
         if not batch:
             return
         if not self.outbox:
-            self._filling_since = self._clock.monotonic()
+            self._first_waits_since = self._clock.monotonic()
         before = self.outbox.dropped
         self.outbox = self.outbox.put(batch)
         if self.outbox.dropped and not before:
@@ -109,14 +109,14 @@ class EventSender:
             self._on_overflow()
         self._wake()
 
-    def rotated(self, cluster_id: str, request: str) -> None:
+    def credential_rotated(self, cluster_id: str, request: str) -> None:
         """A new credential has served `request` (PULL-6)."""
         self.put([credential_rotated(cluster_id, self._cluster(), request, self._clock.now())])
 
-    def hurry(self) -> None:
+    def retry_now(self) -> None:
         """Try at once: the credential changed, or the control plane is back."""
         self._pace, self._not_before = Pace(), 0.0
-        self._hurry.set()
+        self._retry_now.set()
         self._wake()
 
     def release_snapshot(self) -> None:
@@ -125,34 +125,34 @@ class EventSender:
         That is what was dropped, and what a process before this one may not have come to tell (PULL-5).
         """
         self._snapshot_only = True
-        if self.outbox.owes_snapshot or not self._introduced:
+        if self.outbox.owes_snapshot or not self._has_sent_snapshot:
             self._snapshot()
-        self._introduced = True
-        self.hurry()
+        self._has_sent_snapshot = True
+        self.retry_now()
         self.gate.release()
 
     def release(self) -> None:
         """Send everything that waits, without waiting for more of it."""
         self._snapshot_only = False
-        self._filling_since = float("-inf")
-        self.hurry()
+        self._first_waits_since = float("-inf")
+        self.retry_now()
         self.gate.release()
 
     def try_one(self) -> bool:
         """Let one batch through although the lane is held; False when none is due."""
         if not self.outbox or self._clock.monotonic() < self._not_before:
             return False
-        self.gate.let_one()
+        self.gate.allow_one()
         return True
 
-    async def quiet(self) -> None:
+    async def drain(self) -> None:
         """Wait until nothing is left that may be sent, or a batch fails."""
         while self._sendable() and self._pace.failures == 0:
             await self._ended.wait()
 
     async def run(self) -> None:
         """Send batches until cancelled."""
-        self._quiet_since = unreported_since(self._cluster(), self._clock.now())
+        self._unreported_since = unreported_since(self._cluster(), self._clock.now())
         while True:
             await self._gather()
             batch = self.outbox.batch()
@@ -167,9 +167,9 @@ class EventSender:
             else:
                 self._answered()
                 self._sent(batch)
-            self._tell_end()
+            self._signal_end()
 
-    async def beat(self, cluster_id: str) -> None:
+    async def send_heartbeats(self, cluster_id: str) -> None:
         """Queue a heartbeat every minute until cancelled."""
         while True:
             self.put([heartbeat(cluster_id, self._cluster(), self._clock.now())])
@@ -181,35 +181,35 @@ class EventSender:
     async def _gather(self) -> None:
         """Wait for something that may be sent, then for more of it, until the oldest has waited a moment."""
         while True:
-            left = self._filling_since + self._settings.batch_seconds - self._clock.monotonic()
+            left = self._first_waits_since + self._settings.batch_seconds - self._clock.monotonic()
             may_send = self._sendable() and self.gate.is_open
             if may_send and (len(self.outbox) >= BATCH or left <= 0):
                 return
             with anyio.move_on_after(left if may_send else None):
-                await self._wait_for_news()
+                await self._wait_for_change()
 
-    async def _wait_for_news(self) -> None:
-        self._news = anyio.Event()
-        await self._news.wait()
+    async def _wait_for_change(self) -> None:
+        self._changed = anyio.Event()
+        await self._changed.wait()
 
     def _wake(self) -> None:
-        self._news.set()
+        self._changed.set()
 
-    def _tell_end(self) -> None:
+    def _signal_end(self) -> None:
         self._ended.set()
         self._ended = anyio.Event()
 
     def _answered(self) -> None:
         self._pace = self._pace.succeeded()
-        self.gate.worked()
+        self.gate.succeeded()
 
     async def _failed(self, error: OperatorError) -> None:
         self._pace, delay = self._pace.failed(error, self._random())
         self._not_before = self._clock.monotonic() + delay
-        self._tell_end()
-        self._hurry = anyio.Event()
+        self._signal_end()
+        self._retry_now = anyio.Event()
         with anyio.move_on_after(delay):
-            await self._hurry.wait()
+            await self._retry_now.wait()
 
     def _sent(self, batch: tuple[Mapping[str, Any], ...]) -> None:
         lost, self.outbox = self.outbox.dropped, self.outbox.sent(batch)
@@ -225,11 +225,11 @@ class EventSender:
         self.outbox = self.outbox.with_snapshot(
             event
             for live in self._objects()
-            for event in (*condition_events({}, live, now), *life_events(None, live, now, self._quiet_since))
+            for event in (*condition_events({}, live, now), *life_events(None, live, now, self._unreported_since))
         )
 
     def _refused(self, batch: tuple[Mapping[str, Any], ...], error: Invalid) -> None:
         self.outbox, bad = self.outbox.refused(batch)
         if bad is not None:
-            told = {"error": error.message, "request_id": error.request_id}
-            log.error("an event was refused and is dropped", event_key=bad.get("eventKey"), **told)
+            fields = {"error": error.message, "request_id": error.request_id}
+            log.error("an event was refused and is dropped", event_key=bad.get("eventKey"), **fields)

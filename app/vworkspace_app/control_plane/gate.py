@@ -11,32 +11,32 @@ class SendGate:
 
     def __init__(self, wake: Callable[[], None]) -> None:
         self._wake = wake
-        self._allowed = False
-        self.held = True
+        self._one_allowed = False
+        self.is_held = True
 
     @property
     def is_open(self) -> bool:
         """Whether something may be sent now."""
-        return not self.held or self._allowed
+        return not self.is_held or self._one_allowed
 
     def hold(self) -> None:
         """From now on nothing but single tries."""
-        self.held, self._allowed = True, False
+        self.is_held, self._one_allowed = True, False
 
     def release(self) -> None:
         """Send freely."""
-        self.held = False
+        self.is_held = False
         self._wake()
 
-    def let_one(self) -> None:
+    def allow_one(self) -> None:
         """Allow one try."""
-        self._allowed = True
+        self._one_allowed = True
         self._wake()
 
     def began(self) -> None:
         """A try is under way, and uses up what was allowed."""
-        self._allowed = False
+        self._one_allowed = False
 
-    def worked(self) -> None:
+    def succeeded(self) -> None:
         """It got an answer."""
-        self._allowed = self.held
+        self._one_allowed = self.is_held

@@ -16,17 +16,17 @@ class Reconnect:
     must not keep a result waiting.
     """
 
-    def __init__(self, statuses: DeliveryQueue, urgent: DeliveryQueue, telling: EventSender, head_start: float) -> None:
+    def __init__(self, statuses: DeliveryQueue, urgent: DeliveryQueue, events: EventSender, head_start: float) -> None:
         self._statuses = statuses
         self._urgent = urgent
-        self._telling = telling
+        self._events = events
         self._head_start = head_start
         self._rounds = 0
 
     def hold(self) -> None:
         """The poll fails: from now on one try a round."""
-        for lane in (self._statuses, self._urgent, self._telling):
-            lane.gate.hold()
+        for queue in (self._statuses, self._urgent, self._events):
+            queue.gate.hold()
 
     def try_one(self) -> None:
         """The poll failed once more: a delivery may find out whether that is the poll's own trouble.
@@ -35,20 +35,20 @@ class Reconnect:
         """
         self._rounds += 1
         self._urgent.try_one()
-        others = (self._statuses, self._telling) if self._rounds % 2 else (self._telling, self._statuses)
-        any(lane.try_one() for lane in others)
+        others = (self._statuses, self._events) if self._rounds % 2 else (self._events, self._statuses)
+        any(queue.try_one() for queue in others)
 
     async def catch_up(self) -> None:
         """The poll works: send what waited, in order; at the end every lane is free."""
-        self._telling.release_snapshot()
+        self._events.release_snapshot()
         self._statuses.release()
-        await self._give(self._telling.quiet)
-        await self._give(self._statuses.quiet)
+        await self._give_head_start(self._events.drain)
+        await self._give_head_start(self._statuses.drain)
         self._urgent.release()
-        await self._give(self._urgent.quiet)
-        self._telling.release()
-        await self._give(self._telling.quiet)
+        await self._give_head_start(self._urgent.drain)
+        self._events.release()
+        await self._give_head_start(self._events.drain)
 
-    async def _give(self, quiet: Callable[[], Awaitable[None]]) -> None:
+    async def _give_head_start(self, drain: Callable[[], Awaitable[None]]) -> None:
         with anyio.move_on_after(self._head_start):
-            await quiet()
+            await drain()

@@ -31,7 +31,7 @@ class Bootstrap:
     token: str = attrs.field(repr=False)
 
     @property
-    def registrable(self) -> BootstrapToken:
+    def bootstrap_token(self) -> BootstrapToken:
         """For the credential machine."""
         return BootstrapToken(self.token, self.cluster_id)
 
@@ -70,13 +70,13 @@ async def _token(api: KubeApi, namespace: str, cluster: Manifest) -> str:
     except NotFound:
         return ""
     if secret.get("type") != REGISTRATION_TOKEN_TYPE:
-        _tell_wrong_type(str(metadata(cluster).get("name")), namespace, name, key, str(secret.get("type")))
+        _warn_wrong_type(str(metadata(cluster).get("name")), namespace, name, key, str(secret.get("type")))
         return ""
     return _decoded(dig(secret, "data", key))
 
 
 @lru_cache(maxsize=64)
-def _tell_wrong_type(cluster: str, namespace: str, name: str, key: str, found: str) -> None:
+def _warn_wrong_type(cluster: str, namespace: str, name: str, key: str, found: str) -> None:
     """Once for each: it is looked at again and again until there is one."""
     made = f"kubectl -n {namespace} create secret generic {name} --type={REGISTRATION_TOKEN_TYPE} --from-file=./{key}"
     _log.warning(

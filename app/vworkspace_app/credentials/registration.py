@@ -31,10 +31,10 @@ _log = structlog.get_logger("operator")
 
 async def can_bootstrap(api: KubeApi, source: CredentialsSource) -> bool:
     """Whether a Cluster names a registration token that is there. Raises what `enrolment` raises."""
-    return await _way(api, source) is not None
+    return await _bootstrap(api, source) is not None
 
 
-async def _way(api: KubeApi, source: CredentialsSource) -> Bootstrap | None:
+async def _bootstrap(api: KubeApi, source: CredentialsSource) -> Bootstrap | None:
     return await find_bootstrap(api, source.namespace, cluster_id=source.cluster_id, url=source.url)
 
 
@@ -43,22 +43,22 @@ async def bootstrap(api: KubeApi, source: CredentialsSource, clock: Clock) -> No
 
     Does nothing when no Cluster names one. Raises what `enrolment` raises, and CommandError for what cannot be read.
     """
-    way = await _way(api, source)
-    if way is None:
+    found = await _bootstrap(api, source)
+    if found is None:
         return
-    _log.info("registering this cluster", control_plane=way.url, cluster_id=way.cluster_id)
+    _log.info("registering this cluster", control_plane=found.url, cluster_id=found.cluster_id)
     present = await source.look() or Credentials()
-    secret = Live(attrs.evolve(present, url=way.url, cluster_id=way.cluster_id))
+    secret = Live(attrs.evolve(present, url=found.url, cluster_id=found.cluster_id))
     trust = (present.ca, present.certificate, present.private_key)
-    endpoint = ControlPlaneEndpoint(way.url, "", *trust, allow_http=source.allow_http)
+    endpoint = ControlPlaneEndpoint(found.url, "", *trust, allow_http=source.allow_http)
     async with ReloadingControlPlane(lambda: endpoint) as control, anyio.create_task_group() as group:
-        performer = CredentialPerformer(api, control, source.namespace, way.url, way.cluster_id)
-        keeper = RotationManager(performer, secret, clock, jitter=random.random())
-        kept = anyio.Event()
-        keeper.live.subscribe(lambda found: kept.set() if found.token else None)
-        keeper.registrable(way.registrable)
-        group.start_soon(keeper.run)
-        await kept.wait()
+        performer = CredentialPerformer(api, control, source.namespace, found.url, found.cluster_id)
+        manager = RotationManager(performer, secret, clock, jitter=random.random())
+        stored = anyio.Event()
+        manager.live.subscribe(lambda credentials: stored.set() if credentials.token else None)
+        manager.set_bootstrap_token(found.bootstrap_token)
+        group.start_soon(manager.run)
+        await stored.wait()
         group.cancel_scope.cancel()
     _log.info("this cluster is registered", secret=str(secret_ref(source.namespace)))
 
@@ -68,11 +68,11 @@ class Registered:
     """A credential that was just issued, and for which cluster."""
 
     cluster_id: str
-    kept: StoredCredential
+    stored: StoredCredential
 
     def secret(self, namespace: str, url: str, ca: str = "") -> Manifest:
         """The Secret to keep it in. `ca` is the authority to trust at `url`, PEM."""
-        return new_secret(namespace, url, self.cluster_id, self.kept, ca)
+        return new_secret(namespace, url, self.cluster_id, self.stored, ca)
 
 
 async def register(
@@ -93,12 +93,12 @@ async def register(
         except OperatorError as error:
             raise CommandError(f"the registration is refused: {error.message}") from error
     given = answer.get("clusterId")
-    found = cluster_id or (given if isinstance(given, str) else "")
-    if not found:
+    known_id = cluster_id or (given if isinstance(given, str) else "")
+    if not known_id:
         raise CommandError("the control plane did not say for which cluster: give --cluster-id")
-    if not is_label_value(found):
-        raise CommandError(f"the control plane calls this cluster {found!r}, which no label can hold: {LABEL_RULE}")
-    return Registered(found, StoredCredential(issued.token, "", issued.expires_at, datetime.now(UTC)))
+    if not is_label_value(known_id):
+        raise CommandError(f"the control plane calls this cluster {known_id!r}, which no label can hold: {LABEL_RULE}")
+    return Registered(known_id, StoredCredential(issued.token, "", issued.expires_at, datetime.now(UTC)))
 
 
 async def store_credential(
@@ -108,11 +108,11 @@ async def store_credential(
     performer = CredentialPerformer(api, control, namespace, url, new.cluster_id, ca=ca, names=True)
     expected = await _present(api, namespace)
     for _ in range(TRIES):
-        match (await performer.perform(r.WriteSecret(0, expected, new.kept))).answer:
+        match (await performer.perform(r.WriteSecret(0, expected, new.stored))).answer:
             case r.SecretWritten():
                 return
-            case r.SecretChanged(kept):
-                expected = kept.token
+            case r.SecretChanged(stored):
+                expected = stored.token
             case r.WriteFailed(message, refused):
                 failure = message
                 if refused:

@@ -57,15 +57,15 @@ class RotationManager:
         self._on_locked_out = on_locked_out
         self.live = Live(secret.current)
         self._secret = secret
-        self._state = CredentialState(secret.current.kept, secret.current.token)
+        self._state = CredentialState(secret.current.stored, secret.current.token)
         self._tasks: TaskGroup | None = None
         self._waiting: dict[str, list[_Waiter]] = {}
-        self._news = anyio.Event()
+        self._changed = anyio.Event()
         self._rejected = ""
         self.is_falling_back = False
         """Whether the token changes because the one before was rejected: that is no reason to try sooner (PULL-7)."""
-        self._early: list[r.CredentialEvent] = []
-        secret.subscribe(self._saw)
+        self._before_start: list[r.CredentialEvent] = []
+        secret.subscribe(self._secret_changed)
 
     @property
     def state(self) -> CredentialState:
@@ -75,20 +75,20 @@ class RotationManager:
     @property
     def age(self) -> timedelta | None:
         """How old the credential is; None where nobody wrote down when it was issued."""
-        issued = self._state.kept.issued_at
+        issued = self._state.stored.issued_at
         return None if issued is None else self._now() - issued
 
     @property
     def expires_at(self) -> datetime | None:
         """When the credential ends, by the control plane's clock; None for never or not known."""
-        return self._state.kept.expires_at
+        return self._state.stored.expires_at
 
     @property
     def renews_at(self) -> datetime | None:
         """When the credential is renewed by itself."""
-        return renewal_of(self._state.kept, self._jitter)
+        return renewal_of(self._state.stored, self._jitter)
 
-    def heard(self, token: str, accepted: bool) -> None:
+    def token_used(self, token: str, accepted: bool) -> None:
         """A request with `token` was accepted, or answered 401 or 403."""
         if accepted:
             self._feed(r.TokenAccepted(token))
@@ -99,18 +99,18 @@ class RotationManager:
         finally:
             self.is_falling_back = False
 
-    def has_another(self) -> bool:
+    def has_other_token(self) -> bool:
         """Whether the token in use is another than the one rejected last."""
         return self.live.current.token != self._rejected
 
-    def wish(self, requests: tuple[str, ...]) -> None:
+    def set_cluster_requests(self, requests: tuple[str, ...]) -> None:
         """What the Cluster object asks for now."""
-        if requests != self._state.wished:
+        if requests != self._state.cluster_requests:
             self._feed(r.ClusterRequests(requests))
 
-    def registrable(self, found: r.BootstrapToken) -> None:
+    def set_bootstrap_token(self, found: r.BootstrapToken) -> None:
         """The one-time token that there is, for a cluster that has no credential or is locked out."""
-        if found != self._state.registration:
+        if found != self._state.bootstrap:
             self._feed(found)
 
     async def rotate(self, request: str) -> None:
@@ -128,9 +128,9 @@ class RotationManager:
         try:
             async with anyio.create_task_group() as tasks:
                 self._tasks = tasks
-                self._take(*start(self._secret.current.kept, self._now(), jitter=self._jitter))
-                early, self._early = self._early, []
-                for event in early:
+                self._advance(*start(self._secret.current.stored, self._now(), jitter=self._jitter))
+                before_start, self._before_start = self._before_start, []
+                for event in before_start:
                     self._feed(event)
                 await self._tick()
         finally:
@@ -138,7 +138,7 @@ class RotationManager:
 
     async def _tick(self) -> None:
         while True:
-            self._news = anyio.Event()
+            self._changed = anyio.Event()
             due = next_deadline(self._state)
             left = None if due is None else (due - self._now()).total_seconds()
             if left is not None and left <= 0:
@@ -147,52 +147,52 @@ class RotationManager:
                 continue
             # A deadline may be months away, and the other side's clock be set meanwhile.
             with anyio.move_on_after(3600 if left is None else min(left, 3600)):
-                await self._news.wait()
+                await self._changed.wait()
 
-    def _saw(self, found: Credentials) -> None:
+    def _secret_changed(self, found: Credentials) -> None:
         if self._tasks is None:
-            self._state = CredentialState(found.kept, found.token)
-        self._feed(r.SecretRead(found.kept))
-        self._show()
+            self._state = CredentialState(found.stored, found.token)
+        self._feed(r.SecretRead(found.stored))
+        self._publish()
 
     def _feed(self, event: r.CredentialEvent) -> None:
         if self._tasks is None:
-            self._early += (
+            self._before_start += (
                 [event] if isinstance(event, r.RotationRequested | r.ClusterRequests | r.BootstrapToken) else []
             )
             return  # `run` begins with what the Secret says then
-        self._take(*step(self._state, event, self._now()))
+        self._advance(*step(self._state, event, self._now()))
         if isinstance(event, r.TokenRejected) and self._state.locked_out:
             self._on_locked_out()
 
-    def _take(self, state: CredentialState, effects: tuple[r.CredentialEffect, ...]) -> None:
+    def _advance(self, state: CredentialState, effects: tuple[r.CredentialEffect, ...]) -> None:
         self._state = state
         for effect in effects:
             self._perform(effect)
-        self._news.set()
+        self._changed.set()
 
     def _perform(self, effect: r.CredentialEffect) -> None:
         match effect:
             case r.UseToken():
-                self._show()
+                self._publish()
                 _log.info("speaking with another token", stage=self._state.stage.value)
             case r.RequestsServed(requests):
                 for request in requests:
                     _log.info("the credential is rotated", request=request)
                     self._hooks.on_rotated(request)
-                self._end(requests, "")
+                self._answer_waiters(requests, "")
             case r.RequestsFailed(requests, message):
                 _log.error("the credential is not rotated", requests=list(requests), error=message)
-                self._end(requests, message)
+                self._answer_waiters(requests, message)
             case LogNote(level, message):
                 _log.log(level.number, message)
             case r.WriteSecret() | r.RequestRotation() | r.RequestRegistration():
                 if self._tasks is not None:
-                    self._tasks.start_soon(self._ask, effect)
+                    self._tasks.start_soon(self._perform_and_feed, effect)
             case _:
                 assert_never(effect)
 
-    async def _ask(self, effect: r.WriteSecret | r.TokenRequest) -> None:
+    async def _perform_and_feed(self, effect: r.WriteSecret | r.TokenRequest) -> None:
         try:
             answer = await self._performer.perform(effect)
         except Exception as error:
@@ -200,16 +200,16 @@ class RotationManager:
             _log.error("an effect on the credential failed unexpectedly", error=type(error).__name__)
             message = f"unexpected {type(error).__name__}"
             lost = r.WriteFailed(message) if isinstance(effect, r.WriteSecret) else r.RequestUnanswered(message)
-            answer = r.EffectAnswered(effect.turn, lost)
+            answer = r.EffectAnswered(effect.number, lost)
         self._feed(answer)
 
-    def _show(self) -> None:
+    def _publish(self) -> None:
         """Let everybody speak with the token in use, and have whatever else the Secret gives."""
         found = self._secret.current
-        token = self._state.in_use if found.kept.token or self._state.in_use else found.token
+        token = self._state.in_use if found.stored.token or self._state.in_use else found.token
         self.live.set(attrs.evolve(found, token=token))
 
-    def _end(self, requests: tuple[str, ...], failure: str) -> None:
+    def _answer_waiters(self, requests: tuple[str, ...], failure: str) -> None:
         for request in requests:
             for waiter in self._waiting.pop(request, []):
                 waiter.failure = failure

@@ -62,21 +62,23 @@ class CredentialsSource:
         Unavailable, Unauthorized.
         """
         token = None if self.token_file is None else read_text("--token-file", self.token_file)
-        kept = await self._kept()
+        stored = await self._stored()
         if token is None:
-            return None if kept is None else self._told(kept)
+            return None if stored is None else self._with_options(stored)
         # What the Secret says of tokens is about the token there, not about the file's.
         since = _since(self.token_file) if self.token_file else None
-        return self._told(attrs.evolve(kept or Credentials(), token=token, since=since, kept=StoredCredential()))
+        return self._with_options(
+            attrs.evolve(stored or Credentials(), token=token, since=since, stored=StoredCredential())
+        )
 
-    def _told(self, kept: Credentials) -> Credentials:
-        cluster_id = self.cluster_id or kept.cluster_id
+    def _with_options(self, stored: Credentials) -> Credentials:
+        cluster_id = self.cluster_id or stored.cluster_id
         if cluster_id and not is_label_value(cluster_id):
             key, ref = CredentialKey.CLUSTER_ID.value, secret_ref(self.namespace)
             raise CommandError(f"{ref}: {key} has to be the value of a label: {LABEL_RULE}")
-        return attrs.evolve(kept, url=self.url or kept.url, cluster_id=cluster_id)
+        return attrs.evolve(stored, url=self.url or stored.url, cluster_id=cluster_id)
 
-    async def _kept(self) -> Credentials | None:
+    async def _stored(self) -> Credentials | None:
         """What the Secret says; None where there is none."""
         ref = secret_ref(self.namespace)
         try:

@@ -37,8 +37,8 @@ class CredentialWatch:
     live: Live[Credentials]
     clock: Clock
     random: Callable[[], float] = random_source.random
-    _poked: anyio.Event = attrs.field(factory=anyio.Event, init=False)
-    _told: str = attrs.field(default="", init=False)
+    _changed: anyio.Event = attrs.field(factory=anyio.Event, init=False)
+    _reported: str = attrs.field(default="", init=False)
 
     async def run(self) -> None:
         """Watch until cancelled."""
@@ -50,16 +50,16 @@ class CredentialWatch:
             namespace=self.source.namespace,
             field_selector=f"metadata.name={CREDENTIALS_SECRET}",
         )
-        secret.subscribe(lambda _: self._poked.set())
+        secret.subscribe(lambda _: self._changed.set())
         async with anyio.create_task_group() as group:
             group.start_soon(secret.run, name="informer of the credentials")
             if self.source.token_file is not None:
                 group.start_soon(self._watch_file, self.source.token_file)
             while True:
-                await self._poked.wait()
-                self._poked = anyio.Event()
+                await self._changed.wait()
+                self._changed = anyio.Event()
                 if not await self._read():
-                    group.start_soon(self._poke_later)
+                    group.start_soon(self._read_later)
 
     async def refresh(self) -> bool:
         """Read the credential now, as after a rejection; tells whether the token is another one."""
@@ -72,9 +72,9 @@ class CredentialWatch:
         try:
             fresh = await self.source.read()
         except (CommandError, OperatorError) as error:
-            self._tell(error.message)
+            self._report(error.message)
             return isinstance(error, CommandError)
-        self._tell("")
+        self._report("")
         known = self.live.current
         if fresh.cluster_id != known.cluster_id:
             _log.error(
@@ -87,34 +87,34 @@ class CredentialWatch:
             _log.info("the credentials changed", changed=changed)
         return True
 
-    def _tell(self, problem: str) -> None:
-        if problem and problem != self._told:
+    def _report(self, problem: str) -> None:
+        if problem and problem != self._reported:
             _log.warning("the credentials cannot be read; the last ones stay in use", error=problem)
-        self._told = problem
+        self._reported = problem
 
     async def _watch_file(self, file: Path) -> None:
         seen = _stamp(file)
         while True:
             await self.clock.sleep(FILE_SECONDS)
-            if (found := _stamp(file)) != seen:
-                seen = found
-                self._poked.set()
+            if (stamp := _stamp(file)) != seen:
+                seen = stamp
+                self._changed.set()
 
-    async def _poke_later(self) -> None:
+    async def _read_later(self) -> None:
         await self.clock.sleep(RETRY_SECONDS)
-        self._poked.set()
+        self._changed.set()
 
 
 def _stamp(file: Path) -> tuple[int, ...] | None:
     """What is different of a file that was written or, as kubelet does with mounted Secrets, replaced."""
     try:
-        found = file.stat()
+        stamp = file.stat()
     except OSError:
         return None
-    return (found.st_mtime_ns, found.st_size, found.st_ino)
+    return (stamp.st_mtime_ns, stamp.st_size, stamp.st_ino)
 
 
 def _differences(before: Credentials, after: Credentials) -> list[str]:
     """Names of what is different, never values; our own notes about rotations are no news."""
-    names = (field.name for field in attrs.fields(Credentials) if field.name != "kept")
+    names = (field.name for field in attrs.fields(Credentials) if field.name != "stored")
     return [name for name in names if getattr(before, name) != getattr(after, name)]

@@ -81,16 +81,14 @@ class Agent:
             on_lost=lambda: self._reconnect.hold(),
             on_sign_of_life=lambda: self._polling.wake(),
         )
-        self._performing = EffectExecutor(
-            JobPerformer(kube, store, rotate), self._settings.parallel, self._feed, noticed
-        )
+        self._executor = EffectExecutor(JobPerformer(kube, store, rotate), self._settings.parallel, self._feed, noticed)
         self._urgent = DeliveryQueue("acks and results", self._connection, clock, random, width=4)
         self._statuses = DeliveryQueue("statuses", self._connection, clock, random, width=1)
-        self._telling = EventSender(
+        self._events = EventSender(
             control, self._connection, clock, random, self._settings, objects, cluster, on_change
         )
-        self._lanes = (self._statuses, self._urgent, self._telling)
-        self._reconnect = Reconnect(self._statuses, self._urgent, self._telling, self._settings.head_start_seconds)
+        self._queues = (self._statuses, self._urgent, self._events)
+        self._reconnect = Reconnect(self._statuses, self._urgent, self._events, self._settings.head_start_seconds)
         self._polling = LongPoll(
             control,
             scope.cluster_id,
@@ -102,7 +100,7 @@ class Agent:
             feed=self._feed,
             offered=self._offered,
         )
-        self._news = anyio.Event()
+        self._changed = anyio.Event()
         self._started: Instant | None = None
 
     @property
@@ -111,15 +109,17 @@ class Agent:
         return self._state
 
     @property
-    def link(self) -> ConnectionState:
+    def connection_state(self) -> ConnectionState:
         """Whether the control plane is there and takes the credential."""
-        return self._connection.link
+        return self._connection.state
 
     def report(self) -> AgentReport:
         """What the Cluster's status tells of the agent."""
-        mail = PendingDeliveries(len(self._urgent), len(self._statuses), len(self.outbox), self.outbox.dropped)
+        pending = PendingDeliveries(len(self._urgent), len(self._statuses), len(self.outbox), self.outbox.dropped)
         apart = apart_message(self._state.apart) if self._state.apart else ""
-        return AgentReport(self.link, self._started or self._instant(), self.outbox.condition(), mail, apart)
+        return AgentReport(
+            self.connection_state, self._started or self._instant(), self.outbox.condition(), pending, apart
+        )
 
     def _instant(self) -> Instant:
         return Instant(self._clock.now(), self._clock.monotonic())
@@ -127,22 +127,22 @@ class Agent:
     @property
     def outbox(self) -> Outbox:
         """Events that wait, and how many were dropped."""
-        return self._telling.outbox
+        return self._events.outbox
 
     def on_object_changed(self, live: Manifest | None, ref: ObjectRef) -> None:
         """An informer saw an ApplicationInstance or Operation change; None when it is gone. Does not suspend."""
-        self._telling.saw(ref, live, belongs_to_job=has_open_job(self._state, ref))
+        self._events.object_changed(ref, live, belongs_to_job=has_open_job(self._state, ref))
         self._feed(m.ObjectChanged(ref, live))
 
-    def secure(self, security: Security) -> None:
+    def set_security(self, security: Security) -> None:
         """Judge jobs by this from now on (PULL-9)."""
         self._feed(m.SecurityChanged(security))
 
-    def hurry(self) -> None:
+    def retry_now(self) -> None:
         """Stop waiting, for failures or for jobs: the credentials changed, and with them perhaps the server."""
-        self._polling.hurry()
-        for lane in self._lanes:
-            lane.hurry()
+        self._polling.retry_now()
+        for queue in self._queues:
+            queue.retry_now()
 
     async def finish(self) -> None:
         """Take no more jobs in, finish what is being done, and send what waits while the control plane answers (RUN-4).
@@ -150,20 +150,20 @@ class Agent:
         Jobs that wait for their objects stay open in the job store: whoever leads next goes on with them.
         """
         self._polling.stop()
-        if self._performing.tasks is None:
+        if self._executor.tasks is None:
             return
         while True:
-            await self._performing.idle()
+            await self._executor.drain()
             if not self._connection.is_up:
-                rejected = self._connection.link.state is Connectivity.REJECTED
+                rejected = self._connection.state.connectivity is Connectivity.REJECTED
                 why = "rejects the credential" if rejected else "is away"
                 log.warning(f"the control plane {why}: what waits for it stays with the job store")
                 return
-            for lane in self._lanes:
-                lane.release()  # also where catching up was cut short
-            for lane in self._lanes:
-                await lane.quiet()
-            if self._performing.is_idle:
+            for queue in self._queues:
+                queue.release()  # also where catching up was cut short
+            for queue in self._queues:
+                await queue.drain()
+            if self._executor.is_idle:
                 return
 
     async def run(self) -> None:
@@ -171,15 +171,15 @@ class Agent:
         self._started = self._instant()
         try:
             async with anyio.create_task_group() as tasks:
-                self._performing.tasks = tasks
+                self._executor.tasks = tasks
                 await self._resume()
-                for lane in self._lanes:
-                    tasks.start_soon(lane.run)
-                tasks.start_soon(self._telling.beat, self._state.scope.cluster_id)
+                for queue in self._queues:
+                    tasks.start_soon(queue.run)
+                tasks.start_soon(self._events.send_heartbeats, self._state.scope.cluster_id)
                 tasks.start_soon(self._tick)
                 tasks.start_soon(self._polling.run)
         finally:
-            self._performing.tasks = None
+            self._executor.tasks = None
 
     async def _resume(self) -> None:
         pace = Pace()
@@ -207,7 +207,7 @@ class Agent:
 
     async def _tick(self) -> None:
         while True:
-            self._news = anyio.Event()
+            self._changed = anyio.Event()
             due = next_deadline(self._state)
             left = None if due is None else (due - self._clock.now()).total_seconds()
             if left is not None and left <= 0:
@@ -215,7 +215,7 @@ class Agent:
                 await self._clock.sleep(0.01)
                 continue
             with anyio.move_on_after(left):
-                await self._news.wait()
+                await self._changed.wait()
                 # Deadlines are seconds away and lie in every open job: not looked for anew after each event of a burst.
                 await self._clock.sleep(_TICK_REST)
 
@@ -230,7 +230,7 @@ class Agent:
         for effect in effects:
             self._dispatch(effect)
         if self._state is not before:
-            self._news.set()
+            self._changed.set()
         if bool(self._state.apart) != bool(before.apart):
             self._on_change()
 
@@ -245,7 +245,7 @@ class Agent:
             case m.PostStatus():
                 self._statuses.put(status(self._control, effect))
             case _:
-                self._performing.start(effect)
+                self._executor.start(effect)
 
     def _object_of(self, job_id: str) -> str:
         """What a job is about, as far as that is known: of one that is refused, by its key at least."""
@@ -254,15 +254,15 @@ class Agent:
             return ""
         return str(job.ref) if job.ref is not None else job.key.partition("@")[0].replace("/", " ", 1)
 
-    def tell_rotated(self, request: str) -> None:
+    def report_rotated(self, request: str) -> None:
         """A new credential has served `request` (PULL-6)."""
-        self._telling.rotated(self._state.scope.cluster_id, request)
+        self._events.credential_rotated(self._state.scope.cluster_id, request)
 
     def _result(self, effect: m.PostResult) -> Delivery:
         job_id, body = effect.job_id, effect.body
         good = body["outcome"] in ("succeeded", "noop")
-        told = {"outcome": body["outcome"], "object": self._object_of(job_id), "error": body.get("error", "")}
-        (log.info if good else log.warning)("a job is settled", job_id=job_id, **told)
+        fields = {"outcome": body["outcome"], "object": self._object_of(job_id), "error": body.get("error", "")}
+        (log.info if good else log.warning)("a job is settled", job_id=job_id, **fields)
         self._on_result(str(body["outcome"]))
 
         def accepted() -> None:

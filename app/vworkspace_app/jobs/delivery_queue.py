@@ -54,16 +54,16 @@ class DeliveryQueue:
         self._random = random
         self._width = width
         self._waiting: dict[str, _Waiting] = {}
-        self._flying: set[str] = set()
+        self._in_flight: set[str] = set()
         self._pace = Pace()
         self._not_before = 0.0
-        self._troubled = False
-        self._news = anyio.Event()
+        self._is_failing = False
+        self._changed = anyio.Event()
         self._ended = anyio.Event()
         self.gate = SendGate(self._wake)
 
     def __len__(self) -> int:
-        return len(self._waiting) + len(self._flying)
+        return len(self._waiting) + len(self._in_flight)
 
     def put(self, delivery: Delivery) -> None:
         """Deliver this as soon as the lane is free; it takes the place of one that waits under the same key."""
@@ -78,7 +78,7 @@ class DeliveryQueue:
         """Forget what waits under `key`."""
         self._waiting.pop(key, None)
 
-    def hurry(self) -> None:
+    def retry_now(self) -> None:
         """Try at once: the credential changed, or the control plane is back."""
         self._pace, self._not_before = Pace(), 0.0
         for waiting in self._waiting.values():
@@ -87,17 +87,17 @@ class DeliveryQueue:
 
     def release(self) -> None:
         """The control plane is back: deliver everything that waits."""
-        self.hurry()
+        self.retry_now()
         self.gate.release()
 
     def try_one(self) -> bool:
         """Let one delivery through although the lane is held; False when none is due."""
         if not self._due():
             return False
-        self.gate.let_one()
+        self.gate.allow_one()
         return True
 
-    async def quiet(self) -> None:
+    async def drain(self) -> None:
         """Wait until nothing is left to deliver, or a delivery fails."""
         while len(self) and self._pace.failures == 0:
             await self._ended.wait()
@@ -110,31 +110,31 @@ class DeliveryQueue:
                 if chosen is None:
                     await self._pause()
                 else:
-                    self._flying.add(chosen.delivery.key)
+                    self._in_flight.add(chosen.delivery.key)
                     self.gate.began()
                     tasks.start_soon(self._deliver, self._waiting.pop(chosen.delivery.key))
 
     def _pick(self) -> _Waiting | None:
-        width = self._width if self._pace.failures == 0 and not self.gate.held else 1
-        return self._due() if self.gate.is_open and len(self._flying) < width else None
+        width = self._width if self._pace.failures == 0 and not self.gate.is_held else 1
+        return self._due() if self.gate.is_open and len(self._in_flight) < width else None
 
     def _due(self) -> _Waiting | None:
         now = self._clock.monotonic()
         if now < self._not_before:
             return None
-        ready = (w for key, w in self._waiting.items() if key not in self._flying and w.not_before <= now)
-        return next(ready, None)
+        waiting = (one for key, one in self._waiting.items() if key not in self._in_flight)
+        return next((one for one in waiting if one.not_before <= now), None)
 
     async def _pause(self) -> None:
-        self._news = anyio.Event()
-        times = [w.not_before for key, w in self._waiting.items() if key not in self._flying]
+        self._changed = anyio.Event()
+        times = [waiting.not_before for key, waiting in self._waiting.items() if key not in self._in_flight]
         if not times or not self.gate.is_open:
-            await self._news.wait()
+            await self._changed.wait()
             return
         seconds = max(self._not_before, min(times)) - self._clock.monotonic()
         # With the width used up, it is an end of a delivery that matters, not a time.
         with anyio.move_on_after(seconds if seconds > 0 else None):
-            await self._news.wait()
+            await self._changed.wait()
 
     async def _deliver(self, waiting: _Waiting) -> None:
         delivery = waiting.delivery
@@ -142,7 +142,7 @@ class DeliveryQueue:
             await self._connection.call(delivery.send)
         except OperatorError as error:
             # While the poll fails as well, a 404 speaks of the whole API and not of this job.
-            if isinstance(error, delivery.final) and not (self.gate.held and isinstance(error, NotFound)):
+            if isinstance(error, delivery.final) and not (self.gate.is_held and isinstance(error, NotFound)):
                 self._succeeded()
                 delivery.answered(error)
             else:
@@ -152,17 +152,17 @@ class DeliveryQueue:
             self._succeeded()
             delivery.answered(None)
         finally:
-            self._flying.discard(delivery.key)
+            self._in_flight.discard(delivery.key)
             self._ended.set()
             self._ended = anyio.Event()
             self._wake()
 
     def _succeeded(self) -> None:
-        if self._troubled:
-            self._troubled = False
+        if self._is_failing:
+            self._is_failing = False
             log.info("deliveries to the control plane work again", lane=self._name)
         self._pace, self._not_before = self._pace.succeeded(), 0.0
-        self.gate.worked()
+        self.gate.succeeded()
 
     def _failed(self, waiting: _Waiting, error: OperatorError) -> None:
         now = self._clock.monotonic()
@@ -170,24 +170,24 @@ class DeliveryQueue:
         waiting.not_before = now + own
         # A newer delivery under the key has come meanwhile: this one has had its day.
         self._waiting.setdefault(waiting.delivery.key, waiting)
-        if self.gate.held:
+        if self.gate.is_held:
             # The poll that fails too sets the pace, unless the server named a time.
-            waiting.not_before = now + _wish(error)
+            waiting.not_before = now + _asked_wait(error)
         if isinstance(error, Permanent | NotFound | Invalid):
-            told = {"error": error.message, "request_id": error.request_id}
-            log.error("a delivery was refused; trying it again slowly", key=waiting.delivery.key, **told)
+            fields = {"error": error.message, "request_id": error.request_id}
+            log.error("a delivery was refused; trying it again slowly", key=waiting.delivery.key, **fields)
             self._not_before = now + 1.0
             return
-        if not self._troubled:
-            self._troubled = True
+        if not self._is_failing:
+            self._is_failing = True
             log.warning("deliveries to the control plane fail; they wait", lane=self._name, error=error.message)
         self._pace, delay = self._pace.failed(error, self._random())
-        self._not_before = now + (_wish(error) if self.gate.held else delay)
+        self._not_before = now + (_asked_wait(error) if self.gate.is_held else delay)
 
     def _wake(self) -> None:
-        self._news.set()
+        self._changed.set()
 
 
-def _wish(error: OperatorError) -> float:
+def _asked_wait(error: OperatorError) -> float:
     """Seconds the server asked us to stay away."""
     return (error.retry_after or 0.0) if isinstance(error, Unavailable) else 0.0

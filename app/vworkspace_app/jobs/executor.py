@@ -22,8 +22,8 @@ class EffectExecutor:
     """Performs effects side by side, `parallel` at the most, and feeds back what comes of each.
 
     `tasks` runs them; without it, before the start and after the end, none is begun: the next process goes on from
-    the records. `noticed` is told of each object that was applied, as it is now, or asked to go: whoever keeps caches
-    need not wait for a watch, which may be silent (D22).
+    the records. `on_written` is called with each object that was applied, as it is now, or asked to go: whoever keeps
+    caches need not wait for a watch, which may be silent (D22).
     """
 
     def __init__(
@@ -37,19 +37,19 @@ class EffectExecutor:
         self._limit = anyio.CapacityLimiter(parallel)
         self._feed = feed
         self._count = 0
-        self._done = anyio.Event()
+        self._ended = anyio.Event()
         self.tasks: TaskGroup | None = None
-        self._noticed = noticed or _nobody
+        self._noticed = noticed or _ignore
 
     @property
     def is_idle(self) -> bool:
         """Whether nothing is under way but a rotation, which waits for the control plane."""
         return self._count == 0
 
-    async def idle(self) -> None:
+    async def drain(self) -> None:
         """Wait until `is_idle`."""
         while self._count:
-            await self._done.wait()
+            await self._ended.wait()
 
     def start(self, effect: ClusterEffect) -> None:
         """Perform `effect` soon."""
@@ -67,8 +67,8 @@ class EffectExecutor:
             await self._perform(effect, self._limit)
         finally:
             self._count -= 1
-            self._done.set()
-            self._done = anyio.Event()
+            self._ended.set()
+            self._ended = anyio.Event()
 
     async def _perform(self, effect: ClusterEffect, limit: contextlib.AbstractAsyncContextManager[Any]) -> None:
         try:
@@ -79,7 +79,7 @@ class EffectExecutor:
             log.exception("an effect failed unexpectedly", effect=type(effect).__name__, job_id=effect.job_id)
             answer = m.StepFailed(effect.job_id, f"unexpected {type(error).__name__}")
         self._feed(answer)
-        _tell(effect, answer)
+        _log(effect, answer)
         match effect, answer:
             case m.ApplyObject(_, ref), m.Applied(_, live):
                 await self._noticed(ref, live)
@@ -89,7 +89,7 @@ class EffectExecutor:
                 pass
 
 
-def _tell(effect: Any, answer: m.JobEvent) -> None:
+def _log(effect: Any, answer: m.JobEvent) -> None:
     """Say what was done on the cluster."""
     if isinstance(answer, m.Applied):
         log.info("an object is applied", job_id=answer.job_id, object=str(effect.ref))
@@ -97,5 +97,5 @@ def _tell(effect: Any, answer: m.JobEvent) -> None:
         log.info("an object is being deleted", job_id=answer.job_id, object=str(effect.ref))
 
 
-async def _nobody(ref: ObjectRef, live: Manifest | None) -> None:
+async def _ignore(ref: ObjectRef, live: Manifest | None) -> None:
     """Nobody keeps caches."""

@@ -44,26 +44,26 @@ class LongPoll:
         self._settings = settings
         self._feed = feed
         self._offered = offered
-        self._all = anyio.CancelScope()
-        self._one = anyio.CancelScope()
-        self._woken = anyio.Event()
+        self._run_scope = anyio.CancelScope()
+        self._poll_scope = anyio.CancelScope()
+        self._wake_up = anyio.Event()
 
     def stop(self) -> None:
         """Ask no more."""
-        self._all.cancel()
+        self._run_scope.cancel()
 
-    def hurry(self) -> None:
+    def retry_now(self) -> None:
         """Ask anew at once: the server may be another one."""
-        self._one.cancel()
+        self._poll_scope.cancel()
         self.wake()
 
     def wake(self) -> None:
         """Wait no longer after a failure."""
-        self._woken.set()
+        self._wake_up.set()
 
     async def run(self) -> None:
         """Ask until `stop`."""
-        with self._all:
+        with self._run_scope:
             pace = Pace()
             while True:
                 pace = await self._round(pace)
@@ -92,14 +92,14 @@ class LongPoll:
         return pace.succeeded()
 
     async def _fetch(self, wait: int) -> Fetched | None:
-        """One poll; None when `hurry` ended it. Jobs lost with it are offered again."""
-        with anyio.CancelScope() as self._one:
+        """One poll; None when `retry_now` ended it. Jobs lost with it are offered again."""
+        with anyio.CancelScope() as self._poll_scope:
             return await self._connection.poll(lambda: self._control.fetch(self._cluster_id, wait))
         return None
 
     async def _after_failure(self, was_up: bool) -> None:
         """What the lanes may do now: a 429 is a round trip too, a rejection is one for all of them."""
-        match self._connection.link.state:
+        match self._connection.state.connectivity:
             case Connectivity.CONNECTED if not was_up:
                 await self._reconnect.catch_up()
             case Connectivity.UNREACHABLE:
@@ -109,7 +109,7 @@ class LongPoll:
 
     async def _wait_out(self, seconds: float) -> None:
         """Sleep, at least the second that lies between any two failures (PULL-7)."""
-        self._woken = anyio.Event()
+        self._wake_up = anyio.Event()
         await self._clock.sleep(min(seconds, SOONEST))
         with anyio.move_on_after(seconds - SOONEST):
-            await self._woken.wait()
+            await self._wake_up.wait()

@@ -101,7 +101,7 @@ class ManagedAgent:
         self._leading = True
         async with anyio.create_task_group() as group:
             if self._options.keeper is not None:
-                hooks = RotationHooks(lambda: self.agent.state.skew, self.agent.tell_rotated)
+                hooks = RotationHooks(lambda: self.agent.state.skew, self.agent.report_rotated)
                 self._rotate_when_asked(self._options.keeper)
                 group.start_soon(self._options.keeper.run, hooks, name="credential")
             group.start_soon(self.agent.run, name="agent")
@@ -129,7 +129,7 @@ class ManagedAgent:
         clusters = self._informers.store(CLUSTER).objects
 
         def wish() -> None:
-            keeper.wish(rotation_requests(clusters(), self._cluster_id))
+            keeper.set_cluster_requests(rotation_requests(clusters(), self._cluster_id))
 
         informer_of(self._informers, CLUSTER).subscribe(lambda _: wish())
         wish()
@@ -139,13 +139,13 @@ class ManagedAgent:
         before, self._connection = self._connection, _connection(credentials)
         keeper = self._options.keeper
         if self._connection != before and not (keeper is not None and keeper.is_falling_back):
-            self.agent.hurry()
+            self.agent.retry_now()
 
     def _secure(self) -> None:
         """Judge payloads by the Cluster objects and the keys as they are now (PULL-9)."""
         required = required_by(self._informers.store(CLUSTER).objects(), self._cluster_id)
         opener = self._options.opener(self._credentials.current)
-        self.agent.secure(in_force(required, opener, self._options.settings.signatures))
+        self.agent.set_security(in_force(required, opener, self._options.settings.signatures))
 
     def _admit(self, manifest: Manifest) -> tuple[Problem, ...]:
         """The rules of the webhooks, those of an Operation's template included (PULL-10)."""

@@ -70,7 +70,7 @@ async def _agent_options(
     """The agent's adapters while the block runs, and the credentials with the token in use."""
     async with (
         ReloadingControlPlane(
-            lambda: endpoint_of(keeper.live.current, source.allow_http), lambda *heard: keeper.heard(*heard)
+            lambda: endpoint_of(keeper.live.current, source.allow_http), lambda *heard: keeper.token_used(*heard)
         ) as control,
         anyio.create_task_group() as group,
     ):
@@ -82,7 +82,7 @@ async def _agent_options(
 
         async def reread() -> bool:
             await watch.refresh()
-            return keeper.has_another()
+            return keeper.has_other_token()
 
         keeper = RotationManager(performer, watch.live, clock, jitter=random.random(), on_locked_out=locked_out)
         options = AgentOptions(
@@ -106,7 +106,7 @@ async def _find_registration_token(api: KubeApi, namespace: str, keeper: Rotatio
         _log.warning("no token is accepted, and no registration token can be looked for", error=error.message)
         return
     if way is not None:
-        keeper.registrable(way.registrable)
+        keeper.set_bootstrap_token(way.bootstrap_token)
 
 
 def _log_store_error(message: str) -> None:

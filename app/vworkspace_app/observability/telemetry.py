@@ -128,4 +128,5 @@ def _agent_numbers(agent: Agent | None, now: datetime) -> AgentNumbers | None:
     if agent is None:
         return None
     outbox, lag = agent.outbox, job_lag(agent.state, now)
-    return AgentNumbers(agent.link.state, len(agent.state.jobs), lag, len(outbox.events) / outbox.capacity)
+    fill = len(outbox.events) / outbox.capacity
+    return AgentNumbers(agent.connection_state.connectivity, len(agent.state.jobs), lag, fill)

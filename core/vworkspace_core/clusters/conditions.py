@@ -50,13 +50,13 @@ def _clocks(agent: AgentReport, previous: Sequence[Condition]) -> Iterator[Wante
     """Told where they differ, and afterwards that they do not any more."""
     if agent.apart:
         yield Wanted(Type.CLOCK_SKEW, _TRUE, Reason.CLOCKS_DIFFER, agent.apart)
-    elif any(one.type == Type.CLOCK_SKEW for one in previous) and agent.link.last_ok is not None:
+    elif any(one.type == Type.CLOCK_SKEW for one in previous) and agent.connection.last_ok is not None:
         yield Wanted(Type.CLOCK_SKEW, _FALSE, Reason.CLOCKS_AGREE)
 
 
 def _connected(posture: Posture, agent: AgentReport) -> Iterator[Wanted]:
-    link, mail = agent.link, str(agent.mail)
-    match link.state:
+    link, mail = agent.connection, str(agent.pending)
+    match link.connectivity:
         case Connectivity.CONNECTED:
             yield Wanted(Type.CONNECTED, _TRUE, Reason.ROUND_TRIP_OK)
         case Connectivity.REJECTED:
@@ -74,13 +74,13 @@ def _joined(*parts: str) -> str:
 
 
 def _disconnected(posture: Posture, agent: AgentReport, previous: Sequence[Condition]) -> Iterator[Wanted]:
-    link = agent.link
+    link = agent.connection
     # A poll that is held open is no silence, however long it waits; one that hangs ends in a failure.
-    lost = link.state in (Connectivity.UNREACHABLE, Connectivity.UNKNOWN)
+    lost = link.connectivity in (Connectivity.UNREACHABLE, Connectivity.UNKNOWN)
     if lost and posture.now.since(agent.quiet_since) >= posture.window:
         when = "the operator started" if link.last_ok is None else format_time(link.last_ok.wall)
         yield Wanted(Type.DISCONNECTED, _TRUE, Reason.NO_RECENT_ROUND_TRIP, f"no round trip since {when}")
-    elif link.state is Connectivity.CONNECTED or link.last_ok or not _says(previous, Type.DISCONNECTED, _TRUE):
+    elif link.connectivity is Connectivity.CONNECTED or link.last_ok or not _says(previous, Type.DISCONNECTED, _TRUE):
         yield Wanted(Type.DISCONNECTED, _FALSE, Reason.ROUND_TRIP_OK)
 
 
@@ -89,8 +89,8 @@ def _says(conditions: Sequence[Condition], kind: Type, status: ConditionStatus) 
 
 
 def _authenticated(posture: Posture, agent: AgentReport) -> Iterator[Wanted]:
-    link, expires = agent.link, posture.credential_expires
-    match link.state:
+    link, expires = agent.connection, posture.credential_expires
+    match link.connectivity:
         case Connectivity.CONNECTED:
             until = f"the credential expires at {format_time(expires)}" if expires else ""
             yield Wanted(Type.AUTHENTICATED, _TRUE, Reason.CREDENTIAL_ACCEPTED, until)

@@ -97,7 +97,7 @@ def _conditions(source: Cluster, posture: Posture) -> Iterator[Wanted | Conditio
 
 def _status(source: Cluster, posture: Posture) -> ClusterStatus:
     """Everything but the conditions."""
-    heard = posture.agent.link.last_ok if posture.agent else None
+    heard = posture.agent.connection.last_ok if posture.agent else None
     return ClusterStatus(
         last_heartbeat=format_time(heard.wall) if heard else source.status.last_heartbeat,
         credentials_secret_ref=NameRef(posture.credentials_secret) if posture.credentials_secret else None,
@@ -144,9 +144,9 @@ def _next_look(posture: Posture, seconds: float) -> float:
     agent, now = posture.agent, posture.now
     if agent is None:
         return seconds
-    link = agent.link
+    link = agent.connection
     due = [seconds, posture.window - now.since(agent.quiet_since)]
-    if link.state is Connectivity.UNREACHABLE and link.since is not None:
+    if link.connectivity is Connectivity.UNREACHABLE and link.since is not None:
         due.append(posture.damping - now.since(link.since))
     # What is due within a rounding error must not be waited for without time passing.
     return max(_SOONEST, min(left for left in due if left > 0))

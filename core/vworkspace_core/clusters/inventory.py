@@ -41,16 +41,16 @@ class AgentReport:
     `apart` is how much too far the clocks are apart, in words; empty where they agree.
     """
 
-    link: ConnectionState
+    connection: ConnectionState
     started: Instant
     overflow: Wanted
-    mail: PendingDeliveries = PendingDeliveries()
+    pending: PendingDeliveries = PendingDeliveries()
     apart: str = ""
 
     @property
     def quiet_since(self) -> Instant:
         """When something was last heard, or when listening began."""
-        return self.link.last_ok or self.started
+        return self.connection.last_ok or self.started
 
 
 @attrs.frozen(kw_only=True)

@@ -23,16 +23,16 @@ class Connectivity(StrEnum):
 
 @attrs.frozen
 class ConnectionState:
-    """The connection as last seen. `since` is when `state` began; `last_ok` the last round trip that worked."""
+    """The connection as last seen. `since` is when `connectivity` began; `last_ok` the last round trip that worked."""
 
-    state: Connectivity = Connectivity.UNKNOWN
+    connectivity: Connectivity = Connectivity.UNKNOWN
     since: Instant | None = None
     last_ok: Instant | None = None
     error: str = ""
 
     def succeeded(self, now: Instant) -> "ConnectionState":
         """After a round trip."""
-        since = self.since if self.state is Connectivity.CONNECTED else now
+        since = self.since if self.connectivity is Connectivity.CONNECTED else now
         return ConnectionState(Connectivity.CONNECTED, since, now)
 
     def seen(self, now: Instant) -> "ConnectionState":
@@ -42,5 +42,5 @@ class ConnectionState:
     def failed(self, error: OperatorError, now: Instant) -> "ConnectionState":
         """After a round trip that failed."""
         state = Connectivity.REJECTED if isinstance(error, Forbidden) else Connectivity.UNREACHABLE
-        since = self.since if self.state is state else now
+        since = self.since if self.connectivity is state else now
         return ConnectionState(state, since, self.last_ok, shown(error.message))

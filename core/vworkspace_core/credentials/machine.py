@@ -41,11 +41,11 @@ from vworkspace_core.credentials.state import (
 )
 
 
-def start(kept: StoredCredential, now: datetime, *, jitter: float = 0.0) -> CredentialStep:
+def start(stored: StoredCredential, now: datetime, *, jitter: float = 0.0) -> CredentialStep:
     """A new process, with what the Secret says: a rotation that was under way goes on."""
-    state = CredentialState(kept, kept.token, jitter=jitter)
-    if kept.requested and kept.token:
-        return ask(attrs.evolve(state, requests=(kept.requested,)))
+    state = CredentialState(stored, stored.token, jitter=jitter)
+    if stored.requested and stored.token:
+        return ask(attrs.evolve(state, requests=(stored.requested,)))
     return _onwards(settled(state), now)
 
 
@@ -60,27 +60,27 @@ def next_deadline(state: CredentialState) -> datetime | None:
     """When a Tick is due; None while nothing waits for time."""
     if state.stage is not RotationStage.IDLE:
         return state.retry.at
-    if not state.kept.token:
+    if not state.stored.token:
         return None
-    if state.requests or _unserved(state.wished, state):
+    if state.requests or _unserved(state.cluster_requests, state):
         return state.not_before
-    due = renewal_of(state.kept, state.jitter)
+    due = renewal_of(state.stored, state.jitter)
     return due if due is None or state.not_before is None else max(due, state.not_before)
 
 
 def _react(state: CredentialState, event: r.CredentialEvent, now: datetime) -> CredentialStep:
     match event:
-        case r.SecretRead(kept):
-            return found(state, kept)
+        case r.SecretRead(stored):
+            return found(state, stored)
         case r.RotationRequested(request):
             new = () if request in state.requests else (request,)
             return attrs.evolve(state, requests=(*state.requests, *new), not_before=None), ()
         case r.ClusterRequests(requests):
-            return attrs.evolve(state, wished=requests), ()
+            return attrs.evolve(state, cluster_requests=requests), ()
         case r.BootstrapToken():
             return registrable(state, event)
         case r.EffectAnswered(turn, answer):
-            return answered(state, answer, now) if turn == state.turn else (state, ())
+            return answered(state, answer, now) if turn == state.effect_number else (state, ())
         case r.TokenAccepted(token):
             return worked(state, token, now)
         case r.TokenRejected(token):
@@ -93,15 +93,15 @@ def _react(state: CredentialState, event: r.CredentialEvent, now: datetime) -> C
 
 def _onwards(state: CredentialState, now: datetime) -> CredentialStep:
     """What a machine at rest tells and begins, if anything."""
-    if state.stage in AT_REST and (state.locked_out or not state.kept.token) and state.registration.token:
+    if state.stage in AT_REST and (state.locked_out or not state.stored.token) and state.bootstrap.token:
         return register(state)
-    if state.stage is not RotationStage.IDLE or not state.kept.token:
+    if state.stage is not RotationStage.IDLE or not state.stored.token:
         return state, ()
-    served = tuple(one for one in state.requests if state.kept.has_served(one))
+    served = tuple(one for one in state.requests if state.stored.has_served(one))
     done = (r.RequestsServed(served),) if served else ()
     state = attrs.evolve(state, requests=tuple(one for one in state.requests if one not in served))
     wanted = _wanted(state, now)
-    if state.kept.requested and not wanted:  # an intent of before, which nobody stands behind any more
+    if state.stored.requested and not wanted:  # an intent of before, which nobody stands behind any more
         forgetting, effects = forget(state)
         return forgetting, (*done, *effects)
     if not wanted or (state.not_before is not None and now < state.not_before):
@@ -112,13 +112,13 @@ def _onwards(state: CredentialState, now: datetime) -> CredentialStep:
 
 def _wanted(state: CredentialState, now: datetime) -> tuple[str, ...]:
     """Every request that a rotation now would serve."""
-    due = renewal_of(state.kept, state.jitter)
-    expiry = () if due is None or now < due else (f"expiry/{format_time(state.kept.expires_at or now)}",)
-    return (*state.requests, *_unserved((*state.wished, *expiry), state))
+    due = renewal_of(state.stored, state.jitter)
+    expiry = () if due is None or now < due else (f"expiry/{format_time(state.stored.expires_at or now)}",)
+    return (*state.requests, *_unserved((*state.cluster_requests, *expiry), state))
 
 
 def _unserved(requests: Iterable[str], state: CredentialState) -> tuple[str, ...]:
-    return tuple(one for one in requests if not state.kept.has_served(one) and one not in state.requests)
+    return tuple(one for one in requests if not state.stored.has_served(one) and one not in state.requests)
 
 
 def _redo(state: CredentialState) -> CredentialStep:
@@ -138,8 +138,8 @@ def answered(state: CredentialState, answer: r.CredentialAnswer, now: datetime) 
     match answer:
         case r.SecretWritten():
             return _wrote(state)
-        case r.SecretChanged(kept):
-            return found(state, kept)
+        case r.SecretChanged(stored):
+            return found(state, stored)
         case r.WriteFailed(message, refused):
             return _not_written(state, message, refused, now)
         case r.Issued():
@@ -152,27 +152,27 @@ def answered(state: CredentialState, answer: r.CredentialAnswer, now: datetime) 
             assert_never(answer)
 
 
-def found(state: CredentialState, kept: StoredCredential) -> CredentialStep:
-    """The Secret says `kept`. Another token than ours is somebody's decision, and ends what was under way."""
+def found(state: CredentialState, stored: StoredCredential) -> CredentialStep:
+    """The Secret says `stored`. Another token than ours is somebody's decision, and ends what was under way."""
     writing = state.writing
-    if state.stage is RotationStage.STORING and writing is not None and kept.token == writing.token:
+    if state.stage is RotationStage.STORING and writing is not None and stored.token == writing.token:
         return _wrote(state)  # our own write, whose answer is late or lost
-    same = kept.token == state.kept.token
-    known = attrs.evolve(state, kept=kept)
-    if same and state.stage is RotationStage.RECORDING_INTENT and kept.requested:
+    same = stored.token == state.stored.token
+    known = attrs.evolve(state, stored=stored)
+    if same and state.stage is RotationStage.RECORDING_INTENT and stored.requested:
         return _wrote(state)
     if same and state.stage not in AT_REST:
         return known, ()
     if same:
         return settled(known), ()
-    theirs = settled(attrs.evolve(known, in_use=kept.token, not_before=None, locked_out=False))
-    return theirs, ((r.UseToken(kept.token),) if kept.token else ())
+    theirs = settled(attrs.evolve(known, in_use=stored.token, not_before=None, locked_out=False))
+    return theirs, ((r.UseToken(stored.token),) if stored.token else ())
 
 
 def registrable(state: CredentialState, event: r.BootstrapToken) -> CredentialStep:
     """Another registration token, or none any more."""
-    news = event != state.registration
-    changed = attrs.evolve(state, registration=event)
+    news = event != state.bootstrap
+    changed = attrs.evolve(state, bootstrap=event)
     if not news or state.stage is not RotationStage.REGISTERING:
         return changed, ()
     # What was refused with another token need not be waited out.
@@ -184,12 +184,12 @@ def worked(state: CredentialState, token: str, now: datetime) -> CredentialStep:
     if token != state.in_use:
         return state, ()  # a request that was under way when the token was changed
     state = attrs.evolve(state, locked_out=False)
-    if state.stage is RotationStage.REGISTERING and state.kept.token:
+    if state.stage is RotationStage.REGISTERING and state.stored.token:
         return settled(state), ()  # there was no need to
     if state.stage is not RotationStage.VERIFYING:
         return state, ()
-    if token == state.kept.token:
-        return forget(state) if state.kept.previous else (settled(state), ())
+    if token == state.stored.token:
+        return forget(state) if state.stored.previous else (settled(state), ())
     if state.not_before is None or now >= state.not_before:
         # The new one was rejected and the old one works: the control plane has forgotten the new one.
         requests = state.requests or (f"repair/{format_time(now)}",)
@@ -200,7 +200,7 @@ def worked(state: CredentialState, token: str, now: datetime) -> CredentialStep:
 def rejected(state: CredentialState) -> CredentialStep:
     """The token in use is not accepted: try the other one, and when both were tried, a registration."""
     other = other_token(state)
-    locked_out = state.locked_out or not other or other == state.kept.token
+    locked_out = state.locked_out or not other or other == state.stored.token
     changed = attrs.evolve(state, in_use=other or state.in_use, locked_out=locked_out)
     return changed, ((r.UseToken(other),) if other else ())
 
@@ -208,12 +208,12 @@ def rejected(state: CredentialState) -> CredentialStep:
 def _wrote(state: CredentialState) -> CredentialStep:
     if state.writing is None:
         return state, ()
-    written = attrs.evolve(state, kept=state.writing, writing=None, retry=Retry())
+    written = attrs.evolve(state, stored=state.writing, writing=None, retry=Retry())
     match state.stage:
         case RotationStage.RECORDING_INTENT:
             return ask(written)
         case RotationStage.STORING:
-            token = written.kept.token
+            token = written.stored.token
             return attrs.evolve(written, stage=RotationStage.VERIFYING, in_use=token, locked_out=False), (
                 r.UseToken(token),
             )
@@ -235,7 +235,7 @@ def _issued(state: CredentialState, new: r.Issued, now: datetime) -> CredentialS
     if state.stage not in (RotationStage.REQUESTING, RotationStage.REGISTERING):
         return state, ()  # somebody has put another token there meanwhile
     previous = state.in_use if state.stage is RotationStage.REQUESTING else ""
-    served = state.kept.with_served(state.requests)
+    served = state.stored.with_served(state.requests)
     writing = StoredCredential(new.token, previous, new.expires_at, now, "", served)
     return write(attrs.evolve(state, stage=RotationStage.STORING, writing=writing, retry=Retry()))
 
@@ -248,7 +248,7 @@ def _unanswered(state: CredentialState, event: r.RequestUnanswered, now: datetim
     if not event.rejected or state.stage is RotationStage.REGISTERING:
         return waiting, notes
     changed, effects = rejected(waiting)
-    if changed.locked_out and changed.registration.token:
+    if changed.locked_out and changed.bootstrap.token:
         registering, asked = register(changed)
         return registering, (*notes, *effects, *asked)
     return changed, (*notes, *effects)
@@ -268,13 +268,13 @@ def _refused(state: CredentialState, message: str, now: datetime) -> CredentialS
 
 def intend(state: CredentialState, requests: tuple[str, ...]) -> CredentialStep:
     """The Secret is to say that a rotation for `requests` is under way, which proves that it can be written."""
-    writing = attrs.evolve(state.kept, requested=requests[0])
+    writing = attrs.evolve(state.stored, requested=requests[0])
     return write(attrs.evolve(state, stage=RotationStage.RECORDING_INTENT, requests=requests, writing=writing))
 
 
 def forget(state: CredentialState) -> CredentialStep:
     """The Secret is to let go of the old token, or of the intent."""
-    writing = attrs.evolve(state.kept, previous="", requested="")
+    writing = attrs.evolve(state.stored, previous="", requested="")
     return write(attrs.evolve(state, stage=RotationStage.REMOVING_OLD, writing=writing, retry=Retry()))
 
 
@@ -282,7 +282,7 @@ def write(state: CredentialState) -> CredentialStep:
     """Write what the Secret is to say."""
     assert state.writing is not None
     number, begun = _next_effect(state)
-    return begun, (r.WriteSecret(number, state.kept.token, state.writing),)
+    return begun, (r.WriteSecret(number, state.stored.token, state.writing),)
 
 
 def ask(state: CredentialState) -> CredentialStep:
@@ -293,7 +293,7 @@ def ask(state: CredentialState) -> CredentialStep:
 
 def register(state: CredentialState) -> CredentialStep:
     """Ask the control plane for a first token, with the one-time token."""
-    found = state.registration
+    found = state.bootstrap
     number, begun = _next_effect(state)
     asking = attrs.evolve(begun, stage=RotationStage.REGISTERING, writing=None)
     return asking, (r.RequestRegistration(number, found.token, found.cluster_id),)
@@ -301,5 +301,5 @@ def register(state: CredentialState) -> CredentialStep:
 
 def _next_effect(state: CredentialState) -> tuple[int, CredentialState]:
     """The number of the next effect, and the state that waits for its answer alone."""
-    number = state.turn + 1
-    return number, attrs.evolve(state, turn=number, retry=state.retry.started())
+    number = state.effect_number + 1
+    return number, attrs.evolve(state, effect_number=number, retry=state.retry.started())

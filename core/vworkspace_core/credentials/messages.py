@@ -18,7 +18,7 @@ from vworkspace_core.credentials.secret import StoredCredential
 class SecretRead:
     """What the Secret says now."""
 
-    kept: StoredCredential
+    stored: StoredCredential
 
 
 @attrs.frozen
@@ -60,7 +60,7 @@ class WriteFailed:
 class SecretChanged:
     """The Secret holds another token than expected: nothing was written."""
 
-    kept: StoredCredential
+    stored: StoredCredential
 
 
 @attrs.frozen
@@ -108,7 +108,7 @@ CredentialAnswer: TypeAlias = SecretWritten | WriteFailed | SecretChanged | Issu
 class EffectAnswered:
     """What came of the effect of this number; one that is no longer waited for changes nothing."""
 
-    turn: int
+    number: int
     answer: CredentialAnswer
 
 
@@ -129,28 +129,28 @@ CredentialEvent: TypeAlias = (
 
 @attrs.frozen
 class WriteSecret:
-    """Have the Secret hold `kept`, if its token is still `expected` (empty: or if there is no Secret).
+    """Have the Secret hold `stored`, if its token is still `expected` (empty: or if there is no Secret).
 
     Answer Wrote, WriteFailed or Moved.
     """
 
-    turn: int
+    number: int
     expected: str = attrs.field(repr=False)
-    kept: StoredCredential
+    stored: StoredCredential
 
 
 @attrs.frozen
 class RequestRotation:
     """Ask for a new credential with the one in use; answer Issued, AskUnanswered or AskRefused."""
 
-    turn: int
+    number: int
 
 
 @attrs.frozen
 class RequestRegistration:
     """Ask for a credential with a one-time token; answers as for Rotate."""
 
-    turn: int
+    number: int
     token: str = attrs.field(repr=False)
     cluster_id: str = ""
 

@@ -38,9 +38,9 @@ class CredentialPerformer:
         """Perform `effect` and say what came of it. Every error of the ports is an answer."""
         match effect:
             case r.WriteSecret():
-                return r.EffectAnswered(effect.turn, await self._write(effect))
+                return r.EffectAnswered(effect.number, await self._write(effect))
             case r.RequestRotation() | r.RequestRegistration():
-                return r.EffectAnswered(effect.turn, await self._ask(effect))
+                return r.EffectAnswered(effect.number, await self._ask(effect))
 
     async def _ask(self, effect: r.TokenRequest) -> r.CredentialAnswer:
         try:
@@ -71,7 +71,7 @@ class CredentialPerformer:
             if effect.expected:
                 # Somebody took it away: what that means is theirs to say, by a new one.
                 return r.WriteFailed(f"{ref} is gone: create it anew", refused=True)
-            first = new_secret(self.namespace, self.url, self.cluster_id, effect.kept, self.ca)
+            first = new_secret(self.namespace, self.url, self.cluster_id, effect.stored, self.ca)
             await self.kube.create(first, kind=SECRET, field_manager=FIELD_MANAGER)
             return r.SecretWritten()
         if stored_credential(found).token != effect.expected:
@@ -81,9 +81,9 @@ class CredentialPerformer:
 
     def _changed(self, effect: r.WriteSecret, found: Manifest) -> Manifest:
         """The Secret that was read, with its resourceVersion, as it is to be."""
-        changed = with_stored(found, effect.kept)
+        changed = with_stored(found, effect.stored)
         if self.names or not effect.expected:
-            first = new_secret(self.namespace, self.url, self.cluster_id, effect.kept, self.ca)
+            first = new_secret(self.namespace, self.url, self.cluster_id, effect.stored, self.ca)
             changed["data"] = {**changed["data"], **first["data"]}
         return changed
 

@@ -75,14 +75,14 @@ class StoredCredential:
 class Credentials:
     """Who we are to the control plane, and the keys we share with it. Nothing secret shows in a `repr`.
 
-    `token` is the one to speak with; `kept` is what the Secret says of tokens. Certificates and keys are PEM (the last
-    two also JWK), empty where there are none.
+    `token` is the one to speak with; `stored` is what the Secret says of tokens. Certificates and keys are PEM (the
+    last two also JWK), empty where there are none.
     """
 
     url: str = attrs.field(default="", repr=lambda url: repr(redact(url)))
     cluster_id: str = ""
     token: str = attrs.field(default="", repr=False)
-    kept: StoredCredential = attrs.field(factory=StoredCredential)
+    stored: StoredCredential = attrs.field(factory=StoredCredential)
     ca: str = attrs.field(default="", repr=False)
     certificate: str = attrs.field(default="", repr=False)
     private_key: str = attrs.field(default="", repr=False)
@@ -95,12 +95,12 @@ class Credentials:
     @property
     def expires_at(self) -> datetime | None:
         """When the token ends, by the control plane's clock; None for never or not known."""
-        return self.kept.expires_at
+        return self.stored.expires_at
 
     @property
     def previous_token(self) -> str:
         """The token that is kept until the present one has worked."""
-        return self.kept.previous
+        return self.stored.previous
 
 
 def secret_ref(namespace: str) -> ObjectRef:
@@ -115,7 +115,7 @@ def credentials_of(secret: Manifest) -> Credentials:
         url=text[CredentialKey.URL],
         cluster_id=text[CredentialKey.CLUSTER_ID],
         token=text[CredentialKey.TOKEN],
-        kept=stored_credential(secret),
+        stored=stored_credential(secret),
         ca=text[CredentialKey.CA],
         certificate=text[CredentialKey.CERTIFICATE],
         private_key=text[CredentialKey.PRIVATE_KEY],
@@ -132,47 +132,47 @@ def stored_credential(secret: Manifest) -> StoredCredential:
     return StoredCredential(
         token=_text(secret, CredentialKey.TOKEN),
         previous=_text(secret, CredentialKey.PREVIOUS_TOKEN),
-        expires_at=_instant(_text(secret, CredentialKey.EXPIRES_AT)),
-        issued_at=_instant(_text(secret, CredentialKey.ISSUED_AT)),
+        expires_at=_time_of(_text(secret, CredentialKey.EXPIRES_AT)),
+        issued_at=_time_of(_text(secret, CredentialKey.ISSUED_AT)),
         requested=str(dig(annotations, ROTATION_REQUESTED) or ""),
         served=_served(dig(annotations, ROTATIONS_SERVED)),
     )
 
 
-def with_stored(secret: Manifest, kept: StoredCredential) -> dict[str, Any]:
-    """`secret` as it is to be to say `kept`; everything else in it stays."""
+def with_stored(secret: Manifest, stored: StoredCredential) -> dict[str, Any]:
+    """`secret` as it is to be to say `stored`; everything else in it stays."""
     meta = dict(metadata(secret))
-    annotations = _without_none({**(meta.get("annotations") or {}), **_annotations(kept)})
+    annotations = _without_none({**(meta.get("annotations") or {}), **_annotations(stored)})
     meta.pop("annotations", None)
     if annotations:
         meta["annotations"] = annotations
-    data = _without_none({**(dig(secret, "data") or {}), **_data(kept)})
+    data = _without_none({**(dig(secret, "data") or {}), **_data(stored)})
     return {**secret, "metadata": meta, "data": data}
 
 
-def _data(kept: StoredCredential) -> dict[str, str | None]:
-    times = {CredentialKey.EXPIRES_AT: kept.expires_at, CredentialKey.ISSUED_AT: kept.issued_at}
+def _data(stored: StoredCredential) -> dict[str, str | None]:
+    times = {CredentialKey.EXPIRES_AT: stored.expires_at, CredentialKey.ISSUED_AT: stored.issued_at}
     texts = {
-        CredentialKey.TOKEN: kept.token,
-        CredentialKey.PREVIOUS_TOKEN: kept.previous,
+        CredentialKey.TOKEN: stored.token,
+        CredentialKey.PREVIOUS_TOKEN: stored.previous,
         **{key: format_time(at) if at is not None else "" for key, at in times.items()},
     }
     return {key.value: _encoded(text) for key, text in texts.items()}
 
 
-def _annotations(kept: StoredCredential) -> dict[str, str | None]:
-    served = canonical_json(kept.served).decode() if kept.served else None
-    return {ROTATION_REQUESTED: kept.requested or None, ROTATIONS_SERVED: served}
+def _annotations(stored: StoredCredential) -> dict[str, str | None]:
+    served = canonical_json(stored.served).decode() if stored.served else None
+    return {ROTATION_REQUESTED: stored.requested or None, ROTATIONS_SERVED: served}
 
 
-def new_secret(namespace: str, url: str, cluster_id: str, kept: StoredCredential, ca: str = "") -> dict[str, Any]:
+def new_secret(namespace: str, url: str, cluster_id: str, stored: StoredCredential, ca: str = "") -> dict[str, Any]:
     """The Secret of a cluster that was just registered. `ca` is the authority to trust at `url`, PEM."""
     ref = secret_ref(namespace)
     manifest = SECRET.manifest(ref.name, namespace)
     manifest["metadata"]["labels"] = {"app.kubernetes.io/managed-by": "vworkspace-operator"}
     texts = {CredentialKey.URL: url, CredentialKey.CLUSTER_ID: cluster_id, CredentialKey.CA: ca}
     names = _without_none({key.value: _encoded(text) for key, text in texts.items()})
-    return with_stored({**manifest, "type": "Opaque", "data": names}, kept)
+    return with_stored({**manifest, "type": "Opaque", "data": names}, stored)
 
 
 def _without_none(found: Mapping[str, Any]) -> dict[str, Any]:
@@ -209,7 +209,7 @@ def _text(secret: Manifest, key: CredentialKey) -> str:
         return ""
 
 
-def _instant(text: str) -> datetime | None:
+def _time_of(text: str) -> datetime | None:
     try:
         return parse_time(text) if text else None
     except ValueError:

@@ -37,22 +37,22 @@ AT_REST: Final = frozenset({RotationStage.IDLE, RotationStage.VERIFYING})
 
 @attrs.frozen
 class CredentialState:
-    """Where the credential stands. `kept` is what the Secret says, `writing` what it is to say next.
+    """Where the credential stands. `stored` is what the Secret says, `writing` what it is to say next.
 
-    `requests` wait for a rotation; `wished` stands as long as the Cluster object says so; `locked_out` tells that
-    no token of ours is accepted; `turn` numbers what was asked for last; `not_before` is when what failed is tried
-    anew; `jitter` in [0, 1) spreads renewals.
+    `requests` wait for a rotation; `cluster_requests` count as long as the Cluster object has them; `locked_out` tells
+    that no token of ours is accepted; `effect_number` is that of the last effect that is answered; `not_before` is when
+    what failed is tried anew; `jitter` in [0, 1) spreads renewals.
     """
 
-    kept: StoredCredential = attrs.field(factory=StoredCredential)
+    stored: StoredCredential = attrs.field(factory=StoredCredential)
     in_use: str = attrs.field(default="", repr=False)
     stage: RotationStage = RotationStage.IDLE
     requests: tuple[str, ...] = ()
-    wished: tuple[str, ...] = ()
+    cluster_requests: tuple[str, ...] = ()
     writing: StoredCredential | None = None
-    registration: r.BootstrapToken = attrs.field(factory=r.BootstrapToken)
+    bootstrap: r.BootstrapToken = attrs.field(factory=r.BootstrapToken)
     locked_out: bool = False
-    turn: int = 0
+    effect_number: int = 0
     retry: Retry = attrs.field(factory=Retry)
     not_before: datetime | None = None
     jitter: float = 0.0
@@ -61,25 +61,25 @@ class CredentialState:
 CredentialStep: TypeAlias = tuple[CredentialState, tuple[r.CredentialEffect, ...]]
 
 
-def renewal_of(kept: StoredCredential, jitter: float = 0.0) -> datetime | None:
+def renewal_of(stored: StoredCredential, jitter: float = 0.0) -> datetime | None:
     """When a credential is to be renewed: with a quarter of its life left, or up to a third; None for never."""
-    if kept.expires_at is None or not kept.token:
+    if stored.expires_at is None or not stored.token:
         return None
-    if kept.issued_at is None or kept.issued_at >= kept.expires_at:
-        return shifted(kept.expires_at, -UNKNOWN_AGE_MARGIN)
-    return kept.expires_at - (kept.expires_at - kept.issued_at) * (0.25 + 0.08 * jitter)
+    if stored.issued_at is None or stored.issued_at >= stored.expires_at:
+        return shifted(stored.expires_at, -UNKNOWN_AGE_MARGIN)
+    return stored.expires_at - (stored.expires_at - stored.issued_at) * (0.25 + 0.08 * jitter)
 
 
 def settled(state: CredentialState) -> CredentialState:
     """Nothing is under way: at rest, with an old token to forget or without. What was asked for does not count."""
-    stage = RotationStage.VERIFYING if state.kept.previous else RotationStage.IDLE
-    return attrs.evolve(state, stage=stage, writing=None, retry=Retry(), turn=state.turn + 1)
+    stage = RotationStage.VERIFYING if state.stored.previous else RotationStage.IDLE
+    return attrs.evolve(state, stage=stage, writing=None, retry=Retry(), effect_number=state.effect_number + 1)
 
 
 def other_token(state: CredentialState) -> str:
     """The token that the Secret holds beside the one in use; empty for none."""
-    kept = state.kept
-    return next((found for found in (kept.token, kept.previous) if found and found != state.in_use), "")
+    stored = state.stored
+    return next((found for found in (stored.token, stored.previous) if found and found != state.in_use), "")
 
 
 def retry(

@@ -21,7 +21,7 @@ from vworkspace_core.jobs.scope import ApplyTask, DeleteTask
 from vworkspace_core.jobs.state import JobStage, JobState, record_of
 from vworkspace_core.jobs.steps import JobStep, JobStepContext, clear, generation, post, ref, settle, timeout
 
-_PATIENCE: Final = timedelta(seconds=10)
+_SOON: Final = timedelta(seconds=10)
 RECHECK: Final = timedelta(minutes=5)
 """How long a waiting job trusts the informer before it looks for itself."""
 
@@ -39,11 +39,11 @@ def applied(job: JobState, live: Manifest, at: JobStepContext) -> JobStep:
         recheck_at=shifted(at.now, RECHECK),
         writing=None,
         written=None,
-        ending=None if can_still_start(live) or has_started(live) else job.ending,
+        result_once_cancelled=None if can_still_start(live) or has_started(live) else job.result_once_cancelled,
     )
-    if job.vanished:  # an informer saw it go while the answer was under way: which was first?
+    if job.object_is_gone:  # an informer saw it go while the answer was under way: which was first?
         return waiting, (inspect(waiting),)
-    return _consider(waiting, _fresher(job, live), at, has_turn=True)
+    return _consider(waiting, _fresher(job, live), at, has_slot=True)
 
 
 def _fresher(job: JobState, live: Manifest) -> Manifest:
@@ -59,7 +59,7 @@ def _is_after(job: JobState, seen: Manifest) -> bool:
     return isinstance(job.task, DeleteTask) or dig(seen, "metadata", "annotations", IDEMPOTENCY_KEY) == job.key
 
 
-def await_gone_for_good(job: JobState, at: JobStepContext) -> JobStep:
+def wait_deleted(job: JobState, at: JobStepContext) -> JobStep:
     """The delete was accepted: succeeded when the object is really gone."""
     waiting = clear(job, stage=JobStage.WAITING, had_effect=True, recheck_at=shifted(at.now, RECHECK))
     # The delete may have been all: whether something still holds the object, only a look can tell.
@@ -75,7 +75,7 @@ def changed(job: JobState, live: Manifest | None, at: JobStepContext) -> JobStep
         case JobStage.WAITING:
             return _consider(job, live, at) if live is not None and _is_after(job, live) else (job, ())
         case JobStage.ACTING | JobStage.RECORDING_EFFECT:
-            return attrs.evolve(job, latest=live, vanished=job.vanished or live is None), ()
+            return attrs.evolve(job, latest=live, object_is_gone=job.object_is_gone or live is None), ()
         case JobStage.WAITING_DELETED if live is None or not metadata(live).get("deletionTimestamp"):
             return clear(job, stage=JobStage.READY), ()
         case _:
@@ -94,7 +94,7 @@ def looked(job: JobState, seen: Inspection, at: JobStepContext) -> JobStep:
 
 def _soon(job: JobState, at: JobStepContext) -> JobState:
     """Look in a moment: whoever edited the status by hand may be taking it back just now."""
-    soon = shifted(at.now, _PATIENCE)
+    soon = shifted(at.now, _SOON)
     return job if job.recheck_at is not None and job.recheck_at <= soon else attrs.evolve(job, recheck_at=soon)
 
 
@@ -121,47 +121,47 @@ def give_up(job: JobState, at: JobStepContext) -> JobStep:
 
 
 def _consider(
-    job: JobState, live: Manifest | None, at: JobStepContext, *, has_turn: bool = False, looked: bool = False
+    job: JobState, live: Manifest | None, at: JobStepContext, *, has_slot: bool = False, looked: bool = False
 ) -> JobStep:
-    """What the live object says about a job that had its effect. `has_turn`: it was read in a turn of the job's."""
+    """What the live object says about a job that had its effect. `has_slot`: it was read in a turn of the job's."""
     if live is None or _is_gone(job, live):
         deleted = JobResult.failed(Reason.DELETED, f"{job.ref} was deleted before the job settled")
         return settle(job, SUCCEEDED if isinstance(job.task, DeleteTask) else deleted, at)
-    told, effects = post(attrs.evolve(job, latest=live), progress(live, at.server_now))
-    verdict = None if isinstance(job.task, DeleteTask) else _verdict(told, live, at, has_turn or looked)
-    if verdict is None:
-        return (told if OWN_STATUS.holder(live) is None else _soon(told, at)), effects
-    ended, last = _end(told, live, verdict, at, has_turn)
+    posted, effects = post(attrs.evolve(job, latest=live), progress(live, at.server_now))
+    result = None if isinstance(job.task, DeleteTask) else _result(posted, live, at, has_slot or looked)
+    if result is None:
+        return (posted if OWN_STATUS.holder(live) is None else _soon(posted, at)), effects
+    ended, last = _end(posted, live, result, at, has_slot)
     return ended, (*effects, *last)
 
 
-def _verdict(job: JobState, live: Manifest, at: JobStepContext, fresh: bool) -> JobResult | None:
+def _result(job: JobState, live: Manifest, at: JobStepContext, fresh: bool) -> JobResult | None:
     """How the job ends. What it was called off with counts before what the cancelled Operation says of itself.
 
     `fresh`: the API server has just said how the object is.
     """
-    if job.ending is not None and not has_started(live) and not can_still_start(live):
-        return job.ending
+    if job.result_once_cancelled is not None and not has_started(live) and not can_still_start(live):
+        return job.result_once_cancelled
     if (holder := OWN_STATUS.holder(live)) is not None and fresh:
         # Nothing will ever be told of this object while somebody holds its status: better now than by a Timeout.
         return JobResult.of(JobOutcome.CONFLICT, Reason.FIELD_CONFLICT, f"{job.ref}: {holder}")
-    found = result_of(live, job.applied.generation if job.applied else 0, job.before)
+    found = result_of(live, job.applied.generation if job.applied else 0, job.status_before)
     if found is None and out_of_time(job, at):
         return SUCCEEDED if waits_for_schedule(live) else timeout(job)
     return found
 
 
-def _end(job: JobState, live: Manifest, verdict: JobResult, at: JobStepContext, has_turn: bool) -> JobStep:
+def _end(job: JobState, live: Manifest, result: JobResult, at: JobStepContext, has_slot: bool) -> JobStep:
     """What has failed is never carried out later: an Operation that may still start is called off first (PULL-3).
 
     Exactly the copy that was judged is, in a turn of the job's, with the reason on record: a crash between the two
     leaves either an Operation that goes on, as if nothing had been judged, or one that is cancelled and why.
     """
-    if verdict.outcome is JobOutcome.SUCCEEDED or not can_still_start(live):
-        return settle(job, verdict, at)
-    if not has_turn:
+    if result.outcome is JobOutcome.SUCCEEDED or not can_still_start(live):
+        return settle(job, result, at)
+    if not has_slot:
         return clear(job, stage=JobStage.READY, recheck_at=None), ()
-    calling_off = clear(job, stage=JobStage.RECORDING_INTENT, ending=verdict)
+    calling_off = clear(job, stage=JobStage.RECORDING_INTENT, result_once_cancelled=result)
     return calling_off, (m.PutRecord(job.id, record_of(calling_off)),)
 
 

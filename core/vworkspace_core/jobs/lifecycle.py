@@ -15,21 +15,21 @@ from vworkspace_core.jobs import messages as m
 from vworkspace_core.jobs.awaiting_status import (
     RECHECK,
     applied,
-    await_gone_for_good,
     changed,
     give_up,
     inspect,
     looked,
     out_of_time,
     runs_on,
+    wait_deleted,
 )
 from vworkspace_core.jobs.result import SUCCEEDED, JobResult, Reason
 from vworkspace_core.jobs.scope import DeleteTask
-from vworkspace_core.jobs.state import JobStage, JobState, record_of, slim
+from vworkspace_core.jobs.state import JobStage, JobState, bare_job, record_of
 from vworkspace_core.jobs.steps import JobStep, JobStepContext, clear, close, retry, settle
-from vworkspace_core.jobs.work_slot import act, conflicted, note, start_turn
+from vworkspace_core.jobs.work_slot import act, conflicted, record_effect, take_slot
 
-_ASKING: Final = frozenset(
+_ASKS_AGAIN: Final = frozenset(
     {
         JobStage.RECORDING,
         JobStage.INSPECTING,
@@ -54,7 +54,7 @@ def advance(job: JobState, event: m.JobEvent, at: JobStepContext) -> JobStep:  #
             return _unrecordable(job, message)
         case m.Recorded(), JobStage.RECORDING_INTENT:
             return act(clear(job, stage=JobStage.ACTING))
-        case m.RecordRefused(), JobStage.RECORDING_INTENT if job.ending is not None:
+        case m.RecordRefused(), JobStage.RECORDING_INTENT if job.result_once_cancelled is not None:
             return act(clear(job, stage=JobStage.ACTING))  # only the reason is not on record
         case m.RecordRefused(message=message), JobStage.RECORDING_INTENT:
             return settle(job, JobResult.failed(Reason.PAYLOAD_TOO_LARGE, message), at)
@@ -67,20 +67,20 @@ def advance(job: JobState, event: m.JobEvent, at: JobStepContext) -> JobStep:  #
         case m.JobAlreadyClosed(), JobStage.ACKING:
             return _dropped(job, at)
         case m.Applied(live=live), JobStage.ACTING:
-            return note(job, live, at)
+            return record_effect(job, live, at)
         case ((m.Recorded() | m.RecordRefused()), JobStage.RECORDING_EFFECT):
             return applied(job, job.written or {}, at)
         case m.DeleteSent(), JobStage.ACTING:
-            return await_gone_for_good(job, at)
+            return wait_deleted(job, at)
         case m.Rotated(), JobStage.ACTING:
             return settle(attrs.evolve(job, had_effect=True), SUCCEEDED, at)
         case m.Conflicted(conflicts=conflicts), JobStage.ACTING:
             return conflicted(job, conflicts, at)
         case m.PreconditionFailed(message=message), JobStage.ACTING:
-            return retry(attrs.evolve(job, ending=None), message, at)
-        case m.EffectRefused(message=message), JobStage.ACTING if job.ending is not None:
+            return retry(attrs.evolve(job, result_once_cancelled=None), message, at)
+        case m.EffectRefused(message=message), JobStage.ACTING if job.result_once_cancelled is not None:
             # What can still be carried out has not failed: the job stays open until it can be called off.
-            return retry(attrs.evolve(job, ending=None), message, at)
+            return retry(attrs.evolve(job, result_once_cancelled=None), message, at)
         case m.EffectRefused(reason=reason, message=message), JobStage.ACTING:
             return settle(job, JobResult.failed(reason, message), at)
         case m.EffectRefused(reason=reason, message=message), JobStage.INSPECTING:
@@ -89,7 +89,7 @@ def advance(job: JobState, event: m.JobEvent, at: JobStepContext) -> JobStep:  #
             return looked(job, seen, at)
         case m.ObjectChanged(live=live), _:
             return changed(job, live, at)
-        case m.StepFailed(message=message), stage if stage in _ASKING:
+        case m.StepFailed(message=message), stage if stage in _ASKS_AGAIN:
             return retry(job, message, at)
         case m.StepFailed(), JobStage.WAITING:
             return attrs.evolve(job, recheck_at=shifted(at.now, _SOON)), ()
@@ -104,17 +104,17 @@ def advance(job: JobState, event: m.JobEvent, at: JobStepContext) -> JobStep:  #
 
 def _unrecordable(job: JobState, message: str) -> JobStep:
     """The payload does not fit a record: the job is answered, not applied (PULL-4)."""
-    if job.verdict is not None and job.task is None:
+    if job.result is not None and job.task is None:
         # Not even the bare answer can be kept: it is given at once, and a crash in between loses only that.
         return clear(job, stage=JobStage.ACKING), (m.SendAck(job.id), LogNote(LogLevel.WARNING, message, job.id))
-    verdict = JobResult.failed(Reason.PAYLOAD_TOO_LARGE, message)
-    small = clear(attrs.evolve(job, raw=slim(job.id, job.key), task=None, verdict=verdict))
+    result = JobResult.failed(Reason.PAYLOAD_TOO_LARGE, message)
+    small = clear(attrs.evolve(job, raw=bare_job(job.id, job.key), task=None, result=result))
     return small, (m.PutRecord(job.id, record_of(small)),)
 
 
 def _acked(job: JobState, at: JobStepContext) -> JobStep:
-    if job.verdict is not None:
-        return settle(job, job.verdict, at)
+    if job.result is not None:
+        return settle(job, job.result, at)
     return clear(job, stage=JobStage.READY), ()
 
 
@@ -127,7 +127,7 @@ def _dropped(job: JobState, at: JobStepContext) -> JobStep:
     note = LogNote(LogLevel.INFO, "the control plane has closed the job: dropped without applying it", job.id)
     answered = isinstance(job.task, DeleteTask) and job.ack_may_have_arrived
     had = job.had_effect or job.intent is not None or answered
-    closing = clear(job, stage=JobStage.CLOSING, verdict=None, had_effect=had)
+    closing = clear(job, stage=JobStage.CLOSING, result=None, had_effect=had)
     return closing, (note, close(closing, at))
 
 
@@ -176,7 +176,7 @@ def _redo(job: JobState, at: JobStepContext) -> JobStep:
             return job, (m.PutRecord(job.id, record_of(job)),)
         case JobStage.INSPECTING | JobStage.ACTING:
             # After an unanswered write only a look can tell whether it happened.
-            return start_turn(job)
+            return take_slot(job)
         case JobStage.WAITING:
             return attrs.evolve(job, stage=JobStage.READY), ()
         case JobStage.CLOSING:

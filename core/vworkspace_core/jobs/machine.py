@@ -32,7 +32,7 @@ from vworkspace_core.jobs.scope import DeleteTask, JobScope
 from vworkspace_core.jobs.state import BUSY, JobStage, JobState, accept, record_of, restore, tombstone_of
 from vworkspace_core.jobs.steps import JobStep, JobStepContext, supersede
 from vworkspace_core.jobs.wire import BadJob
-from vworkspace_core.jobs.work_slot import inspected, start_turn
+from vworkspace_core.jobs.work_slot import inspected, take_slot
 from vworkspace_core.ports import Tombstone
 
 _MOST_DROPPED = 1000
@@ -63,7 +63,7 @@ MachineStep: TypeAlias = tuple[AgentState, tuple[m.JobEffect, ...]]
 def step(state: AgentState, event: m.JobEvent, now: datetime) -> MachineStep:
     """The state after `event`, and the effects to perform, in order. `now` is the local clock."""
     changed, effects = _react(state, event, now)
-    ready, started = _start_turns(changed)
+    ready, started = _give_slots(changed)
     return ready, (*effects, *started)
 
 
@@ -76,13 +76,13 @@ def next_deadline(state: AgentState) -> datetime | None:
 
 def has_open_job(state: AgentState, ref: ObjectRef) -> bool:
     """Whether changes of this object belong to a job, rather than to events (PULL-6)."""
-    return any(job.ref == ref and not job.settled for job in state.jobs.values())
+    return any(job.ref == ref and not job.has_ended for job in state.jobs.values())
 
 
 def _react(state: AgentState, event: m.JobEvent, now: datetime) -> MachineStep:
     match event:
         case m.ServerTime(at):
-            return _told_the_time(state, at - now)
+            return _clocks_compared(state, at - now)
         case m.SecurityChanged(security):
             return attrs.evolve(state, scope=attrs.evolve(state.scope, security=security)), ()
         case m.Offered(raw):
@@ -103,13 +103,13 @@ def _react(state: AgentState, event: m.JobEvent, now: datetime) -> MachineStep:
             return (state, ()) if job is None else _each(state, (job,), event, now)
 
 
-def _told_the_time(state: AgentState, ahead: timedelta) -> MachineStep:
+def _clocks_compared(state: AgentState, ahead: timedelta) -> MachineStep:
     """Use what the clocks differ, unless it is too much: the header that says so is not signed."""
     if abs(ahead) <= LARGEST_SKEW:
         note = LogNote(LogLevel.INFO, "this machine's clock and the control plane's agree again")
         return attrs.evolve(state, skew=ahead, apart=timedelta(0)), ((note,) if state.apart else ())
-    told = attrs.evolve(state, skew=timedelta(0), apart=ahead)
-    return told, (() if state.apart else (LogNote(LogLevel.ERROR, apart_message(ahead)),))
+    changed = attrs.evolve(state, skew=timedelta(0), apart=ahead)
+    return changed, (() if state.apart else (LogNote(LogLevel.ERROR, apart_message(ahead)),))
 
 
 def apart_message(ahead: timedelta) -> str:
@@ -136,7 +136,7 @@ def _offered(state: AgentState, raw: Any) -> MachineStep:
 
 def _unanswerable(state: AgentState, raw: Any, found: BadJob) -> MachineStep:
     """Nobody can answer it, so it is offered with every poll: told once."""
-    mark = _mark(raw) or str(found)
+    mark = _content_mark(raw) or str(found)
     if mark in state.dropped:
         return state, ()
     kept = state.dropped if len(state.dropped) < _MOST_DROPPED else frozenset[str]()
@@ -145,7 +145,7 @@ def _unanswerable(state: AgentState, raw: Any, found: BadJob) -> MachineStep:
     return attrs.evolve(state, dropped=kept | {mark}), (note,)
 
 
-def _mark(raw: Any) -> str:
+def _content_mark(raw: Any) -> str:
     """What stands for a job that has no id; empty where it is nothing that could be written down."""
     try:
         return content_hash(raw)
@@ -163,26 +163,26 @@ def _each(state: AgentState, jobs: Iterable[JobState], event: m.JobEvent, now: d
     effects: list[m.JobEffect] = []
     for before in list(jobs):
         job = state.jobs[before.id]  # an earlier one of this round may have superseded it
-        state, asked = _taken(state, job, advance(job, event, _moment(state, now)), now)
+        state, asked = _put_back(state, job, advance(job, event, _context(state, now)), now)
         effects += asked
     return state, tuple(effects)
 
 
 def _plan(state: AgentState, job: JobState, seen: Inspection, now: datetime) -> MachineStep:
-    at = _moment(state, now)
+    at = _context(state, now)
     newer = next((other for other in _others(state, job) if other.had_effect and _older(job, other)), None)
-    known = _with_open(state, job, seen)
+    known = _with_open_jobs(state, job, seen)
     # A replay is one whatever came after it: A, B, A again ends as it would have after B was closed.
     if newer is not None and job.intent is None and newer.key != job.key and known.tombstone is None:
-        return _taken(state, job, supersede(job, newer, at), now)
-    return _taken(state, job, inspected(job, known, at), now)
+        return _put_back(state, job, supersede(job, newer, at), now)
+    return _put_back(state, job, inspected(job, known, at), now)
 
 
-def _with_open(state: AgentState, job: JobState, seen: Inspection) -> Inspection:
+def _with_open_jobs(state: AgentState, job: JobState, seen: Inspection) -> Inspection:
     """What the job store will remember of jobs whose records are not closed yet, or were not when it was asked."""
-    known = [*_tombstones(_others(state, job)), *_about(job, job.closed_meanwhile)]
+    known = [*_tombstones(_others(state, job)), *_about(job, job.missed_tombstones)]
     twins = (other for other in state.jobs.values() if other.key == job.key and other.id != job.id)
-    same_key = (*_tombstones(twins), *job.closed_meanwhile)
+    same_key = (*_tombstones(twins), *job.missed_tombstones)
     own = next((found for found in same_key if found.idempotency_key == job.key), None)
     newest = max((*known, *_some(seen.newest)), key=lambda found: found.generation, default=None)
     return attrs.evolve(seen, tombstone=seen.tombstone or own, newest=newest)
@@ -204,20 +204,20 @@ def _closed(state: AgentState, job: JobState) -> AgentState:
         return left
     looking = [other for other in left.jobs.values() if other.stage is JobStage.INSPECTING]
     for other in looking:
-        left = _with(left, attrs.evolve(other, closed_meanwhile=(*other.closed_meanwhile, tombstone)))
+        left = _with(left, attrs.evolve(other, missed_tombstones=(*other.missed_tombstones, tombstone)))
     return left
 
 
-def _taken(state: AgentState, before: JobState, taken: JobStep, now: datetime) -> MachineStep:
+def _put_back(state: AgentState, before: JobState, taken: JobStep, now: datetime) -> MachineStep:
     """Put the job back; when it just had its effect, older jobs on the object are superseded."""
     job, effects = taken
     state = _with(state, job)
-    replay = job.verdict is not None and job.verdict.outcome is JobOutcome.NOOP
+    replay = job.result is not None and job.result.outcome is JobOutcome.NOOP
     if before.had_effect or not job.had_effect or job.ref is None or replay:
         return state, effects
     for other in _others(state, job):
         if _replaced(other, job):
-            ended, asked = supersede(other, job, _moment(state, now))
+            ended, asked = supersede(other, job, _context(state, now))
             state, effects = _with(state, ended), (*effects, *asked)
     return state, effects
 
@@ -237,7 +237,7 @@ def _older(job: JobState, than: JobState) -> bool:
     return job.arrival < than.arrival
 
 
-def _start_turns(state: AgentState) -> MachineStep:
+def _give_slots(state: AgentState) -> MachineStep:
     """Give every ready job its turn, unless another one has the object's.
 
     After a crash the one that had it goes on first: whether its effect happened can only be told until another's.
@@ -247,7 +247,7 @@ def _start_turns(state: AgentState) -> MachineStep:
         return state, ()
     busy = [job for job in state.jobs.values() if job.stage in BUSY]
     taken, keys = {job.ref for job in busy}, {job.key for job in busy}
-    begun = {job.ref: job.id for job in state.jobs.values() if _had_the_turn(job)}
+    begun = {job.ref: job.id for job in state.jobs.values() if _had_the_slot(job)}
     first = _first_to_come(state)
     effects: list[m.JobEffect] = []
     for job in ready:
@@ -255,7 +255,7 @@ def _start_turns(state: AgentState) -> MachineStep:
             continue  # an earlier request on the same application has not had its effect
         if job.ref in taken or job.key in keys or begun.get(job.ref, job.id) != job.id:
             continue
-        started, asked = start_turn(job)
+        started, asked = take_slot(job)
         state = _with(state, started)
         effects += asked
         taken.add(job.ref)
@@ -287,7 +287,7 @@ def _waits_for(job: JobState) -> _Side:
 _BEFORE_THE_EFFECT = frozenset({JobStage.RECORDING, JobStage.ACKING, JobStage.READY, JobStage.WAITING_DELETED, *BUSY})
 
 
-def _had_the_turn(job: JobState) -> bool:
+def _had_the_slot(job: JobState) -> bool:
     return job.stage in (JobStage.ACKING, JobStage.READY) and job.intent is not None and not job.had_effect
 
 
@@ -295,7 +295,7 @@ def _others(state: AgentState, job: JobState) -> Iterator[JobState]:
     return (other for other in state.jobs.values() if other.id != job.id and other.ref == job.ref)
 
 
-def _moment(state: AgentState, now: datetime) -> JobStepContext:
+def _context(state: AgentState, now: datetime) -> JobStepContext:
     return JobStepContext(state.scope, now, shifted(now, state.skew), state.grace)
 
 
@@ -313,7 +313,7 @@ def _some(found: Tombstone | None) -> tuple[Tombstone, ...]:
 
 def job_lag(state: AgentState, now: datetime) -> float:
     """Seconds since the oldest job without a verdict was created, by the control plane's clock; 0.0 without any."""
-    created = [found for job in state.jobs.values() if not job.settled and (found := _created(job)) is not None]
+    created = [found for job in state.jobs.values() if not job.has_ended and (found := _created(job)) is not None]
     return max(0.0, (now + state.skew - min(created)).total_seconds()) if created else 0.0
 
 

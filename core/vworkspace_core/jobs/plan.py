@@ -46,12 +46,12 @@ from vworkspace_core.ports import Tombstone
 class Intent:
     """The effect a job is about to have, as written to its record before: `uid` of the live object, or empty.
 
-    `had` is written after it: the effect certainly happened, on the object of that uid. `generation` is what the
+    `happened` is written after it: the effect certainly happened, on the object of that uid. `generation` is what the
     result will tell of the object, also by a process that finds it terminating or gone.
     """
 
     uid: str = ""
-    had: bool = False
+    happened: bool = False
     generation: int = 0
 
 
@@ -119,7 +119,7 @@ class AlreadyApplied:
 class Settle:
     """The job ends here. `had_effect` when its effect happened, or may have: it must not happen again."""
 
-    verdict: JobResult
+    result: JobResult
     had_effect: bool = False
 
 
@@ -131,43 +131,43 @@ class WaitForGate:
 Plan: TypeAlias = PlanApply | PlanDelete | PlanRotate | WaitDeleted | AlreadyApplied | WaitForGate | Settle
 
 
-def plan(turn: SlotHolder, seen: Inspection, scope: JobScope) -> Plan:
+def plan(holder: SlotHolder, seen: Inspection, scope: JobScope) -> Plan:
     """What to do now. Pure and total."""
-    if turn.intent is None and _is_replay(turn, seen):
-        return Settle(_replayed(turn, seen))
-    if (closed := gate_closed(turn.task, seen.namespace)) is not None:
-        begun = turn.intent is not None and isinstance(turn.task, ApplyTask) and turn.task.ref.kind == OPERATION
+    if holder.intent is None and _is_replay(holder, seen):
+        return Settle(_replayed(holder, seen))
+    if (closed := gate_closed(holder.task, seen.namespace)) is not None:
+        begun = holder.intent is not None and isinstance(holder.task, ApplyTask) and holder.task.ref.kind == OPERATION
         return WaitForGate() if begun else Settle(closed)
-    if (resumed := _resume(turn, seen)) is not None:
+    if (resumed := _resume(holder, seen)) is not None:
         return resumed
-    if (refusal := may_touch(turn.task, seen.live, seen.namespace, scope)) is not None:
+    if (refusal := may_touch(holder.task, seen.live, seen.namespace, scope)) is not None:
         return Settle(refusal)
-    if turn.generation is not None and (newer := _newest_known(turn, seen)) > turn.generation:
+    if holder.generation is not None and (newer := _newest_known(holder, seen)) > holder.generation:
         goes_on = "the counter of an object goes on, also when it was deleted and is made anew"
-        told = f"generation {newer} is newer than {turn.generation}; {goes_on}: ask with {newer + 1} or more"
-        return Settle(JobResult.failed(Reason.SUPERSEDED, told))
-    return _act(turn, seen)
+        message = f"generation {newer} is newer than {holder.generation}; {goes_on}: ask with {newer + 1} or more"
+        return Settle(JobResult.failed(Reason.SUPERSEDED, message))
+    return _act(holder, seen)
 
 
-def _act(turn: SlotHolder, seen: Inspection) -> Plan:
-    match turn.task:
+def _act(holder: SlotHolder, seen: Inspection) -> Plan:
+    match holder.task:
         case DeleteTask() if seen.live is None:
             return Settle(SUCCEEDED)
-        case _ if turn.expired:
+        case _ if holder.expired:
             return Settle(EXPIRED)
         case RotateTask():
             return PlanRotate()
         case DeleteTask():
             return PlanDelete(_uid(seen.live), int(dig(seen.live, "metadata", "generation") or 0))
         case ApplyTask() as task:
-            return _plan_apply(turn, task, seen.live)
+            return _plan_apply(holder, task, seen.live)
 
 
-def _resume(turn: SlotHolder, seen: Inspection) -> Plan | None:
-    if turn.intent is None:
+def _resume(holder: SlotHolder, seen: Inspection) -> Plan | None:
+    if holder.intent is None:
         return None
-    aimed, found = turn.intent.uid, _uid(seen.live)
-    match turn.task:
+    aimed, found = holder.intent.uid, _uid(seen.live)
+    match holder.task:
         case DeleteTask():
             if found != aimed or seen.live is None:
                 return Settle(SUCCEEDED)
@@ -176,19 +176,19 @@ def _resume(turn: SlotHolder, seen: Inspection) -> Plan | None:
             if aimed and found != aimed:
                 return Settle(JobResult.failed(Reason.DELETED, f"{ref} was deleted while the job was open"), True)
             key = key_of(seen.live)
-            if seen.live is not None and (key == turn.key or (turn.intent.had and key is None)):
+            if seen.live is not None and (key == holder.key or (holder.intent.happened and key is None)):
                 return AlreadyApplied(seen.live)  # a key that is not ours is no later request
-            if turn.intent.had:
+            if holder.intent.happened:
                 return Settle(JobResult.failed(Reason.SUPERSEDED, f"a later request for {ref} came first"), True)
             return None
         case RotateTask():
             return None
 
 
-def _is_replay(turn: SlotHolder, seen: Inspection) -> bool:
-    match turn.task:
+def _is_replay(holder: SlotHolder, seen: Inspection) -> bool:
+    match holder.task:
         case ApplyTask(manifest=manifest):
-            return seen.tombstone is not None or _says_so(seen.live, turn.key, manifest)
+            return seen.tombstone is not None or _shows_key(seen.live, holder.key, manifest)
         case DeleteTask():
             # A tombstone of this very object is not a delete's: the object is still there. An apply may have
             # had the same key, since keys count generations of intent.
@@ -197,15 +197,15 @@ def _is_replay(turn: SlotHolder, seen: Inspection) -> bool:
             return seen.tombstone is not None
 
 
-def _replayed(turn: SlotHolder, seen: Inspection) -> JobResult:
+def _replayed(holder: SlotHolder, seen: Inspection) -> JobResult:
     """Nothing is done for a key a second time; where that was on another object, it is said."""
-    ref, uid = turn.task.ref, seen.tombstone.object_uid if seen.tombstone is not None else ""
+    ref, uid = holder.task.ref, seen.tombstone.object_uid if seen.tombstone is not None else ""
     if seen.tombstone is not None and seen.tombstone.outcome == JobOutcome.NOOP and (ended := ended_at(seen.live)):
-        return _already_ended(turn.task, ended)
-    if ref is None or turn.generation is not None or not uid or uid == _uid(seen.live):
+        return _already_ended(holder.task, ended)
+    if ref is None or holder.generation is not None or not uid or uid == _uid(seen.live):
         return JobResult(JobOutcome.NOOP)
-    told = f"the key had its effect before, on another object (uid {uid}) than {ref}: ask under a key of its own"
-    return JobResult.of(JobOutcome.NOOP, Reason.KEY_USED, told)
+    message = f"the key had its effect before, on another object (uid {uid}) than {ref}: ask under a key of its own"
+    return JobResult.of(JobOutcome.NOOP, Reason.KEY_USED, message)
 
 
 def _already_ended(task: Task, ended: str) -> JobResult:
@@ -213,23 +213,23 @@ def _already_ended(task: Task, ended: str) -> JobResult:
     return JobResult.of(JobOutcome.NOOP, Reason.ALREADY_ENDED, f"{task.ref} ended {ended}; {again}")
 
 
-def _says_so(live: Manifest | None, key: str, manifest: Manifest) -> bool:
+def _shows_key(live: Manifest | None, key: str, manifest: Manifest) -> bool:
     """Whether the object shows that the key had its effect: its annotation alone, which others may write, does not."""
     return key_of(live) == key and not needs_apply({"spec": manifest.get("spec")}, live)
 
 
-def _newest_known(turn: SlotHolder, seen: Inspection) -> int:
+def _newest_known(holder: SlotHolder, seen: Inspection) -> int:
     """What the job store remembers counts before what the object says: only the store is out of others' reach."""
     return seen.newest.generation if seen.newest is not None else applied_generation(seen.live) or 0
 
 
-def _plan_apply(turn: SlotHolder, task: ApplyTask, live: Manifest | None) -> Plan:
+def _plan_apply(holder: SlotHolder, task: ApplyTask, live: Manifest | None) -> Plan:
     if live is not None and metadata(live).get("deletionTimestamp"):
         return WaitDeleted(_uid(live))
     if ended := ended_at(live):
         # An end is final: nothing would run. The key stays remembered, so that it runs nothing later either.
         return Settle(_already_ended(task, ended), True)
-    return PlanApply(stamped(task.manifest, turn.key, turn.generation, live), _uid(live))
+    return PlanApply(stamped(task.manifest, holder.key, holder.generation, live), _uid(live))
 
 
 def stamped(manifest: Manifest, key: str, generation: int | None, live: Manifest | None) -> dict[str, Any]:

@@ -37,11 +37,11 @@ def condition_body(condition: Mapping[str, Any]) -> dict[str, Any]:
     return told
 
 
-def result_body(verdict: JobResult, applied: AppliedRef | None, now: datetime) -> dict[str, Any]:
+def result_body(result: JobResult, applied: AppliedRef | None, now: datetime) -> dict[str, Any]:
     """The end of a job, for `POST jobs/<id>/result`."""
-    body: dict[str, Any] = {"outcome": verdict.outcome.value, "timestamp": format_time(now)}
-    if verdict.error:
-        body["error"] = verdict.error
+    body: dict[str, Any] = {"outcome": result.outcome.value, "timestamp": format_time(now)}
+    if result.error:
+        body["error"] = result.error
     if applied is not None:
         body["appliedRef"] = _applied_ref(applied)
     return body

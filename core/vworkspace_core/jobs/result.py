@@ -119,20 +119,20 @@ def result_of(live: Manifest, generation: int, before: Any = None) -> JobResult 
             return None
 
 
-def _current(verdict: JobResult | None, live: Manifest, before: Any) -> JobResult | None:
+def _current(result: JobResult | None, live: Manifest, before: Any) -> JobResult | None:
     """The verdict, unless it may be from before the last request on the object: that need not move the generation."""
-    if verdict is None:
+    if result is None:
         return None
     annotations = dig(live, "metadata", "annotations")
     asked = annotations if isinstance(annotations, Mapping) else {}
     observed = dig(live, "status", "observedRequest")
     if isinstance(observed, str):
-        return verdict if observed == request_mark(asked) else None
+        return result if observed == request_mark(asked) else None
     # A status of an operator that does not say so: what has not changed since may still be the old one.
     unchanged = before is not None and dig(live, "status") == before
-    if unchanged and (verdict.outcome is not JobOutcome.SUCCEEDED or asked.get(RETRY)):
+    if unchanged and (result.outcome is not JobOutcome.SUCCEEDED or asked.get(RETRY)):
         return None
-    return verdict
+    return result
 
 
 def _judge_instance(live: Manifest, generation: int) -> JobResult | None:

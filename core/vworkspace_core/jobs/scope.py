@@ -187,8 +187,8 @@ def gate_closed(task: Task, namespace: Manifest | None) -> JobResult | None:
     if isinstance(task, RotateTask) or namespace is None or labels.namespace_is_gated(namespace):
         return None
     gate = f"{labels.NAMESPACE_GATE}={labels.NAMESPACE_GATE_VALUE}"
-    told = f"{task.namespace_path}: namespace {task.ref.namespace!r} is not labelled {gate}"
-    return _not_permitted(f"{told}: {gate_command(task.ref.namespace or '')}")
+    message = f"{task.namespace_path}: namespace {task.ref.namespace!r} is not labelled {gate}"
+    return _not_permitted(f"{message}: {gate_command(task.ref.namespace or '')}")
 
 
 def may_touch(task: Task, live: Manifest | None, namespace: Manifest | None, scope: JobScope) -> JobResult | None:

@@ -59,9 +59,9 @@ class AppliedRef:
 class JobState:
     """A job between offer and closed record. `retry` says when a failed step is tried again.
 
-    `closed_meanwhile` are tombstones that came to be while an inspection was under way, which may not have seen them.
-    `before` is the status that the job found when it wrote. `ending` is what the job ends with as soon as its
-    Operation, which has not started, is called off.
+    `missed_tombstones` came to be while an inspection was under way, which may not have seen them.
+    `status_before` is the status that the job found when it wrote. `result_once_cancelled` is how the job ends as soon
+    as its Operation, which has not started, is cancelled.
     """
 
     id: str
@@ -71,21 +71,21 @@ class JobState:
     key: str
     expires_at: datetime | None
     stage: JobStage
-    verdict: JobResult | None = None
+    result: JobResult | None = None
     ack_may_have_arrived: bool = False
     intent: Intent | None = None
     applied: AppliedRef | None = None
     had_effect: bool = False
-    ending: JobResult | None = None
+    result_once_cancelled: JobResult | None = None
     latest: Manifest | None = attrs.field(default=None, repr=False)
-    vanished: bool = False
+    object_is_gone: bool = False
     posted: Mapping[str, Any] | None = attrs.field(default=None, repr=False)
     retry: Retry = attrs.field(factory=Retry)
     recheck_at: datetime | None = None
     writing: Manifest | None = attrs.field(default=None, repr=False)
-    before: Any = attrs.field(default=None, repr=False)
+    status_before: Any = attrs.field(default=None, repr=False)
     written: Manifest | None = attrs.field(default=None, repr=False)
-    closed_meanwhile: tuple[Tombstone, ...] = ()
+    missed_tombstones: tuple[Tombstone, ...] = ()
 
     @property
     def ref(self) -> ObjectRef | None:
@@ -103,7 +103,7 @@ class JobState:
         return self.task.target if isinstance(self.task, ApplyTask) else None
 
     @property
-    def settled(self) -> bool:
+    def has_ended(self) -> bool:
         """Whether the verdict is final."""
         return self.stage in ENDED
 
@@ -137,8 +137,8 @@ def _accept(raw: Any, arrival: int, scope: JobScope, opening: Opening) -> JobSta
 def _bad(found: Job | BadJob, job_id: str, arrival: int) -> JobState | BadJob:
     if isinstance(found, Job):
         raise AssertionError("a job with flaws was read")
-    verdict = JobResult.failed(Reason.INVALID_JOB, str(found))
-    return _refused(job_id, arrival, found.idempotency_key, verdict) if job_id else found
+    result = JobResult.failed(Reason.INVALID_JOB, str(found))
+    return _refused(job_id, arrival, found.idempotency_key, result) if job_id else found
 
 
 def _known_good(raw: Mapping[str, Any], security: Security, _: str) -> Mapping[str, Any] | JobResult:
@@ -146,11 +146,11 @@ def _known_good(raw: Mapping[str, Any], security: Security, _: str) -> Mapping[s
     return decrypted(raw, attrs.evolve(security, require_encrypted_secrets=False))
 
 
-def _refused(job_id: str, arrival: int, key: str, verdict: JobResult) -> JobState:
-    return JobState(job_id, arrival, slim(job_id, key), None, key, None, JobStage.RECORDING, verdict)
+def _refused(job_id: str, arrival: int, key: str, result: JobResult) -> JobState:
+    return JobState(job_id, arrival, bare_job(job_id, key), None, key, None, JobStage.RECORDING, result)
 
 
-def slim(job_id: str, key: str) -> dict[str, Any]:
+def bare_job(job_id: str, key: str) -> dict[str, Any]:
     """All that is kept of a job that will only be answered: its payload may be what cannot be written."""
     return {"id": job_id, "idempotencyKey": key}
 
@@ -159,17 +159,17 @@ def record_of(job: JobState) -> JobRecord:
     """The durable form: the raw job, and how far it is."""
     state: dict[str, Any] = {}
     if job.intent is not None:
-        told = {"had": job.intent.had, "generation": job.intent.generation}
-        state["intent"] = {"uid": job.intent.uid, **{name: value for name, value in told.items() if value}}
-    if job.task is None and job.verdict is not None:
-        state["verdict"] = _as_record(job.verdict)
-    if job.ending is not None:
-        state["ending"] = _as_record(job.ending)
+        details = {"had": job.intent.happened, "generation": job.intent.generation}
+        state["intent"] = {"uid": job.intent.uid, **{name: value for name, value in details.items() if value}}
+    if job.task is None and job.result is not None:
+        state["verdict"] = _as_record(job.result)
+    if job.result_once_cancelled is not None:
+        state["ending"] = _as_record(job.result_once_cancelled)
     return JobRecord(job.id, job.raw, state)
 
 
-def _as_record(verdict: JobResult) -> dict[str, str]:
-    return {"outcome": verdict.outcome.value, "error": verdict.error}
+def _as_record(result: JobResult) -> dict[str, str]:
+    return {"outcome": result.outcome.value, "error": result.error}
 
 
 def restore(record: JobRecord, arrival: int, scope: JobScope) -> JobState:
@@ -177,7 +177,7 @@ def restore(record: JobRecord, arrival: int, scope: JobScope) -> JobState:
 
     What was begun is not judged again by rules that may have changed since.
     """
-    intent = _kept_intent(record)
+    intent = _stored_intent(record)
     rules = scope if intent is None else attrs.evolve(scope, admission=lambda _: ())
     found = _accept({**record.raw, "id": record.job_id}, arrival, rules, _known_good)
     if isinstance(found, BadJob):  # only a record that somebody else wrote has an id like that
@@ -187,22 +187,22 @@ def restore(record: JobRecord, arrival: int, scope: JobScope) -> JobState:
         raw=record.raw,
         stage=JobStage.ACKING,
         ack_may_have_arrived=True,
-        verdict=_kept_verdict(record, "verdict") or found.verdict,
-        ending=_kept_verdict(record, "ending"),
+        result=_stored_result(record, "verdict") or found.result,
+        result_once_cancelled=_stored_result(record, "ending"),
         intent=intent,
-        had_effect=intent is not None and intent.had,
-        applied=_aimed(found, intent),
+        had_effect=intent is not None and intent.happened,
+        applied=_planned_ref(found, intent),
     )
 
 
-def _aimed(job: JobState, intent: Intent | None) -> AppliedRef | None:
+def _planned_ref(job: JobState, intent: Intent | None) -> AppliedRef | None:
     """What the result tells of the object, should nothing more be learnt of it."""
     if job.ref is None or intent is None or not intent.generation:
         return None
     return AppliedRef(job.ref, intent.uid, intent.generation)
 
 
-def _kept_intent(record: JobRecord) -> Intent | None:
+def _stored_intent(record: JobRecord) -> Intent | None:
     kept = record.state.get("intent")
     if not isinstance(kept, Mapping):
         return None
@@ -210,7 +210,7 @@ def _kept_intent(record: JobRecord) -> Intent | None:
     return Intent(str(kept.get("uid", "")), kept.get("had") is True, generation if isinstance(generation, int) else 0)
 
 
-def _kept_verdict(record: JobRecord, name: str) -> JobResult | None:
+def _stored_result(record: JobRecord, name: str) -> JobResult | None:
     kept = record.state.get(name)
     if not isinstance(kept, Mapping):
         return None
@@ -224,7 +224,7 @@ def tombstone_of(job: JobState, closed_at: str = "") -> Tombstone | None:
 
     A delete that found nothing to delete succeeded too: asked again, it must not kill a successor (PULL-4).
     """
-    outcome = job.verdict.outcome.value if job.verdict else ""
+    outcome = job.result.outcome.value if job.result else ""
     if not job.key or not (job.had_effect or outcome == JobOutcome.SUCCEEDED):
         return None
     uid = job.applied.uid if job.applied else job.intent.uid if job.intent else ""

@@ -64,8 +64,8 @@ def _jitter(job_id: str, failures: int) -> float:
 
 def post(job: JobState, body: Mapping[str, Any]) -> JobStep:
     """Post `body` unless it says what the last one said."""
-    said = {name: value for name, value in body.items() if name != "timestamp"}
-    return (job, ()) if said == job.posted else (attrs.evolve(job, posted=said), (m.PostStatus(job.id, body),))
+    content = {name: value for name, value in body.items() if name != "timestamp"}
+    return (job, ()) if content == job.posted else (attrs.evolve(job, posted=content), (m.PostStatus(job.id, body),))
 
 
 def ref(job: JobState, uid: str, generation: int) -> AppliedRef | None:
@@ -79,12 +79,12 @@ def generation(live: Manifest) -> int:
     return found if isinstance(found, int) else 0
 
 
-def settle(job: JobState, verdict: JobResult, at: JobStepContext) -> JobStep:
+def settle(job: JobState, result: JobResult, at: JobStepContext) -> JobStep:
     """The verdict is final: answer the control plane."""
     ended = clear(
-        job, stage=JobStage.ANSWERING, verdict=verdict, latest=None, writing=None, written=None, recheck_at=None
+        job, stage=JobStage.ANSWERING, result=result, latest=None, writing=None, written=None, recheck_at=None
     )
-    return ended, (m.PostResult(job.id, result_body(verdict, job.applied, at.server_now)),)
+    return ended, (m.PostResult(job.id, result_body(result, job.applied, at.server_now)),)
 
 
 def supersede(job: JobState, by: JobState, at: JobStepContext) -> JobStep:
@@ -104,6 +104,6 @@ def timeout(job: JobState) -> JobResult:
     until = format_time(job.expires_at) if job.expires_at else "its time"
     seen = job.latest or {}
     what = "had not started and was cancelled" if can_still_start(seen) else "had not settled"
-    told = f"{job.ref} {what} by {until} and the grace period after it"
+    message = f"{job.ref} {what} by {until} and the grace period after it"
     words = last_words(seen)
-    return JobResult.failed(Reason.TIMEOUT, f"{told}; last seen: {words}" if words else told)
+    return JobResult.failed(Reason.TIMEOUT, f"{message}; last seen: {words}" if words else message)

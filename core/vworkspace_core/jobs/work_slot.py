@@ -1,4 +1,7 @@
-"""A job's turn on its object: look, plan, record the intent, have the effect (REC-6, PULL-4)."""
+"""A job with the work slot of its object: look, plan, record the intent, have the effect (REC-6, PULL-4).
+
+One job at a time has the slot. It gives it back with its effect, or when it can only wait.
+"""
 
 from typing import assert_never
 
@@ -35,15 +38,16 @@ from vworkspace_core.jobs.state import JobStage, JobState, record_of
 from vworkspace_core.jobs.steps import JobStep, JobStepContext, clear, generation, post, ref, settle
 
 
-def start_turn(job: JobState) -> JobStep:
-    """Its turn on the object: look at what is there."""
-    return attrs.evolve(job, stage=JobStage.INSPECTING, retry=job.retry.started(), closed_meanwhile=()), (inspect(job),)
+def take_slot(job: JobState) -> JobStep:
+    """The job gets the work slot of its object: look at what is there."""
+    looking = attrs.evolve(job, stage=JobStage.INSPECTING, retry=job.retry.started(), missed_tombstones=())
+    return looking, (inspect(job),)
 
 
 def inspected(job: JobState, seen: Inspection, at: JobStepContext) -> JobStep:
     """Plan with what was seen, and take the first step of the plan."""
     if job.task is None:
-        raise AssertionError("a refused job has no turn")
+        raise AssertionError("a refused job gets no slot")
     expired = job.expires_at is not None and at.expiry_now >= job.expires_at
     turn = SlotHolder(job.task, job.key, job.generation, expired, job.intent)
     return _follow(clear(job), plan(turn, seen, at.scope), seen, at)
@@ -51,19 +55,19 @@ def inspected(job: JobState, seen: Inspection, at: JobStepContext) -> JobStep:
 
 def _follow(job: JobState, chosen: Plan, seen: Inspection, at: JobStepContext) -> JobStep:
     match chosen:
-        case Settle(verdict, had_effect):
-            ended = _with_live(job, seen) if verdict.outcome is JobOutcome.NOOP else job
-            return settle(attrs.evolve(ended, had_effect=ended.had_effect or had_effect), verdict, at)
+        case Settle(result, had_effect):
+            ended = _with_live(job, seen) if result.outcome is JobOutcome.NOOP else job
+            return settle(attrs.evolve(ended, had_effect=ended.had_effect or had_effect), result, at)
         case PlanApply(manifest, uid):
-            return _intend(attrs.evolve(job, writing=manifest, before=dig(seen.live, "status")), uid)
+            return _record_intent(attrs.evolve(job, writing=manifest, status_before=dig(seen.live, "status")), uid)
         case PlanDelete(uid, generation):
-            return _intend(attrs.evolve(job, applied=ref(job, uid, generation)), uid, generation)
+            return _record_intent(attrs.evolve(job, applied=ref(job, uid, generation)), uid, generation)
         case PlanRotate():
-            return _intend(job, "")
+            return _record_intent(job, "")
         case WaitForGate():
             return attrs.evolve(job, stage=JobStage.WAITING, retry=Retry(at=shifted(at.now, RECHECK))), ()
         case WaitDeleted(uid):
-            return _await_gone(job, uid, at)
+            return _wait_deleted(job, uid, at)
         case AlreadyApplied(live):
             written = attrs.evolve(job, stage=JobStage.ACTING, latest=None)  # what informers told before is older
             return applied(written, live, at)
@@ -82,22 +86,22 @@ def _with_live(job: JobState, seen: Inspection) -> JobState:
     return attrs.evolve(job, applied=live, had_effect=ours and seen.tombstone is None)
 
 
-def _intend(job: JobState, uid: str, generation: int = 0) -> JobStep:
+def _record_intent(job: JobState, uid: str, generation: int = 0) -> JobStep:
     """The intent is on record before the effect; one that is there already need not be written again."""
     intent = Intent(uid, generation=generation)
     if job.intent == intent:
         return act(attrs.evolve(job, stage=JobStage.ACTING))
-    intending = attrs.evolve(job, stage=JobStage.RECORDING_INTENT, intent=intent)
-    return intending, (m.PutRecord(job.id, record_of(intending)),)
+    recording = attrs.evolve(job, stage=JobStage.RECORDING_INTENT, intent=intent)
+    return recording, (m.PutRecord(job.id, record_of(recording)),)
 
 
 def act(job: JobState, *, force: bool = False) -> JobStep:
     """The effect, whose intent is on record."""
-    if job.ending is not None and job.ref is not None:
+    if job.result_once_cancelled is not None and job.ref is not None:
         about = metadata(job.latest or {})
         uid, version = (str(about.get(name) or "") for name in ("uid", "resourceVersion"))
         return job, (m.CancelOperation(job.id, job.ref, uid, version),)
-    acting = attrs.evolve(job, latest=None, vanished=False)
+    acting = attrs.evolve(job, latest=None, object_is_gone=False)
     if job.ref is None:
         return acting, (m.RotateCredential(job.id, job.key),)
     if isinstance(job.task, DeleteTask):
@@ -105,21 +109,23 @@ def act(job: JobState, *, force: bool = False) -> JobStep:
     return acting, (m.ApplyObject(job.id, job.ref, job.writing or {}, force),)
 
 
-def note(job: JobState, live: Manifest, at: JobStepContext) -> JobStep:
+def record_effect(job: JobState, live: Manifest, at: JobStepContext) -> JobStep:
     """The apply went through. That goes on record before anything else is done about the object.
 
     A process that starts after a crash could not tell otherwise a write that was lost from one whose object somebody
     has deleted or changed since, and would have its effect again (PULL-4).
     """
-    if job.ending is not None:
+    if job.result_once_cancelled is not None:
         return applied(attrs.evolve(job, latest=None), live, at)
     uid = str(metadata(live).get("uid", ""))
-    reference, had = ref(job, uid, generation(live)), Intent(uid, True, generation(live))
-    noting = clear(job, stage=JobStage.RECORDING_EFFECT, intent=had, applied=reference, had_effect=True, written=live)
-    return noting, (m.PutRecord(job.id, record_of(noting)),)
+    reference, intent = ref(job, uid, generation(live)), Intent(uid, True, generation(live))
+    recording = clear(
+        job, stage=JobStage.RECORDING_EFFECT, intent=intent, applied=reference, had_effect=True, written=live
+    )
+    return recording, (m.PutRecord(job.id, record_of(recording)),)
 
 
-def _await_gone(job: JobState, uid: str, at: JobStepContext) -> JobStep:
+def _wait_deleted(job: JobState, uid: str, at: JobStepContext) -> JobStep:
     body = waiting_body(f"waits for the terminating {job.ref} (uid {uid}) to be gone", at.server_now)
     waiting = attrs.evolve(job, stage=JobStage.WAITING_DELETED, recheck_at=shifted(at.now, RECHECK))
     return post(waiting, body)

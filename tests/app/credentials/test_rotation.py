@@ -77,7 +77,7 @@ class Site:
             token = self.keeper.live.current.token
             found = self.server.tokens.find(token)
             ends = found.ends if found else None
-            self.keeper.heard(token, found is not None and (ends is None or self.clock.now() < ends))
+            self.keeper.token_used(token, found is not None and (ends is None or self.clock.now() < ends))
 
     async def secret(self) -> Manifest:
         return await self.kube.get(secret_ref(OWN))
@@ -210,8 +210,8 @@ def test_what_is_asked_before_it_runs_is_not_forgotten() -> None:
         async with anyio.create_task_group() as group:
             group.start_soon(site.keeper.rotate, "job/1")
             await site.clock.sleep(1)
-            site.keeper.wish(("cluster/a/1",))
-            site.keeper.registrable(r.BootstrapToken("unused"))
+            site.keeper.set_cluster_requests(("cluster/a/1",))
+            site.keeper.set_bootstrap_token(r.BootstrapToken("unused"))
             group.start_soon(site.run, site.keeper)
             await site.clock.sleep(60)
             group.cancel_scope.cancel()
@@ -259,12 +259,12 @@ def test_two_tokens_that_are_both_rejected_are_tried_in_turn_and_slowly_PULL_7()
 
         def heard(token: str, accepted: bool) -> None:
             tried.append((site.clock.monotonic(), token))
-            keeper.heard(token, accepted)
+            keeper.token_used(token, accepted)
 
         async def reread() -> bool:
             await anyio.lowlevel.checkpoint()
             rereads.append(site.clock.monotonic())
-            return keeper.has_another()
+            return keeper.has_other_token()
 
         control = Witness(site.server, lambda: keeper.live.current.token, heard)
         manager = Manager(

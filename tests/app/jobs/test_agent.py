@@ -102,7 +102,7 @@ def test_a_rejected_credential_is_tried_slowly_and_a_new_one_at_once_PULL_7(stat
         assert site.connectivity() is Connectivity.REJECTED
 
         site.server.faults.outage(None)
-        site.agent.hurry()
+        site.agent.retry_now()
         await anyio.sleep(1.1)
         assert site.connectivity() is Connectivity.CONNECTED
 
@@ -309,7 +309,7 @@ def test_a_bad_event_is_dropped_alone_PULL_6() -> None:
             ref = ObjectRef(APPLICATION_INSTANCE, NAMESPACE, f"app-{number}")
             found = recent(site, READY)
             site.agent.on_object_changed({**instance(f"app-{number}"), "status": {"conditions": [found]}}, ref)
-        site.agent._telling.put([{"kind": "Broken", "timestamp": "never"}])
+        site.agent._events.put([{"kind": "Broken", "timestamp": "never"}])
         await anyio.sleep(30)
         assert len(site.events("ConditionTransition")) == 20
 

@@ -230,7 +230,7 @@ class Chaos(RuleBasedStateMachine):
             and not world.replica.network.dead
             and not world.replica.agent.state.jobs
             and not world.replica.agent.outbox.events
-            and world.replica.agent.link.state is Connectivity.CONNECTED
+            and world.replica.agent.connection_state.connectivity is Connectivity.CONNECTED
         )
 
     def _the_newest_generation_stands(self) -> None:

@@ -95,14 +95,14 @@ def test_a_thousand_agents_come_back_within_a_minute_and_without_a_wave() -> Non
                 await clock.sleep(60 / AGENTS)  # clusters do not start in step
             hub.away = True
             await clock.sleep(OUTAGE)
-            assert {agent.link.state for agent in agents} == {Connectivity.UNREACHABLE}
+            assert {agent.connection_state.connectivity for agent in agents} == {Connectivity.UNREACHABLE}
             hub.away = False
             since = clock.monotonic()
             await clock.sleep(LONGEST + 1)
 
             busiest, even = peak(hub.asked, since, LONGEST)
 
-            assert {agent.link.state for agent in agents} == {Connectivity.CONNECTED}
+            assert {agent.connection_state.connectivity for agent in agents} == {Connectivity.CONNECTED}
             assert busiest <= 2 * even, f"{busiest} requests in one second; {even:.1f} would be even"
             tasks.cancel_scope.cancel()
 

@@ -418,7 +418,7 @@ def test_whatever_happens_the_status_is_lawful(moves: list[tuple[str, float]]) -
     life = Life()
     for move, seconds in moves:
         before = life.says()
-        known_before = life.link.state
+        known_before = life.link.connectivity
         match move:
             case "up":
                 life.up()
@@ -456,7 +456,7 @@ def _lawful(life: Life) -> None:
         parse_time(one["lastTransitionTime"])
     assert len({one["type"] for one in conditions}) == len(conditions)
     said = life.says()
-    if life.link.state is Connectivity.CONNECTED:
+    if life.link.connectivity is Connectivity.CONNECTED:
         assert said["Connected"].startswith("True")
         assert said["Authenticated"].startswith("True")
     assert isinstance(read_cluster(life.live), Cluster)

@@ -117,5 +117,5 @@ def test_sixteen_megabytes_of_nothing_cost_bounded_memory(item: bytes) -> None:
 def test_the_agent_answers_an_oversized_job_with_the_reason() -> None:
     found = accept(OversizedJob({"id": 7}, "the job has more than 10 values"), 0, JobScope(CLUSTER_ID))
     assert isinstance(found, JobState)
-    assert found.verdict is not None
-    assert (found.id, found.verdict.error) == ("7", "InvalidJob: the job has more than 10 values")
+    assert found.result is not None
+    assert (found.id, found.result.error) == ("7", "InvalidJob: the job has more than 10 values")

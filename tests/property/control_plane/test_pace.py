@@ -118,11 +118,11 @@ def at(seconds: float) -> Instant:
 def test_a_state_of_the_link_has_one_beginning() -> None:
     link = ConnectionState().failed(Unavailable("a"), at(0)).failed(Unavailable("token=hunter2"), at(3600))
 
-    assert (link.state, link.since, link.last_ok) == (Connectivity.UNREACHABLE, at(0), None)
+    assert (link.connectivity, link.since, link.last_ok) == (Connectivity.UNREACHABLE, at(0), None)
     assert link.error == "token=***"
 
 
 def test_a_round_trip_of_another_call_does_not_say_that_the_poll_works() -> None:
     link = ConnectionState().succeeded(at(0)).failed(Unavailable("a"), at(60)).seen(at(90))
 
-    assert (link.state, link.since, link.last_ok) == (Connectivity.UNREACHABLE, at(60), at(90))
+    assert (link.connectivity, link.since, link.last_ok) == (Connectivity.UNREACHABLE, at(60), at(90))

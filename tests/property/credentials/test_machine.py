@@ -137,7 +137,7 @@ def test_a_rotation_that_cannot_be_kept_is_not_begun() -> None:
     world.ask("job/1")
     (effect,) = world.pending
     world.pending.clear()
-    world.feed(r.EffectAnswered(effect.turn, r.WriteFailed("secrets is forbidden", refused=True)))
+    world.feed(r.EffectAnswered(effect.number, r.WriteFailed("secrets is forbidden", refused=True)))
 
     assert "secrets is forbidden" in world.failed["job/1"]
     assert (world.rotations, world.state.stage, world.pending) == (0, RotationStage.IDLE, [])

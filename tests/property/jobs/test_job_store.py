@@ -332,7 +332,7 @@ def test_payloads_show_in_no_repr_and_no_report() -> None:
     run_sync(store.put(record(text="hunter2")))
     run_sync(_done(store.load()))
     assert "hunter2" not in repr(store._heads)
-    assert "hunter2" not in repr(store._chain)
+    assert "hunter2" not in repr(store._tombstones)
     assert not cluster.reports
 
 

@@ -153,7 +153,7 @@ def test_the_table_before_the_effect(turn: SlotHolder, found: Inspection, chosen
         (delete_turn(intent=Intent("u1")), seen(live()), PlanDelete("u1", 3)),
         (delete_turn(intent=Intent("u1"), expired=True), seen(live()), Settle(EXPIRED)),
         (apply_turn(intent=Intent("u1")), seen(live(key="other", generation="6")), superseded(6)),
-        (apply_turn(intent=Intent("u1", had=True)), seen(live(key=KEY)), AlreadyApplied(live(key=KEY))),
+        (apply_turn(intent=Intent("u1", happened=True)), seen(live(key=KEY)), AlreadyApplied(live(key=KEY))),
     ],
 )
 def test_the_table_after_a_crash_or_an_unanswered_write_PULL_4(
@@ -173,17 +173,17 @@ def test_an_object_that_was_deleted_while_we_crashed_is_not_resurrected(found: A
     chosen = plan(apply_turn(intent=Intent("u1")), seen(found), SCOPE)
 
     assert isinstance(chosen, Settle)
-    assert chosen.verdict.error.startswith("Deleted: ")
+    assert chosen.result.error.startswith("Deleted: ")
     assert chosen.had_effect, "nor is it by the same job, should it be asked for again"
 
 
 def test_an_effect_that_is_on_record_is_not_had_again_over_a_later_one() -> None:
-    turn = apply_turn(key="hash", generation=None, intent=Intent("u1", had=True))
+    turn = apply_turn(key="hash", generation=None, intent=Intent("u1", happened=True))
 
     chosen = plan(turn, seen(live(key="another-hash")), SCOPE)
 
     assert isinstance(chosen, Settle)
-    assert chosen.verdict.error.startswith("Superseded: a later request for")
+    assert chosen.result.error.startswith("Superseded: a later request for")
     assert chosen.had_effect
 
 
@@ -192,7 +192,7 @@ def test_where_the_gate_is_closed_nobody_looked_and_nothing_counts_as_gone(turn:
     chosen = plan(turn, seen(None, namespace=UNGATED), SCOPE)
 
     assert isinstance(chosen, Settle)
-    assert chosen.verdict.error.startswith("NotPermitted: ")
+    assert chosen.result.error.startswith("NotPermitted: ")
 
 
 @pytest.mark.parametrize(
@@ -239,7 +239,7 @@ def test_M4_what_the_job_store_remembers_counts_before_what_the_object_says() ->
 def test_M4_a_key_that_somebody_wrote_over_ours_is_no_later_request() -> None:
     found = live(key="theirs", by="kubectl-annotate")
 
-    assert plan(apply_turn(intent=Intent("u1", had=True)), seen(found), SCOPE) == AlreadyApplied(found)
+    assert plan(apply_turn(intent=Intent("u1", happened=True)), seen(found), SCOPE) == AlreadyApplied(found)
 
 
 lives = st.none() | st.builds(
@@ -255,7 +255,7 @@ turns = st.builds(
     task=st.sampled_from([ApplyTask(REF, instance()), DeleteTask(REF)]),
     generation=st.none() | st.integers(4, 6),
     expired=st.booleans(),
-    intent=st.none() | st.sampled_from([Intent(""), Intent("u1"), Intent("u1", had=True)]),
+    intent=st.none() | st.sampled_from([Intent(""), Intent("u1"), Intent("u1", happened=True)]),
 )
 stones = st.none() | st.builds(stone, st.sampled_from(["u1", "u2"]), st.integers(3, 7))
 
@@ -276,7 +276,7 @@ def test_no_plan_ever_breaks_the_rules(
         assert not (found and found["metadata"].get("deletionTimestamp"))
         assert chosen.manifest["metadata"].get("uid", "") == (found["metadata"]["uid"] if found else "")
         assert tombstone is None or turn.intent is not None, "a key has its effect once"
-        assert turn.intent is None or not turn.intent.had, "and what is on record is not repeated"
+        assert turn.intent is None or not turn.intent.happened, "and what is on record is not repeated"
         assert set(chosen.manifest["metadata"]) <= WRITTEN
         assert "resourceVersion" in chosen.manifest["metadata"], "what was judged, or nothing at all"
     if isinstance(chosen, PlanDelete):

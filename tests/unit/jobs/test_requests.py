@@ -136,7 +136,7 @@ def test_L10_what_was_begun_is_not_judged_again_by_rules_that_have_changed_since
 
     found = restore(record, 0, JobScope(CLUSTER_ID, strict))
 
-    assert found.verdict is None
+    assert found.result is None
     assert found.task is not None
 
 

@@ -241,6 +241,6 @@ def record_of(head: Head, parts: Mapping[str, bytes]) -> JobRecord | CorruptSecr
 def corrupt_record(found: CorruptSecret) -> JobRecord:
     """What can still be done for a job whose record is damaged: it was acked, so it is answered."""
     why = f"Secret {found.name} cannot be read ({found.why}): whether the job had its effect is not known; ask again"
-    verdict = JobResult.failed(Reason.RECORD_DAMAGED, why)
-    state = {"verdict": {"outcome": verdict.outcome.value, "error": verdict.error}}
+    result = JobResult.failed(Reason.RECORD_DAMAGED, why)
+    state = {"verdict": {"outcome": result.outcome.value, "error": result.error}}
     return JobRecord(found.job_id, {"id": found.job_id}, state)

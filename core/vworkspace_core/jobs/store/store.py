@@ -56,7 +56,7 @@ class KubeJobStore:
         self._longest, self._room = longest, room
         self._heads: dict[str, codec.Head] = {}
         self._order = 0
-        self._chain = TombstoneLog(api, namespace, lock or nullcontext(), report, keep, remembered, segment)
+        self._tombstones = TombstoneLog(api, namespace, lock or nullcontext(), report, keep, remembered, segment)
         self._is_loaded = False
 
     async def load(self) -> Sequence[JobRecord]:
@@ -64,7 +64,7 @@ class KubeJobStore:
         self._heads.clear()
         self._is_loaded = False
         secrets = await self._all()
-        self._chain.take(read_segment(secret) for secret in secrets if role_of(secret) == "tombstones")
+        self._tombstones.take(read_segment(secret) for secret in secrets if role_of(secret) == "tombstones")
         found = [codec.read_record(secret) for secret in secrets if role_of(secret) != "tombstones"]
         parts = {part.name: part.content for part in found if isinstance(part, codec.Part)}
         heads = sorted((head for head in found if isinstance(head, codec.Head)), key=lambda head: head.order)
@@ -100,7 +100,7 @@ class KubeJobStore:
         await self._ensure_loaded()
         head = self._heads.get(job_id) or await self._find(job_id)
         if tombstone is not None:
-            await self._chain.remember(TombstoneEntry(tombstone, head.uid if head else ""))
+            await self._tombstones.remember(TombstoneEntry(tombstone, head.uid if head else ""))
         if head is not None:
             await self._delete(head.name, head.uid)
         self._heads.pop(job_id, None)
@@ -108,12 +108,12 @@ class KubeJobStore:
     async def tombstone(self, idempotency_key: str) -> Tombstone | None:
         """The tombstone of a key, from memory."""
         await self._ensure_loaded()
-        return self._chain.book.by_key.get(idempotency_key)
+        return self._tombstones.book.by_key.get(idempotency_key)
 
     async def newest(self, object_key: str) -> Tombstone | None:
         """The tombstone of the highest generation for an object, from memory."""
         await self._ensure_loaded()
-        return self._chain.book.newest.get(object_key.lower())
+        return self._tombstones.book.newest.get(object_key.lower())
 
     # --- reading --------------------------------------------------------------------------------------------
 
@@ -135,7 +135,7 @@ class KubeJobStore:
 
     async def _is_open(self, head: codec.Head) -> bool:
         """Whether the job is to go on; what is closed or was never whole is removed."""
-        if head.is_whole and head.uid not in self._chain.book.closed:
+        if head.is_whole and head.uid not in self._tombstones.book.closed:
             self._heads[head.job_id] = head
             return True
         try:
@@ -171,7 +171,7 @@ class KubeJobStore:
             return self._head(await self._api.create(manifest, kind=SECRET, field_manager=FIELD_MANAGER))
         except AlreadyExists:
             present = await self._find(record.job_id)
-        if present is not None and present.uid not in self._chain.book.closed:
+        if present is not None and present.uid not in self._tombstones.book.closed:
             return present
         if present is not None:  # left over from an earlier life of the job, which is closed
             await self._delete(present.name, present.uid)

@@ -65,13 +65,13 @@ class TombstoneLog:
         self._unwritten.append(entry)
         try:
             async with self._lock:
-                while self._waits(entry):
+                while self._is_unwritten(entry):
                     await self._flush()
         finally:
-            if self._waits(entry):  # it failed: whoever asked will ask again
+            if self._is_unwritten(entry):  # it failed: whoever asked will ask again
                 self._unwritten = [one for one in self._unwritten if one is not entry]
 
-    def _waits(self, entry: TombstoneEntry) -> bool:
+    def _is_unwritten(self, entry: TombstoneEntry) -> bool:
         return any(one is entry for one in self._unwritten)
 
     def _has(self, entry: TombstoneEntry) -> bool:
@@ -98,11 +98,11 @@ class TombstoneLog:
         if last is not None and last.version is None and not await self._reread(last):
             return False
         if last is None or self._is_full(last, batch):
-            return await self._begin(batch)
+            return await self._begin_segment(batch)
         known = set(last.entries)
         # An earlier try, whose answer was lost, may have written them.
         fresh = [entry for entry in batch if entry not in known or not self.book.counts(entry)]
-        return not fresh or await self._grow(last, fresh)
+        return not fresh or await self._extend(last, fresh)
 
     def _is_full(self, last: Segment, batch: list[TombstoneEntry]) -> bool:
         if not last.entries:
@@ -110,7 +110,7 @@ class TombstoneLog:
         together = [*last.entries, *batch]
         return len(together) > self._size or len(encoded(together)) > SEGMENT_BYTES
 
-    async def _grow(self, last: Segment, fresh: list[TombstoneEntry]) -> bool:
+    async def _extend(self, last: Segment, fresh: list[TombstoneEntry]) -> bool:
         entries = [*last.entries, *fresh]
         manifest = segment_manifest(self._namespace, last.number, encoded(entries), last.version or "")
         last.version = None
@@ -122,7 +122,7 @@ class TombstoneLog:
         self.book.add(fresh)
         return True
 
-    async def _begin(self, batch: list[TombstoneEntry]) -> bool:
+    async def _begin_segment(self, batch: list[TombstoneEntry]) -> bool:
         manifest = segment_manifest(self._namespace, self._next, encoded(batch))
         try:
             made = await self._api.create(manifest, kind=SECRET, field_manager=FIELD_MANAGER)
