@@ -30,7 +30,7 @@ import attrs
 from bench.machine import describe, line
 from bench.reaching import Client
 from vworkspace_apiserver.http.serving import serve
-from vworkspace_apiserver.model.calls import ADMIN, Target, WriteOptions
+from vworkspace_apiserver.model.calls import ADMIN, RequestTarget, WriteOptions
 from vworkspace_apiserver.server import ApiServer
 from vworkspace_app.commands.cluster import EmbeddedCluster
 from vworkspace_app.process.yaml_documents import read_documents
@@ -78,12 +78,12 @@ def documents(folder: Path) -> list[Any]:
 def cluster() -> ApiServer:
     """A server with our CRDs and a namespace."""
     server = EmbeddedCluster.start(documents(OWN)).server
-    server.create(Target(server.resource(NAMESPACE)), NAMESPACE.manifest(SPACE))
+    server.create(RequestTarget(server.resource(NAMESPACE)), NAMESPACE.manifest(SPACE))
     return server
 
 
-def target(server: ApiServer, name: str, kind: Kind = APPLICATION_INSTANCE) -> Target:
-    return Target(server.resource(kind), SPACE, name)
+def target(server: ApiServer, name: str, kind: Kind = APPLICATION_INSTANCE) -> RequestTarget:
+    return RequestTarget(server.resource(kind), SPACE, name)
 
 
 # --- in process ------------------------------------------------------------------------------------------------------
@@ -127,8 +127,8 @@ def several(measure: Iterator[T], count: int = 5) -> list[T]:
 def memory_of_objects(objects: int = 10_000, size: int = 4_096) -> float:
     """Megabytes that a whole process takes with this many ConfigMaps of `size` bytes in it. Run in its own process."""
     server = ApiServer(now=lambda: datetime.now(UTC))
-    server.create(Target(server.resource(NAMESPACE)), NAMESPACE.manifest(SPACE))
-    where = Target(server.resource(CONFIG_MAP), SPACE)
+    server.create(RequestTarget(server.resource(NAMESPACE)), NAMESPACE.manifest(SPACE))
+    where = RequestTarget(server.resource(CONFIG_MAP), SPACE)
     for at in range(objects):
         body = {**CONFIG_MAP.manifest(f"c-{at}", SPACE), "data": {"text": f"{at:05}" + "x" * (size - 600)}}
         server.create(where, body, WriteOptions("bench"), ADMIN)

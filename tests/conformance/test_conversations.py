@@ -14,7 +14,7 @@ from tests.support.cluster_choice import real_server
 from tests.support.conversations import MISSING, SAMPLE, InProcess, OverHttp, Partner, Turn, definition, hold
 from tests.support.effort import unused_name
 from tests.support.server_thread import served, wall_clock
-from vworkspace_apiserver.model.calls import Target
+from vworkspace_apiserver.model.calls import RequestTarget
 from vworkspace_apiserver.server import ApiServer
 from vworkspace_core.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, NAMESPACE
 
@@ -267,7 +267,7 @@ def partner(request: pytest.FixtureRequest) -> Iterator[Partner]:
     """Somebody who knows the kind that is talked about."""
     if request.param == "in process":
         server = ApiServer(now=lambda: datetime.now(UTC))
-        server.create(Target(server.resource(CUSTOM_RESOURCE_DEFINITION)), definition())
+        server.create(RequestTarget(server.resource(CUSTOM_RESOURCE_DEFINITION)), definition())
         yield InProcess(server)
     elif request.param == "over HTTP":
         with served(ApiServer(now=wall_clock)) as url:
@@ -291,7 +291,7 @@ def namespace(partner: Partner) -> Iterator[str]:
     """A new one, deleted afterwards."""
     name = unused_name("talk")
     if isinstance(partner, InProcess):
-        partner.server.create(Target(partner.server.resource(NAMESPACE)), NAMESPACE.manifest(name))
+        partner.server.create(RequestTarget(partner.server.resource(NAMESPACE)), NAMESPACE.manifest(name))
         yield name
         return
     assert isinstance(partner, OverHttp)

@@ -38,7 +38,7 @@ from vworkspace_core.apimachinery.manifest import Kind, ObjectRef, ref_of
 from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, NAMESPACE, OPERATION
 from vworkspace_core.instances.context import Settings
 from vworkspace_fake.controlplane import InProcessControlPlane
-from vworkspace_fake.downstream import DownstreamBehaviour, Ending, Outcome, Rule
+from vworkspace_fake.downstream import DownstreamBehaviour, DownstreamOutcome, DownstreamRule, Ending
 
 __all__ = ["STORIES", "Story", "record"]
 
@@ -237,7 +237,10 @@ class Story:
 
 _BAD = attrs.evolve(
     ENGINES_QUICK,
-    rules=(Rule(Outcome(Ending.STALL), name="*stalled*"), Rule(Outcome(Ending.FAIL), name="*failing*")),
+    rules=(
+        DownstreamRule(DownstreamOutcome(Ending.STALL), name="*stalled*"),
+        DownstreamRule(DownstreamOutcome(Ending.FAIL), name="*failing*"),
+    ),
 )
 STORIES: Final[Mapping[str, Story]] = {
     "releases": Story(_releases),

@@ -9,7 +9,7 @@ import pytest
 from tests.support.projects_crds import FOLDER, projects_crds
 from vworkspace_apiserver.model.definition import Definition, definitions_of_crd
 from vworkspace_apiserver.model.failure import ApiFailure
-from vworkspace_apiserver.model.requests import FieldValidation, Write
+from vworkspace_apiserver.model.requests import FieldValidation, WriteRequest
 from vworkspace_apiserver.writes import pipeline
 from vworkspace_core.cel import CelSyntaxError
 from vworkspace_core.cel.types import DYN
@@ -147,8 +147,8 @@ def create(definition: Definition, spec: Any) -> dict[str, Any]:
     return dict(pipeline.create(definition, body, write("")).object)
 
 
-def write(name: str) -> Write:
-    return Write(
+def write(name: str) -> WriteRequest:
+    return WriteRequest(
         manager="m",
         now="2026-01-01T00:00:00Z",
         name=name,

@@ -27,9 +27,9 @@ from vworkspace_core.apimachinery.resources import (
 )
 from vworkspace_fake.downstream import (
     DownstreamBehaviour,
+    DownstreamOutcome,
+    DownstreamRule,
     Ending,
-    Outcome,
-    Rule,
     VeleroBehaviour,
     WorkflowBehaviour,
     WorkflowStep,
@@ -149,10 +149,10 @@ def test_the_projects_own_crds_keep_every_status_that_is_written(real: dict[str,
     steps = (WorkflowStep("one"), WorkflowStep("ask", seconds=5, suspend=True))
     for ending in Ending:
         for packed in (False, True):
-            outcome = Outcome(ending, "boom", times=1, outputs={"a": "b"}, steps=() if packed else steps)
+            outcome = DownstreamOutcome(ending, "boom", times=1, outputs={"a": "b"}, steps=() if packed else steps)
             world.behave(
                 DownstreamBehaviour(
-                    (Rule(outcome),),
+                    (DownstreamRule(outcome),),
                     velero=VeleroBehaviour(plugin_operations=1),
                     workflow=WorkflowBehaviour(compresses_nodes=packed, pending_seconds=1),
                 )

@@ -31,7 +31,7 @@ from tests.support.operation_requests import ENGINES_QUICK, FLUX, LABELS, Operat
 from tests.support.rights import printed
 from tests.support.servers import ENVIRONMENT, IN_PROCESS
 from vworkspace_apiserver.access.authorization import Attributes, denied
-from vworkspace_apiserver.model.calls import Caller, Verb
+from vworkspace_apiserver.model.calls import Caller, RequestVerb
 from vworkspace_app.instances.controller import InstanceController
 from vworkspace_app.manager.settings import OperatorSettings
 from vworkspace_core.api.remedies import not_permitted, remedy
@@ -322,11 +322,11 @@ def test_a_pass_that_crashes_is_told_with_the_line_of_the_log_and_recovers_issue
 
 
 @given(
-    st.sampled_from(list(Verb)),
+    st.sampled_from(list(RequestVerb)),
     st.sampled_from([(access, namespace) for access in (*TENANT, *VELERO, *EVERYWHERE) for namespace in ("", "org-a")]),
 )
 def test_the_right_is_read_from_the_servers_own_words_and_its_remedy_fits_what_is_printed_U2(
-    verb: Verb, where: tuple[Any, str]
+    verb: RequestVerb, where: tuple[Any, str]
 ) -> None:
     access, namespace = where
     asked = Attributes(verb.value, access.kind.group, access.kind.plural, access.subresource, namespace, "x")

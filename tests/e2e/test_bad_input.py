@@ -11,7 +11,7 @@ from tests.support.e2e_world import CLUSTER, FIRST, NAME, NS, UNGATED_NS, World,
 from tests.support.servers import FACES, Face
 from tests.support.stories import on_every_face
 from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE
-from vworkspace_fake.controlplane.faults import Call, Fault
+from vworkspace_fake.controlplane.faults import AgentCall, ScriptedFault
 
 SECRET = {
     "apiVersion": "v1",
@@ -132,7 +132,9 @@ async def test_what_is_no_job_at_all_does_not_stop_the_loop_PULL_7(world: World)
 
 @on_every_face
 async def test_an_answer_that_is_not_json_does_not_stop_the_loop_PULL_7(world: World) -> None:
-    world.control.faults.inject(Fault(call=Call.FETCH, body=b"<html>proxy error</html>", content_type="text/html"))
-    world.control.faults.inject(Fault(call=Call.FETCH, body=b'{"jobs": [', status=200))
+    world.control.faults.inject(
+        ScriptedFault(call=AgentCall.FETCH, body=b"<html>proxy error</html>", content_type="text/html")
+    )
+    world.control.faults.inject(ScriptedFault(call=AgentCall.FETCH, body=b'{"jobs": [', status=200))
 
     await world.ready()

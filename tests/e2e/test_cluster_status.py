@@ -26,7 +26,7 @@ from vworkspace_core.clusters.decision import cluster_manifest
 from vworkspace_core.credentials.secret import Credentials
 from vworkspace_core.instances.context import Settings
 from vworkspace_fake.clock import VirtualClock
-from vworkspace_fake.controlplane import Fault, InProcessControlPlane
+from vworkspace_fake.controlplane import InProcessControlPlane, ScriptedFault
 from vworkspace_fake.job_store import MemoryJobStore
 
 OURS = ObjectRef(known.CLUSTER, None, CLUSTER)
@@ -91,7 +91,7 @@ def test_through_an_outage(face: Face) -> None:
         assert {"helm", "helmHookJob", "job"} <= set(status["installedEngines"])
         assert status["credentialsSecretRef"] == {"name": "vworkspace-agent-credentials"}
 
-        world.control.faults.outage(Fault(status=502))
+        world.control.faults.outage(ScriptedFault(status=502))
         world.control.enqueue(CLUSTER, kind="apply", payload={}, idempotency_key="wakes the poll")
         await world.until(lambda: said(world)["Connected"] == "False/ControlPlaneUnreachable", "unconnected")
         assert told(world, "Connected").startswith("since 20")
@@ -200,7 +200,7 @@ def test_log_lines_tell_each_change_of_connectivity_once() -> None:
 
         async def story(world: World) -> None:
             await reports(world)
-            world.control.faults.outage(Fault(status=502))
+            world.control.faults.outage(ScriptedFault(status=502))
             await world.clock.sleep(900)
             world.control.faults.outage(None)
             await world.clock.sleep(120)
@@ -286,7 +286,7 @@ def test_a_restart_moves_no_condition(away: bool) -> None:
             first.start_soon(operator().run)
             await world.until(lambda: said(world).get("Connected") == "True/RoundTripOK", "Connected")
             if away:
-                world.control.faults.outage(Fault(status=502))
+                world.control.faults.outage(ScriptedFault(status=502))
                 await world.until(lambda: "True" in said(world)["Disconnected"], "Disconnected", seconds=120)
             first.cancel_scope.cancel()
         before, since, events = said(world), world.get(OURS)["status"]["conditions"], len(notes(world))

@@ -30,7 +30,7 @@ from vworkspace_core.apimachinery.errors import (
     Unauthorized,
     Unavailable,
 )
-from vworkspace_fake.controlplane import Call, ControlPlaneServer, Fault
+from vworkspace_fake.controlplane import AgentCall, ControlPlaneServer, ScriptedFault
 from vworkspace_fake.controlplane.http import LONGEST_WAIT
 from vworkspace_fake.controlplane.serve import serve
 from vworkspace_odoo import MEDIA_TYPE, ControlPlaneEndpoint, HttpControlPlane, ReloadingControlPlane
@@ -270,29 +270,33 @@ def test_the_control_plane_needs_neither_anyio_nor_starlette_until_it_is_served(
 # --- the adapter ------------------------------------------------------------------------------------------------
 
 STRANGE = [
-    (Fault(status=500), Unavailable, "500 injected fault 500"),
-    (Fault(status=503, retry_after=12), Unavailable, "503"),
-    (Fault(status=429, retry_after=12), Unavailable, "429"),
-    (Fault(status=0), Unavailable, "the connection broke"),
-    (Fault(status=200, body=b"<html>login</html>", content_type="text/html"), Unavailable, "200 with text/html"),
-    (Fault(status=200, body=b'{"jobs":[{"id":'), Unavailable, "the body is not JSON"),
-    (Fault(status=200, body=b'{"jobs":5}'), Unavailable, "no list of jobs"),
-    (Fault(status=200, body=b"[]"), Unavailable, "not a JSON object"),
-    (Fault(status=200, body=b'{"jobs":["\xff"]}'), Unavailable, "not UTF-8"),
-    (Fault(status=200, body=b"{}", content_type="application/json"), Unavailable, "no list of jobs"),
-    (Fault(status=401), Unauthorized, "401"),
-    (Fault(status=403, body=b"<html>waf", content_type="text/html"), Forbidden, "403 (an HTML page)"),
-    (Fault(status=404), NotFound, "404"),
-    (Fault(status=404, body=b"<html>", content_type="text/html"), Permanent, "is the base URL right?"),
-    (Fault(status=302), Permanent, "set the final URL"),
-    (Fault(status=405), Permanent, "405"),
-    (Fault(status=413), Invalid, "413"),
+    (ScriptedFault(status=500), Unavailable, "500 injected fault 500"),
+    (ScriptedFault(status=503, retry_after=12), Unavailable, "503"),
+    (ScriptedFault(status=429, retry_after=12), Unavailable, "429"),
+    (ScriptedFault(status=0), Unavailable, "the connection broke"),
+    (
+        ScriptedFault(status=200, body=b"<html>login</html>", content_type="text/html"),
+        Unavailable,
+        "200 with text/html",
+    ),
+    (ScriptedFault(status=200, body=b'{"jobs":[{"id":'), Unavailable, "the body is not JSON"),
+    (ScriptedFault(status=200, body=b'{"jobs":5}'), Unavailable, "no list of jobs"),
+    (ScriptedFault(status=200, body=b"[]"), Unavailable, "not a JSON object"),
+    (ScriptedFault(status=200, body=b'{"jobs":["\xff"]}'), Unavailable, "not UTF-8"),
+    (ScriptedFault(status=200, body=b"{}", content_type="application/json"), Unavailable, "no list of jobs"),
+    (ScriptedFault(status=401), Unauthorized, "401"),
+    (ScriptedFault(status=403, body=b"<html>waf", content_type="text/html"), Forbidden, "403 (an HTML page)"),
+    (ScriptedFault(status=404), NotFound, "404"),
+    (ScriptedFault(status=404, body=b"<html>", content_type="text/html"), Permanent, "is the base URL right?"),
+    (ScriptedFault(status=302), Permanent, "set the final URL"),
+    (ScriptedFault(status=405), Permanent, "405"),
+    (ScriptedFault(status=413), Invalid, "413"),
 ]
 
 
 @pytest.mark.parametrize(("fault", "kind", "text"), STRANGE)
 def test_every_strange_answer_has_its_error_in_one_line_with_the_url(
-    fault: Fault, kind: type[OperatorError], text: str
+    fault: ScriptedFault, kind: type[OperatorError], text: str
 ) -> None:
     async def body(server: ControlPlaneServer, url: str) -> None:
         async with client(url) as control:
@@ -311,7 +315,7 @@ def test_every_strange_answer_has_its_error_in_one_line_with_the_url(
 def test_a_page_is_no_answer_to_an_ack_status_or_result() -> None:
     async def body(server: ControlPlaneServer, url: str) -> None:
         job = server.enqueue(CLUSTER, kind="apply", payload={}, idempotency_key="k")
-        page = Fault(status=200, body=b"<html>welcome</html>", content_type="text/html")
+        page = ScriptedFault(status=200, body=b"<html>welcome</html>", content_type="text/html")
         async with client(url) as control:
             done = {"outcome": "noop", "timestamp": "2026-01-01T00:00:00Z"}
             calls: list[Callable[[], Awaitable[None]]] = [
@@ -331,7 +335,7 @@ def test_a_page_with_404_drops_an_unacked_job_and_keeps_a_result() -> None:
     async def body(server: ControlPlaneServer, url: str) -> None:
         async with client(url) as control:
             for call, kind in ((control.ack("j"), NotFound), (control.result("j", {}), Permanent)):
-                server.faults.inject(Fault(status=404, body=b"<html>", content_type="text/html"))
+                server.faults.inject(ScriptedFault(status=404, body=b"<html>", content_type="text/html"))
                 assert type(await error_of(call)) is kind
 
     run(body)
@@ -346,7 +350,7 @@ def test_one_hostile_job_does_not_hide_the_others() -> None:
 
     async def body(server: ControlPlaneServer, url: str) -> None:
         async with client(url) as control:
-            server.faults.inject(Fault(status=200, body=hostile))
+            server.faults.inject(ScriptedFault(status=200, body=hostile))
             jobs = (await control.fetch(CLUSTER, 0)).jobs
         assert [job["id"] for job in jobs] == ["deep", "odd", "good"]
         assert jobs[1]["payload"] == ["\ud800", float("inf"), float("inf")]
@@ -368,10 +372,10 @@ def test_a_token_that_no_header_can_hold_is_refused_without_being_shown(token: s
 def test_the_token_is_shown_nowhere_PULL_8(caplog: pytest.LogCaptureFixture) -> None:
     async def body(server: ControlPlaneServer, url: str) -> None:
         async with client(url) as control:
-            echo = Fault(status=500, body=json.dumps({"message": f"who is Bearer {TOKEN}, {TOKEN}?"}).encode())
+            echo = ScriptedFault(status=500, body=json.dumps({"message": f"who is Bearer {TOKEN}, {TOKEN}?"}).encode())
             server.faults.inject(echo)
             shown = [repr(control), str(await error_of(control.fetch(CLUSTER, 0)))]
-            server.faults.inject(Fault(status=0))
+            server.faults.inject(ScriptedFault(status=0))
             shown.append(repr(await error_of(control.fetch(CLUSTER, 0))))
         assert "500 who is Bearer ***" in shown[1]
         assert not any(TOKEN in text for text in shown)
@@ -618,7 +622,7 @@ def test_a_new_token_counts_from_the_next_request_on() -> None:
 
 def test_latency_is_waited_out() -> None:
     async def body(server: ControlPlaneServer, url: str) -> None:
-        server.faults.inject(Fault(call=Call.FETCH, status=None, latency=0.3))
+        server.faults.inject(ScriptedFault(call=AgentCall.FETCH, status=None, latency=0.3))
         began = anyio.current_time()
         async with client(url) as control:
             assert (await control.fetch(CLUSTER, 0)).jobs == []

@@ -25,7 +25,7 @@ from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, dig
 from vworkspace_core.apimachinery.resources import JOB, NAMESPACE, OPERATION, SECRET, VELERO_BACKUP
 from vworkspace_core.operations.settings import RUNNER
 from vworkspace_core.ports import WatchEvent
-from vworkspace_fake.downstream import Ending, Outcome, WorkflowBehaviour, WorkflowStep, resume_patch
+from vworkspace_fake.downstream import DownstreamOutcome, Ending, WorkflowBehaviour, WorkflowStep, resume_patch
 from vworkspace_fake.downstream.crds import downstream_crds
 from vworkspace_fake.downstream.kinds import SERVICE_ACCOUNT
 from vworkspace_fake.flux.crds import flux_crds
@@ -88,7 +88,7 @@ async def test_one_operation_of_every_template_comes_to_its_end_OPS_2(ops: Opera
     assert ops.world.running() == ["6.8.0"]
 
 
-@operations_story(rules(Outcome(Ending.STALL), name="first-*"))
+@operations_story(rules(DownstreamOutcome(Ending.STALL), name="first-*"))
 async def test_conflicting_operations_run_one_after_the_other_in_the_order_of_creation_OPS_5(ops: Operating) -> None:
     await ops.prepare()
     kept = ops.submit("backup.velero", "kept")
@@ -225,7 +225,7 @@ def moment(text: str) -> datetime:
     return datetime.fromisoformat(text)
 
 
-@operations_story(rules(Outcome(Ending.PARTIAL, items=10, errors=3, warnings=1)))
+@operations_story(rules(DownstreamOutcome(Ending.PARTIAL, items=10, errors=3, warnings=1)))
 async def test_a_backup_in_part_is_a_degraded_success_with_its_counts_OPS_7(ops: Operating) -> None:
     await ops.prepare()
 
@@ -349,7 +349,7 @@ async def test_a_new_operation_of_an_old_name_has_a_run_of_its_own_OPS_1(ops: Op
     assert len(ops.made(new)) == 1
 
 
-@operations_story(rules(Outcome(steps=(WorkflowStep("ask", suspend=True),))))
+@operations_story(rules(DownstreamOutcome(steps=(WorkflowStep("ask", suspend=True),))))
 async def test_a_suspended_workflow_says_that_it_waits_for_somebody_OPS_8(ops: Operating) -> None:
     await ops.prepare()
     book = ops.submit("runbook.workflow", "book")
@@ -493,7 +493,9 @@ async def test_pods_that_cannot_start_are_told_by_their_cause_and_start_once_it_
     await ops.reaches(second, "Succeeded")
 
 
-@operations_story(rules(Outcome(Ending.STALL, "back-off pulling image", waiting="ImagePullBackOff"), kind="Job"))
+@operations_story(
+    rules(DownstreamOutcome(Ending.STALL, "back-off pulling image", waiting="ImagePullBackOff"), kind="Job")
+)
 async def test_an_image_that_cannot_be_pulled_is_told_D7(ops: Operating) -> None:
     await ops.prepare()
     ref = ops.submit("runCommand.job", "run", timeoutSeconds=90)

@@ -5,7 +5,7 @@ from tests.support.operation_requests import AT_WORK, Operating, operations_stor
 from vworkspace_core.api.labels import ALLOWED_TYPES
 from vworkspace_core.apimachinery.manifest import ObjectRef
 from vworkspace_core.apimachinery.resources import NAMESPACE, OPERATION
-from vworkspace_fake.downstream import Ending, Outcome
+from vworkspace_fake.downstream import DownstreamOutcome, Ending
 
 
 def named(name: str) -> ObjectRef:
@@ -36,7 +36,7 @@ async def test_a_job_succeeds_when_its_operation_does_and_names_it_PULL_3(ops: O
     assert told == [], "what a job waits for is told by the job"
 
 
-@operations_story(rules(Outcome(Ending.FAIL, "exit code 3")))
+@operations_story(rules(DownstreamOutcome(Ending.FAIL, "exit code 3")))
 async def test_a_job_fails_with_what_the_engine_says_PULL_3(ops: Operating) -> None:
     await ops.prepare()
 

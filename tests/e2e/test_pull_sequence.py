@@ -37,7 +37,7 @@ from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, dig
 from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, HELM_RELEASE
 from vworkspace_core.instances.context import Settings
 from vworkspace_core.ports import PatchType, WatchEventType
-from vworkspace_fake.controlplane.faults import Call, Fault
+from vworkspace_fake.controlplane.faults import AgentCall, ScriptedFault
 
 
 @on_every_face
@@ -122,7 +122,7 @@ def _position(world: World, kind: Kind, holds: Callable[[Manifest], bool]) -> in
 
 @on_every_face
 async def test_nothing_is_applied_before_the_ack_got_through_PULL_1(world: World) -> None:
-    world.control.faults.inject(Fault(call=Call.ACK, status=503, times=2))
+    world.control.faults.inject(ScriptedFault(call=AgentCall.ACK, status=503, times=2))
     job = world.ask(FIRST, 7)
 
     def taken() -> bool:

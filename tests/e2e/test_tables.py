@@ -10,7 +10,7 @@ from tests.support.instance_worlds import NAMESPACE, NOW, decide, instance_manif
 from tests.support.operation_worlds import CONTEXT as OPERATIONS
 from tests.support.operation_worlds import observed, operation_manifest
 from vworkspace_apiserver.http.tables.render import table
-from vworkspace_apiserver.model.calls import Target
+from vworkspace_apiserver.model.calls import RequestTarget
 from vworkspace_apiserver.server import ApiServer
 from vworkspace_core.api.codec import read_operation
 from vworkspace_core.api.crd import crd_manifests
@@ -24,7 +24,7 @@ from vworkspace_core.operations.reconcile import reconcile_operation
 def server() -> ApiServer:
     found = ApiServer(now=lambda: NOW)
     for crd in crd_manifests():
-        found.create(Target(found.resource(CUSTOM_RESOURCE_DEFINITION), None, crd["metadata"]["name"]), crd)
+        found.create(RequestTarget(found.resource(CUSTOM_RESOURCE_DEFINITION), None, crd["metadata"]["name"]), crd)
     return found
 
 

@@ -27,7 +27,7 @@ from vworkspace_core.control_plane.connection import Connectivity
 from vworkspace_core.jobs.scope import JobScope
 from vworkspace_core.ports import WatchEventType
 from vworkspace_fake.clock import VirtualClock
-from vworkspace_fake.controlplane import Call, ControlPlaneServer, InProcessControlPlane, JobEntry
+from vworkspace_fake.controlplane import AgentCall, ControlPlaneServer, InProcessControlPlane, JobEntry
 from vworkspace_fake.job_store import MemoryJobStore
 
 REF = ObjectRef(APPLICATION_INSTANCE, NAMESPACE, NAME)
@@ -116,7 +116,7 @@ class Site:
         posture = Posture(cluster_id=CLUSTER_ID, now=now, agent=self.agent.report())
         return {str(c.type): (str(c.status), str(c.reason)) for c in wanted_conditions(posture, ())}
 
-    def asked(self, call: Call, since: float = 0.0) -> list[float]:
+    def asked(self, call: AgentCall, since: float = 0.0) -> list[float]:
         """When requests of one kind came, in virtual seconds."""
         began = self.clock.now().timestamp() - self.clock.monotonic()
         times = [at.timestamp() - began for at, found in self.server.requests if found is call]

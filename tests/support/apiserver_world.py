@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from vworkspace_apiserver.model.calls import ADMIN, Caller, Target, WriteOptions
+from vworkspace_apiserver.model.calls import ADMIN, Caller, RequestTarget, WriteOptions
 from vworkspace_apiserver.server import ApiServer
 from vworkspace_core.apimachinery.manifest import Kind, ObjectRef
 from vworkspace_core.apimachinery.resources import CONFIG_MAP, CUSTOM_RESOURCE_DEFINITION, NAMESPACE
@@ -62,14 +62,16 @@ def new_server(*, window: int = 10_000, collects: bool = False, **more: Any) -> 
     return server
 
 
-def at(server: ApiServer, kind: Kind, name: str = "", namespace: str = "default", subresource: str = "") -> Target:
+def at(
+    server: ApiServer, kind: Kind, name: str = "", namespace: str = "default", subresource: str = ""
+) -> RequestTarget:
     """Where a request goes."""
-    return Target(server.resource(kind), namespace if kind.namespaced else None, name, subresource)
+    return RequestTarget(server.resource(kind), namespace if kind.namespaced else None, name, subresource)
 
 
-def everywhere(server: ApiServer, kind: Kind) -> Target:
+def everywhere(server: ApiServer, kind: Kind) -> RequestTarget:
     """The objects of all namespaces."""
-    return Target(server.resource(kind))
+    return RequestTarget(server.resource(kind))
 
 
 def gizmo(name: str, size: int = 1, **metadata: Any) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from urllib.parse import urlencode, urlsplit
 import attrs
 
 from tests.support.patience import PATIENCE
-from vworkspace_apiserver.model.calls import DeleteOptions, Target, WriteOptions
+from vworkspace_apiserver.model.calls import DeleteOptions, RequestTarget, WriteOptions
 from vworkspace_apiserver.model.failure import ApiFailure, status_body
 from vworkspace_apiserver.model.requests import FieldValidation
 from vworkspace_apiserver.server import ApiServer
@@ -115,13 +115,13 @@ class InProcess:
         """Call what the HTTP face would call."""
         try:
             reply = self._called(
-                turn, body, Target(self.server.resource(SAMPLE), namespace, turn.name, turn.subresource)
+                turn, body, RequestTarget(self.server.resource(SAMPLE), namespace, turn.name, turn.subresource)
             )
         except ApiFailure as failure:
             return Answer(failure.status, status_body(failure))
         return Answer(reply.status, reply.object())
 
-    def _called(self, turn: Turn, body: Any, where: Target) -> Any:
+    def _called(self, turn: Turn, body: Any, where: RequestTarget) -> Any:
         validation = FieldValidation(turn.validation) if turn.validation else FieldValidation.WARN
         options = WriteOptions(turn.manager or None, turn.force, turn.dry, validation)
         match turn.verb:

@@ -24,7 +24,7 @@ from vworkspace_core.credentials.secret import StoredCredential, new_secret, sec
 from vworkspace_core.credentials.state import RotationStage
 from vworkspace_core.ports import PatchType
 from vworkspace_fake.clock import ManualClock
-from vworkspace_fake.controlplane import ControlPlaneServer, Fault, InProcessControlPlane, Refusal
+from vworkspace_fake.controlplane import ApiRefusal, ControlPlaneServer, InProcessControlPlane, ScriptedFault
 
 CLUSTER_ID = "cluster-prod-1"
 OWN = "vworkspace-system"
@@ -167,7 +167,7 @@ class World:
     def bad_deployment(self, is_bad: bool) -> None:
         """The other side answers 401 to everything, or stops doing so."""
         self.deployment_is_bad = is_bad
-        self.server.faults.outage(Fault(status=401) if is_bad else None)
+        self.server.faults.outage(ScriptedFault(status=401) if is_bad else None)
 
     def edit(self) -> None:
         """Somebody puts another good token into the Secret, by hand."""
@@ -208,7 +208,7 @@ class World:
             return False
         try:
             return self.server.tokens.cluster_of(token) == CLUSTER_ID
-        except Refusal:
+        except ApiRefusal:
             return False
 
     def knows(self, token: str) -> bool:

@@ -31,9 +31,9 @@ from vworkspace_core.apimachinery.resources import (
 )
 from vworkspace_fake.downstream import (
     DownstreamBehaviour,
+    DownstreamOutcome,
+    DownstreamRule,
     Ending,
-    Outcome,
-    Rule,
     VeleroBehaviour,
     WorkflowBehaviour,
     WorkflowStep,
@@ -58,7 +58,7 @@ _STEP_LISTS = st.sampled_from(
     [(), (WorkflowStep("a"), WorkflowStep("ask", suspend=True)), (WorkflowStep("a", ending=Ending.ERROR),)]
 )
 _OUTCOMES = st.builds(
-    Outcome,
+    DownstreamOutcome,
     ending=st.sampled_from(list(Ending)),
     message=st.sampled_from(["", "boom"]),
     seconds=st.sampled_from([None, 0.0, 40.0]),
@@ -66,7 +66,9 @@ _OUTCOMES = st.builds(
     steps=_STEP_LISTS,
     outputs=st.sampled_from([{}, {"rows": "1"}]),
 )
-_RULES = st.builds(Rule, _OUTCOMES, kind=st.sampled_from([None, *(kind.kind for kind, _, _ in SUBJECTS.values())]))
+_RULES = st.builds(
+    DownstreamRule, _OUTCOMES, kind=st.sampled_from([None, *(kind.kind for kind, _, _ in SUBJECTS.values())])
+)
 BEHAVIOURS = st.builds(
     DownstreamBehaviour,
     rules=st.lists(_RULES, max_size=3).map(tuple),

@@ -40,7 +40,7 @@ from vworkspace_fake.clock import VirtualClock
 from vworkspace_fake.controlplane import ControlPlaneServer, JobEntry
 from vworkspace_fake.downstream import DownstreamBehaviour, DownstreamSimulator
 from vworkspace_fake.downstream.crds import downstream_crds
-from vworkspace_fake.flux import Action, FluxBehaviour, FluxSimulator, Outcome, OutcomeKind, ReleaseRule
+from vworkspace_fake.flux import Action, FluxBehaviour, FluxOutcome, FluxSimulator, OutcomeKind, ReleaseRule
 from vworkspace_fake.flux.crds import flux_crds
 
 SUFFIX = f"-{uuid4().hex[:6]}" if os.environ.get("E2E_CLUSTER") or os.environ.get("KUBEBUILDER_ASSETS") else ""
@@ -68,7 +68,7 @@ QUICK = FluxBehaviour(
     rollback_seconds=0.1,
     uninstall_seconds=0.1,
     min_retry_seconds=0.1,
-    release_rules=(ReleaseRule(Outcome(OutcomeKind.FAIL, FAILURE), action=Action.UPGRADE, version=BROKEN),),
+    release_rules=(ReleaseRule(FluxOutcome(OutcomeKind.FAIL, FAILURE), action=Action.UPGRADE, version=BROKEN),),
 )
 """A Flux that takes tenths of a second, and for which one version does not upgrade."""
 

@@ -25,7 +25,7 @@ from vworkspace_core.api.labels import (
 from vworkspace_core.api.vocabulary import is_admitted, owned_types
 from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, content_hash, dig
 from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, SECRET
-from vworkspace_fake.flux.storage import Release, ReleaseStatus, release_from_secret
+from vworkspace_fake.flux.storage import ReleaseStatus, StoredRelease, release_from_secret
 
 Snapshot = Mapping[ObjectRef, Manifest]
 LONGEST = 1024
@@ -339,7 +339,7 @@ def _check_deployed(world: Turmoil, wanted: Wanted, release: Manifest) -> None:
     assert [one.version for one in running] == [record.chart_version], "REC-7: something else runs"
 
 
-def releases(world: Turmoil) -> list[Release]:
+def releases(world: Turmoil) -> list[StoredRelease]:
     """Helm's own records of the release."""
     secrets = world.everything(SECRET).values()
     return [release_from_secret(one) for one in secrets if dig(one, "metadata", "labels", "owner") == "helm"]

@@ -46,8 +46,8 @@ from vworkspace_fake.flux import (
     SourceOutcome,
     SourceRule,
 )
-from vworkspace_fake.flux import Outcome as Ending
-from vworkspace_fake.flux.behaviour import PullRequest, Target
+from vworkspace_fake.flux import FluxOutcome as Ending
+from vworkspace_fake.flux.behaviour import HelmTarget, PullRequest
 
 TWIN = attrs.evolve(INSTANCE, name="twin")
 CHART = ObjectRef(HELM_CHART, NS, f"{NS}-nextcloud")
@@ -146,7 +146,7 @@ class LiveRule:
     left: int | None
     version: str | None = None
 
-    def matches(self, action: Action, target: Target) -> bool:
+    def matches(self, action: Action, target: HelmTarget) -> bool:
         """As `ReleaseRule.matches`."""
         return action is self.action and self.version in (None, target.version) and self.left != 0
 

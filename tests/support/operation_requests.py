@@ -31,9 +31,9 @@ from vworkspace_core.ports import WatchEventType
 from vworkspace_fake.controlplane import JobEntry
 from vworkspace_fake.downstream import (
     DownstreamBehaviour,
+    DownstreamOutcome,
+    DownstreamRule,
     JobBehaviour,
-    Outcome,
-    Rule,
     SnapshotBehaviour,
     VeleroBehaviour,
     VolSyncBehaviour,
@@ -61,7 +61,7 @@ ENGINES_QUICK = DownstreamBehaviour(
 )
 """Engines that take tenths of a second."""
 
-AT_WORK = Outcome(seconds=3600.0)
+AT_WORK = DownstreamOutcome(seconds=3600.0)
 """An attempt that takes longer than any story."""
 
 _HOOK_JOB = {
@@ -89,9 +89,9 @@ PARAMETERS: Mapping[str, Mapping[str, Any]] = {
 """Parameters of every built-in template, but for what an earlier Operation has to give (a name)."""
 
 
-def rules(outcome: Outcome, **chosen: Any) -> DownstreamBehaviour:
+def rules(outcome: DownstreamOutcome, **chosen: Any) -> DownstreamBehaviour:
     """Quick engines, one of which does that."""
-    return attrs.evolve(ENGINES_QUICK, rules=(Rule(outcome, **chosen),))
+    return attrs.evolve(ENGINES_QUICK, rules=(DownstreamRule(outcome, **chosen),))
 
 
 @attrs.frozen

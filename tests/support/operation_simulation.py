@@ -23,7 +23,7 @@ from tests.support.operation_worlds import (
 )
 from tests.support.simulation import OPERATOR, START, EventLog
 from vworkspace_apiserver.inprocess import InProcessKube, run_sync
-from vworkspace_apiserver.model.calls import Caller, Verb
+from vworkspace_apiserver.model.calls import Caller, RequestVerb
 from vworkspace_apiserver.server import ApiServer
 from vworkspace_core.api.codec import read_operation
 from vworkspace_core.api.crd import crd_manifests
@@ -300,7 +300,9 @@ class Cluster:
 
     def creations(self) -> int:
         """How many objects the operator ever created, by the server's log of requests."""
-        return len([one for one in self.server.audit.writes(user=OPERATOR) if one.verb is Verb.CREATE and one.changed])
+        return len(
+            [one for one in self.server.audit.writes(user=OPERATOR) if one.verb is RequestVerb.CREATE and one.changed]
+        )
 
     def remember(self) -> None:
         """Take in what was created since."""

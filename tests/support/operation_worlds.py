@@ -29,7 +29,7 @@ from vworkspace_core.operations.settings import OperationSettings
 from vworkspace_core.operations.templates import Template
 from vworkspace_fake.flux import ChartHook
 from vworkspace_fake.flux.history import snapshot
-from vworkspace_fake.flux.storage import Release, ReleaseStatus, release_secret, secret_name
+from vworkspace_fake.flux.storage import ReleaseStatus, StoredRelease, release_secret, secret_name
 
 NS = "org-myteam"
 APPROVAL_SECRET = b"a secret that nobody else has"
@@ -172,9 +172,9 @@ def hook(spec: Any = HOOK_SPEC, *events: str, name: str = "db-migrate", kind: st
     return ChartHook(name, kind, json.dumps({**body, "spec": spec}), events or ("pre-upgrade",))
 
 
-def released(*hooks: ChartHook, version: int = 1, **change: Any) -> Release:
+def released(*hooks: ChartHook, version: int = 1, **change: Any) -> StoredRelease:
     """The deployed revision of the target, with these hooks."""
-    release = Release(
+    release = StoredRelease(
         name="nextcloud",
         namespace=NS,
         version=version,

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from vworkspace_apiserver.model.definition import Definition, definitions_of_crd
-from vworkspace_apiserver.model.requests import FieldValidation, Outcome, Write
+from vworkspace_apiserver.model.requests import FieldValidation, WriteOutcome, WriteRequest
 from vworkspace_apiserver.writes import pipeline
 from vworkspace_core.ports import PatchType
 
@@ -97,7 +97,7 @@ class World:
     def __init__(self, definition: Definition = THING) -> None:
         self.definition = definition
         self.live: dict[str, Any] | None = None
-        self.outcome: Outcome | None = None
+        self.outcome: WriteOutcome | None = None
         self.seconds = 0
         self._version = 0
         self._uids = 0
@@ -183,10 +183,10 @@ class World:
     def _now(self) -> str:
         return f"2026-01-01T00:{self.seconds // 60:02}:{self.seconds % 60:02}Z"
 
-    def _write(self, manager: str, sub: str = "", force: bool = False, name: str = "a") -> Write:
+    def _write(self, manager: str, sub: str = "", force: bool = False, name: str = "a") -> WriteRequest:
         self.seconds += 1
         self._uids += 1
-        return Write(
+        return WriteRequest(
             manager=manager,
             now=self._now(),
             name=name,
@@ -197,7 +197,7 @@ class World:
             field_validation=FieldValidation.WARN,
         )
 
-    def _take(self, outcome: Outcome) -> "World":
+    def _take(self, outcome: WriteOutcome) -> "World":
         self.outcome = outcome
         if outcome.changed:
             self._version += 1

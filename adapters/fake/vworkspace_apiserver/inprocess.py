@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Itera
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
-from vworkspace_apiserver.model.calls import ADMIN, Caller, DeleteOptions, Target, WriteOptions
+from vworkspace_apiserver.model.calls import ADMIN, Caller, DeleteOptions, RequestTarget, WriteOptions
 from vworkspace_apiserver.model.errors import core_error
 from vworkspace_apiserver.model.failure import ApiFailure
 from vworkspace_apiserver.model.requests import FieldValidation
@@ -167,15 +167,15 @@ class InProcessKube:
         with self._errors("delete", ref.kind, ref):
             self.server.delete(self._at(ref), options, self.caller)
 
-    def _at(self, ref: ObjectRef, subresource: str = "") -> Target:
-        return Target(self.server.resource(ref.kind), ref.namespace, ref.name, subresource)
+    def _at(self, ref: ObjectRef, subresource: str = "") -> RequestTarget:
+        return RequestTarget(self.server.resource(ref.kind), ref.namespace, ref.name, subresource)
 
-    def _of(self, manifest: Manifest, kind: Kind, subresource: str = "") -> Target:
+    def _of(self, manifest: Manifest, kind: Kind, subresource: str = "") -> RequestTarget:
         name = str(manifest.get("metadata", {}).get("name", ""))
-        return Target(self.server.resource(kind), _namespace(manifest, kind), name, subresource)
+        return RequestTarget(self.server.resource(kind), _namespace(manifest, kind), name, subresource)
 
-    def _collection(self, kind: Kind, namespace: str | None) -> Target:
-        return Target(self.server.resource(kind), namespace)
+    def _collection(self, kind: Kind, namespace: str | None) -> RequestTarget:
+        return RequestTarget(self.server.resource(kind), namespace)
 
     @contextmanager
     def _errors(self, verb: str, kind: Kind, what: ObjectRef | Manifest | None = None) -> Iterator[None]:

@@ -15,11 +15,11 @@ from typing import Any, Final, TypeVar
 
 from vworkspace_apiserver.access.audit import AuditLog
 from vworkspace_apiserver.access.authorization import Authorize
-from vworkspace_apiserver.access.gate import Gate
+from vworkspace_apiserver.access.gate import AccessGate
 from vworkspace_apiserver.access.rbac import Rbac
 from vworkspace_apiserver.access.review_kinds import REVIEWS
 from vworkspace_apiserver.access.reviews import Reviewer
-from vworkspace_apiserver.admission.request import AdmissionRequest
+from vworkspace_apiserver.admission.request import AdmissionAttributes
 from vworkspace_apiserver.admission.webhooks import CONFIGURATIONS, Webhook, webhooks_for
 from vworkspace_apiserver.builtin.resources import provided_resources
 from vworkspace_apiserver.lifecycle.controllers import Controllers
@@ -32,8 +32,8 @@ from vworkspace_apiserver.model.calls import (
     PLAIN_WRITE,
     Caller,
     DeleteOptions,
-    Target,
-    Verb,
+    RequestTarget,
+    RequestVerb,
     WriteOptions,
 )
 from vworkspace_apiserver.model.failure import ApiFailure
@@ -86,7 +86,7 @@ class ApiServer:
         self.registry = Registry(provided_resources())
         self.streams = Streams(self.store)
         self.rbac = Rbac(self.store)
-        self.gate = Gate(self.store, self.audit, now, self.rbac.allows if rbac else None)
+        self.gate = AccessGate(self.store, self.audit, now, self.rbac.allows if rbac else None)
         namespaces = Namespaces(self.store)
         self._reader = Reader(self.store, self.streams)
         self._writer = Writer(self.store, namespaces, Identities(seed), now)
@@ -108,19 +108,21 @@ class ApiServer:
 
     # --- reading -------------------------------------------------------------------------------------------------
 
-    def get(self, target: Target, caller: Caller = ADMIN) -> Reply:
+    def get(self, target: RequestTarget, caller: Caller = ADMIN) -> Reply:
         """Read one object, or its whole through a subresource."""
-        return self.gate.answer(Verb.GET, target, caller, lambda: self._reader.get(target))
+        return self.gate.answer(RequestVerb.GET, target, caller, lambda: self._reader.get(target))
 
-    def list(self, target: Target, options: ListOptions = EVERYTHING, caller: Caller = ADMIN) -> Listed:
+    def list(self, target: RequestTarget, options: ListOptions = EVERYTHING, caller: Caller = ADMIN) -> Listed:
         """Read one page (W-01 to W-06)."""
         only = name_selected(options.field_selector)
-        return self.gate.answer(Verb.LIST, target, caller, lambda: self._reader.page(target, options), only=only)
+        return self.gate.answer(RequestVerb.LIST, target, caller, lambda: self._reader.page(target, options), only=only)
 
-    def watch(self, target: Target, options: ListOptions = EVERYTHING, caller: Caller = ADMIN) -> WatchStream:
+    def watch(self, target: RequestTarget, options: ListOptions = EVERYTHING, caller: Caller = ADMIN) -> WatchStream:
         """Open a watch: poll it with `drain`, or wait for `on_ready` (W-10 to W-18)."""
         only = name_selected(options.field_selector)
-        return self.gate.answer(Verb.WATCH, target, caller, lambda: self._reader.watch(target, options), only=only)
+        return self.gate.answer(
+            RequestVerb.WATCH, target, caller, lambda: self._reader.watch(target, options), only=only
+        )
 
     def resource(self, kind: Kind) -> Resource:
         """The served resource of a kind. Raises the plain-text 404 when it is not served."""
@@ -128,28 +130,32 @@ class ApiServer:
 
     # --- writing -------------------------------------------------------------------------------------------------
 
-    def create(self, target: Target, body: Any, options: WriteOptions = PLAIN_WRITE, caller: Caller = ADMIN) -> Reply:
+    def create(
+        self, target: RequestTarget, body: Any, options: WriteOptions = PLAIN_WRITE, caller: Caller = ADMIN
+    ) -> Reply:
         """POST."""
-        return self.perform(WriteCall(Verb.CREATE, target, body, options, caller))
+        return self.perform(WriteCall(RequestVerb.CREATE, target, body, options, caller))
 
-    def update(self, target: Target, body: Any, options: WriteOptions = PLAIN_WRITE, caller: Caller = ADMIN) -> Reply:
+    def update(
+        self, target: RequestTarget, body: Any, options: WriteOptions = PLAIN_WRITE, caller: Caller = ADMIN
+    ) -> Reply:
         """PUT."""
-        return self.perform(WriteCall(Verb.UPDATE, target, body, options, caller))
+        return self.perform(WriteCall(RequestVerb.UPDATE, target, body, options, caller))
 
     def patch(
         self,
-        target: Target,
+        target: RequestTarget,
         patch: Any,
         patch_type: PatchType,
         options: WriteOptions = PLAIN_WRITE,
         caller: Caller = ADMIN,
     ) -> Reply:
         """JSON, merge or strategic merge patch."""
-        return self.perform(WriteCall(Verb.PATCH, target, patch, options, caller, patch_type))
+        return self.perform(WriteCall(RequestVerb.PATCH, target, patch, options, caller, patch_type))
 
-    def apply(self, target: Target, body: Any, options: WriteOptions, caller: Caller = ADMIN) -> Reply:
+    def apply(self, target: RequestTarget, body: Any, options: WriteOptions, caller: Caller = ADMIN) -> Reply:
         """Server-side apply. A caller without `create` may apply only to what exists (S-18)."""
-        return self.perform(WriteCall(Verb.PATCH, target, body, options, caller))
+        return self.perform(WriteCall(RequestVerb.PATCH, target, body, options, caller))
 
     def perform(self, call: WriteCall) -> Reply:
         """One write, decided and stored."""
@@ -190,14 +196,14 @@ class ApiServer:
         call = prepared.call
         return self._write(call.verb, call.target, call.options, call.caller, lambda: self._writer.commit(prepared))
 
-    def delete(self, target: Target, options: DeleteOptions = PLAIN_DELETE, caller: Caller = ADMIN) -> Reply:
+    def delete(self, target: RequestTarget, options: DeleteOptions = PLAIN_DELETE, caller: Caller = ADMIN) -> Reply:
         """DELETE of one object."""
         how = WriteOptions(dry_run=options.dry_run)
-        return self._write(Verb.DELETE, target, how, caller, lambda: self._remover.delete(target, options))
+        return self._write(RequestVerb.DELETE, target, how, caller, lambda: self._remover.delete(target, options))
 
     def delete_collection(
         self,
-        target: Target,
+        target: RequestTarget,
         selector: ListOptions = EVERYTHING,
         options: DeleteOptions = PLAIN_DELETE,
         caller: Caller = ADMIN,
@@ -208,14 +214,14 @@ class ApiServer:
         def act() -> Listed:
             return self._remover.delete_collection(target, selection_of(target, selector), options)
 
-        return self._write(Verb.DELETE_COLLECTION, target, how, caller, act)
+        return self._write(RequestVerb.DELETE_COLLECTION, target, how, caller, act)
 
     @property
     def has_webhooks(self) -> bool:
         """Whether any admission webhook is configured."""
         return any(self.store.count(where) for where in CONFIGURATIONS)
 
-    def webhooks(self, request: AdmissionRequest) -> tuple[Webhook, ...]:
+    def webhooks(self, request: AdmissionAttributes) -> tuple[Webhook, ...]:
         """The admission webhooks that must agree to a write."""
         configurations = [
             (index == 0, record.object())
@@ -237,7 +243,9 @@ class ApiServer:
         """Whether `run_gc` would do nothing."""
         return self._controllers.idle
 
-    def _write(self, verb: Verb, target: Target, options: WriteOptions, caller: Caller, act: Callable[[], T]) -> T:
+    def _write(
+        self, verb: RequestVerb, target: RequestTarget, options: WriteOptions, caller: Caller, act: Callable[[], T]
+    ) -> T:
         """Write, then let follow what a write sets in motion: definitions are served, garbage is collected."""
         answer = self.gate.answer(verb, target, caller, act, options)
         if not options.dry_run:
@@ -256,16 +264,16 @@ class ApiServer:
 
     def _decide(self, call: WriteCall) -> Prepared:
         if call.applies and self.store.get(call.target.resource.storage, call.target.key) is None:
-            self.gate.admit(Verb.CREATE, call.target, call.caller)
+            self.gate.admit(RequestVerb.CREATE, call.target, call.caller)
         return self._writer.prepare(call)
 
     def _delete_all(self, resource: Resource) -> None:
         """Delete every object of a resource whose definition is going."""
-        self.delete_collection(Target(resource), caller=_ITSELF)
+        self.delete_collection(RequestTarget(resource), caller=_ITSELF)
 
     def _create_system_namespaces(self) -> None:
         namespaces = self.registry.at("", "v1", "namespaces")
         for name in SYSTEM_NAMESPACES:
             body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
-            call = WriteCall(Verb.CREATE, Target(namespaces), body, PLAIN_WRITE, _ITSELF)
+            call = WriteCall(RequestVerb.CREATE, RequestTarget(namespaces), body, PLAIN_WRITE, _ITSELF)
             self._writer.commit(self._writer.prepare(call))

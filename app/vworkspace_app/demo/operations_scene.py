@@ -16,10 +16,10 @@ from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, OPERATI
 from vworkspace_core.operations.claims import approval_claim, parameters_digest
 from vworkspace_fake.downstream import (
     DownstreamBehaviour,
+    DownstreamOutcome,
+    DownstreamRule,
     Ending,
     JobBehaviour,
-    Outcome,
-    Rule,
     SnapshotBehaviour,
     VeleroBehaviour,
     VolSyncBehaviour,
@@ -44,14 +44,14 @@ _HOOK_JOB = {
 FLUX = attrs.evolve(QUICK_FLUX, hooks={"nextcloud": (ChartHook(HOOK, "Job", json.dumps(_HOOK_JOB), ("pre-upgrade",)),)})
 """The quick Flux, whose chart has a hook that Helm records with the release."""
 
-SLOW = Rule(Outcome(Ending.STALL), name="slow-*")
+SLOW = DownstreamRule(DownstreamOutcome(Ending.STALL), name="slow-*")
 """Operations that run until the story takes this rule away, however long what it shows meanwhile takes."""
 
 ENGINES = DownstreamBehaviour(
     rules=(
         SLOW,
-        Rule(Outcome(Ending.STALL), name="stuck-*"),
-        Rule(Outcome(Ending.PARTIAL, items=120, errors=3, warnings=2), name="partial-*"),
+        DownstreamRule(DownstreamOutcome(Ending.STALL), name="stuck-*"),
+        DownstreamRule(DownstreamOutcome(Ending.PARTIAL, items=120, errors=3, warnings=2), name="partial-*"),
     ),
     velero=VeleroBehaviour(backup_seconds=0.2, restore_seconds=0.2, finalize_seconds=0.05),
     workflow=WorkflowBehaviour(step_seconds=0.15),

@@ -17,7 +17,7 @@ from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, dig
 from vworkspace_core.apimachinery.resources import JOB, OPERATION
 from vworkspace_core.ports import PatchType
 from vworkspace_fake.controlplane.jobs import JobEntry
-from vworkspace_fake.downstream import Rule
+from vworkspace_fake.downstream import DownstreamRule
 
 
 @attrs.define
@@ -140,7 +140,7 @@ class OperationsTeller(Narrator):
         stage.check("they never ran at the same time", wanted=False, found=together)
         stage.check("one restore was made", wanted=1, found=len(self.engine_objects("restore")))
 
-    def _let_end(self, rule: Rule) -> None:
+    def _let_end(self, rule: DownstreamRule) -> None:
         engines = self.world.engines
         engines.behaviour = attrs.evolve(
             engines.behaviour, rules=tuple(one for one in engines.behaviour.rules if one != rule)

@@ -5,7 +5,7 @@ from typing import Any
 from vworkspace_app.demo.world import CLUSTER, NAMESPACE_NAME
 from vworkspace_core.apimachinery.manifest import ObjectRef
 from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, HELM_RELEASE
-from vworkspace_fake.flux import Action, FluxBehaviour, Outcome, OutcomeKind, ReleaseRule
+from vworkspace_fake.flux import Action, FluxBehaviour, FluxOutcome, OutcomeKind, ReleaseRule
 
 NAME = "nextcloud-myteam"
 INSTANCE = ObjectRef(APPLICATION_INSTANCE, NAMESPACE_NAME, NAME)
@@ -19,7 +19,7 @@ QUICK = FluxBehaviour(
     rollback_seconds=0.2,
     uninstall_seconds=0.2,
     min_retry_seconds=0.1,
-    release_rules=(ReleaseRule(Outcome(OutcomeKind.FAIL, FAILURE), action=Action.UPGRADE, version=BROKEN),),
+    release_rules=(ReleaseRule(FluxOutcome(OutcomeKind.FAIL, FAILURE), action=Action.UPGRADE, version=BROKEN),),
 )
 """A Flux that takes fractions of a second, and for which one version does not upgrade."""
 

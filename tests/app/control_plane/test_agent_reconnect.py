@@ -18,12 +18,17 @@ from tests.support.virtual_time import run
 from vworkspace_core.apimachinery.manifest import ObjectRef, ref_of
 from vworkspace_core.apimachinery.resources import OPERATION
 from vworkspace_core.control_plane.connection import Connectivity
-from vworkspace_fake.controlplane import Call, Fault
+from vworkspace_fake.controlplane import AgentCall, ScriptedFault
 
-OUTAGES = [Fault(status=502), Fault(status=0), Fault(status=503, retry_after=20), Fault(status=404)]
+OUTAGES = [
+    ScriptedFault(status=502),
+    ScriptedFault(status=0),
+    ScriptedFault(status=503, retry_after=20),
+    ScriptedFault(status=404),
+]
 
 
-def calls(site: Site, since: float) -> list[Call]:
+def calls(site: Site, since: float) -> list[AgentCall]:
     """The calls since then, repetitions in a row told once."""
     began = site.clock.now().timestamp() - site.clock.monotonic()
     late = [call for at, call in site.server.requests if at.timestamp() - began >= since]
@@ -45,7 +50,7 @@ def seeded(seed: int) -> Callable[[Site], None]:
     return prepare
 
 
-async def through_an_outage(site: Site, fault: Fault, during: Callable[[], Awaitable[None]]) -> float:
+async def through_an_outage(site: Site, fault: ScriptedFault, during: Callable[[], Awaitable[None]]) -> float:
     """Two open jobs, then an outage in which one settles and the other moves on; when it ended."""
     site.enqueue(name="moves-on")
     site.enqueue(name="settles")
@@ -67,15 +72,18 @@ async def through_an_outage(site: Site, fault: Fault, during: Callable[[], Await
 
 @pytest.mark.parametrize("fault", OUTAGES, ids=lambda fault: f"{fault.status}")
 @pytest.mark.parametrize("seed", range(5))
-def test_statuses_then_results_then_events_then_new_jobs(fault: Fault, seed: int) -> None:
+def test_statuses_then_results_then_events_then_new_jobs(fault: ScriptedFault, seed: int) -> None:
     async def body(site: Site) -> None:
         async def nothing() -> None:
             pass
 
         since = await through_an_outage(site, fault, nothing)
-        (found, *waited), new = calls(site, since)[:4], [call for call in calls(site, since)[4:] if call != Call.FETCH]
-        assert (found, waited) == (Call.FETCH, [Call.STATUS, Call.RESULT, Call.EVENTS])
-        assert new[0] is Call.ACK
+        (found, *waited), new = (
+            calls(site, since)[:4],
+            [call for call in calls(site, since)[4:] if call != AgentCall.FETCH],
+        )
+        assert (found, waited) == (AgentCall.FETCH, [AgentCall.STATUS, AgentCall.RESULT, AgentCall.EVENTS])
+        assert new[0] is AgentCall.ACK
         jobs = {job.raw["payload"]["metadata"]["name"]: job for job in site.server.jobs}
         assert outcome(jobs["settles"]) == "succeeded"
         assert jobs["moves-on"].statuses[-1]["conditions"][0]["reason"] == "Installing"
@@ -92,10 +100,10 @@ def test_after_an_overflow_a_snapshot_of_every_object_comes_first_of_all(seed: i
                 see(site, "noisy", condition("Ready", "True", f"Reason{number}"))
             see(site, "quiet-one", READY)
 
-        since = await through_an_outage(site, Fault(status=502), noise)
+        since = await through_an_outage(site, ScriptedFault(status=502), noise)
         sequence = calls(site, since)
-        assert sequence[:3] == [Call.FETCH, Call.EVENTS, Call.STATUS], "the snapshot and the statuses"
-        assert sequence[3:5] == [Call.RESULT, Call.EVENTS]
+        assert sequence[:3] == [AgentCall.FETCH, AgentCall.EVENTS, AgentCall.STATUS], "the snapshot and the statuses"
+        assert sequence[3:5] == [AgentCall.RESULT, AgentCall.EVENTS]
         told = [event["eventKey"].split("/")[5:10] for event in site.events("ConditionTransition")]
         names = [name for name, _ in groupby(parts[0] for parts in told)]
         assert set(names[:5]) >= {"free", "noisy", "quiet-one", "settles", "moves-on"}, "each as it is now"
@@ -113,10 +121,10 @@ def test_a_status_that_the_server_chokes_on_keeps_no_result_waiting() -> None:
         async def choke() -> None:
             pass
 
-        site.server.faults.inject(Fault(call=Call.STATUS, status=500, times=10**6))
-        since = await through_an_outage(site, Fault(status=502), choke)
-        first = min(at for call in Call for at in site.asked(call, since))
-        assert min(site.asked(Call.RESULT, since)) - first < 1.0
+        site.server.faults.inject(ScriptedFault(call=AgentCall.STATUS, status=500, times=10**6))
+        since = await through_an_outage(site, ScriptedFault(status=502), choke)
+        first = min(at for call in AgentCall for at in site.asked(call, since))
+        assert min(site.asked(AgentCall.RESULT, since)) - first < 1.0
 
     simulate(body, seeded(1))
 
@@ -126,10 +134,10 @@ def test_a_call_that_hangs_holds_up_the_next_ones_for_its_head_start_only() -> N
         async def hang() -> None:
             pass
 
-        site.server.faults.inject(Fault(call=Call.STATUS, status=0, latency=30, times=10**6))
-        since = await through_an_outage(site, Fault(status=502), hang)
-        first = min(at for call in Call for at in site.asked(call, since))
-        assert 4.9 <= min(site.asked(Call.RESULT, since)) - first <= 5.1
+        site.server.faults.inject(ScriptedFault(call=AgentCall.STATUS, status=0, latency=30, times=10**6))
+        since = await through_an_outage(site, ScriptedFault(status=502), hang)
+        first = min(at for call in AgentCall for at in site.asked(call, since))
+        assert 4.9 <= min(site.asked(AgentCall.RESULT, since)) - first <= 5.1
 
     simulate(body, seeded(1))
 
@@ -138,7 +146,7 @@ def test_a_poll_that_alone_is_broken_stops_no_delivery() -> None:
     async def body(site: Site) -> None:
         job = site.enqueue()
         await anyio.sleep(6)
-        site.server.faults.inject(Fault(call=Call.FETCH, status=500, times=10**6))
+        site.server.faults.inject(ScriptedFault(call=AgentCall.FETCH, status=500, times=10**6))
         await anyio.sleep(40)
         await site.report(condition("Ready", "False", "Installing"))
         await anyio.sleep(200)
@@ -158,13 +166,13 @@ def test_while_the_credential_is_rejected_nothing_but_the_slow_poll_is_sent_PULL
     async def body(site: Site) -> None:
         site.enqueue()
         await anyio.sleep(6)
-        site.server.faults.outage(Fault(status=403))
+        site.server.faults.outage(ScriptedFault(status=403))
         await anyio.sleep(60)
         since = site.clock.monotonic()
         await site.report(READY)
         await anyio.sleep(3600)
-        assert set(calls(site, since)) == {Call.FETCH}
-        assert len(site.asked(Call.FETCH, since)) <= 12
+        assert set(calls(site, since)) == {AgentCall.FETCH}
+        assert len(site.asked(AgentCall.FETCH, since)) <= 12
 
     simulate(body)
 
@@ -173,12 +181,12 @@ def test_a_429_ends_an_outage_too() -> None:
     async def body(site: Site) -> None:
         job = site.enqueue()
         await anyio.sleep(6)
-        site.server.faults.outage(Fault(status=502))
+        site.server.faults.outage(ScriptedFault(status=502))
         await anyio.sleep(60)
         await site.report(READY)
         await anyio.sleep(60)
         site.server.faults.outage(None)
-        site.server.faults.inject(Fault(call=Call.FETCH, status=429, retry_after=600))
+        site.server.faults.inject(ScriptedFault(call=AgentCall.FETCH, status=429, retry_after=600))
         await anyio.sleep(61)
         assert site.connectivity() is Connectivity.CONNECTED
         assert outcome(job) == "succeeded", "the poll is to wait, the result is not"
@@ -196,7 +204,7 @@ def test_an_outage_from_the_start_is_an_outage_like_others() -> None:
         assert any(NAME in event["eventKey"] for event in site.events("ConditionTransition"))
 
     def away(site: Site) -> None:
-        site.server.faults.outage(Fault(status=502))
+        site.server.faults.outage(ScriptedFault(status=502))
 
     lines = quiet(body, away)
 
@@ -213,7 +221,7 @@ def test_an_outage_from_the_start_is_an_outage_like_others() -> None:
     seed=st.integers(0, 1000),
 )
 def test_the_order_holds_whatever_waits_and_nothing_is_lost(
-    moving: int, settling: int, noise: int, outage: float, fault: Fault, seed: int
+    moving: int, settling: int, noise: int, outage: float, fault: ScriptedFault, seed: int
 ) -> None:
     async def body(site: Site) -> None:
         old = [site.enqueue(name=f"app-{number}") for number in range(moving + settling)]
@@ -234,15 +242,15 @@ def test_the_order_holds_whatever_waits_and_nothing_is_lost(
         since = site.clock.monotonic()
         await anyio.sleep(130)
 
-        sequence = [call for call in calls(site, since) if call is not Call.FETCH]
+        sequence = [call for call in calls(site, since) if call is not AgentCall.FETCH]
         dropped = noise > 1000
         wanted = [
-            *([Call.EVENTS] if dropped else []),
-            *([Call.STATUS] if old else []),
-            *([Call.RESULT] if settling else []),
+            *([AgentCall.EVENTS] if dropped else []),
+            *([AgentCall.STATUS] if old else []),
+            *([AgentCall.RESULT] if settling else []),
         ]
         assert sequence[: len(wanted)] == wanted
-        assert sequence.index(Call.ACK) > max(len(wanted) - 1, 0), "new jobs come last"
+        assert sequence.index(AgentCall.ACK) > max(len(wanted) - 1, 0), "new jobs come last"
         assert [outcome(job) for job in old] == ["none"] * moving + ["succeeded"] * settling
         assert new.acked_at is not None
         told = [event["eventKey"] for event in site.server.events_of(CLUSTER_ID)]
@@ -266,7 +274,7 @@ def test_D8_what_happened_in_an_outage_is_told_by_the_next_process_PULL_5() -> N
             await anyio.sleep(5)
             await site.report(READY)
             await anyio.sleep(5)
-            site.server.faults.outage(Fault(status=502))
+            site.server.faults.outage(ScriptedFault(status=502))
             await anyio.sleep(60)
             await site.report(FAILED)
             await anyio.sleep(1200)

@@ -28,7 +28,7 @@ from vworkspace_core.credentials.secret import Credentials, StoredCredential, cr
 from vworkspace_core.instances.context import Settings
 from vworkspace_core.ports import PatchType
 from vworkspace_fake.clock import VirtualClock
-from vworkspace_fake.controlplane import Call, ControlPlaneServer, Fault, InProcessControlPlane, When
+from vworkspace_fake.controlplane import AgentCall, ControlPlaneServer, InProcessControlPlane, ScriptedFault, When
 from vworkspace_fake.job_store import MemoryJobStore
 
 OWN, CLUSTER, MARK = "vworkspace-system", "prod-1", "t0ken"
@@ -121,14 +121,14 @@ def test_many_who_ask_at_once_are_served_by_one_rotation() -> None:
         async with anyio.create_task_group() as group:
             for number in range(9):
                 group.start_soon(site.keeper.rotate, f"job/{number}")
-        assert sum(1 for _, call in site.server.requests if call is Call.ROTATE) <= 2
+        assert sum(1 for _, call in site.server.requests if call is AgentCall.ROTATE) <= 2
 
     with_keeper(body)
 
 
 def test_a_control_plane_that_does_not_rotate_is_an_error_that_says_so() -> None:
     async def body(site: Site) -> None:
-        site.server.faults.inject(Fault(call=Call.ROTATE, status=404))
+        site.server.faults.inject(ScriptedFault(call=AgentCall.ROTATE, status=404))
         with pytest.raises(Permanent, match="404"):
             await site.keeper.rotate("job/1")
 
@@ -138,7 +138,7 @@ def test_a_control_plane_that_does_not_rotate_is_an_error_that_says_so() -> None
 
 def test_a_lost_answer_is_asked_for_again_within_the_grace_period() -> None:
     async def body(site: Site) -> None:
-        site.server.faults.inject(Fault(call=Call.ROTATE, status=0, when=When.AFTER, times=3))
+        site.server.faults.inject(ScriptedFault(call=AgentCall.ROTATE, status=0, when=When.AFTER, times=3))
         began = site.clock.monotonic()
         await site.keeper.rotate("job/1")
         assert site.clock.monotonic() - began < 60
@@ -180,7 +180,7 @@ def test_a_process_that_starts_anew_goes_on_with_the_rotation_that_the_secret_te
             group.start_soon(site.run, site.keeper)
             await site.keeper.rotate("job/1")
             group.cancel_scope.cancel()
-        assert sum(1 for _, call in site.server.requests if call is Call.ROTATE) == 1
+        assert sum(1 for _, call in site.server.requests if call is AgentCall.ROTATE) == 1
 
     with_keeper(body)
 

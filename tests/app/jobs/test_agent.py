@@ -14,7 +14,7 @@ from vworkspace_app.jobs.settings import AgentSettings
 from vworkspace_core.apimachinery.manifest import ObjectRef
 from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE
 from vworkspace_core.control_plane.connection import Connectivity
-from vworkspace_fake.controlplane import Call, Fault, RateLimit, When
+from vworkspace_fake.controlplane import AgentCall, RateLimit, ScriptedFault, When
 
 
 def test_the_main_job_of_the_project_in_a_moment_PULL_2() -> None:
@@ -42,14 +42,14 @@ def test_an_hour_long_outage_costs_few_requests_and_loses_nothing_PULL_5() -> No
     async def body(site: Site) -> None:
         job = site.enqueue()
         await anyio.sleep(5)
-        site.server.faults.outage(Fault(status=502))
+        site.server.faults.outage(ScriptedFault(status=502))
         began = site.clock.monotonic()
         await site.report(condition("Ready", "False", "Installing"))
         await anyio.sleep(1800)
         await site.report(READY)
         await anyio.sleep(1800)
-        fetches = site.asked(Call.FETCH, began + 60)
-        results = site.asked(Call.RESULT, began)
+        fetches = site.asked(AgentCall.FETCH, began + 60)
+        results = site.asked(AgentCall.RESULT, began)
 
         assert 50 <= len(fetches) <= 400, "backoff between a second and a minute, in the end about one a minute"
         assert min(b - a for a, b in pairwise(fetches)) >= 1.0
@@ -75,15 +75,15 @@ def test_a_first_round_trip_hurries_everything_that_waited() -> None:
     async def body(site: Site) -> None:
         job = site.enqueue()
         await anyio.sleep(2)
-        site.server.faults.outage(Fault(status=502))
+        site.server.faults.outage(ScriptedFault(status=502))
         await site.report(READY)
         await anyio.sleep(600)
         site.server.faults.outage(None)
         since = site.clock.monotonic()
         while job.result is None:
             await anyio.sleep(0.5)
-        first = min(at for call in Call for at in site.asked(call, since))
-        assert min(site.asked(Call.RESULT, since)) - first <= 1.0
+        first = min(at for call in AgentCall for at in site.asked(call, since))
+        assert min(site.asked(AgentCall.RESULT, since)) - first <= 1.0
 
     simulate(body)
 
@@ -94,11 +94,11 @@ def test_a_rejected_credential_is_tried_slowly_and_a_new_one_at_once_PULL_7(stat
 
     async def body(site: Site) -> None:
         await anyio.sleep(5)
-        site.server.faults.outage(Fault(status=status))
+        site.server.faults.outage(ScriptedFault(status=status))
         await anyio.sleep(60)
         since = site.clock.monotonic()
         await anyio.sleep(3600)
-        assert 5 <= len(site.asked(Call.FETCH, since)) <= 13
+        assert 5 <= len(site.asked(AgentCall.FETCH, since)) <= 13
         assert site.connectivity() is Connectivity.REJECTED
 
         site.server.faults.outage(None)
@@ -148,7 +148,7 @@ def test_a_credential_that_cannot_be_read_again_does_not_stop_the_loop() -> None
 
     async def body(site: Site) -> None:
         await anyio.sleep(5)
-        site.server.faults.outage(Fault(status=401))
+        site.server.faults.outage(ScriptedFault(status=401))
         await anyio.sleep(900)
         site.server.faults.outage(None)
         await anyio.sleep(601)
@@ -159,8 +159,8 @@ def test_a_credential_that_cannot_be_read_again_does_not_stop_the_loop() -> None
 
 def test_results_do_not_wait_behind_statuses_or_events_PULL_5() -> None:
     async def body(site: Site) -> None:
-        for call in (Call.STATUS, Call.EVENTS):
-            site.server.faults.inject(Fault(call=call, status=500, times=10**6))
+        for call in (AgentCall.STATUS, AgentCall.EVENTS):
+            site.server.faults.inject(ScriptedFault(call=call, status=500, times=10**6))
         job = site.enqueue()
         await anyio.sleep(2)
         for number in range(50):
@@ -168,7 +168,7 @@ def test_results_do_not_wait_behind_statuses_or_events_PULL_5() -> None:
         await site.report(READY)
         await anyio.sleep(0.5)
         assert outcome(job) == "succeeded"
-        assert len(site.asked(Call.STATUS)) <= 4, "statuses collapse to the newest and wait out their failures"
+        assert len(site.asked(AgentCall.STATUS)) <= 4, "statuses collapse to the newest and wait out their failures"
 
     simulate(body)
 
@@ -177,7 +177,7 @@ def test_one_result_that_the_server_chokes_on_does_not_hold_up_the_others() -> N
     async def body(site: Site) -> None:
         jobs = [site.enqueue(name=f"app-{number}") for number in range(5)]
         await anyio.sleep(2)
-        site.server.faults.inject(Fault(call=Call.RESULT, status=500, times=3))
+        site.server.faults.inject(ScriptedFault(call=AgentCall.RESULT, status=500, times=3))
         for number in range(5):
             await site.report(READY, name=f"app-{number}")
         await anyio.sleep(20)
@@ -188,8 +188,8 @@ def test_one_result_that_the_server_chokes_on_does_not_hold_up_the_others() -> N
 
 def test_a_lost_answer_of_a_result_ends_in_one_accepted_result_PULL_4() -> None:
     async def body(site: Site) -> None:
-        site.server.faults.inject(Fault(call=Call.ACK, status=0, when=When.AFTER))
-        site.server.faults.inject(Fault(call=Call.RESULT, status=0, when=When.AFTER))
+        site.server.faults.inject(ScriptedFault(call=AgentCall.ACK, status=0, when=When.AFTER))
+        site.server.faults.inject(ScriptedFault(call=AgentCall.RESULT, status=0, when=When.AFTER))
         job = site.enqueue()
         await anyio.sleep(5)
         await site.report(READY)
@@ -203,9 +203,9 @@ def test_a_lost_answer_of_a_result_ends_in_one_accepted_result_PULL_4() -> None:
 
 def test_a_server_that_never_holds_a_poll_is_not_flooded() -> None:
     async def body(site: Site) -> None:
-        site.server.faults.outage(Fault(status=None))
+        site.server.faults.outage(ScriptedFault(status=None))
         await anyio.sleep(100)
-        assert len(site.asked(Call.FETCH)) <= 101
+        assert len(site.asked(AgentCall.FETCH)) <= 101
 
     def impatient(site: Site) -> None:
         site.agent = site.new_agent(settings=AgentSettings(wait_seconds=0))
@@ -215,11 +215,11 @@ def test_a_server_that_never_holds_a_poll_is_not_flooded() -> None:
 
 def test_a_job_that_cannot_be_acked_does_not_spin_the_loop() -> None:
     async def body(site: Site) -> None:
-        site.server.faults.inject(Fault(call=Call.ACK, status=500, times=10**6))
+        site.server.faults.inject(ScriptedFault(call=AgentCall.ACK, status=500, times=10**6))
         site.enqueue()
         await anyio.sleep(120)
-        assert len(site.asked(Call.FETCH)) <= 130
-        assert len(site.asked(Call.ACK)) <= 70
+        assert len(site.asked(AgentCall.FETCH)) <= 130
+        assert len(site.asked(AgentCall.ACK)) <= 70
 
     from datetime import timedelta
 
@@ -229,13 +229,13 @@ def test_a_job_that_cannot_be_acked_does_not_spin_the_loop() -> None:
 def test_429_is_waited_out_as_asked() -> None:
     async def body(site: Site) -> None:
         await anyio.sleep(1)
-        site.server.faults.inject(Fault(call=Call.FETCH, status=429, retry_after=120))
+        site.server.faults.inject(ScriptedFault(call=AgentCall.FETCH, status=429, retry_after=120))
         site.enqueue()
         await anyio.sleep(40)
-        (refused, *later) = site.asked(Call.FETCH, 1.0)
+        (refused, *later) = site.asked(AgentCall.FETCH, 1.0)
         assert later == []
         await anyio.sleep(120)
-        assert site.asked(Call.FETCH, 1.0)[1] - refused == pytest.approx(120, abs=1.5)
+        assert site.asked(AgentCall.FETCH, 1.0)[1] - refused == pytest.approx(120, abs=1.5)
 
     simulate(body)
 
@@ -256,13 +256,13 @@ def test_a_rate_limit_slows_the_agent_down_and_stops_nothing() -> None:
 def test_events_go_in_batches_of_a_hundred_or_a_second_PULL_6() -> None:
     async def body(site: Site) -> None:
         await anyio.sleep(5)
-        before = len(site.asked(Call.EVENTS))
+        before = len(site.asked(AgentCall.EVENTS))
         for number in range(250):
             ref = ObjectRef(APPLICATION_INSTANCE, NAMESPACE, f"app-{number}")
             live = {**instance(f"app-{number}"), "status": {"conditions": [recent(site, READY)]}}
             site.agent.on_object_changed(live, ref)
         await anyio.sleep(1.5)
-        assert len(site.asked(Call.EVENTS)) - before == 3
+        assert len(site.asked(AgentCall.EVENTS)) - before == 3
         assert len(site.events("ConditionTransition")) == 250
 
     simulate(body)
@@ -274,7 +274,7 @@ def test_an_overflow_is_told_and_a_snapshot_makes_up_for_it_PULL_5() -> None:
         await anyio.sleep(1)
         await site.report(READY)
         await anyio.sleep(2)
-        site.server.faults.outage(Fault(status=502))
+        site.server.faults.outage(ScriptedFault(status=502))
         ref = ObjectRef(APPLICATION_INSTANCE, NAMESPACE, "noisy")
         for number in range(1500):
             found = recent(site, condition("Ready", "True", f"Reason{number}"))
@@ -322,7 +322,7 @@ def test_heartbeats_come_every_minute_and_one_stands_for_many_after_an_outage() 
     async def body(site: Site) -> None:
         await anyio.sleep(301)
         assert len(site.events("ClusterHeartbeat")) in (5, 6)
-        site.server.faults.outage(Fault(status=502))
+        site.server.faults.outage(ScriptedFault(status=502))
         await anyio.sleep(3600)
         beats = [event for event in site.agent.outbox.events if event["kind"] == "ClusterHeartbeat"]
         assert len(beats) == 1
@@ -335,10 +335,10 @@ def test_an_idle_hour_costs_long_polls_and_heartbeats_and_nothing_else() -> None
         await anyio.sleep(600)
         since = site.clock.monotonic()
         await anyio.sleep(3600)
-        asked = {call: len(site.asked(call, since)) for call in Call if site.asked(call, since)}
-        assert asked.keys() == {Call.FETCH, Call.EVENTS}
-        assert 119 <= asked[Call.FETCH] <= 121, "long polls of half a minute"
-        assert 59 <= asked[Call.EVENTS] <= 61, "heartbeats, one a minute"
+        asked = {call: len(site.asked(call, since)) for call in AgentCall if site.asked(call, since)}
+        assert asked.keys() == {AgentCall.FETCH, AgentCall.EVENTS}
+        assert 119 <= asked[AgentCall.FETCH] <= 121, "long polls of half a minute"
+        assert 59 <= asked[AgentCall.EVENTS] <= 61, "heartbeats, one a minute"
 
     simulate(body)
 
@@ -433,7 +433,7 @@ def test_a_run_is_a_function_of_its_seed() -> None:
         async def body(site: Site) -> None:
             for number in range(5):
                 site.enqueue(name=f"app-{number}")
-            site.server.faults.inject(Fault(status=500, times=7))
+            site.server.faults.inject(ScriptedFault(status=500, times=7))
             await anyio.sleep(100)
             for number in range(5):
                 await site.report(READY, name=f"app-{number}")
@@ -451,7 +451,7 @@ def test_a_result_that_is_refused_is_tried_on_slowly_and_its_record_kept_PULL_4(
     async def body(site: Site) -> None:
         job = site.enqueue()
         await anyio.sleep(1)
-        site.server.faults.inject(Fault(Call.RESULT, 413, times=3))
+        site.server.faults.inject(ScriptedFault(AgentCall.RESULT, 413, times=3))
         await site.report(READY)
         await anyio.sleep(100)
         assert job.result is None
@@ -459,7 +459,7 @@ def test_a_result_that_is_refused_is_tried_on_slowly_and_its_record_kept_PULL_4(
         await anyio.sleep(500)
         assert outcome(job) == "succeeded"
         assert not site.store.records
-        assert len(site.asked(Call.RESULT)) == 4
+        assert len(site.asked(AgentCall.RESULT)) == 4
 
     lines = quiet(body)
 

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.apiserver_world import GIZMO, RIG, apply, at, gizmo, new_server
-from vworkspace_apiserver.admission.request import AdmissionRequest
+from vworkspace_apiserver.admission.request import AdmissionAttributes
 from vworkspace_apiserver.admission.webhooks import Webhook, denial, patch_of, unreachable
-from vworkspace_apiserver.model.calls import ADMIN, PLAIN_WRITE, Verb, WriteOptions
+from vworkspace_apiserver.model.calls import ADMIN, PLAIN_WRITE, RequestVerb, WriteOptions
 from vworkspace_apiserver.model.failure import ApiFailure
 from vworkspace_apiserver.server import ApiServer
 from vworkspace_apiserver.writes.writer import WriteCall
@@ -40,7 +40,7 @@ def configure(server: ApiServer, name: str, kind: Kind = VALIDATING, **fields: A
 def asked(server: ApiServer, operation: str = "CREATE", kind: Kind = GIZMO, **more: Any) -> list[str]:
     """Names of the webhooks that a write concerns."""
     target = at(server, kind, "a", more.pop("namespace", "default"), more.pop("subresource", ""))
-    request = AdmissionRequest(operation, target, "a", ADMIN, gizmo("a", **more), None)
+    request = AdmissionAttributes(operation, target, "a", ADMIN, gizmo("a", **more), None)
     return [webhook.name.partition(".")[0] for webhook in server.webhooks(request)]
 
 
@@ -139,7 +139,7 @@ def test_patches_are_base64_json() -> None:
 
 
 def call(server: ApiServer, size: int) -> WriteCall:
-    return WriteCall(Verb.PATCH, at(server, GIZMO, "a"), gizmo("a", size), WriteOptions("m"), ADMIN)
+    return WriteCall(RequestVerb.PATCH, at(server, GIZMO, "a"), gizmo("a", size), WriteOptions("m"), ADMIN)
 
 
 def test_a_prepared_write_is_stored_only_on_what_it_was_decided_against() -> None:
@@ -178,5 +178,5 @@ def test_a_refused_preparation_is_in_the_audit_log() -> None:
     server = new_server()
     server.audit.clear()
     with pytest.raises(ApiFailure):
-        server.prepare(WriteCall(Verb.UPDATE, at(server, RIG, "none"), {}, PLAIN_WRITE, ADMIN))
+        server.prepare(WriteCall(RequestVerb.UPDATE, at(server, RIG, "none"), {}, PLAIN_WRITE, ADMIN))
     assert [(entry.method, entry.status) for entry in server.audit] == [("PUT", 404)]

@@ -15,7 +15,7 @@ from tests.support.ssa_world import THING, World
 from vworkspace_apiserver.builtin import BUILTIN_DEFINITIONS
 from vworkspace_apiserver.model.definition import Definition
 from vworkspace_apiserver.model.failure import ApiFailure, status_body
-from vworkspace_apiserver.model.requests import Outcome, Write
+from vworkspace_apiserver.model.requests import WriteOutcome, WriteRequest
 from vworkspace_apiserver.writes import pipeline
 from vworkspace_apiserver.writes.patches import merge_patch
 from vworkspace_core.ports import PatchType
@@ -94,12 +94,12 @@ def bodies(definition: Definition) -> st.SearchStrategy[Any]:
     )
 
 
-def write(definition: Definition, **more: Any) -> Write:
+def write(definition: Definition, **more: Any) -> WriteRequest:
     space = "t" if definition.kind.namespaced else ""
-    return Write(manager="m", now="2026-01-01T00:00:00Z", name="a", namespace=space, uid="0f", **more)
+    return WriteRequest(manager="m", now="2026-01-01T00:00:00Z", name="a", namespace=space, uid="0f", **more)
 
 
-def attempt(act: Callable[[], Outcome]) -> dict[str, Any] | None:
+def attempt(act: Callable[[], WriteOutcome]) -> dict[str, Any] | None:
     """The stored object, None where the write is refused properly."""
     found = outcome_or_refusal(act)
     if isinstance(found, ApiFailure):
@@ -110,7 +110,7 @@ def attempt(act: Callable[[], Outcome]) -> dict[str, Any] | None:
     return {**stored, "metadata": {**stored["metadata"], "resourceVersion": "1"}}
 
 
-def outcome_or_refusal(act: Callable[[], Outcome]) -> Outcome | ApiFailure:
+def outcome_or_refusal(act: Callable[[], WriteOutcome]) -> WriteOutcome | ApiFailure:
     try:
         return act()
     except ApiFailure as failure:

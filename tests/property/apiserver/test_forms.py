@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.support.apiserver_world import GIZMO, NOW, apply, at, config_map, gizmo, new_server
-from vworkspace_apiserver.http.negotiation import Form, Wanted, wanted_form, wants_gzip
+from vworkspace_apiserver.http.negotiation import AcceptedForm, AnswerForm, wanted_form, wants_gzip
 from vworkspace_apiserver.http.paths import ResourcePath, parse_path
 from vworkspace_apiserver.http.protobuf.messages import decode_object
 from vworkspace_apiserver.http.protobuf.wire import fields_of, text_field
@@ -20,7 +20,7 @@ from vworkspace_apiserver.model.failure import ApiFailure
 from vworkspace_apiserver.model.resources import Column
 from vworkspace_core.apimachinery.resources import CONFIG_MAP
 
-FORMS = frozenset({Form.TABLE, Form.PARTIAL})
+FORMS = frozenset({AnswerForm.TABLE, AnswerForm.PARTIAL})
 
 
 @pytest.mark.parametrize(
@@ -48,18 +48,18 @@ def test_a_path_names_a_resource(path: str, parsed: ResourcePath | None) -> None
 @pytest.mark.parametrize(
     ("accept", "wanted"),
     [
-        ("", Wanted(Form.OBJECT)),
-        ("*/*", Wanted(Form.OBJECT)),
-        ("application/json", Wanted(Form.OBJECT)),
-        ("application/json, text/plain;q=0.1", Wanted(Form.OBJECT)),
-        ("application/yaml", Wanted(Form.OBJECT, yaml=True)),
-        ("application/vnd.kubernetes.protobuf,application/json", Wanted(Form.OBJECT)),
-        ("application/json;as=Table;v=v1;g=meta.k8s.io,application/json", Wanted(Form.TABLE)),
-        ("application/json;as=Table;v=v9;g=meta.k8s.io,application/json", Wanted(Form.OBJECT)),
-        ("application/json;as=APIGroupDiscoveryList;v=v2;g=apidiscovery.k8s.io,*/*", Wanted(Form.OBJECT)),
+        ("", AcceptedForm(AnswerForm.OBJECT)),
+        ("*/*", AcceptedForm(AnswerForm.OBJECT)),
+        ("application/json", AcceptedForm(AnswerForm.OBJECT)),
+        ("application/json, text/plain;q=0.1", AcceptedForm(AnswerForm.OBJECT)),
+        ("application/yaml", AcceptedForm(AnswerForm.OBJECT, yaml=True)),
+        ("application/vnd.kubernetes.protobuf,application/json", AcceptedForm(AnswerForm.OBJECT)),
+        ("application/json;as=Table;v=v1;g=meta.k8s.io,application/json", AcceptedForm(AnswerForm.TABLE)),
+        ("application/json;as=Table;v=v9;g=meta.k8s.io,application/json", AcceptedForm(AnswerForm.OBJECT)),
+        ("application/json;as=APIGroupDiscoveryList;v=v2;g=apidiscovery.k8s.io,*/*", AcceptedForm(AnswerForm.OBJECT)),
     ],
 )
-def test_the_first_form_that_is_there_is_taken(accept: str, wanted: Wanted) -> None:
+def test_the_first_form_that_is_there_is_taken(accept: str, wanted: AcceptedForm) -> None:
     assert wanted_form(accept, FORMS) == wanted
 
 

@@ -19,7 +19,7 @@ from tests.support.apiserver_world import (
     owned_by,
 )
 from vworkspace_apiserver.lifecycle.controllers import GARBAGE_COLLECTOR
-from vworkspace_apiserver.lifecycle.garbage_collector import Delete, DropReferences, OwnerState, Verdict, judge
+from vworkspace_apiserver.lifecycle.garbage_collector import DeleteDependent, DropReferences, OwnerState, Verdict, judge
 from vworkspace_apiserver.model.calls import DeleteOptions
 from vworkspace_apiserver.server import ApiServer
 from vworkspace_core.apimachinery.resources import CONFIG_MAP, NAMESPACE
@@ -33,14 +33,14 @@ SOLID, WAITING, GONE = OwnerState.SOLID, OwnerState.WAITING, OwnerState.GONE
     [
         ({}, (), False, None),
         ({"a": SOLID}, (), False, None),
-        ({"a": GONE}, (), False, Delete("Background")),
-        ({"a": GONE}, ("orphan",), False, Delete("Orphan")),
-        ({"a": GONE}, ("foregroundDeletion",), False, Delete("Foreground")),
+        ({"a": GONE}, (), False, DeleteDependent("Background")),
+        ({"a": GONE}, ("orphan",), False, DeleteDependent("Orphan")),
+        ({"a": GONE}, ("foregroundDeletion",), False, DeleteDependent("Foreground")),
         ({"a": GONE, "b": SOLID}, (), False, DropReferences(frozenset({"a"}))),
         ({"a": WAITING, "b": SOLID}, (), True, DropReferences(frozenset({"a"}))),
-        ({"a": WAITING}, (), True, Delete("Foreground")),
-        ({"a": WAITING}, (), False, Delete("Background")),
-        ({"a": WAITING, "b": GONE}, (), True, Delete("Foreground")),
+        ({"a": WAITING}, (), True, DeleteDependent("Foreground")),
+        ({"a": WAITING}, (), False, DeleteDependent("Background")),
+        ({"a": WAITING, "b": GONE}, (), True, DeleteDependent("Foreground")),
     ],
 )
 def test_what_becomes_of_a_dependent_W_32b(

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tests.support.apiserver_world import GIZMO, NOW, apply, at, config_map, crd, gizmo, names, namespace, new_server
 from vworkspace_apiserver.access.authorization import Attributes
-from vworkspace_apiserver.model.calls import Caller, DeleteOptions, Target, Verb, WriteOptions
+from vworkspace_apiserver.model.calls import Caller, DeleteOptions, RequestTarget, RequestVerb, WriteOptions
 from vworkspace_apiserver.model.failure import ApiFailure, status_body
 from vworkspace_apiserver.server import ApiServer
 from vworkspace_apiserver.storage.listing import ListOptions
@@ -314,7 +314,7 @@ def test_a_subresource_that_is_not_there_is_404(kind: Kind, subresource: str) ->
 
 def test_a_cluster_scoped_kind_has_no_namespaced_path() -> None:
     server = new_server()
-    target = Target(server.resource(NAMESPACE), "default", "default")
+    target = RequestTarget(server.resource(NAMESPACE), "default", "default")
     assert refused(server.get, target).status == 404
 
 
@@ -364,7 +364,7 @@ def test_the_audit_log_counts_writes_refused_ones_too_REC_6() -> None:
         (200, "operator", True),
     ]
     assert {entry.path for entry in writes} == {"/apis/tests.example/v1/namespaces/default/gizmos/a"}
-    assert [entry.verb for entry in server.audit][2] is Verb.GET
+    assert [entry.verb for entry in server.audit][2] is RequestVerb.GET
 
 
 def test_authorization_refuses_in_the_servers_words_W_38() -> None:

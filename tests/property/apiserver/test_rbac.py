@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.support.apiserver_world import GIZMO, RIG, apply, at, gizmo, new_server
 from vworkspace_apiserver.access.authorization import Attributes
 from vworkspace_apiserver.access.rbac import permits, service_account
-from vworkspace_apiserver.model.calls import Caller, Target
+from vworkspace_apiserver.model.calls import Caller, RequestTarget
 from vworkspace_apiserver.model.failure import ApiFailure
 from vworkspace_apiserver.server import ApiServer
 from vworkspace_apiserver.storage.listing import ListOptions
@@ -32,7 +32,7 @@ def bind(server: ApiServer, kind: Kind, role: Kind, *subjects: dict[str, str]) -
     write(server, kind, "b", roleRef={"kind": role.kind, "name": "r"}, subjects=list(subjects))
 
 
-def allowed(server: ApiServer, caller: Caller, target: Target) -> bool:
+def allowed(server: ApiServer, caller: Caller, target: RequestTarget) -> bool:
     try:
         server.list(target, ListOptions(), caller)
     except ApiFailure as failure:
@@ -79,7 +79,7 @@ def test_a_role_holds_in_its_namespace_only() -> None:
     write(server, ROLE, "r", rules=[READ])
     assert allowed(server, BOT, at(server, GIZMO))
     assert not allowed(server, BOT, at(server, GIZMO, namespace="kube-public"))
-    assert not allowed(server, BOT, Target(server.resource(GIZMO)))
+    assert not allowed(server, BOT, RequestTarget(server.resource(GIZMO)))
     assert not allowed(server, service_account("kube-public", "bot"), at(server, GIZMO))
 
 
@@ -91,7 +91,7 @@ def test_a_cluster_role_holds_where_its_binding_is() -> None:
     assert not allowed(server, BOT, at(server, RIG))
     bind(server, CLUSTER_BINDING, CLUSTER_ROLE, {"kind": "Group", "name": "system:serviceaccounts:default"})
     assert allowed(server, BOT, at(server, RIG))
-    assert allowed(server, BOT, Target(server.resource(GIZMO)))
+    assert allowed(server, BOT, RequestTarget(server.resource(GIZMO)))
 
 
 def test_a_binding_that_goes_takes_its_permissions() -> None:

@@ -23,7 +23,7 @@ from vworkspace_core.credentials.secret import (
     with_stored,
 )
 from vworkspace_core.credentials.state import RotationStage, renewal_of
-from vworkspace_fake.controlplane import Call, Fault
+from vworkspace_fake.controlplane import AgentCall, ScriptedFault
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 FAULTS = ("", "before", "after")
@@ -145,7 +145,7 @@ def test_a_rotation_that_cannot_be_kept_is_not_begun() -> None:
 
 def test_a_control_plane_that_does_not_rotate_fails_the_request_and_the_intent_is_taken_back() -> None:
     world = World(Options())
-    world.server.faults.inject(Fault(call=Call.ROTATE, status=404))
+    world.server.faults.inject(ScriptedFault(call=AgentCall.ROTATE, status=404))
     world.ask("job/1")
     run_through(world)
 
@@ -205,7 +205,7 @@ def test_a_bad_deployment_that_rejects_everything_costs_nothing_PULL_7() -> None
         while world.pending:
             world.perform(0)
         world.advance(60)
-    asked = sum(1 for _, call in world.server.requests if call is Call.ROTATE)
+    asked = sum(1 for _, call in world.server.requests if call is AgentCall.ROTATE)
     assert asked <= 5, "slowly: every five minutes"
 
     world.calm()

@@ -29,7 +29,7 @@ from vworkspace_core.operations.context import OperationContext, OperationObserv
 from vworkspace_core.operations.observe import observe_operation_live
 from vworkspace_core.operations.override import release_request
 from vworkspace_core.operations.reconcile import reconcile_operation
-from vworkspace_fake.flux import Action, FluxBehaviour, Outcome, OutcomeKind, ReleaseRule
+from vworkspace_fake.flux import Action, FluxBehaviour, FluxOutcome, OutcomeKind, ReleaseRule
 
 UPGRADE = ObjectRef(OPERATION, NS, "up-1")
 VERSION = {"targetVersion": "6.7.0"}
@@ -92,7 +92,7 @@ class World(Simulation):
 
 
 def failing(version: str) -> FluxBehaviour:
-    outcome = Outcome(OutcomeKind.FAIL, "boom")
+    outcome = FluxOutcome(OutcomeKind.FAIL, "boom")
     return FluxBehaviour(release_rules=(ReleaseRule(outcome, action=Action.UPGRADE, version=version),))
 
 

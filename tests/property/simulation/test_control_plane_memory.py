@@ -14,12 +14,12 @@ from tests.support.effort import effort
 from vworkspace_core.apimachinery.errors import Unavailable
 from vworkspace_fake.clock import ManualClock
 from vworkspace_fake.controlplane import (
-    Call,
+    AgentCall,
+    ApiRefusal,
     ControlPlaneServer,
-    Fault,
     InProcessControlPlane,
     RateLimit,
-    Refusal,
+    ScriptedFault,
     When,
 )
 from vworkspace_fake.controlplane.jobs import JobEntry
@@ -55,7 +55,7 @@ def enqueue(server: ControlPlaneServer, **fields: Any) -> JobEntry:
 def status_of(call: Callable[[], Any]) -> int:
     try:
         call()
-    except Refusal as refusal:
+    except ApiRefusal as refusal:
         return refusal.status
     return 200
 
@@ -118,7 +118,7 @@ def test_the_rate_limit_fills_again_and_says_when() -> None:
     server, clock = make(rate_limit=RateLimit(2, 10.0))
 
     assert [status_of(lambda: server.fetch("token", C)) for _ in range(3)] == [200, 200, 429]
-    with pytest.raises(Refusal) as refused:
+    with pytest.raises(ApiRefusal) as refused:
         server.fetch("token", C)
     assert refused.value.retry_after == 5.0
     clock.advance(5)
@@ -138,7 +138,7 @@ def test_no_token_is_in_any_repr() -> None:
 def test_a_fault_is_for_its_call_and_its_number_of_times() -> None:
     server, _ = make()
     control = InProcessControlPlane(server, "token")
-    server.faults.inject(Fault(call=Call.ACK, status=500, when=When.AFTER, times=2))
+    server.faults.inject(ScriptedFault(call=AgentCall.ACK, status=500, when=When.AFTER, times=2))
     job = enqueue(server)
 
     assert now_of(control.fetch(C, 0)).jobs == [job.raw]

@@ -8,7 +8,14 @@ from tests.support.downstream_stories import BEHAVIOURS, STEPS, SUBJECTS, Step, 
 from tests.support.downstream_world import DownstreamWorld
 from tests.support.effort import effort
 from vworkspace_core.apimachinery.manifest import Manifest
-from vworkspace_fake.downstream import CONTROLLERS, DownstreamBehaviour, DownstreamSimulator, Ending, Outcome, Rule
+from vworkspace_fake.downstream import (
+    CONTROLLERS,
+    DownstreamBehaviour,
+    DownstreamOutcome,
+    DownstreamRule,
+    DownstreamSimulator,
+    Ending,
+)
 
 _SLOW = (HealthCheck.too_slow,)
 
@@ -36,7 +43,7 @@ def test_every_state_is_one_that_can_be_and_all_comes_to_rest(
 @pytest.mark.parametrize("ending", list(Ending))
 def test_each_ending_of_every_kind_survives_restarts_and_comes_to_rest(ending: Ending, times: int | None) -> None:
     story = Story(DownstreamWorld())
-    story.world.behave(DownstreamBehaviour((Rule(Outcome(ending, times=times)),)))
+    story.world.behave(DownstreamBehaviour((DownstreamRule(DownstreamOutcome(ending, times=times)),)))
     creations: list[Step] = [("create", name) for name in SUBJECTS]
     for step in (*creations, ("run", 2), ("crash", None), ("run", 100), ("crash", None), ("run", 300)):
         story.take(step)

@@ -15,7 +15,8 @@ from vworkspace_fake.flux.behaviour import (
     Action,
     ChartHook,
     FluxBehaviour,
-    Outcome,
+    FluxOutcome,
+    HelmTarget,
     OutcomeKind,
     PullRequest,
     PullStage,
@@ -23,12 +24,18 @@ from vworkspace_fake.flux.behaviour import (
     SourceFault,
     SourceOutcome,
     SourceRule,
-    Target,
 )
 from vworkspace_fake.flux.conditions import merge_conditions, summarize, with_condition
 from vworkspace_fake.flux.history import observe, previous, record, snapshot, truncate
 from vworkspace_fake.flux.script import Script
-from vworkspace_fake.flux.storage import Release, ReleaseStatus, prune, release_from_secret, release_secret, replace
+from vworkspace_fake.flux.storage import (
+    ReleaseStatus,
+    StoredRelease,
+    prune,
+    release_from_secret,
+    release_secret,
+    replace,
+)
 from vworkspace_fake.flux.triggers import FluxObjects, triggered
 from vworkspace_fake.flux.versions import chart_version_of_tag, sha256_of, short_release_name, with_digest_metadata
 from vworkspace_fake.flux.writes import conditions_patch, metadata_patch, status_patch
@@ -196,8 +203,8 @@ def test_conditions_travel_apart_from_the_rest_of_the_status_and_with_a_lock() -
     assert status_patch(before, after) == {"status": {"observedGeneration": 1}}
 
 
-def _release(version: int, status: ReleaseStatus = ReleaseStatus.DEPLOYED, **changes: Any) -> Release:
-    release = Release(
+def _release(version: int, status: ReleaseStatus = ReleaseStatus.DEPLOYED, **changes: Any) -> StoredRelease:
+    release = StoredRelease(
         name="shop",
         namespace="org",
         version=version,
@@ -279,12 +286,12 @@ def test_the_history_is_cut_behind_the_previous_success() -> None:
     assert previous([*failed, untested, *tail], ignore_tests=False) == tail[0]
 
 
-_TARGET = Target("org", "shop", "nextcloud", "6.6.0")
+_TARGET = HelmTarget("org", "shop", "nextcloud", "6.6.0")
 
 
 @given(st.integers(0, 4), st.integers(1, 8))
 def test_a_rule_fails_as_often_as_it_says_and_for_every_release_anew(times: int, asked: int) -> None:
-    rule = ReleaseRule(Outcome(OutcomeKind.FAIL, "boom", times=times), action=Action.UPGRADE)
+    rule = ReleaseRule(FluxOutcome(OutcomeKind.FAIL, "boom", times=times), action=Action.UPGRADE)
     script = Script(FluxBehaviour(release_rules=(rule,)))
     for target in (_TARGET, attrs.evolve(_TARGET, release="other")):
         errors = [script.decide(Action.UPGRADE, target, 300.0).error for _ in range(asked)]
@@ -293,7 +300,7 @@ def test_a_rule_fails_as_often_as_it_says_and_for_every_release_anew(times: int,
 
 
 def test_a_hanging_action_takes_its_timeout_and_so_does_one_that_is_too_slow() -> None:
-    hang = FluxBehaviour(release_rules=(ReleaseRule(Outcome(OutcomeKind.HANG)),))
+    hang = FluxBehaviour(release_rules=(ReleaseRule(FluxOutcome(OutcomeKind.HANG)),))
     slow = FluxBehaviour(upgrade_seconds=1000.0)
     for behaviour in (hang, slow):
         answer = Script(behaviour).decide(Action.UPGRADE, _TARGET, 120.0)
@@ -302,7 +309,9 @@ def test_a_hanging_action_takes_its_timeout_and_so_does_one_that_is_too_slow() -
 
 @pytest.mark.parametrize("kind", [OutcomeKind.RENDER_ERROR, OutcomeKind.VALUES_ERROR])
 def test_what_does_not_render_stores_no_release(kind: OutcomeKind) -> None:
-    answer = Script(FluxBehaviour(release_rules=(ReleaseRule(Outcome(kind)),))).decide(Action.INSTALL, _TARGET, 300.0)
+    answer = Script(FluxBehaviour(release_rules=(ReleaseRule(FluxOutcome(kind)),))).decide(
+        Action.INSTALL, _TARGET, 300.0
+    )
     assert answer.error
     assert not answer.stores_release
 

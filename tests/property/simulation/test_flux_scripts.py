@@ -13,7 +13,7 @@ from vworkspace_core.apimachinery.resources import HELM_RELEASE, OCI_REPOSITORY
 from vworkspace_fake.flux import (
     Action,
     FluxBehaviour,
-    Outcome,
+    FluxOutcome,
     OutcomeKind,
     ReleaseRule,
     SourceFault,
@@ -25,7 +25,7 @@ Step: TypeAlias = tuple[str, Any]
 
 _TAGS = st.sampled_from(["6.6.0", "6.7.0", "6.8.0"])
 _OUTCOMES = st.builds(
-    Outcome,
+    FluxOutcome,
     kind=st.sampled_from(list(OutcomeKind)),
     message=st.just("boom"),
     times=st.sampled_from([None, 1, 2]),
@@ -162,7 +162,11 @@ def _check_ready(manifest: Manifest, conditions: dict[str, Any]) -> None:
 @example({"maxHistory": 1}, [("run", 4), ("crash", None)])
 @example(
     {"upgrade": {"remediation": {"retries": 1, "strategy": "uninstall"}}},
-    [("run", 30), ("behave", FluxBehaviour(release_rules=(ReleaseRule(Outcome(OutcomeKind.FAIL)),))), ("values", 1)],
+    [
+        ("run", 30),
+        ("behave", FluxBehaviour(release_rules=(ReleaseRule(FluxOutcome(OutcomeKind.FAIL)),))),
+        ("values", 1),
+    ],
 )
 def test_every_state_is_one_that_flux_can_be_in_and_health_returns(spec: dict[str, Any], steps: list[Step]) -> None:
     story = Story(spec)

@@ -9,7 +9,7 @@ from vworkspace_apiserver.builtin import BUILTIN_DEFINITIONS
 from vworkspace_apiserver.builtin.events import core_event_of, new_event_of
 from vworkspace_apiserver.model.definition import Definition
 from vworkspace_apiserver.model.failure import ApiFailure
-from vworkspace_apiserver.model.requests import FieldValidation, Outcome, Write
+from vworkspace_apiserver.model.requests import FieldValidation, WriteOutcome, WriteRequest
 from vworkspace_apiserver.writes import pipeline
 from vworkspace_core.ports import PatchType
 
@@ -22,9 +22,9 @@ def of(kind: str) -> Definition:
     return next(one for one in BUILTIN_DEFINITIONS if one.kind.kind == kind)
 
 
-def write(definition: Definition, name: str = "a", **more: Any) -> Write:
+def write(definition: Definition, name: str = "a", **more: Any) -> WriteRequest:
     space = "t" if definition.kind.namespaced else ""
-    return Write(manager="m", now="2026-01-01T00:00:00Z", name=name, namespace=space, uid="0f-1", **more)
+    return WriteRequest(manager="m", now="2026-01-01T00:00:00Z", name=name, namespace=space, uid="0f-1", **more)
 
 
 def body(definition: Definition, meta: Any = None, **fields: Any) -> dict[str, Any]:
@@ -38,7 +38,7 @@ def create(kind: str, meta: Any = None, **fields: Any) -> dict[str, Any]:
     return {**made, "metadata": {**made["metadata"], "resourceVersion": "1"}}
 
 
-def update(live: dict[str, Any], definition: Definition | None = None, **fields: Any) -> Outcome:
+def update(live: dict[str, Any], definition: Definition | None = None, **fields: Any) -> WriteOutcome:
     known = definition or of(live["kind"])
     return pipeline.update(known, live, {**live, **fields}, write(known, live["metadata"]["name"]))
 
@@ -437,7 +437,7 @@ def test_applying_to_built_in_kinds_merges_by_their_list_types() -> None:
     first = body(definition, spec={"containers": [{"name": "a", "image": "1"}]})
     live = dict(pipeline.apply(definition, None, first, write(definition)).object)
     live["metadata"] = {**live["metadata"], "resourceVersion": "1"}
-    second = Write(manager="other", now="2026-01-01T00:00:01Z", name="a", namespace="t")
+    second = WriteRequest(manager="other", now="2026-01-01T00:00:01Z", name="a", namespace="t")
     config = body(definition, {"labels": {"l": "1"}}, spec={"containers": [{"name": "a", "image": "1"}]})
     outcome = pipeline.apply(definition, live, config, second)
     assert [entry["manager"] for entry in outcome.object["metadata"]["managedFields"]] == ["m", "other"]

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.support.apiserver_world import GIZMO, at, crd, gizmo, new_server
-from vworkspace_apiserver.model.calls import Target, WriteOptions
+from vworkspace_apiserver.model.calls import RequestTarget, WriteOptions
 from vworkspace_apiserver.server import ApiServer
 from vworkspace_core.apimachinery.manifest import Kind
 from vworkspace_core.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, HELM_RELEASE, OCI_REPOSITORY
@@ -36,7 +36,7 @@ def release() -> dict[str, Any]:
     return {**HELM_RELEASE.manifest("a", "default"), "spec": {"interval": "5m", "chartRef": reference}}
 
 
-def applied(server: ApiServer, where: Target, body: Any) -> dict[str, Any]:
+def applied(server: ApiServer, where: RequestTarget, body: Any) -> dict[str, Any]:
     return server.apply(where, body, APPLY).object()
 
 

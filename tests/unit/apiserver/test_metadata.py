@@ -6,7 +6,7 @@ import pytest
 
 from tests.support.ssa_world import THING, World, thing
 from vworkspace_apiserver.model.failure import ApiFailure
-from vworkspace_apiserver.model.requests import FieldValidation, Write
+from vworkspace_apiserver.model.requests import FieldValidation, WriteRequest
 from vworkspace_apiserver.writes import pipeline
 
 OWNER = {"apiVersion": "v1", "kind": "ConfigMap", "name": "c", "uid": "u"}
@@ -25,7 +25,7 @@ def fields(act: Any) -> set[str]:
 
 
 def post(body: Any, **more: Any) -> Any:
-    write = Write(manager="m", now="2026-01-01T00:00:00Z", namespace="t", uid="u", **more)
+    write = WriteRequest(manager="m", now="2026-01-01T00:00:00Z", namespace="t", uid="u", **more)
     return pipeline.create(THING, body, write)
 
 

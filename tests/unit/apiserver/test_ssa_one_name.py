@@ -6,7 +6,7 @@ import pytest
 
 from tests.support.ssa_world import World
 from vworkspace_apiserver.model.failure import ApiFailure
-from vworkspace_apiserver.model.requests import Write
+from vworkspace_apiserver.model.requests import WriteRequest
 from vworkspace_apiserver.writes import pipeline
 from vworkspace_core.ports import PatchType
 
@@ -47,7 +47,7 @@ def test_a_finalizer_by_merge_patch_is_an_entry_of_its_own_and_survives_applies(
 
 def test_a_json_patch_that_adds_finalizers_overwrites_those_of_others() -> None:
     world = World().apply("a", {"str": "x"}, finalizers=["a.example/f"])
-    write = Write(manager="b", now="2026-01-01T00:01:00Z", name="a", namespace="t")
+    write = WriteRequest(manager="b", now="2026-01-01T00:01:00Z", name="a", namespace="t")
     operation = [{"op": "add", "path": "/metadata/finalizers", "value": ["b.example/f"]}]
     outcome = pipeline.patch(world.definition, world.object, operation, PatchType.JSON, write)
     assert outcome.object["metadata"]["finalizers"] == ["b.example/f"]
@@ -86,7 +86,7 @@ def test_a_value_set_back_by_hand_stays_owned_by_the_hand() -> None:
     world.apply("m", {"str": "x"})
     assert refused(lambda: world.apply("m", {"str": "z"})).status == 409
     index = next(i for i, entry in enumerate(world.entries) if entry["manager"] == "hand")
-    write = Write(manager="admin", now="2026-01-01T00:01:00Z", name="a", namespace="t")
+    write = WriteRequest(manager="admin", now="2026-01-01T00:01:00Z", name="a", namespace="t")
     cure = [{"op": "remove", "path": f"/metadata/managedFields/{index}"}]
     world.live = dict(pipeline.patch(world.definition, world.object, cure, PatchType.JSON, write).object)
     assert world.apply("m", {"str": "z"}).spec["str"] == "z"

@@ -12,7 +12,7 @@ from vworkspace_core.apimachinery.resources import HELM_RELEASE
 from vworkspace_fake.flux import (
     Action,
     FluxBehaviour,
-    Outcome,
+    FluxOutcome,
     OutcomeKind,
     ReleaseRule,
     SourceFault,
@@ -28,7 +28,7 @@ def chart(version: str = "6.6.0", source_type: str = "oci", url: str = "") -> di
 
 
 def failing(action: Action, version: str, message: str = "boom") -> FluxBehaviour:
-    outcome = Outcome(OutcomeKind.FAIL, message)
+    outcome = FluxOutcome(OutcomeKind.FAIL, message)
     return FluxBehaviour(release_rules=(ReleaseRule(outcome, action=action, version=version),))
 
 

@@ -8,7 +8,7 @@ from tests.support.downstream_world import NS, DownstreamWorld, conditions, job
 from vworkspace_apiserver.inprocess import run_sync
 from vworkspace_core.apimachinery.manifest import dig
 from vworkspace_core.apimachinery.resources import CORE_EVENT, JOB, POD
-from vworkspace_fake.downstream import DownstreamBehaviour, Ending, JobBehaviour, Outcome, Rule
+from vworkspace_fake.downstream import DownstreamBehaviour, DownstreamOutcome, DownstreamRule, Ending, JobBehaviour
 from vworkspace_fake.downstream.kinds import SERVICE_ACCOUNT
 
 
@@ -20,7 +20,7 @@ def begun(behaviour: DownstreamBehaviour | None = None, **spec: Any) -> Downstre
 
 
 def failing(times: int | None = None, **outcome: Any) -> DownstreamBehaviour:
-    return DownstreamBehaviour((Rule(Outcome(Ending.FAIL, times=times, **outcome)),))
+    return DownstreamBehaviour((DownstreamRule(DownstreamOutcome(Ending.FAIL, times=times, **outcome)),))
 
 
 def condition_steps(world: DownstreamWorld) -> list[dict[str, str]]:
@@ -81,7 +81,7 @@ def test_the_wait_before_a_retry_doubles_and_no_pod_is_active_meanwhile() -> Non
 
 
 def test_the_deadline_ends_a_job_that_stalls() -> None:
-    world = begun(DownstreamBehaviour((Rule(Outcome(Ending.STALL)),)), activeDeadlineSeconds=60)
+    world = begun(DownstreamBehaviour((DownstreamRule(DownstreamOutcome(Ending.STALL)),)), activeDeadlineSeconds=60)
     world.run(59)
     assert conditions(world.status(JOB, "j")) == {}
     world.run(1)
@@ -175,7 +175,7 @@ def test_a_job_made_again_under_the_same_name_begins_from_nothing() -> None:
 
 
 def test_a_rule_for_one_namespace_leaves_others_alone() -> None:
-    world = begun(DownstreamBehaviour((Rule(Outcome(Ending.FAIL), namespace=f"not-{NS}"),)))
+    world = begun(DownstreamBehaviour((DownstreamRule(DownstreamOutcome(Ending.FAIL), namespace=f"not-{NS}"),)))
     world.settle()
     assert "Complete" in conditions(world.status(JOB, "j"))
 
@@ -218,7 +218,7 @@ def test_without_its_service_account_there_is_no_pod_and_an_event_D7() -> None:
 
 def test_a_pod_that_is_refused_is_tried_again_D7() -> None:
     quota = 'pods "j-" is forbidden: exceeded quota: small'
-    world = begun(DownstreamBehaviour((Rule(Outcome(Ending.REFUSED, quota)),)))
+    world = begun(DownstreamBehaviour((DownstreamRule(DownstreamOutcome(Ending.REFUSED, quota)),)))
     assert "active" not in world.status(JOB, "j")
     assert told(world) == [("FailedCreate", f"Error creating: {quota}")]
 
@@ -228,7 +228,7 @@ def test_a_pod_that_is_refused_is_tried_again_D7() -> None:
 
 
 def test_a_pod_that_cannot_start_is_there_and_says_why_until_the_job_ends_D7() -> None:
-    stuck = Rule(Outcome(Ending.STALL, "Back-off pulling image", waiting="ImagePullBackOff"))
+    stuck = DownstreamRule(DownstreamOutcome(Ending.STALL, "Back-off pulling image", waiting="ImagePullBackOff"))
     world = begun(DownstreamBehaviour((stuck,)), activeDeadlineSeconds=60)
 
     (pod,) = run_sync(world.api.list(POD, namespace=NS)).items

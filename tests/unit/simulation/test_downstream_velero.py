@@ -14,13 +14,22 @@ from vworkspace_core.apimachinery.resources import (
     VELERO_RESTORE,
     VOLUME_SNAPSHOT,
 )
-from vworkspace_fake.downstream import DownstreamBehaviour, Ending, Outcome, Rule, SnapshotBehaviour, VeleroBehaviour
+from vworkspace_fake.downstream import (
+    DownstreamBehaviour,
+    DownstreamOutcome,
+    DownstreamRule,
+    Ending,
+    SnapshotBehaviour,
+    VeleroBehaviour,
+)
 from vworkspace_fake.downstream.crds import downstream_crds
 from vworkspace_fake.downstream.kinds import BACKUP_STORAGE_LOCATION, DELETE_BACKUP_REQUEST
 
 
 def ends(ending: Ending, *, velero: VeleroBehaviour | None = None, **outcome: Any) -> DownstreamBehaviour:
-    return DownstreamBehaviour((Rule(Outcome(ending, **outcome)),), velero=velero or VeleroBehaviour())
+    return DownstreamBehaviour(
+        (DownstreamRule(DownstreamOutcome(ending, **outcome)),), velero=velero or VeleroBehaviour()
+    )
 
 
 def world(behaviour: DownstreamBehaviour | None = None) -> DownstreamWorld:
@@ -315,7 +324,7 @@ def test_a_restore_of_an_unknown_backup_or_of_none_fails_validation() -> None:
 
 
 def test_a_restore_of_a_backup_in_progress_fails() -> None:
-    made = world(DownstreamBehaviour((Rule(Outcome(Ending.STALL), "Backup"),)))
+    made = world(DownstreamBehaviour((DownstreamRule(DownstreamOutcome(Ending.STALL), "Backup"),)))
     made.create(backup(), VELERO_BACKUP)
     made.run(1)
     status = restored(made)
@@ -372,7 +381,7 @@ def phases_by_name(states: list[Manifest]) -> dict[str, str]:
 
 
 def test_rules_speak_about_kinds_namespaces_and_names() -> None:
-    fail = Rule(Outcome(Ending.FAIL), "Backup", VELERO_NS, "nightly-*")
+    fail = DownstreamRule(DownstreamOutcome(Ending.FAIL), "Backup", VELERO_NS, "nightly-*")
     made = world(DownstreamBehaviour((fail,)))
     made.create(backup("nightly-1"), VELERO_BACKUP)
     made.create(backup("weekly-1"), VELERO_BACKUP)

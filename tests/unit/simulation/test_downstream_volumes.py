@@ -27,9 +27,9 @@ from vworkspace_core.apimachinery.resources import (
 )
 from vworkspace_fake.downstream import (
     DownstreamBehaviour,
+    DownstreamOutcome,
+    DownstreamRule,
     Ending,
-    Outcome,
-    Rule,
     SnapshotBehaviour,
     VolSyncBehaviour,
 )
@@ -40,22 +40,22 @@ from vworkspace_fake.downstream.kinds import PERSISTENT_VOLUME, STORAGE_CLASS
 NAMES = ("volsync", "snapshot")
 
 
-def prepared(*rules: Rule) -> DownstreamWorld:
+def prepared(*rules: DownstreamRule) -> DownstreamWorld:
     world = DownstreamWorld(names=NAMES)
     world.prepare()
     world.behave(DownstreamBehaviour(rules))
     return world
 
 
-def failing(kind: str, ending: Ending = Ending.FAIL, **outcome: Any) -> Rule:
-    return Rule(Outcome(ending, **outcome), kind)
+def failing(kind: str, ending: Ending = Ending.FAIL, **outcome: Any) -> DownstreamRule:
+    return DownstreamRule(DownstreamOutcome(ending, **outcome), kind)
 
 
 def synchronizing(world: DownstreamWorld, name: str = "s") -> str:
     return conditions(world.status(REPLICATION_SOURCE, name)).get("Synchronizing", "")
 
 
-def syncing(*rules: Rule, **spec: Any) -> DownstreamWorld:
+def syncing(*rules: DownstreamRule, **spec: Any) -> DownstreamWorld:
     world = prepared(*rules)
     world.create(source(**spec), REPLICATION_SOURCE)
     world.simulator.tick(world.clock.now())
@@ -249,7 +249,7 @@ def test_what_is_no_schedule_is_refused(schedule: str) -> None:
 # --- snapshots ---------------------------------------------------------------------------------------------------
 
 
-def cut(*rules: Rule, **spec: Any) -> DownstreamWorld:
+def cut(*rules: DownstreamRule, **spec: Any) -> DownstreamWorld:
     world = prepared(*rules)
     world.create(snapshot(**spec), VOLUME_SNAPSHOT)
     world.simulator.tick(world.clock.now())

@@ -8,9 +8,9 @@ from tests.support.downstream_world import NS, DownstreamWorld, conditions, work
 from vworkspace_core.apimachinery.resources import WORKFLOW
 from vworkspace_fake.downstream import (
     DownstreamBehaviour,
+    DownstreamOutcome,
+    DownstreamRule,
     Ending,
-    Outcome,
-    Rule,
     WorkflowBehaviour,
     WorkflowStep,
     resume_patch,
@@ -20,7 +20,7 @@ TWO = (WorkflowStep("dump"), WorkflowStep("upload"))
 APPROVAL = (WorkflowStep("dump"), WorkflowStep("approve", suspend=True), WorkflowStep("apply"))
 
 
-def begun(*rules: Rule, settings: WorkflowBehaviour | None = None, **spec: Any) -> DownstreamWorld:
+def begun(*rules: DownstreamRule, settings: WorkflowBehaviour | None = None, **spec: Any) -> DownstreamWorld:
     behaviour = DownstreamBehaviour(rules, workflow=settings or WorkflowBehaviour())
     world = DownstreamWorld(behaviour, names=["workflow"])
     world.create(workflow(**spec), WORKFLOW)
@@ -28,7 +28,7 @@ def begun(*rules: Rule, settings: WorkflowBehaviour | None = None, **spec: Any) 
     return world
 
 
-def ended(*rules: Rule, settings: WorkflowBehaviour | None = None, **spec: Any) -> dict[str, Any]:
+def ended(*rules: DownstreamRule, settings: WorkflowBehaviour | None = None, **spec: Any) -> dict[str, Any]:
     world = begun(*rules, settings=settings, **spec)
     world.settle()
     return world.status(WORKFLOW, "w")
@@ -50,7 +50,7 @@ def leaves(status: dict[str, Any]) -> dict[str, str]:
     ],
 )
 def test_how_a_workflow_ends(ending: Ending, phase: str, message: str | None) -> None:
-    world = begun(Rule(Outcome(ending)))
+    world = begun(DownstreamRule(DownstreamOutcome(ending)))
     world.settle()
     stored = world.get(WORKFLOW, "w")
     status = stored["status"]
@@ -73,7 +73,7 @@ def test_there_is_no_status_subresource_so_generation_moves_with_the_status() ->
 
 
 def test_steps_run_one_after_the_other_and_the_first_failure_ends_them() -> None:
-    world = begun(Rule(Outcome(steps=TWO)))
+    world = begun(DownstreamRule(DownstreamOutcome(steps=TWO)))
     assert leaves(world.status(WORKFLOW, "w")) == {"dump": "Running"}
     world.run(2)
     assert leaves(world.status(WORKFLOW, "w")) == {"dump": "Succeeded", "upload": "Running"}
@@ -82,7 +82,7 @@ def test_steps_run_one_after_the_other_and_the_first_failure_ends_them() -> None
     status = world.status(WORKFLOW, "w")
     assert (status["phase"], status["progress"]) == ("Succeeded", "2/2")
     broken = (WorkflowStep("dump", ending=Ending.FAIL, message="disk full"), *TWO[1:])
-    status = ended(Rule(Outcome(steps=broken)))
+    status = ended(DownstreamRule(DownstreamOutcome(steps=broken)))
     assert leaves(status) == {"dump": "Failed"}
     failed = next(node for node in status["nodes"].values() if node["displayName"] == "dump")
     assert failed["message"] == "disk full"
@@ -90,19 +90,19 @@ def test_steps_run_one_after_the_other_and_the_first_failure_ends_them() -> None
 
 
 def test_the_nodes_form_a_tree_below_the_workflow_s_own_node() -> None:
-    nodes = ended(Rule(Outcome(steps=TWO)))["nodes"]
+    nodes = ended(DownstreamRule(DownstreamOutcome(steps=TWO)))["nodes"]
     assert nodes["w"]["type"] == "Steps"
     assert {node["type"] for node in nodes.values()} == {"Steps", "StepGroup", "Pod"}
     assert all(child in nodes for node in nodes.values() for child in node.get("children", ()))
 
 
 def test_outputs_are_those_of_the_workflow() -> None:
-    status = ended(Rule(Outcome(outputs={"rows": "12"})))
+    status = ended(DownstreamRule(DownstreamOutcome(outputs={"rows": "12"})))
     assert status["outputs"] == {"parameters": [{"name": "rows", "value": "12"}]}
 
 
 def test_a_suspended_node_is_running_until_somebody_resumes_it() -> None:
-    world = begun(Rule(Outcome(steps=APPROVAL)))
+    world = begun(DownstreamRule(DownstreamOutcome(steps=APPROVAL)))
     world.run(86_400)
     status = world.status(WORKFLOW, "w")
     assert status["phase"] == "Running"
@@ -114,7 +114,10 @@ def test_a_suspended_node_is_running_until_somebody_resumes_it() -> None:
 
 
 def test_a_suspended_node_can_go_on_by_itself() -> None:
-    assert ended(Rule(Outcome(steps=(WorkflowStep("wait", seconds=30, suspend=True),))))["phase"] == "Succeeded"
+    assert (
+        ended(DownstreamRule(DownstreamOutcome(steps=(WorkflowStep("wait", seconds=30, suspend=True),))))["phase"]
+        == "Succeeded"
+    )
 
 
 def test_a_suspended_workflow_is_running_and_begins_no_step() -> None:
@@ -129,7 +132,7 @@ def test_a_suspended_workflow_is_running_and_begins_no_step() -> None:
 
 @pytest.mark.parametrize("strategy", ["Terminate", "Stop"])
 def test_a_shutdown_fails_what_still_runs(strategy: str) -> None:
-    world = begun(Rule(Outcome(steps=APPROVAL)))
+    world = begun(DownstreamRule(DownstreamOutcome(steps=APPROVAL)))
     world.run(10)
     world.patch(WORKFLOW, "w", {"spec": {"shutdown": strategy}})
     world.settle()
@@ -139,7 +142,7 @@ def test_a_shutdown_fails_what_still_runs(strategy: str) -> None:
 
 
 def test_the_deadline_ends_a_workflow_that_stalls() -> None:
-    world = begun(Rule(Outcome(Ending.STALL)), activeDeadlineSeconds=60)
+    world = begun(DownstreamRule(DownstreamOutcome(Ending.STALL)), activeDeadlineSeconds=60)
     world.run(59)
     assert world.status(WORKFLOW, "w")["phase"] == "Running"
     world.run(1)
@@ -147,7 +150,7 @@ def test_the_deadline_ends_a_workflow_that_stalls() -> None:
 
 
 def test_a_stalled_workflow_goes_on_when_its_rule_goes() -> None:
-    world = begun(Rule(Outcome(steps=(WorkflowStep("hang", ending=Ending.STALL),))))
+    world = begun(DownstreamRule(DownstreamOutcome(steps=(WorkflowStep("hang", ending=Ending.STALL),))))
     world.run(86_400)
     assert world.status(WORKFLOW, "w")["phase"] == "Running"
     world.behave(DownstreamBehaviour())
@@ -177,7 +180,7 @@ def test_a_workflow_that_must_wait_is_pending() -> None:
     ],
 )
 def test_a_completed_workflow_is_removed_by_its_ttl(ending: Ending, ttl: dict[str, int], seconds: int | None) -> None:
-    world = begun(Rule(Outcome(ending)), ttlStrategy=ttl)
+    world = begun(DownstreamRule(DownstreamOutcome(ending)), ttlStrategy=ttl)
     world.settle()
     world.run((seconds or 10_000) - 1)
     assert world.find(WORKFLOW, "w") is not None
@@ -186,7 +189,7 @@ def test_a_completed_workflow_is_removed_by_its_ttl(ending: Ending, ttl: dict[st
 
 
 def test_nodes_may_be_compressed_and_a_workflow_resumes_all_the_same() -> None:
-    world = begun(Rule(Outcome(steps=APPROVAL)), settings=WorkflowBehaviour(compresses_nodes=True))
+    world = begun(DownstreamRule(DownstreamOutcome(steps=APPROVAL)), settings=WorkflowBehaviour(compresses_nodes=True))
     world.run(10)
     status = world.status(WORKFLOW, "w")
     assert "nodes" not in status

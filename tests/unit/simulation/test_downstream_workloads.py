@@ -7,7 +7,7 @@ import pytest
 from tests.support.downstream_world import NS, DownstreamWorld
 from vworkspace_core.apimachinery.manifest import Kind
 from vworkspace_core.readiness import State, readiness
-from vworkspace_fake.downstream import DownstreamBehaviour, Ending, Outcome, Rule
+from vworkspace_fake.downstream import DownstreamBehaviour, DownstreamOutcome, DownstreamRule, Ending
 from vworkspace_fake.downstream.kinds import DAEMON_SET, DEPLOYMENT, INGRESS, SERVICE, STATEFUL_SET
 
 LABELS = {"app": "web"}
@@ -22,7 +22,7 @@ def workload(kind: Kind, **spec: Any) -> dict[str, Any]:
     return {**kind.manifest("web", NS), "spec": whole}
 
 
-def started(kind: Kind, *rules: Rule, **spec: Any) -> DownstreamWorld:
+def started(kind: Kind, *rules: DownstreamRule, **spec: Any) -> DownstreamWorld:
     world = DownstreamWorld(names=("workloads",))
     world.prepare()
     world.behave(DownstreamBehaviour(rules))
@@ -79,7 +79,7 @@ def test_a_rollout_keeps_the_pods_of_before_until_the_new_ones_are_ready() -> No
 
 
 def test_a_deployment_without_progress_says_so_after_its_deadline_and_goes_on_when_it_can() -> None:
-    broken = Rule(Outcome(Ending.STALL, "no image"), DEPLOYMENT.kind)
+    broken = DownstreamRule(DownstreamOutcome(Ending.STALL, "no image"), DEPLOYMENT.kind)
     world = started(DEPLOYMENT, broken, replicas=2, progressDeadlineSeconds=30)
     world.run(25)
     assert state(world, DEPLOYMENT)[0] is State.PROGRESSING

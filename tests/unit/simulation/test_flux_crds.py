@@ -9,7 +9,7 @@ from tests.support.flux_world import FluxWorld, helm_release, helm_repository, o
 from tests.support.projects_crds import FOLDER, projects_crds
 from vworkspace_core.apimachinery.errors import Invalid
 from vworkspace_core.apimachinery.resources import HELM_RELEASE, HELM_REPOSITORY, OCI_REPOSITORY
-from vworkspace_fake.flux import FluxBehaviour, Outcome, OutcomeKind, ReleaseRule
+from vworkspace_fake.flux import FluxBehaviour, FluxOutcome, OutcomeKind, ReleaseRule
 from vworkspace_fake.flux.crds import flux_crds
 
 _PROSE = ("description", "title", "example")
@@ -100,7 +100,7 @@ def test_flux_s_own_crds_keep_every_status_that_is_written(story: str, kind: Out
     world.apply(helm_repository(), HELM_REPOSITORY)
     world.apply(helm_release(), HELM_RELEASE)
     world.settle()
-    world.flux.behaviour = FluxBehaviour(release_rules=(ReleaseRule(Outcome(kind, times=6)),))
+    world.flux.behaviour = FluxBehaviour(release_rules=(ReleaseRule(FluxOutcome(kind, times=6)),))
     _STORIES[story](world)
     world.settle()
     states = [*world.states(), *world.states(OCI_REPOSITORY)]

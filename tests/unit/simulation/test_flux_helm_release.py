@@ -29,8 +29,8 @@ from vworkspace_core.ports import PatchType
 from vworkspace_fake.flux import (
     Action,
     FluxBehaviour,
+    FluxOutcome,
     FluxSimulator,
-    Outcome,
     OutcomeKind,
     ReleaseRule,
     SourceFault,
@@ -47,7 +47,7 @@ def chart_version(tag: str) -> str:
 
 
 def failing(action: Action, *, times: int | None = None, message: str = "boom", **match: Any) -> FluxBehaviour:
-    rule = ReleaseRule(Outcome(OutcomeKind.FAIL, message, times=times), action=action, **match)
+    rule = ReleaseRule(FluxOutcome(OutcomeKind.FAIL, message, times=times), action=action, **match)
     return FluxBehaviour(release_rules=(rule,))
 
 
@@ -265,7 +265,7 @@ def test_a_remedy_that_fails_is_tried_again() -> None:
 
 def test_an_attempt_that_never_happened_is_called_a_success_once_the_old_spec_is_back() -> None:
     world = installed()
-    world.flux.behaviour = FluxBehaviour(release_rules=(ReleaseRule(Outcome(OutcomeKind.VALUES_ERROR)),))
+    world.flux.behaviour = FluxBehaviour(release_rules=(ReleaseRule(FluxOutcome(OutcomeKind.VALUES_ERROR)),))
     world.apply(helm_release(values={"replicas": "three"}), HELM_RELEASE)
     world.run(60)
     assert world.conditions()["Ready"] == "False/UpgradeFailed"
@@ -354,7 +354,7 @@ def test_an_install_that_fails_twice_succeeds_at_the_third_attempt() -> None:
 
 @pytest.mark.parametrize("kind", [OutcomeKind.RENDER_ERROR, OutcomeKind.VALUES_ERROR])
 def test_rendering_errors_store_no_release_and_never_stall(kind: OutcomeKind) -> None:
-    world = FluxWorld(FluxBehaviour(release_rules=(ReleaseRule(Outcome(kind, "bad template")),)))
+    world = FluxWorld(FluxBehaviour(release_rules=(ReleaseRule(FluxOutcome(kind, "bad template")),)))
     world.apply(oci_repository(), OCI_REPOSITORY)
     world.apply(helm_release(), HELM_RELEASE)
     world.run(3600)
@@ -528,7 +528,9 @@ def test_a_kept_history_outlives_the_release() -> None:
 
 
 def test_an_uninstall_that_hangs_has_taken_everything_away_when_it_fails() -> None:
-    world = installed(FluxBehaviour(release_rules=(ReleaseRule(Outcome(OutcomeKind.HANG), action=Action.UNINSTALL),)))
+    world = installed(
+        FluxBehaviour(release_rules=(ReleaseRule(FluxOutcome(OutcomeKind.HANG), action=Action.UNINSTALL),))
+    )
     world.delete()
     world.run(300.5)
     assert world.conditions()["Released"] == "False/UninstallFailed"
@@ -629,7 +631,7 @@ def test_a_spec_that_changes_during_an_upgrade_is_seen_after_it_and_ready_is_ahe
 
 def test_a_hanging_upgrade_holds_everything_up_until_its_timeout() -> None:
     world = installed()
-    hang = ReleaseRule(Outcome(OutcomeKind.HANG), action=Action.UPGRADE, version="6.7.0")
+    hang = ReleaseRule(FluxOutcome(OutcomeKind.HANG), action=Action.UPGRADE, version="6.7.0")
     world.flux.behaviour = FluxBehaviour(release_rules=(hang,))
     world.apply(oci_repository("6.7.0"), OCI_REPOSITORY)
     world.run(60)

@@ -10,7 +10,7 @@ from vworkspace_apiserver.server import ApiServer
 from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, dig
 from vworkspace_core.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, HELM_RELEASE, NAMESPACE, OCI_REPOSITORY
 from vworkspace_fake.clock import VirtualClock, VirtualTimeLoop, virtual_loop
-from vworkspace_fake.flux import Action, FluxBehaviour, FluxSimulator, Outcome, OutcomeKind, ReleaseRule, run
+from vworkspace_fake.flux import Action, FluxBehaviour, FluxOutcome, FluxSimulator, OutcomeKind, ReleaseRule, run
 from vworkspace_fake.flux.crds import flux_crds
 
 Story = Callable[[InProcessKube, FluxSimulator], Awaitable[None]]
@@ -87,7 +87,7 @@ def test_behaviour_changes_while_it_runs() -> None:
         await apply(api)
         await until(api, reads("Ready", "True", "InstallSucceeded"))
         flux.behaviour = FluxBehaviour(
-            release_rules=(ReleaseRule(Outcome(OutcomeKind.FAIL, "boom"), action=Action.UPGRADE),)
+            release_rules=(ReleaseRule(FluxOutcome(OutcomeKind.FAIL, "boom"), action=Action.UPGRADE),)
         )
         await api.apply(oci_repository("6.7.0"), kind=OCI_REPOSITORY, field_manager="test")
         await until(api, reads("Stalled", "True", "RetriesExceeded"))

@@ -6,7 +6,7 @@ from datetime import datetime
 
 import attrs
 
-from vworkspace_apiserver.model.calls import Verb
+from vworkspace_apiserver.model.calls import RequestVerb
 
 
 @attrs.frozen
@@ -21,7 +21,7 @@ class AuditEntry:
     at: datetime
 
     method: str
-    verb: Verb
+    verb: RequestVerb
     path: str
     user: str
     manager: str

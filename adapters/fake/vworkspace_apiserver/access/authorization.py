@@ -5,7 +5,7 @@ from typing import Any
 
 import attrs
 
-from vworkspace_apiserver.model.calls import Caller, Target, Verb
+from vworkspace_apiserver.model.calls import Caller, RequestTarget, RequestVerb
 from vworkspace_apiserver.model.failure import ApiFailure, forbidden
 
 
@@ -25,7 +25,7 @@ Authorize = Callable[[Caller, Attributes], bool]
 """Whether a caller may do this."""
 
 
-def attributes_of(verb: Verb, target: Target, only: str = "") -> Attributes:
+def attributes_of(verb: RequestVerb, target: RequestTarget, only: str = "") -> Attributes:
     """The attributes of a request. `only` is the one name that a list or watch asks for, if it does."""
     resource = target.resource
     return Attributes(

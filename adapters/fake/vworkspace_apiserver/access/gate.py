@@ -6,7 +6,7 @@ from typing import TypeVar, assert_never
 
 from vworkspace_apiserver.access.audit import AuditEntry, AuditLog
 from vworkspace_apiserver.access.authorization import Authorize, attributes_of, denied
-from vworkspace_apiserver.model.calls import Caller, Target, Verb, WriteOptions
+from vworkspace_apiserver.model.calls import Caller, RequestTarget, RequestVerb, WriteOptions
 from vworkspace_apiserver.model.failure import ApiFailure, method_not_allowed, not_found, not_served
 from vworkspace_apiserver.storage.store import Store
 from vworkspace_apiserver.writes.options import manager_of
@@ -14,7 +14,7 @@ from vworkspace_apiserver.writes.options import manager_of
 T = TypeVar("T")
 
 
-class Gate:
+class AccessGate:
     """Lets requests through to the store. `authorize` None lets everybody do everything."""
 
     def __init__(self, store: Store, audit: AuditLog, now: Callable[[], datetime], authorize: Authorize | None) -> None:
@@ -23,7 +23,7 @@ class Gate:
         self._audit = audit
         self._now = now
 
-    def admit(self, verb: Verb, target: Target, caller: Caller, only: str = "") -> None:
+    def admit(self, verb: RequestVerb, target: RequestTarget, caller: Caller, only: str = "") -> None:
         """Refuse what the caller may not do and what the resource does not have. Raises ApiFailure."""
         asked = attributes_of(verb, target, only)
         if self.authorize is not None and not self.authorize(caller, asked):
@@ -32,8 +32,8 @@ class Gate:
 
     def answer(
         self,
-        verb: Verb,
-        target: Target,
+        verb: RequestVerb,
+        target: RequestTarget,
         caller: Caller,
         act: Callable[[], T],
         options: WriteOptions | None = None,
@@ -56,12 +56,14 @@ class Gate:
         finally:
             self._log(verb, target, caller, options, status, before)
 
-    def refused(self, verb: Verb, target: Target, caller: Caller, options: WriteOptions, failure: ApiFailure) -> None:
+    def refused(
+        self, verb: RequestVerb, target: RequestTarget, caller: Caller, options: WriteOptions, failure: ApiFailure
+    ) -> None:
         """Write the audit log of a request that was refused before it could act."""
         failure.audited = True
         self._log(verb, target, caller, options, failure.status, self._store.version)
 
-    def elsewhere(self, verb: Verb, method: str, path: str, caller: Caller | None, status: int) -> None:
+    def elsewhere(self, verb: RequestVerb, method: str, path: str, caller: Caller | None, status: int) -> None:
         """Write the audit log of a request that was about no object, or came to nothing before it was."""
         self._audit.add(
             AuditEntry(
@@ -79,7 +81,13 @@ class Gate:
         )
 
     def _log(
-        self, verb: Verb, target: Target, caller: Caller, options: WriteOptions | None, status: int, before: int
+        self,
+        verb: RequestVerb,
+        target: RequestTarget,
+        caller: Caller,
+        options: WriteOptions | None,
+        status: int,
+        before: int,
     ) -> None:
         self._audit.add(
             AuditEntry(
@@ -98,7 +106,7 @@ class Gate:
         )
 
 
-def _check_served(verb: Verb, target: Target) -> None:
+def _check_served(verb: RequestVerb, target: RequestTarget) -> None:
     """Refuse a verb, a scope or a subresource that the resource does not have."""
     resource = target.resource
     if verb not in resource.verbs:
@@ -106,23 +114,23 @@ def _check_served(verb: Verb, target: Target) -> None:
     scoped = target.namespace is not None
     if scoped and not resource.namespaced:
         raise not_served()
-    if resource.namespaced and not scoped and (target.name or verb is Verb.CREATE):
+    if resource.namespaced and not scoped and (target.name or verb is RequestVerb.CREATE):
         raise not_served()
     if target.subresource and target.subresource not in resource.subresources:
         raise not_found(resource.group, resource.plural, target.name)
 
 
-def _method(verb: Verb) -> str:
+def _method(verb: RequestVerb) -> str:
     match verb:
-        case Verb.GET | Verb.LIST | Verb.WATCH:
+        case RequestVerb.GET | RequestVerb.LIST | RequestVerb.WATCH:
             return "GET"
-        case Verb.CREATE:
+        case RequestVerb.CREATE:
             return "POST"
-        case Verb.UPDATE:
+        case RequestVerb.UPDATE:
             return "PUT"
-        case Verb.PATCH:
+        case RequestVerb.PATCH:
             return "PATCH"
-        case Verb.DELETE | Verb.DELETE_COLLECTION:
+        case RequestVerb.DELETE | RequestVerb.DELETE_COLLECTION:
             return "DELETE"
         case _:
             assert_never(verb)

@@ -12,7 +12,7 @@ import attrs
 from vworkspace_apiserver.access.authorization import Attributes
 from vworkspace_apiserver.access.review_kinds import REVIEWS
 from vworkspace_apiserver.model.calls import Caller
-from vworkspace_apiserver.model.records import Change, GroupResource
+from vworkspace_apiserver.model.records import GroupResource, StoredChange
 from vworkspace_apiserver.storage.store import Store
 
 MASTERS: Final = "system:masters"
@@ -53,7 +53,7 @@ class Rbac:
             if grant.namespace in ("", namespace) and any(applies_to(subject, caller) for subject in grant.subjects):
                 yield from grant.rules
 
-    def _on_change(self, where: GroupResource, change: Change) -> None:
+    def _on_change(self, where: GroupResource, change: StoredChange) -> None:
         if where[0] == _GROUP:
             self._grants = None
 

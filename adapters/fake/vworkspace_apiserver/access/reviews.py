@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from vworkspace_apiserver.access.authorization import review_attributes
-from vworkspace_apiserver.access.gate import Gate
+from vworkspace_apiserver.access.gate import AccessGate
 from vworkspace_apiserver.access.rbac import Rbac
 from vworkspace_apiserver.model.calls import ADMIN, Caller
 from vworkspace_apiserver.model.failure import bad_request
@@ -16,7 +16,7 @@ from vworkspace_core.apimachinery.manifest import dig
 class Reviewer:
     """Answers what callers ask about themselves."""
 
-    def __init__(self, rbac: Rbac, gate: Gate) -> None:
+    def __init__(self, rbac: Rbac, gate: AccessGate) -> None:
         self._rbac = rbac
         self._gate = gate
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Any
 
-from vworkspace_apiserver.admission.request import AdmissionRequest
+from vworkspace_apiserver.admission.request import AdmissionAttributes
 from vworkspace_apiserver.model.failure import forbidden
 from vworkspace_core.cel import CelError, Environment, Program, compile_expression
 from vworkspace_core.cel.types import DYN
@@ -12,7 +12,7 @@ from vworkspace_core.cel.types import DYN
 Manifest = Mapping[str, Any]
 
 
-def concerns(declared: Manifest, request: AdmissionRequest, namespace_labels: Mapping[str, str]) -> bool:
+def concerns(declared: Manifest, request: AdmissionAttributes, namespace_labels: Mapping[str, str]) -> bool:
     """Whether rules and selectors of a declared webhook name this request."""
     return (
         any(_rule_matches(rule, request) for rule in declared.get("rules") or ())
@@ -21,7 +21,7 @@ def concerns(declared: Manifest, request: AdmissionRequest, namespace_labels: Ma
     )
 
 
-def conditions_hold(declared: Manifest, request: AdmissionRequest) -> bool:
+def conditions_hold(declared: Manifest, request: AdmissionAttributes) -> bool:
     """Whether every `matchCondition` is true. A false one decides; else one that fails counts by failurePolicy.
 
     Raises ApiFailure where that is Fail.
@@ -54,7 +54,7 @@ def compile_condition(expression: str) -> Program:
     return compile_expression(expression, Environment(variables), checked=False)
 
 
-def _rule_matches(rule: Manifest, request: AdmissionRequest) -> bool:
+def _rule_matches(rule: Manifest, request: AdmissionAttributes) -> bool:
     resource = request.target.resource
     wanted = (
         ("operations", request.operation),

@@ -5,21 +5,21 @@ from typing import Any
 
 import attrs
 
-from vworkspace_apiserver.model.calls import Caller, Target
+from vworkspace_apiserver.model.calls import Caller, RequestTarget
 from vworkspace_core.apimachinery.manifest import dig
 
 Manifest = Mapping[str, Any]
 
 
 @attrs.frozen
-class AdmissionRequest:
+class AdmissionAttributes:
     """One write as webhooks see it: `operation` is CREATE, UPDATE or DELETE.
 
     `object` is None for a DELETE, `old_object` for a CREATE.
     """
 
     operation: str
-    target: Target
+    target: RequestTarget
     name: str
     caller: Caller
     object: Manifest | None

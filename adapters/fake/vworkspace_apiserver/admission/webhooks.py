@@ -12,7 +12,7 @@ import attrs
 import msgspec
 
 from vworkspace_apiserver.admission.matching import concerns, conditions_hold
-from vworkspace_apiserver.admission.request import AdmissionRequest
+from vworkspace_apiserver.admission.request import AdmissionAttributes
 from vworkspace_apiserver.model.failure import ApiFailure
 from vworkspace_apiserver.model.records import GroupResource
 
@@ -41,7 +41,7 @@ class Webhook:
 
 
 def webhooks_for(
-    request: AdmissionRequest,
+    request: AdmissionAttributes,
     configurations: Iterable[tuple[bool, Manifest]],
     namespace_labels: Mapping[str, str],
 ) -> tuple[Webhook, ...]:

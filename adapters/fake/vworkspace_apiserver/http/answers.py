@@ -8,19 +8,19 @@ from typing import Any, Final
 import yaml
 from starlette.responses import Response
 
-from vworkspace_apiserver.http.negotiation import Form, Wanted
+from vworkspace_apiserver.http.negotiation import AcceptedForm, AnswerForm
 from vworkspace_apiserver.http.tables.render import partial, table
 from vworkspace_apiserver.model.failure import ApiFailure, status_body
 from vworkspace_apiserver.model.records import decode, encode
 from vworkspace_apiserver.model.replies import Listed, Reply
 from vworkspace_apiserver.model.resources import Resource
 
-JSON: Final = Wanted(Form.OBJECT)
+JSON: Final = AcceptedForm(AnswerForm.OBJECT)
 _COMPRESS_FROM: Final = 128 * 1024
 """Bytes from which an answer is compressed, as a real server does."""
 
 
-def document(content: Any, wanted: Wanted = JSON, *, status: int = 200) -> Response:
+def document(content: Any, wanted: AcceptedForm = JSON, *, status: int = 200) -> Response:
     """A JSON (or YAML) document."""
     return _response(encode(content), wanted, status)
 
@@ -36,10 +36,16 @@ def failed(failure: ApiFailure) -> Response:
 
 
 def object_answer(
-    reply: Reply, resource: Resource, wanted: Wanted, include: str, now: datetime, *, warnings: tuple[str, ...] = ()
+    reply: Reply,
+    resource: Resource,
+    wanted: AcceptedForm,
+    include: str,
+    now: datetime,
+    *,
+    warnings: tuple[str, ...] = (),
 ) -> Response:
     """One object, as itself, a Table or only its metadata. `warnings` come before the reply's own."""
-    if wanted.form is Form.OBJECT:
+    if wanted.form is AnswerForm.OBJECT:
         response = _response(reply.raw, wanted, reply.status)
     else:
         response = document(shown(reply.object(), resource, wanted, include, now), wanted, status=reply.status)
@@ -53,12 +59,12 @@ def warn(response: Response, text: str) -> None:
     response.headers.append("warning", f'299 - "{_quoted(text)}"')
 
 
-def list_answer(listed: Listed, wanted: Wanted, include: str, now: datetime) -> Response:
+def list_answer(listed: Listed, wanted: AcceptedForm, include: str, now: datetime) -> Response:
     """A list, as itself, a Table or a list of metadata."""
     match wanted.form:
-        case Form.TABLE:
+        case AnswerForm.TABLE:
             content: Any = table(listed.resource, listed.objects(), listed.metadata(), include, now)
-        case Form.PARTIAL_LIST | Form.PARTIAL:
+        case AnswerForm.PARTIAL_LIST | AnswerForm.PARTIAL:
             content = {
                 "kind": "PartialObjectMetadataList",
                 "apiVersion": "meta.k8s.io/v1",
@@ -70,16 +76,16 @@ def list_answer(listed: Listed, wanted: Wanted, include: str, now: datetime) -> 
     return document(content, wanted)
 
 
-def shown(manifest: Mapping[str, Any], resource: Resource, wanted: Wanted, include: str, now: datetime) -> Any:
+def shown(manifest: Mapping[str, Any], resource: Resource, wanted: AcceptedForm, include: str, now: datetime) -> Any:
     """One object in the form that is wanted; a Status stays a Status."""
     if manifest.get("kind") == "Status":
         return manifest
     match wanted.form:
-        case Form.TABLE:
+        case AnswerForm.TABLE:
             version = {"resourceVersion": manifest["metadata"].get("resourceVersion", "")}
             rows = (manifest,) if "name" in manifest["metadata"] else ()  # a bookmark is no row
             return table(resource, rows, version, include, now)
-        case Form.PARTIAL | Form.PARTIAL_LIST:
+        case AnswerForm.PARTIAL | AnswerForm.PARTIAL_LIST:
             return partial(manifest)
         case _:
             return manifest
@@ -97,7 +103,7 @@ def compressed(response: Response) -> Response:
     return response
 
 
-def _response(raw: bytes, wanted: Wanted, status: int) -> Response:
+def _response(raw: bytes, wanted: AcceptedForm, status: int) -> Response:
     body = yaml.safe_dump(decode(raw), sort_keys=False).encode() if wanted.yaml else raw
     return Response(body, status, media_type=wanted.content_type)
 

@@ -9,7 +9,7 @@ from starlette.types import Receive, Scope, Send
 
 from vworkspace_apiserver.http import discovery
 from vworkspace_apiserver.http.answers import compressed, document, failed, shown, warn
-from vworkspace_apiserver.http.negotiation import Form, Wanted, wanted_form, wants_gzip
+from vworkspace_apiserver.http.negotiation import AcceptedForm, AnswerForm, wanted_form, wants_gzip
 from vworkspace_apiserver.http.objects import (
     OBJECT_FORMS,
     answer,
@@ -31,7 +31,7 @@ from vworkspace_apiserver.http.paths import ResourcePath, parse_path
 from vworkspace_apiserver.http.queries import list_options
 from vworkspace_apiserver.http.watches import send_watch
 from vworkspace_apiserver.http.webhooks import Services
-from vworkspace_apiserver.model.calls import ADMIN, Caller, Target, Verb
+from vworkspace_apiserver.model.calls import ADMIN, Caller, RequestTarget, RequestVerb
 from vworkspace_apiserver.model.failure import ApiFailure, bad_request, method_not_allowed, not_served, unauthorized
 from vworkspace_apiserver.model.records import decode, encode
 from vworkspace_apiserver.server import ApiServer
@@ -39,8 +39,13 @@ from vworkspace_apiserver.storage.watch_stream import Line
 
 _OPEN: Final = ("/healthz", "/livez", "/readyz")
 """Paths, with what is below them, that answer without a token."""
-_VERBS: Final = {"POST": Verb.CREATE, "PUT": Verb.UPDATE, "PATCH": Verb.PATCH, "DELETE": Verb.DELETE}
-_DISCOVERY: Final = frozenset({Form.DISCOVERY})
+_VERBS: Final = {
+    "POST": RequestVerb.CREATE,
+    "PUT": RequestVerb.UPDATE,
+    "PATCH": RequestVerb.PATCH,
+    "DELETE": RequestVerb.DELETE,
+}
+_DISCOVERY: Final = frozenset({AnswerForm.DISCOVERY})
 
 
 class HttpFace:
@@ -121,12 +126,12 @@ class HttpFace:
 
     def _log(self, request: Request, status: int) -> None:
         """Write the audit log of what never came to an object: 401, discovery, a body that cannot be read."""
-        verb = _VERBS.get(request.method, Verb.GET)
+        verb = _VERBS.get(request.method, RequestVerb.GET)
         self._server.gate.elsewhere(verb, request.method, request.url.path, self._known(request), status)
 
-    def _target(self, path: ResourcePath) -> Target:
+    def _target(self, path: ResourcePath) -> RequestTarget:
         resource = self._server.registry.at(path.group, path.version, path.plural)
-        return Target(resource, path.namespace, path.name, path.subresource)
+        return RequestTarget(resource, path.namespace, path.name, path.subresource)
 
     def _meta(self, request: Request, path: ResourcePath | None) -> Response:
         """Everything that is not about objects: discovery, OpenAPI, the version."""
@@ -156,13 +161,13 @@ class HttpFace:
     def _roots(self, request: Request, *, core: bool) -> Response:
         registry = self._server.registry
         wanted = wanted_form(request.headers.get("accept", ""), _DISCOVERY)
-        if wanted.form is Form.DISCOVERY:
+        if wanted.form is AnswerForm.DISCOVERY:
             return document(discovery.aggregated(registry, core=core, version=wanted.version), wanted)
         if core:
             return document(discovery.api_versions(request.headers.get("host", "")))
         return document(discovery.api_groups(registry))
 
-    async def _watch(self, request: Request, send: Send, target: Target, caller: Caller) -> None:
+    async def _watch(self, request: Request, send: Send, target: RequestTarget, caller: Caller) -> None:
         wanted = wanted_form(request.headers.get("accept", ""), OBJECT_FORMS)
         options = list_options(request.query_params)
         stream = self._server.watch(target, options, caller)
@@ -177,14 +182,14 @@ class HttpFace:
             bookmark_interval=self._bookmark_interval,
         )
 
-    def _renderer(self, target: Target, wanted: Wanted, include: str) -> Callable[[Line], bytes]:
-        if wanted.form is Form.OBJECT:
+    def _renderer(self, target: RequestTarget, wanted: AcceptedForm, include: str) -> Callable[[Line], bytes]:
+        if wanted.form is AnswerForm.OBJECT:
             return lambda line: b'{"type":"%b","object":%b}\n' % (line[0].value.encode(), line[1])
         first = [True]
 
         def render(line: Line) -> bytes:
             content: Any = shown(decode(line[1]), target.resource, wanted, include, self._server.now())
-            if wanted.form is Form.TABLE and not first[0]:
+            if wanted.form is AnswerForm.TABLE and not first[0]:
                 content["columnDefinitions"] = None  # only the first event describes the columns (W-21)
             first[0] = False
             return encode({"type": line[0].value, "object": content}) + b"\n"

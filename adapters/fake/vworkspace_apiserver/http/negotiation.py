@@ -9,7 +9,7 @@ import attrs
 from vworkspace_apiserver.model.failure import ApiFailure
 
 
-class Form(Enum):
+class AnswerForm(Enum):
     """The forms of one answer."""
 
     OBJECT = "object"
@@ -20,17 +20,17 @@ class Form(Enum):
 
 
 @attrs.frozen
-class Wanted:
+class AcceptedForm:
     """A form, the group's version it is wanted in, and whether in YAML instead of JSON."""
 
-    form: Form
+    form: AnswerForm
     version: str = "v1"
     yaml: bool = False
 
     @property
     def content_type(self) -> str:
         """The Content-Type of an answer in this form."""
-        if self.form is Form.DISCOVERY:
+        if self.form is AnswerForm.DISCOVERY:
             return f"application/json;g=apidiscovery.k8s.io;v={self.version};as={self.form.value}"
         return "application/yaml" if self.yaml else "application/json"
 
@@ -39,7 +39,7 @@ _ACCEPTABLE: Final = (
     "only the following media types are accepted: application/json, application/yaml, "
     "application/json;as=Table;g=meta.k8s.io;v=v1"
 )
-_VERSIONS: Final = {Form.DISCOVERY: ("v2", "v2beta1")}
+_VERSIONS: Final = {AnswerForm.DISCOVERY: ("v2", "v2beta1")}
 
 
 def media_type(header: str) -> str:
@@ -47,18 +47,18 @@ def media_type(header: str) -> str:
     return header.partition(";")[0].strip().lower()
 
 
-def wanted_form(accept: str, forms: frozenset[Form]) -> Wanted:
+def wanted_form(accept: str, forms: frozenset[AnswerForm]) -> AcceptedForm:
     """The first acceptable form of an Accept header, out of those an endpoint has. Raises ApiFailure 406."""
     for kind, parameters in _clauses(accept or "*/*"):
         if kind not in {"application/json", "application/yaml", "application/*", "*/*"}:
             continue
         named = parameters.get("as")
         if named is None:
-            return Wanted(Form.OBJECT, yaml=kind == "application/yaml")
+            return AcceptedForm(AnswerForm.OBJECT, yaml=kind == "application/yaml")
         form = next((form for form in forms if form.value == named), None)
         version = parameters.get("v", "v1")
         if form is not None and version in _VERSIONS.get(form, ("v1",)):
-            return Wanted(form, version)
+            return AcceptedForm(form, version)
     raise ApiFailure(406, "NotAcceptable", _ACCEPTABLE)
 
 

@@ -10,12 +10,12 @@ from starlette.responses import Response
 from vworkspace_apiserver.http import webhooks
 from vworkspace_apiserver.http.answers import list_answer, object_answer
 from vworkspace_apiserver.http.bodies import Body, check_size, inflate, read_json, read_yaml
-from vworkspace_apiserver.http.negotiation import Form, Wanted, media_type, wanted_form
+from vworkspace_apiserver.http.negotiation import AcceptedForm, AnswerForm, media_type, wanted_form
 from vworkspace_apiserver.http.protobuf.messages import CONTENT_TYPE as PROTOBUF
 from vworkspace_apiserver.http.protobuf.messages import decode_object
 from vworkspace_apiserver.http.queries import flag, list_options
 from vworkspace_apiserver.http.webhooks import Services
-from vworkspace_apiserver.model.calls import Caller, Target, Verb, WriteOptions
+from vworkspace_apiserver.model.calls import Caller, RequestTarget, RequestVerb, WriteOptions
 from vworkspace_apiserver.model.failure import ApiFailure, bad_request, method_not_allowed, unsupported_media_type
 from vworkspace_apiserver.model.requests import FieldValidation
 from vworkspace_apiserver.server import ApiServer
@@ -25,13 +25,13 @@ from vworkspace_apiserver.writes.writer import WriteCall
 from vworkspace_core.ports import PatchType
 
 APPLY_PATCH: Final = "application/apply-patch+yaml"
-OBJECT_FORMS: Final = frozenset({Form.TABLE, Form.PARTIAL, Form.PARTIAL_LIST})
+OBJECT_FORMS: Final = frozenset({AnswerForm.TABLE, AnswerForm.PARTIAL, AnswerForm.PARTIAL_LIST})
 _WATCH_SECONDS: Final = (1800.0, 3600.0)
 """Between these a server ends a watch that names no timeout (W-19)."""
 _OBJECT_TYPES: Final = ("application/json", "application/yaml", PROTOBUF)
 
 
-def wants_watch(request: Request, target: Target) -> bool:
+def wants_watch(request: Request, target: RequestTarget) -> bool:
     """Whether a GET is a watch."""
     return request.method == "GET" and not target.name and flag(request.query_params, "watch")
 
@@ -58,7 +58,7 @@ async def read_body(request: Request) -> bytes:
 
 
 async def answer(
-    server: ApiServer, request: Request, target: Target, caller: Caller, raw: bytes, services: Services
+    server: ApiServer, request: Request, target: RequestTarget, caller: Caller, raw: bytes, services: Services
 ) -> Response:
     """Perform a request that is no watch, with the consent of admission webhooks. Raises ApiFailure."""
     wanted = wanted_form(request.headers.get("accept", ""), OBJECT_FORMS)
@@ -85,10 +85,10 @@ class _Call:
         self,
         server: ApiServer,
         request: Request,
-        target: Target,
+        target: RequestTarget,
         caller: Caller,
         raw: bytes,
-        wanted: Wanted,
+        wanted: AcceptedForm,
         services: Services,
     ) -> None:
         self._server = server
@@ -110,25 +110,25 @@ class _Call:
     async def create(self) -> Response:
         options = write_options(self._query, "CreateOptions")
         body, warnings = self._manifest(options.field_validation)
-        return await self._written(Verb.CREATE, body, options, warnings)
+        return await self._written(RequestVerb.CREATE, body, options, warnings)
 
     async def update(self) -> Response:
         options = write_options(self._query, "UpdateOptions")
         body, warnings = self._manifest(options.field_validation)
-        return await self._written(Verb.UPDATE, body, options, warnings)
+        return await self._written(RequestVerb.UPDATE, body, options, warnings)
 
     async def patch(self) -> Response:
         options = write_options(self._query, "PatchOptions")
         if self._media == APPLY_PATCH:
             body, warnings = self._checked(read_yaml(self._raw), options.field_validation)
-            return await self._written(Verb.PATCH, body, options, warnings)
+            return await self._written(RequestVerb.PATCH, body, options, warnings)
         kind = self._patch_type()
         body, warnings = self._checked(_patch_body(self._raw), options.field_validation)
-        return await self._written(Verb.PATCH, body, options, warnings, kind)
+        return await self._written(RequestVerb.PATCH, body, options, warnings, kind)
 
     async def _written(
         self,
-        verb: Verb,
+        verb: RequestVerb,
         body: Any,
         options: WriteOptions,
         warnings: tuple[str, ...],
@@ -197,5 +197,5 @@ def _patch_body(raw: bytes) -> Body:
         raise bad_request(f"error decoding patch: {failure.message}") from failure
 
 
-def _unrecognized(target: Target, why: str) -> ApiFailure:
+def _unrecognized(target: RequestTarget, why: str) -> ApiFailure:
     return bad_request(f"the object provided is unrecognized (must be of type {target.resource.kind}): {why} (<empty>)")

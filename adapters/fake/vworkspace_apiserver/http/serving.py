@@ -14,7 +14,7 @@ from vworkspace_apiserver.http.certificates import Certificates
 from vworkspace_apiserver.http.listener import bind, serve_until_cancelled, url_of
 from vworkspace_apiserver.http.webhooks import Services
 from vworkspace_apiserver.model.calls import Caller
-from vworkspace_apiserver.model.records import Change, GroupResource
+from vworkspace_apiserver.model.records import GroupResource, StoredChange
 from vworkspace_apiserver.server import ApiServer
 
 _IDLE_SECONDS = 90
@@ -71,7 +71,7 @@ def _collecting(server: ApiServer, delay: float | None) -> Iterator[None]:
         timer = None
         server.run_gc()
 
-    def on_change(where: GroupResource, change: Change) -> None:
+    def on_change(where: GroupResource, change: StoredChange) -> None:
         nonlocal timer
         if timer is None:
             timer = loop.call_later(delay, collect)

@@ -11,9 +11,9 @@ from uuid import uuid4
 import attrs
 from anyio import to_thread
 
-from vworkspace_apiserver.admission.request import AdmissionRequest
+from vworkspace_apiserver.admission.request import AdmissionAttributes
 from vworkspace_apiserver.admission.webhooks import Webhook, denial, patch_of, unreachable
-from vworkspace_apiserver.model.calls import Caller, DeleteOptions, Target
+from vworkspace_apiserver.model.calls import Caller, DeleteOptions, RequestTarget
 from vworkspace_apiserver.model.failure import ApiFailure, internal
 from vworkspace_apiserver.model.records import Record, encode
 from vworkspace_apiserver.model.replies import Reply
@@ -48,18 +48,18 @@ async def perform(server: ApiServer, call: WriteCall, services: Services) -> Rep
 class DeleteCall:
     """A DELETE of one object or, without a name, of what the selector chooses."""
 
-    target: Target
+    target: RequestTarget
     selector: ListOptions
     options: DeleteOptions
     caller: Caller
 
-    def requests(self, server: ApiServer) -> list[AdmissionRequest]:
+    def requests(self, server: ApiServer) -> list[AdmissionAttributes]:
         """One request for every object that would go."""
         resource = self.target.resource
         selection = selection_of(self.target, self.selector)
         found = [record for record in server.store.scan(resource.storage, self.target.namespace) if self._means(record)]
         return [
-            AdmissionRequest(
+            AdmissionAttributes(
                 "DELETE",
                 attrs.evolve(self.target, namespace=record.key[0] or None, name=record.key[1]),
                 record.key[1],
@@ -108,7 +108,7 @@ def _mutated(server: ApiServer, prepared: Prepared, webhook: Webhook, response: 
         raise internal(f'Internal error occurred: admission webhook "{webhook.name}": {error}') from error
 
 
-async def _ask(webhook: Webhook, request: AdmissionRequest, services: Services) -> Mapping[str, Any]:
+async def _ask(webhook: Webhook, request: AdmissionAttributes, services: Services) -> Mapping[str, Any]:
     """What a webhook answers. Raises ApiFailure when it denies or, unless its policy is to ignore that, fails."""
     uid = str(uuid4())
     body = encode(request.review(uid, webhook.version))

@@ -10,7 +10,7 @@ from typing import Any, Final, Protocol
 from vworkspace_apiserver.lifecycle.garbage_collector import Collector, Node
 from vworkspace_apiserver.lifecycle.namespaces import NAMESPACES, Namespaces
 from vworkspace_apiserver.lifecycle.registry import Registry
-from vworkspace_apiserver.model.calls import Caller, DeleteOptions, Target, WriteOptions
+from vworkspace_apiserver.model.calls import Caller, DeleteOptions, RequestTarget, WriteOptions
 from vworkspace_apiserver.model.failure import ApiFailure
 from vworkspace_apiserver.model.records import Record
 from vworkspace_apiserver.model.replies import Reply
@@ -27,15 +27,17 @@ NAMESPACE_CONTROLLER: Final = Caller("system:serviceaccount:kube-system:namespac
 class Writes(Protocol):
     """The writes that controllers need of the server."""
 
-    def delete(self, target: Target, options: DeleteOptions, caller: Caller) -> Reply:
+    def delete(self, target: RequestTarget, options: DeleteOptions, caller: Caller) -> Reply:
         """DELETE of one object."""
         ...
 
-    def patch(self, target: Target, patch: Any, patch_type: PatchType, options: WriteOptions, caller: Caller) -> Reply:
+    def patch(
+        self, target: RequestTarget, patch: Any, patch_type: PatchType, options: WriteOptions, caller: Caller
+    ) -> Reply:
         """PATCH of one object."""
         ...
 
-    def update(self, target: Target, body: Any, options: WriteOptions, caller: Caller) -> Reply:
+    def update(self, target: RequestTarget, body: Any, options: WriteOptions, caller: Caller) -> Reply:
         """PUT of one object or subresource."""
         ...
 
@@ -85,11 +87,11 @@ class Controllers:
             lambda target: self._server.patch(target, patch, PatchType.MERGE, WriteOptions(), GARBAGE_COLLECTOR), node
         )
 
-    def _try(self, act: Callable[[Target], Reply], node: Node) -> None:
+    def _try(self, act: Callable[[RequestTarget], Reply], node: Node) -> None:
         """Act on a node. What admission or validation refuses stays as it is; the audit log has the refusal."""
         where, (namespace, name) = node
         with suppress(ApiFailure):
-            act(Target(self._registry.of_group(*where)[0], namespace or None, name))
+            act(RequestTarget(self._registry.of_group(*where)[0], namespace or None, name))
 
     def _empty(self, namespace: str) -> None:
         """Delete what is in a terminating namespace; when nothing is left, let the namespace go."""
@@ -98,10 +100,10 @@ class Controllers:
             for record in list(self._store.scan(resource.storage, namespace)):
                 empty = False
                 if not record.deleting:
-                    target = Target(resource, namespace, record.key[1])
+                    target = RequestTarget(resource, namespace, record.key[1])
                     self._server.delete(target, DeleteOptions(propagation="Background"), NAMESPACE_CONTROLLER)
         if empty:
-            target = Target(self._registry.of_group(*NAMESPACES)[0], name=namespace, subresource="finalize")
+            target = RequestTarget(self._registry.of_group(*NAMESPACES)[0], name=namespace, subresource="finalize")
             self._server.update(target, {"spec": {}}, WriteOptions(), NAMESPACE_CONTROLLER)
 
     def _namespaced(self) -> list[Resource]:

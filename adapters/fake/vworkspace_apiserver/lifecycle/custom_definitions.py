@@ -11,7 +11,7 @@ from typing import Any
 
 from vworkspace_apiserver.lifecycle.ending_definitions import CLEANUP, DEFINITIONS, in_progress
 from vworkspace_apiserver.lifecycle.registry import Registry
-from vworkspace_apiserver.model.records import Change, GroupResource, ObjectKey, Record
+from vworkspace_apiserver.model.records import GroupResource, ObjectKey, Record, StoredChange
 from vworkspace_apiserver.model.resources import Resource, resources_of_crd
 from vworkspace_apiserver.storage.store import Store
 from vworkspace_apiserver.storage.streams import Streams
@@ -43,7 +43,7 @@ class CustomDefinitions:
         if where in self._dying:
             self._finish(where)
 
-    def _on_change(self, where: GroupResource, change: Change) -> None:
+    def _on_change(self, where: GroupResource, change: StoredChange) -> None:
         record = change.after or change.before
         if where == DEFINITIONS and record is not None:
             self._touched[record.key[1]] = None

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Final
 
-from vworkspace_apiserver.model.calls import Target
+from vworkspace_apiserver.model.calls import RequestTarget
 from vworkspace_apiserver.model.failure import forbidden
 from vworkspace_apiserver.model.records import GroupResource
 from vworkspace_apiserver.storage.store import Store
@@ -18,7 +18,7 @@ CLEANUP: Final = "customresourcecleanup.apiextensions.k8s.io"
 """Finalizer that holds a definition until its objects are gone."""
 
 
-def admit(store: Store, target: Target) -> None:
+def admit(store: Store, target: RequestTarget) -> None:
     """Refuse a create of an object whose definition is going (403)."""
     resource = target.resource
     record = store.get(DEFINITIONS, ("", f"{resource.plural}.{resource.group}"))

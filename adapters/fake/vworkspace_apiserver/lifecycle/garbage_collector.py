@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import attrs
 
 from vworkspace_apiserver.model.calls import FOREGROUND, ORPHAN
-from vworkspace_apiserver.model.records import Change, GroupResource, ObjectKey, Record
+from vworkspace_apiserver.model.records import GroupResource, ObjectKey, Record, StoredChange
 from vworkspace_apiserver.storage.store import Store
 
 Node = tuple[GroupResource, ObjectKey]
@@ -37,13 +37,13 @@ class DropReferences:
 
 
 @attrs.frozen
-class Delete:
+class DeleteDependent:
     """The dependent is garbage. `propagation` is what becomes of its own dependents."""
 
     propagation: str
 
 
-Verdict = DropReferences | Delete | None
+Verdict = DropReferences | DeleteDependent | None
 
 
 def judge(owners: Mapping[str, OwnerState], finalizers: tuple[str, ...], has_dependents: bool) -> Verdict:
@@ -54,10 +54,10 @@ def judge(owners: Mapping[str, OwnerState], finalizers: tuple[str, ...], has_dep
     if len(lost) < len(owners):
         return DropReferences(lost)
     if OwnerState.WAITING in owners.values() and has_dependents:
-        return Delete("Foreground")
+        return DeleteDependent("Foreground")
     if ORPHAN in finalizers:
-        return Delete("Orphan")
-    return Delete("Foreground" if FOREGROUND in finalizers else "Background")
+        return DeleteDependent("Orphan")
+    return DeleteDependent("Foreground" if FOREGROUND in finalizers else "Background")
 
 
 class Hands(Protocol):
@@ -111,7 +111,7 @@ class Collector:
                 self._attend(hands, node, record)
         return looked
 
-    def _on_change(self, where: GroupResource, change: Change) -> None:
+    def _on_change(self, where: GroupResource, change: StoredChange) -> None:
         record = change.after or change.before
         assert record is not None, "a change has a state before or after it"
         node = (where, record.key)
@@ -150,7 +150,7 @@ class Collector:
         match judge(states, record.finalizers, record.uid in self._dependents):
             case DropReferences(uids):
                 hands.merge(node, record, _without(references, uids))
-            case Delete(propagation):
+            case DeleteDependent(propagation):
                 if propagation == "Foreground" and self._in_circle(record):
                     hands.merge(node, record, _unblocked(references))
                     record = self._store.get(*node) or record

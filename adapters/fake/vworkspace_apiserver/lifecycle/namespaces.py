@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-from vworkspace_apiserver.model.calls import Target
+from vworkspace_apiserver.model.calls import RequestTarget
 from vworkspace_apiserver.model.failure import ApiFailure, forbidden, namespace_terminating, not_found
-from vworkspace_apiserver.model.records import Change, GroupResource
-from vworkspace_apiserver.model.requests import Outcome
+from vworkspace_apiserver.model.records import GroupResource, StoredChange
+from vworkspace_apiserver.model.requests import WriteOutcome
 from vworkspace_apiserver.storage.store import Store
 from vworkspace_core.apimachinery.manifest import dig
 
@@ -16,20 +16,20 @@ SYSTEM_NAMESPACES: Final = ("default", "kube-node-lease", "kube-public", "kube-s
 _IMMORTAL: Final = frozenset({"default", "kube-public", "kube-system"})
 
 
-def immortal(target: Target) -> ApiFailure | None:
+def immortal(target: RequestTarget) -> ApiFailure | None:
     """Why this namespace may not be deleted, if it is one that may not."""
     if target.resource.storage == NAMESPACES and target.name in _IMMORTAL:
         return forbidden("", "namespaces", target.name, "this namespace may not be deleted")
     return None
 
 
-def finalized(live: Mapping[str, Any], body: Any) -> Outcome:
+def finalized(live: Mapping[str, Any], body: Any) -> WriteOutcome:
     """PUT on `/finalize`: the finalizers in `spec`, and nothing else, become those of the body."""
     wanted = dig(body, "spec", "finalizers")
     spec = {key: value for key, value in (live.get("spec") or {}).items() if key != "finalizers"}
     if wanted:
         spec["finalizers"] = wanted
-    return Outcome({**live, "spec": spec}, changed=spec != live.get("spec"))
+    return WriteOutcome({**live, "spec": spec}, changed=spec != live.get("spec"))
 
 
 class Namespaces:
@@ -41,7 +41,7 @@ class Namespaces:
         self._suspects: dict[str, None] = {}
         store.observe(self._on_change)
 
-    def admit(self, target: Target) -> None:
+    def admit(self, target: RequestTarget) -> None:
         """Refuse a create in a namespace that is missing (404) or terminating (403)."""
         namespace = target.namespace
         if not target.resource.namespaced or namespace is None:
@@ -63,7 +63,7 @@ class Namespaces:
         """Whether no terminating namespace has to be looked at."""
         return not self._suspects
 
-    def _on_change(self, where: GroupResource, change: Change) -> None:
+    def _on_change(self, where: GroupResource, change: StoredChange) -> None:
         record = change.after or change.before
         assert record is not None, "a change has a state before or after it"
         if where == NAMESPACES:

@@ -15,7 +15,7 @@ ORPHAN: Final = "orphan"
 """Finalizer of an owner whose dependents stay (W-32)."""
 
 
-class Verb(StrEnum):
+class RequestVerb(StrEnum):
     """The verbs of authorization rules and of the audit log. Server-side apply is a PATCH."""
 
     GET = "get"
@@ -30,7 +30,7 @@ class Verb(StrEnum):
     @property
     def writes(self) -> bool:
         """Whether a request with this verb may change something."""
-        return self not in {Verb.GET, Verb.LIST, Verb.WATCH}
+        return self not in {RequestVerb.GET, RequestVerb.LIST, RequestVerb.WATCH}
 
 
 @attrs.frozen
@@ -52,7 +52,7 @@ ADMIN: Final = Caller()
 
 
 @attrs.frozen
-class Target:
+class RequestTarget:
     """What a request is about. `namespace` None with a namespaced resource means all namespaces."""
 
     resource: Resource

@@ -83,7 +83,7 @@ def with_version(record: Record, version: int) -> bytes:
 
 
 @attrs.frozen(eq=False)
-class Change:
+class StoredChange:
     """One write: `before` is None for a create, `after` for a delete."""
 
     version: int
@@ -91,7 +91,7 @@ class Change:
     after: Record | None
 
 
-def seen(change: Change, was: bool, now: bool) -> tuple[WatchEventType, bytes] | None:
+def seen(change: StoredChange, was: bool, now: bool) -> tuple[WatchEventType, bytes] | None:
     """What a watch shows of a change, given whether its selector matches the state before and after (W-18)."""
     match (was, now):
         case (False, True) if change.after is not None:

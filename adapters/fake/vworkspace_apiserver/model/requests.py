@@ -7,7 +7,7 @@ The pipeline (`pipeline.py`) is a set of pure functions; time, fresh uids and ge
     patch(definition, live, patch, patch_type, write)  JSON, merge and strategic merge patch
     apply(definition, live_or_None, body, write)       server-side apply
 
-Each returns an `Outcome` or raises `ApiFailure`. `write.subresource` is empty, `status` or `scale`.
+Each returns an `WriteOutcome` or raises `ApiFailure`. `write.subresource` is empty, `status` or `scale`.
 """
 
 from collections.abc import Mapping
@@ -28,7 +28,7 @@ class FieldValidation(StrEnum):
 
 
 @attrs.frozen
-class Write:
+class WriteRequest:
     """One write request besides its body.
 
     `name` and `namespace` come from the URL (`name` is empty on POST; `namespace` is empty for
@@ -51,7 +51,7 @@ class Write:
 
 
 @attrs.frozen
-class Outcome:
+class WriteOutcome:
     """What a write yields.
 
     `object` is the object to store; its `resourceVersion` is the live one (absent on create), the store

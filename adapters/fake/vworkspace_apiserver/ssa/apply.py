@@ -17,10 +17,10 @@ from vworkspace_apiserver.ssa.fieldset import (
     union,
 )
 from vworkspace_apiserver.ssa.managers import (
-    Entry,
+    ManagedFieldsEntry,
+    ManagedFieldsOperation,
     ManagerKey,
     Managers,
-    Operation,
     cap_updaters,
     decode_managers,
     encode_managers,
@@ -90,7 +90,7 @@ def apply(
         live = definition.empty()
     elif not managers:
         managers = current(rules, _adopt(definition, rules, live, subresource, now))
-    key = key_of(manager, Operation.APPLY, subresource, definition.api_version)
+    key = key_of(manager, ManagedFieldsOperation.APPLY, subresource, definition.api_version)
     before = _bare(live)
     try:
         new, managers = _merged(rules, before, _bare(config), managers, key, force)
@@ -122,10 +122,10 @@ def _merged(
     rules: Rules,
     live: Mapping[str, Any],
     config: Mapping[str, Any],
-    managers: Mapping[ManagerKey, Entry],
+    managers: Mapping[ManagerKey, ManagedFieldsEntry],
     key: ManagerKey,
     force: bool,
-) -> tuple[Any, dict[ManagerKey, Entry]]:
+) -> tuple[Any, dict[ManagerKey, ManagedFieldsEntry]]:
     """The object after merging and dropping, and everybody's entries."""
     new = merge(rules.schema, live, config)
     owned = recursive_difference(field_set(rules.schema, config), rules.ignored)
@@ -143,14 +143,14 @@ def _merged(
     return new, after
 
 
-def _claim(last: Entry | None, owned: FieldSet, api_version: str) -> Entry:
+def _claim(last: ManagedFieldsEntry | None, owned: FieldSet, api_version: str) -> ManagedFieldsEntry:
     """The applier's entry: its old one when it still says the same."""
     if last is None:
-        return Entry(owned, api_version)
+        return ManagedFieldsEntry(owned, api_version)
     kept = without_metadata(owned)
     if kept == last.fields and last.api_version == api_version:
         return last
-    return Entry(owned, api_version, last.time)
+    return ManagedFieldsEntry(owned, api_version, last.time)
 
 
 def _drop(schema: Schema, merged: Any, last: FieldSet, owned: list[FieldSet]) -> Any:
@@ -199,7 +199,7 @@ def track_update(
     if before is not None and not held:
         return with_managed_fields(after, {})
     old = definition.empty() if before is None else before
-    key = key_of(manager, Operation.UPDATE, subresource, rules.api_version)
+    key = key_of(manager, ManagedFieldsOperation.UPDATE, subresource, rules.api_version)
     try:
         out = _updated(rules, _bare(old), _bare(after), held, key, now)
     except ItemError:
@@ -208,19 +208,19 @@ def track_update(
 
 
 def _updated(
-    rules: Rules, old: Any, new: Any, managers: Mapping[ManagerKey, Entry], key: ManagerKey, now: str
-) -> dict[ManagerKey, Entry]:
+    rules: Rules, old: Any, new: Any, managers: Mapping[ManagerKey, ManagedFieldsEntry], key: ManagerKey, now: str
+) -> dict[ManagerKey, ManagedFieldsEntry]:
     out, changes = settle(rules, old, new, managers, None, force=True)
     taken = without_metadata(changes.changed)
     if taken:
         mine = out.get(key)
-        out[key] = Entry(taken if mine is None else union(mine.fields, taken), rules.api_version, now)
+        out[key] = ManagedFieldsEntry(taken if mine is None else union(mine.fields, taken), rules.api_version, now)
     return out
 
 
 def _adopt(definition: Kindred, rules: Rules, live: Mapping[str, Any], subresource: str, now: str) -> Managers:
     """What exists before the first apply, and that its endpoint can change, is that of `before-first-apply` (S-54)."""
-    key = key_of(BEFORE_FIRST_APPLY, Operation.UPDATE, subresource, rules.api_version)
+    key = key_of(BEFORE_FIRST_APPLY, ManagedFieldsOperation.UPDATE, subresource, rules.api_version)
     return _updated(rules, _bare(definition.empty()), _bare(live), {}, key, now)
 
 

@@ -17,7 +17,7 @@ MAX_UPDATERS: Final = 10
 ANCIENT: Final = "ancient-changes"
 
 
-class Operation(StrEnum):
+class ManagedFieldsOperation(StrEnum):
     """How a manager wrote."""
 
     APPLY = "Apply"
@@ -33,7 +33,7 @@ class ManagerKey:
     """Identity of an entry. `api_version` is empty for appliers."""
 
     manager: str
-    operation: Operation
+    operation: ManagedFieldsOperation
     subresource: str = ""
     api_version: str = ""
 
@@ -50,11 +50,11 @@ class ManagerKey:
         text = msgspec.json.encode(self.manager).decode()
         if self.subresource:
             text += f' with subresource "{self.subresource}"'
-        return text + f" using {self.api_version}" if self.operation is Operation.UPDATE else text
+        return text + f" using {self.api_version}" if self.operation is ManagedFieldsOperation.UPDATE else text
 
 
 @attrs.frozen
-class Entry:
+class ManagedFieldsEntry:
     """What one manager owns. `api_version` is the version it wrote in, `time` empty where it has none (S-66).
 
     `wire` is the entry as it was read, while nothing about it has changed.
@@ -65,21 +65,25 @@ class Entry:
     time: str = ""
     wire: Mapping[str, Any] | None = attrs.field(default=None, eq=False, repr=False)
 
-    def owning(self, fields: FieldSet) -> "Entry":
+    def owning(self, fields: FieldSet) -> "ManagedFieldsEntry":
         """The same entry with other fields; itself when they are the same."""
-        return self if fields is self.fields or fields == self.fields else Entry(fields, self.api_version, self.time)
+        return (
+            self
+            if fields is self.fields or fields == self.fields
+            else ManagedFieldsEntry(fields, self.api_version, self.time)
+        )
 
-    def at(self, time: str) -> "Entry":
+    def at(self, time: str) -> "ManagedFieldsEntry":
         """The same entry with another time."""
-        return self if time == self.time else Entry(self.fields, self.api_version, time)
+        return self if time == self.time else ManagedFieldsEntry(self.fields, self.api_version, time)
 
 
-Managers: TypeAlias = Mapping[ManagerKey, Entry]
+Managers: TypeAlias = Mapping[ManagerKey, ManagedFieldsEntry]
 
 
-def key_of(manager: str, operation: Operation, subresource: str, api_version: str) -> ManagerKey:
+def key_of(manager: str, operation: ManagedFieldsOperation, subresource: str, api_version: str) -> ManagerKey:
     """The identity under which a write is recorded; an empty manager is `unknown` (S-53)."""
-    version = api_version if operation is Operation.UPDATE else ""
+    version = api_version if operation is ManagedFieldsOperation.UPDATE else ""
     return ManagerKey(manager or "unknown", operation, subresource, version)
 
 
@@ -90,28 +94,34 @@ def is_reset(managed_fields: Any, *, built_in: bool) -> bool:
     return built_in and managed_fields == []
 
 
-def decode_managers(managed_fields: Iterable[Any] | None, *, trusted: bool = True) -> dict[ManagerKey, Entry]:
+def decode_managers(
+    managed_fields: Iterable[Any] | None, *, trusted: bool = True
+) -> dict[ManagerKey, ManagedFieldsEntry]:
     """Read managedFields. `trusted` ones were written by `encode_managers`; others are checked.
 
     Raises ManagedFieldsError for what a client got wrong.
     """
-    found: dict[ManagerKey, Entry] = {}
+    found: dict[ManagerKey, ManagedFieldsEntry] = {}
     for raw in managed_fields or ():
         if not trusted:
             _check_entry(raw)
         fields = raw.get("fieldsV1") or EMPTY
         version = raw["apiVersion"]
-        operation = Operation(raw["operation"])
+        operation = ManagedFieldsOperation(raw["operation"])
         key = key_of(raw.get("manager", ""), operation, raw.get("subresource", ""), version)
         time = raw.get("time") or ""
-        found[key] = Entry(fields, version, time, raw) if trusted else Entry(_canonical(fields), version, time)
+        found[key] = (
+            ManagedFieldsEntry(fields, version, time, raw)
+            if trusted
+            else ManagedFieldsEntry(_canonical(fields), version, time)
+        )
     return found
 
 
 def _check_entry(raw: Any) -> None:
     if not isinstance(raw, Mapping):
         raise ManagedFieldsError("an entry must be an object")
-    if raw.get("operation") not in tuple(Operation):
+    if raw.get("operation") not in tuple(ManagedFieldsOperation):
         raise ManagedFieldsError("operation must be `Apply` or `Update`")
     if not isinstance(raw.get("apiVersion"), str) or not raw["apiVersion"]:
         raise ManagedFieldsError("apiVersion must not be empty")
@@ -146,7 +156,7 @@ def encode_managers(managers: Managers) -> list[Mapping[str, Any]]:
     return [_encode(key, entry) for key, entry in rows]
 
 
-def _encode(key: ManagerKey, entry: Entry) -> Mapping[str, Any]:
+def _encode(key: ManagerKey, entry: ManagedFieldsEntry) -> Mapping[str, Any]:
     if entry.wire is not None:
         return entry.wire
     out: dict[str, Any] = {
@@ -163,10 +173,10 @@ def _encode(key: ManagerKey, entry: Entry) -> Mapping[str, Any]:
     return out
 
 
-def cap_updaters(managers: dict[ManagerKey, Entry]) -> dict[ManagerKey, Entry]:
+def cap_updaters(managers: dict[ManagerKey, ManagedFieldsEntry]) -> dict[ManagerKey, ManagedFieldsEntry]:
     """Merge the oldest update entries into `ancient-changes` until at most ten remain (S-52)."""
     updaters = sorted(
-        (key for key in managers if key.operation is Operation.UPDATE),
+        (key for key in managers if key.operation is ManagedFieldsOperation.UPDATE),
         key=lambda key: (managers[key].time, key.identifier()),
     )
     if len(updaters) <= MAX_UPDATERS:
@@ -180,9 +190,9 @@ def cap_updaters(managers: dict[ManagerKey, Entry]) -> dict[ManagerKey, Entry]:
         oldest = first.setdefault(entry.api_version, key)
         if oldest is key:
             continue
-        bucket = ManagerKey(ANCIENT, Operation.UPDATE, "", entry.api_version)
+        bucket = ManagerKey(ANCIENT, ManagedFieldsOperation.UPDATE, "", entry.api_version)
         held = out.pop(oldest if key == bucket or bucket not in out else bucket)
         out.pop(key, None)
-        out[bucket] = Entry(union(entry.fields, held.fields), entry.api_version, entry.time)
+        out[bucket] = ManagedFieldsEntry(union(entry.fields, held.fields), entry.api_version, entry.time)
         excess -= 1
     return out

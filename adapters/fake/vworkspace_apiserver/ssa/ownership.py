@@ -7,7 +7,7 @@ import attrs
 
 from vworkspace_apiserver.ssa.compare import Comparison, compare
 from vworkspace_apiserver.ssa.fieldset import FieldSet, difference, intersection
-from vworkspace_apiserver.ssa.managers import Entry, ManagerKey
+from vworkspace_apiserver.ssa.managers import ManagedFieldsEntry, ManagerKey
 from vworkspace_apiserver.ssa.paths import iterate, path_text
 from vworkspace_apiserver.ssa.schema_change import reconcile_fields
 from vworkspace_core.apimachinery.errors import Conflict, FieldConflict
@@ -48,7 +48,7 @@ class Rules:
     ignored: FieldSet
 
 
-def current(rules: Rules, managers: Mapping[ManagerKey, Entry]) -> dict[ManagerKey, Entry]:
+def current(rules: Rules, managers: Mapping[ManagerKey, ManagedFieldsEntry]) -> dict[ManagerKey, ManagedFieldsEntry]:
     """Entries that still count: of served versions (S-71), and as they count under today's schema (S-60)."""
     return {
         key: entry.owning(reconcile_fields(rules.schema, entry.fields))
@@ -61,11 +61,11 @@ def settle(
     rules: Rules,
     old: Any,
     new: Any,
-    managers: Mapping[ManagerKey, Entry],
+    managers: Mapping[ManagerKey, ManagedFieldsEntry],
     writer: ManagerKey | None,
     *,
     force: bool,
-) -> tuple[dict[ManagerKey, Entry], Comparison]:
+) -> tuple[dict[ManagerKey, ManagedFieldsEntry], Comparison]:
     """Take what changed between `old` and `new` from everybody but `writer`.
 
     Returns the remaining entries (the writer's as it was) and what changed. Raises Conflict unless `force`.
@@ -74,7 +74,7 @@ def settle(
     if changes.same:
         return dict(managers), changes
     taken = changes.changed
-    out: dict[ManagerKey, Entry] = {}
+    out: dict[ManagerKey, ManagedFieldsEntry] = {}
     clashes: dict[ManagerKey, FieldSet] = {}
     for key, entry in managers.items():
         if key == writer:

@@ -1,6 +1,6 @@
 """Reads: one object, a page of them, or a watch."""
 
-from vworkspace_apiserver.model.calls import Target
+from vworkspace_apiserver.model.calls import RequestTarget
 from vworkspace_apiserver.model.failure import not_found
 from vworkspace_apiserver.model.records import decode, encode
 from vworkspace_apiserver.model.replies import Listed, Reply
@@ -19,7 +19,7 @@ class Reader:
         self._store = store
         self._streams = streams
 
-    def get(self, target: Target) -> Reply:
+    def get(self, target: RequestTarget) -> Reply:
         """One object; through `/scale` the Scale that stands for it, through other subresources the whole."""
         record = self._store.get(target.resource.storage, target.key)
         if record is None:
@@ -29,7 +29,7 @@ class Reader:
             raw = encode(scale_of(target.resource.definition, decode(raw)))
         return Reply(200, raw)
 
-    def page(self, target: Target, options: ListOptions) -> Listed:
+    def page(self, target: RequestTarget, options: ListOptions) -> Listed:
         """One page (W-01 to W-06)."""
         resource = target.resource
         selection = selection_of(target, options)
@@ -43,6 +43,6 @@ class Reader:
         selective = bool(options.label_selector or options.field_selector)
         return Listed(resource, page_of(selected, plan, version, selective))
 
-    def watch(self, target: Target, options: ListOptions) -> WatchStream:
+    def watch(self, target: RequestTarget, options: ListOptions) -> WatchStream:
         """Open a watch (W-10 to W-18)."""
         return self._streams.open(target.resource, selection_of(target, options), options)

@@ -1,6 +1,6 @@
 """From the texts of a query to a selection over stored records."""
 
-from vworkspace_apiserver.model.calls import Target
+from vworkspace_apiserver.model.calls import RequestTarget
 from vworkspace_apiserver.model.records import Record
 from vworkspace_apiserver.model.resources import Resource
 from vworkspace_apiserver.storage.listing import ListOptions, Selection
@@ -8,7 +8,7 @@ from vworkspace_apiserver.storage.selectors import parse_fields, parse_labels
 from vworkspace_core.apimachinery.manifest import dig
 
 
-def selection_of(target: Target, options: ListOptions) -> Selection:
+def selection_of(target: RequestTarget, options: ListOptions) -> Selection:
     """What a list, a watch or a delete of a collection selects. Raises ApiFailure 400 for a bad selector."""
     resource = target.resource
     return Selection(

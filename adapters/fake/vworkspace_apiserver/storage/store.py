@@ -13,9 +13,9 @@ from typing import Any
 import attrs
 
 from vworkspace_apiserver.model.failure import internal
-from vworkspace_apiserver.model.records import Change, GroupResource, ObjectKey, Record, record_of
+from vworkspace_apiserver.model.records import GroupResource, ObjectKey, Record, StoredChange, record_of
 
-Observer = Callable[[GroupResource, Change], None]
+Observer = Callable[[GroupResource, StoredChange], None]
 """Called after every write, in order, before the writer returns."""
 
 
@@ -25,7 +25,7 @@ class _Table:
 
     objects: dict[ObjectKey, Record] = attrs.field(factory=dict)
     keys: list[ObjectKey] = attrs.field(factory=list)
-    changes: deque[Change] = attrs.field(factory=deque)
+    changes: deque[StoredChange] = attrs.field(factory=deque)
 
 
 class Store:
@@ -62,16 +62,16 @@ class Store:
         if before is None:
             insort(table.keys, record.key)
         table.objects[record.key] = record
-        self._record(where, table, Change(self.version, before, record))
+        self._record(where, table, StoredChange(self.version, before, record))
         return record
 
-    def remove(self, where: GroupResource, key: ObjectKey) -> Change:
+    def remove(self, where: GroupResource, key: ObjectKey) -> StoredChange:
         """Delete one object; the deletion has a resourceVersion of its own (W-17)."""
         table = self._table(where)
         before = table.objects.pop(key)
         del table.keys[bisect_left(table.keys, key)]
         self.version += 1
-        change = Change(self.version, before, None)
+        change = StoredChange(self.version, before, None)
         self._record(where, table, change)
         return change
 
@@ -105,10 +105,10 @@ class Store:
         states = (undone[key] if key in undone else table.objects.get(key) for key in _between(keys, namespace, after))
         return [record for record in states if record is not None]
 
-    def since(self, where: GroupResource, version: int) -> list[Change]:
+    def since(self, where: GroupResource, version: int) -> list[StoredChange]:
         """Changes of one resource after `version`, which must not be below `floor`, oldest first."""
         table = self._tables.get(where)
-        found: list[Change] = []
+        found: list[StoredChange] = []
         for change in reversed(table.changes if table else ()):
             if change.version <= version:
                 break
@@ -135,7 +135,7 @@ class Store:
     def _table(self, where: GroupResource) -> _Table:
         return self._tables.setdefault(where, _Table())
 
-    def _record(self, where: GroupResource, table: _Table, change: Change) -> None:
+    def _record(self, where: GroupResource, table: _Table, change: StoredChange) -> None:
         table.changes.append(change)
         self._history.append(table)
         while len(self._history) > self._window:
@@ -149,7 +149,7 @@ class Store:
             self.floor = max(self.floor, changes.popleft().version)
 
 
-def _key_of(change: Change) -> ObjectKey:
+def _key_of(change: StoredChange) -> ObjectKey:
     record = change.after or change.before
     assert record is not None, "a change has a state before or after it"
     return record.key

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from vworkspace_apiserver.model.failure import expired
-from vworkspace_apiserver.model.records import Change, GroupResource
+from vworkspace_apiserver.model.records import GroupResource, StoredChange
 from vworkspace_apiserver.model.resources import Resource
 from vworkspace_apiserver.storage.listing import (
     ListOptions,
@@ -71,7 +71,7 @@ class Streams:
         for change in self._store.since(resource.storage, version):
             stream.offer(change)
 
-    def _dispatch(self, where: GroupResource, change: Change) -> None:
+    def _dispatch(self, where: GroupResource, change: StoredChange) -> None:
         streams = self._open.get(where)
         if not streams:
             return

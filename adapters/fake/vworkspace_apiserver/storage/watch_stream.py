@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from vworkspace_apiserver.model.failure import ApiFailure
-from vworkspace_apiserver.model.records import Change, Record, decode, encode, seen
+from vworkspace_apiserver.model.records import Record, StoredChange, decode, encode, seen
 from vworkspace_core.ports import WatchEvent, WatchEventType
 
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"
@@ -45,7 +45,7 @@ class WatchStream:
         self._type_meta = type_meta
         self._pending: deque[Line] = deque()
 
-    def offer(self, change: Change) -> None:
+    def offer(self, change: StoredChange) -> None:
         """Take one change of the watched resource; what the watch does not show leaves no trace."""
         if self.ended or change.version <= self._after:
             return

@@ -6,7 +6,7 @@ from typing import Any, Final
 from vworkspace_apiserver.model.behaviour import Generation
 from vworkspace_apiserver.model.definition import Definition
 from vworkspace_apiserver.model.failure import ApiFailure, FailureCause, invalid, stale
-from vworkspace_apiserver.model.requests import Outcome, Write
+from vworkspace_apiserver.model.requests import WriteOutcome, WriteRequest
 from vworkspace_apiserver.writes.decoding import storage_form
 from vworkspace_apiserver.writes.metadata import (
     check_common,
@@ -34,8 +34,8 @@ _FREE_FINALIZERS: Final = frozenset(
 
 
 def settle_creation(
-    definition: Definition, manifest: Manifest, write: Write, warnings: tuple[str, ...] = ()
-) -> Outcome:
+    definition: Definition, manifest: Manifest, write: WriteRequest, warnings: tuple[str, ...] = ()
+) -> WriteOutcome:
     """The object that comes into being. Raises 422 with everything that is wrong with it."""
     behaviour = definition.behaviour
     meta = {key: value for key, value in manifest["metadata"].items() if key not in _SYSTEM}
@@ -55,23 +55,23 @@ def settle_creation(
     stored = storage_form(definition, manifest)
     shown = _with_default_status(definition, stored)
     warnings = (*warnings, *_warned(definition, meta, {}))
-    return Outcome(
+    return WriteOutcome(
         shown, changed=True, created=True, warnings=warnings, lacks_status=shown is not stored, refusal=refusal
     )
 
 
 def settle_update(
-    definition: Definition, live: Manifest, manifest: Manifest, write: Write, warnings: tuple[str, ...] = ()
-) -> Outcome:
+    definition: Definition, live: Manifest, manifest: Manifest, write: WriteRequest, warnings: tuple[str, ...] = ()
+) -> WriteOutcome:
     """The new state of an object. Raises 409 for a stale resourceVersion and 422 for what is wrong."""
     _check_version(definition, live, manifest, write)
     manifest = _prepared(definition, live, manifest, write)
     refusal = _refused(definition, write.name, _causes(definition, live, manifest, write), write)
     stored = storage_form(definition, _with_old_times(live, manifest))
     if equal(stored, live):
-        return Outcome(live, changed=False, warnings=warnings)
+        return WriteOutcome(live, changed=False, warnings=warnings)
     more = () if write.subresource else _warned(definition, stored["metadata"], live["metadata"])
-    return Outcome(stored, changed=True, warnings=(*warnings, *more), refusal=refusal)
+    return WriteOutcome(stored, changed=True, warnings=(*warnings, *more), refusal=refusal)
 
 
 def _with_default_status(definition: Definition, stored: Manifest) -> Manifest:
@@ -83,7 +83,7 @@ def _with_default_status(definition: Definition, stored: Manifest) -> Manifest:
     return shown
 
 
-def _check_version(definition: Definition, live: Manifest, manifest: Manifest, write: Write) -> None:
+def _check_version(definition: Definition, live: Manifest, manifest: Manifest, write: WriteRequest) -> None:
     """The optimistic lock: 409 when the request saw another state, 422 when the kind insists on one (S-74)."""
     asked, current = manifest["metadata"].get("resourceVersion"), live["metadata"].get("resourceVersion")
     if not asked and definition.behaviour.unconditional_update:
@@ -95,7 +95,7 @@ def _check_version(definition: Definition, live: Manifest, manifest: Manifest, w
         raise stale(definition.kind.group, definition.kind.plural, write.name)
 
 
-def _prepared(definition: Definition, live: Manifest, manifest: Manifest, write: Write) -> Manifest:
+def _prepared(definition: Definition, live: Manifest, manifest: Manifest, write: WriteRequest) -> Manifest:
     """The new state with everything put back that this endpoint cannot change (S-26, S-72)."""
     old = live["metadata"]
     if write.subresource == "status":
@@ -142,7 +142,7 @@ def _content(manifest: Manifest) -> dict[str, Any]:
     return {key: value for key, value in manifest.items() if key != "metadata"}
 
 
-def _causes(definition: Definition, live: Manifest, manifest: Manifest, write: Write) -> list[Cause]:
+def _causes(definition: Definition, live: Manifest, manifest: Manifest, write: WriteRequest) -> list[Cause]:
     old, meta = live["metadata"], manifest["metadata"]
     causes = check_metadata_update(meta, old)
     if not definition.built_in:
@@ -183,7 +183,7 @@ def _timeless(entry: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in entry.items() if key != "time"}
 
 
-def _refused(definition: Definition, name: str, causes: list[Cause], write: Write) -> ApiFailure | None:
+def _refused(definition: Definition, name: str, causes: list[Cause], write: WriteRequest) -> ApiFailure | None:
     """The refusal of an object with these problems: raised, unless the write defers it."""
     if not causes:
         return None

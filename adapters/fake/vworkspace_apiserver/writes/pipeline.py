@@ -24,7 +24,7 @@ from vworkspace_apiserver.model.failure import (
     stale,
     unsupported_media_type,
 )
-from vworkspace_apiserver.model.requests import FieldValidation, Outcome, Write
+from vworkspace_apiserver.model.requests import FieldValidation, WriteOutcome, WriteRequest
 from vworkspace_apiserver.model.scale import replicas_of, scale_of, scaled
 from vworkspace_apiserver.ssa import apply as ssa
 from vworkspace_apiserver.ssa.last_applied import apply_as
@@ -44,7 +44,7 @@ Manifest = Mapping[str, Any]
 _PATCH_TYPES: Final = ("application/json-patch+json", "application/merge-patch+json", "application/apply-patch+yaml")
 
 
-def create(definition: Definition, body: Any, write: Write) -> Outcome:
+def create(definition: Definition, body: Any, write: WriteRequest) -> WriteOutcome:
     """POST: the object that comes into being. Raises ApiFailure (400, 422)."""
     raw = require_type(definition, body)
     manifest, warnings = read_body(definition, raw, write.field_validation)
@@ -63,7 +63,7 @@ def create(definition: Definition, body: Any, write: Write) -> Outcome:
     return settle_creation(definition, manifest, write, (*warnings, *more))
 
 
-def update(definition: Definition, live: Manifest, body: Any, write: Write) -> Outcome:
+def update(definition: Definition, live: Manifest, body: Any, write: WriteRequest) -> WriteOutcome:
     """PUT on the object or on a subresource. Raises ApiFailure (400, 409, 422)."""
     if write.subresource == "scale":
         return _scale(definition, live, body, write)
@@ -76,7 +76,9 @@ def update(definition: Definition, live: Manifest, body: Any, write: Write) -> O
     return _replaced(definition, live, manifest, write, warnings, _claimed(definition, raw, _held(live)))
 
 
-def patch(definition: Definition, live: Manifest, patch_body: Any, patch_type: PatchType, write: Write) -> Outcome:
+def patch(
+    definition: Definition, live: Manifest, patch_body: Any, patch_type: PatchType, write: WriteRequest
+) -> WriteOutcome:
     """A patch that is no apply. Raises ApiFailure (400, 409, 413, 415, 422)."""
     if patch_type is PatchType.STRATEGIC and not definition.built_in:
         raise unsupported_media_type(_PATCH_TYPES)
@@ -95,7 +97,7 @@ def patch(definition: Definition, live: Manifest, patch_body: Any, patch_type: P
     return _replaced(definition, live, manifest, write, warnings, _claimed(definition, raw, _held(live)))
 
 
-def apply(definition: Definition, live: Manifest | None, body: Any, write: Write) -> Outcome:
+def apply(definition: Definition, live: Manifest | None, body: Any, write: WriteRequest) -> WriteOutcome:
     """Server-side apply, creating what does not exist. Raises ApiFailure (400, 404, 409, 422, 500)."""
     config = _config(definition, body, write)
     if live is None and write.subresource:
@@ -112,7 +114,7 @@ def apply(definition: Definition, live: Manifest | None, body: Any, write: Write
     return settle_creation(definition, placed(definition, merged, write), write, warnings)
 
 
-def _config(definition: Definition, body: Any, write: Write) -> Manifest:
+def _config(definition: Definition, body: Any, write: WriteRequest) -> Manifest:
     """The applied configuration, when it is one of this kind (S-05, S-06)."""
     if not isinstance(body, Mapping):
         raise bad_request("error decoding patch: an apply configuration is an object")
@@ -128,7 +130,7 @@ def _config(definition: Definition, body: Any, write: Write) -> Manifest:
     return body
 
 
-def _applied(definition: Definition, live: Manifest | None, config: Manifest, write: Write) -> Manifest:
+def _applied(definition: Definition, live: Manifest | None, config: Manifest, write: WriteRequest) -> Manifest:
     try:
         return apply_as(
             definition,
@@ -146,7 +148,7 @@ def _applied(definition: Definition, live: Manifest | None, config: Manifest, wr
         raise internal(error.message) from error
 
 
-def _read_patched(definition: Definition, raw: Manifest, write: Write) -> tuple[Manifest, tuple[str, ...]]:
+def _read_patched(definition: Definition, raw: Manifest, write: WriteRequest) -> tuple[Manifest, tuple[str, ...]]:
     """Like a body, but what Strict refuses in a patched object is 422, and in built-in kinds what cannot be read."""
     try:
         return read_body(definition, raw, write.field_validation)
@@ -161,10 +163,10 @@ def _replaced(
     definition: Definition,
     live: Manifest,
     manifest: Manifest,
-    write: Write,
+    write: WriteRequest,
     warnings: tuple[str, ...],
     managers: Managers,
-) -> Outcome:
+) -> WriteOutcome:
     """A whole new state by PUT or patch: track who changed what, then settle it."""
     meta = manifest["metadata"]
     if definition.kind.namespaced and not meta.get("namespace"):
@@ -183,7 +185,7 @@ def _replaced(
     return settle_update(definition, live, tracked, write, (*warnings, *more))
 
 
-def _scale(definition: Definition, live: Manifest, body: Any, write: Write) -> Outcome:
+def _scale(definition: Definition, live: Manifest, body: Any, write: WriteRequest) -> WriteOutcome:
     """A write of the scale subresource: only the number of replicas counts (S-51)."""
     if not isinstance(body, Mapping):
         raise bad_request("a Scale is an object")

@@ -5,12 +5,12 @@ from typing import Any
 
 from vworkspace_apiserver.model.definition import Definition
 from vworkspace_apiserver.model.failure import bad_request
-from vworkspace_apiserver.model.requests import Write
+from vworkspace_apiserver.model.requests import WriteRequest
 
 Manifest = Mapping[str, Any]
 
 
-def placed(definition: Definition, manifest: Manifest, write: Write) -> Manifest:
+def placed(definition: Definition, manifest: Manifest, write: WriteRequest) -> Manifest:
     """A new object with the name and namespace of the request. Raises 400 where it says others."""
     meta = dict(manifest["metadata"])
     if not meta.get("name") and write.generated_name:
@@ -24,7 +24,7 @@ def placed(definition: Definition, manifest: Manifest, write: Write) -> Manifest
     return manifest
 
 
-def check_place(definition: Definition, manifest: Manifest, write: Write) -> None:
+def check_place(definition: Definition, manifest: Manifest, write: WriteRequest) -> None:
     """Raise 400 when the object says another name or namespace than the URL."""
     meta = manifest["metadata"]
     if definition.kind.namespaced and meta.get("namespace", write.namespace) != write.namespace:

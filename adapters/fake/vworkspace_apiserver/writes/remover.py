@@ -8,7 +8,7 @@ import attrs
 
 from vworkspace_apiserver.lifecycle.ending_definitions import DEFINITIONS, condemned
 from vworkspace_apiserver.lifecycle.namespaces import NAMESPACES, immortal
-from vworkspace_apiserver.model.calls import FOREGROUND, ORPHAN, DeleteOptions, Target
+from vworkspace_apiserver.model.calls import FOREGROUND, ORPHAN, DeleteOptions, RequestTarget
 from vworkspace_apiserver.model.failure import not_found
 from vworkspace_apiserver.model.records import Record, encode
 from vworkspace_apiserver.model.replies import Listed, ListedPage, Reply, deleted_status
@@ -24,7 +24,7 @@ class Remover:
         self._store = store
         self._now = now
 
-    def delete(self, target: Target, options: DeleteOptions) -> Reply:
+    def delete(self, target: RequestTarget, options: DeleteOptions) -> Reply:
         """DELETE of one object: gone with a Status, or marked and answered as it is now (W-31)."""
         resource = target.resource
         record = self._store.get(resource.storage, target.key)
@@ -45,7 +45,7 @@ class Remover:
             self._store.remove(resource.storage, record.key)
         return Reply(200, resource.render(record.raw)) if resource.returns_deleted else _gone(target, record)
 
-    def delete_collection(self, target: Target, selection: Selection, options: DeleteOptions) -> Listed:
+    def delete_collection(self, target: RequestTarget, selection: Selection, options: DeleteOptions) -> Listed:
         """DELETE of everything selected; answers the objects as they were."""
         records = tuple(self._store.scan(target.resource.storage, target.namespace))
         selected = tuple(record for record in records if selection.matches(record))
@@ -55,7 +55,9 @@ class Remover:
             self.delete(attrs.evolve(target, namespace=namespace, name=record.key[1]), options)
         return Listed(target.resource, ListedPage(selected, version))
 
-    def _mark(self, target: Target, record: Record, manifest: Mapping[str, Any], options: DeleteOptions) -> Reply:
+    def _mark(
+        self, target: RequestTarget, record: Record, manifest: Mapping[str, Any], options: DeleteOptions
+    ) -> Reply:
         resource = target.resource
         if manifest == record.object():
             return Reply(200, resource.render(record.raw))
@@ -64,13 +66,13 @@ class Remover:
         return Reply(200, resource.render(self._store.put(resource.storage, manifest).raw))
 
 
-def _usual(target: Target, record: Record) -> str:
+def _usual(target: RequestTarget, record: Record) -> str:
     """The policy of a DELETE that names none, unless an earlier one has decided."""
     decided = {ORPHAN, FOREGROUND} & set(record.finalizers)
     return "Orphan" if target.resource.definition.behaviour.orphans and not decided else ""
 
 
-def _warnings(target: Target, options: DeleteOptions) -> tuple[str, ...]:
+def _warnings(target: RequestTarget, options: DeleteOptions) -> tuple[str, ...]:
     if options.propagation or not target.resource.definition.behaviour.orphans:
         return ()
     return (
@@ -79,16 +81,16 @@ def _warnings(target: Target, options: DeleteOptions) -> tuple[str, ...]:
     )
 
 
-def _gone(target: Target, record: Record) -> Reply:
+def _gone(target: RequestTarget, record: Record) -> Reply:
     return deleted_status(target.resource, record.key[1], record.uid)
 
 
-def _held_by_spec(target: Target, stored: Mapping[str, Any]) -> bool:
+def _held_by_spec(target: RequestTarget, stored: Mapping[str, Any]) -> bool:
     """A namespace waits for its own finalizers in `spec`, which the namespace controller empties."""
     return target.resource.storage == NAMESPACES and bool((stored.get("spec") or {}).get("finalizers"))
 
 
-def _ending(target: Target, manifest: Mapping[str, Any]) -> Mapping[str, Any]:
+def _ending(target: RequestTarget, manifest: Mapping[str, Any]) -> Mapping[str, Any]:
     if target.resource.storage != NAMESPACES:
         return manifest
     meta = {key: value for key, value in manifest["metadata"].items() if key != "deletionGracePeriodSeconds"}

@@ -9,15 +9,15 @@ from typing import Any
 
 import attrs
 
-from vworkspace_apiserver.admission.request import AdmissionRequest
+from vworkspace_apiserver.admission.request import AdmissionAttributes
 from vworkspace_apiserver.lifecycle import ending_definitions
 from vworkspace_apiserver.lifecycle.namespaces import Namespaces, finalized
-from vworkspace_apiserver.model.calls import Caller, Target, Verb, WriteOptions
+from vworkspace_apiserver.model.calls import Caller, RequestTarget, RequestVerb, WriteOptions
 from vworkspace_apiserver.model.failure import already_exists, not_found
 from vworkspace_apiserver.model.identity import Identities
 from vworkspace_apiserver.model.records import Record, decode, encode
 from vworkspace_apiserver.model.replies import Reply
-from vworkspace_apiserver.model.requests import Outcome, Write
+from vworkspace_apiserver.model.requests import WriteOutcome, WriteRequest
 from vworkspace_apiserver.model.scale import scale_of
 from vworkspace_apiserver.storage.store import Store
 from vworkspace_apiserver.writes import pipeline
@@ -37,8 +37,8 @@ class WriteCall:
     With `defers` what is wrong with the object is told by `Prepared.check`, after mutating webhooks had their say.
     """
 
-    verb: Verb
-    target: Target
+    verb: RequestVerb
+    target: RequestTarget
     body: Any
     options: WriteOptions
     caller: Caller
@@ -48,7 +48,7 @@ class WriteCall:
     @property
     def applies(self) -> bool:
         """Whether this is a server-side apply."""
-        return self.verb is Verb.PATCH and self.patch_type is None
+        return self.verb is RequestVerb.PATCH and self.patch_type is None
 
 
 @attrs.frozen
@@ -57,18 +57,18 @@ class Prepared:
 
     call: WriteCall
     before: Record | None
-    outcome: Outcome
-    write: Write
+    outcome: WriteOutcome
+    write: WriteRequest
 
     def check(self) -> None:
         """Refuse an object that does not keep to its schema. Raises ApiFailure."""
         if self.outcome.refusal is not None:
             raise self.outcome.refusal
 
-    def request(self) -> AdmissionRequest:
+    def request(self) -> AdmissionAttributes:
         """The write as admission webhooks see it."""
         target = self.call.target
-        return AdmissionRequest(
+        return AdmissionAttributes(
             operation="CREATE" if self.outcome.created else "UPDATE",
             target=target,
             name=self.outcome.object["metadata"]["name"],
@@ -92,11 +92,11 @@ class Writer:
 
     def prepare(self, call: WriteCall) -> Prepared:
         """Decide a write against what is stored now."""
-        if call.verb is Verb.CREATE:
+        if call.verb is RequestVerb.CREATE:
             return self._create(call)
         if call.applies:
             return self._apply(call)
-        return self._update(call) if call.verb is Verb.UPDATE else self._patch(call)
+        return self._update(call) if call.verb is RequestVerb.UPDATE else self._patch(call)
 
     def is_current(self, prepared: Prepared) -> bool:
         """Whether a write was decided against what is still stored."""
@@ -167,12 +167,14 @@ class Writer:
         live = None if record is None else target.resource.live(record)
         return Prepared(call, record, pipeline.apply(target.resource.definition, live, call.body, write), write)
 
-    def _admit(self, target: Target) -> None:
+    def _admit(self, target: RequestTarget) -> None:
         """Refuse a create where nothing new may be."""
         ending_definitions.admit(self._store, target)
         self._namespaces.admit(target)
 
-    def _store_outcome(self, target: Target, before: Record | None, outcome: Outcome, options: WriteOptions) -> bytes:
+    def _store_outcome(
+        self, target: RequestTarget, before: Record | None, outcome: WriteOutcome, options: WriteOptions
+    ) -> bytes:
         """Store what the pipeline says, unless nothing changed; the object as it is then."""
         resource = target.resource
         if before is not None and not outcome.changed and not before.lacks_status:
@@ -185,15 +187,15 @@ class Writer:
         stored = resource.to_stored(outcome.object)
         return resource.render(self._store.put(resource.storage, stored, lacks_status=outcome.lacks_status).raw)
 
-    def _live(self, target: Target) -> tuple[Record, Mapping[str, Any]]:
+    def _live(self, target: RequestTarget) -> tuple[Record, Mapping[str, Any]]:
         record = self._store.get(target.resource.storage, target.key)
         if record is None:
             raise not_found(target.resource.group, target.resource.plural, target.name)
         return record, target.resource.live(record)
 
-    def _write(self, call: WriteCall, *, uid: str = "", name: str = "") -> Write:
+    def _write(self, call: WriteCall, *, uid: str = "", name: str = "") -> WriteRequest:
         target, options = call.target, call.options
-        return Write(
+        return WriteRequest(
             manager=manager_of(options, call.caller),
             now=format_time(self._now()),
             name=target.name,

@@ -1,21 +1,21 @@
 """The control plane that comes with the project (PULL-11): in memory, in process, and over HTTP (`http`)."""
 
-from vworkspace_fake.controlplane.faults import Call, Fault, Faults, When
+from vworkspace_fake.controlplane.faults import AgentCall, Faults, ScriptedFault, When
 from vworkspace_fake.controlplane.inprocess import InProcessControlPlane
 from vworkspace_fake.controlplane.jobs import JobEntry
 from vworkspace_fake.controlplane.rate import RateLimit
-from vworkspace_fake.controlplane.refusals import Dropped, Refusal
+from vworkspace_fake.controlplane.refusals import ApiRefusal, Dropped
 from vworkspace_fake.controlplane.server import ControlPlaneServer
 
 __all__ = [
-    "Call",
+    "AgentCall",
+    "ApiRefusal",
     "ControlPlaneServer",
     "Dropped",
-    "Fault",
     "Faults",
     "InProcessControlPlane",
     "JobEntry",
     "RateLimit",
-    "Refusal",
+    "ScriptedFault",
     "When",
 ]

@@ -23,8 +23,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from vworkspace_fake.controlplane.faults import Call, Fault, When
-from vworkspace_fake.controlplane.refusals import Refusal, error_body
+from vworkspace_fake.controlplane.faults import AgentCall, ScriptedFault, When
+from vworkspace_fake.controlplane.refusals import ApiRefusal, error_body
 from vworkspace_fake.controlplane.server import ControlPlaneServer
 
 Handler = Callable[[Request, Any], Any]
@@ -63,7 +63,7 @@ def _guarded(
         handler = handlers["get" if request.method == "HEAD" else request.method.lower()]
         try:
             return JSONResponse(handler(request, await _json(request)))
-        except Refusal as refusal:
+        except ApiRefusal as refusal:
             return refused(refusal.status, refusal.message)
         except KeyError as error:
             return refused(400, f"{error.args[0]}: is required")
@@ -120,7 +120,7 @@ class _Admin:
         known = self._server.tokens.clusters()
         if cluster_id not in known:
             names = ", ".join(sorted(known)) or "none"
-            raise Refusal(
+            raise ApiRefusal(
                 404, f"clusterId: no cluster {cluster_id} is known here (known: {names}); add its token first"
             )
 
@@ -173,11 +173,11 @@ def _text(body: Mapping[str, Any], name: str) -> str:
     return str(body[name])
 
 
-def _fault(body: Mapping[str, Any]) -> Fault:
+def _fault(body: Mapping[str, Any]) -> ScriptedFault:
     status = body.get("status", 500)
     text = body.get("body")
-    return Fault(
-        call=Call(body["call"]) if body.get("call") else None,
+    return ScriptedFault(
+        call=AgentCall(body["call"]) if body.get("call") else None,
         status=None if status is None else int(status),
         when=When(body.get("when", "before")),
         times=int(body.get("times", 1)),

@@ -6,12 +6,12 @@ from typing import TypeVar
 
 import attrs
 
-from vworkspace_fake.controlplane.refusals import Dropped, Refusal
+from vworkspace_fake.controlplane.refusals import ApiRefusal, Dropped
 
 T = TypeVar("T")
 
 
-class Call(StrEnum):
+class AgentCall(StrEnum):
     """The endpoints of the agent API."""
 
     FETCH = "fetch"
@@ -31,14 +31,14 @@ class When(StrEnum):
 
 
 @attrs.frozen
-class Fault:
+class ScriptedFault:
     """One fault, for the next `times` requests to `call` (any call when None).
 
     With `status` 0 there is no answer at all, unless `latency` (seconds before anything happens) is the
     whole fault: then `status` is None. `body` and `content_type` make an answer of any status strange.
     """
 
-    call: Call | None = None
+    call: AgentCall | None = None
     status: int | None = 500
     when: When = When.BEFORE
     times: int = 1
@@ -69,7 +69,7 @@ class Fault:
             return
         if self.status == 0:
             raise Dropped
-        raise Refusal(
+        raise ApiRefusal(
             self.status,
             f"injected fault {self.status}",
             retry_after=self.retry_after,
@@ -78,25 +78,25 @@ class Fault:
         )
 
 
-NO_FAULT = Fault(status=None)
+NO_FAULT = ScriptedFault(status=None)
 
 
 @attrs.define
 class Faults:
     """Owner of the faults still to come, first ordered first served."""
 
-    _pending: list[Fault] = attrs.field(factory=list, init=False)
-    _outage: Fault | None = attrs.field(default=None, init=False)
+    _pending: list[ScriptedFault] = attrs.field(factory=list, init=False)
+    _outage: ScriptedFault | None = attrs.field(default=None, init=False)
 
-    def inject(self, fault: Fault) -> None:
+    def inject(self, fault: ScriptedFault) -> None:
         """Have `fault` on the next requests it is for."""
         self._pending.append(fault)
 
-    def outage(self, fault: Fault | None) -> None:
+    def outage(self, fault: ScriptedFault | None) -> None:
         """Have `fault` on every request until called with None."""
         self._outage = fault
 
-    def take(self, call: Call) -> Fault:
+    def take(self, call: AgentCall) -> ScriptedFault:
         """The fault for this request; one that does nothing when there is none."""
         if self._outage is not None:
             return self._outage

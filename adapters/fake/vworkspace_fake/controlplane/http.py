@@ -15,8 +15,8 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from vworkspace_fake.controlplane.admin import admin_routes
-from vworkspace_fake.controlplane.faults import Call
-from vworkspace_fake.controlplane.refusals import Dropped, Refusal, error_body
+from vworkspace_fake.controlplane.faults import AgentCall
+from vworkspace_fake.controlplane.refusals import ApiRefusal, Dropped, error_body
 from vworkspace_fake.controlplane.server import ControlPlaneServer
 from vworkspace_fake.controlplane.waiting import LongPolls
 
@@ -57,7 +57,9 @@ def control_plane_app(server: ControlPlaneServer, polls: LongPolls, *, admin_tok
 
     def elsewhere(_: Request, error: Exception) -> Response:
         status = error.status_code if isinstance(error, HTTPException) else 500
-        return _refused(Refusal(status, "the agent API is below /api/agent/, the admin API below /api/admin/"), server)
+        return _refused(
+            ApiRefusal(status, "the agent API is below /api/agent/, the admin API below /api/admin/"), server
+        )
 
     handlers = {HTTPException: elsewhere}
     routes.append(Route("/", welcome))
@@ -73,12 +75,12 @@ class _AgentFace:
 
     async def jobs(self, request: Request) -> Response:
         """Long poll."""
-        return await self._answer(request, Call.FETCH, self._poll)
+        return await self._answer(request, AgentCall.FETCH, self._poll)
 
     async def _poll(self, request: Request, token: str | None) -> Any:
         cluster_id, wait = request.query_params.get("cluster"), _wait(request)
         if not cluster_id:
-            raise Refusal(400, "cluster: is required")
+            raise ApiRefusal(400, "cluster: is required")
         found = self._server.fetch(token, cluster_id)
         if not found and wait > 0:
             found = await _unless_gone(
@@ -88,36 +90,42 @@ class _AgentFace:
 
     async def ack(self, request: Request) -> Response:
         """Take a job."""
-        return await self._post(request, Call.ACK, lambda t, _: self._server.ack(t, _job_id(request)), bodiless=True)
+        return await self._post(
+            request, AgentCall.ACK, lambda t, _: self._server.ack(t, _job_id(request)), bodiless=True
+        )
 
     async def status(self, request: Request) -> Response:
         """Progress."""
-        return await self._post(request, Call.STATUS, lambda t, body: self._server.status(t, _job_id(request), body))
+        return await self._post(
+            request, AgentCall.STATUS, lambda t, body: self._server.status(t, _job_id(request), body)
+        )
 
     async def result(self, request: Request) -> Response:
         """The end of a job."""
-        return await self._post(request, Call.RESULT, lambda t, body: self._server.result(t, _job_id(request), body))
+        return await self._post(
+            request, AgentCall.RESULT, lambda t, body: self._server.result(t, _job_id(request), body)
+        )
 
     async def events(self, request: Request) -> Response:
         """A batch of events."""
-        return await self._post(request, Call.EVENTS, self._server.events)
+        return await self._post(request, AgentCall.EVENTS, self._server.events)
 
     async def register(self, request: Request) -> Response:
         """One-time token for a long-lived one."""
-        return await self._post(request, Call.REGISTER, self._server.register)
+        return await self._post(request, AgentCall.REGISTER, self._server.register)
 
     async def rotate(self, request: Request) -> Response:
         """A new token."""
-        return await self._post(request, Call.ROTATE, lambda token, _: self._server.rotate(token))
+        return await self._post(request, AgentCall.ROTATE, lambda token, _: self._server.rotate(token))
 
-    async def _post(self, request: Request, call: Call, effect: Effect, *, bodiless: bool = False) -> Response:
+    async def _post(self, request: Request, call: AgentCall, effect: Effect, *, bodiless: bool = False) -> Response:
         async def perform(request: Request, token: str | None) -> Any:
             return effect(token, None if bodiless else await _body(request))
 
         return await self._answer(request, call, perform)
 
     async def _answer(
-        self, request: Request, call: Call, perform: Callable[[Request, str | None], Awaitable[Any]]
+        self, request: Request, call: AgentCall, perform: Callable[[Request, str | None], Awaitable[Any]]
     ) -> Response:
         fault = self._server.incoming(call)
         if fault.latency > 0:
@@ -127,7 +135,7 @@ class _AgentFace:
             _check_accept(request)
             found = await perform(request, _bearer(request))
             fault.after()
-        except Refusal as refusal:
+        except ApiRefusal as refusal:
             return _refused(refusal, self._server)
         except Dropped:
             return _NoAnswer()
@@ -171,28 +179,28 @@ def _bearer(request: Request) -> str | None:
 
 def _check_accept(request: Request) -> None:
     if MEDIA_TYPE not in request.headers.get("accept", ""):
-        raise Refusal(406, f"Accept must name {MEDIA_TYPE}")
+        raise ApiRefusal(406, f"Accept must name {MEDIA_TYPE}")
 
 
 def _wait(request: Request) -> int:
     text = request.query_params.get("wait", str(DEFAULT_WAIT))
     if not (text.isascii() and text.isdigit()) or int(text[:9]) > LONGEST_WAIT:
-        raise Refusal(400, f"wait: must be 0 to {LONGEST_WAIT} seconds, not {text[:20]!r}")
+        raise ApiRefusal(400, f"wait: must be 0 to {LONGEST_WAIT} seconds, not {text[:20]!r}")
     return int(text)
 
 
 async def _body(request: Request) -> Any:
     if request.headers.get("content-type", "").partition(";")[0].strip() != MEDIA_TYPE:
-        raise Refusal(415, f"Content-Type must be {MEDIA_TYPE}")
+        raise ApiRefusal(415, f"Content-Type must be {MEDIA_TYPE}")
     body = bytearray()
     try:
         async for chunk in request.stream():
             body += chunk
             if len(body) > _LONGEST_BODY:
-                raise Refusal(413, f"the body has more than {_LONGEST_BODY} bytes")
+                raise ApiRefusal(413, f"the body has more than {_LONGEST_BODY} bytes")
         return json.loads(bytes(body))
     except (ValueError, RecursionError) as error:
-        raise Refusal(400, f"the body is not JSON that can be read: {error}") from error
+        raise ApiRefusal(400, f"the body is not JSON that can be read: {error}") from error
     except ClientDisconnect as error:
         raise Dropped from error
 
@@ -206,7 +214,7 @@ def _headers(now: datetime) -> dict[str, str]:
     return {"date": format_datetime(now, usegmt=True)}
 
 
-def _refused(refusal: Refusal, server: ControlPlaneServer) -> Response:
+def _refused(refusal: ApiRefusal, server: ControlPlaneServer) -> Response:
     headers = _headers(server.now())
     if refusal.retry_after is not None:
         headers["retry-after"] = str(round(refusal.retry_after))

@@ -7,8 +7,8 @@ from typing import Any, TypeVar
 from vworkspace_core.apimachinery.errors import JobClosed, Permanent, Unavailable
 from vworkspace_core.control_plane.http_answers import error_of
 from vworkspace_core.ports import Fetched
-from vworkspace_fake.controlplane.faults import Call, Fault
-from vworkspace_fake.controlplane.refusals import Dropped, Refusal
+from vworkspace_fake.controlplane.faults import AgentCall, ScriptedFault
+from vworkspace_fake.controlplane.refusals import ApiRefusal, Dropped
 from vworkspace_fake.controlplane.server import ControlPlaneServer
 from vworkspace_fake.controlplane.waiting import LongPolls
 
@@ -44,7 +44,7 @@ class InProcessControlPlane:
             first = False
             return ask(self._token, cluster_id)
 
-        fault = await self._fault(Call.FETCH)
+        fault = await self._fault(AgentCall.FETCH)
         found = _perform(fault, look)
         if not found and wait_seconds > 0:
             found = await self._waited(look, cluster_id, wait_seconds)
@@ -53,13 +53,13 @@ class InProcessControlPlane:
     async def _waited(self, look: Callable[[], list[Any]], cluster_id: str, wait_seconds: int) -> list[Any]:
         try:
             return await self._polls.jobs(look, cluster_id, wait_seconds)
-        except Refusal as refusal:
+        except ApiRefusal as refusal:
             raise error_of(refusal.status, refusal.message, refusal.retry_after) from refusal
 
     async def ack(self, job_id: str) -> None:
         """Take the job."""
         try:
-            await self._call(Call.ACK, lambda: self._server.ack(self._token, job_id))
+            await self._call(AgentCall.ACK, lambda: self._server.ack(self._token, job_id))
         except Permanent as error:
             if error.status == 409:
                 raise JobClosed(error.message) from error
@@ -67,34 +67,34 @@ class InProcessControlPlane:
 
     async def status(self, job_id: str, body: Mapping[str, Any]) -> None:
         """Progress."""
-        await self._call(Call.STATUS, lambda: self._server.status(self._token, job_id, body))
+        await self._call(AgentCall.STATUS, lambda: self._server.status(self._token, job_id, body))
 
     async def result(self, job_id: str, body: Mapping[str, Any]) -> None:
         """Terminal result; one that is there already is fine."""
         try:
-            await self._call(Call.RESULT, lambda: self._server.result(self._token, job_id, body))
+            await self._call(AgentCall.RESULT, lambda: self._server.result(self._token, job_id, body))
         except Permanent as error:
             if error.status != 409:
                 raise
 
     async def events(self, batch: Sequence[Mapping[str, Any]]) -> None:
         """A batch of events."""
-        await self._call(Call.EVENTS, lambda: self._server.events(self._token, {"events": list(batch)}))
+        await self._call(AgentCall.EVENTS, lambda: self._server.events(self._token, {"events": list(batch)}))
 
     async def register(self, body: Mapping[str, Any]) -> Mapping[str, Any]:
         """One-time token for a long-lived one; the one-time token is the bearer."""
         token = body.get("registrationToken")
         bearer = token if isinstance(token, str) else None
-        return await self._call(Call.REGISTER, lambda: self._server.register(bearer, body))
+        return await self._call(AgentCall.REGISTER, lambda: self._server.register(bearer, body))
 
     async def rotate(self) -> Mapping[str, Any]:
         """A new token."""
-        return await self._call(Call.ROTATE, lambda: self._server.rotate(self._token))
+        return await self._call(AgentCall.ROTATE, lambda: self._server.rotate(self._token))
 
-    async def _call(self, call: Call, effect: Callable[[], T]) -> T:
+    async def _call(self, call: AgentCall, effect: Callable[[], T]) -> T:
         return _perform(await self._fault(call), effect)
 
-    async def _fault(self, call: Call) -> Fault:
+    async def _fault(self, call: AgentCall) -> ScriptedFault:
         fault = self._server.incoming(call)
         if fault.latency > 0:
             import asyncio
@@ -107,10 +107,10 @@ class InProcessControlPlane:
         return self._server.now().replace(microsecond=0)
 
 
-def _perform(fault: Fault, effect: Callable[[], T]) -> T:
+def _perform(fault: ScriptedFault, effect: Callable[[], T]) -> T:
     try:
         return fault.wrap(effect)
-    except Refusal as refusal:
+    except ApiRefusal as refusal:
         if refusal.body is not None:
             raise Unavailable(f"answered {refusal.status} with a body that is not the expected JSON") from refusal
         raise error_of(refusal.status, refusal.message, refusal.retry_after) from refusal

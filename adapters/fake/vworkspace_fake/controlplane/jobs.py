@@ -6,7 +6,7 @@ from typing import Any
 
 import attrs
 
-from vworkspace_fake.controlplane.refusals import Refusal
+from vworkspace_fake.controlplane.refusals import ApiRefusal
 
 
 @attrs.define
@@ -59,13 +59,13 @@ class JobBook:
     def add(self, entry: JobEntry) -> None:
         """Take a new job. Raises a 409 Refusal for an id that is there already."""
         if entry.id in self._jobs:
-            raise Refusal(409, f"job {entry.id} is there already")
+            raise ApiRefusal(409, f"job {entry.id} is there already")
         self._jobs[entry.id] = entry
 
     def get(self, job_id: str) -> JobEntry:
         """The job. Raises a 404 Refusal."""
         if job_id not in self._jobs:
-            raise Refusal(404, f"there is no job {job_id}")
+            raise ApiRefusal(404, f"there is no job {job_id}")
         return self._jobs[job_id]
 
     def offer(self, cluster_id: str, now: datetime) -> list[Any]:
@@ -91,16 +91,16 @@ class JobBook:
         """Stop offering the job; a repeated ack is fine. Raises a 409 Refusal for one that has its result."""
         job = self._own(cluster_id, job_id)
         if job.result is not None:
-            raise Refusal(409, f"job {job_id} is closed: it has its result")
+            raise ApiRefusal(409, f"job {job_id} is closed: it has its result")
         if not job.open:
-            raise Refusal(404, f"job {job_id} is closed")
+            raise ApiRefusal(404, f"job {job_id} is closed")
         job.acked_at, job.acks = job.acked_at or now, job.acks + 1
 
     def status(self, cluster_id: str, job_id: str, body: Any) -> None:
         """Progress of an open, acked job."""
         job = self._own(cluster_id, job_id)
         if not job.open:
-            raise Refusal(404, f"job {job_id} is closed")
+            raise ApiRefusal(404, f"job {job_id} is closed")
         self._must_be_acked(job)
         job.statuses.append(body)
 
@@ -109,9 +109,9 @@ class JobBook:
         job = self._own(cluster_id, job_id)
         if job.result is not None:
             job.results_refused += 1
-            raise Refusal(409, f"job {job_id} has its result")
+            raise ApiRefusal(409, f"job {job_id} has its result")
         if not job.open:
-            raise Refusal(404, f"job {job_id} is closed")
+            raise ApiRefusal(404, f"job {job_id} is closed")
         self._must_be_acked(job)
         job.result, job.closed_at = body, now
 
@@ -123,10 +123,10 @@ class JobBook:
     def _own(self, cluster_id: str, job_id: str) -> JobEntry:
         job = self.get(job_id)
         if job.cluster_id != cluster_id:
-            raise Refusal(404, f"there is no job {job_id}")
+            raise ApiRefusal(404, f"there is no job {job_id}")
         return job
 
     @staticmethod
     def _must_be_acked(job: JobEntry) -> None:
         if job.acked_at is None:
-            raise Refusal(400, f"job {job.id} was not acknowledged")
+            raise ApiRefusal(400, f"job {job.id} was not acknowledged")

@@ -5,7 +5,7 @@ from datetime import datetime
 
 import attrs
 
-from vworkspace_fake.controlplane.refusals import Refusal
+from vworkspace_fake.controlplane.refusals import ApiRefusal
 
 
 @attrs.frozen
@@ -17,7 +17,7 @@ class RateLimit:
 
 
 @attrs.define
-class RateLimiter:
+class RequestRateLimiter:
     """Owner of the buckets; no limit while `limit` is None."""
 
     limit: RateLimit | None = None
@@ -32,5 +32,5 @@ class RateLimiter:
         left = min(float(self.limit.requests), left + max(0.0, (now - since).total_seconds()) * rate)
         if left < 1:
             self._buckets[caller] = (left, now)
-            raise Refusal(429, "too many requests", retry_after=float(math.ceil((1 - left) / rate)))
+            raise ApiRefusal(429, "too many requests", retry_after=float(math.ceil((1 - left) / rate)))
         self._buckets[caller] = (left - 1, now)

@@ -17,7 +17,7 @@ _ERRORS: Final[Mapping[int, str]] = {
 }
 
 
-class Refusal(Exception):
+class ApiRefusal(Exception):
     """An answer that is no success. `retry_after` is in seconds; `body` and `content_type` replace the usual ones."""
 
     def __init__(

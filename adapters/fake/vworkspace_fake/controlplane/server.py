@@ -14,11 +14,11 @@ import attrs
 
 from vworkspace_core.apimachinery.timestamps import format_time
 from vworkspace_fake.controlplane.bodies import BATCH_LIMIT, check_event, check_result, check_status
-from vworkspace_fake.controlplane.faults import Call, Fault, Faults
+from vworkspace_fake.controlplane.faults import AgentCall, Faults, ScriptedFault
 from vworkspace_fake.controlplane.jobs import JobBook, JobEntry
-from vworkspace_fake.controlplane.rate import RateLimit, RateLimiter
-from vworkspace_fake.controlplane.refusals import Refusal
-from vworkspace_fake.controlplane.tokens import Token, TokenBook
+from vworkspace_fake.controlplane.rate import RateLimit, RequestRateLimiter
+from vworkspace_fake.controlplane.refusals import ApiRefusal
+from vworkspace_fake.controlplane.tokens import IssuedToken, TokenBook
 
 
 def system_now() -> datetime:
@@ -44,25 +44,27 @@ class ControlPlaneServer:
     faults: Faults = attrs.field(factory=Faults, init=False)
     tokens: TokenBook = attrs.field(init=False)
     jobs: JobBook = attrs.field(init=False)
-    _limiter: RateLimiter = attrs.field(init=False, repr=False)
+    _limiter: RequestRateLimiter = attrs.field(init=False, repr=False)
     _events: dict[str, dict[str, Any]] = attrs.field(factory=dict, init=False, repr=False)
     _listeners: list[Callable[[], None]] = attrs.field(factory=list, init=False, repr=False)
     _numbers: int = attrs.field(default=0, init=False)
     _requests: int = attrs.field(default=0, init=False)
     events_repeated: int = attrs.field(default=0, init=False)
-    requests: deque[tuple[datetime, Call]] = attrs.field(init=False, repr=False, factory=lambda: deque(maxlen=10_000))
+    requests: deque[tuple[datetime, AgentCall]] = attrs.field(
+        init=False, repr=False, factory=lambda: deque(maxlen=10_000)
+    )
 
     def __attrs_post_init__(self) -> None:
         self.tokens = TokenBook(self.now, self.mint, self.rotation_grace, self.token_lifetime)
         self.jobs = JobBook(self.redelivery)
-        self._limiter = RateLimiter(self.rate_limit)
+        self._limiter = RequestRateLimiter(self.rate_limit)
 
     def request_id(self) -> str:
         """A new name for a request, which its error body shows."""
         self._requests += 1
         return f"request-{self._requests}"
 
-    def incoming(self, call: Call) -> Fault:
+    def incoming(self, call: AgentCall) -> ScriptedFault:
         """A face took a request: it is remembered, and has the fault that was ordered for it, if any."""
         self.requests.append((self.now(), call))
         return self.faults.take(call)
@@ -73,13 +75,13 @@ class ControlPlaneServer:
         """Jobs on offer for the cluster, at once."""
         caller = self._caller(token)
         if caller != cluster_id:
-            raise Refusal(403, f"the token is not for cluster {cluster_id}")
+            raise ApiRefusal(403, f"the token is not for cluster {cluster_id}")
         return self.jobs.offer(cluster_id, self.now())
 
     def poll(self, token: str | None, cluster_id: str) -> list[Any]:
         """Look again within a long poll: like `fetch`, but part of the same request."""
         if self.tokens.cluster_of(token) != cluster_id:
-            raise Refusal(403, f"the token is not for cluster {cluster_id}")
+            raise ApiRefusal(403, f"the token is not for cluster {cluster_id}")
         return self.jobs.offer(cluster_id, self.now())
 
     def ack(self, token: str | None, job_id: str) -> None:
@@ -103,7 +105,7 @@ class ControlPlaneServer:
         caller = self._caller(token)
         batch = body.get("events") if isinstance(body, Mapping) else None
         if not isinstance(batch, list) or not 0 < len(batch) <= BATCH_LIMIT:
-            raise Refusal(400, f"events: must be a list of 1 to {BATCH_LIMIT}")
+            raise ApiRefusal(400, f"events: must be a list of 1 to {BATCH_LIMIT}")
         _refuse_if([f"events[{at}].{problem}" for at, event in enumerate(batch) for problem in check_event(event)])
         for event in batch:
             self._keep(caller, event)
@@ -120,9 +122,9 @@ class ControlPlaneServer:
         text = body.get("registrationToken") if isinstance(body, Mapping) else None
         cluster_id = body.get("clusterId") if isinstance(body, Mapping) else None
         if not isinstance(text, str) or not isinstance(cluster_id, str | None):
-            raise Refusal(400, "registrationToken: must be a string; clusterId: a string or absent")
+            raise ApiRefusal(400, "registrationToken: must be a string; clusterId: a string or absent")
         if token != text:
-            raise Refusal(401, "the registration token must be the bearer token")
+            raise ApiRefusal(401, "the registration token must be the bearer token")
         issued = self.tokens.register(text, cluster_id)
         return {"clusterId": issued.cluster_id, **_issued(issued)}
 
@@ -204,10 +206,10 @@ class ControlPlaneServer:
         return None if at is None else max(0.0, (at - self.now()).total_seconds())
 
 
-def _issued(token: Token) -> dict[str, Any]:
+def _issued(token: IssuedToken) -> dict[str, Any]:
     return {"token": token.text, **({"expiresAt": format_time(token.ends)} if token.ends else {})}
 
 
 def _refuse_if(problems: list[str]) -> None:
     if problems:
-        raise Refusal(400, "; ".join(problems))
+        raise ApiRefusal(400, "; ".join(problems))

@@ -5,11 +5,11 @@ from datetime import datetime, timedelta
 
 import attrs
 
-from vworkspace_fake.controlplane.refusals import Refusal
+from vworkspace_fake.controlplane.refusals import ApiRefusal
 
 
 @attrs.define
-class Token:
+class IssuedToken:
     """A credential of one cluster. `ends` is when it is refused from; `used` whether it was ever accepted."""
 
     text: str = attrs.field(repr=False)
@@ -24,7 +24,7 @@ class Registration:
 
     text: str = attrs.field(repr=False)
     cluster_id: str
-    issued: Token | None = None
+    issued: IssuedToken | None = None
 
 
 @attrs.define
@@ -35,14 +35,14 @@ class TokenBook:
     mint: Callable[[], str]
     grace: timedelta
     lifetime: timedelta | None = None
-    _tokens: dict[str, Token] = attrs.field(factory=dict, init=False, repr=False)
+    _tokens: dict[str, IssuedToken] = attrs.field(factory=dict, init=False, repr=False)
     _registrations: dict[str, Registration] = attrs.field(factory=dict, init=False, repr=False)
     _clusters: set[str] = attrs.field(factory=set, init=False)
 
-    def add(self, cluster_id: str, text: str) -> Token:
+    def add(self, cluster_id: str, text: str) -> IssuedToken:
         """Accept `text` for `cluster_id`."""
         self._clusters.add(cluster_id)
-        token = self._tokens[text] = Token(text, cluster_id)
+        token = self._tokens[text] = IssuedToken(text, cluster_id)
         return token
 
     def revoke(self, text: str) -> None:
@@ -53,7 +53,7 @@ class TokenBook:
         """Every cluster that there ever was a token or a registration for."""
         return frozenset(self._clusters)
 
-    def find(self, text: str) -> Token | None:
+    def find(self, text: str) -> IssuedToken | None:
         """The token as it stands, without using it."""
         return self._tokens.get(text)
 
@@ -61,13 +61,13 @@ class TokenBook:
         """Cluster that `text` speaks for. Raises a 401 Refusal."""
         token = self._tokens.get(text or "")
         if token is None:
-            raise Refusal(401, "the token is not known" if text else "a bearer token is required")
+            raise ApiRefusal(401, "the token is not known" if text else "a bearer token is required")
         if token.ends is not None and self.now() >= token.ends:
-            raise Refusal(401, "the token has expired")
+            raise ApiRefusal(401, "the token has expired")
         token.used = True
         return token.cluster_id
 
-    def rotate(self, text: str | None) -> Token:
+    def rotate(self, text: str | None) -> IssuedToken:
         """A new token for the caller's cluster; the caller's stays valid for the grace period."""
         cluster_id = self.cluster_of(text)
         old = self._tokens[text or ""]
@@ -82,19 +82,19 @@ class TokenBook:
         self._registrations[text] = Registration(text, cluster_id)
         return text
 
-    def register(self, text: str, cluster_id: str | None) -> Token:
+    def register(self, text: str, cluster_id: str | None) -> IssuedToken:
         """The long-lived token for a one-time one. Raises a 401 or 403 Refusal."""
         found = self._registrations.get(text)
         if found is None or (found.issued is not None and found.issued.used):
-            raise Refusal(401, "the registration token is not known or was used")
+            raise ApiRefusal(401, "the registration token is not known or was used")
         if cluster_id is not None and cluster_id != found.cluster_id:
-            raise Refusal(403, "the registration token is for another cluster")
+            raise ApiRefusal(403, "the registration token is for another cluster")
         if found.issued is not None:
             self.revoke(found.issued.text)
         found.issued = self._issue(found.cluster_id)
         return found.issued
 
-    def _issue(self, cluster_id: str) -> Token:
+    def _issue(self, cluster_id: str) -> IssuedToken:
         token = self.add(cluster_id, self.mint())
         token.ends = None if self.lifetime is None else self.now() + self.lifetime
         return token

@@ -6,10 +6,10 @@ Deployments, StatefulSets and DaemonSets, a load balancer and an ingress control
 
 from vworkspace_fake.downstream.behaviour import (
     DownstreamBehaviour,
+    DownstreamOutcome,
+    DownstreamRule,
     Ending,
     JobBehaviour,
-    Outcome,
-    Rule,
     SnapshotBehaviour,
     VeleroBehaviour,
     VolSyncBehaviour,
@@ -25,11 +25,11 @@ from vworkspace_fake.downstream.workflow_nodes import resume_patch
 __all__ = [
     "CONTROLLERS",
     "DownstreamBehaviour",
+    "DownstreamOutcome",
+    "DownstreamRule",
     "DownstreamSimulator",
     "Ending",
     "JobBehaviour",
-    "Outcome",
-    "Rule",
     "SnapshotBehaviour",
     "VeleroBehaviour",
     "VolSyncBehaviour",

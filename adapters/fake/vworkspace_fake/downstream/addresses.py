@@ -6,22 +6,22 @@ from vworkspace_fake.downstream.attempts import Attempt, begin, released
 from vworkspace_fake.downstream.behaviour import Ending
 from vworkspace_fake.downstream.controller import NOTHING, DownstreamController, ObjectView, PassResult, change
 from vworkspace_fake.downstream.kinds import INGRESS, SERVICE
-from vworkspace_fake.simulation.effects import Step
+from vworkspace_fake.simulation.effects import PassStep
 
 
-def _balancer(view: ObjectView) -> Step[PassResult]:
+def _balancer(view: ObjectView) -> PassStep[PassResult]:
     if view.live is None or view.deleting or view.spec.get("type") != "LoadBalancer":
         return NOTHING
     return (yield from _given(view, view.spec.get("ports") or []))
 
 
-def _ingress(view: ObjectView) -> Step[PassResult]:
+def _ingress(view: ObjectView) -> PassStep[PassResult]:
     if view.live is None or view.deleting:
         return NOTHING
     return (yield from _given(view, []))
 
 
-def _given(view: ObjectView, ports: Any) -> Step[PassResult]:
+def _given(view: ObjectView, ports: Any) -> PassStep[PassResult]:
     """An address by the object's uid, from a range that is kept for documentation; it stays."""
     if (view.status.get("loadBalancer") or {}).get("ingress"):
         return NOTHING

@@ -5,7 +5,7 @@ from datetime import datetime
 
 import attrs
 
-from vworkspace_fake.downstream.behaviour import Ending, Outcome, Rule
+from vworkspace_fake.downstream.behaviour import DownstreamOutcome, DownstreamRule, Ending
 from vworkspace_fake.downstream.controller import ObjectView
 
 
@@ -13,20 +13,20 @@ from vworkspace_fake.downstream.controller import ObjectView
 class Attempt:
     """One attempt under way. It ends at `until`; one that stalls has no end."""
 
-    outcome: Outcome
+    outcome: DownstreamOutcome
     began: datetime
     until: datetime | None
-    rule: Rule | None = None
+    rule: DownstreamRule | None = None
 
-    def used_up(self, used: tuple[Rule, ...]) -> tuple[Rule, ...]:
+    def used_up(self, used: tuple[DownstreamRule, ...]) -> tuple[DownstreamRule, ...]:
         """The rules that have had their turn after this one: `used`, and its own."""
         return used if self.rule is None else (*used, self.rule)
 
 
-def begin(view: ObjectView, used: Sequence[Rule], seconds: float) -> Attempt:
+def begin(view: ObjectView, used: Sequence[DownstreamRule], seconds: float) -> Attempt:
     """A new attempt at the object, which takes `seconds` where its outcome does not say."""
     rule = view.behaviour.choose(view.ref, used)
-    outcome = rule.outcome if rule is not None else Outcome()
+    outcome = rule.outcome if rule is not None else DownstreamOutcome()
     takes = outcome.seconds if outcome.seconds is not None else seconds
     until = None if outcome.ending is Ending.STALL else view.at(takes)
     return Attempt(outcome, view.now, until, rule)

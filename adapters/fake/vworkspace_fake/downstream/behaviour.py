@@ -1,8 +1,8 @@
 """How the simulated downstream controllers behave. All of it data, all of it changeable at run time.
 
-What happens to one attempt (a backup, a pod, a sync, a snapshot) is an `Outcome`. The first rule that matches
+What happens to one attempt (a backup, a pod, a sync, a snapshot) is an `DownstreamOutcome`. The first rule that matches
 the object and is not used up decides; without one everything succeeds. A rule counts its uses per object, so
-that `Rule(Outcome(Ending.FAIL, times=2))` fails the first two attempts at each.
+that `DownstreamRule(Outcome(Ending.FAIL, times=2))` fails the first two attempts at each.
 """
 
 from collections.abc import Mapping, Sequence
@@ -53,7 +53,7 @@ class WorkflowStep:
 
 
 @attrs.frozen
-class Outcome:
+class DownstreamOutcome:
     """The end of one attempt. `seconds` overrides the usual duration; `times` limits a rule's use per object.
 
     `exit_code` is a failing pod's, `waiting` why one that stalls cannot start (`ImagePullBackOff`), `steps` are a
@@ -75,10 +75,10 @@ class Outcome:
 
 
 @attrs.frozen
-class Rule:
+class DownstreamRule:
     """An outcome for the objects it matches; None matches everything. `name` is a glob (`nightly-*`)."""
 
-    outcome: Outcome
+    outcome: DownstreamOutcome
     kind: str | None = None
     namespace: str | None = None
     name: str | None = None
@@ -210,7 +210,7 @@ class DownstreamBehaviour:
     `watch_latency_seconds` pass before a controller sees a new object: until then it has no status.
     """
 
-    rules: Sequence[Rule] = ()
+    rules: Sequence[DownstreamRule] = ()
     watch_latency_seconds: float = 0.0
     retry_seconds: float = 1.0
     velero: VeleroBehaviour = VeleroBehaviour()
@@ -220,7 +220,7 @@ class DownstreamBehaviour:
     snapshot: SnapshotBehaviour = SnapshotBehaviour()
     workloads: WorkloadBehaviour = WorkloadBehaviour()
 
-    def choose(self, ref: ObjectRef, used: Sequence[Rule]) -> Rule | None:
+    def choose(self, ref: ObjectRef, used: Sequence[DownstreamRule]) -> DownstreamRule | None:
         """The rule for the next attempt at `ref`, of which `used` were applied to earlier ones; None for success."""
         for rule in self.rules:
             times = rule.outcome.times

@@ -9,7 +9,7 @@ import attrs
 from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, dig, metadata
 from vworkspace_core.apimachinery.resources import PERSISTENT_VOLUME_CLAIM, VOLUME_SNAPSHOT
 from vworkspace_fake.downstream.attempts import Attempt, begin, released
-from vworkspace_fake.downstream.behaviour import Ending, Rule
+from vworkspace_fake.downstream.behaviour import DownstreamRule, Ending
 from vworkspace_fake.downstream.controller import (
     NOTHING,
     DownstreamController,
@@ -20,7 +20,7 @@ from vworkspace_fake.downstream.controller import (
     without_finalizers,
 )
 from vworkspace_fake.downstream.kinds import PERSISTENT_VOLUME, STORAGE_CLASS
-from vworkspace_fake.simulation.effects import CreateObject, DeleteObject, Step
+from vworkspace_fake.simulation.effects import PassStep, SimulatedCreate, SimulatedDelete
 
 _PROTECTION: Final = "kubernetes.io/pvc-protection"
 _PROVISIONER: Final = "volume.kubernetes.io/storage-provisioner"
@@ -35,11 +35,11 @@ class _Memory:
     """The provisioning of one claim."""
 
     attempt: Attempt | None = None
-    used: tuple[Rule, ...] = ()
+    used: tuple[DownstreamRule, ...] = ()
     retry_at: datetime | None = None
 
 
-def _reconcile(view: ObjectView) -> Step[PassResult]:
+def _reconcile(view: ObjectView) -> PassStep[PassResult]:
     if view.live is None or not view.behaviour.snapshot.binds_claims:
         return NOTHING
     if view.deleting:
@@ -67,7 +67,7 @@ def _source_is_ready(view: ObjectView) -> bool:
     return dig(snapshot, "status", "readyToUse") is True
 
 
-def _provision(view: ObjectView, memory: _Memory) -> Step[PassResult]:
+def _provision(view: ObjectView, memory: _Memory) -> PassStep[PassResult]:
     attempt = memory.attempt
     if memory.retry_at is not None and view.now < memory.retry_at:
         return PassResult(memory=memory, requeue_at=memory.retry_at)
@@ -88,14 +88,14 @@ def _volume_name(view: ObjectView) -> str:
     return view.spec.get("volumeName") or f"pvc-{view.uid}"
 
 
-def _bind(view: ObjectView) -> Step[None]:
+def _bind(view: ObjectView) -> PassStep[None]:
     meta, name = metadata(view.live or {}), _volume_name(view)
     size = dig(view.spec, "resources", "requests", "storage")
     marks = {**_BINDING, _PROVISIONER: view.behaviour.snapshot.driver}
     bound = {"annotations": {**(meta.get("annotations") or {}), **marks}}
     modes = list(view.spec.get("accessModes") or ())
     status = {**view.status, "phase": "Bound", "accessModes": modes, "capacity": {"storage": size}}
-    yield CreateObject(PERSISTENT_VOLUME, _volume(view, name, size))
+    yield SimulatedCreate(PERSISTENT_VOLUME, _volume(view, name, size))
     yield from change(view, {"metadata": {**meta, **bound}, "spec": {**view.spec, "volumeName": name}})
     yield from change(view, {"status": status}, subresource="status")
 
@@ -119,12 +119,12 @@ def _volume(view: ObjectView, name: str, size: Any) -> dict[str, Any]:
     return {**PERSISTENT_VOLUME.manifest(name), "spec": spec}
 
 
-def _delete(view: ObjectView) -> Step[PassResult]:
+def _delete(view: ObjectView) -> PassStep[PassResult]:
     """No pod uses it, so nothing holds it; its volume goes with it."""
     ref = ObjectRef(PERSISTENT_VOLUME, None, _volume_name(view))
     volume = view.world.get(ref)
     if volume is not None and dig(volume, "spec", "persistentVolumeReclaimPolicy") == "Delete":
-        yield DeleteObject(ref, uid_of(volume))
+        yield SimulatedDelete(ref, uid_of(volume))
     yield from without_finalizers(view.ref, view.live, _PROTECTION)
     return NOTHING
 

@@ -14,7 +14,7 @@ import attrs
 from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, dig, metadata
 from vworkspace_core.apimachinery.timestamps import format_time
 from vworkspace_fake.downstream.behaviour import DownstreamBehaviour
-from vworkspace_fake.simulation.effects import PatchObject, Question, Step
+from vworkspace_fake.simulation.effects import PassStep, Question, SimulatedPatch
 from vworkspace_fake.simulation.patches import merge_diff
 
 
@@ -106,13 +106,13 @@ class DownstreamController:
 
     name: str
     subjects: tuple[Kind, ...]
-    reconcile: Callable[[ObjectView], Step[PassResult]]
+    reconcile: Callable[[ObjectView], PassStep[PassResult]]
     watches: tuple[Kind, ...] = ()
     wakes: Callable[[ObjectRef, Mapping[ObjectRef, Manifest]], Iterable[ObjectRef]] = _no_one
     restarted: Callable[[Any], Any] = lambda memory: memory
 
 
-def change(view: ObjectView, after: Mapping[str, Any], *, subresource: str = "") -> Step[None]:
+def change(view: ObjectView, after: Mapping[str, Any], *, subresource: str = "") -> PassStep[None]:
     """Patch the live object so that it becomes `after`; nothing is sent where they are the same."""
     before = view.live or {}
     body = {key: after[key] for key in after if after[key] != before.get(key)}
@@ -122,15 +122,15 @@ def change(view: ObjectView, after: Mapping[str, Any], *, subresource: str = "")
         both = isinstance(known, Mapping) and isinstance(value, Mapping)
         patch[key] = merge_diff(known, value) if both else value  # type: ignore[arg-type]
     if patch:
-        yield PatchObject(view.ref, view.uid, patch, subresource)
+        yield SimulatedPatch(view.ref, view.uid, patch, subresource)
 
 
-def without_finalizers(ref: ObjectRef, live: Manifest | None, *gone: str) -> Step[None]:
+def without_finalizers(ref: ObjectRef, live: Manifest | None, *gone: str) -> PassStep[None]:
     """Take these finalizers off the object; nothing is sent where it has none of them."""
     present = metadata(live or {}).get("finalizers") or ()
     left = [name for name in present if name not in gone]
     if len(left) < len(present):
-        yield PatchObject(ref, uid_of(live or {}), {"metadata": {"finalizers": left}})
+        yield SimulatedPatch(ref, uid_of(live or {}), {"metadata": {"finalizers": left}})
 
 
 def earliest(*moments: datetime | None) -> datetime | None:

@@ -22,15 +22,15 @@ from vworkspace_fake.flux.schema import (
     STRING,
     STRINGS,
     TEXT_MAP,
-    Schema,
+    JsonSchema,
     enum,
     record,
     string,
 )
 from vworkspace_fake.simulation.definitions import definition
 
-_STATUS: Final[Schema] = {"status": {}}
-_INT32: Final[Schema] = {"type": "integer", "format": "int32"}
+_STATUS: Final[JsonSchema] = {"status": {}}
+_INT32: Final[JsonSchema] = {"type": "integer", "format": "int32"}
 _AGE: Final = ("Age", "date", ".metadata.creationTimestamp")
 
 
@@ -72,7 +72,7 @@ def volsync_crds() -> tuple[dict[str, Any], ...]:
 
 
 def _replication(
-    kind: Kind, spec: dict[str, Schema], status: dict[str, Schema], *columns: tuple[str, str, str]
+    kind: Kind, spec: dict[str, JsonSchema], status: dict[str, JsonSchema], *columns: tuple[str, str, str]
 ) -> dict[str, Any]:
     trigger = record({"manual": STRING, "schedule": _SCHEDULE})
     state = record(
@@ -96,7 +96,7 @@ def _replication(
     return definition(kind, schema, subresources=_STATUS, columns=(*columns, *common))
 
 
-def _restic() -> dict[str, Schema]:
+def _restic() -> dict[str, JsonSchema]:
     return {
         "accessModes": {**STRINGS, "minItems": 1},
         "cacheAccessModes": STRINGS,
@@ -113,13 +113,13 @@ def _restic() -> dict[str, Schema]:
     }
 
 
-def _restic_source() -> Schema:
+def _restic_source() -> JsonSchema:
     kept = dict.fromkeys(("daily", "hourly", "monthly", "weekly", "yearly"), _INT32)
     retain = record({**kept, "last": STRING, "within": STRING})
     return record({**_restic(), "pruneIntervalDays": _INT32, "retain": retain, "unlock": STRING})
 
 
-def _restic_destination() -> Schema:
+def _restic_destination() -> JsonSchema:
     flags = dict.fromkeys(("cleanupCachePVC", "cleanupTempPVC", "enableFileDeletion"), BOOLEAN)
     more = {"destinationPVC": STRING, "previous": _INT32, "restoreAsOf": DATE_TIME}
     return record({**_restic(), **flags, **more})
@@ -137,7 +137,7 @@ def _rule(message: str, rule: str) -> dict[str, Any]:
     return {"message": message, "rule": rule}
 
 
-def _once(name: str) -> Schema:
+def _once(name: str) -> JsonSchema:
     rule = _rule(f"{name} is immutable", "self == oldSelf")
     return string(**{"x-kubernetes-validations": [rule]})
 

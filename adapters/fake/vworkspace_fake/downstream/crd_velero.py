@@ -12,7 +12,7 @@ from vworkspace_fake.flux.schema import (
     STRING,
     STRINGS,
     TEXT_MAP,
-    Schema,
+    JsonSchema,
     enum,
     items,
     record,
@@ -35,7 +35,7 @@ _AFTER_START: Final = (
     "PartiallyFailed",
     "Failed",
 )
-_NO_SUBRESOURCES: Final[Schema] = {}
+_NO_SUBRESOURCES: Final[JsonSchema] = {}
 _HOOK_STATUS: Final = nullable(record({"hooksAttempted": INTEGER, "hooksFailed": INTEGER}))
 
 
@@ -49,7 +49,7 @@ def velero_crds() -> tuple[dict[str, Any], ...]:
     )
 
 
-def _selection(**hooks: Schema) -> dict[str, Schema]:
+def _selection(**hooks: JsonSchema) -> dict[str, JsonSchema]:
     """What backups and restores choose by."""
     return {
         "excludedNamespaces": _LIST,
@@ -64,7 +64,7 @@ def _selection(**hooks: Schema) -> dict[str, Schema]:
     }
 
 
-def _backup_spec() -> Schema:
+def _backup_spec() -> JsonSchema:
     scoped = [f"{way}{scope}ScopedResources" for way in ("included", "excluded") for scope in ("Cluster", "Namespace")]
     return record(
         {
@@ -85,11 +85,11 @@ def _backup_spec() -> Schema:
     )
 
 
-def _counts(*names: str) -> dict[str, Schema]:
+def _counts(*names: str) -> dict[str, JsonSchema]:
     return dict.fromkeys(names, INTEGER)
 
 
-def _common_status(operations: str, done: str) -> dict[str, Schema]:
+def _common_status(operations: str, done: str) -> dict[str, JsonSchema]:
     return {
         **_counts(*(f"{operations}{state}" for state in ("Attempted", "Completed", "Failed")), "errors", "warnings"),
         "completionTimestamp": _TIME,
@@ -101,7 +101,7 @@ def _common_status(operations: str, done: str) -> dict[str, Schema]:
     }
 
 
-def _backup_status() -> Schema:
+def _backup_status() -> JsonSchema:
     snapshots = ("csiVolumeSnapshots", "volumeSnapshots")
     return record(
         {
@@ -115,7 +115,7 @@ def _backup_status() -> Schema:
     )
 
 
-def _restore_spec() -> Schema:
+def _restore_spec() -> JsonSchema:
     status = record({"excludedResources": _LIST, "includedResources": _LIST})
     return record(
         {
@@ -132,7 +132,7 @@ def _restore_spec() -> Schema:
     )
 
 
-def _restore_status() -> Schema:
+def _restore_status() -> JsonSchema:
     phases = enum("New", "FailedValidation", *_AFTER_START)
     return record({**_common_status("restoreItemOperations", "itemsRestored"), "phase": phases})
 

@@ -9,18 +9,18 @@ from vworkspace_fake.flux.schema import (
     INTEGER,
     STRING,
     STRINGS,
-    Schema,
+    JsonSchema,
     enum,
     items,
     record,
     string,
 )
 
-_INT_OR_STRING: Final[Schema] = {
+_INT_OR_STRING: Final[JsonSchema] = {
     "anyOf": [{"type": "integer"}, {"type": "string"}],
     "x-kubernetes-int-or-string": True,
 }
-_INT32: Final[Schema] = {"type": "integer", "format": "int32"}
+_INT32: Final[JsonSchema] = {"type": "integer", "format": "int32"}
 _NAME: Final = string(pattern="^[-a-zA-Z0-9_]+$")
 _PARAMETER: Final = record(
     {"default": STRING, "enum": {**items(STRING), "minItems": 1}, "globalName": STRING, "name": _NAME, "value": STRING},
@@ -31,7 +31,7 @@ _INPUTS: Final = record({"parameters": {**items(_PARAMETER), "maxItems": 500}})
 _LEAVES: Final = ("container", "script", "steps", "suspend")
 """The types of template that can be used here."""
 _IDENTIFIER: Final = string(pattern="^[a-zA-Z0-9][-a-zA-Z0-9]*$", maxLength=128)
-_WORDS: Final[Schema] = {**STRINGS, "x-kubernetes-list-type": "atomic"}
+_WORDS: Final[JsonSchema] = {**STRINGS, "x-kubernetes-list-type": "atomic"}
 _ONE_TYPE: Final = " + ".join(f"(has(t.{leaf}) ? 1 : 0)" for leaf in _LEAVES)
 _TIMED: Final = '!(has(t.timeout) && t.timeout != "" && has(t.steps))'
 _LIMITED: Final = "!(has(t.activeDeadlineSeconds) && has(t.steps))"
@@ -42,7 +42,7 @@ _TEMPLATE_RULES: Final = [
 ]
 
 
-def workflow_spec() -> Schema:
+def workflow_spec() -> JsonSchema:
     """Schema of a Workflow's or a WorkflowTemplate's `spec`."""
     templates = {**items(_template()), "maxItems": 200, "x-kubernetes-validations": _TEMPLATE_RULES}
     ttl = ("secondsAfterCompletion", "secondsAfterFailure", "secondsAfterSuccess")
@@ -66,7 +66,7 @@ def workflow_spec() -> Schema:
     )
 
 
-def _template() -> Schema:
+def _template() -> JsonSchema:
     variable = record({"name": STRING, "value": STRING}, ("name",))
     env = {**items(variable), "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]}
     container = {"args": _WORDS, "command": _WORDS, "env": env, "image": STRING, "name": STRING}
@@ -86,7 +86,7 @@ def _template() -> Schema:
     )
 
 
-def workflow_status() -> Schema:
+def workflow_status() -> JsonSchema:
     """Schema of a Workflow's `status`. Phases are open texts there, as in Argo's own."""
     outputs = record({"exitCode": STRING, "parameters": items(_PARAMETER), "result": STRING})
     seconds = {"type": "object", "additionalProperties": COUNT}

@@ -15,7 +15,7 @@ from vworkspace_core.apimachinery.resources import JOB, POD
 from vworkspace_core.ports import Propagation
 from vworkspace_fake.downstream.accounts import account_refusal
 from vworkspace_fake.downstream.attempts import Attempt, begin, released
-from vworkspace_fake.downstream.behaviour import Ending, Rule
+from vworkspace_fake.downstream.behaviour import DownstreamRule, Ending
 from vworkspace_fake.downstream.controller import (
     NOTHING,
     DownstreamController,
@@ -28,7 +28,7 @@ from vworkspace_fake.downstream.controller import (
     with_condition,
 )
 from vworkspace_fake.downstream.kinds import SERVICE_ACCOUNT
-from vworkspace_fake.simulation.effects import CreateObject, DeleteObject, PatchObject, PostEvent, Step
+from vworkspace_fake.simulation.effects import PassStep, PostEvent, SimulatedCreate, SimulatedDelete, SimulatedPatch
 from vworkspace_fake.simulation.queue import FailureBackoff
 
 _OURS: Final = "kubernetes.io/job-controller"
@@ -40,7 +40,7 @@ class _Memory:
     """The pods of one Job. `retry_at` is when a failed one may be replaced, `gone_at` when the last ones have ended."""
 
     pods: tuple[Attempt, ...] = ()
-    used: tuple[Rule, ...] = ()
+    used: tuple[DownstreamRule, ...] = ()
     retry_at: datetime | None = None
     refused: str = ""
     gone_at: datetime | None = None
@@ -55,7 +55,7 @@ class _Verdict:
     message: str
 
 
-def _reconcile(view: ObjectView) -> Step[PassResult]:
+def _reconcile(view: ObjectView) -> PassStep[PassResult]:
     if view.live is None or view.deleting or view.spec.get("managedBy") not in (None, _OURS):
         return NOTHING
     memory = view.memory or _Memory()
@@ -76,7 +76,7 @@ def _condition(job: Manifest, *types: str) -> Mapping[str, Any] | None:
     return None
 
 
-def _finished(view: ObjectView, end: Mapping[str, Any]) -> Step[PassResult]:
+def _finished(view: ObjectView, end: Mapping[str, Any]) -> PassStep[PassResult]:
     """A finished Job only waits for its removal, from the moment it finished."""
     ttl, since = view.spec.get("ttlSecondsAfterFinished"), moment_of(end.get("lastTransitionTime"))
     if ttl is None or since is None:
@@ -84,11 +84,11 @@ def _finished(view: ObjectView, end: Mapping[str, Any]) -> Step[PassResult]:
     due = since + timedelta(seconds=ttl)
     if view.now < due:
         return PassResult(requeue_at=due, interval=True)
-    yield DeleteObject(view.ref, view.uid, Propagation.FOREGROUND)
+    yield SimulatedDelete(view.ref, view.uid, Propagation.FOREGROUND)
     return NOTHING
 
 
-def _finish(view: ObjectView, memory: _Memory, interim: Mapping[str, Any]) -> Step[PassResult]:
+def _finish(view: ObjectView, memory: _Memory, interim: Mapping[str, Any]) -> PassStep[PassResult]:
     """The final condition repeats the interim one once no pod is left."""
     if memory.gone_at is not None and view.now < memory.gone_at:
         return PassResult(memory=memory, requeue_at=memory.gone_at)
@@ -103,7 +103,7 @@ def _finish(view: ObjectView, memory: _Memory, interim: Mapping[str, Any]) -> St
     return NOTHING
 
 
-def _suspend(view: ObjectView) -> Step[PassResult]:
+def _suspend(view: ObjectView) -> PassStep[PassResult]:
     """Pods are taken away, the clock of `activeDeadlineSeconds` too."""
     status = {**view.status, "ready": 0, "terminating": 0, "uncountedTerminatedPods": {}}
     status.pop("startTime", None)
@@ -118,7 +118,7 @@ def _mark(view: ObjectView, status: dict[str, Any], type_: str, value: str, reas
     status["conditions"] = with_condition(status.get("conditions") or (), new, view.now, lastProbeTime=view.timestamp())
 
 
-def _run(view: ObjectView, memory: _Memory) -> Step[PassResult]:
+def _run(view: ObjectView, memory: _Memory) -> PassStep[PassResult]:
     status = dict(view.status)
     if any(item.get("type") == "Suspended" for item in status.get("conditions") or ()):
         _mark(view, status, "Suspended", "False", "JobResumed", "Job resumed")
@@ -134,7 +134,7 @@ def _run(view: ObjectView, memory: _Memory) -> Step[PassResult]:
     return PassResult(memory=memory, requeue_at=due)
 
 
-def _tell_of_pods(view: ObjectView, before: _Memory, after: _Memory, verdict: _Verdict | None) -> Step[None]:
+def _tell_of_pods(view: ObjectView, before: _Memory, after: _Memory, verdict: _Verdict | None) -> PassStep[None]:
     """Events, and the pods that are there and cannot start."""
     if verdict is not None and verdict.type == "FailureTarget":
         yield _event(view, "Warning", verdict.reason, verdict.message)
@@ -148,7 +148,7 @@ def _tell_of_pods(view: ObjectView, before: _Memory, after: _Memory, verdict: _V
     if after.gone_at is not None:
         for ref, manifest in view.all_of(POD, view.ref.namespace):
             if _is_of(view, manifest):
-                yield DeleteObject(ref, uid_of(manifest))
+                yield SimulatedDelete(ref, uid_of(manifest))
 
 
 def _is_of(view: ObjectView, pod: Manifest) -> bool:
@@ -159,13 +159,13 @@ def _event(view: ObjectView, type_: str, reason: str, message: str) -> PostEvent
     return PostEvent(view.ref, view.uid, type_, reason, message, view.timestamp())
 
 
-def _waiting_pod(view: ObjectView, pod: Attempt) -> Step[None]:
+def _waiting_pod(view: ObjectView, pod: Attempt) -> PassStep[None]:
     """A pod whose container waits: the image is not there, a Secret is missing, the image would run as root."""
     name = f"{view.ref.name[:57]}-{view.uid[:5]}"
     owner = {"apiVersion": "batch/v1", "kind": "Job", "name": view.ref.name, "uid": view.uid, "controller": True}
     labels = {"batch.kubernetes.io/controller-uid": view.uid, "batch.kubernetes.io/job-name": view.ref.name[:63]}
     meta = {"name": name, "namespace": view.ref.namespace, "labels": labels, "ownerReferences": [owner]}
-    yield CreateObject(
+    yield SimulatedCreate(
         POD, {**POD.manifest(name), "metadata": meta, "spec": dict(dig(view.spec, "template", "spec") or {})}
     )
     waiting = {"reason": pod.outcome.waiting, "message": pod.outcome.message}
@@ -178,7 +178,7 @@ def _waiting_pod(view: ObjectView, pod: Attempt) -> Step[None]:
         "state": {"waiting": waiting},
     }
     body = {"status": {"phase": "Pending", "containerStatuses": [status]}}
-    yield PatchObject(ObjectRef(POD, view.ref.namespace, name), "", body, "status")
+    yield SimulatedPatch(ObjectRef(POD, view.ref.namespace, name), "", body, "status")
 
 
 def _collect(view: ObjectView, memory: _Memory, status: dict[str, Any]) -> tuple[_Memory, _Verdict | None]:

@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 import attrs
 
 from vworkspace_fake.downstream.attempts import Attempt
-from vworkspace_fake.downstream.behaviour import Ending, Rule
+from vworkspace_fake.downstream.behaviour import DownstreamRule, Ending
 
 
 @attrs.frozen
@@ -39,7 +39,7 @@ class Rollout:
     began: datetime
     seconds: float
     attempt: Attempt
-    used: tuple[Rule, ...] = ()
+    used: tuple[DownstreamRule, ...] = ()
 
     @property
     def works(self) -> bool:

@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from typing import Final
 
-from vworkspace_fake.flux.schema import STRING, Schema, items, record, string
+from vworkspace_fake.flux.schema import STRING, JsonSchema, items, record, string
 
 _NUMBER: Final = r"(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))"
 QUANTITY_PATTERN: Final = rf"^(\+|-)?{_NUMBER}(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?{_NUMBER}))?$"
-QUANTITY: Final[Schema] = {
+QUANTITY: Final[JsonSchema] = {
     "anyOf": [{"type": "integer"}, {"type": "string"}],
     "pattern": QUANTITY_PATTERN,
     "x-kubernetes-int-or-string": True,
@@ -29,12 +29,12 @@ LABEL_SELECTOR: Final = record(
 )
 
 
-def nullable(schema: Schema) -> Schema:
+def nullable(schema: JsonSchema) -> JsonSchema:
     """The same, or null."""
     return {**schema, "nullable": True}
 
 
-def object_schema(required: Sequence[str] = (), **parts: Schema) -> Schema:
+def object_schema(required: Sequence[str] = (), **parts: JsonSchema) -> JsonSchema:
     """Schema of a whole object: type, metadata, and the given parts."""
-    fixed: dict[str, Schema] = {"apiVersion": string(), "kind": string(), "metadata": {"type": "object"}}
+    fixed: dict[str, JsonSchema] = {"apiVersion": string(), "kind": string(), "metadata": {"type": "object"}}
     return record({**fixed, **parts}, required)

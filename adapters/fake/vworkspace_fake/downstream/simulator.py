@@ -16,7 +16,7 @@ from vworkspace_fake.downstream.controller import (
     earliest,
     uid_of,
 )
-from vworkspace_fake.simulation.effects import Question, Result, Step, get_object
+from vworkspace_fake.simulation.effects import PassStep, Question, Result, get_object
 from vworkspace_fake.simulation.queue import FailureBackoff
 from vworkspace_fake.simulation.simulator import ControllerPass, Simulator
 
@@ -88,7 +88,7 @@ class DownstreamSimulator(Simulator):
     def _begin(self, ref: ObjectRef, now: datetime) -> ControllerPass:
         return ControllerPass(self._by_kind[ref.kind].name, self._reconcile(ref, now))
 
-    def _reconcile(self, ref: ObjectRef, now: datetime) -> Step[Result]:
+    def _reconcile(self, ref: ObjectRef, now: datetime) -> PassStep[Result]:
         """A pass over the live object, and one over each that bore its name before and is remembered."""
         live = yield from get_object(ref)
         uid = "" if live is None else uid_of(live)
@@ -99,7 +99,7 @@ class DownstreamSimulator(Simulator):
             results.append((yield from self._pass(ref, uid, live, now)))
         return _joined(results, now)
 
-    def _pass(self, ref: ObjectRef, uid: str, live: Manifest | None, now: datetime) -> Step[PassResult]:
+    def _pass(self, ref: ObjectRef, uid: str, live: Manifest | None, now: datetime) -> PassStep[PassResult]:
         """Let the controller reconcile one object, and remember what it wants to."""
         memory = self._memories.get(ref, {}).get(uid)
         view = ObjectView(ref, uid, live, memory, now, self._behaviour, self._objects, self._memories)

@@ -17,7 +17,7 @@ from vworkspace_core.apimachinery.resources import (
     VOLUME_SNAPSHOT_CONTENT,
 )
 from vworkspace_fake.downstream.attempts import Attempt, begin, released
-from vworkspace_fake.downstream.behaviour import Ending, Rule
+from vworkspace_fake.downstream.behaviour import DownstreamRule, Ending
 from vworkspace_fake.downstream.controller import (
     NOTHING,
     DownstreamController,
@@ -28,7 +28,7 @@ from vworkspace_fake.downstream.controller import (
     without_finalizers,
 )
 from vworkspace_fake.downstream.snapshot_content import CONTENT_PROTECTION, content_manifest, content_name, cut, size_of
-from vworkspace_fake.simulation.effects import CreateObject, DeleteObject, PatchObject, Step
+from vworkspace_fake.simulation.effects import PassStep, SimulatedCreate, SimulatedDelete, SimulatedPatch
 from vworkspace_fake.simulation.queue import FailureBackoff
 
 SOURCE_PROTECTION: Final = "snapshot.storage.kubernetes.io/volumesnapshot-as-source-protection"
@@ -41,7 +41,7 @@ class _Memory:
     """The cut of one snapshot. `retry_at` is when a failed one is tried again; `failures` lengthen that."""
 
     attempt: Attempt | None = None
-    used: tuple[Rule, ...] = ()
+    used: tuple[DownstreamRule, ...] = ()
     retry_at: datetime | None = None
     failures: int = 0
 
@@ -53,7 +53,7 @@ class _Trouble:
     message: str
 
 
-def _reconcile(view: ObjectView) -> Step[PassResult]:
+def _reconcile(view: ObjectView) -> PassStep[PassResult]:
     if view.live is None:
         return NOTHING
     if view.deleting:
@@ -69,7 +69,7 @@ def _reconcile(view: ObjectView) -> Step[PassResult]:
     return (yield from _provision(view, memory))
 
 
-def _fail(view: ObjectView, memory: _Memory, message: str) -> Step[PassResult]:
+def _fail(view: ObjectView, memory: _Memory, message: str) -> PassStep[PassResult]:
     """An error that the next try may well take away."""
     backoff = FailureBackoff(view.behaviour.snapshot.retry_seconds, view.behaviour.snapshot.max_retry_seconds)
     retry = view.at(backoff.delay(memory.failures + 1))
@@ -81,7 +81,7 @@ def _fail(view: ObjectView, memory: _Memory, message: str) -> Step[PassResult]:
     return PassResult(memory=kept, requeue_at=retry, error=message)
 
 
-def _provision(view: ObjectView, memory: _Memory) -> Step[PassResult]:
+def _provision(view: ObjectView, memory: _Memory) -> PassStep[PassResult]:
     found = _class(view)
     if isinstance(found, _Trouble):
         return (yield from _fail(view, memory, found.message))
@@ -141,7 +141,7 @@ def _claim(view: ObjectView) -> Manifest | _Trouble | None:
     return found
 
 
-def _bind(view: ObjectView, class_: Manifest) -> Step[None]:
+def _bind(view: ObjectView, class_: Manifest) -> PassStep[None]:
     """Finalizers, the content, and the status that names it: bound, and not ready."""
     name = str(metadata(class_)["name"])
     # A class by default is written into the spec.
@@ -149,7 +149,7 @@ def _bind(view: ObjectView, class_: Manifest) -> Step[None]:
     held = _with_finalizers(view, SOURCE_PROTECTION, BOUND_PROTECTION)
     status = {**view.status, "boundVolumeSnapshotContentName": content_name(view), "readyToUse": False}
     yield from change(view, {"metadata": held, "spec": spec})
-    yield CreateObject(VOLUME_SNAPSHOT_CONTENT, content_manifest(view, class_))
+    yield SimulatedCreate(VOLUME_SNAPSHOT_CONTENT, content_manifest(view, class_))
     yield from change(view, {"status": status}, subresource="status")
 
 
@@ -159,7 +159,7 @@ def _with_finalizers(view: ObjectView, *wanted: str) -> dict[str, Any]:
     return {**meta, "finalizers": [*present, *(name for name in wanted if name not in present)]}
 
 
-def _ready(view: ObjectView, size: str, content: str) -> Step[None]:
+def _ready(view: ObjectView, size: str, content: str) -> PassStep[None]:
     """Success: the error of any earlier try is gone."""
     status = {key: value for key, value in view.status.items() if key != "error"}
     status |= {"boundVolumeSnapshotContentName": content, "creationTime": view.timestamp()}
@@ -167,7 +167,7 @@ def _ready(view: ObjectView, size: str, content: str) -> Step[None]:
     yield from change(view, {"status": status}, subresource="status")
 
 
-def _bind_provided(view: ObjectView, memory: _Memory, name: str) -> Step[PassResult]:
+def _bind_provided(view: ObjectView, memory: _Memory, name: str) -> PassStep[PassResult]:
     """A content that was made by hand has to point back at this snapshot."""
     ref = ObjectRef(VOLUME_SNAPSHOT_CONTENT, None, name)
     content = view.world.get(ref)
@@ -180,20 +180,20 @@ def _bind_provided(view: ObjectView, memory: _Memory, name: str) -> Step[PassRes
         return (yield from _fail(view, memory, f"VolumeSnapshotContent [{name}] is bound to a different snapshot"))
     status = {"readyToUse": True, "snapshotHandle": str(dig(content, "spec", "source", "snapshotHandle") or name)}
     yield from change(view, {"metadata": _with_finalizers(view, BOUND_PROTECTION)})
-    yield PatchObject(ref, uid_of(content), {"spec": {"volumeSnapshotRef": {"uid": view.uid}}})
-    yield PatchObject(ref, uid_of(content), {"status": status}, "status")
+    yield SimulatedPatch(ref, uid_of(content), {"spec": {"volumeSnapshotRef": {"uid": view.uid}}})
+    yield SimulatedPatch(ref, uid_of(content), {"status": status}, "status")
     yield from _ready(view, view.behaviour.snapshot.default_size, name)
     return NOTHING
 
 
-def _delete(view: ObjectView) -> Step[PassResult]:
+def _delete(view: ObjectView) -> PassStep[PassResult]:
     """`deletionPolicy` decides whether the data goes too; the snapshot itself goes either way."""
     name = view.status.get("boundVolumeSnapshotContentName")
     content = view.world.get(ObjectRef(VOLUME_SNAPSHOT_CONTENT, None, str(name)))
     if content is not None and dig(content, "spec", "deletionPolicy") == "Delete":
         ref = ObjectRef(VOLUME_SNAPSHOT_CONTENT, None, str(name))
         yield from without_finalizers(ref, content, CONTENT_PROTECTION)
-        yield DeleteObject(ref, uid_of(content))
+        yield SimulatedDelete(ref, uid_of(content))
     yield from without_finalizers(view.ref, view.live, SOURCE_PROTECTION, BOUND_PROTECTION)
     return NOTHING
 

@@ -5,7 +5,7 @@ from typing import Any, Final
 from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, dig, metadata
 from vworkspace_core.apimachinery.resources import VOLUME_SNAPSHOT, VOLUME_SNAPSHOT_CONTENT
 from vworkspace_fake.downstream.controller import ObjectView
-from vworkspace_fake.simulation.effects import PatchObject, Step
+from vworkspace_fake.simulation.effects import PassStep, SimulatedPatch
 
 CONTENT_PROTECTION: Final = "snapshot.storage.kubernetes.io/volumesnapshotcontent-bound-protection"
 _GIB: Final = 1024**3
@@ -41,7 +41,7 @@ def content_manifest(view: ObjectView, class_: Manifest) -> dict[str, Any]:
     }
 
 
-def cut(view: ObjectView, claim: Manifest | None) -> Step[None]:
+def cut(view: ObjectView, claim: Manifest | None) -> PassStep[None]:
     """What the driver's side reports on the content, where that kind is served."""
     status = {
         "creationTime": round(view.now.timestamp()) * 10**9,
@@ -51,7 +51,7 @@ def cut(view: ObjectView, claim: Manifest | None) -> Step[None]:
     }
     # Its name holds the snapshot's uid: it can be no other.
     ref = ObjectRef(VOLUME_SNAPSHOT_CONTENT, None, content_name(view))
-    yield PatchObject(ref, "", {"status": status}, "status")
+    yield SimulatedPatch(ref, "", {"status": status}, "status")
 
 
 def size_of(claim: Manifest | None, view: ObjectView) -> str:

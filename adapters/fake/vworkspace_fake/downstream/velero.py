@@ -21,12 +21,12 @@ from vworkspace_fake.downstream.kinds import BACKUP_STORAGE_LOCATION, DELETE_BAC
 from vworkspace_fake.downstream.velero_backup import reconcile_backup
 from vworkspace_fake.downstream.velero_restore import reconcile_restore
 from vworkspace_fake.downstream.velero_run import FINAL_PHASES, restarted
-from vworkspace_fake.simulation.effects import DeleteObject, PatchObject, Step
+from vworkspace_fake.simulation.effects import PassStep, SimulatedDelete, SimulatedPatch
 
 _VALIDATION_SECONDS: Final = 60.0
 
 
-def _reconcile(view: ObjectView) -> Step[PassResult]:
+def _reconcile(view: ObjectView) -> PassStep[PassResult]:
     if view.ref.kind == VELERO_BACKUP:
         return (yield from reconcile_backup(view))
     if view.ref.kind == VELERO_RESTORE:
@@ -38,7 +38,7 @@ def _reconcile(view: ObjectView) -> Step[PassResult]:
     return (yield from _reconcile_location(view))
 
 
-def _reconcile_request(view: ObjectView) -> Step[PassResult]:
+def _reconcile_request(view: ObjectView) -> PassStep[PassResult]:
     """The only way to delete a backup's data. A backup in progress is not stopped for it."""
     name = str(view.spec.get("backupName", ""))
     ref = ObjectRef(VELERO_BACKUP, view.ref.namespace, name)
@@ -48,23 +48,23 @@ def _reconcile_request(view: ObjectView) -> Step[PassResult]:
     if backup is None:
         return (yield from _processed(view, "backup not found"))
     if phase == "InProgress":
-        yield DeleteObject(ref, uid_of(backup))
+        yield SimulatedDelete(ref, uid_of(backup))
         yield WipeMemories(ref)
-        yield DeleteObject(view.ref, view.uid)
+        yield SimulatedDelete(view.ref, view.uid)
         return NOTHING
     if dig(backup, "status", "phase") not in (*FINAL_PHASES, "Deleting"):
         return (yield from _processed(view, "backup is still in progress"))
     yield from change(view, {"status": {**view.status, "phase": "InProgress"}})
-    yield PatchObject(ref, uid_of(backup), {"status": {"phase": "Deleting"}})
+    yield SimulatedPatch(ref, uid_of(backup), {"status": {"phase": "Deleting"}})
     return PassResult(requeue_at=view.at(1.0))
 
 
-def _processed(view: ObjectView, error: str) -> Step[PassResult]:
+def _processed(view: ObjectView, error: str) -> PassStep[PassResult]:
     yield from change(view, {"status": {**view.status, "phase": "Processed", "errors": [error]}})
     return NOTHING
 
 
-def _reconcile_location(view: ObjectView) -> Step[PassResult]:
+def _reconcile_location(view: ObjectView) -> PassStep[PassResult]:
     """Validated once a minute; each time is written down."""
     last = moment_of(view.status.get("lastValidationTime"))
     rule = view.behaviour.choose(view.ref, ())

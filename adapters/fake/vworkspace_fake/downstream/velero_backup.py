@@ -16,7 +16,7 @@ from vworkspace_fake.downstream.velero_run import (
     FINAL_PHASES,
     UNDER_WAY,
     Flow,
-    Run,
+    VeleroRun,
     advance,
     has_ended,
     start,
@@ -25,7 +25,7 @@ from vworkspace_fake.downstream.velero_run import (
 )
 from vworkspace_fake.downstream.velero_storage import Stored, at_its_end, in_storage, selected
 from vworkspace_fake.simulation.durations import go_duration, parse_duration
-from vworkspace_fake.simulation.effects import Step, list_objects
+from vworkspace_fake.simulation.effects import PassStep, list_objects
 
 STORAGE_LOCATION: Final = "velero.io/storage-location"
 _KEPT: Final = ("Completed", "PartiallyFailed")
@@ -40,13 +40,13 @@ class _Waiting:
     ready: bool = False
 
 
-def reconcile_backup(view: ObjectView) -> Step[PassResult]:
+def reconcile_backup(view: ObjectView) -> PassStep[PassResult]:
     """A pass over a Backup. One outside Velero's own namespace is ignored."""
     if view.ref.namespace != view.behaviour.velero.namespace:
         return NOTHING
     if isinstance(view.memory, Stored):
         return (yield from in_storage(view, view.memory))
-    if isinstance(view.memory, Run):
+    if isinstance(view.memory, VeleroRun):
         return (yield from _run(view, view.memory))
     if view.live is None:
         return NOTHING
@@ -60,14 +60,14 @@ def reconcile_backup(view: ObjectView) -> Step[PassResult]:
     return (yield from _before(view, phase))
 
 
-def _forsaken(view: ObjectView) -> Step[PassResult]:
+def _forsaken(view: ObjectView) -> PassStep[PassResult]:
     """In progress, and nobody is at it: the server began anew meanwhile."""
     status = {**view.status, "phase": "Failed", "failureReason": _RESTARTED, "completionTimestamp": view.timestamp()}
     yield from change(view, {"status": status})
     return NOTHING
 
 
-def _before(view: ObjectView, phase: str) -> Step[PassResult]:
+def _before(view: ObjectView, phase: str) -> PassStep[PassResult]:
     try:
         parse_duration(str(view.spec.get("ttl", "1s")))
     except ValueError as error:
@@ -102,10 +102,12 @@ def _running(view: ObjectView) -> int:
 
 
 def _takes_a_place(memory: Any) -> bool:
-    return (isinstance(memory, Run) and memory.phase == "InProgress") or (isinstance(memory, _Waiting) and memory.ready)
+    return (isinstance(memory, VeleroRun) and memory.phase == "InProgress") or (
+        isinstance(memory, _Waiting) and memory.ready
+    )
 
 
-def _begin(view: ObjectView) -> Step[PassResult]:
+def _begin(view: ObjectView) -> PassStep[PassResult]:
     """Velero writes its defaults into the spec, judges it, and begins."""
     spec, ttl = _defaulted(view), parse_duration(str(view.spec.get("ttl") or "0s"))
     expires = view.now + timedelta(seconds=ttl or view.behaviour.velero.default_ttl_seconds)
@@ -124,7 +126,7 @@ def _begin(view: ObjectView) -> Step[PassResult]:
     return PassResult(memory=run, requeue_at=run.half or run.until)
 
 
-def _captured(view: ObjectView, spec: Mapping[str, Any]) -> Step[tuple[tuple[Kind, Manifest], ...]]:
+def _captured(view: ObjectView, spec: Mapping[str, Any]) -> PassStep[tuple[tuple[Kind, Manifest], ...]]:
     """Every object that the backup is to hold, as it is when the backup begins."""
     items: list[tuple[Kind, Manifest]] = []
     for kind in view.behaviour.velero.captured:
@@ -190,7 +192,7 @@ def _flow(view: ObjectView) -> Flow:
     return Flow("itemsBackedUp", "backupItemOperations", view.behaviour.velero.backup_seconds)
 
 
-def _run(view: ObjectView, run: Run) -> Step[PassResult]:
+def _run(view: ObjectView, run: VeleroRun) -> PassStep[PassResult]:
     run = advance(view, _flow(view), run)
     yield from write_status(view, run)
     if not has_ended(run):

@@ -13,7 +13,7 @@ from vworkspace_fake.downstream.velero_run import (
     FINAL_PHASES,
     UNDER_WAY,
     Flow,
-    Run,
+    VeleroRun,
     advance,
     has_ended,
     start,
@@ -21,7 +21,7 @@ from vworkspace_fake.downstream.velero_run import (
     write_status,
 )
 from vworkspace_fake.downstream.velero_storage import selected, stored_data
-from vworkspace_fake.simulation.effects import CreateObject, PatchObject, Step
+from vworkspace_fake.simulation.effects import PassStep, SimulatedCreate, SimulatedPatch
 
 _NEVER_RESTORED: Final = (
     "nodes",
@@ -38,11 +38,11 @@ _DROPPED: Final = ("uid", "resourceVersion", "generation", "creationTimestamp", 
 _RESTARTED: Final = 'found a restore with status "InProgress" during the server starting, mark it as "Failed"'
 
 
-def reconcile_restore(view: ObjectView) -> Step[PassResult]:
+def reconcile_restore(view: ObjectView) -> PassStep[PassResult]:
     """A pass over a Restore. One outside Velero's own namespace is ignored."""
     if view.ref.namespace != view.behaviour.velero.namespace:
         return NOTHING
-    if isinstance(view.memory, Run):
+    if isinstance(view.memory, VeleroRun):
         return (yield from _run(view, view.memory))
     if view.live is None or view.status.get("phase", "") in FINAL_PHASES:
         return NOTHING
@@ -57,7 +57,7 @@ def _backup_of(view: ObjectView) -> ObjectRef:
     return ObjectRef(VELERO_BACKUP, view.ref.namespace, str(view.spec.get("backupName", "")))
 
 
-def _begin(view: ObjectView) -> Step[PassResult]:
+def _begin(view: ObjectView) -> PassStep[PassResult]:
     excluded = [*(view.spec.get("excludedResources") or ())]
     spec = {
         "itemOperationTimeout": "4h0m0s",
@@ -92,7 +92,7 @@ def _flow(view: ObjectView) -> Flow:
     return Flow("itemsRestored", "restoreItemOperations", view.behaviour.velero.restore_seconds)
 
 
-def _run(view: ObjectView, run: Run) -> Step[PassResult]:
+def _run(view: ObjectView, run: VeleroRun) -> PassStep[PassResult]:
     working = run.phase == "InProgress"
     unusable = working and run.until is not None and view.now >= run.until and _unusable(view, run)
     if unusable:
@@ -106,7 +106,7 @@ def _run(view: ObjectView, run: Run) -> Step[PassResult]:
     return NOTHING if has_ended(run) else under_way(run)
 
 
-def _unusable(view: ObjectView, run: Run) -> str:
+def _unusable(view: ObjectView, run: VeleroRun) -> str:
     """Only a backup that is complete, if with errors, can be read."""
     name = dig(run.manifest, "spec", "backupName")
     backup = view.world.get(ObjectRef(VELERO_BACKUP, view.ref.namespace, str(name)))
@@ -115,20 +115,20 @@ def _unusable(view: ObjectView, run: Run) -> str:
     return f"error downloading backup: the contents of backup {name} are not in the object storage"
 
 
-def _restored(view: ObjectView, run: Run) -> Step[None]:
+def _restored(view: ObjectView, run: VeleroRun) -> PassStep[None]:
     """Namespaces first. What exists stays as it is, or is updated where the restore says so."""
     spec = run.manifest.get("spec") or {}
     mapping: Mapping[str, str] = spec.get("namespaceMapping") or {}
     spaces = sorted({str(metadata(item).get("namespace")) for _, item in run.items})
     for space in spaces:
-        yield CreateObject(NAMESPACE, NAMESPACE.manifest(mapping.get(space, space)))
+        yield SimulatedCreate(NAMESPACE, NAMESPACE.manifest(mapping.get(space, space)))
     for kind, item in run.items:
         manifest = _fresh(view, item, mapping, str(spec.get("backupName")))
-        yield CreateObject(kind, manifest)
+        yield SimulatedCreate(kind, manifest)
         if spec.get("existingResourcePolicy") == "update":
             ref = ObjectRef(kind, manifest["metadata"]["namespace"], manifest["metadata"]["name"])
             body: dict[str, Any] = {key: manifest[key] for key in ("spec", "data") if key in manifest}
-            yield PatchObject(ref, "", {**body, "metadata": {"labels": manifest["metadata"]["labels"]}})
+            yield SimulatedPatch(ref, "", {**body, "metadata": {"labels": manifest["metadata"]["labels"]}})
 
 
 def _fresh(view: ObjectView, item: Manifest, mapping: Mapping[str, str], backup: str) -> dict[str, Any]:

@@ -11,9 +11,9 @@ import attrs
 
 from vworkspace_core.apimachinery.manifest import Kind, Manifest
 from vworkspace_fake.downstream.attempts import Attempt, begin, released
-from vworkspace_fake.downstream.behaviour import Ending, Rule
+from vworkspace_fake.downstream.behaviour import DownstreamRule, Ending
 from vworkspace_fake.downstream.controller import ObjectView, PassResult, change, earliest
-from vworkspace_fake.simulation.effects import Step
+from vworkspace_fake.simulation.effects import PassStep
 
 FINAL_PHASES: Final = ("FailedValidation", "Completed", "PartiallyFailed", "Failed")
 UNDER_WAY: Final = (
@@ -35,7 +35,7 @@ class Flow:
 
 
 @attrs.frozen
-class Run:
+class VeleroRun:
     """A run under way. `manifest` is the object as it was when the run began, `status` what it has come to."""
 
     attempt: Attempt
@@ -44,7 +44,7 @@ class Run:
     until: datetime | None
     half: datetime | None
     items: tuple[tuple[Kind, Manifest], ...] = ()
-    used: tuple[Rule, ...] = ()
+    used: tuple[DownstreamRule, ...] = ()
 
     @property
     def phase(self) -> str:
@@ -57,12 +57,12 @@ class Run:
         return len(self.items) if self.attempt.outcome.items is None else self.attempt.outcome.items
 
 
-def start(view: ObjectView, flow: Flow, manifest: Manifest, status: Mapping[str, Any]) -> Run:
+def start(view: ObjectView, flow: Flow, manifest: Manifest, status: Mapping[str, Any]) -> VeleroRun:
     """A run that begins now; `status` is what it writes first, `manifest` the object with Velero's defaults."""
     attempt = begin(view, (), flow.seconds)
     used = attempt.used_up(())
     begun = {**status, "phase": "InProgress", "startTimestamp": view.timestamp()}
-    return Run(attempt, manifest, begun, attempt.until, _half(view, attempt), used=used)
+    return VeleroRun(attempt, manifest, begun, attempt.until, _half(view, attempt), used=used)
 
 
 def _half(view: ObjectView, attempt: Attempt) -> datetime | None:
@@ -71,17 +71,17 @@ def _half(view: ObjectView, attempt: Attempt) -> datetime | None:
     return view.now + timedelta(seconds=(attempt.until - view.now).total_seconds() / 2)
 
 
-def has_ended(run: Run) -> bool:
+def has_ended(run: VeleroRun) -> bool:
     """Whether the run is in its last phase."""
     return run.phase in FINAL_PHASES
 
 
 def restarted(memory: Any) -> Any:
     """A run that is in progress dies with the process; one that only waits or finalizes is taken up again."""
-    return None if isinstance(memory, Run) and memory.phase == "InProgress" else memory
+    return None if isinstance(memory, VeleroRun) and memory.phase == "InProgress" else memory
 
 
-def advance(view: ObjectView, flow: Flow, run: Run) -> Run:
+def advance(view: ObjectView, flow: Flow, run: VeleroRun) -> VeleroRun:
     """The run, a phase further where it is time for that."""
     if released(view, run.attempt):
         attempt = begin(view, run.used, flow.seconds)
@@ -94,23 +94,23 @@ def advance(view: ObjectView, flow: Flow, run: Run) -> Run:
     return run
 
 
-def under_way(run: Run) -> PassResult:
+def under_way(run: VeleroRun) -> PassResult:
     """The run is remembered, and looked at again when its next phase is due."""
     return PassResult(memory=run, requeue_at=earliest(run.until, run.half))
 
 
-def write_status(view: ObjectView, run: Run) -> Step[None]:
+def write_status(view: ObjectView, run: VeleroRun) -> PassStep[None]:
     """There is no status subresource: the status is written with the object, and moves its generation."""
     if view.live is not None:
         yield from change(view, {"status": dict(run.status)})
 
 
-def _progress(flow: Flow, run: Run, done: int) -> dict[str, int]:
+def _progress(flow: Flow, run: VeleroRun, done: int) -> dict[str, int]:
     # Velero leaves out what is zero.
     return {name: number for name, number in ((flow.done, done), ("totalItems", run.total)) if number}
 
 
-def _next(view: ObjectView, flow: Flow, run: Run) -> Run:
+def _next(view: ObjectView, flow: Flow, run: VeleroRun) -> VeleroRun:
     velero, outcome = view.behaviour.velero, run.attempt.outcome
     partly = "PartiallyFailed" if outcome.ending is Ending.PARTIAL else ""
     status = dict(run.status)
@@ -132,7 +132,7 @@ def _next(view: ObjectView, flow: Flow, run: Run) -> Run:
             return _end(view, run, status, partly or "Completed")
 
 
-def _count_problems(run: Run, status: dict[str, Any]) -> None:
+def _count_problems(run: VeleroRun, status: dict[str, Any]) -> None:
     outcome = run.attempt.outcome
     if outcome.ending is Ending.PARTIAL:
         status["errors"] = outcome.errors
@@ -140,10 +140,10 @@ def _count_problems(run: Run, status: dict[str, Any]) -> None:
         status["warnings"] = outcome.warnings
 
 
-def _enter(view: ObjectView, run: Run, status: dict[str, Any], phase: str, seconds: float) -> Run:
+def _enter(view: ObjectView, run: VeleroRun, status: dict[str, Any], phase: str, seconds: float) -> VeleroRun:
     return attrs.evolve(run, status={**status, "phase": phase}, until=view.at(seconds), half=None)
 
 
-def _end(view: ObjectView, run: Run, status: dict[str, Any], phase: str) -> Run:
+def _end(view: ObjectView, run: VeleroRun, status: dict[str, Any], phase: str) -> VeleroRun:
     ended = {**status, "phase": phase, "completionTimestamp": view.timestamp()}
     return attrs.evolve(run, status=ended, until=None, half=None)

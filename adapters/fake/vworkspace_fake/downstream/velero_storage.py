@@ -12,7 +12,7 @@ import attrs
 from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, dig, metadata
 from vworkspace_core.apimachinery.resources import VELERO_BACKUP
 from vworkspace_fake.downstream.controller import NOTHING, ObjectView, PassResult, WipeMemories, moment_of
-from vworkspace_fake.simulation.effects import CreateObject, DeleteObject, Step
+from vworkspace_fake.simulation.effects import PassStep, SimulatedCreate, SimulatedDelete
 
 
 @attrs.frozen
@@ -38,19 +38,19 @@ def selected(kind: Kind, item: Manifest, spec: Mapping[str, Any]) -> bool:
     )
 
 
-def at_its_end(view: ObjectView) -> Step[PassResult]:
+def at_its_end(view: ObjectView) -> PassStep[PassResult]:
     """At the end of its time the object goes, and the data with it."""
     expires = moment_of(view.status.get("expiration"))
     if expires is None or view.status.get("phase") == "FailedValidation":
         return NOTHING
     if view.now >= expires:
-        yield DeleteObject(view.ref, view.uid)
+        yield SimulatedDelete(view.ref, view.uid)
         yield WipeMemories(view.ref)
         return NOTHING
     return PassResult(requeue_at=expires, interval=True)
 
 
-def in_storage(view: ObjectView, stored: Stored) -> Step[PassResult]:
+def in_storage(view: ObjectView, stored: Stored) -> PassStep[PassResult]:
     """In the object storage: an object that is missing is made again at the next sync."""
     if view.live is not None:
         result = yield from at_its_end(view)
@@ -64,7 +64,7 @@ def in_storage(view: ObjectView, stored: Stored) -> Step[PassResult]:
         stored = attrs.evolve(stored, sync_at=_next_sync(view))
     if view.now < (stored.sync_at or view.now):
         return PassResult(memory=stored, requeue_at=stored.sync_at)
-    yield CreateObject(VELERO_BACKUP, _synced(view, stored))
+    yield SimulatedCreate(VELERO_BACKUP, _synced(view, stored))
     return PassResult(memory=attrs.evolve(stored, sync_at=None))
 
 

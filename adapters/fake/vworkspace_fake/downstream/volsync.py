@@ -20,7 +20,7 @@ from vworkspace_core.apimachinery.resources import (
 )
 from vworkspace_core.apimachinery.timestamps import format_time
 from vworkspace_fake.downstream.attempts import Attempt, begin, released
-from vworkspace_fake.downstream.behaviour import Ending, Rule
+from vworkspace_fake.downstream.behaviour import DownstreamRule, Ending
 from vworkspace_fake.downstream.controller import (
     NOTHING,
     DownstreamController,
@@ -32,7 +32,7 @@ from vworkspace_fake.downstream.controller import (
 )
 from vworkspace_fake.downstream.cron import next_run
 from vworkspace_fake.simulation.durations import go_duration
-from vworkspace_fake.simulation.effects import Step
+from vworkspace_fake.simulation.effects import PassStep
 
 _MOVERS: Final = ("restic", "rclone", "rsync", "rsyncTLS", "syncthing", "external")
 _SYNCHRONIZING: Final = "Synchronizing"
@@ -46,11 +46,11 @@ class _Memory:
     """The mover of one object. `wait` is the end of cleaning up, or when an error is looked at again."""
 
     attempt: Attempt | None = None
-    used: tuple[Rule, ...] = ()
+    used: tuple[DownstreamRule, ...] = ()
     wait: datetime | None = None
 
 
-def _reconcile(view: ObjectView) -> Step[PassResult]:
+def _reconcile(view: ObjectView) -> PassStep[PassResult]:
     if view.live is None or view.deleting:
         return NOTHING
     memory = view.memory or _Memory()
@@ -87,7 +87,7 @@ def _following(view: ObjectView) -> datetime | None:
     return None if last is None else next_run(view.spec["trigger"]["schedule"], last)
 
 
-def _wait(view: ObjectView, memory: _Memory) -> Step[PassResult]:
+def _wait(view: ObjectView, memory: _Memory) -> PassStep[PassResult]:
     if _is_due(view):
         return (yield from _synchronize(view, attrs.evolve(memory, attempt=None, wait=None)))
     status = dict(view.status)
@@ -116,7 +116,7 @@ def _write_status(
     requeue_at: datetime | None,
     *,
     interval: bool = False,
-) -> Step[PassResult]:
+) -> PassStep[PassResult]:
     new = {"type": _SYNCHRONIZING, "status": value, "reason": reason, "message": message}
     status["conditions"] = with_condition(status.get("conditions") or (), new, view.now)
     yield from change(view, {"status": status}, subresource="status")
@@ -125,7 +125,7 @@ def _write_status(
     )
 
 
-def _synchronize(view: ObjectView, memory: _Memory) -> Step[PassResult]:
+def _synchronize(view: ObjectView, memory: _Memory) -> PassStep[PassResult]:
     """In a sync, or about to begin one."""
     status = dict(view.status)
     problem = _problem(view)
@@ -152,7 +152,7 @@ def _begin(view: ObjectView, memory: _Memory) -> _Memory:
     return _Memory(attempt, attempt.used_up(memory.used))
 
 
-def _in_progress(view: ObjectView, status: dict[str, Any], memory: _Memory) -> Step[PassResult]:
+def _in_progress(view: ObjectView, status: dict[str, Any], memory: _Memory) -> PassStep[PassResult]:
     due = memory.wait if memory.attempt is None else memory.attempt.until
     endless = not view.spec.get("trigger")
     return (
@@ -176,7 +176,7 @@ def _problem(view: ObjectView) -> str:
     return ""
 
 
-def _ended(view: ObjectView, status: dict[str, Any], memory: _Memory, attempt: Attempt) -> Step[PassResult]:
+def _ended(view: ObjectView, status: dict[str, Any], memory: _Memory, attempt: Attempt) -> PassStep[PassResult]:
     match attempt.outcome.ending:
         case Ending.SUCCEED:
             return (yield from _succeeded(view, status, memory))
@@ -195,7 +195,7 @@ def _ended(view: ObjectView, status: dict[str, Any], memory: _Memory, attempt: A
             return (yield from _in_progress(view, status, attrs.evolve(memory, attempt=None, wait=wait)))
 
 
-def _succeeded(view: ObjectView, status: dict[str, Any], memory: _Memory) -> Step[PassResult]:
+def _succeeded(view: ObjectView, status: dict[str, Any], memory: _Memory) -> PassStep[PassResult]:
     """The sync is over. Whatever trigger the spec holds by now counts as done."""
     started = moment_of(status.pop("lastSyncStartTime", None)) or view.now
     status["lastSyncTime"] = view.timestamp()
@@ -237,7 +237,7 @@ def _image(view: ObjectView) -> dict[str, Any]:
     return {"latestImage": {"apiGroup": "", "kind": PERSISTENT_VOLUME_CLAIM.kind, "name": name}}
 
 
-def _clean_up(view: ObjectView, memory: _Memory) -> Step[PassResult]:
+def _clean_up(view: ObjectView, memory: _Memory) -> PassStep[PassResult]:
     if memory.wait is not None and view.now < memory.wait:
         return PassResult(memory=memory, requeue_at=memory.wait, interval=not view.spec.get("trigger"))
     return (yield from _wait(view, attrs.evolve(memory, wait=None)))

@@ -13,7 +13,7 @@ from vworkspace_core.apimachinery.manifest import dig, metadata
 from vworkspace_core.apimachinery.resources import WORKFLOW
 from vworkspace_fake.downstream.accounts import account_refusal
 from vworkspace_fake.downstream.attempts import Attempt, begin
-from vworkspace_fake.downstream.behaviour import Ending, Outcome, Rule, WorkflowStep
+from vworkspace_fake.downstream.behaviour import DownstreamOutcome, DownstreamRule, Ending, WorkflowStep
 from vworkspace_fake.downstream.controller import (
     NOTHING,
     DownstreamController,
@@ -25,7 +25,7 @@ from vworkspace_fake.downstream.controller import (
 )
 from vworkspace_fake.downstream.kinds import SERVICE_ACCOUNT
 from vworkspace_fake.downstream.workflow_nodes import StepRecord, compressed, node_id, nodes_of, written_nodes
-from vworkspace_fake.simulation.effects import DeleteObject, PostEvent, Step
+from vworkspace_fake.simulation.effects import PassStep, PostEvent, SimulatedDelete
 
 _COMPLETED: Final = "workflows.argoproj.io/completed"
 _PHASE: Final = "workflows.argoproj.io/phase"
@@ -41,7 +41,7 @@ class _Memory:
     steps: tuple[WorkflowStep, ...]
     records: tuple[StepRecord, ...] = ()
     until: datetime | None = None
-    used: tuple[Rule, ...] = ()
+    used: tuple[DownstreamRule, ...] = ()
 
 
 @attrs.frozen
@@ -52,7 +52,7 @@ class _End:
     message: str = ""
 
 
-def _reconcile(view: ObjectView) -> Step[PassResult]:
+def _reconcile(view: ObjectView) -> PassStep[PassResult]:
     if view.live is None or view.deleting:
         return NOTHING
     phase = view.status.get("phase", "")
@@ -67,7 +67,7 @@ def _reconcile(view: ObjectView) -> Step[PassResult]:
     return (yield from _advance(view, view.memory or _begin(view)))
 
 
-def _completed(view: ObjectView) -> Step[PassResult]:
+def _completed(view: ObjectView) -> PassStep[PassResult]:
     """What is completed is never looked at again, but for its removal."""
     ttl, ended = view.spec.get("ttlStrategy") or {}, moment_of(view.status.get("finishedAt"))
     special = "secondsAfterSuccess" if view.status.get("phase") == "Succeeded" else "secondsAfterFailure"
@@ -77,7 +77,7 @@ def _completed(view: ObjectView) -> Step[PassResult]:
     due = ended + timedelta(seconds=seconds)
     if view.now < due:
         return PassResult(requeue_at=due, interval=True)
-    yield DeleteObject(view.ref, view.uid)
+    yield SimulatedDelete(view.ref, view.uid)
     return NOTHING
 
 
@@ -102,13 +102,13 @@ def _ready_at(view: ObjectView) -> datetime:
     return created + timedelta(seconds=view.behaviour.workflow.pending_seconds)
 
 
-def _begin(view: ObjectView, used: tuple[Rule, ...] = ()) -> _Memory:
+def _begin(view: ObjectView, used: tuple[DownstreamRule, ...] = ()) -> _Memory:
     attempt = begin(view, used, view.behaviour.workflow.step_seconds)
     used = attempt.used_up(used)
     return _Memory(attempt, attempt.outcome.steps or _steps_of(view, attempt.outcome), used=used)
 
 
-def _steps_of(view: ObjectView, outcome: Outcome) -> tuple[WorkflowStep, ...]:
+def _steps_of(view: ObjectView, outcome: DownstreamOutcome) -> tuple[WorkflowStep, ...]:
     """The steps that the workflow spells out itself, in order; one step for everything else."""
     templates = {item.get("name"): item for item in view.spec.get("templates") or ()}
     entry = templates.get(view.spec.get("entrypoint")) or {}
@@ -120,7 +120,7 @@ def _steps_of(view: ObjectView, outcome: Outcome) -> tuple[WorkflowStep, ...]:
     return tuple(found)
 
 
-def _advance(view: ObjectView, memory: _Memory) -> Step[PassResult]:
+def _advance(view: ObjectView, memory: _Memory) -> PassStep[PassResult]:
     """Steps one after the other, until all are through, one fails, or time or patience is up."""
     memory = _let_go(view, memory)
     while True:
@@ -203,7 +203,7 @@ def _open(view: ObjectView, memory: _Memory) -> _Memory:
     return attrs.evolve(memory, records=records, until=None if endless else view.at(seconds))
 
 
-def _write(view: ObjectView, memory: _Memory | None, end: _End | None) -> Step[PassResult]:
+def _write(view: ObjectView, memory: _Memory | None, end: _End | None) -> PassStep[PassResult]:
     phase = end.phase if end is not None else "Running"
     records: Sequence[StepRecord] = memory.records if memory is not None else ()
     count = len(memory.steps) if memory is not None else 1

@@ -23,7 +23,7 @@ from vworkspace_fake.downstream.controller import (
 )
 from vworkspace_fake.downstream.kinds import DAEMON_SET, DEPLOYMENT, STATEFUL_SET
 from vworkspace_fake.downstream.rollout import Pods, Rollout
-from vworkspace_fake.simulation.effects import Step
+from vworkspace_fake.simulation.effects import PassStep
 
 _DAEMON_COUNTS: Final = frozenset(
     ("currentNumberScheduled", "numberMisscheduled", "desiredNumberScheduled", "numberReady")
@@ -46,10 +46,10 @@ class _Noticed:
 
 def _reconciling(
     want_of: Callable[[ObjectView], int], status_of: StatusOf, always: frozenset[str] = frozenset()
-) -> Callable[[ObjectView], Step[PassResult]]:
+) -> Callable[[ObjectView], PassStep[PassResult]]:
     """`always` are the counts that are there when they are zero, too."""
 
-    def reconcile(view: ObjectView) -> Step[PassResult]:
+    def reconcile(view: ObjectView) -> PassStep[PassResult]:
         if view.live is None or view.deleting:
             return NOTHING
         noticed = _notice(view)
@@ -111,7 +111,7 @@ def _ready_before(known: Rollout, now: datetime) -> int:
     return pods.ready + pods.left
 
 
-def _write_status(view: ObjectView, status: Mapping[str, Any]) -> Step[None]:
+def _write_status(view: ObjectView, status: Mapping[str, Any]) -> PassStep[None]:
     yield from change(view, {"status": status}, subresource="status")
 
 

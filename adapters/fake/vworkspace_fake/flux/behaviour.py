@@ -1,7 +1,7 @@
 """How a simulated Flux behaves: delays, outcomes, what exists. All of it data, all of it changeable at run time.
 
 The first rule that matches and is not used up decides; without one everything succeeds. A rule counts
-its uses per release (or per source), so that `Outcome(OutcomeKind.FAIL, times=2)` fails twice for each.
+its uses per release (or per source), so that `FluxOutcome(OutcomeKind.FAIL, times=2)` fails twice for each.
 """
 
 from collections.abc import Mapping, Sequence
@@ -41,7 +41,7 @@ class OutcomeKind(StrEnum):
 
 
 @attrs.frozen
-class Outcome:
+class FluxOutcome:
     """The end of one Helm action. `seconds` overrides the delay of the action; `times` limits a rule's use."""
 
     kind: OutcomeKind = OutcomeKind.SUCCEED
@@ -51,7 +51,7 @@ class Outcome:
 
 
 @attrs.frozen
-class Target:
+class HelmTarget:
     """What a Helm action works on. `version` is the chart's own, without the digest Flux adds."""
 
     namespace: str
@@ -64,14 +64,14 @@ class Target:
 class ReleaseRule:
     """An outcome for the actions it matches; a field that is None matches everything."""
 
-    outcome: Outcome
+    outcome: FluxOutcome
     action: Action | None = None
     namespace: str | None = None
     release: str | None = None
     chart: str | None = None
     version: str | None = None
 
-    def matches(self, action: Action, target: Target) -> bool:
+    def matches(self, action: Action, target: HelmTarget) -> bool:
         """Whether this rule speaks about that action on that target."""
         wanted = (self.action, self.namespace, self.release, self.chart, self.version)
         actual = (action, target.namespace, target.release, target.chart, target.version)

@@ -12,7 +12,7 @@ from typing import Any, Final, TypeAlias
 from vworkspace_core.apimachinery.manifest import Manifest, dig
 from vworkspace_core.apimachinery.timestamps import format_time
 
-Condition: TypeAlias = Mapping[str, Any]
+FluxCondition: TypeAlias = Mapping[str, Any]
 
 READY: Final = "Ready"
 RECONCILING: Final = "Reconciling"
@@ -32,13 +32,13 @@ _FIRST: Final = {STALLED: 0, RECONCILING: 1, READY: 2}
 _MAX_MESSAGE: Final = 32768
 
 
-def conditions_of(manifest: Manifest) -> Sequence[Condition]:
+def conditions_of(manifest: Manifest) -> Sequence[FluxCondition]:
     """The object's conditions in the order they are stored."""
     found = dig(manifest, "status", "conditions")
     return found if isinstance(found, Sequence) else ()
 
 
-def condition(manifest: Manifest, type_: str) -> Condition | None:
+def condition(manifest: Manifest, type_: str) -> FluxCondition | None:
     """The condition of that type, if the object has it."""
     return next((item for item in conditions_of(manifest) if item.get("type") == type_), None)
 
@@ -64,20 +64,20 @@ def is_ready(manifest: Manifest) -> bool:
     return status_of(manifest, READY) == "True" and not is_stalled(manifest) and not is_reconciling(manifest)
 
 
-def _order(item: Condition) -> tuple[int, int, int, str]:
+def _order(item: FluxCondition) -> tuple[int, int, int, str]:
     type_ = item["type"]
     if type_ in _FIRST:
         return (0, _FIRST[type_], 0, "")
     return (1, 0, -int(item.get("observedGeneration", 0)), type_)
 
 
-def _same_state(one: Condition, other: Condition) -> bool:
+def _same_state(one: FluxCondition, other: FluxCondition) -> bool:
     return all(one.get(key) == other.get(key) for key in ("type", "status", "reason", "message"))
 
 
 def with_condition(
-    conditions: Sequence[Condition], new: Condition, *, generation: int, now: datetime
-) -> list[Condition]:
+    conditions: Sequence[FluxCondition], new: FluxCondition, *, generation: int, now: datetime
+) -> list[FluxCondition]:
     """`conditions` with `new` set for an object of that generation, sorted as Flux sorts them."""
     old = next((item for item in conditions if item["type"] == new["type"]), None)
     moved = now if old is None or not _same_state(old, new) else None
@@ -96,14 +96,14 @@ def with_condition(
     return sorted([*without_condition(conditions, new["type"]), entry], key=_order)
 
 
-def without_condition(conditions: Sequence[Condition], type_: str) -> list[Condition]:
+def without_condition(conditions: Sequence[FluxCondition], type_: str) -> list[FluxCondition]:
     """`conditions` without the one of that type."""
     return [item for item in conditions if item["type"] != type_]
 
 
 def merge_conditions(
-    latest: Manifest, before: Sequence[Condition], after: Sequence[Condition], now: datetime
-) -> list[Condition]:
+    latest: Manifest, before: Sequence[FluxCondition], after: Sequence[FluxCondition], now: datetime
+) -> list[FluxCondition]:
     """What a controller that turned `before` into `after` leaves on the object as it stands by now.
 
     Each changed condition takes the *latest* generation: an upgrade that began at generation 1 and
@@ -111,7 +111,7 @@ def merge_conditions(
     """
     generation = int(dig(latest, "metadata", "generation") or 0)
     known = {item["type"]: item for item in before}
-    merged: list[Condition] = list(conditions_of(latest))
+    merged: list[FluxCondition] = list(conditions_of(latest))
     for item in after:
         if known.get(item["type"]) != item:
             merged = with_condition(merged, item, generation=generation, now=now)
@@ -120,7 +120,7 @@ def merge_conditions(
     return merged
 
 
-def _priority(item: Condition, negative: frozenset[str]) -> int:
+def _priority(item: FluxCondition, negative: frozenset[str]) -> int:
     match item["status"], item["type"] in negative:
         case "True", True:
             return 0
@@ -135,7 +135,7 @@ def _priority(item: Condition, negative: frozenset[str]) -> int:
 
 
 def summarize(
-    conditions: Sequence[Condition], scope: Sequence[str], negative: frozenset[str]
+    conditions: Sequence[FluxCondition], scope: Sequence[str], negative: frozenset[str]
 ) -> tuple[str, str, str] | None:
     """Status, reason and message of the Ready condition that source-controller derives; None without conditions.
 

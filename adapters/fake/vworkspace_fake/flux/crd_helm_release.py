@@ -11,7 +11,7 @@ from vworkspace_fake.flux.schema import (
     STRING,
     STRINGS,
     TEXT_MAP,
-    Schema,
+    JsonSchema,
     enum,
     items,
     record,
@@ -19,7 +19,7 @@ from vworkspace_fake.flux.schema import (
 )
 
 
-def helm_release_spec() -> Schema:
+def helm_release_spec() -> JsonSchema:
     """Schema of `spec`."""
     rule = "(has(self.chart) && !has(self.chartRef)) || (!has(self.chart) && has(self.chartRef))"
     return record(
@@ -45,13 +45,13 @@ def helm_release_spec() -> Schema:
     )
 
 
-def _source_reference(*kinds: str) -> Schema:
+def _source_reference(*kinds: str) -> JsonSchema:
     name, namespace = string(minLength=1, maxLength=253), string(minLength=1, maxLength=63)
     fields = {"apiVersion": STRING, "kind": enum(*kinds), "name": name, "namespace": namespace}
     return record(fields, ("kind", "name"))
 
 
-def _chart_template() -> Schema:
+def _chart_template() -> JsonSchema:
     spec = record(
         {
             "chart": string(minLength=1, maxLength=2048),
@@ -67,7 +67,7 @@ def _chart_template() -> Schema:
     return record({"metadata": record({"annotations": TEXT_MAP, "labels": TEXT_MAP}), "spec": spec}, ("spec",))
 
 
-def _values_reference() -> Schema:
+def _values_reference() -> JsonSchema:
     return record(
         {
             "kind": enum("Secret", "ConfigMap"),
@@ -81,14 +81,14 @@ def _values_reference() -> Schema:
     )
 
 
-def _drift_detection() -> Schema:
+def _drift_detection() -> JsonSchema:
     selectors = ("annotationSelector", "group", "kind", "labelSelector", "name", "namespace", "version")
     target = record(dict.fromkeys(selectors, STRING))
     ignored = record({"paths": STRINGS, "target": target}, ("paths",))
     return record({"ignore": items(ignored), "mode": enum("enabled", "warn", "disabled")})
 
 
-def _strategy(message: str, rule: str) -> Schema:
+def _strategy(message: str, rule: str) -> JsonSchema:
     fields = {"name": enum("RemediateOnFailure", "RetryOnFailure"), "retryInterval": DURATION}
     return record(fields, ("name",), **{"x-kubernetes-validations": [{"message": message, "rule": rule}]})
 
@@ -96,11 +96,11 @@ def _strategy(message: str, rule: str) -> Schema:
 _SERVER_SIDE_APPLY = enum("enabled", "disabled", "auto")
 
 
-def _booleans(*names: str) -> dict[str, Schema]:
+def _booleans(*names: str) -> dict[str, JsonSchema]:
     return dict.fromkeys(names, BOOLEAN)
 
 
-def _actions() -> dict[str, Schema]:
+def _actions() -> dict[str, JsonSchema]:
     return {
         "install": record(_install()),
         "upgrade": record(_upgrade()),
@@ -122,7 +122,7 @@ def _actions() -> dict[str, Schema]:
     }
 
 
-def _releasing(**remediation: Schema) -> dict[str, Schema]:
+def _releasing(**remediation: JsonSchema) -> dict[str, JsonSchema]:
     """What install and upgrade have in common."""
     disabled = ("Hooks", "OpenAPIValidation", "SchemaValidation", "TakeOwnership", "Wait", "WaitForJobs")
     counted = {**_booleans("ignoreTestFailures", "remediateLastFailure"), "retries": INTEGER}
@@ -134,7 +134,7 @@ def _releasing(**remediation: Schema) -> dict[str, Schema]:
     }
 
 
-def _install() -> dict[str, Schema]:
+def _install() -> dict[str, JsonSchema]:
     strategy = _strategy(
         ".retryInterval cannot be set when .name is 'RemediateOnFailure'",
         "!has(self.retryInterval) || self.name != 'RemediateOnFailure'",
@@ -142,7 +142,7 @@ def _install() -> dict[str, Schema]:
     return {**_releasing(), **_booleans("createNamespace", "replace", "serverSideApply"), "strategy": strategy}
 
 
-def _upgrade() -> dict[str, Schema]:
+def _upgrade() -> dict[str, JsonSchema]:
     strategy = _strategy(
         ".retryInterval can only be set when .name is 'RetryOnFailure'",
         "!has(self.retryInterval) || self.name == 'RetryOnFailure'",
@@ -156,7 +156,7 @@ def _upgrade() -> dict[str, Schema]:
     }
 
 
-def helm_release_status() -> Schema:
+def helm_release_status() -> JsonSchema:
     """Schema of `status`."""
     texts = (
         "helmChart",
@@ -183,7 +183,7 @@ def helm_release_status() -> Schema:
     )
 
 
-def _snapshot() -> Schema:
+def _snapshot() -> JsonSchema:
     required = ("chartName", "chartVersion", "configDigest", "digest", "name", "namespace", "status")
     hook = record({"lastCompleted": DATE_TIME, "lastStarted": DATE_TIME, "phase": STRING})
     return record(

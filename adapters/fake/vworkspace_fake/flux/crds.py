@@ -21,7 +21,7 @@ from vworkspace_fake.flux.schema import (
     SHORT_DURATION,
     STRING,
     STRINGS,
-    Schema,
+    JsonSchema,
     crd,
     enum,
     record,
@@ -51,7 +51,9 @@ def flux_crds() -> tuple[dict[str, Any], ...]:
     return (release, _oci_repository(), _helm_repository(), _helm_chart())
 
 
-def _crd(kind: Kind, short_name: str, spec: Schema, status: Schema, *columns: tuple[str, str, str]) -> dict[str, Any]:
+def _crd(
+    kind: Kind, short_name: str, spec: JsonSchema, status: JsonSchema, *columns: tuple[str, str, str]
+) -> dict[str, Any]:
     place = (kind.group, kind.version, kind.kind, kind.plural)
     return crd(*place, short_name=short_name, spec=spec, status=status, columns=(*columns, *_COLUMNS))
 

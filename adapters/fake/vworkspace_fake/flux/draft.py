@@ -17,7 +17,7 @@ from vworkspace_fake.flux.conditions import (
     without_condition,
 )
 from vworkspace_fake.flux.writes import write_difference
-from vworkspace_fake.simulation.effects import Sleep, Step
+from vworkspace_fake.simulation.effects import PassStep, Sleep
 
 FINALIZER = "finalizers.fluxcd.io"
 """The finalizer of both controllers, on HelmReleases and on sources alike."""
@@ -121,12 +121,12 @@ class Draft:
         """Now, as it goes into a status."""
         return format_time(self.now)
 
-    def sleep(self, seconds: float) -> Step[None]:
+    def sleep(self, seconds: float) -> PassStep[None]:
         """Be busy for a while."""
         if seconds > 0:
             self.now = yield Sleep(seconds)
 
-    def patch(self, *, observed: bool = False) -> Step[None]:
+    def patch(self, *, observed: bool = False) -> PassStep[None]:
         """Write what changed since the last patch; `observed` also advances `status.observedGeneration`."""
         if observed:
             self.status["observedGeneration"] = self.generation

@@ -23,10 +23,19 @@ from vworkspace_fake.flux.helm_inputs import (
 )
 from vworkspace_fake.flux.helm_release import release
 from vworkspace_fake.flux.helm_removal import uninstall
-from vworkspace_fake.flux.helm_request import Chart, Request, Values
+from vworkspace_fake.flux.helm_request import Chart, HelmRequest, HelmValues
 from vworkspace_fake.flux.helm_spec import HelmSpec
 from vworkspace_fake.flux.questions import can_impersonate
-from vworkspace_fake.simulation.effects import REQUEUE, ApplyObject, DeleteObject, Result, Step, done, failed, waiting
+from vworkspace_fake.simulation.effects import (
+    REQUEUE,
+    PassStep,
+    Result,
+    SimulatedApply,
+    SimulatedDelete,
+    done,
+    failed,
+    waiting,
+)
 
 HELM_CONTROLLER: Final = "helm-controller"
 """Field manager of everything helm-controller writes."""
@@ -40,7 +49,7 @@ _RECOVERING: Final = "reconciliation in progress"
 
 def reconcile_helm_release(
     manifest: Manifest, now: datetime, *, dependency_requeue: float = 30.0, ready_stuck_unknown: bool = False
-) -> Step[Result]:
+) -> PassStep[Result]:
     """One pass over a HelmRelease. `dependency_requeue`: seconds until a missing source is looked at again."""
     draft = Draft(manifest, HELM_RELEASE, now)
     spec = HelmSpec.of(manifest)
@@ -51,7 +60,7 @@ def reconcile_helm_release(
     return result
 
 
-def _pass(draft: Draft, spec: HelmSpec, dependency_requeue: float, ready_stuck_unknown: bool) -> Step[Result]:
+def _pass(draft: Draft, spec: HelmSpec, dependency_requeue: float, ready_stuck_unknown: bool) -> PassStep[Result]:
     if draft.deleting:
         return (yield from _delete(draft, spec))
     if not draft.has_finalizer:
@@ -63,7 +72,7 @@ def _pass(draft: Draft, spec: HelmSpec, dependency_requeue: float, ready_stuck_u
     draft.mark_reconciling("Progressing", "Fulfilling prerequisites")
     yield from draft.patch()
     prepared = yield from _prepare(draft, spec, dependency_requeue)
-    if not isinstance(prepared, Request):
+    if not isinstance(prepared, HelmRequest):
         return prepared
     if _target_changed(prepared):
         return (yield from _reinstall(draft, spec))
@@ -71,7 +80,7 @@ def _pass(draft: Draft, spec: HelmSpec, dependency_requeue: float, ready_stuck_u
     return (yield from release(prepared, forced=forced, ready_stuck_unknown=ready_stuck_unknown))
 
 
-def _prepare(draft: Draft, spec: HelmSpec, dependency_requeue: float) -> "Step[Request | Result]":
+def _prepare(draft: Draft, spec: HelmSpec, dependency_requeue: float) -> "PassStep[HelmRequest | Result]":
     problem = yield from unready_dependency(draft, spec)
     if problem:
         draft.mark(READY, "False", "DependencyNotReady", problem)
@@ -89,7 +98,7 @@ def _prepare(draft: Draft, spec: HelmSpec, dependency_requeue: float) -> "Step[R
         draft.mark(READY, "False", "ValuesError", values.message)
         return failed(values.message)
     _recover(draft)
-    return Request(draft, spec, load_chart(source), values)
+    return HelmRequest(draft, spec, load_chart(source), values)
 
 
 def _recover(draft: Draft) -> None:
@@ -99,7 +108,7 @@ def _recover(draft: Draft) -> None:
         draft.mark(READY, "Unknown", "Progressing", _RECOVERING)
 
 
-def _target_changed(request: Request) -> bool:
+def _target_changed(request: HelmRequest) -> bool:
     status, spec = request.draft.status, request.spec
     if not status.get("storageNamespace") or not request.history:
         return False
@@ -111,7 +120,7 @@ def _target_changed(request: Request) -> bool:
     return reinstall and bool(entry["chartName"] != request.chart.name)
 
 
-def _reinstall(draft: Draft, spec: HelmSpec) -> Step[Result]:
+def _reinstall(draft: Draft, spec: HelmSpec) -> PassStep[Result]:
     error = yield from uninstall(draft, spec)
     if error:
         return failed(error)
@@ -120,7 +129,7 @@ def _reinstall(draft: Draft, spec: HelmSpec) -> Step[Result]:
     return REQUEUE
 
 
-def _begin_attempt(request: Request) -> bool:
+def _begin_attempt(request: HelmRequest) -> bool:
     """Record what is attempted; whether a forced release was asked for."""
     draft, chart, values = request.draft, request.chart, request.values
     draft.status["storageNamespace"] = request.spec.storage_namespace
@@ -137,7 +146,7 @@ def _begin_attempt(request: Request) -> bool:
     return _token(draft, FORCE_AT, "lastHandledForceAt")
 
 
-def _asks_for_something_new(draft: Draft, chart: Chart, values: Values) -> bool:
+def _asks_for_something_new(draft: Draft, chart: Chart, values: HelmValues) -> bool:
     attempted = tuple(
         draft.status.get(field)
         for field in ("lastAttemptedGeneration", "lastAttemptedRevision", "lastAttemptedConfigDigest")
@@ -155,7 +164,7 @@ def _token(draft: Draft, annotation: str, handled: str) -> bool:
     return token == requested and token not in (seen, draft.status.get("lastHandledReconcileAt"))
 
 
-def _keep_chart_object(draft: Draft, spec: HelmSpec) -> Step[None]:
+def _keep_chart_object(draft: Draft, spec: HelmSpec) -> PassStep[None]:
     """Make, move or remove the HelmChart that `spec.chart` stands for."""
     template = dig(draft.spec, "chart")
     namespace = str(dig(template, "spec", "sourceRef", "namespace") or spec.namespace)
@@ -165,7 +174,7 @@ def _keep_chart_object(draft: Draft, spec: HelmSpec) -> Step[None]:
         yield from _drop_chart_object(draft)
     if not template:
         return
-    yield ApplyObject(HELM_CHART, _chart_manifest(draft, spec, namespace))
+    yield SimulatedApply(HELM_CHART, _chart_manifest(draft, spec, namespace))
     draft.status["helmChart"] = wanted
 
 
@@ -187,12 +196,12 @@ def _chart_manifest(draft: Draft, spec: HelmSpec, namespace: str) -> Manifest:
     return manifest
 
 
-def _drop_chart_object(draft: Draft) -> Step[None]:
+def _drop_chart_object(draft: Draft) -> PassStep[None]:
     namespace, _, name = str(draft.status.pop("helmChart")).partition("/")
-    yield DeleteObject(ObjectRef(HELM_CHART, namespace, name))
+    yield SimulatedDelete(ObjectRef(HELM_CHART, namespace, name))
 
 
-def _delete(draft: Draft, spec: HelmSpec) -> Step[Result]:
+def _delete(draft: Draft, spec: HelmSpec) -> PassStep[Result]:
     """Uninstall and let go. A suspended HelmRelease lets go without the uninstall: its workload stays."""
     if not draft.spec.get("suspend"):
         error = yield from _uninstall_for_good(draft, spec)
@@ -204,7 +213,7 @@ def _delete(draft: Draft, spec: HelmSpec) -> Step[Result]:
     return done()
 
 
-def _uninstall_for_good(draft: Draft, spec: HelmSpec) -> Step[str]:
+def _uninstall_for_good(draft: Draft, spec: HelmSpec) -> PassStep[str]:
     account = draft.spec.get("serviceAccountName")
     if not draft.status.get("storageNamespace"):
         return ""

@@ -10,33 +10,33 @@ import attrs
 
 from vworkspace_fake.flux.behaviour import Action, ActionAnswer
 from vworkspace_fake.flux.conditions import RELEASED, REMEDIATED, TEST_SUCCESS
-from vworkspace_fake.flux.helm_request import Request, summarize_release
+from vworkspace_fake.flux.helm_request import HelmRequest, summarize_release
 from vworkspace_fake.flux.helm_spec import remediation_for
 from vworkspace_fake.flux.history import full_name, observe, previous, record, versioned_chart
 from vworkspace_fake.flux.questions import decide
-from vworkspace_fake.flux.storage import Release, ReleaseStatus, last_release, prune, replace
+from vworkspace_fake.flux.storage import ReleaseStatus, StoredRelease, last_release, prune, replace
 from vworkspace_fake.simulation.durations import go_duration
-from vworkspace_fake.simulation.effects import Step
+from vworkspace_fake.simulation.effects import PassStep
 
 
-def install(request: Request) -> Step[str]:
+def install(request: HelmRequest) -> PassStep[str]:
     """Install the chart. Forgets the history of any release before."""
     request.set_history([])
     return (yield from _release(request, Action.INSTALL, None))
 
 
-def upgrade(request: Request) -> Step[str]:
+def upgrade(request: HelmRequest) -> PassStep[str]:
     """Upgrade the release to the wanted chart and values."""
     releases = yield from request.load()
     return (yield from _release(request, Action.UPGRADE, _base(releases)))
 
 
-def _base(releases: tuple[Release, ...]) -> Release | None:
+def _base(releases: tuple[StoredRelease, ...]) -> StoredRelease | None:
     deployed = [item for item in releases if item.status is ReleaseStatus.DEPLOYED]
     return last_release(deployed) or last_release(releases)
 
 
-def _release(request: Request, action: Action, base: Release | None) -> Step[str]:
+def _release(request: HelmRequest, action: Action, base: StoredRelease | None) -> PassStep[str]:
     draft = request.draft
     draft.status["lastAttemptedReleaseAction"] = action.value
     draft.unmark(TEST_SUCCESS)
@@ -53,7 +53,7 @@ def _release(request: Request, action: Action, base: Release | None) -> Step[str
     return "" if outcome.stores_release else outcome.error
 
 
-def _perform(request: Request, action: Action, outcome: ActionAnswer, base: Release | None) -> Step[None]:
+def _perform(request: HelmRequest, action: Action, outcome: ActionAnswer, base: StoredRelease | None) -> PassStep[None]:
     releases = yield from request.load()
     newest = last_release(releases)
     release = _pending(request, action, base, newest.version + 1 if newest else 1)
@@ -67,9 +67,9 @@ def _perform(request: Request, action: Action, outcome: ActionAnswer, base: Rele
     request.set_history(record(request.history, *changed, action=action.value, oci_digest=request.chart.oci_digest))
 
 
-def _pending(request: Request, action: Action, base: Release | None, version: int) -> Release:
+def _pending(request: HelmRequest, action: Action, base: StoredRelease | None, version: int) -> StoredRelease:
     now, install = request.draft.now, action is Action.INSTALL
-    return Release(
+    return StoredRelease(
         name=request.spec.stored_name,
         namespace=request.spec.release_namespace,
         version=version,
@@ -84,7 +84,9 @@ def _pending(request: Request, action: Action, base: Release | None, version: in
     )
 
 
-def _ended(release: Release, action: Action, outcome: ActionAnswer, base: Release | None) -> tuple[Release, ...]:
+def _ended(
+    release: StoredRelease, action: Action, outcome: ActionAnswer, base: StoredRelease | None
+) -> tuple[StoredRelease, ...]:
     if outcome.error:
         text = f'Release "{release.name}" failed: {outcome.error}'
         return (release.with_status(ReleaseStatus.FAILED, text),)
@@ -92,19 +94,19 @@ def _ended(release: Release, action: Action, outcome: ActionAnswer, base: Releas
     return (done,) if base is None else (done, base.with_status(ReleaseStatus.SUPERSEDED))
 
 
-def _take_inventory(request: Request) -> None:
+def _take_inventory(request: HelmRequest) -> None:
     name = f"{request.spec.release_namespace}_{request.spec.stored_name}"
     request.draft.status["inventory"] = {
         "entries": [{"id": f"{name}__Service", "v": "v1"}, {"id": f"{name}_apps_Deployment", "v": "v1"}]
     }
 
 
-def count_failure(request: Request) -> None:
+def count_failure(request: HelmRequest) -> None:
     """One more failed action of any kind."""
     request.draft.status["failures"] = int(request.draft.status.get("failures", 0)) + 1
 
 
-def _conclude(request: Request, action: Action, outcome: ActionAnswer) -> None:
+def _conclude(request: HelmRequest, action: Action, outcome: ActionAnswer) -> None:
     draft, name = request.draft, action.value.capitalize()
     if not outcome.error:
         entry = request.history[0]
@@ -122,14 +124,14 @@ def _conclude(request: Request, action: Action, outcome: ActionAnswer) -> None:
         draft.status[counter] = int(draft.status.get(counter, 0)) + 1
 
 
-def _await_tests(request: Request) -> None:
+def _await_tests(request: HelmRequest) -> None:
     if request.spec.tests_enabled:
         entry = request.history[0]
         text = f"Helm release {full_name(entry)} with chart {versioned_chart(entry)} is awaiting tests"
         request.draft.mark(TEST_SUCCESS, "Unknown", "AwaitingTests", text)
 
 
-def run_test(request: Request) -> Step[str]:
+def run_test(request: HelmRequest) -> PassStep[str]:
     """Run the chart's tests. Failures count against the retries unless they are ignored."""
     draft, entry = request.draft, request.history[0]
     outcome = yield from decide(Action.TEST, request.target, request.spec.timeout(Action.TEST))
@@ -150,14 +152,14 @@ def run_test(request: Request) -> Step[str]:
     return ""
 
 
-def _count_failed_test(request: Request) -> None:
+def _count_failed_test(request: HelmRequest) -> None:
     status = request.draft.status
     remediation = remediation_for(request.spec, Action(status["lastAttemptedReleaseAction"]))
     if not remediation.ignore_test_failures:
         status[remediation.counter] = remediation.failures(status) + 1
 
 
-def rollback(request: Request) -> Step[str]:
+def rollback(request: HelmRequest) -> PassStep[str]:
     """Go back to the previous success as a new revision. Success is Remediated=True, and Ready=False."""
     draft, spec = request.draft, request.spec
     target = previous(request.history, ignore_tests=remediation_for(spec, Action.UPGRADE).ignore_test_failures)
@@ -178,7 +180,7 @@ def rollback(request: Request) -> Step[str]:
     return ""
 
 
-def _restored(releases: tuple[Release, ...], version: int, now: datetime) -> Release:
+def _restored(releases: tuple[StoredRelease, ...], version: int, now: datetime) -> StoredRelease:
     current, goal = releases[-1], next(item for item in releases if item.version == version)
     return attrs.evolve(
         goal,
@@ -190,7 +192,9 @@ def _restored(releases: tuple[Release, ...], version: int, now: datetime) -> Rel
     )
 
 
-def _rolled_back(releases: tuple[Release, ...], fresh: Release, outcome: ActionAnswer) -> tuple[Release, ...]:
+def _rolled_back(
+    releases: tuple[StoredRelease, ...], fresh: StoredRelease, outcome: ActionAnswer
+) -> tuple[StoredRelease, ...]:
     if outcome.error:
         text = f'Release "{fresh.name}" failed: {outcome.error}'
         return (releases[-1], fresh.with_status(ReleaseStatus.FAILED, text))
@@ -198,7 +202,7 @@ def _rolled_back(releases: tuple[Release, ...], fresh: Release, outcome: ActionA
     return (*(item.with_status(ReleaseStatus.SUPERSEDED) for item in old), fresh.with_status(ReleaseStatus.DEPLOYED))
 
 
-def _tell_rollback(request: Request, outcome: ActionAnswer, what: str) -> None:
+def _tell_rollback(request: HelmRequest, outcome: ActionAnswer, what: str) -> None:
     text = f"Helm rollback to previous release {what}"
     if outcome.error:
         count_failure(request)

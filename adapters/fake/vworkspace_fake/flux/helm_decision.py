@@ -8,15 +8,15 @@ import attrs
 
 from vworkspace_fake.flux.behaviour import Action
 from vworkspace_fake.flux.conditions import DRIFTED, RELEASED, REMEDIATED, condition, status_of
-from vworkspace_fake.flux.helm_request import Request, summarize_release
+from vworkspace_fake.flux.helm_request import HelmRequest, summarize_release
 from vworkspace_fake.flux.helm_spec import active_remediation, active_retry_interval, remediation_for
 from vworkspace_fake.flux.history import full_name, has_failed_test, previous, tested, truncate, versioned_chart
 from vworkspace_fake.flux.questions import find_drift
-from vworkspace_fake.flux.storage import Release, ReleaseStatus, last_release
-from vworkspace_fake.simulation.effects import Step
+from vworkspace_fake.flux.storage import ReleaseStatus, StoredRelease, last_release
+from vworkspace_fake.simulation.effects import PassStep
 
 
-class ReleaseState(Enum):
+class HelmReleaseState(Enum):
     """A release compared with what its HelmRelease asks for."""
 
     ABSENT = auto()
@@ -31,10 +31,10 @@ class ReleaseState(Enum):
 
 
 @attrs.frozen
-class Observed:
+class HelmObservation:
     """A state, with the resources that drifted, and what to say if it is unknown."""
 
-    state: ReleaseState
+    state: HelmReleaseState
     drift: Sequence[str] = ()
     reason: str = ""
 
@@ -67,97 +67,97 @@ class Stop:
 _Choice: TypeAlias = Next | Nothing | Stop
 
 
-def determine(request: Request) -> Step[Observed]:
+def determine(request: HelmRequest) -> PassStep[HelmObservation]:
     """Compare Helm's storage with the HelmRelease."""
     newest = last_release((yield from request.load()))
-    state = ReleaseState.ABSENT if newest is None else _stored_state(request, newest)
-    if state is ReleaseState.IN_SYNC:
+    state = HelmReleaseState.ABSENT if newest is None else _stored_state(request, newest)
+    if state is HelmReleaseState.IN_SYNC:
         return (yield from _deployed_state(request))
     status = "" if newest is None else newest.status
-    return Observed(state, reason=f"unable to determine state for release with status '{status}'")
+    return HelmObservation(state, reason=f"unable to determine state for release with status '{status}'")
 
 
-def _stored_state(request: Request, newest: Release) -> ReleaseState:
+def _stored_state(request: HelmRequest, newest: StoredRelease) -> HelmReleaseState:
     if newest.status.pending:
-        return ReleaseState.LOCKED
+        return HelmReleaseState.LOCKED
     match newest.status:
         case ReleaseStatus.UNINSTALLED:
-            return ReleaseState.ABSENT
+            return HelmReleaseState.ABSENT
         case _ if not request.history or not _is_recorded(request.history[0], newest):
-            return ReleaseState.UNMANAGED
+            return HelmReleaseState.UNMANAGED
         case ReleaseStatus.FAILED:
-            return ReleaseState.FAILED
+            return HelmReleaseState.FAILED
         case ReleaseStatus.DEPLOYED:
-            return ReleaseState.OUT_OF_SYNC if _differs(request, newest) else ReleaseState.IN_SYNC
+            return HelmReleaseState.OUT_OF_SYNC if _differs(request, newest) else HelmReleaseState.IN_SYNC
         case _:
-            return ReleaseState.UNKNOWN
+            return HelmReleaseState.UNKNOWN
 
 
-def _is_recorded(entry: Mapping[str, Any], release: Release) -> bool:
+def _is_recorded(entry: Mapping[str, Any], release: StoredRelease) -> bool:
     return bool(entry["digest"] == release.digest(entry.get("ociDigest", "")))
 
 
-def _differs(request: Request, release: Release) -> bool:
+def _differs(request: HelmRequest, release: StoredRelease) -> bool:
     wanted = (request.chart.name, request.chart.version, request.values.digest)
     return wanted != (release.chart_name, release.chart_version, release.config_digest)
 
 
-def _deployed_state(request: Request) -> Step[Observed]:
+def _deployed_state(request: HelmRequest) -> PassStep[HelmObservation]:
     entry, spec = request.history[0], request.spec
     if spec.tests_enabled:
         if not tested(entry):
-            return Observed(ReleaseState.UNTESTED)
+            return HelmObservation(HelmReleaseState.UNTESTED)
         remediation = active_remediation(spec, request.draft.status)
         if remediation and not remediation.ignore_test_failures and has_failed_test(entry):
-            return Observed(ReleaseState.FAILED)
+            return HelmObservation(HelmReleaseState.FAILED)
     if spec.drift_mode in ("enabled", "warn"):
         drift = yield from find_drift(request.draft.ref)
         if drift:
-            return Observed(ReleaseState.DRIFTED, drift)
-    return Observed(ReleaseState.IN_SYNC)
+            return HelmObservation(HelmReleaseState.DRIFTED, drift)
+    return HelmObservation(HelmReleaseState.IN_SYNC)
 
 
-def choose(request: Request, observed: Observed, *, forced: bool) -> _Choice:
+def choose(request: HelmRequest, observed: HelmObservation, *, forced: bool) -> _Choice:
     """The next action; changes conditions and history only where Flux does so while it decides."""
     match observed.state:
-        case ReleaseState.IN_SYNC:
+        case HelmReleaseState.IN_SYNC:
             return _in_sync(request, forced)
-        case ReleaseState.LOCKED:
+        case HelmReleaseState.LOCKED:
             return Next.UNLOCK
-        case ReleaseState.ABSENT:
+        case HelmReleaseState.ABSENT:
             return _unless_exhausted(request, Action.INSTALL, Next.INSTALL, forced)
-        case ReleaseState.UNMANAGED:
+        case HelmReleaseState.UNMANAGED:
             request.set_history([])
             return Next.UPGRADE
-        case ReleaseState.OUT_OF_SYNC:
+        case HelmReleaseState.OUT_OF_SYNC:
             return _unless_exhausted(request, Action.UPGRADE, Next.UPGRADE, forced)
-        case ReleaseState.DRIFTED:
+        case HelmReleaseState.DRIFTED:
             return _drifted(request, observed.drift)
-        case ReleaseState.UNTESTED:
+        case HelmReleaseState.UNTESTED:
             _forget_remediation(request)
             return Next.TEST
-        case ReleaseState.FAILED:
+        case HelmReleaseState.FAILED:
             return _failed(request, forced)
-        case ReleaseState.UNKNOWN:
+        case HelmReleaseState.UNKNOWN:
             return Stop("StateError", f"Could not determine release state: {observed.reason}")
         case _:
             assert_never(observed.state)
 
 
-def _unless_exhausted(request: Request, action: Action, following: Next, forced: bool) -> _Choice:
+def _unless_exhausted(request: HelmRequest, action: Action, following: Next, forced: bool) -> _Choice:
     if remediation_for(request.spec, action).exhausted(request.draft.status) and not forced:
         return _exhausted(request)
     return following
 
 
-def _exhausted(request: Request) -> Stop:
+def _exhausted(request: HelmRequest) -> Stop:
     status = request.draft.status
     remediation = active_remediation(request.spec, status)
     count = remediation.failures(status) if remediation else 0
     return Stop("RetriesExceeded", f"Failed to {status.get('lastAttemptedReleaseAction')} after {count} attempt(s)")
 
 
-def _in_sync(request: Request, forced: bool) -> _Choice:
+def _in_sync(request: HelmRequest, forced: bool) -> _Choice:
     draft, spec = request.draft, request.spec
     if active_retry_interval(spec, draft.status) is None:
         remediation = active_remediation(spec, draft.status)
@@ -172,7 +172,7 @@ def _in_sync(request: Request, forced: bool) -> _Choice:
     return Nothing()
 
 
-def _forget_remediation(request: Request) -> None:
+def _forget_remediation(request: HelmRequest) -> None:
     """The rolled-back release is the wanted one by now: Remediated turns into a success."""
     draft = request.draft
     if status_of(draft.object, REMEDIATED) == "True":
@@ -180,7 +180,7 @@ def _forget_remediation(request: Request) -> None:
         draft.mark(RELEASED, "True", "UpgradeSucceeded", _success(request, "upgrade"))
 
 
-def _confirm_release(request: Request) -> None:
+def _confirm_release(request: HelmRequest) -> None:
     """A failure that something else cured: the release is in sync although the last action failed."""
     draft = request.draft
     reason = (condition(draft.object, RELEASED) or {}).get("reason")
@@ -190,12 +190,12 @@ def _confirm_release(request: Request) -> None:
             summarize_release(draft, request.spec)
 
 
-def _success(request: Request, action: str) -> str:
+def _success(request: HelmRequest, action: str) -> str:
     entry = request.history[0]
     return f"Helm {action} succeeded for release {full_name(entry)} with chart {versioned_chart(entry)}"
 
 
-def _drifted(request: Request, drift: Sequence[str]) -> _Choice:
+def _drifted(request: HelmRequest, drift: Sequence[str]) -> _Choice:
     lines = "\n".join(f"{name} changed (0 additions, 1 changes, 0 removals)" for name in drift)
     release = full_name(request.history[0])
     text = f"Cluster state of release {release} has drifted from the desired state:\n{lines}"
@@ -203,7 +203,7 @@ def _drifted(request: Request, drift: Sequence[str]) -> _Choice:
     return Next.CORRECT_DRIFT if request.spec.drift_mode == "enabled" else Nothing()
 
 
-def _failed(request: Request, forced: bool) -> _Choice:
+def _failed(request: HelmRequest, forced: bool) -> _Choice:
     status = request.draft.status
     remediation = active_remediation(request.spec, status)
     retrying = active_retry_interval(request.spec, status) is not None

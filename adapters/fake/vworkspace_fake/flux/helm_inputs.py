@@ -11,10 +11,10 @@ from vworkspace_core.apimachinery.resources import CONFIG_MAP, HELM_CHART, HELM_
 from vworkspace_fake.flux.artifacts import not_found
 from vworkspace_fake.flux.conditions import READY, STALLED, condition, is_stalled, status_of
 from vworkspace_fake.flux.draft import Draft
-from vworkspace_fake.flux.helm_request import Chart, Values
+from vworkspace_fake.flux.helm_request import Chart, HelmValues
 from vworkspace_fake.flux.helm_spec import HelmSpec
 from vworkspace_fake.flux.versions import chart_version_of_tag, with_digest_metadata
-from vworkspace_fake.simulation.effects import Step, get_object
+from vworkspace_fake.simulation.effects import PassStep, get_object
 
 
 @attrs.frozen
@@ -25,10 +25,10 @@ class Refused:
 
 
 _FoundSource: TypeAlias = Manifest | Refused
-_ComposedValues: TypeAlias = Values | Refused
+_ComposedValues: TypeAlias = HelmValues | Refused
 
 
-def find_source(draft: Draft, spec: HelmSpec) -> Step[_FoundSource]:
+def find_source(draft: Draft, spec: HelmSpec) -> PassStep[_FoundSource]:
     """The OCIRepository or HelmChart that the chart comes from."""
     reference = dig(draft.spec, "chartRef")
     if reference:
@@ -72,7 +72,7 @@ def load_chart(source: Manifest) -> Chart:
     return Chart(name, with_digest_metadata(own, digest), own, digest)
 
 
-def compose_values(draft: Draft, spec: HelmSpec) -> Step[_ComposedValues]:
+def compose_values(draft: Draft, spec: HelmSpec) -> PassStep[_ComposedValues]:
     """Values of all references and the inline ones. Referenced content is not parsed: it only moves the digest."""
     inline = dig(draft.spec, "values")
     inline = inline if isinstance(inline, Mapping) else {}
@@ -83,7 +83,7 @@ def compose_values(draft: Draft, spec: HelmSpec) -> Step[_ComposedValues]:
             return content
         if content is not None:
             parts.append([reference.get("targetPath", ""), content])
-    return Values(inline, _digest(parts, inline))
+    return HelmValues(inline, _digest(parts, inline))
 
 
 def _digest(parts: Sequence[Any], inline: Mapping[str, Any]) -> str:
@@ -93,7 +93,7 @@ def _digest(parts: Sequence[Any], inline: Mapping[str, Any]) -> str:
     return "sha256:" + hashlib.sha256(text).hexdigest()
 
 
-def _referenced(spec: HelmSpec, reference: Mapping[str, Any]) -> Step[str | Refused | None]:
+def _referenced(spec: HelmSpec, reference: Mapping[str, Any]) -> PassStep[str | Refused | None]:
     kind = _CONFIG_KINDS[str(reference.get("kind"))]
     name, key = str(reference.get("name")), str(reference.get("valuesKey") or "values.yaml")
     found = yield from get_object(ObjectRef(kind, spec.namespace, name))
@@ -110,7 +110,7 @@ def _referenced(spec: HelmSpec, reference: Mapping[str, Any]) -> Step[str | Refu
 _CONFIG_KINDS: Mapping[str, Kind] = {"Secret": SECRET, "ConfigMap": CONFIG_MAP}
 
 
-def unready_dependency(draft: Draft, spec: HelmSpec) -> Step[str]:
+def unready_dependency(draft: Draft, spec: HelmSpec) -> PassStep[str]:
     """The first HelmRelease of `dependsOn` that is not ready, in Flux's words; empty when all are."""
     for dependency in draft.spec.get("dependsOn") or ():
         place = str(dependency.get("namespace") or spec.namespace), str(dependency.get("name"))

@@ -9,13 +9,13 @@ from typing import Final, assert_never
 from vworkspace_fake.flux.behaviour import Action
 from vworkspace_fake.flux.conditions import READY, RECONCILING, RELEASED, condition, is_ready
 from vworkspace_fake.flux.helm_actions import install, rollback, run_test, upgrade
-from vworkspace_fake.flux.helm_decision import Next, Nothing, ReleaseState, Stop, choose, determine
+from vworkspace_fake.flux.helm_decision import HelmReleaseState, Next, Nothing, Stop, choose, determine
 from vworkspace_fake.flux.helm_removal import uninstall_remediation, unlock
-from vworkspace_fake.flux.helm_request import Request, summarize_release
+from vworkspace_fake.flux.helm_request import HelmRequest, summarize_release
 from vworkspace_fake.flux.helm_spec import active_remediation, active_retry_interval
 from vworkspace_fake.flux.questions import correct_drift
 from vworkspace_fake.simulation.durations import go_duration
-from vworkspace_fake.simulation.effects import REQUEUE, Result, Step, done, failed, terminal
+from vworkspace_fake.simulation.effects import REQUEUE, PassStep, Result, done, failed, terminal
 
 _RELEASING: Final = (Next.INSTALL, Next.UPGRADE)
 _REMEDIATING: Final = (Next.ROLLBACK, Next.UNINSTALL)
@@ -38,7 +38,7 @@ _TIMEOUT_OF: Final = {
 }
 
 
-def release(request: Request, *, forced: bool, ready_stuck_unknown: bool) -> Step[Result]:
+def release(request: HelmRequest, *, forced: bool, ready_stuck_unknown: bool) -> PassStep[Result]:
     """Bring the Helm release to what `request` asks for, as far as this pass may go."""
     performed: set[str] = set()
     while True:
@@ -48,7 +48,7 @@ def release(request: Request, *, forced: bool, ready_stuck_unknown: bool) -> Ste
             case Nothing():
                 return _finish(request)
             case Stop():
-                return _stop(request, following, unknown=observed.state is ReleaseState.UNKNOWN)
+                return _stop(request, following, unknown=observed.state is HelmReleaseState.UNKNOWN)
             case _ if _GROUP[following] in performed:
                 return _pause(request)
         error = yield from _perform(request, following)
@@ -62,11 +62,11 @@ def release(request: Request, *, forced: bool, ready_stuck_unknown: bool) -> Ste
         yield from request.draft.patch()
 
 
-def _timeout(request: Request, following: Next) -> str:
+def _timeout(request: HelmRequest, following: Next) -> str:
     return go_duration(request.spec.timeout(_TIMEOUT_OF.get(following, Action.INSTALL)))
 
 
-def _perform(request: Request, following: Next) -> Step[str]:
+def _perform(request: HelmRequest, following: Next) -> PassStep[str]:
     draft = request.draft
     text = f"Running '{following.value}' action with timeout of {_timeout(request, following)}"
     draft.mark_reconciling("Progressing", text)
@@ -94,13 +94,13 @@ def _perform(request: Request, following: Next) -> Step[str]:
             assert_never(following)
 
 
-def _finish(request: Request) -> Result:
+def _finish(request: HelmRequest) -> Result:
     request.draft.unmark(RECONCILING)
     summarize_release(request.draft, request.spec)
     return done(request.spec.interval)
 
 
-def _stop(request: Request, stop: Stop, *, unknown: bool) -> Result:
+def _stop(request: HelmRequest, stop: Stop, *, unknown: bool) -> Result:
     if unknown:
         request.draft.mark(READY, "False", stop.reason, stop.message)
         return failed(stop.message)
@@ -108,7 +108,7 @@ def _stop(request: Request, stop: Stop, *, unknown: bool) -> Result:
     return terminal(stop.message)
 
 
-def _retry_later(request: Request) -> Result | None:
+def _retry_later(request: HelmRequest) -> Result | None:
     seconds = active_retry_interval(request.spec, request.draft.status)
     if seconds is None:
         return None
@@ -116,7 +116,7 @@ def _retry_later(request: Request) -> Result | None:
     return done(seconds)
 
 
-def _retry(request: Request, error: str) -> Result:
+def _retry(request: HelmRequest, error: str) -> Result:
     later = _retry_later(request)
     if later is not None:
         return later
@@ -125,13 +125,13 @@ def _retry(request: Request, error: str) -> Result:
     return failed(error)
 
 
-def _go_on(request: Request) -> Result:
+def _go_on(request: HelmRequest) -> Result:
     ready = condition(request.draft.object, READY) or {}
     request.draft.mark_reconciling("ProgressingWithRetry", str(ready.get("message", "")))
     return REQUEUE
 
 
-def _pause(request: Request) -> Result:
+def _pause(request: HelmRequest) -> Result:
     """The same type of action would follow again: not in this pass."""
     later = _retry_later(request)
     if later is not None:
@@ -143,7 +143,7 @@ def _pause(request: Request) -> Result:
     return done()
 
 
-def _after_remediation(request: Request) -> Result:
+def _after_remediation(request: HelmRequest) -> Result:
     later = _retry_later(request)
     if later is not None:
         return later
@@ -159,7 +159,7 @@ def _after_remediation(request: Request) -> Result:
     return terminal("exceeded maximum retries")
 
 
-def _lose_released(request: Request) -> None:
+def _lose_released(request: HelmRequest) -> None:
     """helm-controller#1409: the success is in the history and nowhere else."""
     draft = request.draft
     if (condition(draft.object, RELEASED) or {}).get("status") == "True":

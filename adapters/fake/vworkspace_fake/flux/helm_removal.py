@@ -1,18 +1,18 @@
 """Taking a release away, and freeing one that a crash left locked."""
 
-from vworkspace_fake.flux.behaviour import Action, ActionAnswer, Target
+from vworkspace_fake.flux.behaviour import Action, ActionAnswer, HelmTarget
 from vworkspace_fake.flux.conditions import RELEASED, REMEDIATED
 from vworkspace_fake.flux.draft import Draft
 from vworkspace_fake.flux.helm_actions import count_failure
-from vworkspace_fake.flux.helm_request import Request, summarize_release
+from vworkspace_fake.flux.helm_request import HelmRequest, summarize_release
 from vworkspace_fake.flux.helm_spec import HelmSpec
 from vworkspace_fake.flux.history import Snapshot, full_name, observe, versioned_chart
 from vworkspace_fake.flux.questions import StoreReleases, decide, load_releases
-from vworkspace_fake.flux.storage import Release, ReleaseStatus, last_release, replace
-from vworkspace_fake.simulation.effects import Step
+from vworkspace_fake.flux.storage import ReleaseStatus, StoredRelease, last_release, replace
+from vworkspace_fake.simulation.effects import PassStep
 
 
-def uninstall(draft: Draft, spec: HelmSpec) -> Step[str]:
+def uninstall(draft: Draft, spec: HelmSpec) -> PassStep[str]:
     """Uninstall what `status.history` says is installed; the error when that failed, else empty.
 
     Works on the status alone: the spec may name another release by now. A release that is gone already
@@ -41,7 +41,7 @@ def uninstall(draft: Draft, spec: HelmSpec) -> Step[str]:
     return answer.error
 
 
-def uninstall_remediation(request: Request) -> Step[str]:
+def uninstall_remediation(request: HelmRequest) -> PassStep[str]:
     """Uninstall a failed release so that the next attempt starts afresh. Ready keeps the failure."""
     draft = request.draft
     answer = yield from _remove(draft, request.spec, (yield from request.load()), "uninstall-remediation")
@@ -55,9 +55,9 @@ def uninstall_remediation(request: Request) -> Step[str]:
     return "" if answer.timed_out else answer.error
 
 
-def _remove(draft: Draft, spec: HelmSpec, releases: tuple[Release, ...], action: str) -> Step[ActionAnswer]:
+def _remove(draft: Draft, spec: HelmSpec, releases: tuple[StoredRelease, ...], action: str) -> PassStep[ActionAnswer]:
     newest = releases[-1]
-    target = Target(newest.namespace, newest.name, newest.chart_name, newest.chart_version.partition("+")[0])
+    target = HelmTarget(newest.namespace, newest.name, newest.chart_name, newest.chart_version.partition("+")[0])
     answer = yield from decide(Action.UNINSTALL, target, spec.timeout(Action.UNINSTALL))
     if answer.error and not answer.timed_out:
         yield from draft.sleep(answer.seconds)
@@ -67,7 +67,7 @@ def _remove(draft: Draft, spec: HelmSpec, releases: tuple[Release, ...], action:
     yield StoreReleases(*place, replace(releases, leaving), draft.ref)
     draft.status["history"] = observe(draft.status["history"], leaving, action)
     yield from draft.sleep(answer.seconds)
-    left: tuple[Release, ...] = ()
+    left: tuple[StoredRelease, ...] = ()
     if spec.keep_history:
         # Only a kept record ever reads `uninstalled`; a purged one was last seen `uninstalling`.
         gone = leaving.with_status(ReleaseStatus.UNINSTALLED, "Uninstallation complete")
@@ -77,7 +77,7 @@ def _remove(draft: Draft, spec: HelmSpec, releases: tuple[Release, ...], action:
     return answer
 
 
-def unlock(request: Request) -> Step[str]:
+def unlock(request: HelmRequest) -> PassStep[str]:
     """Declare a release failed that a crash left pending."""
     newest = last_release((yield from request.load()))
     if newest is None or not newest.status.pending:

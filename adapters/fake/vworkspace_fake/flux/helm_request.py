@@ -5,22 +5,22 @@ from typing import Any
 
 import attrs
 
-from vworkspace_fake.flux.behaviour import Target
+from vworkspace_fake.flux.behaviour import HelmTarget
 from vworkspace_fake.flux.conditions import (
     READY,
     RELEASED,
     REMEDIATED,
     STALLED,
     TEST_SUCCESS,
-    Condition,
+    FluxCondition,
     conditions_of,
 )
 from vworkspace_fake.flux.draft import Draft
 from vworkspace_fake.flux.helm_spec import HelmSpec
 from vworkspace_fake.flux.history import Snapshot
 from vworkspace_fake.flux.questions import StoreReleases, load_releases
-from vworkspace_fake.flux.storage import Release, replace
-from vworkspace_fake.simulation.effects import Step
+from vworkspace_fake.flux.storage import StoredRelease, replace
+from vworkspace_fake.simulation.effects import PassStep
 
 
 @attrs.frozen
@@ -34,7 +34,7 @@ class Chart:
 
 
 @attrs.frozen
-class Values:
+class HelmValues:
     """Composed values: the inline ones, and the digest over everything they are made of."""
 
     inline: Mapping[str, Any]
@@ -42,18 +42,18 @@ class Values:
 
 
 @attrs.frozen
-class Request:
+class HelmRequest:
     """One HelmRelease with the chart and the values it asks for."""
 
     draft: Draft
     spec: HelmSpec
     chart: Chart
-    values: Values
+    values: HelmValues
 
     @property
-    def target(self) -> Target:
+    def target(self) -> HelmTarget:
         """What a Helm action of this request works on."""
-        return Target(self.spec.release_namespace, self.spec.stored_name, self.chart.name, self.chart.own_version)
+        return HelmTarget(self.spec.release_namespace, self.spec.stored_name, self.chart.name, self.chart.own_version)
 
     @property
     def history(self) -> list[Snapshot]:
@@ -67,15 +67,15 @@ class Request:
         else:
             self.draft.status.pop("history", None)
 
-    def load(self) -> Step[tuple[Release, ...]]:
+    def load(self) -> PassStep[tuple[StoredRelease, ...]]:
         """Helm's storage of this release."""
         return (yield from load_releases(self.draft.status["storageNamespace"], self.spec.stored_name, self.draft.ref))
 
-    def store(self, *changed: Release) -> Step[None]:
+    def store(self, *changed: StoredRelease) -> PassStep[None]:
         """Add or exchange revisions in Helm's storage."""
         yield from self.store_all(replace((yield from self.load()), *changed))
 
-    def store_all(self, releases: tuple[Release, ...]) -> Step[None]:
+    def store_all(self, releases: tuple[StoredRelease, ...]) -> PassStep[None]:
         """Replace Helm's storage of this release."""
         yield StoreReleases(self.draft.status["storageNamespace"], self.spec.stored_name, releases, self.draft.ref)
 
@@ -102,9 +102,9 @@ def summarize_release(draft: Draft, spec: HelmSpec) -> None:
     draft.mark(READY, status, str(winner["reason"]), str(winner["message"]))
 
 
-def _winner(conditions: "list[Condition] | Any", scope: list[str]) -> Condition:
+def _winner(conditions: "list[FluxCondition] | Any", scope: list[str]) -> FluxCondition:
     ranked = [item for item in conditions if item["type"] in scope]
     if not ranked:
-        first: Condition = conditions[0]
+        first: FluxCondition = conditions[0]
         return first
     return min(ranked, key=lambda item: (-int(item.get("observedGeneration", 0)), scope.index(item["type"])))

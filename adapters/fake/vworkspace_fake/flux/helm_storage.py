@@ -10,8 +10,8 @@ from vworkspace_core.apimachinery.manifest import ObjectRef, metadata
 from vworkspace_core.apimachinery.resources import SECRET
 from vworkspace_core.ports import KubeApi, PatchType
 from vworkspace_fake.flux.storage import (
-    Release,
     ReleaseStatus,
+    StoredRelease,
     last_release,
     release_from_secret,
     release_secret,
@@ -42,10 +42,10 @@ class HelmStorage:
 
     def __init__(self, api: KubeApi) -> None:
         self._api = api
-        self._releases: dict[tuple[str, str], tuple[Release, ...]] = {}
+        self._releases: dict[tuple[str, str], tuple[StoredRelease, ...]] = {}
         self._owners: dict[tuple[str, str], ObjectRef] = {}
 
-    async def load(self, namespace: str, name: str, owner: ObjectRef, *, secrets: bool) -> tuple[Release, ...]:
+    async def load(self, namespace: str, name: str, owner: ObjectRef, *, secrets: bool) -> tuple[StoredRelease, ...]:
         """The releases of a name of `owner`, oldest first."""
         key = (namespace, name)
         self._owners.setdefault(key, owner)
@@ -54,7 +54,7 @@ class HelmStorage:
         return self._releases.get(key, ())
 
     async def store(
-        self, namespace: str, name: str, owner: ObjectRef, releases: Sequence[Release], *, secrets: bool
+        self, namespace: str, name: str, owner: ObjectRef, releases: Sequence[StoredRelease], *, secrets: bool
     ) -> None:
         """Replace the releases of a name."""
         before = self._releases.get((namespace, name), ())
@@ -75,14 +75,14 @@ class HelmStorage:
                 item = running[-1]
                 yield Workload(item.namespace, item.name, item.chart_name, item.chart_version, self._owners[key])
 
-    async def _from_secrets(self, namespace: str, name: str) -> tuple[Release, ...]:
+    async def _from_secrets(self, namespace: str, name: str) -> tuple[StoredRelease, ...]:
         try:
             page = await self._api.list(SECRET, namespace=namespace, label_selector=f"owner=helm,name={name}")
         except KindMissing:
             return ()
         return tuple(sorted((release_from_secret(item) for item in page.items), key=lambda item: item.version))
 
-    async def _mirror(self, namespace: str, before: Sequence[Release], after: Sequence[Release]) -> None:
+    async def _mirror(self, namespace: str, before: Sequence[StoredRelease], after: Sequence[StoredRelease]) -> None:
         known = {item.version: item for item in before}
         for release in after:
             earlier = known.pop(release.version, None)
@@ -96,13 +96,13 @@ class HelmStorage:
             except NotFound:
                 continue
 
-    async def _create(self, namespace: str, release: Release) -> None:
+    async def _create(self, namespace: str, release: StoredRelease) -> None:
         try:
             await self._api.create(release_secret(release, namespace), kind=SECRET, field_manager=_MANAGER)
         except AlreadyExists:
             await self._update(namespace, release)
 
-    async def _update(self, namespace: str, release: Release) -> None:
+    async def _update(self, namespace: str, release: StoredRelease) -> None:
         """A record that somebody took away, such as the end of its namespace, is not made anew: Helm goes on."""
         secret = release_secret(release, namespace)
         ref = ObjectRef(SECRET, namespace, secret_name(release))

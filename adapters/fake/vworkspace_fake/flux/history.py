@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from vworkspace_core.apimachinery.timestamps import format_time
-from vworkspace_fake.flux.storage import Release
+from vworkspace_fake.flux.storage import StoredRelease
 
 Snapshot = dict[str, Any]
 
@@ -12,7 +12,7 @@ _KEPT_WITHOUT_SUCCESS: Final = 5
 _SUCCEEDED: Final = frozenset({"deployed", "superseded"})
 
 
-def snapshot(release: Release, action: str = "", oci_digest: str = "") -> Snapshot:
+def snapshot(release: StoredRelease, action: str = "", oci_digest: str = "") -> Snapshot:
     """One entry of the history. Flux leaves `action` and `ociDigest` out where it does not know them."""
     entry: Snapshot = {
         "apiVersion": "v2",
@@ -73,7 +73,7 @@ def truncate(history: Sequence[Snapshot], *, ignore_tests: bool) -> list[Snapsho
     return list(history[:_KEPT_WITHOUT_SUCCESS])
 
 
-def record(history: Sequence[Snapshot], *releases: Release, action: str, oci_digest: str) -> list[Snapshot]:
+def record(history: Sequence[Snapshot], *releases: StoredRelease, action: str, oci_digest: str) -> list[Snapshot]:
     """The history after an install or upgrade: its release in front, one superseded release updated.
 
     The updated entry keeps its digests but loses its `action`, as in Flux.
@@ -85,7 +85,7 @@ def record(history: Sequence[Snapshot], *releases: Release, action: str, oci_dig
     return entries
 
 
-def observe(history: Sequence[Snapshot], release: Release, action: str) -> list[Snapshot]:
+def observe(history: Sequence[Snapshot], release: StoredRelease, action: str) -> list[Snapshot]:
     """The history after a rollback or uninstall touched `release`: updated in place, or put in front.
 
     A release that a rollback creates enters without its OCI digest, as in Flux.
@@ -95,11 +95,11 @@ def observe(history: Sequence[Snapshot], release: Release, action: str) -> list[
     return [snapshot(release, action), *history]
 
 
-def _is(entry: Mapping[str, Any], release: Release) -> bool:
+def _is(entry: Mapping[str, Any], release: StoredRelease) -> bool:
     return (entry["name"], entry["namespace"], entry["version"]) == (release.name, release.namespace, release.version)
 
 
-def _updated(entry: Snapshot, release: Release, action: str) -> Snapshot:
+def _updated(entry: Snapshot, release: StoredRelease, action: str) -> Snapshot:
     if not _is(entry, release):
         return entry
     fresh = snapshot(release, action, entry.get("ociDigest", ""))

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 import attrs
 
 from vworkspace_core.apimachinery.manifest import ObjectRef
-from vworkspace_fake.flux.behaviour import Action, ActionAnswer, PullAnswer, PullRequest, Target
-from vworkspace_fake.flux.storage import Release
-from vworkspace_fake.simulation.effects import Question, Step
+from vworkspace_fake.flux.behaviour import Action, ActionAnswer, HelmTarget, PullAnswer, PullRequest
+from vworkspace_fake.flux.storage import StoredRelease
+from vworkspace_fake.simulation.effects import PassStep, Question
 
 
 @attrs.frozen
@@ -22,7 +22,7 @@ class Decide(Question):
     """How a Helm action ends that may take `timeout` seconds. Answered with an `ActionAnswer`."""
 
     action: Action
-    target: Target
+    target: HelmTarget
     timeout: float
 
 
@@ -41,7 +41,7 @@ class StoreReleases(Question):
 
     namespace: str
     name: str
-    releases: tuple[Release, ...]
+    releases: tuple[StoredRelease, ...]
     owner: ObjectRef
 
 
@@ -67,36 +67,36 @@ class CorrectDrift(Question):
     owner: ObjectRef
 
 
-def pull(request: PullRequest) -> Step[PullAnswer]:
+def pull(request: PullRequest) -> PassStep[PullAnswer]:
     """What the registry answers to `request`."""
     answer: PullAnswer = yield Pull(request)
     return answer
 
 
-def decide(action: Action, target: Target, timeout: float) -> Step[ActionAnswer]:
+def decide(action: Action, target: HelmTarget, timeout: float) -> PassStep[ActionAnswer]:
     """How the Helm action is going to end."""
     answer: ActionAnswer = yield Decide(action, target, timeout)
     return answer
 
 
-def load_releases(namespace: str, name: str, owner: ObjectRef) -> Step[tuple[Release, ...]]:
+def load_releases(namespace: str, name: str, owner: ObjectRef) -> PassStep[tuple[StoredRelease, ...]]:
     """Helm's storage of one release name of `owner`, oldest first."""
-    answer: tuple[Release, ...] = yield LoadReleases(namespace, name, owner)
+    answer: tuple[StoredRelease, ...] = yield LoadReleases(namespace, name, owner)
     return answer
 
 
-def find_drift(owner: ObjectRef) -> Step[Sequence[str]]:
+def find_drift(owner: ObjectRef) -> PassStep[Sequence[str]]:
     """Names of the resources of `owner`'s release that were changed behind Helm's back."""
     answer: Sequence[str] = yield FindDrift(owner)
     return answer
 
 
-def can_impersonate(namespace: str, name: str) -> Step[bool]:
+def can_impersonate(namespace: str, name: str) -> PassStep[bool]:
     """Whether the service account that Helm is to act as exists."""
     answer: bool = yield CanImpersonate(namespace, name)
     return answer
 
 
-def correct_drift(owner: ObjectRef) -> Step[None]:
+def correct_drift(owner: ObjectRef) -> PassStep[None]:
     """Put drifted resources back."""
     yield CorrectDrift(owner)

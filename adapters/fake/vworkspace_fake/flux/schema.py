@@ -6,42 +6,42 @@ from typing import Any, Final, TypeAlias
 from vworkspace_core.apimachinery.manifest import Kind
 from vworkspace_fake.simulation.definitions import Column, definition
 
-Schema: TypeAlias = dict[str, Any]
+JsonSchema: TypeAlias = dict[str, Any]
 
 
-def string(**rules: Any) -> Schema:
+def string(**rules: Any) -> JsonSchema:
     """A string with the given rules (`minLength`, `pattern`, …)."""
     return {"type": "string", **rules}
 
 
-def enum(*values: str, **rules: Any) -> Schema:
+def enum(*values: str, **rules: Any) -> JsonSchema:
     """A string out of a closed set."""
     return {"type": "string", "enum": list(values), **rules}
 
 
-def items(schema: Schema) -> Schema:
+def items(schema: JsonSchema) -> JsonSchema:
     """A list of such values."""
     return {"type": "array", "items": schema}
 
 
-def record(properties: Mapping[str, Schema], required: Sequence[str] = (), **rules: Any) -> Schema:
+def record(properties: Mapping[str, JsonSchema], required: Sequence[str] = (), **rules: Any) -> JsonSchema:
     """An object with these fields and no others."""
-    schema: Schema = {"type": "object", "properties": dict(properties)}
+    schema: JsonSchema = {"type": "object", "properties": dict(properties)}
     if required:
         schema["required"] = sorted(required)
     return {**schema, **rules}
 
 
 STRING: Final = string()
-BOOLEAN: Final[Schema] = {"type": "boolean"}
-INTEGER: Final[Schema] = {"type": "integer"}
-COUNT: Final[Schema] = {"type": "integer", "format": "int64"}
+BOOLEAN: Final[JsonSchema] = {"type": "boolean"}
+INTEGER: Final[JsonSchema] = {"type": "integer"}
+COUNT: Final[JsonSchema] = {"type": "integer", "format": "int64"}
 DATE_TIME: Final = string(format="date-time")
 DURATION: Final = string(pattern=r"^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$")
 SHORT_DURATION: Final = string(pattern=r"^([0-9]+(\.[0-9]+)?(ms|s|m))+$")
 STRINGS: Final = items(STRING)
-TEXT_MAP: Final[Schema] = {"type": "object", "additionalProperties": STRING}
-ANYTHING: Final[Schema] = {"x-kubernetes-preserve-unknown-fields": True}
+TEXT_MAP: Final[JsonSchema] = {"type": "object", "additionalProperties": STRING}
+ANYTHING: Final[JsonSchema] = {"x-kubernetes-preserve-unknown-fields": True}
 REFERENCE: Final = record({"name": STRING}, ("name",))
 
 CONDITIONS: Final = items(
@@ -83,8 +83,8 @@ def crd(
     plural: str,
     *,
     short_name: str,
-    spec: Schema,
-    status: Schema,
+    spec: JsonSchema,
+    status: JsonSchema,
     columns: Sequence[Column],
 ) -> dict[str, Any]:
     """A CustomResourceDefinition with a status subresource and Flux's default status. Columns: name, type, path."""

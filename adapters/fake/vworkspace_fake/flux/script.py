@@ -9,7 +9,8 @@ from vworkspace_fake.flux.behaviour import (
     Action,
     ActionAnswer,
     FluxBehaviour,
-    Outcome,
+    FluxOutcome,
+    HelmTarget,
     OutcomeKind,
     PullAnswer,
     PullRequest,
@@ -18,7 +19,6 @@ from vworkspace_fake.flux.behaviour import (
     SourceFault,
     SourceOutcome,
     SourceRule,
-    Target,
 )
 from vworkspace_fake.flux.versions import chart_version_of_tag, sha256_of
 
@@ -37,11 +37,11 @@ class Script:
 
     def __init__(self, behaviour: FluxBehaviour) -> None:
         self.behaviour = behaviour
-        self._release_uses: Counter[tuple[ReleaseRule, Target]] = Counter()
+        self._release_uses: Counter[tuple[ReleaseRule, HelmTarget]] = Counter()
         self._source_uses: Counter[tuple[SourceRule, str, str]] = Counter()
         self._corrected: dict[str, Sequence[str]] = {}
 
-    def decide(self, action: Action, target: Target, timeout: float) -> ActionAnswer:
+    def decide(self, action: Action, target: HelmTarget, timeout: float) -> ActionAnswer:
         """How a Helm action ends. A hanging one takes all of `timeout` seconds."""
         outcome = self._outcome(action, target)
         seconds = outcome.seconds if outcome.seconds is not None else self.behaviour.seconds_for(action)
@@ -54,7 +54,7 @@ class Script:
             hooks=tuple(self.behaviour.hooks.get(target.chart, ())),
         )
 
-    def _outcome(self, action: Action, target: Target) -> Outcome:
+    def _outcome(self, action: Action, target: HelmTarget) -> FluxOutcome:
         for rule in self.behaviour.release_rules:
             if not rule.matches(action, target):
                 continue
@@ -62,7 +62,7 @@ class Script:
             if _unused(self._release_uses[rule, target], outcome.times):
                 self._release_uses[rule, target] += 1
                 return outcome
-        return Outcome()
+        return FluxOutcome()
 
     def pull(self, request: PullRequest) -> PullAnswer:
         """What a registry or repository answers."""
@@ -125,7 +125,7 @@ def _unused(used: int, times: int | None) -> bool:
     return times is None or used < times
 
 
-_DEFAULT_ERRORS: Final[dict[OutcomeKind, Callable[[Target], str]]] = {
+_DEFAULT_ERRORS: Final[dict[OutcomeKind, Callable[[HelmTarget], str]]] = {
     OutcomeKind.SUCCEED: lambda _: "",
     OutcomeKind.FAIL: lambda target: f"Deployment/{target.namespace}/{target.release}: progress deadline exceeded",
     OutcomeKind.HANG: lambda _: _TIMED_OUT,
@@ -137,5 +137,5 @@ _DEFAULT_ERRORS: Final[dict[OutcomeKind, Callable[[Target], str]]] = {
 }
 
 
-def _error(outcome: Outcome, target: Target) -> str:
+def _error(outcome: FluxOutcome, target: HelmTarget) -> str:
     return "" if outcome.kind is OutcomeKind.SUCCEED else outcome.message or _DEFAULT_ERRORS[outcome.kind](target)

@@ -24,25 +24,25 @@ from vworkspace_fake.flux.draft import Draft
 from vworkspace_fake.flux.questions import pull
 from vworkspace_fake.flux.source_pass import (
     FetchResult,
-    Unavailable,
+    SourceUnavailable,
     missing_secret,
     rebuild,
     reconcile_source,
     stored,
     trouble,
 )
-from vworkspace_fake.simulation.effects import Result, Step, done, get_object
+from vworkspace_fake.simulation.effects import PassStep, Result, done, get_object
 
 SOURCE_CONTROLLER: Final = "source-controller"
 """Field manager of everything source-controller writes."""
 
 
-def reconcile_oci_repository(manifest: Manifest, now: datetime) -> Step[Result]:
+def reconcile_oci_repository(manifest: Manifest, now: datetime) -> PassStep[Result]:
     """One pass over an OCIRepository."""
     return (yield from reconcile_source(Draft(manifest, OCI_REPOSITORY, now), _fetch_oci))
 
 
-def reconcile_helm_repository(manifest: Manifest, now: datetime) -> Step[Result]:
+def reconcile_helm_repository(manifest: Manifest, now: datetime) -> PassStep[Result]:
     """One pass over a HelmRepository. One of type `oci` is a static object: its status is emptied, nothing else."""
     draft = Draft(manifest, HELM_REPOSITORY, now)
     if draft.spec.get("type") != "oci":
@@ -54,18 +54,18 @@ def reconcile_helm_repository(manifest: Manifest, now: datetime) -> Step[Result]
     return done()
 
 
-def reconcile_helm_chart(manifest: Manifest, now: datetime) -> Step[Result]:
+def reconcile_helm_chart(manifest: Manifest, now: datetime) -> PassStep[Result]:
     """One pass over a HelmChart, the object helm-controller makes of `spec.chart`."""
     return (yield from reconcile_source(Draft(manifest, HELM_CHART, now), _fetch_chart))
 
 
-def _pull(draft: Draft, request: PullRequest) -> Step[PullAnswer]:
+def _pull(draft: Draft, request: PullRequest) -> PassStep[PullAnswer]:
     answer = yield from pull(request)
     yield from draft.sleep(answer.seconds)
     return answer
 
 
-def _fetch_oci(draft: Draft) -> Step[FetchResult]:
+def _fetch_oci(draft: Draft) -> PassStep[FetchResult]:
     missing = yield from missing_secret(draft)
     if missing:
         place = f"{draft.ref.namespace}/{missing}"
@@ -100,7 +100,7 @@ def _store_oci(draft: Draft, revision: str, digest: str) -> None:
             draft.status[observed] = draft.spec[field]
 
 
-def _fetch_index(draft: Draft) -> Step[FetchResult]:
+def _fetch_index(draft: Draft) -> PassStep[FetchResult]:
     url = str(draft.spec.get("url", ""))
     if url.startswith("oci://"):
         detail = "invalid Helm repository URL: 'oci' URL scheme cannot be used with 'default' HelmRepository type"
@@ -124,7 +124,7 @@ def _fetch_index(draft: Draft) -> Step[FetchResult]:
     return stored(draft, "Succeeded", f"stored artifact: revision '{answer.digest}'")
 
 
-def _fetch_chart(draft: Draft) -> Step[FetchResult]:
+def _fetch_chart(draft: Draft) -> PassStep[FetchResult]:
     source = dict(draft.spec.get("sourceRef") or {})
     kind = HELM_REPOSITORY if source.get("kind") == "HelmRepository" else _foreign(str(source.get("kind")))
     repository = None
@@ -137,13 +137,13 @@ def _fetch_chart(draft: Draft) -> Step[FetchResult]:
     if revision is None and dig(repository, "spec", "type") != "oci":
         message = f"no artifact available for {kind.kind} source '{source.get('name')}'"
         draft.mark(FETCH_FAILED, "True", "NoSourceArtifact", message)
-        return Unavailable()
+        return SourceUnavailable()
     if revision is not None:
         draft.status["observedSourceArtifactRevision"] = revision
     return (yield from _pull_chart(draft, str(dig(repository, "spec", "url") or ""), str(source.get("name"))))
 
 
-def _pull_chart(draft: Draft, url: str, source: str) -> Step[FetchResult]:
+def _pull_chart(draft: Draft, url: str, source: str) -> PassStep[FetchResult]:
     chart, wanted = str(draft.spec.get("chart", "")), str(draft.spec.get("version", "*"))
     request = PullRequest(PullStage.CHART, str(draft.ref.namespace), source, url, chart, wanted)
     answer = yield from _pull(draft, request)

@@ -24,7 +24,7 @@ from vworkspace_fake.flux.conditions import (
 )
 from vworkspace_fake.flux.draft import REQUESTED_AT, Draft
 from vworkspace_fake.simulation.durations import parse_duration
-from vworkspace_fake.simulation.effects import REQUEUE, Result, Step, done, failed, get_object
+from vworkspace_fake.simulation.effects import REQUEUE, PassStep, Result, done, failed, get_object
 
 _DEFAULT_INTERVAL: Final = 60.0
 
@@ -43,17 +43,17 @@ _NEGATIVE: Final = frozenset(_SCOPE) - {ARTIFACT_IN_STORAGE, SOURCE_VERIFIED}
 
 
 @attrs.frozen
-class Fetched:
+class SourceFetched:
     """The artifact is what the spec asks for."""
 
 
 @attrs.frozen
-class Unavailable:
+class SourceUnavailable:
     """Something to wait for, with backoff but without an error."""
 
 
 @attrs.frozen
-class Trouble:
+class SourceFailure:
     """An error; `stalls` when only a change of the spec (or a new index) can help."""
 
     reason: str
@@ -62,31 +62,31 @@ class Trouble:
 
 
 @attrs.frozen
-class Idle:
+class SourceIdle:
     """Nothing was looked at: suspended, or being deleted."""
 
 
-FetchResult: TypeAlias = Fetched | Unavailable | Trouble | Idle
-Fetch: TypeAlias = Callable[[Draft], Step[FetchResult]]
+FetchResult: TypeAlias = SourceFetched | SourceUnavailable | SourceFailure | SourceIdle
+Fetch: TypeAlias = Callable[[Draft], PassStep[FetchResult]]
 
 
-def reconcile_source(draft: Draft, fetch: Fetch) -> Step[Result]:
+def reconcile_source(draft: Draft, fetch: Fetch) -> PassStep[Result]:
     """One pass: finalizer, suspension and deletion, then the fetch, then the conditions that follow from it."""
     if draft.deleting:
         draft.status.pop("artifact", None)
         draft.remove_finalizer()
-        return (yield from _conclude(draft, Idle()))
+        return (yield from _conclude(draft, SourceIdle()))
     if not draft.has_finalizer:
         draft.add_finalizer()
-        return (yield from _conclude(draft, Unavailable()))
+        return (yield from _conclude(draft, SourceUnavailable()))
     if draft.spec.get("suspend"):
-        return (yield from _conclude(draft, Idle()))
+        return (yield from _conclude(draft, SourceIdle()))
     yield from _announce(draft)
     result = yield from fetch(draft)
     return (yield from _conclude(draft, result))
 
 
-def _announce(draft: Draft) -> Step[None]:
+def _announce(draft: Draft) -> PassStep[None]:
     draft.progress("reconciliation in progress", drift=False)
     observed = draft.status.get("observedGeneration", 0)
     if observed != draft.generation:
@@ -100,18 +100,18 @@ def _announce(draft: Draft) -> Step[None]:
         yield from draft.patch()
 
 
-def _conclude(draft: Draft, result: FetchResult) -> Step[Result]:
+def _conclude(draft: Draft, result: FetchResult) -> PassStep[Result]:
     draft.handle_request()
-    if isinstance(result, Fetched):
+    if isinstance(result, SourceFetched):
         draft.unmark(RECONCILING)
     reconciling = condition(draft.object, RECONCILING)
     if reconciling is not None:
         draft.mark(RECONCILING, "True", "ProgressingWithRetry", str(reconciling["message"]))
-    if isinstance(result, Trouble) and result.stalls:
+    if isinstance(result, SourceFailure) and result.stalls:
         draft.mark_stalled(result.reason, result.message)
     else:
         draft.unmark(STALLED)
-    final = isinstance(result, Fetched | Idle) or (isinstance(result, Trouble) and result.stalls)
+    final = isinstance(result, SourceFetched | SourceIdle) or (isinstance(result, SourceFailure) and result.stalls)
     _set_ready(draft)
     yield from draft.patch(observed=final and bool(conditions_of(draft.object)))
     return _result_of(draft, result)
@@ -125,28 +125,28 @@ def _set_ready(draft: Draft) -> None:
 
 def _result_of(draft: Draft, result: FetchResult) -> Result:
     match result:
-        case Fetched():
+        case SourceFetched():
             if status_of(draft.object, READY) != "True":
                 return failed(str((condition(draft.object, READY) or {}).get("message", "not ready")))
             interval = draft.spec.get("interval")
             return done(parse_duration(interval) if interval else _DEFAULT_INTERVAL)
-        case Unavailable():
+        case SourceUnavailable():
             return REQUEUE
-        case Trouble(stalls=True) | Idle():
+        case SourceFailure(stalls=True) | SourceIdle():
             return done()
-        case Trouble():
+        case SourceFailure():
             return failed(result.message)
         case _:
             assert_never(result)
 
 
-def trouble(draft: Draft, reason: str, message: str, *, stalls: bool = False) -> Trouble:
+def trouble(draft: Draft, reason: str, message: str, *, stalls: bool = False) -> SourceFailure:
     """FetchFailed=True, and the result that goes with it."""
     draft.mark(FETCH_FAILED, "True", reason, message)
-    return Trouble(reason, message, stalls)
+    return SourceFailure(reason, message, stalls)
 
 
-def missing_secret(draft: Draft) -> Step[str]:
+def missing_secret(draft: Draft) -> PassStep[str]:
     """Name of a referenced Secret that does not exist; empty when all do."""
     for field in ("secretRef", "certSecretRef", "proxySecretRef"):
         name = dig(draft.spec, field, "name")
@@ -155,7 +155,7 @@ def missing_secret(draft: Draft) -> Step[str]:
     return ""
 
 
-def rebuild(draft: Draft, outdated: str, message: str) -> Step[None]:
+def rebuild(draft: Draft, outdated: str, message: str) -> PassStep[None]:
     """Say that a new artifact is on its way: from here on Ready is Unknown."""
     if "artifact" in draft.status:
         draft.mark(ARTIFACT_OUTDATED, "True", outdated, message)
@@ -163,9 +163,9 @@ def rebuild(draft: Draft, outdated: str, message: str) -> Step[None]:
     yield from draft.patch()
 
 
-def stored(draft: Draft, reason: str, message: str) -> Fetched:
+def stored(draft: Draft, reason: str, message: str) -> SourceFetched:
     """ArtifactInStorage=True, and the result that goes with it."""
     draft.unmark(FETCH_FAILED)
     draft.unmark(ARTIFACT_OUTDATED)
     draft.mark(ARTIFACT_IN_STORAGE, "True", reason, message)
-    return Fetched()
+    return SourceFetched()

@@ -35,7 +35,7 @@ class ReleaseStatus(StrEnum):
 
 
 @attrs.frozen
-class Release:
+class StoredRelease:
     """One revision of a Helm release. `chart_version` is the version with the digest Flux put into it."""
 
     name: str
@@ -56,7 +56,9 @@ class Release:
         """Checksum of the stored release, as Flux keeps it in the history beside the digest of its OCI artifact."""
         return "sha256:" + hashlib.sha256(_go_json(_observation(self, oci_digest)) + b"\n").hexdigest()
 
-    def with_status(self, status: ReleaseStatus, description: str = "", deleted: datetime | None = None) -> "Release":
+    def with_status(
+        self, status: ReleaseStatus, description: str = "", deleted: datetime | None = None
+    ) -> "StoredRelease":
         """This release after an action changed its status."""
         return attrs.evolve(
             self,
@@ -66,18 +68,18 @@ class Release:
         )
 
 
-def last_release(releases: Sequence[Release]) -> Release | None:
+def last_release(releases: Sequence[StoredRelease]) -> StoredRelease | None:
     """The newest revision."""
     return max(releases, key=lambda item: item.version, default=None)
 
 
-def replace(releases: Sequence[Release], *changed: Release) -> tuple[Release, ...]:
+def replace(releases: Sequence[StoredRelease], *changed: StoredRelease) -> tuple[StoredRelease, ...]:
     """`releases` with those revisions added or exchanged, oldest first."""
     by_version = {item.version: item for item in (*releases, *changed)}
     return tuple(by_version[version] for version in sorted(by_version))
 
 
-def prune(releases: Sequence[Release], limit: int) -> tuple[Release, ...]:
+def prune(releases: Sequence[StoredRelease], limit: int) -> tuple[StoredRelease, ...]:
     """Make room for one more revision: the oldest go until fewer than `limit` are left, 0 for no limit.
 
     The last deployed one stays in any case.
@@ -93,12 +95,12 @@ def prune(releases: Sequence[Release], limit: int) -> tuple[Release, ...]:
     return tuple(kept)
 
 
-def secret_name(release: Release) -> str:
+def secret_name(release: StoredRelease) -> str:
     """Name of the Secret that Helm keeps this revision in."""
     return f"sh.helm.release.v1.{release.name}.v{release.version}"
 
 
-def release_secret(release: Release, namespace: str) -> dict[str, Any]:
+def release_secret(release: StoredRelease, namespace: str) -> dict[str, Any]:
     """The Secret in `namespace` (Helm's storage namespace) that holds `release`, as Helm writes it."""
     packed = base64.b64encode(gzip.compress(_go_json(_document(release)), mtime=0))
     return {
@@ -120,12 +122,12 @@ def release_secret(release: Release, namespace: str) -> dict[str, Any]:
     }
 
 
-def release_from_secret(secret: Manifest) -> Release:
+def release_from_secret(secret: Manifest) -> StoredRelease:
     """The release in a Secret that `release_secret` made."""
     document = json.loads(gzip.decompress(base64.b64decode(base64.b64decode(secret["data"]["release"]))))
     info, chart = document["info"], document["chart"]["metadata"]
     deleted = info.get("deleted")
-    return Release(
+    return StoredRelease(
         name=document["name"],
         namespace=document["namespace"],
         version=document["version"],
@@ -160,7 +162,7 @@ def _present(**fields: Any) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value not in (None, "", [], {}, ())}
 
 
-def _info(release: Release) -> dict[str, Any]:
+def _info(release: StoredRelease) -> dict[str, Any]:
     return _present(
         first_deployed=format_time(release.first_deployed),
         last_deployed=format_time(release.last_deployed),
@@ -170,7 +172,7 @@ def _info(release: Release) -> dict[str, Any]:
     )
 
 
-def _chart_metadata(release: Release) -> dict[str, Any]:
+def _chart_metadata(release: StoredRelease) -> dict[str, Any]:
     # The digest of the values rides in the chart's annotations: the values of valuesFrom are not in `config`.
     annotations = {"config-digest": release.config_digest}
     return {
@@ -181,11 +183,11 @@ def _chart_metadata(release: Release) -> dict[str, Any]:
     }
 
 
-def _config(release: Release) -> Any:
+def _config(release: StoredRelease) -> Any:
     return json.loads(canonical_json(dict(release.config)))
 
 
-def _hooks(release: Release) -> list[dict[str, Any]]:
+def _hooks(release: StoredRelease) -> list[dict[str, Any]]:
     return [
         {
             **_present(
@@ -201,7 +203,7 @@ def _hooks(release: Release) -> list[dict[str, Any]]:
     ]
 
 
-def _document(release: Release) -> dict[str, Any]:
+def _document(release: StoredRelease) -> dict[str, Any]:
     """The release as Helm stores it."""
     return _present(
         name=release.name,
@@ -222,7 +224,7 @@ def _document(release: Release) -> dict[str, Any]:
     )
 
 
-def _observation(release: Release, oci_digest: str) -> dict[str, Any]:
+def _observation(release: StoredRelease, oci_digest: str) -> dict[str, Any]:
     """What Flux takes the checksum of: the release without its chart's content and without hooks that are tests."""
     return {
         "name": release.name,

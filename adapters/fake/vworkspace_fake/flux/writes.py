@@ -7,14 +7,14 @@ from typing import Any, Final
 from vworkspace_core.apimachinery.errors import Stale
 from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, dig, metadata
 from vworkspace_fake.flux.conditions import conditions_of, merge_conditions
-from vworkspace_fake.simulation.effects import Step, get_object, patch_object
+from vworkspace_fake.simulation.effects import PassStep, get_object, patch_object
 from vworkspace_fake.simulation.patches import merge_diff
 
 _CONFLICTS: Final = 4
 """How many conflicts in a row a patch of the conditions outlives."""
 
 
-def write_difference(ref: ObjectRef, before: Manifest, after: Manifest, now: datetime) -> Step[None]:
+def write_difference(ref: ObjectRef, before: Manifest, after: Manifest, now: datetime) -> PassStep[None]:
     """Write the difference between two states of one object: conditions, then metadata, then the rest of the status.
 
     Each is sent only when something changed. Readers can see Ready=True before the history that belongs to it
@@ -30,7 +30,7 @@ def write_difference(ref: ObjectRef, before: Manifest, after: Manifest, now: dat
         yield from patch_object(ref, body, subresource="status")
 
 
-def _write_conditions(ref: ObjectRef, before: Manifest, after: Manifest, now: datetime) -> Step[bool]:
+def _write_conditions(ref: ObjectRef, before: Manifest, after: Manifest, now: datetime) -> PassStep[bool]:
     """Merge the changed conditions into the latest object, also when it moves on meanwhile; whether it is there."""
     for _ in range(_CONFLICTS):
         try:
@@ -40,7 +40,7 @@ def _write_conditions(ref: ObjectRef, before: Manifest, after: Manifest, now: da
     return (yield from _merge_conditions(ref, before, after, now))
 
 
-def _merge_conditions(ref: ObjectRef, before: Manifest, after: Manifest, now: datetime) -> Step[bool]:
+def _merge_conditions(ref: ObjectRef, before: Manifest, after: Manifest, now: datetime) -> PassStep[bool]:
     latest = yield from get_object(ref)
     if latest is None:
         return False

@@ -15,14 +15,14 @@ from vworkspace_core.ports import Propagation
 
 
 @attrs.frozen
-class GetObject:
+class SimulatedGet:
     """Read one object. Answered with the manifest, None where it does not exist."""
 
     ref: ObjectRef
 
 
 @attrs.frozen
-class ListObjects:
+class SimulatedList:
     """Read every object of a kind, in one namespace or in all. Answered with a tuple, empty if none is served."""
 
     kind: Kind
@@ -30,7 +30,7 @@ class ListObjects:
 
 
 @attrs.frozen
-class PatchObject:
+class SimulatedPatch:
     """Merge patch of one object, if it still is the one with that uid (empty: whichever it is).
 
     Answered with whether it was written: an object that is gone takes no more writes.
@@ -43,7 +43,7 @@ class PatchObject:
 
 
 @attrs.frozen
-class ApplyObject:
+class SimulatedApply:
     """Server-side apply, forced. Answered with None."""
 
     kind: Kind
@@ -51,7 +51,7 @@ class ApplyObject:
 
 
 @attrs.frozen
-class CreateObject:
+class SimulatedCreate:
     """POST. An object of that name that is there already stays; a kind that is not served is left out."""
 
     kind: Kind
@@ -59,7 +59,7 @@ class CreateObject:
 
 
 @attrs.frozen
-class DeleteObject:
+class SimulatedDelete:
     """DELETE one object, if it is there and still is the one with that uid (empty: whichever it is)."""
 
     ref: ObjectRef
@@ -97,7 +97,15 @@ class Question:
 
 
 Effect: TypeAlias = (
-    GetObject | ListObjects | PatchObject | ApplyObject | CreateObject | DeleteObject | PostEvent | Sleep | Question
+    SimulatedGet
+    | SimulatedList
+    | SimulatedPatch
+    | SimulatedApply
+    | SimulatedCreate
+    | SimulatedDelete
+    | PostEvent
+    | Sleep
+    | Question
 )
 
 
@@ -146,23 +154,23 @@ def terminal(error: str) -> Result:
 
 
 _T = TypeVar("_T")
-Step: TypeAlias = Generator[Effect, Any, _T]
+PassStep: TypeAlias = Generator[Effect, Any, _T]
 """A part of a pass that ends with a `_T`."""
 
 
-def get_object(ref: ObjectRef) -> Step[Manifest | None]:
+def get_object(ref: ObjectRef) -> PassStep[Manifest | None]:
     """The object at `ref`, None where it does not exist."""
-    answer: Manifest | None = yield GetObject(ref)
+    answer: Manifest | None = yield SimulatedGet(ref)
     return answer
 
 
-def list_objects(kind: Kind, namespace: str | None = None) -> Step[Sequence[Manifest]]:
+def list_objects(kind: Kind, namespace: str | None = None) -> PassStep[Sequence[Manifest]]:
     """Every object of a kind, in one namespace or in all."""
-    answer: Sequence[Manifest] = yield ListObjects(kind, namespace)
+    answer: Sequence[Manifest] = yield SimulatedList(kind, namespace)
     return answer
 
 
-def patch_object(ref: ObjectRef, body: Mapping[str, Any], *, uid: str = "", subresource: str = "") -> Step[bool]:
+def patch_object(ref: ObjectRef, body: Mapping[str, Any], *, uid: str = "", subresource: str = "") -> PassStep[bool]:
     """Patch an object; whether it was there."""
-    answer: bool = yield PatchObject(ref, uid, body, subresource)
+    answer: bool = yield SimulatedPatch(ref, uid, body, subresource)
     return answer

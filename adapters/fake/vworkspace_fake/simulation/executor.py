@@ -10,15 +10,15 @@ from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef
 from vworkspace_core.apimachinery.resources import CORE_EVENT
 from vworkspace_core.ports import KubeApi, PatchType
 from vworkspace_fake.simulation.effects import (
-    ApplyObject,
-    CreateObject,
-    DeleteObject,
     Effect,
-    GetObject,
-    ListObjects,
-    PatchObject,
     PostEvent,
     Question,
+    SimulatedApply,
+    SimulatedCreate,
+    SimulatedDelete,
+    SimulatedGet,
+    SimulatedList,
+    SimulatedPatch,
     Sleep,
 )
 
@@ -42,7 +42,7 @@ async def list_all(api: KubeApi, kind: Kind, namespace: str | None = None, selec
             return tuple(items)
 
 
-class EffectExecutor:
+class SimulationExecutor:
     """Performs effects; `answer` answers the questions among them."""
 
     def __init__(self, api: KubeApi, answer: AnswerQuestion) -> None:
@@ -52,11 +52,11 @@ class EffectExecutor:
     async def perform(self, effect: Effect, field_manager: str) -> Any:
         """Perform one effect and return its answer. Raises what the port raises, unless the effect ignores it."""
         match effect:
-            case GetObject(ref):
+            case SimulatedGet(ref):
                 return await self._get(ref)
-            case ListObjects(kind, namespace):
+            case SimulatedList(kind, namespace):
                 return await list_all(self._api, kind, namespace)
-            case PatchObject():
+            case SimulatedPatch():
                 return await self._patch(effect, field_manager)
             case Question():
                 return await self._answer(effect)
@@ -65,14 +65,16 @@ class EffectExecutor:
             case _:
                 return await self._write(effect, field_manager)
 
-    async def _write(self, effect: ApplyObject | CreateObject | DeleteObject | PostEvent, field_manager: str) -> None:
+    async def _write(
+        self, effect: SimulatedApply | SimulatedCreate | SimulatedDelete | PostEvent, field_manager: str
+    ) -> None:
         match effect:
-            case ApplyObject(kind, manifest):
+            case SimulatedApply(kind, manifest):
                 await self._api.apply(manifest, kind=kind, field_manager=field_manager, force=True)
-            case CreateObject(kind, manifest):
+            case SimulatedCreate(kind, manifest):
                 with suppress(AlreadyExists, KindMissing):
                     await self._api.create(manifest, kind=kind, field_manager=field_manager)
-            case DeleteObject():
+            case SimulatedDelete():
                 with suppress(NotFound, Stale):
                     await self._api.delete(effect.ref, uid=effect.uid or None, propagation=effect.propagation)
             case PostEvent():
@@ -87,7 +89,7 @@ class EffectExecutor:
         except NotFound:
             return None
 
-    async def _patch(self, patch: PatchObject, field_manager: str) -> bool:
+    async def _patch(self, patch: SimulatedPatch, field_manager: str) -> bool:
         """The API server answers 409 when the uid in the body is another object's (W-30)."""
         body = dict(patch.body)
         if patch.uid:

@@ -20,8 +20,8 @@ from vworkspace_apiserver.inprocess import run_sync
 from vworkspace_core.apimachinery.errors import OperatorError
 from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, metadata, ref_of
 from vworkspace_core.ports import KubeApi
-from vworkspace_fake.simulation.effects import Effect, Question, Result, Sleep, Step, failed
-from vworkspace_fake.simulation.executor import EffectExecutor, list_all
+from vworkspace_fake.simulation.effects import Effect, PassStep, Question, Result, Sleep, failed
+from vworkspace_fake.simulation.executor import SimulationExecutor, list_all
 from vworkspace_fake.simulation.queue import DueTimes, FailureBackoff
 from vworkspace_fake.simulation.workers import Together, in_turn
 
@@ -45,7 +45,7 @@ class ControllerPass:
     """A pass that is about to begin. `field_manager` is that of everything it writes."""
 
     field_manager: str
-    steps: Step[Result]
+    steps: PassStep[Result]
 
 
 @attrs.define
@@ -68,7 +68,7 @@ class Simulator(ABC):
     def __init__(self, api: KubeApi, objects: ObservedObjects | None = None, *, together: Together = in_turn) -> None:
         self._objects = ObservedObjects() if objects is None else objects
         self._api = api
-        self._executor = EffectExecutor(api, self._answer)
+        self._executor = SimulationExecutor(api, self._answer)
         self._together = together
         self._due = DueTimes()
         self._passes: dict[ObjectRef, _UnderWay] = {}
