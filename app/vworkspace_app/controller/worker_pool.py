@@ -15,7 +15,7 @@ from vworkspace_core.apimachinery.manifest import ObjectRef
 from vworkspace_core.controller.blocked_pass import BlockedPass, blocked_by
 from vworkspace_core.controller.health import DriverVitals
 from vworkspace_core.controller.informer.changes import Change, ChangeType
-from vworkspace_core.controller.queue.event_handlers import KeysOf, WaitOf, priority_of, without_delay
+from vworkspace_core.controller.queue.event_handlers import KeysOf, UrgencyOf, at_once
 from vworkspace_core.controller.queue.hot_loop import HotLoopDetector
 from vworkspace_core.controller.queue.own_writes import EventOrigin, ObjectEvent, OwnWrites
 from vworkspace_core.controller.queue.read_your_writes import HasSeen, ObjectVersion, PendingWrites
@@ -86,15 +86,16 @@ class WorkerPool:
         self._queue.add(ref, self._clock.monotonic(), priority=priority, after=after)
         self._wake.set()
 
-    def handler(self, keys_of: KeysOf, *, wait_of: WaitOf = without_delay) -> Callable[[Change], None]:
-        """A subscriber for an informer: enqueues the keys a change concerns, to be looked at as `wait_of` says.
+    def handler(self, keys_of: KeysOf, *, urgency_of: UrgencyOf = at_once) -> Callable[[Change], None]:
+        """A subscriber for an informer: enqueues the keys a change concerns, to be looked at as `urgency_of` says.
 
         A key is not woken by what it wrote itself, if its pass ended at the fixed point.
         """
 
         def handle(change: Change) -> None:
             version = None if change.type is ChangeType.DELETED else change.version
-            event = ObjectEvent(change.ref, version, priority_of(change), wait_of(change))
+            urgency = urgency_of(change)
+            event = ObjectEvent(change.ref, version, urgency.priority, urgency.after)
             for key in keys_of(change):
                 self._on_event(key, event)
 

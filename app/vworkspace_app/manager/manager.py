@@ -40,7 +40,15 @@ from vworkspace_core.apimachinery.resources import (
 )
 from vworkspace_core.clusters.controllers import IN_A_ROW
 from vworkspace_core.controller.informer.changes import Change
-from vworkspace_core.controller.queue.event_handlers import KeysOf, WaitOf, itself, wait_for_progress, without_delay
+from vworkspace_core.controller.queue.event_handlers import (
+    KeysOf,
+    Urgency,
+    UrgencyOf,
+    at_once,
+    itself,
+    verdict_first,
+    what_is_begun,
+)
 from vworkspace_core.controller.queue.read_your_writes import ObjectVersion
 from vworkspace_core.controller.queue.workqueue import Priority, WorkQueue
 from vworkspace_core.credentials.secret import Credentials
@@ -51,7 +59,7 @@ from vworkspace_core.ports import Clock, KubeApi
 _log = structlog.get_logger("operator")
 
 _INSTALL = "vworkspace-operator manifests --crds-only | kubectl apply --server-side -f -"
-_QUEUE_NEWS_SECONDS = 2.0
+_QUEUE_NEWS = Urgency(after=2.0)
 """How long what an Operation says of the one before it may be behind: a long queue is not read anew at each step."""
 
 _STUCK_SECONDS = 10.0
@@ -299,14 +307,14 @@ class Manager:
         instances, operations = self._instances, self._operations
         self._wake(self._instance_driver, (APPLICATION_INSTANCE,), itself)
         self._wake(
-            self._instance_driver, (*FLUX_KINDS, CONFIG_MAP), instances.keys_of_downstream, wait_of=wait_for_progress
+            self._instance_driver, (*FLUX_KINDS, CONFIG_MAP), instances.keys_of_downstream, urgency_of=verdict_first
         )
         self._wake(self._instance_driver, (OPERATION,), instances.keys_of_operation)
         self._wake(self._instance_driver, (NAMESPACE,), instances.keys_of_namespace)
         self._wake(self._instance_driver, (CLUSTER,), by_spec(instances.all_keys))
         self._wake(self._operation_driver, (OPERATION,), operations.keys_of_operation)
-        self._wake(self._operation_driver, (OPERATION,), operations.keys_behind, wait_of=lambda _: _QUEUE_NEWS_SECONDS)
-        self._wake(self._operation_driver, ENGINE_KINDS, operations.keys_of_engine_object)
+        self._wake(self._operation_driver, (OPERATION,), operations.keys_behind, urgency_of=lambda _: _QUEUE_NEWS)
+        self._wake(self._operation_driver, ENGINE_KINDS, operations.keys_of_engine_object, urgency_of=what_is_begun)
         self._wake(self._operation_driver, AWAITED_KINDS, operations.keys_awaiting)
         self._wake(self._operation_driver, (APPLICATION_INSTANCE,), operations.keys_of_target)
         self._wake(self._operation_driver, (NAMESPACE,), operations.keys_of_namespace)
@@ -316,9 +324,9 @@ class Manager:
         self._wake(self._operation_driver, definitions, _when_defined(ENGINE_KINDS, operations.open_keys))
 
     def _wake(
-        self, driver: WorkerPool, kinds: Iterable[Kind], keys_of: KeysOf, *, wait_of: WaitOf = without_delay
+        self, driver: WorkerPool, kinds: Iterable[Kind], keys_of: KeysOf, *, urgency_of: UrgencyOf = at_once
     ) -> None:
-        handle = driver.handler(keys_of, wait_of=wait_of)
+        handle = driver.handler(keys_of, urgency_of=urgency_of)
 
         def wake(change: Change) -> None:
             if self._leading:

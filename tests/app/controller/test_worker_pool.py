@@ -292,6 +292,25 @@ def test_a_live_change_is_reconciled_before_the_initial_list() -> None:
     assert work.began[4] == (4.0, "new")
 
 
+def test_a_verdict_is_reconciled_before_keys_that_are_new() -> None:
+    work = taking(1.0)
+
+    async def main() -> None:
+        driver = WorkerPool(work, clock=CLOCK, workers=1)
+        for number in range(50):
+            driver.enqueue(ref(f"new-{number}"))
+        async with anyio.create_task_group() as group:
+            group.start_soon(driver.run)
+            await anyio.sleep(3.5)
+            driver.enqueue(ref("begun"), priority=Priority.VERDICT)
+            await anyio.sleep(5)
+            driver.shutdown()
+
+    run(main)
+
+    assert work.began[4] == (4.0, "begun")
+
+
 def writing_once(version: str) -> Work:
     return returning([ReconcileResult(written=((ref("child"), version),))])
 

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import attrs
 import hypothesis.strategies as st
 import msgspec
 import pytest
@@ -10,7 +11,8 @@ from hypothesis import example, given
 from vworkspace_core.apimachinery.manifest import Kind, ObjectRef, dig
 from vworkspace_core.controller.informer.changes import Change, ChangeType
 from vworkspace_core.controller.informer.partial_decode import is_in_progress, owners
-from vworkspace_core.controller.queue.event_handlers import PROGRESS_SECONDS, wait_for_progress
+from vworkspace_core.controller.queue.event_handlers import PROGRESS_SECONDS, verdict_first, what_is_begun
+from vworkspace_core.controller.queue.workqueue import Priority
 
 OWNER = Kind("apps.example.com", "v1", "Instance", "instances")
 CHILD = Kind("helm.example.com", "v2", "Release", "releases")
@@ -82,5 +84,13 @@ def reported(conditions: dict[str, str], *, observed: int | None = 2, **meta: An
 def test_progress_waits_for_what_follows_and_a_verdict_does_not(raw: bytes, *, expected: bool) -> None:
     assert is_in_progress(raw) is expected
     for kind in ChangeType:
-        wait = wait_for_progress(Change(kind, ObjectRef(CHILD, "n", "c"), raw))
-        assert wait == (PROGRESS_SECONDS if expected and kind is not ChangeType.DELETED else 0.0)
+        change = Change(kind, ObjectRef(CHILD, "n", "c"), raw)
+        urgency = verdict_first(change)
+        waits = expected and kind is not ChangeType.DELETED
+        assert urgency.after == (PROGRESS_SECONDS if waits else 0.0)
+        assert urgency.priority is (Priority.LIVE if waits else Priority.VERDICT)
+        assert what_is_begun(change).priority is Priority.VERDICT
+        of_the_first_list = attrs.evolve(change, initial=True)
+        assert {verdict_first(of_the_first_list).priority, what_is_begun(of_the_first_list).priority} == {
+            Priority.BACKGROUND
+        }

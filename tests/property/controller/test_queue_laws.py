@@ -386,3 +386,53 @@ def test_memory_stays_bounded_when_long_delays_are_overtaken_all_the_time() -> N
 def test_giving_back_a_key_that_is_not_in_hand_is_an_error() -> None:
     with pytest.raises(KeyError):
         WorkQueue[Key]().done(("a", "1"), 0.0, Requeue.NO)
+
+
+@given(st.integers(0, 300), st.integers(1, 20), st.integers(1, 5), st.floats(0, 40))
+def test_a_verdict_waits_for_what_is_begun_and_not_for_the_queue_RUN_2(
+    new: int, begun: int, namespaces: int, step: float
+) -> None:
+    """However many keys are new, however long a pass takes: of four passes at most one goes to a key that has aged."""
+    queue: WorkQueue[Key] = WorkQueue(group_of=lambda key: key[0])
+    for at in range(new):
+        queue.add((f"n-{at % namespaces}", f"new-{at}"), 0.0)
+    for at in range(begun):
+        queue.add(("n-0", f"begun-{at}"), 0.0, priority=Priority.VERDICT)
+
+    now, taken, waiting = 0.0, 0, begun
+    while waiting:
+        key = queue.take(now)
+        assert key is not None
+        taken, waiting = taken + 1, waiting - key[1].startswith("begun")
+        now += step
+        queue.done(key, now, Requeue.NO)
+
+    assert taken <= begun + begun // 3 + 1
+
+
+@given(st.integers(1, 30), st.floats(0.1, 40))
+def test_verdicts_without_end_starve_nobody_RUN_2(new: int, step: float) -> None:
+    queue: WorkQueue[Key] = WorkQueue(group_of=lambda key: key[0], ageing=30.0)
+    for at in range(new):
+        queue.add(("n", f"new-{at}"), 0.0)
+
+    now, left, takes_when_aged = 0.0, new, 0
+    while left:
+        queue.add(("n", "begun"), now, priority=Priority.VERDICT)
+        key = queue.take(now)
+        assert key is not None
+        takes_when_aged += now >= 30.0
+        left -= key[1] != "begun"
+        now += step
+        queue.done(key, now, Requeue.NO)
+
+    assert takes_when_aged <= 4 * new + 4
+
+
+def test_a_new_key_that_gets_a_verdict_moves_up_RUN_2() -> None:
+    queue: WorkQueue[Key] = WorkQueue()
+    for name in ("a", "b"):
+        queue.add(("n", name), 0.0)
+    queue.add(("n", "b"), 0.0, priority=Priority.VERDICT)
+
+    assert queue.take(0.0) == ("n", "b")

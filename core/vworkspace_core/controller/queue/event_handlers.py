@@ -3,6 +3,8 @@
 from collections.abc import Callable, Iterator
 from typing import TypeAlias
 
+import attrs
+
 from vworkspace_core.apimachinery.manifest import Kind, ObjectRef
 from vworkspace_core.controller.informer.changes import Change, ChangeType
 from vworkspace_core.controller.informer.partial_decode import is_in_progress, owners
@@ -15,8 +17,16 @@ what is merely under way an instance tells no more than commentary, which waits 
 KeysOf: TypeAlias = Callable[[Change], Iterator[ObjectRef]]
 """Which keys to reconcile because of a change."""
 
-WaitOf: TypeAlias = Callable[[Change], float]
-"""In how many seconds, at the latest, a change is to be looked at."""
+
+@attrs.frozen
+class Urgency:
+    """Before which other keys a key is looked at because of a change, and in how many seconds at the latest."""
+
+    priority: Priority = Priority.LIVE
+    after: float = 0.0
+
+
+UrgencyOf: TypeAlias = Callable[[Change], Urgency]
 
 
 def itself(change: Change) -> Iterator[ObjectRef]:
@@ -39,11 +49,22 @@ def priority_of(change: Change) -> Priority:
     return Priority.BACKGROUND if change.initial else Priority.LIVE
 
 
-def without_delay(change: Change) -> float:
+def at_once(change: Change) -> Urgency:
     """Every change is looked at now."""
-    return 0.0
+    return Urgency(priority_of(change))
 
 
-def wait_for_progress(change: Change) -> float:
+def verdict_first(change: Change) -> Urgency:
     """A verdict is looked at now; what is only under way, in a moment, together with what follows it."""
-    return PROGRESS_SECONDS if change.type is not ChangeType.DELETED and is_in_progress(change.raw) else 0.0
+    if change.type is not ChangeType.DELETED and is_in_progress(change.raw):
+        return Urgency(priority_of(change), PROGRESS_SECONDS)
+    return Urgency(_begun(change))
+
+
+def what_is_begun(change: Change) -> Urgency:
+    """What an engine says of a run goes before runs that are yet to start."""
+    return Urgency(_begun(change))
+
+
+def _begun(change: Change) -> Priority:
+    return Priority.BACKGROUND if change.initial else Priority.VERDICT

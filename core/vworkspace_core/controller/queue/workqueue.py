@@ -7,6 +7,8 @@ Guarantees
     One worker per key: a key handed out is not handed out again before its `done`.
     Nothing is lost: a key added while it is being worked on is handed out once more afterwards.
     Earliest wins: of several adds the earliest time counts, and the highest priority.
+    What is begun is finished first: a key with a verdict goes before keys that are new, so that it waits for other
+    verdicts, and not for the length of the queue.
     No starvation: groups (namespaces) of one priority take turns, and once a key of a lower priority has
     waited for `ageing` seconds its priority gets every fourth take.
     Mutual exclusion: of keys with the same `exclusion_key` one is processed at most; the others wait for its `done`,
@@ -36,7 +38,9 @@ class Priority(IntEnum):
     """Objects of the initial list, and resyncs: nobody is waiting."""
     LIVE = 1
     """A change that was just observed."""
-    URGENT = 2
+    VERDICT = 2
+    """A controller downstream has come to an end with what was begun: one write of a status is left to do."""
+    URGENT = 3
     """A person or a job asked for it."""
 
 
