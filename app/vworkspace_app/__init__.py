@@ -4,7 +4,13 @@ from importlib.metadata import PackageNotFoundError, version
 
 __all__ = ["VERSION"]
 
-try:
-    VERSION = version("vworkspace-operator")
-except PackageNotFoundError:  # run from a source tree that was never installed
-    VERSION = "0.0.0+source"
+
+def _version() -> str:
+    try:
+        return version("vworkspace-operator")
+    except PackageNotFoundError:  # run from a source tree that was never installed
+        return "0.0.0+source"
+
+
+VERSION = _version()
+"""Of the installed distribution, as its wheel says."""

@@ -1,0 +1,37 @@
+"""The laboratory: simulated controllers (`flux`, `downstream`), the embedded control plane (`controlplane`), time.
+
+What they write is what the real ones write, on the embedded API server (`vworkspace_apiserver`) or on any other.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from vworkspace_fake.clock import ManualClock, VirtualClock, virtual_loop
+    from vworkspace_fake.job_store import MemoryJobStore
+
+__all__ = [
+    "ManualClock",
+    "MemoryJobStore",
+    "VirtualClock",
+    "virtual_loop",
+]
+
+_MODULES: Final = {
+    "ManualClock": "vworkspace_fake.clock",
+    "MemoryJobStore": "vworkspace_fake.job_store",
+    "VirtualClock": "vworkspace_fake.clock",
+    "virtual_loop": "vworkspace_fake.clock",
+}
+"""Where each is; a module is loaded when something of it is first asked for, since most programs need few."""
+
+
+def __getattr__(name: str) -> Any:
+    module = _MODULES.get(name)
+    if module is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(module), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

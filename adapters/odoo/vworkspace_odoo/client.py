@@ -28,6 +28,7 @@ from vworkspace_odoo.failures import refusal, server_time, transport_failure
 from vworkspace_odoo.tls import cleartext_problem, default_verify
 
 MEDIA_TYPE: Final = "application/vnd.vworkspace.agent.v1+json"
+"""Of every request and answer: version 1 of the protocol."""
 
 _TOKEN: Final = re.compile(r"[\x21-\x7e]+")
 _LONGEST_WAIT: Final = 300

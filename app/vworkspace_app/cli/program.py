@@ -29,6 +29,7 @@ app = App(
     version=VERSION,
     help_format="markdown",
 )
+"""The parser of the whole command line."""
 
 app.command("vworkspace_app.cli.run:run", name="run", help=RUN)
 for command in (register, demo, plan, cluster, control_plane, manifests, uninstall, conformance):

@@ -26,8 +26,13 @@ from vworkspace_core.webhook.review import AdmissionRequest, MalformedReview, al
 from vworkspace_core.webhook.validating import WebhookSettings, refusals
 
 DEFAULT_PATH: Final = "/default"
+"""Where defaults are filled in."""
+
 GATED_PATH: Final = "/validate"
+"""Where objects in namespaces of the operator's are judged."""
+
 UNGATED_PATH: Final = "/validate-ungated"
+"""Where those in all other namespaces are."""
 
 LARGEST: Final = 3 * 1024 * 1024
 """Bytes of a review. An API server takes requests of 3 MiB at most; objects that large are refused, not judged."""

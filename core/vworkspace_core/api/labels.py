@@ -48,7 +48,7 @@ RETRY_SENT: Final = "vworkspace.io/retry-sent"
 """On a HelmRelease: when Flux was last asked to try again."""
 
 FINALIZER: Final = "vworkspace.io/operator"
-
+"""Keeps an object of ours until what was made of it has been taken down."""
 
 _MARK_DIGITS: Final = 16
 _RETRY_TOKEN: Final = re.compile(r"[A-Za-z0-9][-A-Za-z0-9_.:+]*")

@@ -10,13 +10,39 @@ from vworkspace_core.cel.errors import CelError, CelSyntaxError, Fault, LimitExc
 from vworkspace_core.cel.library import FUNCTIONS, LIBRARIES
 from vworkspace_core.cel.limits import LIMITS, Budget, Limits
 from vworkspace_core.cel.program import Environment, Program, compile_expression
-from vworkspace_core.cel.types import CelType, Field
+from vworkspace_core.cel.types import (
+    BOOL,
+    BYTES,
+    DOUBLE,
+    DURATION,
+    DYN,
+    INT,
+    NULL,
+    STRING,
+    TIMESTAMP,
+    UINT,
+    CelType,
+    Field,
+    list_of,
+    map_of,
+    optional_of,
+)
 
 __all__ = [
+    "BOOL",
+    "BYTES",
+    "DOUBLE",
+    "DURATION",
+    "DYN",
     "FUNCTIONS",
+    "INT",
     "ITEM",
     "LIBRARIES",
     "LIMITS",
+    "NULL",
+    "STRING",
+    "TIMESTAMP",
+    "UINT",
     "Absence",
     "Budget",
     "CelError",
@@ -33,4 +59,7 @@ __all__ = [
     "Program",
     "Read",
     "compile_expression",
+    "list_of",
+    "map_of",
+    "optional_of",
 ]

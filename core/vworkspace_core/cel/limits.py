@@ -28,6 +28,7 @@ class Limits:
 
 
 LIMITS: Final = Limits()
+"""What holds unless others are given."""
 
 
 @attrs.define

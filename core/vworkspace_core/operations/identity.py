@@ -106,7 +106,7 @@ def own_object(operation: Operation, objects: Objects) -> tuple[ObjectRef, Manif
     return None
 
 
-def parameters(operation: Operation) -> Mapping[str, Any]:
+def parameters_of(operation: Operation) -> Mapping[str, Any]:
     """The parameters, empty where there are none."""
     return operation.spec.parameters or {}
 

@@ -13,7 +13,7 @@ from vworkspace_core.api.operation import Engine, Operation, Phase
 from vworkspace_core.api.release_override import is_overtaken
 from vworkspace_core.operations.conflicts import order_of
 from vworkspace_core.operations.engines.helm import SPEC_HASH
-from vworkspace_core.operations.identity import parameters
+from vworkspace_core.operations.identity import parameters_of
 
 
 def release_request(
@@ -45,7 +45,7 @@ def _is_overtaken(operation: Operation, target: ApplicationInstance) -> bool:
 
 def _override(operation: Operation) -> ReleaseOverride:
     """What it asks for by itself; what it takes over of others, the target adds."""
-    given = parameters(operation)
+    given = parameters_of(operation)
     return ReleaseOverride(
         operation=operation.metadata.name,
         uid=operation.metadata.uid,

@@ -2,9 +2,26 @@
 
 Adapters implement them (`vworkspace_kube`, `vworkspace_odoo`, `vworkspace_fake`); the app wires them.
 All calls may be awaited under any event loop; the in-memory fakes never suspend except in `watch`,
-`fetch` with a wait, and `Clock.sleep`. Errors are those of `vworkspace_core.apimachinery.errors`, nothing else.
+`fetch` with a wait, and `Clock.sleep`. They raise the errors that are here, and nothing else.
 """
 
+from vworkspace_core.apimachinery.errors import (
+    AlreadyExists,
+    Cause,
+    Conflict,
+    Expired,
+    FieldConflict,
+    Forbidden,
+    Invalid,
+    JobClosed,
+    KindMissing,
+    NotFound,
+    OperatorError,
+    Permanent,
+    Stale,
+    Unauthorized,
+    Unavailable,
+)
 from vworkspace_core.ports.clock import Clock
 from vworkspace_core.ports.control_plane import ControlPlane, Fetched, OversizedJob
 from vworkspace_core.ports.events import EventSink, KubernetesEvent
@@ -12,19 +29,34 @@ from vworkspace_core.ports.job_store import JobRecord, JobStore, Tombstone
 from vworkspace_core.ports.kube import KubeApi, ListPage, PatchType, Propagation, WatchEvent, WatchEventType
 
 __all__ = [
+    "AlreadyExists",
+    "Cause",
     "Clock",
+    "Conflict",
     "ControlPlane",
     "EventSink",
+    "Expired",
     "Fetched",
+    "FieldConflict",
+    "Forbidden",
+    "Invalid",
+    "JobClosed",
     "JobRecord",
     "JobStore",
+    "KindMissing",
     "KubeApi",
     "KubernetesEvent",
     "ListPage",
+    "NotFound",
+    "OperatorError",
     "OversizedJob",
     "PatchType",
+    "Permanent",
     "Propagation",
+    "Stale",
     "Tombstone",
+    "Unauthorized",
+    "Unavailable",
     "WatchEvent",
     "WatchEventType",
 ]

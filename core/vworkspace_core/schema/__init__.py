@@ -1,5 +1,23 @@
-"""Structural schemas: compiled once (`compile`), then asked to prune, default and validate.
+"""Structural schemas: compiled once, then asked to prune, default and validate.
 
-`compile_schema` makes the immutable tree of `node.Schema` or raises `SchemaError` with every problem; `prune`,
-`drop_nulls` and `apply_defaults` read an object by it; `validate` names everything wrong with one.
+`compile_schema` makes an immutable `Schema` or raises `SchemaError` with every problem; `prune`, `drop_nulls` and
+`apply_defaults` read an object by it; `validate` names everything wrong with one. Those of built-in kinds are in
+`schema.builtin`.
 """
+
+from vworkspace_core.schema.compile import compile_schema
+from vworkspace_core.schema.defaults import apply_defaults
+from vworkspace_core.schema.node import Schema, SchemaError, SchemaProblem
+from vworkspace_core.schema.prune import drop_nulls, prune
+from vworkspace_core.schema.validate import validate
+
+__all__ = [
+    "Schema",
+    "SchemaError",
+    "SchemaProblem",
+    "apply_defaults",
+    "compile_schema",
+    "drop_nulls",
+    "prune",
+    "validate",
+]

@@ -18,6 +18,7 @@ from vworkspace_fake.downstream.behaviour import (
     WorkloadBehaviour,
 )
 from vworkspace_fake.downstream.catalogue import CONTROLLERS
+from vworkspace_fake.downstream.crds import downstream_crds
 from vworkspace_fake.downstream.run import run
 from vworkspace_fake.downstream.simulator import DownstreamSimulator
 from vworkspace_fake.downstream.workflow_nodes import resume_patch
@@ -36,6 +37,7 @@ __all__ = [
     "WorkflowBehaviour",
     "WorkflowStep",
     "WorkloadBehaviour",
+    "downstream_crds",
     "resume_patch",
     "run",
 ]

@@ -12,6 +12,7 @@ from vworkspace_fake.flux.behaviour import (
     SourceOutcome,
     SourceRule,
 )
+from vworkspace_fake.flux.crds import flux_crds
 from vworkspace_fake.flux.helm_storage import Workload
 from vworkspace_fake.flux.run import run
 from vworkspace_fake.flux.simulator import FluxSimulator
@@ -29,5 +30,6 @@ __all__ = [
     "SourceOutcome",
     "SourceRule",
     "Workload",
+    "flux_crds",
     "run",
 ]

@@ -22,3 +22,4 @@ LIBRARIES: Final = {
 """By a heading for people."""
 
 FUNCTIONS: Final[FunctionTable] = table(*LIBRARIES.values())
+"""By name; each with its overloads."""

@@ -29,7 +29,7 @@ from vworkspace_core.operations.contract import (
     Row,
     always,
 )
-from vworkspace_core.operations.identity import parameters, target_of, target_ref
+from vworkspace_core.operations.identity import parameters_of, target_of, target_ref
 from vworkspace_core.operations.settings import OperationSettings
 
 SPEC_HASH: Final = "specHash"
@@ -120,7 +120,7 @@ def _check(operation: Operation, target: ApplicationInstance, context: EngineCon
         return Refusal(Reason.VALIDATION_FAILED, "spec.targetRef.name: a placeholder has no release to upgrade")
     if spec.suspend or _is_true(_conditions(target), Type.SUSPENDED):
         return Refusal(Reason.TARGET_NOT_READY, "the target is suspended: an upgrade would not happen", blocks=True)
-    patch = parameters(operation).get("valuesPatch")
+    patch = parameters_of(operation).get("valuesPatch")
     limit = context.settings.admission.max_parameters_bytes
     if isinstance(patch, Mapping) and (size := len(canonical_json(summed_patch(target, patch)))) > limit:
         told = (
@@ -151,7 +151,7 @@ def _opening(operation: Operation, target: ApplicationInstance, objects: Objects
     runs = _running_version(target, objects)
     return {
         "fromVersion": runs,
-        "toVersion": parameters(operation).get("targetVersion") or _applied_version(target) or runs,
+        "toVersion": parameters_of(operation).get("targetVersion") or _applied_version(target) or runs,
         "helmReleaseName": spec.release.name if spec.release is not None else "",
         SPEC_HASH: spec_hash(spec),
     }
@@ -191,7 +191,7 @@ def _observe(operation: Operation, objects: Objects) -> EngineStatus:
 def _row(operation: Operation, target: ApplicationInstance | None, outputs: Mapping[str, Any]) -> tuple[Row, str]:
     if target is None:
         return _WAITING, "the target cannot be read"
-    asked = parameters(operation)
+    asked = parameters_of(operation)
     if is_overtaken(target.spec, str(outputs.get(SPEC_HASH, "")), asked.get("targetVersion"), asked.get("valuesPatch")):
         return _NEW_INTENT, ""
     override = target.status.release_override

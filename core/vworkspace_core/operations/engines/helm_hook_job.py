@@ -38,7 +38,7 @@ from vworkspace_core.operations.engines.job import (
     observe_job,
 )
 from vworkspace_core.operations.engines.releases import LARGEST_HOOK, RecordedHook, UnreadableRelease, proved_hooks
-from vworkspace_core.operations.identity import engine_manifest, parameters, target_of
+from vworkspace_core.operations.identity import engine_manifest, parameters_of, target_of
 from vworkspace_core.operations.pods import job_problems
 from vworkspace_core.operations.settings import RUNNER, OperationSettings
 from vworkspace_core.operations.targets import is_ready
@@ -125,8 +125,8 @@ def _check(operation: Operation, target: ApplicationInstance, context: EngineCon
     told = "; ".join(map(str, found.problems))
     return Refusal(
         Reason.VALIDATION_FAILED,
-        f"the chart's hook {parameters(operation)['hookName']} may not run as it is: {told}. Set this in the chart, or"
-        " use a template with allowUnrestrictedHooks: true, which needs an approval",
+        f"the chart's hook {parameters_of(operation)['hookName']} may not run as it is: {told}. Set this in the chart,"
+        " or use a template with allowUnrestrictedHooks: true, which needs an approval",
     )
 
 
@@ -137,7 +137,7 @@ def _found(operation: Operation, target: ApplicationInstance, context: EngineCon
 
 
 def _find(operation: Operation, target: ApplicationInstance, context: EngineContext) -> _Hook:
-    name = str(parameters(operation)["hookName"])
+    name = str(parameters_of(operation)["hookName"])
     try:
         spec = _spec_of(_named(name, target, context), context)
     except _NoHook as error:

@@ -23,7 +23,7 @@ from vworkspace_core.operations.contract import (
     always,
 )
 from vworkspace_core.operations.engines.job_pods import TROUBLES, end_told, listings, trouble_of
-from vworkspace_core.operations.identity import engine_manifest, own_object, parameters
+from vworkspace_core.operations.identity import engine_manifest, own_object, parameters_of
 from vworkspace_core.operations.pods import account_problem, image_problem
 from vworkspace_core.operations.settings import RUNNER
 
@@ -76,7 +76,7 @@ _REASON: Final = re.compile(r"[A-Z][A-Za-z0-9]{0,63}")
 
 
 def _check(operation: Operation, _target: ApplicationInstance, context: EngineContext) -> Refusal | None:
-    found = list(_problems(parameters(operation), context))
+    found = list(_problems(parameters_of(operation), context))
     return Refusal(Reason.VALIDATION_FAILED, "; ".join(map(str, found))) if found else None
 
 
@@ -90,7 +90,7 @@ def _problems(given: Mapping[str, Any], context: EngineContext) -> Iterator[Prob
 
 
 def _desired(operation: Operation, target: ApplicationInstance, context: EngineContext) -> tuple[EngineObject, ...]:
-    given = parameters(operation)
+    given = parameters_of(operation)
     manifest = engine_manifest(JOB, operation, target, context)
     spec: dict[str, Any] = {
         "backoffLimit": given.get("backoffLimit", 0),
@@ -215,7 +215,7 @@ def _row(live: Manifest, status: Mapping[str, Any]) -> tuple[Row, Mapping[str, A
 
 def _needs_seconds(operation: Operation) -> int:
     """A minute more than the Job may take, so that it ends by itself."""
-    given = parameters(operation).get("timeoutSeconds")
+    given = parameters_of(operation).get("timeoutSeconds")
     return given + 60 if isinstance(given, int) else 0
 
 

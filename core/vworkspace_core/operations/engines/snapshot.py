@@ -28,7 +28,7 @@ from vworkspace_core.operations.contract import (
     phase_row,
     row_of,
 )
-from vworkspace_core.operations.identity import engine_manifest, own_object, parameters
+from vworkspace_core.operations.identity import engine_manifest, own_object, parameters_of
 from vworkspace_core.operations.settings import OperationSettings
 
 _RUNNING, _SUCCEEDED, _FAILED = Progress.RUNNING, Progress.SUCCEEDED, Progress.FAILED
@@ -100,7 +100,7 @@ def _looks_up(
 
 
 def _snapshot(operation: Operation) -> ObjectRef:
-    return ObjectRef(VOLUME_SNAPSHOT, operation.metadata.namespace, parameters(operation)["snapshotName"])
+    return ObjectRef(VOLUME_SNAPSHOT, operation.metadata.namespace, parameters_of(operation)["snapshotName"])
 
 
 def _check(operation: Operation, _target: ApplicationInstance, context: EngineContext) -> Refusal | None:
@@ -115,7 +115,7 @@ def _check(operation: Operation, _target: ApplicationInstance, context: EngineCo
 def _desired(operation: Operation, target: ApplicationInstance, context: EngineContext) -> tuple[EngineObject, ...]:
     (kind,) = _KINDS(operation)
     manifest = engine_manifest(kind, operation, target, context, holds_data=True)
-    given = parameters(operation)
+    given = parameters_of(operation)
     manifest["spec"] = _snapshot_spec(given) if is_backup(operation) else _claim_spec(given)
     return (EngineObject(kind, manifest),)
 

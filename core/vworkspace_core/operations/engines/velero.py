@@ -48,7 +48,7 @@ from vworkspace_core.operations.contract import (
     row_of,
 )
 from vworkspace_core.operations.durations import go_duration, seconds_of
-from vworkspace_core.operations.identity import engine_manifest, own_object, parameters
+from vworkspace_core.operations.identity import engine_manifest, own_object, parameters_of
 from vworkspace_core.operations.settings import OperationSettings
 
 _RUNNING, _SUCCEEDED, _FAILED = Progress.RUNNING, Progress.SUCCEEDED, Progress.FAILED
@@ -126,7 +126,7 @@ _KINDS: Final = by_type(backup=VELERO_BACKUP, restore=VELERO_RESTORE)
 
 
 def _looks_up(operation: Operation, target: ApplicationInstance, settings: OperationSettings) -> tuple[ObjectRef, ...]:
-    given = parameters(operation)
+    given = parameters_of(operation)
     names = {name for _, name in _named_namespaces(given)} - {target.metadata.namespace}
     namespaces = tuple(ObjectRef(NAMESPACE, None, name) for name in sorted(names))
     if is_backup(operation):
@@ -152,7 +152,7 @@ def _snapshot_class(given: Mapping[str, Any]) -> tuple[ObjectRef, ...]:
 
 def _check(operation: Operation, target: ApplicationInstance, context: EngineContext) -> Refusal | None:
     problems = _backup_problems if is_backup(operation) else _restore_problems
-    given = parameters(operation)
+    given = parameters_of(operation)
     found = [*_namespace_problems(given, target, context.objects), *problems(operation, target, context)]
     return Refusal(Reason.VALIDATION_FAILED, "; ".join(map(str, dict.fromkeys(found)))) if found else None
 
@@ -175,7 +175,7 @@ def _namespace_problems(given: Mapping[str, Any], target: ApplicationInstance, o
 
 
 def _backup_problems(operation: Operation, _target: ApplicationInstance, context: EngineContext) -> Iterator[Problem]:
-    given = parameters(operation)
+    given = parameters_of(operation)
     try:
         too_long = seconds_of(given.get("retention", "1s")) > LONGEST_RETENTION_DAYS * 86_400
     except ValueError as error:
@@ -196,7 +196,7 @@ def _restore_problems(operation: Operation, target: ApplicationInstance, context
     """A backup of another application is somebody else's, and what is not in it cannot be restored."""
     if VELERO_BACKUP in context.missing_kinds:
         return  # said by a later precondition
-    name = parameters(operation)["backupName"]
+    name = parameters_of(operation)["backupName"]
     backup = context.objects.get(ObjectRef(VELERO_BACKUP, context.settings.velero_namespace, name))
     if backup is None:
         yield Problem(f"{_PATH}.backupName", f"there is no Backup {context.settings.velero_namespace}/{name}")
@@ -205,7 +205,7 @@ def _restore_problems(operation: Operation, target: ApplicationInstance, context
         told = f"the Backup {name} is not one of application {meta.name} in namespace {meta.namespace}"
         yield Problem(f"{_PATH}.backupName", told)
     else:
-        yield from _source_problems(parameters(operation), backup, target)
+        yield from _source_problems(parameters_of(operation), backup, target)
 
 
 def _is_of(backup: Manifest, target: ApplicationInstance) -> bool:
@@ -247,7 +247,7 @@ def _desired(operation: Operation, target: ApplicationInstance, context: EngineC
     manifest = engine_manifest(
         kind, operation, target, context, namespace=context.settings.velero_namespace, holds_data=True
     )
-    given = parameters(operation)
+    given = parameters_of(operation)
     if is_backup(operation):
         manifest["spec"] = _backup_spec(given, target)
         for ref in _snapshot_class(given):

@@ -24,7 +24,7 @@ from vworkspace_core.operations.contract import (
     by_type,
     is_backup,
 )
-from vworkspace_core.operations.identity import engine_manifest, own_object, parameters
+from vworkspace_core.operations.identity import engine_manifest, own_object, parameters_of
 
 _RUNNING, _SUCCEEDED = Progress.RUNNING, Progress.SUCCEEDED
 
@@ -82,12 +82,12 @@ _KINDS: Final = by_type(backup=REPLICATION_SOURCE, restore=REPLICATION_DESTINATI
 
 
 def _is_recurring(operation: Operation) -> bool:
-    return "schedule" in parameters(operation)
+    return "schedule" in parameters_of(operation)
 
 
 def _desired(operation: Operation, target: ApplicationInstance, context: EngineContext) -> tuple[EngineObject, ...]:
     """The destination holds what was restored, so it has no owner that could take it along."""
-    given = parameters(operation)
+    given = parameters_of(operation)
     (kind,) = _KINDS(operation)
     manifest = engine_manifest(kind, operation, target, context, holds_data=not is_backup(operation))
     trigger = {"schedule": given["schedule"]} if "schedule" in given else {"manual": operation.metadata.uid}

@@ -23,7 +23,7 @@ from vworkspace_core.operations.contract import (
     row_of,
 )
 from vworkspace_core.operations.engines.job_pods import end_told, listings
-from vworkspace_core.operations.identity import engine_manifest, own_object, parameters
+from vworkspace_core.operations.identity import engine_manifest, own_object, parameters_of
 from vworkspace_core.operations.settings import RUNNER
 
 _RUNNING, _SUCCEEDED, _FAILED = Progress.RUNNING, Progress.SUCCEEDED, Progress.FAILED
@@ -63,7 +63,7 @@ TABLE: Final = (
 
 
 def _desired(operation: Operation, target: ApplicationInstance, context: EngineContext) -> tuple[EngineObject, ...]:
-    given = parameters(operation)
+    given = parameters_of(operation)
     # What the run is about is the operator's to say: a parameter of the same name does not get through.
     arguments = {
         **given.get("workflowTemplateParameters", {}),

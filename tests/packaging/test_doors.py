@@ -1,0 +1,185 @@
+"""The doors: what each package offers to those who embed it, and nothing by accident (decision 110).
+
+A door is an `__init__.py` with `__all__`. All else is the house's own, and may change without a word.
+"""
+
+import ast
+import importlib
+import inspect
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from tests.packaging.test_extras import PACKAGES, ROOT
+from vworkspace_core import Kind
+from vworkspace_core.cel import CelType
+
+
+def name_of(path: Path) -> str:
+    """The dotted name of a file below one of our import packages."""
+    (package,) = [ROOT / package for package in PACKAGES if path.is_relative_to(ROOT / package)]
+    parts = path.relative_to(package.parent).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+@cache
+def tree_of(path: Path) -> ast.Module:
+    """The file, parsed."""
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+def assigned(node: ast.stmt) -> list[str]:
+    """Names that a statement at the top of a module assigns."""
+    targets = [node.target] if isinstance(node, ast.AnnAssign) else node.targets if isinstance(node, ast.Assign) else []
+    return [target.id for target in targets if isinstance(target, ast.Name)]
+
+
+FILES = {name_of(path): path for package in PACKAGES for path in sorted((ROOT / package).rglob("*.py"))}
+DOORS = [
+    name
+    for name, path in FILES.items()
+    if path.name == "__init__.py" and any("__all__" in assigned(node) for node in tree_of(path).body)
+]
+EMBEDDED = (
+    "vworkspace_apiserver",
+    "vworkspace_core",
+    "vworkspace_core.cel",
+    "vworkspace_core.operations",
+    "vworkspace_core.ports",
+    "vworkspace_core.readiness",
+    "vworkspace_core.regex",
+    "vworkspace_core.schema",
+    "vworkspace_fake",
+    "vworkspace_fake.controlplane",
+    "vworkspace_fake.downstream",
+    "vworkspace_fake.flux",
+    "vworkspace_kube",
+    "vworkspace_odoo",
+)
+"""What others embed. The rooms of the app have doors for each other."""
+
+LATE = ("vworkspace_apiserver", "vworkspace_core", "vworkspace_core.operations", "vworkspace_fake")
+"""Doors of packages that everybody passes who imports anything inside: they load a module when it is asked for."""
+
+
+def door(name: str) -> ModuleType:
+    """The package."""
+    return importlib.import_module(name)
+
+
+def offered(name: str) -> list[tuple[str, Any]]:
+    """Every public name, with what it is."""
+    return [(public, getattr(door(name), public)) for public in door(name).__all__]
+
+
+def test_everything_that_others_embed_has_a_door() -> None:
+    assert set(EMBEDDED) <= set(DOORS)
+
+
+@pytest.mark.parametrize("name", DOORS)
+def test_its_names_are_sorted_and_there_once(name: str) -> None:
+    """Constants, then classes, then functions, as ruff sorts them."""
+    names = list(door(name).__all__)
+
+    assert names == sorted(set(names), key=lambda one: (0 if one.isupper() else 1 if one[0].isupper() else 2, one))
+    assert [one for one in names if one.startswith("_")] == []
+
+
+@pytest.mark.parametrize("name", DOORS)
+def test_each_name_is_ours_and_is_no_module(name: str) -> None:
+    """A module of the same name would take its place in a door that loads late, once somebody imports the module."""
+    package = name.partition(".")[0]
+
+    for public, value in offered(name):
+        assert not inspect.ismodule(value), public
+        made_by = getattr(value, "__module__", None)
+        if isinstance(value, type) or inspect.isroutine(value):
+            assert str(made_by).partition(".")[0] == package, public
+    if "__getattr__" in vars(door(name)):
+        assert [public for public in door(name).__all__ if f"{name}.{public}" in FILES] == []
+
+
+@pytest.mark.parametrize("name", DOORS)
+def test_nothing_public_stands_beside(name: str) -> None:
+    """What a door imports of ours, or defines, it offers; what it builds that of does not count."""
+    found, used = set(), set()
+    for node in ast.walk(tree_of(FILES[name])):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("vworkspace_"):
+            found |= {alias.asname or alias.name for alias in node.names}
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+            used.add(node.id)
+    found -= used - set(door(name).__all__)
+    for statement in tree_of(FILES[name]).body:
+        found |= set(assigned(statement)) - {"__all__"}
+        if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            found.add(statement.name)
+
+    assert {one for one in found if not one.startswith("_")} == set(door(name).__all__)
+
+
+@pytest.mark.parametrize("name", DOORS)
+def test_the_door_and_each_name_are_documented(name: str) -> None:
+    assert door(name).__doc__
+
+    for public, value in offered(name):
+        if isinstance(value, type) or inspect.isroutine(value):
+            assert (inspect.getdoc(value) or "").strip(), public
+        elif not isinstance(value, Kind | CelType):  # which say what they are
+            assert documented(home_of(name, public), public), f"{public} has no sentence below it"
+
+
+def home_of(name: str, public: str) -> str:
+    """The module that defines a constant."""
+    for node in ast.walk(tree_of(FILES[name])):
+        if isinstance(node, ast.ImportFrom) and public in [alias.name for alias in node.names]:
+            assert node.module
+            return home_of(node.module, public)
+    return name
+
+
+def documented(module: str, constant: str) -> bool:
+    """Whether a sentence stands below it, or a comment beside it."""
+    body = tree_of(FILES[module]).body
+    for node, after in zip(body, [*body[1:], None], strict=True):
+        if constant in assigned(node):
+            return isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant)
+    return False
+
+
+@pytest.mark.parametrize("name", LATE)
+def test_a_door_that_loads_late_loads_what_it_says(name: str) -> None:
+    """What a type checker reads and what is loaded are the same."""
+    module = door(name)
+    told = {
+        alias.name: node.module
+        for node in ast.walk(tree_of(FILES[name]))
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("vworkspace_")
+        for alias in node.names
+    }
+
+    assert told == module._MODULES
+    assert set(module.__all__) <= set(dir(module))
+    with pytest.raises(AttributeError, match="has no attribute 'nonsense'"):
+        module.nonsense  # noqa: B018
+
+
+@pytest.mark.parametrize(
+    "name", ["vworkspace_core", "vworkspace_core.operations", "vworkspace_apiserver", "vworkspace_fake"]
+)
+def test_entering_loads_nothing_else(name: str) -> None:
+    """Every import of anything inside passes here: `--help` must not wait for it."""
+    program = f"import {name}, sys; print(*[one for one in sys.modules if one.startswith('vworkspace_')])"
+    ended = subprocess.run([sys.executable, "-I", "-c", program], capture_output=True, text=True, check=True)
+
+    assert ended.stdout.split() == [".".join(name.split(".")[: depth + 1]) for depth in range(name.count(".") + 1)]
+
+
+def test_private_modules_have_no_list_of_names() -> None:
+    listing = {name for name, path in FILES.items() if any("__all__" in assigned(node) for node in tree_of(path).body)}
+
+    assert listing == set(DOORS)
