@@ -148,7 +148,7 @@ class World:
             self.feed(answer)
 
     def _act(self, effect: Any) -> m.JobEvent:
-        touched = isinstance(effect, m.ApplyObject | m.DeleteObject)
+        touched = isinstance(effect, m.ApplyForJob | m.DeleteForJob)
         before = self._live(effect.ref) if touched else None
         try:
             return run_sync(self.performer.perform(effect))
@@ -156,9 +156,9 @@ class World:
             if touched:
                 self._compare(effect, before, self._live(effect.ref))
 
-    def _compare(self, effect: m.ApplyObject | m.DeleteObject, before: Manifest | None, after: Manifest | None) -> None:
+    def _compare(self, effect: m.ApplyForJob | m.DeleteForJob, before: Manifest | None, after: Manifest | None) -> None:
         """Remember what the effect did, whether or not anybody was told."""
-        if isinstance(effect, m.ApplyObject):
+        if isinstance(effect, m.ApplyForJob):
             if after is not None and _mark(before) != _mark(after):
                 self._did("apply", effect.job_id, after)
         elif before is not None and not _is_going(before) and (after is None or _is_going(after)):

@@ -1,4 +1,4 @@
-"""The one view of the control plane that all lanes share: is it there, does it take the credential (PULL-5, PULL-7)."""
+"""The one view of the control plane that all queues share: is it there, does it take our token (PULL-5, PULL-7)."""
 
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
@@ -16,7 +16,9 @@ log = structlog.get_logger("vworkspace.agent")
 
 
 class Connection:
-    """Owner of the Link, which follows the poll alone: lanes that fail for reasons of their own do not make it flap.
+    """Owner of the connection state, which follows the poll alone.
+
+    Queues that fail for reasons of their own do not make it flap.
 
     Logs each change once, however many tries it takes. `on_change` is called at each, `on_lost` when the poll fails
     after it worked, `on_sign_of_life` when another call works while it does not. `reread` reads the credential again

@@ -1,4 +1,4 @@
-"""The events lane: what belongs to no open job, batched, in order, bounded (PULL-5, PULL-6)."""
+"""The events queue: what belongs to no open job, batched, in order, bounded (PULL-5, PULL-6)."""
 
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
@@ -14,7 +14,7 @@ from vworkspace_app.jobs.settings import AgentSettings
 from vworkspace_core.apimachinery.errors import Invalid, OperatorError
 from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, metadata
 from vworkspace_core.control_plane.outbox import BATCH, Outbox
-from vworkspace_core.control_plane.pace import Pace
+from vworkspace_core.control_plane.pace import RetryPace
 from vworkspace_core.jobs.events import (
     ReportedConditions,
     condition_events,
@@ -46,7 +46,7 @@ class EventSender:
     """Owner of the outbox and of what was last told of each object.
 
     `objects` gives every owned object as it is now: the snapshot that makes up for events that were dropped. `cluster`
-    gives the Cluster object that reports this operator, where there is one. It begins held, like every lane.
+    gives the Cluster object that reports this operator, where there is one. It begins held, like every queue.
     `on_overflow` is called when events begin and cease to be dropped.
     """
 
@@ -72,7 +72,7 @@ class EventSender:
         self._changed = anyio.Event()
         self._retry_now = anyio.Event()
         self._ended = anyio.Event()
-        self._pace = Pace()
+        self._pace = RetryPace()
         self._not_before = 0.0
         self._first_waits_since = 0.0
         self._snapshot_only = False
@@ -115,7 +115,7 @@ class EventSender:
 
     def retry_now(self) -> None:
         """Try at once: the credential changed, or the control plane is back."""
-        self._pace, self._not_before = Pace(), 0.0
+        self._pace, self._not_before = RetryPace(), 0.0
         self._retry_now.set()
         self._wake()
 
@@ -139,7 +139,7 @@ class EventSender:
         self.gate.release()
 
     def try_one(self) -> bool:
-        """Let one batch through although the lane is held; False when none is due."""
+        """Let one batch through although the queue is held; False when none is due."""
         if not self.outbox or self._clock.monotonic() < self._not_before:
             return False
         self.gate.allow_one()

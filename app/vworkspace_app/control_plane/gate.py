@@ -1,10 +1,10 @@
-"""Holding a lane while the control plane is away, so that what waits goes out in order afterwards (PULL-5)."""
+"""Holding a queue while the control plane is away, so that what waits goes out in order afterwards (PULL-5)."""
 
 from collections.abc import Callable
 
 
 class SendGate:
-    """Whether a lane may send: freely, or one try at a time while it is held. `wake` is told when more is allowed.
+    """Whether a queue may send: freely, or one try at a time while it is held. `wake` is told when more is allowed.
 
     The single tries are for the day on which only the poll is broken: one that works allows the next.
     """

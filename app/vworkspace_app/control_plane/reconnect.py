@@ -9,7 +9,7 @@ from vworkspace_app.jobs.delivery_queue import DeliveryQueue
 
 
 class Reconnect:
-    """Holds every lane while the poll fails, and lets them go in order when it works.
+    """Holds every queue while the poll fails, and lets them go in order when it works.
 
     The order is that of PULL-5: snapshot and statuses, then acks and results, then events. Each begins when the one
     before is done, has failed, or has had its head start of so many seconds: a status that the server chokes on
@@ -39,7 +39,7 @@ class Reconnect:
         any(queue.try_one() for queue in others)
 
     async def catch_up(self) -> None:
-        """The poll works: send what waited, in order; at the end every lane is free."""
+        """The poll works: send what waited, in order; at the end every queue is free."""
         self._events.release_snapshot()
         self._statuses.release()
         await self._give_head_start(self._events.drain)

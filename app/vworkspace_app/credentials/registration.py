@@ -16,7 +16,7 @@ from vworkspace_app.process.errors import CommandError
 from vworkspace_core.apimachinery.errors import NotFound, OperatorError, Unavailable
 from vworkspace_core.apimachinery.manifest import Manifest
 from vworkspace_core.apimachinery.names import LABEL_RULE, is_label_value
-from vworkspace_core.control_plane.pace import Pace
+from vworkspace_core.control_plane.pace import RetryPace
 from vworkspace_core.credentials import messages as r
 from vworkspace_core.credentials.performer import CredentialPerformer, issued_by, registration_body
 from vworkspace_core.credentials.secret import Credentials, StoredCredential, credentials_of, new_secret, secret_ref
@@ -30,7 +30,7 @@ _log = structlog.get_logger("operator")
 
 
 async def can_bootstrap(api: KubeApi, source: CredentialsSource) -> bool:
-    """Whether a Cluster names a registration token that is there. Raises what `enrolment` raises."""
+    """Whether a Cluster names a registration token that is there. Raises what `find_bootstrap` raises."""
     return await _bootstrap(api, source) is not None
 
 
@@ -41,7 +41,7 @@ async def _bootstrap(api: KubeApi, source: CredentialsSource) -> Bootstrap | Non
 async def bootstrap(api: KubeApi, source: CredentialsSource, clock: Clock) -> None:
     """Register this cluster with the token that a Cluster object names, as often as it takes. For the leader only.
 
-    Does nothing when no Cluster names one. Raises what `enrolment` raises, and CommandError for what cannot be read.
+    Does nothing when no Cluster names one. Raises what `find_bootstrap` raises, CommandError for what cannot be read.
     """
     found = await _bootstrap(api, source)
     if found is None:
@@ -79,7 +79,7 @@ async def register(
     control: ControlPlane, clock: Clock, token: str, *, cluster_id: str = "", display_name: str = ""
 ) -> Registered:
     """Ask for a credential, again when an answer is lost. Raises CommandError that says why there is none."""
-    pace, body = Pace(), registration_body(token, cluster_id, display_name)
+    pace, body = RetryPace(), registration_body(token, cluster_id, display_name)
     for left in reversed(range(TRIES)):
         try:
             answer = await control.register(body)

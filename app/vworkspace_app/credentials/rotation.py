@@ -25,7 +25,7 @@ _log = structlog.get_logger("vworkspace.agent")
 
 @attrs.frozen
 class RotationHooks:
-    """What a running keeper asks and tells.
+    """What a running rotation manager asks and tells.
 
     `skew` is what the control plane's clock is ahead of ours; `on_rotated` is called with the request that a new
     credential has served.

@@ -1,7 +1,7 @@
-"""The agent: long poll, lanes and machine, put together (PULL-1 to PULL-7).
+"""The agent: long poll, queues and machine, put together (PULL-1 to PULL-7).
 
-The machine decides; this class owns its state, hands effects to whoever performs them (`performing.py`, `deliveries.py`
-in lanes) and brings back what came of them and what the poll got (`polling.py`). Only cancellation ends the loop.
+The machine decides; this class owns its state, hands effects to whoever performs them (`executor.py`, `deliveries.py`
+in queues) and brings back what came of them and what the poll got (`polling.py`). Only cancellation ends the loop.
 """
 
 from collections.abc import Awaitable, Callable, Iterable
@@ -15,7 +15,7 @@ from vworkspace_app.control_plane.event_sender import EventSender
 from vworkspace_app.control_plane.reconnect import Reconnect
 from vworkspace_app.jobs.deliveries import ack, result, status, status_key
 from vworkspace_app.jobs.delivery_queue import Delivery, DeliveryQueue
-from vworkspace_app.jobs.executor import EffectExecutor, OnWritten
+from vworkspace_app.jobs.executor import JobEffectExecutor, OnWritten
 from vworkspace_app.jobs.polling import LongPoll
 from vworkspace_app.jobs.settings import AgentSettings
 from vworkspace_core.apimachinery.errors import OperatorError
@@ -24,7 +24,7 @@ from vworkspace_core.apimachinery.timestamps import Instant
 from vworkspace_core.clusters.inventory import AgentReport, PendingDeliveries
 from vworkspace_core.control_plane.connection import ConnectionState, Connectivity
 from vworkspace_core.control_plane.outbox import Outbox
-from vworkspace_core.control_plane.pace import Pace
+from vworkspace_core.control_plane.pace import RetryPace
 from vworkspace_core.controller.machine import LogNote, Tick
 from vworkspace_core.jobs import messages as m
 from vworkspace_core.jobs.machine import AgentState, apart_message, has_open_job, next_deadline, step
@@ -81,7 +81,9 @@ class Agent:
             on_lost=lambda: self._reconnect.hold(),
             on_sign_of_life=lambda: self._polling.wake(),
         )
-        self._executor = EffectExecutor(JobPerformer(kube, store, rotate), self._settings.parallel, self._feed, noticed)
+        self._executor = JobEffectExecutor(
+            JobPerformer(kube, store, rotate), self._settings.parallel, self._feed, noticed
+        )
         self._urgent = DeliveryQueue("acks and results", self._connection, clock, random, width=4)
         self._statuses = DeliveryQueue("statuses", self._connection, clock, random, width=1)
         self._events = EventSender(
@@ -182,7 +184,7 @@ class Agent:
             self._executor.tasks = None
 
     async def _resume(self) -> None:
-        pace = Pace()
+        pace = RetryPace()
         while True:
             try:
                 records = await self._store.load()

@@ -1,4 +1,4 @@
-"""What the control plane is told of a job, each a delivery that its lane repeats until an answer (PULL-3)."""
+"""What the control plane is told of a job, each a delivery that its queue repeats until an answer (PULL-3)."""
 
 from collections.abc import Callable
 
@@ -55,5 +55,5 @@ def status(control: ControlPlane, effect: m.PostStatus) -> Delivery:
 
 
 def status_key(job_id: str) -> str:
-    """The key of a status in its lane, where a newer one replaces it."""
+    """The key of a status in its queue, where a newer one replaces it."""
     return f"status/{job_id}"

@@ -1,6 +1,6 @@
-"""A lane of deliveries: each is repeated until it gets an answer, and none holds up the others (PULL-5).
+"""A queue of deliveries: each is repeated until it gets an answer, and none holds up the others (PULL-5).
 
-Acks and results have one lane, statuses another. A delivery under a key that is waiting already replaces it.
+Acks and results have one queue, statuses another. A delivery under a key that is waiting already replaces it.
 """
 
 from collections.abc import Awaitable, Callable
@@ -12,7 +12,7 @@ import structlog
 from vworkspace_app.control_plane.connection import Connection
 from vworkspace_app.control_plane.gate import SendGate
 from vworkspace_core.apimachinery.errors import Invalid, NotFound, OperatorError, Permanent, Unavailable
-from vworkspace_core.control_plane.pace import Pace
+from vworkspace_core.control_plane.pace import RetryPace
 from vworkspace_core.ports import Clock
 
 log = structlog.get_logger("vworkspace.agent")
@@ -35,7 +35,7 @@ class Delivery:
 @attrs.define
 class _Waiting:
     delivery: Delivery
-    pace: Pace = attrs.field(factory=Pace)
+    pace: RetryPace = attrs.field(factory=RetryPace)
     not_before: float = 0.0
 
 
@@ -55,7 +55,7 @@ class DeliveryQueue:
         self._width = width
         self._waiting: dict[str, _Waiting] = {}
         self._in_flight: set[str] = set()
-        self._pace = Pace()
+        self._pace = RetryPace()
         self._not_before = 0.0
         self._is_failing = False
         self._changed = anyio.Event()
@@ -66,7 +66,7 @@ class DeliveryQueue:
         return len(self._waiting) + len(self._in_flight)
 
     def put(self, delivery: Delivery) -> None:
-        """Deliver this as soon as the lane is free; it takes the place of one that waits under the same key."""
+        """Deliver this as soon as the queue is free; it takes the place of one that waits under the same key."""
         present = self._waiting.get(delivery.key)
         if present is None:
             self._waiting[delivery.key] = _Waiting(delivery)
@@ -80,7 +80,7 @@ class DeliveryQueue:
 
     def retry_now(self) -> None:
         """Try at once: the credential changed, or the control plane is back."""
-        self._pace, self._not_before = Pace(), 0.0
+        self._pace, self._not_before = RetryPace(), 0.0
         for waiting in self._waiting.values():
             waiting.not_before = 0.0
         self._wake()
@@ -91,7 +91,7 @@ class DeliveryQueue:
         self.gate.release()
 
     def try_one(self) -> bool:
-        """Let one delivery through although the lane is held; False when none is due."""
+        """Let one delivery through although the queue is held; False when none is due."""
         if not self._due():
             return False
         self.gate.allow_one()

@@ -18,7 +18,7 @@ OnWritten: TypeAlias = Callable[[ObjectRef, Manifest | None], Awaitable[None]]
 log = structlog.get_logger("vworkspace.agent")
 
 
-class EffectExecutor:
+class JobEffectExecutor:
     """Performs effects side by side, `parallel` at the most, and feeds back what comes of each.
 
     `tasks` runs them; without it, before the start and after the end, none is begun: the next process goes on from
@@ -81,9 +81,9 @@ class EffectExecutor:
         self._feed(answer)
         _log(effect, answer)
         match effect, answer:
-            case m.ApplyObject(_, ref), m.Applied(_, live):
+            case m.ApplyForJob(_, ref), m.Applied(_, live):
                 await self._noticed(ref, live)
-            case m.DeleteObject(_, ref), m.DeleteSent():
+            case m.DeleteForJob(_, ref), m.DeleteSent():
                 await self._noticed(ref, None)
             case _:
                 pass

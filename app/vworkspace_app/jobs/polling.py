@@ -10,7 +10,7 @@ from vworkspace_app.control_plane.reconnect import Reconnect
 from vworkspace_app.jobs.settings import AgentSettings
 from vworkspace_core.apimachinery.errors import OperatorError
 from vworkspace_core.control_plane.connection import Connectivity
-from vworkspace_core.control_plane.pace import SOONEST, Pace
+from vworkspace_core.control_plane.pace import SOONEST, RetryPace
 from vworkspace_core.jobs import messages as m
 from vworkspace_core.ports import Clock, ControlPlane, Fetched
 
@@ -64,11 +64,11 @@ class LongPoll:
     async def run(self) -> None:
         """Ask until `stop`."""
         with self._run_scope:
-            pace = Pace()
+            pace = RetryPace()
             while True:
                 pace = await self._round(pace)
 
-    async def _round(self, pace: Pace) -> Pace:
+    async def _round(self, pace: RetryPace) -> RetryPace:
         """One poll, what it brings, and the wait until the next; the pace of that one."""
         began, was_up = self._clock.monotonic(), self._connection.is_up
         # Until the first answer the poll does not wait for jobs: an answer tells at once that all is well.
@@ -98,7 +98,7 @@ class LongPoll:
         return None
 
     async def _after_failure(self, was_up: bool) -> None:
-        """What the lanes may do now: a 429 is a round trip too, a rejection is one for all of them."""
+        """What the queues may do now: a 429 is a round trip too, a rejection is one for all of them."""
         match self._connection.state.connectivity:
             case Connectivity.CONNECTED if not was_up:
                 await self._reconnect.catch_up()

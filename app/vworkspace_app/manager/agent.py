@@ -31,14 +31,14 @@ from vworkspace_core.ports import Clock, ControlPlane, JobStore, KubeApi
 class AgentOptions:
     """With these, the manager pulls jobs from `control` and keeps the open ones in `store` (PULL-1, PULL-4).
 
-    `keeper` renews the credential, where it has a place to be kept. `reread` reads the credential again and tells
+    `rotation` renews the credential, where it has a place to be kept. `reread` reads the credential again and tells
     whether there is another token. `opener` makes of the credentials what opens payloads.
     """
 
     control: ControlPlane
     store: JobStore
     settings: AgentSettings = attrs.field(factory=AgentSettings)
-    keeper: RotationManager | None = None
+    rotation: RotationManager | None = None
     reread: Callable[[], Awaitable[bool]] | None = None
     opener: Callable[[Credentials], PayloadOpener | None] = lambda _: None
 
@@ -75,7 +75,7 @@ class ManagedAgent:
             random=random,
             settings=options.settings,
             reread=options.reread,
-            rotate=None if options.keeper is None else options.keeper.rotate,
+            rotate=None if options.rotation is None else options.rotation.rotate,
             objects=self._own_objects,
             noticed=informers.observe_write,
             cluster=self._reporting,
@@ -100,10 +100,10 @@ class ManagedAgent:
             self.agent.on_object_changed(manifest, _ref(manifest))
         self._leading = True
         async with anyio.create_task_group() as group:
-            if self._options.keeper is not None:
+            if self._options.rotation is not None:
                 hooks = RotationHooks(lambda: self.agent.state.skew, self.agent.report_rotated)
-                self._rotate_when_asked(self._options.keeper)
-                group.start_soon(self._options.keeper.run, hooks, name="credential")
+                self._rotate_when_asked(self._options.rotation)
+                group.start_soon(self._options.rotation.run, hooks, name="credential")
             group.start_soon(self.agent.run, name="agent")
 
     async def finish(self) -> None:
@@ -124,12 +124,12 @@ class ManagedAgent:
         clusters = of_cluster(self._informers.store(CLUSTER).objects(), self._cluster_id)
         return min(clusters, key=lambda cluster: str(metadata(cluster).get("name")), default=None)
 
-    def _rotate_when_asked(self, keeper: RotationManager) -> None:
+    def _rotate_when_asked(self, rotation: RotationManager) -> None:
         """A Cluster object may ask for a new credential (PULL-8)."""
         clusters = self._informers.store(CLUSTER).objects
 
         def wish() -> None:
-            keeper.set_cluster_requests(rotation_requests(clusters(), self._cluster_id))
+            rotation.set_cluster_requests(rotation_requests(clusters(), self._cluster_id))
 
         informer_of(self._informers, CLUSTER).subscribe(lambda _: wish())
         wish()
@@ -137,8 +137,8 @@ class ManagedAgent:
     def _hurry(self, credentials: Credentials) -> None:
         """Try at once with another token, URL or certificate; other changes end no poll."""
         before, self._connection = self._connection, _connection(credentials)
-        keeper = self._options.keeper
-        if self._connection != before and not (keeper is not None and keeper.is_falling_back):
+        rotation = self._options.rotation
+        if self._connection != before and not (rotation is not None and rotation.is_falling_back):
             self.agent.retry_now()
 
     def _secure(self) -> None:

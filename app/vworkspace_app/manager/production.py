@@ -70,7 +70,7 @@ async def _agent_options(
     """The agent's adapters while the block runs, and the credentials with the token in use."""
     async with (
         ReloadingControlPlane(
-            lambda: endpoint_of(keeper.live.current, source.allow_http), lambda *heard: keeper.token_used(*heard)
+            lambda: endpoint_of(rotation.live.current, source.allow_http), lambda *heard: rotation.token_used(*heard)
         ) as control,
         anyio.create_task_group() as group,
     ):
@@ -78,35 +78,35 @@ async def _agent_options(
         performer = CredentialPerformer(api, control, source.namespace, first.url, first.cluster_id)
 
         def locked_out() -> None:
-            group.start_soon(_find_registration_token, api, source.namespace, keeper)
+            group.start_soon(_find_registration_token, api, source.namespace, rotation)
 
         async def reread() -> bool:
             await watch.refresh()
-            return keeper.has_other_token()
+            return rotation.has_other_token()
 
-        keeper = RotationManager(performer, watch.live, clock, jitter=random.random(), on_locked_out=locked_out)
+        rotation = RotationManager(performer, watch.live, clock, jitter=random.random(), on_locked_out=locked_out)
         options = AgentOptions(
             control,
             KubeJobStore(api, settings.namespace, lock=anyio.Lock(), report=_log_store_error),
             agent,
-            None if source.token_file else keeper,
+            None if source.token_file else rotation,
             reread,
             lambda credentials: JosePayloads(credentials.signing_key, credentials.decryption_key),
         )
-        yield options, keeper.live
+        yield options, rotation.live
         group.cancel_scope.cancel()
 
 
-async def _find_registration_token(api: KubeApi, namespace: str, keeper: RotationManager) -> None:
+async def _find_registration_token(api: KubeApi, namespace: str, rotation: RotationManager) -> None:
     """A new registration token brings back a cluster whose credential is lost."""
-    present = keeper.live.current
+    present = rotation.live.current
     try:
         way = await find_bootstrap(api, namespace, cluster_id=present.cluster_id, url=present.url)
     except OperatorError as error:
         _log.warning("no token is accepted, and no registration token can be looked for", error=error.message)
         return
     if way is not None:
-        keeper.set_bootstrap_token(way.bootstrap_token)
+        rotation.set_bootstrap_token(way.bootstrap_token)
 
 
 def _log_store_error(message: str) -> None:

@@ -1,4 +1,4 @@
-"""How fast to try again after a failure: one value per lane, jitter given as an argument (PULL-7).
+"""How fast to try again after a failure: one value per queue, jitter given as an argument (PULL-7).
 
 answer of the control plane            next try
 -------------------------------------  --------------------------------------------------------------
@@ -29,19 +29,19 @@ _BACKOFF: Final = Backoff(SOONEST, LATEST)
 
 
 @attrs.frozen
-class Pace:
-    """Failures in a row of one lane."""
+class RetryPace:
+    """Failures in a row of one queue."""
 
     failures: int = 0
 
-    def succeeded(self) -> "Pace":
+    def succeeded(self) -> "RetryPace":
         """After a success."""
-        return self if self.failures == 0 else Pace()
+        return self if self.failures == 0 else RetryPace()
 
-    def failed(self, error: OperatorError, jitter: float) -> tuple["Pace", float]:
+    def failed(self, error: OperatorError, jitter: float) -> tuple["RetryPace", float]:
         """After a failure: the pace, and seconds until the next try. `jitter` is uniform in [0, 1)."""
         failures = self.failures + 1
-        return Pace(failures), _delay(failures, error, jitter)
+        return RetryPace(failures), _delay(failures, error, jitter)
 
 
 def _delay(failures: int, error: OperatorError, jitter: float) -> float:

@@ -1,6 +1,6 @@
 """The agent's conversation as a sans-I/O machine: `step(state, event, now) -> (state, effects)`.
 
-Expected flow. A job is offered; its record is written; it is acked; when it is its turn on the object, the
+Expected flow. A job is offered; its record is written; it is acked; when it gets the work slot of its object, the
 object is looked at, the intent recorded, the effect had; the object's status settles it; the result is
 posted; the record goes and a tombstone stays (PULL-2, PULL-4).
 
@@ -238,7 +238,7 @@ def _older(job: JobState, than: JobState) -> bool:
 
 
 def _give_slots(state: AgentState) -> MachineStep:
-    """Give every ready job its turn, unless another one has the object's.
+    """Give every ready job the work slot of its object, unless another one has it.
 
     After a crash the one that had it goes on first: whether its effect happened can only be told until another's.
     """

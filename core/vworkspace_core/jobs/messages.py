@@ -225,7 +225,7 @@ class Inspect:
 
 
 @attrs.frozen
-class ApplyObject:
+class ApplyForJob:
     """Server-side apply; answer Applied, Conflicted, LookAgain, Refused or StepFailed."""
 
     job_id: str
@@ -249,7 +249,7 @@ class CancelOperation:
 
 
 @attrs.frozen
-class DeleteObject:
+class DeleteForJob:
     """Delete the object with this uid; answer DeleteSent (NotFound is that too), LookAgain, Refused or StepFailed."""
 
     job_id: str
@@ -293,9 +293,9 @@ JobEffect: TypeAlias = (
     PutRecord
     | SendAck
     | Inspect
-    | ApplyObject
+    | ApplyForJob
     | CancelOperation
-    | DeleteObject
+    | DeleteForJob
     | RotateCredential
     | PostStatus
     | PostResult

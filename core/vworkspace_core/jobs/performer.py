@@ -1,7 +1,7 @@
 """Performs the machine's effects on the cluster and the job store: the interpreter of one port family.
 
 Every error of a port becomes an event. The control plane's effects are the drivers', since they are
-repeated in lanes until there is an answer.
+repeated in queues until there is an answer.
 """
 
 from collections.abc import Awaitable, Callable
@@ -25,7 +25,7 @@ from vworkspace_core.jobs.result import Reason
 from vworkspace_core.ports import JobStore, KubeApi, PatchType
 
 ClusterEffect = (
-    m.PutRecord | m.Inspect | m.ApplyObject | m.CancelOperation | m.DeleteObject | m.RotateCredential | m.CloseRecord
+    m.PutRecord | m.Inspect | m.ApplyForJob | m.CancelOperation | m.DeleteForJob | m.RotateCredential | m.CloseRecord
 )
 
 RotateCredential = Callable[[str], Awaitable[None]]
@@ -59,7 +59,7 @@ class JobPerformer:
                 return m.RecordClosed(job_id)
             case m.Inspect():
                 return m.Inspected(effect.job_id, await self._look(effect))
-            case m.ApplyObject(job_id, ref, manifest, force):
+            case m.ApplyForJob(job_id, ref, manifest, force):
                 live = await self._kube.apply(manifest, kind=ref.kind, field_manager=FIELD_MANAGER, force=force)
                 return m.Applied(job_id, live)
             case m.CancelOperation(job_id, ref, uid, version):
@@ -68,7 +68,7 @@ class JobPerformer:
                 patch = {"metadata": meta}
                 found = await self._kube.patch(ref, patch, patch_type=PatchType.MERGE, field_manager=FIELD_MANAGER)
                 return m.Applied(job_id, found)
-            case m.DeleteObject(job_id, ref, uid):
+            case m.DeleteForJob(job_id, ref, uid):
                 await self._kube.delete(ref, uid=uid)
                 return m.DeleteSent(job_id)
             case m.RotateCredential(job_id, key):
@@ -108,17 +108,17 @@ def _refusal(effect: ClusterEffect, error: OperatorError) -> m.JobEvent:
             return m.RecordRefused(job_id, error.message)
         case ((m.PutRecord() | m.CloseRecord()), _):
             return m.StepFailed(job_id, error.message)
-        case m.DeleteObject(), NotFound():
+        case m.DeleteForJob(), NotFound():
             return m.DeleteSent(job_id)
         case m.RotateCredential(), _:
             return m.EffectRefused(job_id, Reason.ROTATION_FAILED, error.message)
         case _, KindMissing():
             return m.EffectRefused(job_id, _reason(error), error.message)
-        case m.ApplyObject(), Conflict(conflicts=conflicts):
+        case m.ApplyForJob(), Conflict(conflicts=conflicts):
             return m.Conflicted(job_id, conflicts)
-        case ((m.ApplyObject() | m.CancelOperation() | m.DeleteObject()), Stale() | NotFound()):
+        case ((m.ApplyForJob() | m.CancelOperation() | m.DeleteForJob()), Stale() | NotFound()):
             return m.PreconditionFailed(job_id, error.message)
-        case ((m.ApplyObject() | m.CancelOperation()), Invalid()) if _is_another(error):
+        case ((m.ApplyForJob() | m.CancelOperation()), Invalid()) if _is_another(error):
             # The server's way to say that this is another object of the name (facts S-09).
             return m.PreconditionFailed(job_id, error.message)
         case _:

@@ -1,4 +1,4 @@
-"""What a job's turn comes to, from the live object: one exact write, a wait, or the end (REC-6, PULL-3, PULL-4).
+"""What a job with the work slot is to do: one exact write, a wait, or the end (REC-6, PULL-3, PULL-4).
 
     job not applied yet             live object                       the plan
     ------------------------------  --------------------------------  -----------------------------------------
@@ -6,24 +6,24 @@
     may not touch it (scope)        any                               Settle failed/NotPermitted
     older than what is known        any                               Settle failed/Superseded
     expired                         any, absent for a delete excepted Settle noop "expired"
-    apply                           absent                            Write the manifest, no uid
-    apply                           there                             Write the manifest with its uid
-    apply                           terminating                       AwaitGone
+    apply                           absent                            PlanApply, no uid
+    apply                           there                             PlanApply with its uid
+    apply                           terminating                       WaitDeleted
     apply                           an Operation that has ended       Settle noop, with the time it ended
     delete                          absent                            Settle succeeded
-    delete                          there, terminating or not         Remove with its uid
+    delete                          there, terminating or not         PlanDelete with its uid
 
     intent recorded (after a crash or an unanswered write)
     ------------------------------  --------------------------------  -----------------------------------------
-    apply of an Operation           its namespace's gate is closed    Unseen: it may start when the gate opens
-    apply                           carries our key, same uid if any  Written: go on waiting
+    apply of an Operation           its namespace's gate is closed    WaitForGate: it may start when the gate opens
+    apply                           carries our key, same uid if any  AlreadyApplied: go on waiting
     apply onto an object            that object is gone               Settle failed/Deleted: nothing is resurrected
     apply that certainly happened   the object has another key by now Settle failed/Superseded
     delete                          another uid, or absent            Settle succeeded
-    delete                          that object, terminating          Written: go on waiting
+    delete                          that object, terminating          AlreadyApplied: go on waiting
     otherwise                       as above                          as above
 
-The generation compared is the control plane's (`keys`), against the object's own annotation, the tombstones
+The generation compared is the control plane's (`event_keys`), against the object's own annotation, the tombstones
 and the open jobs on the same object.
 """
 
@@ -71,7 +71,7 @@ class Inspection:
 
 @attrs.frozen
 class SlotHolder:
-    """A job whose turn it is."""
+    """The job that has the work slot of its object, as far as a plan depends on it."""
 
     task: Task
     key: str

@@ -105,8 +105,8 @@ def act(job: JobState, *, force: bool = False) -> JobStep:
     if job.ref is None:
         return acting, (m.RotateCredential(job.id, job.key),)
     if isinstance(job.task, DeleteTask):
-        return acting, (m.DeleteObject(job.id, job.ref, job.intent.uid if job.intent else ""),)
-    return acting, (m.ApplyObject(job.id, job.ref, job.writing or {}, force),)
+        return acting, (m.DeleteForJob(job.id, job.ref, job.intent.uid if job.intent else ""),)
+    return acting, (m.ApplyForJob(job.id, job.ref, job.writing or {}, force),)
 
 
 def record_effect(job: JobState, live: Manifest, at: JobStepContext) -> JobStep:

@@ -43,7 +43,7 @@ class Site:
     clock: VirtualClock = attrs.field(factory=VirtualClock)
     server: ControlPlaneServer = attrs.field(init=False)
     kube: InProcessKube = attrs.field(init=False)
-    keeper: RotationManager = attrs.field(init=False)
+    rotation: RotationManager = attrs.field(init=False)
     rotated: list[str] = attrs.field(factory=list)
     skew: timedelta = timedelta(0)
 
@@ -64,20 +64,20 @@ class Site:
         control = InProcessControlPlane(self.server, f"{MARK}-first")
         performer = CredentialPerformer(self.kube, control, OWN, "https://odoo.example.com", CLUSTER)
         found = Credentials("u", CLUSTER, f"{MARK}-first", StoredCredential(f"{MARK}-first"))
-        self.keeper = RotationManager(performer, Live(credentials_of(secret) if secret else found), self.clock)
-        self.keeper.live.subscribe(lambda now: control.use_token(now.token))
+        self.rotation = RotationManager(performer, Live(credentials_of(secret) if secret else found), self.clock)
+        self.rotation.live.subscribe(lambda now: control.use_token(now.token))
 
-    async def run(self, keeper: RotationManager) -> None:
-        await keeper.run(RotationHooks(lambda: self.skew, self.rotated.append))
+    async def run(self, rotation: RotationManager) -> None:
+        await rotation.run(RotationHooks(lambda: self.skew, self.rotated.append))
 
     async def poll(self) -> None:
         """What the agent does all the time."""
         while True:
             await self.clock.sleep(self.poll_seconds)
-            token = self.keeper.live.current.token
+            token = self.rotation.live.current.token
             found = self.server.tokens.find(token)
             ends = found.ends if found else None
-            self.keeper.token_used(token, found is not None and (ends is None or self.clock.now() < ends))
+            self.rotation.token_used(token, found is not None and (ends is None or self.clock.now() < ends))
 
     async def secret(self) -> Manifest:
         return await self.kube.get(secret_ref(OWN))
@@ -90,7 +90,7 @@ def with_keeper(body: Callable[[Site], Awaitable[None]], **options: Any) -> list
         site = Site(**options)
         await site.prepare()
         async with anyio.create_task_group() as group:
-            group.start_soon(site.run, site.keeper)
+            group.start_soon(site.run, site.rotation)
             group.start_soon(site.poll)
             await body(site)
             group.cancel_scope.cancel()
@@ -103,15 +103,15 @@ def with_keeper(body: Callable[[Site], Awaitable[None]], **options: Any) -> list
 
 def test_rotate_returns_when_the_new_credential_is_kept_used_and_has_worked() -> None:
     async def body(site: Site) -> None:
-        await site.keeper.rotate("job/1")
-        now = site.keeper.live.current
+        await site.rotation.rotate("job/1")
+        now = site.rotation.live.current
         data = (await site.secret())["data"]
         assert now.token == f"{MARK}-0" == base64.b64decode(data["token"]).decode()
-        assert "previous-token" not in data or site.keeper.state.stage.value == "forgetting"
+        assert "previous-token" not in data or site.rotation.state.stage.value == "forgetting"
         assert site.rotated == ["job/1"]
-        assert site.keeper.age is not None
-        assert site.keeper.age < timedelta(seconds=5)
-        assert (site.keeper.expires_at, site.keeper.renews_at) == (None, None)
+        assert site.rotation.age is not None
+        assert site.rotation.age < timedelta(seconds=5)
+        assert (site.rotation.expires_at, site.rotation.renews_at) == (None, None)
 
     with_keeper(body)
 
@@ -120,7 +120,7 @@ def test_many_who_ask_at_once_are_served_by_one_rotation() -> None:
     async def body(site: Site) -> None:
         async with anyio.create_task_group() as group:
             for number in range(9):
-                group.start_soon(site.keeper.rotate, f"job/{number}")
+                group.start_soon(site.rotation.rotate, f"job/{number}")
         assert sum(1 for _, call in site.server.requests if call is AgentCall.ROTATE) <= 2
 
     with_keeper(body)
@@ -130,7 +130,7 @@ def test_a_control_plane_that_does_not_rotate_is_an_error_that_says_so() -> None
     async def body(site: Site) -> None:
         site.server.faults.inject(ScriptedFault(call=AgentCall.ROTATE, status=404))
         with pytest.raises(Permanent, match="404"):
-            await site.keeper.rotate("job/1")
+            await site.rotation.rotate("job/1")
 
     logs = with_keeper(body)
     assert [line["event"] for line in logs if line["log_level"] == "error"] == ["the credential is not rotated"]
@@ -140,9 +140,9 @@ def test_a_lost_answer_is_asked_for_again_within_the_grace_period() -> None:
     async def body(site: Site) -> None:
         site.server.faults.inject(ScriptedFault(call=AgentCall.ROTATE, status=0, when=When.AFTER, times=3))
         began = site.clock.monotonic()
-        await site.keeper.rotate("job/1")
+        await site.rotation.rotate("job/1")
         assert site.clock.monotonic() - began < 60
-        assert site.keeper.live.current.token == f"{MARK}-3"
+        assert site.rotation.live.current.token == f"{MARK}-3"
 
     logs = with_keeper(body)
     assert len([line for line in logs if "no new credential yet" in line["event"]]) == 1
@@ -150,18 +150,18 @@ def test_a_lost_answer_is_asked_for_again_within_the_grace_period() -> None:
 
 def test_a_credential_is_renewed_for_ever_without_anybody_asking() -> None:
     async def body(site: Site) -> None:
-        await site.keeper.rotate("job/1")
+        await site.rotation.rotate("job/1")
         await site.clock.sleep(86_400 * 60)
         assert len(site.rotated) - 1 == 11, "sixty days: each lives a week and is used for three quarters of it"
-        assert site.keeper.renews_at is not None
-        assert site.clock.now() < site.keeper.renews_at
+        assert site.rotation.renews_at is not None
+        assert site.clock.now() < site.rotation.renews_at
 
     with_keeper(body, lifetime=timedelta(days=7), poll_seconds=1800.0)
 
 
 def test_the_other_sides_clock_decides_when_a_credential_is_renewed_PULL_12() -> None:
     async def body(site: Site) -> None:
-        await site.keeper.rotate("job/1")
+        await site.rotation.rotate("job/1")
         site.skew = timedelta(days=6)
         await site.clock.sleep(7200)
         assert len(site.rotated) == 2
@@ -177,8 +177,8 @@ def test_a_process_that_starts_anew_goes_on_with_the_rotation_that_the_secret_te
         )
         site.begin(found)
         async with anyio.create_task_group() as group:
-            group.start_soon(site.run, site.keeper)
-            await site.keeper.rotate("job/1")
+            group.start_soon(site.run, site.rotation)
+            await site.rotation.rotate("job/1")
             group.cancel_scope.cancel()
         assert sum(1 for _, call in site.server.requests if call is AgentCall.ROTATE) == 1
 
@@ -192,12 +192,12 @@ def test_a_defect_of_an_adapter_ends_nothing_and_shows_nothing() -> None:
 
     async def body(site: Site) -> None:
         performer = CredentialPerformer(site.kube, Broken(site.server, ""), OWN)
-        keeper = RotationManager(performer, Live(site.keeper.live.current), site.clock)
+        rotation = RotationManager(performer, Live(site.rotation.live.current), site.clock)
         async with anyio.create_task_group() as group:
-            group.start_soon(keeper.run)
-            group.start_soon(keeper.rotate, "job/1")
+            group.start_soon(rotation.run)
+            group.start_soon(rotation.rotate, "job/1")
             await site.clock.sleep(30)
-            assert keeper.state.retry.failures > 2
+            assert rotation.state.retry.failures > 2
             group.cancel_scope.cancel()
 
     logs = with_keeper(body)
@@ -208,11 +208,11 @@ def test_what_is_asked_before_it_runs_is_not_forgotten() -> None:
     async def body(site: Site) -> None:
         site.begin()
         async with anyio.create_task_group() as group:
-            group.start_soon(site.keeper.rotate, "job/1")
+            group.start_soon(site.rotation.rotate, "job/1")
             await site.clock.sleep(1)
-            site.keeper.set_cluster_requests(("cluster/a/1",))
-            site.keeper.set_bootstrap_token(r.BootstrapToken("unused"))
-            group.start_soon(site.run, site.keeper)
+            site.rotation.set_cluster_requests(("cluster/a/1",))
+            site.rotation.set_bootstrap_token(r.BootstrapToken("unused"))
+            group.start_soon(site.run, site.rotation)
             await site.clock.sleep(60)
             group.cancel_scope.cancel()
         assert set(site.rotated) == {"job/1", "cluster/a/1"}
@@ -253,26 +253,26 @@ def test_two_tokens_that_are_both_rejected_are_tried_in_turn_and_slowly_PULL_7()
         for crd in crd_manifests():
             await site.kube.create(crd, kind=CUSTOM_RESOURCE_DEFINITION, field_manager="setup")
         site.begin(found)
-        keeper = site.keeper
+        rotation = site.rotation
         tried: list[tuple[float, str]] = []
         rereads: list[float] = []
 
         def heard(token: str, accepted: bool) -> None:
             tried.append((site.clock.monotonic(), token))
-            keeper.token_used(token, accepted)
+            rotation.token_used(token, accepted)
 
         async def reread() -> bool:
             await anyio.lowlevel.checkpoint()
             rereads.append(site.clock.monotonic())
-            return keeper.has_other_token()
+            return rotation.has_other_token()
 
-        control = Witness(site.server, lambda: keeper.live.current.token, heard)
+        control = Witness(site.server, lambda: rotation.live.current.token, heard)
         manager = Manager(
             site.kube,
             site.clock,
             OperatorSettings(Settings(cluster_id=CLUSTER)),
-            agent=AgentOptions(control, MemoryJobStore(), keeper=keeper, reread=reread),
-            credentials=keeper.live,
+            agent=AgentOptions(control, MemoryJobStore(), rotation=rotation, reread=reread),
+            credentials=rotation.live,
             random=lambda: 0.5,
         )
         async with anyio.create_task_group() as group:
@@ -283,7 +283,7 @@ def test_two_tokens_that_are_both_rejected_are_tried_in_turn_and_slowly_PULL_7()
             assert len(rereads) == 1, "nothing cuts off the look at the Secret"
             site.server.tokens.add(CLUSTER, "unknown-old")
             await site.clock.sleep(1200)
-            assert keeper.live.current.token.startswith(MARK), "the old one works again, and gets us a new one"
+            assert rotation.live.current.token.startswith(MARK), "the old one works again, and gets us a new one"
             group.cancel_scope.cancel()
 
     with_keeper(body, poll_seconds=1e9)

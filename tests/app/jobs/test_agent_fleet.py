@@ -16,7 +16,7 @@ from vworkspace_apiserver.server import ApiServer
 from vworkspace_app.jobs.agent import Agent
 from vworkspace_core.apimachinery.errors import Unavailable
 from vworkspace_core.control_plane.connection import Connectivity
-from vworkspace_core.control_plane.pace import Pace
+from vworkspace_core.control_plane.pace import RetryPace
 from vworkspace_core.jobs.scope import JobScope
 from vworkspace_core.ports import Fetched
 from vworkspace_fake.clock import VirtualClock
@@ -39,7 +39,7 @@ def test_the_pace_alone_spreads_the_first_tries_after_an_outage(seed: int) -> No
     chance = random.Random(seed)
     back = []
     for _ in range(AGENTS):
-        pace, at = Pace(), chance.uniform(0, 30)  # when its long poll came back
+        pace, at = RetryPace(), chance.uniform(0, 30)  # when its long poll came back
         while at < OUTAGE:
             pace, delay = pace.failed(Unavailable("away"), chance.random())
             at += delay

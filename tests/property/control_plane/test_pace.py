@@ -19,7 +19,7 @@ from vworkspace_core.apimachinery.errors import (
 from vworkspace_core.apimachinery.timestamps import Instant
 from vworkspace_core.control_plane.connection import ConnectionState, Connectivity
 from vworkspace_core.control_plane.http_answers import error_of, parse_http_date, seconds_of
-from vworkspace_core.control_plane.pace import Pace
+from vworkspace_core.control_plane.pace import RetryPace
 
 jitters = st.floats(0, 1, exclude_max=True)
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -27,15 +27,15 @@ NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 @given(st.integers(0, 10_000), jitters)
 def test_a_failure_is_never_followed_sooner_than_a_second_nor_later_than_a_minute(failures: int, jitter: float) -> None:
-    pace, delay = Pace(failures).failed(Unavailable("down"), jitter)
+    pace, delay = RetryPace(failures).failed(Unavailable("down"), jitter)
 
-    assert pace == Pace(failures + 1)
+    assert pace == RetryPace(failures + 1)
     assert 1.0 <= delay <= 60.0
 
 
 @given(jitters)
 def test_backoff_has_full_jitter_over_a_doubling_range_cut_off_at_a_minute(jitter: float) -> None:
-    delays = [Pace(failures).failed(Unavailable("down"), jitter)[1] for failures in range(13)]
+    delays = [RetryPace(failures).failed(Unavailable("down"), jitter)[1] for failures in range(13)]
 
     spreads = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 1024, 1024)
     assert delays == [min(60.0, max(1.0, spread * jitter)) for spread in spreads]
@@ -45,21 +45,21 @@ def test_backoff_has_full_jitter_over_a_doubling_range_cut_off_at_a_minute(jitte
 def test_a_rejected_credential_is_tried_every_five_to_ten_minutes(
     failures: int, jitter: float, error: OperatorError
 ) -> None:
-    assert 300 <= Pace(failures).failed(error, jitter)[1] <= 600
+    assert 300 <= RetryPace(failures).failed(error, jitter)[1] <= 600
 
 
 @pytest.mark.parametrize(("wish", "delay"), [(0.0, 1.0), (7.0, 7.0), (7, 7.0), (1e9, 3600.0), (-5.0, 1.0)])
 def test_retry_after_is_honoured_within_reason(wish: float, delay: float) -> None:
-    assert Pace(3).failed(Unavailable("busy", retry_after=wish, status=429), 0.5)[1] == delay
+    assert RetryPace(3).failed(Unavailable("busy", retry_after=wish, status=429), 0.5)[1] == delay
 
 
 @given(jitters, st.sampled_from([NotFound("x"), Permanent("x"), Invalid("x")]))
 def test_a_configuration_error_is_tried_slowly(jitter: float, error: OperatorError) -> None:
-    assert 60 <= Pace().failed(error, jitter)[1] <= 120
+    assert 60 <= RetryPace().failed(error, jitter)[1] <= 120
 
 
 def test_a_success_starts_over() -> None:
-    assert Pace(9).succeeded() == Pace()
+    assert RetryPace(9).succeeded() == RetryPace()
 
 
 @pytest.mark.parametrize(

@@ -111,11 +111,11 @@ def test_the_record_is_written_before_the_ack_and_the_intent_before_the_effect_P
         order.append(type(effect).__name__)
         if isinstance(effect, m.SendAck):
             assert world.store.records, "an acked job has its record"
-        if isinstance(effect, m.ApplyObject):
+        if isinstance(effect, m.ApplyForJob):
             assert world.store.records["job-1"].state["intent"] == {"uid": ""}
         world.perform(0)
 
-    assert order == ["PutRecord", "SendAck", "Inspect", "PutRecord", "ApplyObject", "PutRecord", "PostStatus"]
+    assert order == ["PutRecord", "SendAck", "Inspect", "PutRecord", "ApplyForJob", "PutRecord", "PostStatus"]
 
 
 def test_success_is_never_early() -> None:
@@ -823,9 +823,9 @@ def test_an_apply_that_arrives_late_does_not_undo_what_came_after_it_PULL_4() ->
     world.settle()
     enqueue(world, 2, chart="6.2.0")
     world.fetch()
-    while not any(isinstance(effect, m.ApplyObject) for effect in world.pending):
+    while not any(isinstance(effect, m.ApplyForJob) for effect in world.pending):
         world.perform(0)
-    late = next(effect for effect in world.pending if isinstance(effect, m.ApplyObject))
+    late = next(effect for effect in world.pending if isinstance(effect, m.ApplyForJob))
     # The request is on its way and seems lost; the process starts again, and a newer generation is applied.
     world.start()
     enqueue(world, 3, chart="6.3.0")
