@@ -16,7 +16,14 @@ from vworkspace_app.manager.configuration import operator_settings
 from vworkspace_app.manager.leader_election import leader_election
 from vworkspace_app.manager.production import production_manager
 from vworkspace_app.manager.startup import first_credentials
-from vworkspace_app.observability import Board, Metrics, Snapshot, Watching, served, web
+from vworkspace_app.observability import (
+    LatestStats,
+    Metrics,
+    MetricsTelemetry,
+    ProcessStats,
+    application,
+    serving_in_thread,
+)
 from vworkspace_app.operations.template_files import read_templates
 from vworkspace_app.process import logs
 from vworkspace_app.process.clock import SystemClock
@@ -47,16 +54,16 @@ def run_operator(settings: RunSettings) -> None:
         log.secrets.add(config.user.token, config.user.password)
 
     clock = SystemClock()
-    board = Board(Snapshot(clock.monotonic()))
-    metrics = Metrics(board, clock.monotonic)
-    watching = Watching(clock, board, metrics)
+    latest = LatestStats(ProcessStats(clock.monotonic()))
+    metrics = Metrics(latest, clock.monotonic)
+    telemetry = MetricsTelemetry(clock, latest, metrics)
     connect = partial(KubeApiClient, config)
 
     async def work(stop: anyio.Event) -> None:
         async with (
             leader_election(settings, connect) as election,
             connect(observe=metrics.request, before_write=election.before_write) as api,
-            beside(watching.run),
+            beside(telemetry.run),
         ):
             source = _source(settings, api)
             credentials = await unless(stop, first_credentials(api, source, config.cluster.server, election.elected))
@@ -77,14 +84,14 @@ def run_operator(settings: RunSettings) -> None:
                     live,
                     agent=agent if settings.agent else None,
                     election=election,
-                    telemetry=watching,
+                    telemetry=telemetry,
                 ) as manager,
             ):
                 await manager.run(stop)
 
     grace = seconds_of(settings.grace_period)
-    with _probes(settings.listen, web(board, metrics, clock.monotonic)):
-        run_until_stopped(work, grace=grace, listen=settings.webhook_listen, stopping=watching.stop)
+    with _probes(settings.listen, application(latest, metrics, clock.monotonic)):
+        run_until_stopped(work, grace=grace, listen=settings.webhook_listen, stopping=telemetry.stop)
     _log.info("stopped")
 
 
@@ -100,7 +107,7 @@ def _probes(listen: str, app: Starlette) -> Iterator[None]:
     if not listen:
         yield
         return
-    with served(app, listen) as url:
+    with serving_in_thread(app, listen) as url:
         _log.info("serving metrics and probes", url=url)
         yield
 

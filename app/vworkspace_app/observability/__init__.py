@@ -1,8 +1,8 @@
 """What the operator shows of itself: metrics and probes (RUN-5)."""
 
+from vworkspace_app.observability.endpoints import application, serving_in_thread
 from vworkspace_app.observability.metrics import Metrics
-from vworkspace_app.observability.snapshot import Board, Snapshot
-from vworkspace_app.observability.telemetry import Watching
-from vworkspace_app.observability.web import served, web
+from vworkspace_app.observability.stats import LatestStats, ProcessStats
+from vworkspace_app.observability.telemetry import MetricsTelemetry
 
-__all__ = ["Board", "Metrics", "Snapshot", "Watching", "served", "web"]
+__all__ = ["LatestStats", "Metrics", "MetricsTelemetry", "ProcessStats", "application", "serving_in_thread"]

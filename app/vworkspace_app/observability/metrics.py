@@ -1,4 +1,4 @@
-"""The metrics of one process, in a registry of their own: counted as things happen, or read off a snapshot.
+"""The metrics of one process, in a registry of their own: counted as things happen, or read off the statistics.
 
 Nothing else imports the Prometheus client. Counting is safe from any thread.
 """
@@ -13,8 +13,8 @@ from prometheus_client.registry import Collector
 
 from vworkspace_app.controller.observer import Reconciled
 from vworkspace_app.observability import catalogue as c
-from vworkspace_app.observability.readings import readings
-from vworkspace_app.observability.snapshot import Board
+from vworkspace_app.observability.stats import LatestStats
+from vworkspace_app.observability.stats_metrics import stats_metrics
 from vworkspace_core.api.operation import Engine, OperationType, Phase
 from vworkspace_core.apimachinery.manifest import ObjectRef
 from vworkspace_core.controller.queue.hot_loop import HotLoop
@@ -29,9 +29,9 @@ _RESULTS: Final = {label: label.value for label in ResultLabel} | {ResultLabel.T
 
 
 class Metrics:
-    """The registry and what is counted. `now` is the monotonic clock that the snapshots on `board` are taken by."""
+    """The registry and what is counted. `now` is the monotonic clock that the statistics in `latest` are taken by."""
 
-    def __init__(self, board: Board, now: Callable[[], float]) -> None:
+    def __init__(self, latest: LatestStats, now: Callable[[], float]) -> None:
         self.registry = CollectorRegistry(auto_describe=False)
         ProcessCollector(registry=self.registry)
         self._requests = self._counter(c.REQUESTS)
@@ -50,7 +50,7 @@ class Metrics:
         self._reviews = self._counter(c.WEBHOOK_REQUESTS)
         self._review_time = self._histogram(c.WEBHOOK_LATENCY)
         self._reviews_in_hand = self._gauge(c.WEBHOOKS_IN_FLIGHT)
-        self.registry.register(_Readings(board, now))
+        self.registry.register(_StatsCollector(latest, now))
         for outcome in JobOutcome:
             self._jobs.labels(outcome.value)
 
@@ -142,16 +142,16 @@ class ControllerMetrics:
         self._metrics._hot_loops.labels(self._name).inc()
 
 
-class _Readings(Collector):
-    """What stands in the newest snapshot, read when a scraper asks."""
+class _StatsCollector(Collector):
+    """The metrics of the newest statistics, read when a scraper asks."""
 
-    def __init__(self, board: Board, now: Callable[[], float]) -> None:
-        self._board = board
+    def __init__(self, latest: LatestStats, now: Callable[[], float]) -> None:
+        self._latest = latest
         self._now = now
 
     def collect(self) -> Iterator[Family]:
         """Every metric that is not counted as it happens."""
-        for metric, samples in readings(self._board.newest, self._now()):
+        for metric, samples in stats_metrics(self._latest.current, self._now()):
             yield _family(metric, samples)
 
 

@@ -1,4 +1,4 @@
-"""Watching the operator at work: a snapshot each second, and counts as things happen (RUN-5)."""
+"""The manager's telemetry: statistics each second, and counts as things happen (RUN-5)."""
 
 from datetime import datetime
 from typing import Final, NoReturn
@@ -8,10 +8,9 @@ import attrs
 from vworkspace_app.controller.observer import LoggingObserver, Observers, ReconcileObserver
 from vworkspace_app.jobs.agent import Agent
 from vworkspace_app.manager.telemetry import Components
-from vworkspace_app.observability import tally
+from vworkspace_app.observability.condition_counts import ConditionCounts, instance_conditions, operation_conditions
 from vworkspace_app.observability.metrics import Metrics
-from vworkspace_app.observability.snapshot import AgentNumbers, Board, Snapshot
-from vworkspace_app.observability.tally import Tally
+from vworkspace_app.observability.stats import AgentStats, LatestStats, ProcessStats
 from vworkspace_core.api.labels import namespace_is_gated
 from vworkspace_core.apimachinery.manifest import dig
 from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, NAMESPACE, OPERATION
@@ -20,20 +19,20 @@ from vworkspace_core.controller.informer.changes import Change, ChangeType
 from vworkspace_core.jobs.machine import job_lag
 from vworkspace_core.ports import Clock
 
-_EVERY: Final = 1.0
+_HEARTBEAT_SECONDS: Final = 1.0
 
 
 @attrs.define
-class Watching:
-    """`Telemetry` that puts what it sees on `board` and counts in `metrics`."""
+class MetricsTelemetry:
+    """`Telemetry` that puts statistics into `latest` each second and counts in `metrics` as things happen."""
 
     clock: Clock
-    board: Board
+    latest: LatestStats
     metrics: Metrics
     _components: Components | None = attrs.field(default=None, init=False)
     _gated: set[str] = attrs.field(factory=set, init=False)
-    _instances: Tally = attrs.field(factory=tally.instances, init=False)
-    _operations: Tally = attrs.field(factory=tally.operations, init=False)
+    _instances: ConditionCounts = attrs.field(factory=instance_conditions, init=False)
+    _operations: ConditionCounts = attrs.field(factory=operation_conditions, init=False)
     _stopping: bool = attrs.field(default=False, init=False)
 
     def observer(self, controller: str) -> ReconcileObserver:
@@ -45,35 +44,35 @@ class Watching:
         self.metrics.job(outcome)
 
     def attach(self, components: Components) -> None:
-        """Look at these from now on."""
+        """Take statistics of these from now on."""
         self._components = components
         for kind, handler in (
-            (NAMESPACE, self._saw_namespace),
-            (OPERATION, self._saw_operation),
-            (OPERATION, self._operations.saw),
-            (APPLICATION_INSTANCE, self._instances.saw),
+            (NAMESPACE, self._count_namespace),
+            (OPERATION, self._count_operation),
+            (OPERATION, self._operations.count),
+            (APPLICATION_INSTANCE, self._instances.count),
         ):
             runner = components.informers.find(kind)
             if runner is not None:
                 runner.subscribe(handler)
-        self.look()
+        self.refresh()
 
     async def run(self) -> NoReturn:
-        """Look each second until cancelled: the sign of life of the event loop."""
+        """Refresh each second until cancelled: the heartbeat of the event loop."""
         while True:
-            self.look()
-            await self.clock.sleep(_EVERY)
+            self.refresh()
+            await self.clock.sleep(_HEARTBEAT_SECONDS)
 
     def stop(self) -> None:
         """The process ends: not ready any more."""
         self._stopping = True
-        self.look()
+        self.refresh()
 
-    def look(self) -> None:
-        """Put a snapshot of this moment on the board."""
+    def refresh(self) -> None:
+        """Take the statistics of this moment."""
         components = self._components
         if components is None:
-            self.board.put(Snapshot(self.clock.monotonic(), Vitals(stopping=self._stopping)))
+            self.latest.replace(ProcessStats(self.clock.monotonic(), Vitals(stopping=self._stopping)))
             return
         drivers = components.drivers
         vitals = Vitals(
@@ -82,13 +81,13 @@ class Watching:
             informers=tuple(runner.vitals() for runner in components.informers),
             drivers=tuple(driver.vitals(name) for name, driver in drivers.items()),
         )
-        self.board.put(
-            Snapshot(
+        self.latest.replace(
+            ProcessStats(
                 self.clock.monotonic(),
                 vitals,
                 components.informers.stats(),
                 tuple(driver.stats() for driver in drivers.values()),
-                _agent_numbers(components.agent, self.clock.now()),
+                _agent_stats(components.agent, self.clock.now()),
                 self._credential_age(components),
                 len(self._gated),
                 tuple((outcome.value, count) for outcome, count in components.events.counts.items()),
@@ -102,13 +101,13 @@ class Watching:
         since = components.credentials.current.since
         return None if since is None else max(0.0, (self.clock.now() - since).total_seconds())
 
-    def _saw_namespace(self, change: Change) -> None:
+    def _count_namespace(self, change: Change) -> None:
         if change.type is not ChangeType.DELETED and namespace_is_gated(change.object):
             self._gated.add(change.ref.name)
         else:
             self._gated.discard(change.ref.name)
 
-    def _saw_operation(self, change: Change) -> None:
+    def _count_operation(self, change: Change) -> None:
         """Count an Operation that came to another phase; those that were there before us are known already.
 
         Only the leader counts: a sum over all replicas is to be the number of Operations.
@@ -124,9 +123,9 @@ class Watching:
             )
 
 
-def _agent_numbers(agent: Agent | None, now: datetime) -> AgentNumbers | None:
+def _agent_stats(agent: Agent | None, now: datetime) -> AgentStats | None:
     if agent is None:
         return None
     outbox, lag = agent.outbox, job_lag(agent.state, now)
     fill = len(outbox.events) / outbox.capacity
-    return AgentNumbers(agent.connection_state.connectivity, len(agent.state.jobs), lag, fill)
+    return AgentStats(agent.connection_state.connectivity, len(agent.state.jobs), lag, fill)

@@ -12,9 +12,9 @@ from vworkspace_apiserver.inprocess import InProcessKube
 from vworkspace_apiserver.server import ApiServer
 from vworkspace_app.controller.informer import InformerRunner
 from vworkspace_app.controller.worker_pool import WorkerPool
-from vworkspace_app.observability import Board, Metrics, Snapshot
+from vworkspace_app.observability import LatestStats, Metrics, ProcessStats
 from vworkspace_app.observability.catalogue import CATALOGUE, Type
-from vworkspace_app.observability.snapshot import AgentNumbers
+from vworkspace_app.observability.stats import AgentStats
 from vworkspace_core.apimachinery.errors import Invalid, Unavailable
 from vworkspace_core.apimachinery.manifest import ObjectRef
 from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, CONFIG_MAP
@@ -58,8 +58,8 @@ def values(metrics: Metrics) -> dict[str, float]:
     return found
 
 
-def fresh(snapshot: Snapshot | None = None) -> Metrics:
-    return Metrics(Board(snapshot or Snapshot(0.0)), lambda: 3.0)
+def fresh(snapshot: ProcessStats | None = None) -> Metrics:
+    return Metrics(LatestStats(snapshot or ProcessStats(0.0)), lambda: 3.0)
 
 
 def test_the_names_of_the_specification_are_in_the_catalogue_with_their_labels() -> None:
@@ -73,8 +73,8 @@ def lived() -> Metrics:
     """The metrics after a driver reconciled, failed, crashed and hung, and an informer listed."""
 
     async def main() -> Metrics:
-        board = Board(Snapshot(0.0))
-        metrics = Metrics(board, lambda: 61.0)
+        latest = LatestStats(ProcessStats(0.0))
+        metrics = Metrics(latest, lambda: 61.0)
         ends: Mapping[str, Any] = {
             "fine": ReconcileResult(),
             "later": ReconcileResult(requeue=Requeue.at_latest(9999.0)),
@@ -102,13 +102,13 @@ def lived() -> Metrics:
             group.start_soon(informer.run)
             await CLOCK.sleep(60.5)
             vitals = Vitals(True, informers=(informer.vitals(),), drivers=(driver.vitals("applicationinstance"),))
-            board.put(
-                Snapshot(
+            latest.replace(
+                ProcessStats(
                     CLOCK.monotonic(),
                     vitals,
                     (informer.stats(),),
                     (driver.stats(),),
-                    AgentNumbers(Connectivity.UNREACHABLE, 3, 12.5, 0.25),
+                    AgentStats(Connectivity.UNREACHABLE, 3, 12.5, 0.25),
                     77.0,
                     4,
                     (("dropped", 2),),

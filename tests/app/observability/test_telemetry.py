@@ -1,4 +1,4 @@
-"""RUN-5: what is put on the board about a living operator, under virtual time."""
+"""RUN-5: the statistics of a living operator, under virtual time."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -12,7 +12,7 @@ from tests.support.operation_worlds import operation_manifest
 from tests.support.virtual_time import run
 from vworkspace_app.manager.manager import Manager
 from vworkspace_app.manager.settings import OperatorSettings
-from vworkspace_app.observability import Board, Metrics, Snapshot, Watching
+from vworkspace_app.observability import LatestStats, Metrics, MetricsTelemetry, ProcessStats
 from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, ref_of
 from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, NAMESPACE, OPERATION
 from vworkspace_core.controller.health import healthy, ready
@@ -25,18 +25,18 @@ class Scene:
     """A site whose operator's informers run, and what watches it."""
 
     site: Site
-    watching: Watching
+    telemetry: MetricsTelemetry
     manager: Manager
     leads: bool = True
 
     @property
-    def snapshot(self) -> Snapshot:
-        self.watching.look()
-        return self.watching.board.newest
+    def snapshot(self) -> ProcessStats:
+        self.telemetry.refresh()
+        return self.telemetry.latest.current
 
     def metric(self, start: str) -> float:
         """The sum of the samples that begin so."""
-        body, _ = self.watching.metrics.exposition("")
+        body, _ = self.telemetry.metrics.exposition("")
         found = [line for line in body.decode().splitlines() if line.startswith(start)]
         return sum(float(line.rsplit(" ", 1)[1]) for line in found)
 
@@ -68,13 +68,13 @@ def watched(body: Callable[[Scene], Awaitable[None]], before: Callable[[Scene], 
     async def main() -> None:
         site = Site()
         await site.prepare()
-        board = Board(Snapshot(0.0))
-        watching = Watching(site.clock, board, Metrics(board, lambda: 0.0))
-        manager = Manager(site.kube, site.clock, OperatorSettings(Settings(cluster_id="c")), telemetry=watching)
-        scene = Scene(site, watching, manager)
+        latest = LatestStats(ProcessStats(0.0))
+        telemetry = MetricsTelemetry(site.clock, latest, Metrics(latest, lambda: 0.0))
+        manager = Manager(site.kube, site.clock, OperatorSettings(Settings(cluster_id="c")), telemetry=telemetry)
+        scene = Scene(site, telemetry, manager)
         if before is not None:
             await before(scene)
-        watching.attach(attrs.evolve(manager.components, agent=site.agent, leases=lambda: (("lease", scene.leads),)))
+        telemetry.attach(attrs.evolve(manager.components, agent=site.agent, leases=lambda: (("lease", scene.leads),)))
         async with anyio.create_task_group() as group:
             group.start_soon(manager.informers.run)
             await manager.wait_ready()
@@ -149,7 +149,7 @@ def test_applications_are_counted_by_what_their_conditions_say_U10() -> None:
         await scene.site.kube.create(manifest, kind=APPLICATION_INSTANCE, field_manager="test")
 
     def count(scene: Scene, condition: str, status: str, reason: str) -> float:
-        scene.watching.look()
+        scene.telemetry.refresh()
         labels = f'{{condition="{condition}",reason="{reason}",status="{status}"}}'
         return scene.metric("vworkspace_operator_instances" + labels) + scene.metric(
             f'vworkspace_operator_instances{{condition="{condition}",status="{status}",reason="{reason}"}}'

@@ -13,7 +13,14 @@ import attrs
 import pytest
 
 from tests.support.patience import PATIENCE
-from vworkspace_app.observability import Board, Metrics, Snapshot, Watching, served, web
+from vworkspace_app.observability import (
+    LatestStats,
+    Metrics,
+    MetricsTelemetry,
+    ProcessStats,
+    application,
+    serving_in_thread,
+)
 from vworkspace_app.process.clock import SystemClock
 from vworkspace_app.process.errors import CommandError
 from vworkspace_core.controller.health import InformerVitals, Vitals
@@ -26,7 +33,7 @@ class Site:
     """A served application whose snapshot and clock the test sets."""
 
     url: str
-    board: Board
+    latest: LatestStats
     now: float = 0.0
 
     def get(self, path: str, method: str = "GET") -> tuple[int, str]:
@@ -41,27 +48,27 @@ class Site:
 
 
 @contextmanager
-def site(snapshot: Snapshot, listen: str = "127.0.0.1:0") -> Iterator[Site]:
-    board = Board(snapshot)
-    found = Site("", board)
+def site(snapshot: ProcessStats, listen: str = "127.0.0.1:0") -> Iterator[Site]:
+    latest = LatestStats(snapshot)
+    found = Site("", latest)
 
     def now() -> float:
         return found.now
 
-    with served(web(board, Metrics(board, now), now), listen) as url:
+    with serving_in_thread(application(latest, Metrics(latest, now), now), listen) as url:
         found.url = url
         yield found
 
 
 def test_probes_say_what_is_wrong_and_metrics_are_scraped() -> None:
-    with site(Snapshot(0.0)) as here:
+    with site(ProcessStats(0.0)) as here:
         assert here.get("/healthz") == (200, "[+]event loop ok\ncheck passed\n")
         status, told = here.get("/readyz")
         assert (status, "[-]started failed: waiting for the API server and the credential\n" in told) == (503, True)
 
-        here.board.put(Snapshot(0.0, Vitals(started=True, informers=(CACHE,))))
+        here.latest.replace(ProcessStats(0.0, Vitals(started=True, informers=(CACHE,))))
         assert here.get("/readyz")[0] == 200
-        here.board.put(Snapshot(0.0, Vitals(started=True, informers=(attrs.evolve(CACHE, has_synced=False),))))
+        here.latest.replace(ProcessStats(0.0, Vitals(started=True, informers=(attrs.evolve(CACHE, has_synced=False),))))
         lines = "[+]started ok\n[+]shutdown ok\n[-]cache HelmRelease failed: not listed yet\ncheck failed\n"
         assert here.get("/readyz") == (503, "[+]event loop ok\n" + lines)
         here.now = 11.0
@@ -74,28 +81,30 @@ def test_probes_say_what_is_wrong_and_metrics_are_scraped() -> None:
 
 def test_a_process_that_ends_is_not_ready_from_the_signal_on_and_healthy_to_the_end() -> None:
     clock = SystemClock()
-    board = Board(Snapshot(clock.monotonic()))
-    watching = Watching(clock, board, Metrics(board, clock.monotonic))
-    watching.stop()
+    latest = LatestStats(ProcessStats(clock.monotonic()))
+    telemetry = MetricsTelemetry(clock, latest, Metrics(latest, clock.monotonic))
+    telemetry.stop()
 
-    with served(web(board, Metrics(board, clock.monotonic), clock.monotonic), "127.0.0.1:0") as url:
-        status, told = Site(url, board).get("/readyz")
+    with serving_in_thread(
+        application(latest, Metrics(latest, clock.monotonic), clock.monotonic), "127.0.0.1:0"
+    ) as url:
+        status, told = Site(url, latest).get("/readyz")
         assert (status, "[-]shutdown failed: the process is shutting down\n" in told) == (503, True)
-        assert Site(url, board).get("/healthz")[0] == 200
+        assert Site(url, latest).get("/healthz")[0] == 200
 
 
 def test_an_address_that_is_taken_is_told_before_anything_starts() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         listen = f"127.0.0.1:{taken.getsockname()[1]}"
-        with pytest.raises(CommandError, match=f"{listen} is in use"), site(Snapshot(0.0), listen):
+        with pytest.raises(CommandError, match=f"{listen} is in use"), site(ProcessStats(0.0), listen):
             pass
 
 
 def test_a_blocked_event_loop_turns_health_red_while_it_is_blocked_and_green_again_after() -> None:
     clock = SystemClock()
-    board = Board(Snapshot(clock.monotonic()))
-    metrics = Metrics(board, clock.monotonic)
-    watching = Watching(clock, board, metrics)
+    latest = LatestStats(ProcessStats(clock.monotonic()))
+    metrics = Metrics(latest, clock.monotonic)
+    telemetry = MetricsTelemetry(clock, latest, metrics)
     seen: list[tuple[int, str]] = []
 
     ahead = 0.0
@@ -107,7 +116,7 @@ def test_a_blocked_event_loop_turns_health_red_while_it_is_blocked_and_green_aga
     async def main(here: Site) -> None:
         async with anyio.create_task_group() as group:
             nonlocal ahead
-            group.start_soon(watching.run)
+            group.start_soon(telemetry.run)
             await until(lambda: here.get("/healthz")[0] == 200)
             ahead, deadline = 9.0, time.monotonic() + PATIENCE
             while not seen or seen[-1][0] == 200:  # never yields: the loop is blocked
@@ -117,8 +126,8 @@ def test_a_blocked_event_loop_turns_health_red_while_it_is_blocked_and_green_aga
             await until(lambda: here.get("/healthz")[0] == 200)
             group.cancel_scope.cancel()
 
-    with served(web(board, metrics, later), "127.0.0.1:0") as url:
-        anyio.run(main, Site(url, board))
+    with serving_in_thread(application(latest, metrics, later), "127.0.0.1:0") as url:
+        anyio.run(main, Site(url, latest))
 
     assert seen[-1][0] == 503
     assert "[-]event loop failed: blocked: it gave no sign of life for 10 s\n" in seen[-1][1]

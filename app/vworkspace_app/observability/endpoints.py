@@ -1,6 +1,6 @@
 """`/metrics`, `/healthz` and `/readyz` (RUN-5).
 
-They are served by a thread with a loop of its own: a blocked event loop is told, not shared.
+They are served by a thread with a loop of its own: a blocked event loop is reported, not shared.
 """
 
 from collections.abc import Callable, Iterator
@@ -15,19 +15,19 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
 from vworkspace_app.observability.metrics import Metrics
-from vworkspace_app.observability.snapshot import Board
+from vworkspace_app.observability.stats import LatestStats
 from vworkspace_app.process.addresses import cannot_listen, parse_address
 from vworkspace_app.process.http import ConnectionLimits, bind, serve, url_of
 from vworkspace_core.controller.health import Report, healthy, ready
 
 
-def web(board: Board, metrics: Metrics, now: Callable[[], float]) -> Starlette:
-    """The application. It reads what hangs on `board` and never asks the operator itself."""
+def application(latest: LatestStats, metrics: Metrics, now: Callable[[], float]) -> Starlette:
+    """The ASGI application. It reads `latest` and never asks the operator itself."""
 
     def judged(judge: Callable[..., Report]) -> Callable[[Request], PlainTextResponse]:
         def answer(_: Request) -> PlainTextResponse:
-            newest = board.newest
-            report = judge(newest.vitals, max(0.0, now() - newest.taken_at))
+            current = latest.current
+            report = judge(current.vitals, max(0.0, now() - current.taken_at))
             return PlainTextResponse(report.text(), 200 if report.ok else 503, headers={"cache-control": "no-store"})
 
         return answer
@@ -46,7 +46,7 @@ def web(board: Board, metrics: Metrics, now: Callable[[], float]) -> Starlette:
 
 
 @contextmanager
-def served(app: Starlette, listen: str, *, limits: ConnectionLimits | None = None) -> Iterator[str]:
+def serving_in_thread(app: Starlette, listen: str, *, limits: ConnectionLimits | None = None) -> Iterator[str]:
     """The URL at which `app` is served until the block is left. Raises CommandError for an address that is refused."""
     host, port = parse_address(listen)
     try:

@@ -1,0 +1,71 @@
+"""How many objects of ours have which conditions: counted as they change, so that a scrape decodes no object."""
+
+from collections import Counter
+from collections.abc import Iterator
+from enum import StrEnum
+from typing import Final, TypeAlias
+
+import attrs
+
+from vworkspace_core.api.labels import MANAGED_BY, MANAGED_BY_VALUE
+from vworkspace_core.api.reasons import (
+    InstanceConditionType,
+    InstanceReason,
+    OperationConditionType,
+    OperationReason,
+)
+from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, dig
+from vworkspace_core.controller.informer.changes import Change, ChangeType
+
+ConditionLabels: TypeAlias = tuple[str, str, str]
+"""Type, status and reason of a condition."""
+
+_OTHER: Final = "other"
+_STATUSES: Final = frozenset(("True", "False", "Unknown"))
+
+
+@attrs.define
+class ConditionCounts:
+    """Counts the conditions of one kind. Reasons that are not ours, of Flux or an engine, count as `other`."""
+
+    types: type[StrEnum]
+    reasons: type[StrEnum]
+    _by_object: dict[ObjectRef, tuple[ConditionLabels, ...]] = attrs.field(factory=dict, init=False)
+    _counts: Counter[ConditionLabels] = attrs.field(factory=Counter, init=False)
+
+    def count(self, change: Change) -> None:
+        """Count a change that an informer saw."""
+        there = change.type is not ChangeType.DELETED
+        now = tuple(self._conditions(change.object)) if there and _is_ours(change.object) else ()
+        self._counts.subtract(self._by_object.pop(change.ref, ()))
+        if now:
+            self._by_object[change.ref] = now
+            self._counts.update(now)
+
+    def samples(self) -> tuple[tuple[ConditionLabels, int], ...]:
+        """How many objects have which condition.
+
+        One that no object has any more stays, at 0: a series that ends looks like an outage.
+        """
+        return tuple(sorted(self._counts.items()))
+
+    def _conditions(self, manifest: Manifest) -> Iterator[ConditionLabels]:
+        for condition in dig(manifest, "status", "conditions") or ():
+            kind, status, reason = (str(condition.get(field)) for field in ("type", "status", "reason"))
+            if kind in self.types.__members__.values() and status in _STATUSES:
+                yield kind, status, reason if reason in self.reasons.__members__.values() else _OTHER
+
+
+def _is_ours(manifest: Manifest) -> bool:
+    labels = dig(manifest, "metadata", "labels") or {}
+    return bool(labels.get(MANAGED_BY) == MANAGED_BY_VALUE)
+
+
+def instance_conditions() -> ConditionCounts:
+    """The conditions of ApplicationInstances."""
+    return ConditionCounts(InstanceConditionType, InstanceReason)
+
+
+def operation_conditions() -> ConditionCounts:
+    """The conditions of Operations."""
+    return ConditionCounts(OperationConditionType, OperationReason)

@@ -1,0 +1,54 @@
+"""Statistics of the process as one value: taken on the event loop each second, read by the thread that serves them."""
+
+import attrs
+
+from vworkspace_app.controller.informer_stats import InformerStats
+from vworkspace_app.controller.worker_stats import WorkerPoolStats
+from vworkspace_app.observability.condition_counts import ConditionLabels
+from vworkspace_core.control_plane.connection import Connectivity
+from vworkspace_core.controller.health import Vitals
+
+
+@attrs.frozen
+class AgentStats:
+    """Statistics of the agent. `lag` is the age of the oldest unanswered job, `occupancy` a part of 1."""
+
+    connectivity: Connectivity
+    open_jobs: int
+    lag: float
+    occupancy: float
+
+
+@attrs.frozen
+class ProcessStats:
+    """`taken_at` is on the monotonic clock. `credential_age` is None where nothing tells."""
+
+    taken_at: float
+    vitals: Vitals = attrs.field(factory=Vitals)
+    informers: tuple[InformerStats, ...] = ()
+    drivers: tuple[WorkerPoolStats, ...] = ()
+    agent: AgentStats | None = None
+    credential_age: float | None = None
+    managed_namespaces: int = 0
+    events: tuple[tuple[str, int], ...] = ()
+    leases: tuple[tuple[str, bool], ...] = ()
+    """Names of the Leases that this process stands for, and whether it leads."""
+    instances: tuple[tuple[ConditionLabels, int], ...] = ()
+    operations: tuple[tuple[ConditionLabels, int], ...] = ()
+    """How many objects have which condition."""
+
+
+class LatestStats:
+    """Holds the newest statistics. One writes, any thread reads: the value itself never changes."""
+
+    def __init__(self, first: ProcessStats) -> None:
+        self._current = first
+
+    def replace(self, stats: ProcessStats) -> None:
+        """Have these from now on."""
+        self._current = stats
+
+    @property
+    def current(self) -> ProcessStats:
+        """The newest statistics."""
+        return self._current

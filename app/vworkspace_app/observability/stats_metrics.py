@@ -1,0 +1,87 @@
+"""The metrics that are read off the statistics: pure."""
+
+import sys
+from collections.abc import Iterable, Iterator
+from itertools import groupby
+from typing import TypeAlias
+
+from vworkspace_app import VERSION
+from vworkspace_app.controller.informer_stats import InformerStats
+from vworkspace_app.controller.worker_stats import WorkerPoolStats
+from vworkspace_app.observability import catalogue as c
+from vworkspace_app.observability.stats import AgentStats, ProcessStats
+from vworkspace_core.control_plane.connection import Connectivity
+from vworkspace_core.controller.health import DriverVitals
+from vworkspace_core.controller.informer.state import InformerPhase
+
+Samples: TypeAlias = list[tuple[tuple[str, ...], float]]
+MetricSamples: TypeAlias = tuple[c.Metric, Samples]
+
+_PYTHON = ".".join(map(str, sys.version_info[:3]))
+
+
+def stats_metrics(stats: ProcessStats, now: float) -> Iterator[MetricSamples]:
+    """Each metric with its samples. `now` is on the clock that the statistics were taken by."""
+    yield c.BUILD, [((VERSION, _PYTHON), 1.0)]
+    yield c.LOOP_SILENCE, [((), max(0.0, now - stats.taken_at))]
+    yield c.NAMESPACES, [((), float(stats.managed_namespaces))]
+    yield c.CREDENTIAL_AGE, [((), age)] if (age := stats.credential_age) is not None else []
+    yield c.EVENTS, [((outcome,), float(count)) for outcome, count in stats.events]
+    yield c.LEADER, [((name,), float(leads)) for name, leads in stats.leases]
+    yield c.INSTANCES, [(labels, float(count)) for labels, count in stats.instances]
+    yield c.OPERATION_STATES, [(labels, float(count)) for labels, count in stats.operations]
+    yield from _agent(stats.agent)
+    yield from _drivers(list(zip(stats.vitals.drivers, stats.drivers, strict=True)))
+    yield from _informers(stats.informers)
+
+
+def _agent(agent: AgentStats | None) -> Iterator[MetricSamples]:
+    state = Connectivity.UNKNOWN if agent is None else agent.connectivity
+    yield c.CONNECTIVITY, [((value.value,), float(value is state)) for value in Connectivity]
+    yield c.OPEN_JOBS, [((), float(agent.open_jobs))] if agent else []
+    yield c.JOB_LAG, [((), agent.lag)] if agent else []
+    yield c.OCCUPANCY, [((), agent.occupancy)] if agent else []
+
+
+def _drivers(drivers: list[tuple[DriverVitals, WorkerPoolStats]]) -> Iterator[MetricSamples]:
+    yield c.MAX_WORKERS, [((pool.name,), float(pool.workers)) for pool, _ in drivers]
+    yield c.ACTIVE_WORKERS, [((pool.name,), float(pool.running)) for pool, _ in drivers]
+    yield c.LONGEST, [((pool.name, pool.name), pool.oldest) for pool, _ in drivers]
+    yield c.UNFINISHED, [((pool.name, pool.name), pool.unfinished) for pool, _ in drivers]
+    yield c.LIVE_READS, [((pool.name,), float(stats.live_reads)) for pool, stats in drivers]
+    yield c.ADDS, [((pool.name, pool.name), float(stats.queue.adds)) for pool, stats in drivers]
+    yield c.RETRIES, [((pool.name, pool.name), float(stats.queue.retries)) for pool, stats in drivers]
+    yield (
+        c.DEPTH,
+        [
+            ((pool.name, pool.name, priority.name.lower()), float(count))
+            for pool, stats in drivers
+            for priority, count in stats.queue.ready.items()
+        ],
+    )
+
+
+def _informers(informers: Iterable[InformerStats]) -> Iterator[MetricSamples]:
+    """By kind: several informers of one kind, each of a namespace, count as one."""
+
+    def by_kind(informer: InformerStats) -> tuple[str, str]:
+        return informer.kind.group, informer.kind.kind
+
+    kinds = [(key, list(group)) for key, group in groupby(sorted(informers, key=by_kind), by_kind)]
+    yield c.SYNCED, [(key, float(all(informer.has_synced for informer in group))) for key, group in kinds]
+    yield (
+        c.MISSING,
+        [(key, float(any(informer.phase is InformerPhase.MISSING for informer in group))) for key, group in kinds],
+    )
+    yield c.LAST_EVENT, [(key, max(informer.contact_age for informer in group)) for key, group in kinds]
+    yield c.TROUBLES, [(key, float(sum(informer.troubles for informer in group))) for key, group in kinds]
+    yield c.OBJECTS, [(key, float(sum(informer.objects for informer in group))) for key, group in kinds]
+    yield c.BYTES, [(key, float(sum(informer.bytes for informer in group))) for key, group in kinds]
+    yield (
+        c.RELISTS,
+        [
+            ((*key, cause), float(sum(informer.relists.get(cause, 0) for informer in group)))
+            for key, group in kinds
+            for cause in sorted({cause for informer in group for cause in informer.relists})
+        ],
+    )
