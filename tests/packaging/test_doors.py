@@ -63,7 +63,13 @@ EMBEDDED = (
 )
 """What others embed. The rooms of the app have doors for each other."""
 
-LATE = ("vworkspace_apiserver", "vworkspace_core", "vworkspace_core.operations", "vworkspace_fake")
+LATE = (
+    "vworkspace_apiserver",
+    "vworkspace_app.manager",
+    "vworkspace_core",
+    "vworkspace_core.operations",
+    "vworkspace_fake",
+)
 """Doors of packages that everybody passes who imports anything inside: they load a module when it is asked for."""
 
 
