@@ -25,7 +25,7 @@ from vworkspace_core.api.labels import (
 from vworkspace_core.api.vocabulary import is_admitted, owned_types
 from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, content_hash, dig
 from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, SECRET
-from vworkspace_fake.flux.storage import ReleaseStatus, StoredRelease, release_from_secret
+from vworkspace_fake.flux.storage import HelmReleaseStatus, StoredRelease, release_from_secret
 
 Snapshot = Mapping[ObjectRef, Manifest]
 LONGEST = 1024
@@ -329,7 +329,7 @@ def _check_deployed(world: Turmoil, wanted: Wanted, release: Manifest) -> None:
     stored = {one.version: one for one in releases(world)}
     assert max(stored) == newest["version"], "REC-7: Helm has moved on"
     record = stored[newest["version"]]
-    assert record.status is ReleaseStatus.DEPLOYED, f"REC-7: Helm says {record.status}"
+    assert record.status is HelmReleaseStatus.DEPLOYED, f"REC-7: Helm says {record.status}"
     assert record.chart_name == wanted.chart, f"REC-7: {record.chart_name} runs, {wanted.chart} is wanted"
     bare = wanted.version.partition("+")[0]
     assert record.chart_version.partition("+")[0] == bare, f"REC-7: {record.chart_version} runs, {bare} is wanted"

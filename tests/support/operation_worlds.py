@@ -29,7 +29,7 @@ from vworkspace_core.operations.settings import OperationSettings
 from vworkspace_core.operations.templates import Template
 from vworkspace_fake.flux import ChartHook
 from vworkspace_fake.flux.history import snapshot
-from vworkspace_fake.flux.storage import ReleaseStatus, StoredRelease, release_secret, secret_name
+from vworkspace_fake.flux.storage import HelmReleaseStatus, StoredRelease, release_secret, secret_name
 
 NS = "org-myteam"
 APPROVAL_SECRET = b"a secret that nobody else has"
@@ -178,7 +178,7 @@ def released(*hooks: ChartHook, version: int = 1, **change: Any) -> StoredReleas
         name="nextcloud",
         namespace=NS,
         version=version,
-        status=ReleaseStatus.DEPLOYED,
+        status=HelmReleaseStatus.DEPLOYED,
         chart_name="nextcloud",
         chart_version="6.6.0+3f2a9b1c4d5e",
         config={"replicas": 2, "note": "<a & b>", "password": "hunter2"},

@@ -2,7 +2,7 @@
 
 Synchronous and deterministic: time comes from `now`, uids and name suffixes from `seed`, nothing else from
 outside. What to store is decided by the pipeline (pure functions); the server finds the live object, asks
-the pipeline, stores what it says, and tells the watches. Two faces stand on it: `inprocess` and `http`.
+the pipeline, stores what it says, and tells the watches. Two handlers stand on it: `inprocess` and `http`.
 
     server = ApiServer(now=clock.now)
     config_maps = server.registry.at("", "v1", "configmaps")
@@ -21,7 +21,7 @@ from vworkspace_apiserver.access.review_kinds import REVIEWS
 from vworkspace_apiserver.access.reviews import Reviewer
 from vworkspace_apiserver.admission.request import AdmissionAttributes
 from vworkspace_apiserver.admission.webhooks import CONFIGURATIONS, Webhook, webhooks_for
-from vworkspace_apiserver.builtin.resources import provided_resources
+from vworkspace_apiserver.builtin.resources import builtin_resources
 from vworkspace_apiserver.lifecycle.controllers import Controllers
 from vworkspace_apiserver.lifecycle.custom_definitions import CustomDefinitions
 from vworkspace_apiserver.lifecycle.namespaces import NAMESPACES, SYSTEM_NAMESPACES, Namespaces
@@ -66,7 +66,7 @@ class ApiServer:
     bindings in the store decide what callers may do; without it they may do everything. `window` is how many
     changes the history holds, `audit_limit` how many requests the audit log.
 
-    Admission webhooks are asked by the HTTP face; whoever calls the methods here goes past them.
+    Admission webhooks are asked by the HTTP handler; whoever calls the methods here goes past them.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class ApiServer:
         self.collects = collects
         self.audit = AuditLog(audit_limit)
         self.store = Store(window=window)
-        self.registry = Registry(provided_resources())
+        self.registry = Registry(builtin_resources())
         self.streams = Streams(self.store)
         self.rbac = Rbac(self.store)
         self.gate = AccessGate(self.store, self.audit, now, self.rbac.allows if rbac else None)

@@ -19,7 +19,13 @@ from tests.support.apiserver_world import (
     owned_by,
 )
 from vworkspace_apiserver.lifecycle.controllers import GARBAGE_COLLECTOR
-from vworkspace_apiserver.lifecycle.garbage_collector import DeleteDependent, DropReferences, OwnerState, Verdict, judge
+from vworkspace_apiserver.lifecycle.garbage_collector import (
+    DeleteDependent,
+    DropReferences,
+    OwnerState,
+    Verdict,
+    decide_dependent,
+)
 from vworkspace_apiserver.model.calls import DeleteOptions
 from vworkspace_apiserver.server import ApiServer
 from vworkspace_core.apimachinery.resources import CONFIG_MAP, NAMESPACE
@@ -46,7 +52,7 @@ SOLID, WAITING, GONE = OwnerState.SOLID, OwnerState.WAITING, OwnerState.GONE
 def test_what_becomes_of_a_dependent_W_32b(
     owners: dict[str, OwnerState], finalizers: tuple[str, ...], has_dependents: bool, verdict: Verdict
 ) -> None:
-    assert judge(owners, finalizers, has_dependents) == verdict
+    assert decide_dependent(owners, finalizers, has_dependents) == verdict
 
 
 def deleted(server: ApiServer, name: str, propagation: str, kind: Any = GIZMO) -> None:

@@ -29,7 +29,7 @@ from vworkspace_fake.flux.conditions import merge_conditions, summarize, with_co
 from vworkspace_fake.flux.history import observe, previous, record, snapshot, truncate
 from vworkspace_fake.flux.script import Script
 from vworkspace_fake.flux.storage import (
-    ReleaseStatus,
+    HelmReleaseStatus,
     StoredRelease,
     prune,
     release_from_secret,
@@ -203,7 +203,7 @@ def test_conditions_travel_apart_from_the_rest_of_the_status_and_with_a_lock() -
     assert status_patch(before, after) == {"status": {"observedGeneration": 1}}
 
 
-def _release(version: int, status: ReleaseStatus = ReleaseStatus.DEPLOYED, **changes: Any) -> StoredRelease:
+def _release(version: int, status: HelmReleaseStatus = HelmReleaseStatus.DEPLOYED, **changes: Any) -> StoredRelease:
     release = StoredRelease(
         name="shop",
         namespace="org",
@@ -219,7 +219,7 @@ def _release(version: int, status: ReleaseStatus = ReleaseStatus.DEPLOYED, **cha
     return attrs.evolve(release, **changes)
 
 
-_STATUSES = st.sampled_from(list(ReleaseStatus))
+_STATUSES = st.sampled_from(list(HelmReleaseStatus))
 
 
 @given(
@@ -229,7 +229,7 @@ _STATUSES = st.sampled_from(list(ReleaseStatus))
     st.lists(st.builds(ChartHook, st.text("ab", min_size=1), st.just("Job"), st.text()), max_size=2),
 )
 def test_helms_secret_holds_the_whole_release(
-    version: int, status: ReleaseStatus, deleted: datetime | None, hooks: list[ChartHook]
+    version: int, status: HelmReleaseStatus, deleted: datetime | None, hooks: list[ChartHook]
 ) -> None:
     release = _release(version, status, deleted=deleted, hooks=tuple(hooks))
     secret = release_secret(release, "org")
@@ -240,10 +240,12 @@ def test_helms_secret_holds_the_whole_release(
 
 
 @given(st.lists(_STATUSES, min_size=1, max_size=12), st.integers(0, 12))
-def test_helm_keeps_its_limit_of_revisions_and_the_last_deployed_one(statuses: list[ReleaseStatus], limit: int) -> None:
+def test_helm_keeps_its_limit_of_revisions_and_the_last_deployed_one(
+    statuses: list[HelmReleaseStatus], limit: int
+) -> None:
     releases = tuple(_release(index + 1, status) for index, status in enumerate(statuses))
     kept = prune(releases, limit)
-    deployed = [item for item in releases if item.status is ReleaseStatus.DEPLOYED]
+    deployed = [item for item in releases if item.status is HelmReleaseStatus.DEPLOYED]
     assert not deployed or deployed[-1] in kept
     assert [item.version for item in kept] == sorted(item.version for item in kept)
     if limit == 0:
@@ -253,13 +255,13 @@ def test_helm_keeps_its_limit_of_revisions_and_the_last_deployed_one(statuses: l
 
 
 def test_releases_are_replaced_by_revision() -> None:
-    failed = _release(2, ReleaseStatus.FAILED)
+    failed = _release(2, HelmReleaseStatus.FAILED)
     assert replace((_release(1), _release(2)), failed) == (_release(1), failed)
 
 
 def test_an_upgrade_enters_the_history_in_front_and_costs_the_superseded_entry_its_action() -> None:
     first = [snapshot(_release(1), "install", "sha256:aa")]
-    superseded = _release(1, ReleaseStatus.SUPERSEDED)
+    superseded = _release(1, HelmReleaseStatus.SUPERSEDED)
     history = record(first, _release(2), superseded, action="upgrade", oci_digest="sha256:bb")
     assert [(item["version"], item["status"], item.get("action"), item["ociDigest"]) for item in history] == [
         (2, "deployed", "upgrade", "sha256:bb"),
@@ -268,16 +270,19 @@ def test_an_upgrade_enters_the_history_in_front_and_costs_the_superseded_entry_i
 
 
 def test_a_rollback_enters_the_history_without_its_oci_digest() -> None:
-    history = [snapshot(_release(2, ReleaseStatus.FAILED), "upgrade", "sha256:bb"), snapshot(_release(1), "install")]
+    history = [
+        snapshot(_release(2, HelmReleaseStatus.FAILED), "upgrade", "sha256:bb"),
+        snapshot(_release(1), "install"),
+    ]
     rolled = observe(observe(history, _release(3), ""), _release(3), "rollback")
     assert (rolled[0]["version"], rolled[0]["action"]) == (3, "rollback")
     assert "ociDigest" not in rolled[0]
 
 
 def test_the_history_is_cut_behind_the_previous_success() -> None:
-    failed = [snapshot(_release(version, ReleaseStatus.FAILED)) for version in (9, 8, 7)]
-    good = snapshot(_release(6, ReleaseStatus.SUPERSEDED))
-    tail = [snapshot(_release(version, ReleaseStatus.SUPERSEDED)) for version in (5, 4)]
+    failed = [snapshot(_release(version, HelmReleaseStatus.FAILED)) for version in (9, 8, 7)]
+    good = snapshot(_release(6, HelmReleaseStatus.SUPERSEDED))
+    tail = [snapshot(_release(version, HelmReleaseStatus.SUPERSEDED)) for version in (5, 4)]
     history = [*failed, good, *tail]
     assert previous(history, ignore_tests=True) == good
     assert truncate(history, ignore_tests=True) == [*failed, good]

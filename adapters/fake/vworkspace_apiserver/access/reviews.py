@@ -35,7 +35,7 @@ class Reviewer:
                 asked = review_attributes(dig(body, "spec", "resourceAttributes") or {})
                 return {"allowed": self._gate.authorize is None or self._gate.authorize(caller, asked)}
             case _:
-                judged = ADMIN if self._gate.authorize is None else caller
-                held = [dict(rule) for rule in self._rbac.rules(judged, dig(body, "spec", "namespace") or "")]
+                reviewed = ADMIN if self._gate.authorize is None else caller
+                held = [dict(rule) for rule in self._rbac.rules(reviewed, dig(body, "spec", "namespace") or "")]
                 paths = {"verbs": ["get"], "nonResourceURLs": ["*"]}
                 return {"resourceRules": held, "nonResourceRules": [paths], "incomplete": False}

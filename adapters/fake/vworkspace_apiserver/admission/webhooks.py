@@ -1,6 +1,6 @@
 """Admission webhooks without I/O: who has to be asked about a write, what to ask, what the answer means.
 
-A face that can make requests asks; the server only needs to know the outcome (RUN-6). Conditions of a webhook
+A handler that can make requests asks; the server only needs to know the outcome (RUN-6). Conditions of a webhook
 (`matchConditions`) see `object`, `oldObject` and `request`; the `authorizer` of a real server is not there.
 """
 

@@ -33,7 +33,7 @@ _EVENT_FIELDS: Final = (
 """By what else Events can be selected; `kubectl events --for` does."""
 
 
-def provided_resources() -> tuple[Resource, ...]:
+def builtin_resources() -> tuple[Resource, ...]:
     """Every resource that is served without a CRD."""
     return (*(_resource(definition) for definition in BUILTIN_DEFINITIONS), *review_resources())
 

@@ -1,4 +1,4 @@
-"""The HTTP face: an ASGI application around an `ApiServer`."""
+"""The HTTP handler: an ASGI application around an `ApiServer`."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, Final
@@ -48,7 +48,7 @@ _VERBS: Final = {
 _DISCOVERY: Final = frozenset({AnswerForm.DISCOVERY})
 
 
-class HttpFace:
+class HttpHandler:
     """ASGI application. One per `ApiServer`.
 
     `tokens` maps bearer tokens to callers; without it every caller is the administrator. `bookmark_interval`

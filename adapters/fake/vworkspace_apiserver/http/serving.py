@@ -1,4 +1,4 @@
-"""Running the HTTP face: bind, tell when ready, serve, end cleanly."""
+"""Running the HTTP handler: bind, tell when ready, serve, end cleanly."""
 
 import asyncio
 import base64
@@ -9,7 +9,7 @@ from typing import Any
 
 import uvicorn
 
-from vworkspace_apiserver.http.app import HttpFace
+from vworkspace_apiserver.http.app import HttpHandler
 from vworkspace_apiserver.http.certificates import Certificates
 from vworkspace_apiserver.http.listener import bind, serve_until_cancelled, url_of
 from vworkspace_apiserver.http.webhooks import Services
@@ -42,10 +42,10 @@ async def serve(
     speaks plain HTTP. On cancellation open watches end cleanly before the connections close.
     """
     listener = bind(host, port)
-    face = HttpFace(server, tokens=tokens, bookmark_interval=bookmark_interval, services=services)
+    handler = HttpHandler(server, tokens=tokens, bookmark_interval=bookmark_interval, services=services)
     url = url_of(host, listener, "http" if tls is None else "https")
     config = uvicorn.Config(
-        face,
+        handler,
         lifespan="off",
         log_config=None,
         access_log=False,

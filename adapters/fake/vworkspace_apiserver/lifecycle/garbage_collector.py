@@ -1,7 +1,7 @@
 """The garbage collector: dependents follow their owners (W-32, W-32b).
 
 An index over the owner references is kept up to date with every write, and a list of what a write may have
-made garbage; a run looks at these objects only. What to do with one dependent is a pure decision (`judge`).
+made garbage; a run looks at these objects only. What to do with one dependent is a pure decision (`decide_dependent`).
 """
 
 from collections.abc import Mapping
@@ -46,7 +46,7 @@ class DeleteDependent:
 Verdict = DropReferences | DeleteDependent | None
 
 
-def judge(owners: Mapping[str, OwnerState], finalizers: tuple[str, ...], has_dependents: bool) -> Verdict:
+def decide_dependent(owners: Mapping[str, OwnerState], finalizers: tuple[str, ...], has_dependents: bool) -> Verdict:
     """What becomes of a dependent, given the state of each owner by uid; None leaves it alone."""
     lost = frozenset(uid for uid, state in owners.items() if state is not OwnerState.SOLID)
     if not lost:
@@ -147,7 +147,7 @@ class Collector:
     def _attend(self, hands: Hands, node: Node, record: Record) -> None:
         references = record.object()["metadata"]["ownerReferences"]
         states = {ref["uid"]: self._state(hands, ref, node) for ref in references}
-        match judge(states, record.finalizers, record.uid in self._dependents):
+        match decide_dependent(states, record.finalizers, record.uid in self._dependents):
             case DropReferences(uids):
                 hands.merge(node, record, _without(references, uids))
             case DeleteDependent(propagation):

@@ -1,4 +1,4 @@
-"""From the server's refusals to the core's errors, for the face without a wire.
+"""From the server's refusals to the core's errors, for the handler without a wire.
 
 Judged by what the wire would carry (status, reason, causes), so that a caller sees the same error
 through HTTP and in process.

@@ -1,6 +1,6 @@
 """What the store keeps: objects as JSON bytes, and changes as pairs of them.
 
-An object is encoded once, when it is written. Every reader decodes a copy of its own, the HTTP face sends
+An object is encoded once, when it is written. Every reader decodes a copy of its own, the HTTP handler sends
 the bytes as they are, and the history shares them. Beside the bytes stand the few facts that selectors,
 paging and garbage collection need on every object, so that they never decode.
 """

@@ -1,4 +1,4 @@
-"""What a write asks for and what it yields: the values that pass between the faces and the pipeline.
+"""What a write asks for and what it yields: the values that pass between the handlers and the pipeline.
 
 The pipeline (`pipeline.py`) is a set of pure functions; time, fresh uids and generated names are arguments:
 

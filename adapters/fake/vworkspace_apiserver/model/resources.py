@@ -36,7 +36,7 @@ class Column:
 class Resource:
     """One served version of a kind.
 
-    `definition` is what the pipeline judges and merges by. `storage` is the table its objects live in,
+    `definition` is what the pipeline validates and merges by. `storage` is the table its objects live in,
     which all versions share; `to_stored` and `to_served` convert between the stored version and this one, and
     are `unchanged` where they are the same. `returns_deleted` tells kinds whose DELETE answers the object
     instead of a Status.

@@ -1,4 +1,4 @@
-"""A pollable watch as an async iterator, for faces that run under an event loop."""
+"""A pollable watch as an async iterator, for handlers that run under an event loop."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Final

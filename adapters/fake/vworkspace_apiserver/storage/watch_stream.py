@@ -1,6 +1,6 @@
-"""A watch as an object that can be polled: the server pushes changes in, a face takes lines out.
+"""A watch as an object that can be polled: the server pushes changes in, a handler takes lines out.
 
-No thread, no event loop: `take` and `drain` return what has come so far, and `on_ready` tells a face that
+No thread, no event loop: `take` and `drain` return what has come so far, and `on_ready` tells a handler that
 wants to wait. Changes arrive complete, in order and are never merged (W-16).
 """
 
@@ -75,7 +75,7 @@ class WatchStream:
         self._notify()
 
     def fail(self, failure: ApiFailure) -> None:
-        """End with an error, which a face shows after what is pending (W-11, W-14)."""
+        """End with an error, which a handler shows after what is pending (W-11, W-14)."""
         self.failure = failure
         self.end()
 

@@ -74,7 +74,7 @@ def completed(
     """`manifest` with all defaults. Raises 400 for what a typed decoder could not read.
 
     That is metadata of the wrong shape and, for built-in kinds, any value of a wrong type; custom resources
-    are judged by validation. Metadata that is already in `live` needs no second look.
+    are left to validation. Metadata that is already in `live` needs no second look.
     """
     metadata = manifest.get("metadata")
     if not isinstance(metadata, dict):

@@ -33,7 +33,7 @@ _FREE_FINALIZERS: Final = frozenset(
 """Groups of built-in kinds whose finalizers may have any name."""
 
 
-def settle_creation(
+def finalize_create(
     definition: Definition, manifest: Manifest, write: WriteRequest, warnings: tuple[str, ...] = ()
 ) -> WriteOutcome:
     """The object that comes into being. Raises 422 with everything that is wrong with it."""
@@ -60,7 +60,7 @@ def settle_creation(
     )
 
 
-def settle_update(
+def finalize_update(
     definition: Definition, live: Manifest, manifest: Manifest, write: WriteRequest, warnings: tuple[str, ...] = ()
 ) -> WriteOutcome:
     """The new state of an object. Raises 409 for a stale resourceVersion and 422 for what is wrong."""

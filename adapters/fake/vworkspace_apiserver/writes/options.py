@@ -1,4 +1,4 @@
-"""The options of a write, judged before its body is: field manager, force, dry run (S-02 to S-04)."""
+"""The options of a write, validated before its body is: field manager, force, dry run (S-02 to S-04)."""
 
 from collections.abc import Mapping
 from typing import Final

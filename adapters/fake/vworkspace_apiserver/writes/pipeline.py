@@ -30,7 +30,7 @@ from vworkspace_apiserver.ssa import apply as ssa
 from vworkspace_apiserver.ssa.last_applied import apply_as
 from vworkspace_apiserver.ssa.managers import ManagedFieldsError, Managers, decode_managers, is_reset
 from vworkspace_apiserver.writes.decoding import completed, read_body, require_type
-from vworkspace_apiserver.writes.finalize import settle_creation, settle_update
+from vworkspace_apiserver.writes.finalize import finalize_create, finalize_update
 from vworkspace_apiserver.writes.metadata import unique_owners
 from vworkspace_apiserver.writes.patches import json_patch, merge_patch
 from vworkspace_apiserver.writes.placement import check_place, placed
@@ -60,7 +60,7 @@ def create(definition: Definition, body: Any, write: WriteRequest) -> WriteOutco
         now=write.now,
         managers=_claimed(definition, raw, {}),
     )
-    return settle_creation(definition, manifest, write, (*warnings, *more))
+    return finalize_create(definition, manifest, write, (*warnings, *more))
 
 
 def update(definition: Definition, live: Manifest, body: Any, write: WriteRequest) -> WriteOutcome:
@@ -106,12 +106,12 @@ def apply(definition: Definition, live: Manifest | None, body: Any, write: Write
     merged, warnings = _one_owner_each(merged)
     if live is not None:
         check_place(definition, merged, write)
-        return settle_update(definition, live, merged, write, warnings)
+        return finalize_update(definition, live, merged, write, warnings)
     uid = merged["metadata"].get("uid")
     if uid:
         why = f"uid mismatch: the provided object specified uid {uid}, and no existing object was found"
         raise stale(definition.kind.group, definition.kind.plural, write.name, why)
-    return settle_creation(definition, placed(definition, merged, write), write, warnings)
+    return finalize_create(definition, placed(definition, merged, write), write, warnings)
 
 
 def _config(definition: Definition, body: Any, write: WriteRequest) -> Manifest:
@@ -182,7 +182,7 @@ def _replaced(
         managers=_held(live) if write.subresource else managers,
     )
     tracked, more = _one_owner_each(tracked)
-    return settle_update(definition, live, tracked, write, (*warnings, *more))
+    return finalize_update(definition, live, tracked, write, (*warnings, *more))
 
 
 def _scale(definition: Definition, live: Manifest, body: Any, write: WriteRequest) -> WriteOutcome:

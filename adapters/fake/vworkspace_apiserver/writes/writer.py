@@ -1,6 +1,6 @@
 """Writes that put an object: find the live one, let the pipeline decide, store what it says.
 
-Deciding and storing are two steps, so that a face can ask admission webhooks in between.
+Deciding and storing are two steps, so that a handler can ask admission webhooks in between.
 """
 
 from collections.abc import Callable, Mapping
@@ -21,7 +21,7 @@ from vworkspace_apiserver.model.requests import WriteOutcome, WriteRequest
 from vworkspace_apiserver.model.scale import scale_of
 from vworkspace_apiserver.storage.store import Store
 from vworkspace_apiserver.writes import pipeline
-from vworkspace_apiserver.writes.finalize import settle_creation, settle_update
+from vworkspace_apiserver.writes.finalize import finalize_create, finalize_update
 from vworkspace_apiserver.writes.options import check_write, manager_of
 from vworkspace_apiserver.writes.patches import json_patch
 from vworkspace_core.apimachinery.manifest import dig
@@ -109,10 +109,10 @@ class Writer:
         definition, write = prepared.call.target.resource.definition, prepared.write
         manifest = apply_defaults(definition.schema, json_patch(prepared.outcome.object, patch))
         if prepared.before is None:
-            outcome = settle_creation(definition, manifest, write, prepared.outcome.warnings)
+            outcome = finalize_create(definition, manifest, write, prepared.outcome.warnings)
         else:
             live = prepared.call.target.resource.live(prepared.before)
-            outcome = settle_update(definition, live, manifest, write, prepared.outcome.warnings)
+            outcome = finalize_update(definition, live, manifest, write, prepared.outcome.warnings)
         return attrs.evolve(prepared, outcome=outcome)
 
     def commit(self, prepared: Prepared) -> Reply:

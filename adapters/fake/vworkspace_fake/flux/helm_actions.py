@@ -14,7 +14,7 @@ from vworkspace_fake.flux.helm_request import HelmRequest, summarize_release
 from vworkspace_fake.flux.helm_spec import remediation_for
 from vworkspace_fake.flux.history import full_name, observe, previous, record, versioned_chart
 from vworkspace_fake.flux.questions import decide
-from vworkspace_fake.flux.storage import ReleaseStatus, StoredRelease, last_release, prune, replace
+from vworkspace_fake.flux.storage import HelmReleaseStatus, StoredRelease, last_release, prune, replace
 from vworkspace_fake.simulation.durations import go_duration
 from vworkspace_fake.simulation.effects import PassStep
 
@@ -32,7 +32,7 @@ def upgrade(request: HelmRequest) -> PassStep[str]:
 
 
 def _base(releases: tuple[StoredRelease, ...]) -> StoredRelease | None:
-    deployed = [item for item in releases if item.status is ReleaseStatus.DEPLOYED]
+    deployed = [item for item in releases if item.status is HelmReleaseStatus.DEPLOYED]
     return last_release(deployed) or last_release(releases)
 
 
@@ -73,7 +73,7 @@ def _pending(request: HelmRequest, action: Action, base: StoredRelease | None, v
         name=request.spec.stored_name,
         namespace=request.spec.release_namespace,
         version=version,
-        status=ReleaseStatus.PENDING_INSTALL if install else ReleaseStatus.PENDING_UPGRADE,
+        status=HelmReleaseStatus.PENDING_INSTALL if install else HelmReleaseStatus.PENDING_UPGRADE,
         chart_name=request.chart.name,
         chart_version=request.chart.version,
         config=request.values.inline,
@@ -89,9 +89,9 @@ def _ended(
 ) -> tuple[StoredRelease, ...]:
     if outcome.error:
         text = f'Release "{release.name}" failed: {outcome.error}'
-        return (release.with_status(ReleaseStatus.FAILED, text),)
-    done = release.with_status(ReleaseStatus.DEPLOYED, f"{action.value.capitalize()} complete")
-    return (done,) if base is None else (done, base.with_status(ReleaseStatus.SUPERSEDED))
+        return (release.with_status(HelmReleaseStatus.FAILED, text),)
+    done = release.with_status(HelmReleaseStatus.DEPLOYED, f"{action.value.capitalize()} complete")
+    return (done,) if base is None else (done, base.with_status(HelmReleaseStatus.SUPERSEDED))
 
 
 def _take_inventory(request: HelmRequest) -> None:
@@ -185,7 +185,7 @@ def _restored(releases: tuple[StoredRelease, ...], version: int, now: datetime) 
     return attrs.evolve(
         goal,
         version=current.version + 1,
-        status=ReleaseStatus.PENDING_ROLLBACK,
+        status=HelmReleaseStatus.PENDING_ROLLBACK,
         first_deployed=current.first_deployed,
         last_deployed=now,
         description=f"Rollback to {version}",
@@ -197,9 +197,12 @@ def _rolled_back(
 ) -> tuple[StoredRelease, ...]:
     if outcome.error:
         text = f'Release "{fresh.name}" failed: {outcome.error}'
-        return (releases[-1], fresh.with_status(ReleaseStatus.FAILED, text))
-    old = (item for item in releases if item.status is ReleaseStatus.DEPLOYED)
-    return (*(item.with_status(ReleaseStatus.SUPERSEDED) for item in old), fresh.with_status(ReleaseStatus.DEPLOYED))
+        return (releases[-1], fresh.with_status(HelmReleaseStatus.FAILED, text))
+    old = (item for item in releases if item.status is HelmReleaseStatus.DEPLOYED)
+    return (
+        *(item.with_status(HelmReleaseStatus.SUPERSEDED) for item in old),
+        fresh.with_status(HelmReleaseStatus.DEPLOYED),
+    )
 
 
 def _tell_rollback(request: HelmRequest, outcome: ActionAnswer, what: str) -> None:

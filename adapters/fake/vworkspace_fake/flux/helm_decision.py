@@ -12,7 +12,7 @@ from vworkspace_fake.flux.helm_request import HelmRequest, summarize_release
 from vworkspace_fake.flux.helm_spec import active_remediation, active_retry_interval, remediation_for
 from vworkspace_fake.flux.history import full_name, has_failed_test, previous, tested, truncate, versioned_chart
 from vworkspace_fake.flux.questions import find_drift
-from vworkspace_fake.flux.storage import ReleaseStatus, StoredRelease, last_release
+from vworkspace_fake.flux.storage import HelmReleaseStatus, StoredRelease, last_release
 from vworkspace_fake.simulation.effects import PassStep
 
 
@@ -81,13 +81,13 @@ def _stored_state(request: HelmRequest, newest: StoredRelease) -> HelmReleaseSta
     if newest.status.pending:
         return HelmReleaseState.LOCKED
     match newest.status:
-        case ReleaseStatus.UNINSTALLED:
+        case HelmReleaseStatus.UNINSTALLED:
             return HelmReleaseState.ABSENT
         case _ if not request.history or not _is_recorded(request.history[0], newest):
             return HelmReleaseState.UNMANAGED
-        case ReleaseStatus.FAILED:
+        case HelmReleaseStatus.FAILED:
             return HelmReleaseState.FAILED
-        case ReleaseStatus.DEPLOYED:
+        case HelmReleaseStatus.DEPLOYED:
             return HelmReleaseState.OUT_OF_SYNC if _differs(request, newest) else HelmReleaseState.IN_SYNC
         case _:
             return HelmReleaseState.UNKNOWN

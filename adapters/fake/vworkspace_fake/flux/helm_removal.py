@@ -8,7 +8,7 @@ from vworkspace_fake.flux.helm_request import HelmRequest, summarize_release
 from vworkspace_fake.flux.helm_spec import HelmSpec
 from vworkspace_fake.flux.history import Snapshot, full_name, observe, versioned_chart
 from vworkspace_fake.flux.questions import StoreReleases, decide, load_releases
-from vworkspace_fake.flux.storage import ReleaseStatus, StoredRelease, last_release, replace
+from vworkspace_fake.flux.storage import HelmReleaseStatus, StoredRelease, last_release, replace
 from vworkspace_fake.simulation.effects import PassStep
 
 
@@ -63,14 +63,14 @@ def _remove(draft: Draft, spec: HelmSpec, releases: tuple[StoredRelease, ...], a
         yield from draft.sleep(answer.seconds)
         return answer
     place = (draft.status["storageNamespace"], newest.name)
-    leaving = newest.with_status(ReleaseStatus.UNINSTALLING, "Deletion in progress (or silently failed)", draft.now)
+    leaving = newest.with_status(HelmReleaseStatus.UNINSTALLING, "Deletion in progress (or silently failed)", draft.now)
     yield StoreReleases(*place, replace(releases, leaving), draft.ref)
     draft.status["history"] = observe(draft.status["history"], leaving, action)
     yield from draft.sleep(answer.seconds)
     left: tuple[StoredRelease, ...] = ()
     if spec.keep_history:
         # Only a kept record ever reads `uninstalled`; a purged one was last seen `uninstalling`.
-        gone = leaving.with_status(ReleaseStatus.UNINSTALLED, "Uninstallation complete")
+        gone = leaving.with_status(HelmReleaseStatus.UNINSTALLED, "Uninstallation complete")
         left = replace(releases, gone)
         draft.status["history"] = observe(draft.status["history"], gone, action)
     yield StoreReleases(*place, left, draft.ref)
@@ -82,7 +82,7 @@ def unlock(request: HelmRequest) -> PassStep[str]:
     newest = last_release((yield from request.load()))
     if newest is None or not newest.status.pending:
         return ""
-    freed = newest.with_status(ReleaseStatus.FAILED, f"Release unlocked from stale '{newest.status}' state")
+    freed = newest.with_status(HelmReleaseStatus.FAILED, f"Release unlocked from stale '{newest.status}' state")
     yield from request.store(freed)
     known = {entry["version"]: entry for entry in request.history}
     if freed.version in known:

@@ -10,7 +10,7 @@ from vworkspace_core.apimachinery.manifest import ObjectRef, metadata
 from vworkspace_core.apimachinery.resources import SECRET
 from vworkspace_core.ports import KubeApi, PatchType
 from vworkspace_fake.flux.storage import (
-    ReleaseStatus,
+    HelmReleaseStatus,
     StoredRelease,
     last_release,
     release_from_secret,
@@ -18,7 +18,7 @@ from vworkspace_fake.flux.storage import (
     secret_name,
 )
 
-_GONE = (ReleaseStatus.UNINSTALLED, ReleaseStatus.UNINSTALLING)
+_GONE = (HelmReleaseStatus.UNINSTALLED, HelmReleaseStatus.UNINSTALLING)
 _MANAGER = "helm-controller"
 
 
@@ -70,7 +70,7 @@ class HelmStorage:
     def _workloads(self) -> Iterable[Workload]:
         for key, releases in sorted(self._releases.items()):
             newest = last_release(releases)
-            running = [item for item in releases if item.status is ReleaseStatus.DEPLOYED] or releases[-1:]
+            running = [item for item in releases if item.status is HelmReleaseStatus.DEPLOYED] or releases[-1:]
             if newest is not None and newest.status not in _GONE:
                 item = running[-1]
                 yield Workload(item.namespace, item.name, item.chart_name, item.chart_version, self._owners[key])

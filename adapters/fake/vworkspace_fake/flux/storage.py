@@ -16,7 +16,7 @@ from vworkspace_core.apimachinery.timestamps import format_time
 from vworkspace_fake.flux.behaviour import ChartHook
 
 
-class ReleaseStatus(StrEnum):
+class HelmReleaseStatus(StrEnum):
     """Status of a Helm release."""
 
     DEPLOYED = "deployed"
@@ -41,7 +41,7 @@ class StoredRelease:
     name: str
     namespace: str
     version: int
-    status: ReleaseStatus
+    status: HelmReleaseStatus
     chart_name: str
     chart_version: str
     config: Mapping[str, Any]
@@ -57,7 +57,7 @@ class StoredRelease:
         return "sha256:" + hashlib.sha256(_go_json(_observation(self, oci_digest)) + b"\n").hexdigest()
 
     def with_status(
-        self, status: ReleaseStatus, description: str = "", deleted: datetime | None = None
+        self, status: HelmReleaseStatus, description: str = "", deleted: datetime | None = None
     ) -> "StoredRelease":
         """This release after an action changed its status."""
         return attrs.evolve(
@@ -86,7 +86,7 @@ def prune(releases: Sequence[StoredRelease], limit: int) -> tuple[StoredRelease,
     """
     if limit <= 0:
         return tuple(releases)
-    deployed = [item.version for item in releases if item.status is ReleaseStatus.DEPLOYED]
+    deployed = [item.version for item in releases if item.status is HelmReleaseStatus.DEPLOYED]
     keep = max(deployed, default=0)
     kept = list(releases)
     for item in releases:
@@ -131,7 +131,7 @@ def release_from_secret(secret: Manifest) -> StoredRelease:
         name=document["name"],
         namespace=document["namespace"],
         version=document["version"],
-        status=ReleaseStatus(info["status"]),
+        status=HelmReleaseStatus(info["status"]),
         chart_name=chart["name"],
         chart_version=chart["version"],
         config=document.get("config", {}),
