@@ -38,7 +38,7 @@ test: $(VENV)/.dev  ## set up and run the tests
 test-long: $(VENV)/.dev  ## an hour of new examples from a seed that is printed; MINUTES and SEED set both
 	@$(COMPILED) $(BIN)/python -m pytest --numprocesses auto --dist worksteal \
 		--long --minutes $(MINUTES) $(if $(SEED),--hypothesis-seed=$(SEED)) \
-		$(or $(PYTEST_ARGS),tests/property tests/app tests/e2e)
+		$(or $(PYTEST_ARGS),tests/property tests/unit tests/app tests/e2e)
 
 coverage: $(VENV)/.dev  ## the tests again, with the branches counted that they take; fails below the gate of pyproject.toml
 	@$(BIN)/python -m coverage erase

@@ -32,7 +32,7 @@ from tests.support.kill_proxy import Killer, killing, sigkill
 from tests.support.patience import PATIENCE
 from tests.support.servers import OPERATOR_TOKEN, alone, serving
 from vworkspace_apiserver.model.calls import Caller
-from vworkspace_app.commands.cluster_access import Access, write_kubeconfig
+from vworkspace_app.commands.cluster_access import ClusterAccess, write_kubeconfig
 from vworkspace_app.process.clock import SystemClock
 from vworkspace_core.api.labels import APPLIED_HASH
 from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, dig
@@ -254,7 +254,7 @@ async def staged(folder: Path) -> AsyncIterator[Stage]:
     stage = Stage(world, folder)
     async with serving(world) as urls, killing(stage.killer, *(urlsplit(url).port or 0 for url in urls)) as proxies:
         stage.urls = proxies
-        write_kubeconfig(folder / "kubeconfig", proxies[0], Access({OPERATOR_TOKEN: Caller(OPERATOR)}))
+        write_kubeconfig(folder / "kubeconfig", proxies[0], ClusterAccess({OPERATOR_TOKEN: Caller(OPERATOR)}))
         (folder / "token").write_text(AGENT_TOKEN, encoding="utf-8")
         async with anyio.create_task_group() as group:
             group.start_soon(run_flux, world.flux_witness, world.clock, world.flux)

@@ -14,7 +14,7 @@ import attrs
 from vworkspace_apiserver.http.serving import serve
 from vworkspace_apiserver.inprocess import InProcessKube, run_sync
 from vworkspace_apiserver.server import ApiServer
-from vworkspace_app.commands.cluster_access import OPEN, Access, access_for, audited, write_kubeconfig
+from vworkspace_app.commands.cluster_access import OPEN, ClusterAccess, access_for, audited, write_kubeconfig
 from vworkspace_app.process.addresses import parse_address
 from vworkspace_app.process.errors import CommandError
 from vworkspace_app.process.signals import run_until_signal
@@ -52,7 +52,9 @@ class EmbeddedCluster:
         install(server, [*crds, *missing_crds(crds, simulate)])
         return cls(server, *simulators(server, simulate))
 
-    async def run(self, host: str, port: int, ready: anyio.Event, told: list[str], access: Access = OPEN) -> None:
+    async def run(
+        self, host: str, port: int, ready: anyio.Event, told: list[str], access: ClusterAccess = OPEN
+    ) -> None:
         """Serve and simulate until cancelled; sets `ready` and puts the URL into `told`."""
 
         def announce(url: str) -> None:

@@ -25,7 +25,7 @@ _LOCAL: Final = ("localhost", "127.0.0.1", "::1")
 
 
 @attrs.frozen
-class Access:
+class ClusterAccess:
     """Callers by bearer token, the first of which the kubeconfig starts with; None takes every caller for the
     administrator. `tls` is the certificate to show; None serves plain HTTP."""
 
@@ -44,11 +44,11 @@ class Access:
         return config
 
 
-OPEN: Final = Access()
+OPEN: Final = ClusterAccess()
 """Plain HTTP, and everybody is the administrator."""
 
 
-def access_for(host: str, *, tls: bool, token: str, tokens: Path | None, rbac: bool) -> Access:
+def access_for(host: str, *, tls: bool, token: str, tokens: Path | None, rbac: bool) -> ClusterAccess:
     """What the options say. Raises CommandError for a token file that is none, and for roles that bind nobody."""
     known = ({token: ADMIN} if token else {}) | ({} if tokens is None else _read_tokens(tokens))
     if rbac and not known:
@@ -60,7 +60,7 @@ def access_for(host: str, *, tls: bool, token: str, tokens: Path | None, rbac: b
             " or listen on 127.0.0.1",
             status=USAGE,
         )
-    return Access(known or None, _certificates(host) if tls else None)
+    return ClusterAccess(known or None, _certificates(host) if tls else None)
 
 
 def _is_loopback(host: str) -> bool:
@@ -76,7 +76,7 @@ def _certificates(host: str) -> Certificates:
     return certificates_for(tuple(dict.fromkeys((host, *_LOCAL))), datetime.now(UTC))
 
 
-def write_kubeconfig(path: Path, url: str, access: Access = OPEN) -> None:
+def write_kubeconfig(path: Path, url: str, access: ClusterAccess = OPEN) -> None:
     """Write a kubeconfig for `url`, readable by its owner only. Raises CommandError when that fails."""
     text = yaml.safe_dump(access.kubeconfig(url), sort_keys=False)
     try:

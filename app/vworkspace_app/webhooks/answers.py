@@ -85,7 +85,7 @@ def _validated(request: AdmissionRequest, settings: WebhookSettings, *, gated: b
     if not problems:
         return allowed(request)
     told = [shown(str(problem)) for problem in problems]
-    _log.info("refused", operation=request.verb, namespace=request.namespace, name=request.name, problems=told)
+    _log.info("refused", operation=request.operation, namespace=request.namespace, name=request.name, problems=told)
     return refused(request, problems)
 
 

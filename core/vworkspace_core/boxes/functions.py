@@ -6,7 +6,7 @@ from typing import Any, Final
 from vworkspace_core.apimachinery.manifest import canonical_json, content_hash
 from vworkspace_core.apimachinery.names import bounded_name
 from vworkspace_core.cel import FUNCTIONS as LANGUAGE
-from vworkspace_core.cel.errors import Fault, Missing, no_overload
+from vworkspace_core.cel.errors import EvaluationError, Missing, no_overload
 from vworkspace_core.cel.limits import Budget
 from vworkspace_core.cel.signatures import FunctionTable, built, function, list_cost, table
 from vworkspace_core.cel.values import OptionalValue, look_up
@@ -56,14 +56,14 @@ def _encoded(budget: Budget, value: Any) -> str:
     try:
         return str(built(budget, canonical_json(value).decode()))
     except (TypeError, ValueError) as error:
-        raise Fault("the value cannot be written as JSON") from error
+        raise EvaluationError("the value cannot be written as JSON") from error
 
 
 def _hash(value: Any) -> str:
     try:
         return content_hash(value)[:16]
     except (TypeError, ValueError) as error:
-        raise Fault("the value cannot be written as JSON") from error
+        raise EvaluationError("the value cannot be written as JSON") from error
 
 
 def _name(*parts: Any) -> str:

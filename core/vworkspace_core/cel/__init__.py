@@ -5,8 +5,8 @@ macros of two variables) and the libraries of Kubernetes (quantities, URLs, addr
 expressions). Pure, and without dependencies. `docs/expressions.md` lists every function.
 """
 
-from vworkspace_core.cel.check import ITEM, Absence, Checked, Path, Read
-from vworkspace_core.cel.errors import CelError, CelSyntaxError, Fault, LimitExceeded, Missing
+from vworkspace_core.cel.check import ITEM, Absence, Checked, Read, VariablePath
+from vworkspace_core.cel.errors import CelError, CelSyntaxError, EvaluationError, LimitExceeded, Missing
 from vworkspace_core.cel.library import FUNCTIONS, LIBRARIES
 from vworkspace_core.cel.limits import LIMITS, Budget, Limits
 from vworkspace_core.cel.program import Environment, Program, compile_expression
@@ -50,14 +50,14 @@ __all__ = [
     "CelType",
     "Checked",
     "Environment",
-    "Fault",
+    "EvaluationError",
     "Field",
     "LimitExceeded",
     "Limits",
     "Missing",
-    "Path",
     "Program",
     "Read",
+    "VariablePath",
     "compile_expression",
     "list_of",
     "map_of",

@@ -38,7 +38,7 @@ from vworkspace_core.regex import PatternError, compile_pattern
 ITEM: Final = "[*]"
 """The step of a path that stands for any item of a list, or any entry of a map."""
 
-Path: TypeAlias = tuple[str, ...]
+VariablePath: TypeAlias = tuple[str, ...]
 """A variable and the fields below it that are read: `("self", "spec", "ports", "[*]", "name")`."""
 
 _ORDERED: Final = frozenset(("int", "uint", "double", "string", "bytes", "bool", "timestamp", "duration", "dyn"))
@@ -59,7 +59,7 @@ _LITERALS: Final[Mapping[str, CelType]] = {
 class Read:
     """A place that an expression reads; `soft` where it does without it (`.?x`, `has(x)`)."""
 
-    path: Path
+    path: VariablePath
     soft: bool = False
 
 
@@ -67,7 +67,7 @@ class Read:
 class Absence:
     """A field that is read as if it were there, and may be absent; `at` is the place in the text."""
 
-    path: Path
+    path: VariablePath
     at: int
 
 
@@ -78,7 +78,7 @@ class Checked:
     type: CelType
     reads: frozenset[Read]
     absences: tuple[Absence, ...]
-    unknown: frozenset[Path]
+    unknown: frozenset[VariablePath]
 
     def uses(self, variable: str) -> bool:
         """Whether anything of a variable is read."""
@@ -88,7 +88,7 @@ class Checked:
 @attrs.frozen
 class _Variable:
     type: CelType
-    path: Path | None
+    path: VariablePath | None
 
 
 _Scope: TypeAlias = Mapping[str, _Variable]
@@ -106,10 +106,10 @@ class _Checker:
     def __init__(self, source: str, functions: FunctionTable) -> None:
         self._source = source
         self._functions = functions
-        self._present: frozenset[Path] = frozenset()
+        self._present: frozenset[VariablePath] = frozenset()
         self.reads = set[Read]()
         self.absences = set[Absence]()
-        self.unknown = set[Path]()
+        self.unknown = set[VariablePath]()
 
     def visit(self, node: Expression, scope: _Scope) -> CelType:
         match node:
@@ -179,7 +179,7 @@ class _Checker:
             case _:
                 return self.visit(node, scope)
 
-    def _path(self, node: Expression, scope: _Scope) -> Path | None:
+    def _path(self, node: Expression, scope: _Scope) -> VariablePath | None:
         match node:
             case Identifier(name):
                 return scope[name].path if name in scope else None
@@ -365,7 +365,7 @@ class _Checker:
         transform = None if node.transform is None else self._given(facts, node.transform, inner)
         return _macro_type(node, target, body, transform, inner[node.variables[0]].type)
 
-    def _opt_map(self, node: Macro, target: CelType, path: Path | None, scope: _Scope) -> CelType:
+    def _opt_map(self, node: Macro, target: CelType, path: VariablePath | None, scope: _Scope) -> CelType:
         if target.name not in ("optional", "dyn"):
             raise self._error(f"{node.name}() is a macro of optional values, not of {target}", node.at)
         assert node.body is not None
@@ -411,7 +411,7 @@ def _result(signature: Signature, arguments: list[CelType]) -> CelType | None:
     return None
 
 
-def _variables(names: tuple[str, ...], target: CelType, path: Path | None) -> dict[str, _Variable]:
+def _variables(names: tuple[str, ...], target: CelType, path: VariablePath | None) -> dict[str, _Variable]:
     """Of a list the item, of a map the key; with two names index and item, or key and value."""
     below = None if path is None else (*path, ITEM)
     item = target.item if target.name in ("list", "map") else DYN

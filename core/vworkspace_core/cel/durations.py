@@ -6,7 +6,7 @@ from functools import lru_cache
 from typing import Final
 from zoneinfo import ZoneInfo
 
-from vworkspace_core.cel.errors import Fault
+from vworkspace_core.cel.errors import EvaluationError
 from vworkspace_core.cel.values import Duration, Timestamp
 
 NANOS: Final = 1_000_000_000
@@ -72,16 +72,16 @@ def _seconds_of(zone: str) -> int:
 
 
 def timestamp_of(nanos: int) -> Timestamp:
-    """A moment. Raises Fault beyond the years 1 to 9999."""
+    """A moment. Raises EvaluationError beyond the years 1 to 9999."""
     if not _FIRST <= nanos <= _LAST:
-        raise Fault("timestamp overflow")
+        raise EvaluationError("timestamp overflow")
     return Timestamp(nanos)
 
 
 def duration_of(nanos: int) -> Duration:
-    """A duration. Raises Fault beyond 64 bits."""
+    """A duration. Raises EvaluationError beyond 64 bits."""
     if not -_LONGEST - 1 <= nanos <= _LONGEST:
-        raise Fault("duration overflow")
+        raise EvaluationError("duration overflow")
     return Duration(nanos)
 
 
@@ -102,7 +102,7 @@ def duration_text(value: Duration) -> str:
 
 @lru_cache(maxsize=256)
 def zone_of(name: str) -> tzinfo:
-    """A time zone by its name, or by its distance to UTC (`-09:30`). Raises Fault."""
+    """A time zone by its name, or by its distance to UTC (`-09:30`). Raises EvaluationError."""
     match = _OFFSET.fullmatch(name)
     if match is not None and int(match[2]) < 24 and int(match[3]) < 60:
         distance = timedelta(hours=int(match[2]), minutes=int(match[3]))
@@ -112,4 +112,4 @@ def zone_of(name: str) -> tzinfo:
     try:
         return ZoneInfo(name)
     except (ValueError, OSError, LookupError) as error:
-        raise Fault(f"unknown time zone {name!r}") from error
+        raise EvaluationError(f"unknown time zone {name!r}") from error

@@ -1,8 +1,8 @@
 """What can become of an expression beside a value: no program, or one of three failures.
 
 The failures are kept apart, since they mean different things to whoever waits for the value: `Missing` is a value
-that is not there (yet), `Fault` an expression that can never work on such data, `LimitExceeded` one that costs too
-much.
+that is not there (yet), `EvaluationError` an expression that can never work on such data, `LimitExceeded` one that
+costs too much.
 """
 
 
@@ -24,7 +24,7 @@ class CelError(Exception):
     """An evaluation that has no result."""
 
 
-class Fault(CelError):
+class EvaluationError(CelError):
     """The data is of a kind that the expression cannot work on: a wrong type, a division by zero, an overflow."""
 
 
@@ -36,6 +36,6 @@ class LimitExceeded(CelError):
     """The evaluation was ended because it costs more than its limits allow. No operator absorbs it."""
 
 
-def no_overload() -> Fault:
+def no_overload() -> EvaluationError:
     """The failure of an operator or function that does not take these types."""
-    return Fault("no such overload")
+    return EvaluationError("no such overload")

@@ -7,11 +7,11 @@ CEL demands: a failure matters only where the other operands do not decide. Exce
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, assert_never
 
-from vworkspace_core.cel.errors import CelError, Fault, LimitExceeded, Missing, no_overload
+from vworkspace_core.cel.errors import CelError, EvaluationError, LimitExceeded, Missing, no_overload
 from vworkspace_core.cel.library.lists import sorted_by
 from vworkspace_core.cel.names import unescape
 from vworkspace_core.cel.operators import (
-    Run,
+    Evaluator,
     Scope,
     arithmetic,
     boolean,
@@ -71,7 +71,7 @@ _FAILURES: Final = (TypeError, AttributeError, ValueError, ArithmeticError, Look
 """What Python says where a function was given values that it does not take."""
 
 
-def build(node: Expression, functions: FunctionTable, known: frozenset[str] = frozenset()) -> Run:
+def build(node: Expression, functions: FunctionTable, known: frozenset[str] = frozenset()) -> Evaluator:
     """Compile a tree. `known` are the names of variables: they hide types and functions of the same name."""
     return _Builder(functions, known).build(node)
 
@@ -81,7 +81,7 @@ class _Builder:
         self._functions = functions
         self._known = known
 
-    def build(self, node: Expression) -> Run:  # noqa: C901 - one case per kind of node
+    def build(self, node: Expression) -> Evaluator:  # noqa: C901 - one case per kind of node
         match node:
             case Literal(value):
                 return lambda scope: value
@@ -115,7 +115,7 @@ class _Builder:
     def _inside(self, names: tuple[str, ...]) -> "_Builder":
         return _Builder(self._functions, self._known.union(names))
 
-    def _identifier(self, name: str) -> Run:
+    def _identifier(self, name: str) -> Evaluator:
         if name not in self._known and name in TYPES:
             constant = TYPES[name]
             return lambda scope: constant
@@ -128,7 +128,7 @@ class _Builder:
 
         return run
 
-    def _select(self, node: Select) -> Run:
+    def _select(self, node: Select) -> Evaluator:
         name = dotted(node)
         if name in TYPES and name.partition(".")[0] not in self._known:
             constant = TYPES[name]
@@ -137,7 +137,7 @@ class _Builder:
         plain = node.field if node.quoted else unescape(node.field)
         return _optional_select(operand, node.field, plain) if node.optional else _select(operand, node.field, plain)
 
-    def _unary(self, operator: str, operand: Expression) -> Run:
+    def _unary(self, operator: str, operand: Expression) -> Evaluator:
         run = self.build(operand)
         if operator == "!":
             return lambda scope: not boolean(run(scope))
@@ -145,7 +145,7 @@ class _Builder:
 
     # --- functions ----------------------------------------------------------------------------------------------------
 
-    def _call(self, node: Call) -> Run:
+    def _call(self, node: Call) -> Evaluator:
         lazy = self._lazy(node)
         if lazy is not None:
             return lazy
@@ -170,7 +170,7 @@ class _Builder:
                 return found
         return named(self._functions, node.name, True, count)
 
-    def _lazy(self, node: Call) -> Run | None:
+    def _lazy(self, node: Call) -> Evaluator | None:
         """`or` and `orValue` look at their argument only where the target has nothing."""
         if node.target is None or len(node.arguments) != 1 or node.name not in ("or", "orValue"):
             return None
@@ -191,11 +191,11 @@ class _Builder:
 
     # --- macros -------------------------------------------------------------------------------------------------------
 
-    def _bind(self, name: str, value: Expression, body: Expression) -> Run:
+    def _bind(self, name: str, value: Expression, body: Expression) -> Evaluator:
         first, then = self.build(value), self._inside((name,)).build(body)
         return lambda scope: then({**scope, name: first(scope)})
 
-    def _macro(self, node: Macro) -> Run:
+    def _macro(self, node: Macro) -> Evaluator:
         inside = self._inside(node.variables)
         target = self.build(node.target)
         body = inside.build(node.body) if node.body is not None else None
@@ -205,14 +205,14 @@ class _Builder:
         return _macro(node.name, loop, body, transform)
 
 
-def _unknown(name: str) -> Run:
+def _unknown(name: str) -> Evaluator:
     def run(scope: Scope) -> Any:
-        raise Fault(f"unknown function {name}()")
+        raise EvaluationError(f"unknown function {name}()")
 
     return run
 
 
-def _called(found: Function, arguments: list[Run]) -> Run:
+def _called(found: Function, arguments: list[Evaluator]) -> Evaluator:
     function, cost, name, with_budget = found.run, found.cost, found.name, found.with_budget
 
     def run(scope: Scope) -> Any:
@@ -224,7 +224,7 @@ def _called(found: Function, arguments: list[Run]) -> Run:
         except CelError:
             raise
         except _FAILURES as error:
-            raise Fault(f"no such overload: {name}()") from error
+            raise EvaluationError(f"no such overload: {name}()") from error
 
     return run
 
@@ -232,7 +232,7 @@ def _called(found: Function, arguments: list[Run]) -> Run:
 # --- parts of values -------------------------------------------------------------------------------------------------
 
 
-def _select(operand: Run, field: str, plain: str) -> Run:
+def _select(operand: Evaluator, field: str, plain: str) -> Evaluator:
     def run(scope: Scope) -> Any:
         value = operand(scope)
         if type(value) is dict:
@@ -264,7 +264,7 @@ def _optionally(value: Any, field: str, plain: str) -> OptionalValue:
     return OptionalValue(value[key], True) if key in value else ABSENT
 
 
-def _optional_select(operand: Run, field: str, plain: str) -> Run:
+def _optional_select(operand: Evaluator, field: str, plain: str) -> Evaluator:
     def run(scope: Scope) -> Any:
         value = operand(scope)
         if isinstance(value, OptionalValue):
@@ -274,7 +274,7 @@ def _optional_select(operand: Run, field: str, plain: str) -> Run:
     return run
 
 
-def _present(operand: Run, field: str, quoted: bool) -> Run:
+def _present(operand: Evaluator, field: str, quoted: bool) -> Evaluator:
     plain = field if quoted else unescape(field)
 
     def run(scope: Scope) -> bool:
@@ -290,7 +290,7 @@ def _present(operand: Run, field: str, quoted: bool) -> Run:
     return run
 
 
-def _index(operand: Run, key: Run, optional: bool) -> Run:
+def _index(operand: Evaluator, key: Evaluator, optional: bool) -> Evaluator:
     def run(scope: Scope) -> Any:
         value, at = operand(scope), key(scope)
         wrapped = optional
@@ -313,7 +313,7 @@ def _at(value: Any, at: Any) -> Any:
         return look_up(value, at)
     if isinstance(value, list) and is_number(at):
         if at != at or at in (float("inf"), float("-inf")) or at != int(at):
-            raise Fault(f"{at} is no index")
+            raise EvaluationError(f"{at} is no index")
         if not 0 <= at < len(value):
             raise Missing(f"index out of bounds: {at}")
         return value[int(at)]
@@ -323,7 +323,7 @@ def _at(value: Any, at: Any) -> Any:
 # --- operators and literals ------------------------------------------------------------------------------------------
 
 
-def _binary(operator: str, left: Run, right: Run) -> Run:
+def _binary(operator: str, left: Evaluator, right: Evaluator) -> Evaluator:
     match operator:
         case "&&":
             return decided(left, right, False)
@@ -339,11 +339,11 @@ def _binary(operator: str, left: Run, right: Run) -> Run:
             return lambda scope: arithmetic(operator, left(scope), right(scope), scope[None])
 
 
-def _conditional(condition: Run, positive: Run, negative: Run) -> Run:
+def _conditional(condition: Evaluator, positive: Evaluator, negative: Evaluator) -> Evaluator:
     return lambda scope: positive(scope) if boolean(condition(scope)) else negative(scope)
 
 
-def _given(run: Run, optional: bool, scope: Scope) -> Iterator[Any]:
+def _given(run: Evaluator, optional: bool, scope: Scope) -> Iterator[Any]:
     """The value; none where it stands behind a `?` and is absent."""
     value = run(scope)
     if not optional:
@@ -354,13 +354,13 @@ def _given(run: Run, optional: bool, scope: Scope) -> Iterator[Any]:
         yield value.value
 
 
-def _list(items: list[Run], optionals: frozenset[int]) -> Run:
+def _list(items: list[Evaluator], optionals: frozenset[int]) -> Evaluator:
     if not optionals:
         return lambda scope: [item(scope) for item in items]
     return lambda scope: [one for at, item in enumerate(items) for one in _given(item, at in optionals, scope)]
 
 
-def _map(entries: list[tuple[Run, Run]], optionals: frozenset[int]) -> Run:
+def _map(entries: list[tuple[Evaluator, Evaluator]], optionals: frozenset[int]) -> Evaluator:
     def run(scope: Scope) -> dict[Any, Any]:
         out: dict[Any, Any] = {}
         for at, (key, value) in enumerate(entries):
@@ -374,9 +374,9 @@ def _map(entries: list[tuple[Run, Run]], optionals: frozenset[int]) -> Run:
 
 def _key(key: Any, taken: Mapping[Any, Any]) -> Any:
     if not isinstance(key, (str, bool, int)):
-        raise Fault("a key is a text, a number without a fraction, true or false")
+        raise EvaluationError("a key is a text, a number without a fraction, true or false")
     if key in taken:
-        raise Fault(f"the key {key} stands there twice")
+        raise EvaluationError(f"the key {key} stands there twice")
     return key
 
 
@@ -391,7 +391,7 @@ class _Loop:
 
     __slots__ = ("cost", "first", "second", "target")
 
-    def __init__(self, target: Run, variables: tuple[str, ...], cost: int) -> None:
+    def __init__(self, target: Evaluator, variables: tuple[str, ...], cost: int) -> None:
         self.target = target
         self.first = variables[0]
         self.second = variables[1] if len(variables) > 1 else None
@@ -418,7 +418,7 @@ class _Loop:
             yield key, inner
 
 
-def _macro(name: str, loop: _Loop, body: Run | None, transform: Run | None) -> Run:
+def _macro(name: str, loop: _Loop, body: Evaluator | None, transform: Evaluator | None) -> Evaluator:
     if body is None:
         return _transform(name, loop, None, transform)
     match name:
@@ -450,7 +450,7 @@ def _built(scope: Scope, items: Iterator[Any]) -> list[Any]:
     return out
 
 
-def _quantified(loop: _Loop, body: Run, deciding: bool) -> Run:
+def _quantified(loop: _Loop, body: Evaluator, deciding: bool) -> Evaluator:
     """`all` (False decides) and `exists` (True decides): one deciding item wins over failures of others."""
 
     def run(scope: Scope) -> bool:
@@ -470,7 +470,7 @@ def _quantified(loop: _Loop, body: Run, deciding: bool) -> Run:
     return run
 
 
-def _sort_by(loop: _Loop, body: Run) -> Run:
+def _sort_by(loop: _Loop, body: Evaluator) -> Evaluator:
     def run(scope: Scope) -> list[Any]:
         pairs = [(item, body(inner)) for item, inner in loop.scopes(scope)]
         return sorted_by(scope[None], [item for item, _ in pairs], [key for _, key in pairs])
@@ -478,7 +478,7 @@ def _sort_by(loop: _Loop, body: Run) -> Run:
     return run
 
 
-def _opt_map(loop: _Loop, body: Run, flat: bool) -> Run:
+def _opt_map(loop: _Loop, body: Evaluator, flat: bool) -> Evaluator:
     def run(scope: Scope) -> Any:
         value = loop.target(scope)
         if not isinstance(value, OptionalValue):
@@ -493,7 +493,7 @@ def _opt_map(loop: _Loop, body: Run, flat: bool) -> Run:
     return run
 
 
-def _transform(name: str, loop: _Loop, body: Run | None, transform: Run | None) -> Run:
+def _transform(name: str, loop: _Loop, body: Evaluator | None, transform: Evaluator | None) -> Evaluator:
     assert transform is not None, "the parser gives these macros a transform"
     passed: Callable[[Scope], bool] = (lambda inner: True) if body is None else (lambda inner: boolean(body(inner)))
     if name == "transformList":

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias
 
 from vworkspace_core.cel.durations import duration_of, timestamp_of
-from vworkspace_core.cel.errors import Fault, LimitExceeded, Missing, no_overload
+from vworkspace_core.cel.errors import EvaluationError, LimitExceeded, Missing, no_overload
 from vworkspace_core.cel.limits import Budget
 from vworkspace_core.cel.values import (
     INT_MAX,
@@ -23,7 +23,7 @@ from vworkspace_core.cel.values import (
 Scope: TypeAlias = dict[Any, Any]
 """Variables by name, and the budget under None."""
 
-Run: TypeAlias = Callable[[Scope], Any]
+Evaluator: TypeAlias = Callable[[Scope], Any]
 """A compiled expression."""
 
 _COMPARISONS: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
@@ -35,13 +35,13 @@ _COMPARISONS: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
 
 
 def boolean(value: Any) -> bool:
-    """`value` when it is a bool. Raises Fault."""
+    """`value` when it is a bool. Raises EvaluationError."""
     if value is True or value is False:
         return bool(value)
     raise no_overload()
 
 
-def decided(left: Run, right: Run, deciding: bool) -> Run:
+def decided(left: Evaluator, right: Evaluator, deciding: bool) -> Evaluator:
     """`&&` (False decides) and `||` (True decides): the deciding operand wins over a failure of the other."""
 
     def run(scope: Scope) -> bool:
@@ -51,7 +51,7 @@ def decided(left: Run, right: Run, deciding: bool) -> Run:
                 return deciding
         except LimitExceeded:
             raise
-        except (Fault, Missing):
+        except (EvaluationError, Missing):
             if right(scope) is deciding:
                 return bool(deciding)
             raise
@@ -60,7 +60,7 @@ def decided(left: Run, right: Run, deciding: bool) -> Run:
     return run
 
 
-def equality(left: Run, right: Run, equal: bool) -> Run:
+def equality(left: Evaluator, right: Evaluator, equal: bool) -> Evaluator:
     """`==` and `!=`."""
 
     def run(scope: Scope) -> bool:
@@ -74,7 +74,7 @@ def equality(left: Run, right: Run, equal: bool) -> Run:
     return run
 
 
-def comparison(operator: str, left: Run, right: Run) -> Run:
+def comparison(operator: str, left: Evaluator, right: Evaluator) -> Evaluator:
     """`<`, `<=`, `>`, `>=`."""
     compare = _COMPARISONS[operator]
 
@@ -110,7 +110,7 @@ def negated(value: Any) -> Any:
     if not is_number(value) or isinstance(value, Uint):
         raise no_overload()
     if value == INT_MIN and isinstance(value, int):
-        raise Fault("integer overflow")
+        raise EvaluationError("integer overflow")
     return -value
 
 
@@ -138,7 +138,7 @@ def _integers(operator: str, left: int, right: int) -> int:
     result = _calculated(operator, int(left), int(right))
     low, high = (0, UINT_MAX) if unsigned else (INT_MIN, INT_MAX)
     if not low <= result <= high:
-        raise Fault("unsigned integer overflow" if unsigned else "integer overflow")
+        raise EvaluationError("unsigned integer overflow" if unsigned else "integer overflow")
     return Uint(result) if unsigned else result
 
 
@@ -151,13 +151,13 @@ def _calculated(operator: str, left: int, right: int) -> int:
         case "*":
             return left * right
     if right == 0:
-        raise Fault("division by zero" if operator == "/" else "modulus by zero")
+        raise EvaluationError("division by zero" if operator == "/" else "modulus by zero")
     quotient = abs(left) // abs(right)
     quotient = quotient if (left < 0) == (right < 0) else -quotient
     if operator == "/":
         return quotient
     if left == INT_MIN and right == -1:
-        raise Fault("integer overflow")
+        raise EvaluationError("integer overflow")
     return left - right * quotient
 
 

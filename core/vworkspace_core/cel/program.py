@@ -10,7 +10,7 @@ from vworkspace_core.cel.errors import LimitExceeded
 from vworkspace_core.cel.evaluate import build
 from vworkspace_core.cel.library import FUNCTIONS
 from vworkspace_core.cel.limits import LIMITS, Budget, Limits
-from vworkspace_core.cel.operators import Run
+from vworkspace_core.cel.operators import Evaluator
 from vworkspace_core.cel.parser import parse
 from vworkspace_core.cel.resolve import resolved
 from vworkspace_core.cel.signatures import FunctionTable
@@ -39,7 +39,7 @@ class Program:
     tree: Expression
     checked: Checked | None
     limits: Limits
-    run: Run = attrs.field(repr=False)
+    run: Evaluator = attrs.field(repr=False)
 
     @property
     def type(self) -> CelType:
@@ -47,7 +47,7 @@ class Program:
         return DYN if self.checked is None else self.checked.type
 
     def evaluate(self, variables: Mapping[str, Any], budget: Budget | None = None) -> Any:
-        """Its value. Raises Missing, Fault or LimitExceeded, and nothing else.
+        """Its value. Raises Missing, EvaluationError or LimitExceeded, and nothing else.
 
         A budget that is given is shared with whatever else spends from it.
         """

@@ -11,7 +11,7 @@ from typing import Any, Final, TypeAlias
 
 import attrs
 
-from vworkspace_core.cel.errors import Fault, Missing, no_overload
+from vworkspace_core.cel.errors import EvaluationError, Missing, no_overload
 from vworkspace_core.cel.limits import Budget
 
 INT_MIN: Final = -(2**63)
@@ -194,7 +194,10 @@ def _maps_equal(left: Mapping[Any, Any], right: Mapping[Any, Any], budget: Budge
 
 
 def look_up(entries: Mapping[Any, Any], key: Any) -> Any:
-    """The entry under `key`. To Python True is 1, to CEL it is not. Raises Missing, and Fault for what is no key."""
+    """The entry under `key`. To Python True is 1, to CEL it is not.
+
+    Raises Missing, and EvaluationError for a value that cannot be a key.
+    """
     if type(key) is not str and not isinstance(key, (bool, int, float)):
         raise no_overload()
     try:
@@ -209,7 +212,10 @@ def look_up(entries: Mapping[Any, Any], key: Any) -> Any:
 
 
 def compare_values(left: Any, right: Any) -> int:
-    """-1, 0 or 1; nan is not less, equal or greater: 2. Raises Fault for values without an order between them."""
+    """-1, 0 or 1; 2 where one is nan, which is neither less, equal nor greater.
+
+    Raises EvaluationError for values without an order between them.
+    """
     if is_number(left) and is_number(right):
         if isinstance(left, float) or isinstance(right, float):
             left, right = float(left), float(right)
@@ -226,7 +232,7 @@ _ORDERED: Final = (bool, str, bytes, Timestamp, Duration, Decimal)
 
 
 def whole(value: int, what: str = "integer overflow") -> int:
-    """`value` as far as 64 bits hold it. Raises Fault."""
+    """`value` as far as 64 bits hold it. Raises EvaluationError."""
     if not INT_MIN <= value <= INT_MAX:
-        raise Fault(what)
+        raise EvaluationError(what)
     return value

@@ -22,7 +22,7 @@ from vworkspace_core.operations.parameter_schemas import (
     SECONDS,
     SEMVER,
     TEXT,
-    Schema,
+    ParameterSchema,
     about,
     listed,
     mapped,
@@ -38,16 +38,16 @@ _WORKFLOW: Final = record(
         mapped(ARGUMENT_NAME, ARGUMENT),
     ),
 )
-_KEY: Final[Schema] = {"type": "string", "minLength": 1, "maxLength": 253, "pattern": "^[-._a-zA-Z0-9]+$"}
-_OPTIONAL: Final[Schema] = {"type": "boolean"}
+_KEY: Final[ParameterSchema] = {"type": "string", "minLength": 1, "maxLength": 253, "pattern": "^[-._a-zA-Z0-9]+$"}
+_OPTIONAL: Final[ParameterSchema] = {"type": "boolean"}
 _NAMED: Final = record(("name",), name=NAME, optional=_OPTIONAL)
 _KEY_OF: Final = record(("name", "key"), name=NAME, key=_KEY, optional=_OPTIONAL)
-_VALUE_FROM: Final[Schema] = {
+_VALUE_FROM: Final[ParameterSchema] = {
     **record((), secretKeyRef=_KEY_OF, configMapKeyRef=_KEY_OF),
     "minProperties": 1,
     "maxProperties": 1,
 }
-_AMOUNT: Final[Schema] = {"type": "string", "maxLength": 16, "pattern": "^[1-9][0-9]{0,8}(m|[KMGT]i?)?$"}
+_AMOUNT: Final[ParameterSchema] = {"type": "string", "maxLength": 16, "pattern": "^[1-9][0-9]{0,8}(m|[KMGT]i?)?$"}
 _AMOUNTS: Final = record((), cpu=_AMOUNT, memory=_AMOUNT)
 _JOB: Final = record(
     ("image",),
@@ -80,7 +80,7 @@ _JOB: Final = record(
         "How often a failed pod is replaced; 0 unless given.", {"type": "integer", "minimum": 0, "maximum": 10}
     ),
 )
-_RETAIN_COUNT: Final[Schema] = {"type": "integer", "minimum": 0, "maximum": 100_000}
+_RETAIN_COUNT: Final[ParameterSchema] = {"type": "integer", "minimum": 0, "maximum": 100_000}
 _RETAIN: Final = record(
     (),
     hourly=_RETAIN_COUNT,

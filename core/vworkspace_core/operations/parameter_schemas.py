@@ -5,46 +5,50 @@ from typing import Any, Final, TypeAlias
 
 from vworkspace_core.apimachinery.formats import DNS_LABEL, DNS_SUBDOMAIN, EXACT_SEMVER, Form
 
-Schema: TypeAlias = dict[str, Any]
+ParameterSchema: TypeAlias = dict[str, Any]
 
 
-LABEL: Final[Schema] = {"type": "string", "minLength": 1, "maxLength": 63, "pattern": DNS_LABEL}
+LABEL: Final[ParameterSchema] = {"type": "string", "minLength": 1, "maxLength": 63, "pattern": DNS_LABEL}
 
 
-NAME: Final[Schema] = {"type": "string", "minLength": 1, "maxLength": 253, "pattern": DNS_SUBDOMAIN}
+NAME: Final[ParameterSchema] = {"type": "string", "minLength": 1, "maxLength": 253, "pattern": DNS_SUBDOMAIN}
 
 
-RESOURCE: Final[Schema] = {
+RESOURCE: Final[ParameterSchema] = {
     "type": "string",
     "maxLength": 253,
     "pattern": r"^(\*|[a-z][-a-z0-9]*(\.[a-z0-9][-a-z0-9.]*)?)$",
 }
 
 
-DURATION: Final[Schema] = {
+DURATION: Final[ParameterSchema] = {
     "type": "string",
     "maxLength": 32,
     "pattern": "^(?=.)([0-9]{1,5}d)?([0-9]{1,6}h)?([0-9]{1,6}m)?([0-9]{1,6}s)?$",
 }
 
 
-QUANTITY: Final[Schema] = {
+QUANTITY: Final[ParameterSchema] = {
     "type": "string",
     "maxLength": 32,
     "pattern": r"^[1-9][0-9]{0,8}(\.[0-9]{1,3})?([KMGTPE]i?|k)?$",
 }
 
 
-SECONDS: Final[Schema] = {"type": "integer", "minimum": 1, "maximum": 31_536_000}
+SECONDS: Final[ParameterSchema] = {"type": "integer", "minimum": 1, "maximum": 31_536_000}
 
 
-SEMVER: Final[Schema] = {"type": "string", "maxLength": 128, "pattern": EXACT_SEMVER}
+SEMVER: Final[ParameterSchema] = {"type": "string", "maxLength": 128, "pattern": EXACT_SEMVER}
 
 
-CRON: Final[Schema] = {"type": "string", "maxLength": 100, "pattern": r"^(@[a-z]+|([-0-9*,/A-Z]+ ){4}[-0-9*,/A-Z]+)$"}
+CRON: Final[ParameterSchema] = {
+    "type": "string",
+    "maxLength": 100,
+    "pattern": r"^(@[a-z]+|([-0-9*,/A-Z]+ ){4}[-0-9*,/A-Z]+)$",
+}
 
 
-IMAGE: Final[Schema] = {
+IMAGE: Final[ParameterSchema] = {
     "type": "string",
     "minLength": 1,
     "maxLength": 512,
@@ -52,21 +56,21 @@ IMAGE: Final[Schema] = {
 }
 
 
-TEXT: Final[Schema] = {"type": "string", "maxLength": 32_768}
+TEXT: Final[ParameterSchema] = {"type": "string", "maxLength": 32_768}
 
 
-ENV_NAME: Final[Schema] = {"type": "string", "maxLength": 253, "pattern": "^[A-Za-z_][A-Za-z0-9_]*$"}
+ENV_NAME: Final[ParameterSchema] = {"type": "string", "maxLength": 253, "pattern": "^[A-Za-z_][A-Za-z0-9_]*$"}
 
 
 # What Argo would take for a template of its own, and what would break a line, is no argument.
-ARGUMENT: Final[Schema] = {
+ARGUMENT: Final[ParameterSchema] = {
     "type": ["string", "number", "boolean"],
     "maxLength": 4096,
     "pattern": r"^(?!.*\{\{)[^\x00-\x1f\x7f]*$",
 }
 
 
-ACCESS_MODES: Final[Schema] = {
+ACCESS_MODES: Final[ParameterSchema] = {
     "type": "array",
     "minItems": 1,
     "maxItems": 4,
@@ -74,33 +78,33 @@ ACCESS_MODES: Final[Schema] = {
 }
 
 
-def listed(items: Schema, most: int = 64) -> Schema:
+def listed(items: ParameterSchema, most: int = 64) -> ParameterSchema:
     """A list of such items."""
     return {"type": "array", "items": items, "maxItems": most}
 
 
-def mapped(keys: Schema, values: Schema, most: int = 64) -> Schema:
+def mapped(keys: ParameterSchema, values: ParameterSchema, most: int = 64) -> ParameterSchema:
     """A map of such keys to such values."""
     return {"type": "object", "propertyNames": keys, "additionalProperties": values, "maxProperties": most}
 
 
-def record(required: tuple[str, ...] = (), /, **properties: Schema) -> Schema:
+def record(required: tuple[str, ...] = (), /, **properties: ParameterSchema) -> ParameterSchema:
     """An object that knows these properties and no others."""
     return {"type": "object", "additionalProperties": False, "required": list(required), "properties": properties}
 
 
-def about(text: str, schema: Schema) -> Schema:
+def about(text: str, schema: ParameterSchema) -> ParameterSchema:
     """The schema with what the parameter means; `docs/operations.md` prints it."""
     return {**schema, "description": text}
 
 
-ARGUMENT_NAME: Final[Schema] = {"maxLength": 63, "pattern": "^[A-Za-z0-9_][-A-Za-z0-9_]*$"}
+ARGUMENT_NAME: Final[ParameterSchema] = {"maxLength": 63, "pattern": "^[A-Za-z0-9_][-A-Za-z0-9_]*$"}
 
 
-PERIOD: Final[Schema] = {"type": "string", "maxLength": 32, "pattern": "^([0-9]{1,6}[ymdh])+$"}
+PERIOD: Final[ParameterSchema] = {"type": "string", "maxLength": 32, "pattern": "^([0-9]{1,6}[ymdh])+$"}
 
 
-COUNT: Final[Schema] = {"type": "string", "maxLength": 8, "pattern": "^[0-9]+$"}
+COUNT: Final[ParameterSchema] = {"type": "string", "maxLength": 8, "pattern": "^[0-9]+$"}
 
 
 PARAMETER_FORMS: Final[Mapping[str, Form]] = {

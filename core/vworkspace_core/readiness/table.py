@@ -7,10 +7,10 @@ from vworkspace_core.apimachinery.manifest import Manifest
 from vworkspace_core.readiness import batch, cluster, engines, flux, network, storage, workloads
 from vworkspace_core.readiness.result import Readiness
 
-Rule: TypeAlias = Callable[[Manifest], Readiness]
+ReadinessRule: TypeAlias = Callable[[Manifest], Readiness]
 """Of an object that exists, is not being deleted, and whose controller has observed its generation if it tells so."""
 
-RULES: Final[Mapping[tuple[str, str], Rule]] = {
+RULES: Final[Mapping[tuple[str, str], ReadinessRule]] = {
     ("apps", "Deployment"): workloads.deployment,
     ("apps", "StatefulSet"): workloads.stateful_set,
     ("apps", "DaemonSet"): workloads.daemon_set,

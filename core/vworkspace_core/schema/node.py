@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import attrs
 
-from vworkspace_core.schema.rule import CelRule
+from vworkspace_core.schema.rule import CompiledRule
 
 
 class _Missing:
@@ -119,7 +119,7 @@ class Schema:
     patch_key: str = ""
     format: str = ""
     checks: ValueChecks | None = None
-    rules: tuple[CelRule, ...] = ()
+    rules: tuple[CompiledRule, ...] = ()
     has_defaults: bool = False
     has_rules: bool = False
     has_keys: bool = False

@@ -7,7 +7,7 @@ import attrs
 
 
 @attrs.frozen(eq=False)
-class CelRule:
+class CompiledRule:
     """One rule. `run` and `message_run` are functions of the variables `self` and `oldSelf`.
 
     `transition` says that the rule reads `oldSelf`: it runs only where an old value exists. `optional_old` is

@@ -7,7 +7,7 @@ from vworkspace_core.cel import CelSyntaxError, Environment, Limits, Program, co
 from vworkspace_core.cel.types import BOOL, STRING, CelType, optional_of
 from vworkspace_core.schema.celtypes import type_of_schema
 from vworkspace_core.schema.node import Schema
-from vworkspace_core.schema.rule import CelRule
+from vworkspace_core.schema.rule import CompiledRule
 from vworkspace_core.schema.rule_values import needs_conversion
 
 _LIMITS: Final = Limits(text=65_536, depth=200, steps=10_000_000, built_text=10_000_000, built_items=1_000_000)
@@ -17,13 +17,13 @@ _REASONS: Final = frozenset(("FieldValueInvalid", "FieldValueForbidden", "FieldV
 
 def compile_rules(
     declared: Iterable[Mapping[str, Any]], node: Schema, *, root: bool, correlatable: bool = True
-) -> tuple[tuple[CelRule, ...], list[tuple[int, str]]]:
+) -> tuple[tuple[CompiledRule, ...], list[tuple[int, str]]]:
     """The rules of one node, and the problems of those that cannot be compiled, by their index.
 
     `correlatable` tells whether a value of the node can be told from its old form: items of lists that are no
     map lists cannot, and there a transition rule would never run.
     """
-    rules: list[CelRule] = []
+    rules: list[CompiledRule] = []
     problems: list[tuple[int, str]] = []
     typed = needs_conversion(node)
     declared_type = type_of_schema(node, root=root)
@@ -37,7 +37,7 @@ def compile_rules(
     return tuple(rules), problems
 
 
-def _check_place(rule: CelRule, node: Schema, *, correlatable: bool) -> None:
+def _check_place(rule: CompiledRule, node: Schema, *, correlatable: bool) -> None:
     if rule.transition and not rule.optional_old and not correlatable:
         raise CelSyntaxError("oldSelf cannot be used on the uncorrelatable portion of the schema")
     for step in rule.field_path.split(".")[1:]:
@@ -49,7 +49,7 @@ def _check_place(rule: CelRule, node: Schema, *, correlatable: bool) -> None:
         raise CelSyntaxError(f"fieldPath {rule.field_path!r} must begin with a dot")
 
 
-def compile_rule(raw: Mapping[str, Any], self_type: CelType, *, typed: bool) -> CelRule:
+def compile_rule(raw: Mapping[str, Any], self_type: CelType, *, typed: bool) -> CompiledRule:
     """One rule. Raises CelSyntaxError."""
     text = raw.get("rule")
     if not isinstance(text, str) or not text.strip():
@@ -68,7 +68,7 @@ def compile_rule(raw: Mapping[str, Any], self_type: CelType, *, typed: bool) -> 
     transition = program.checked is not None and program.checked.uses("oldSelf")
     if optional and not transition:
         raise CelSyntaxError("optionalOldSelf is set but oldSelf is not used in rule")
-    return CelRule(
+    return CompiledRule(
         text=text.strip(),
         run=program.evaluate,
         message=(raw.get("message") or "").strip(),

@@ -9,7 +9,7 @@ from vworkspace_core.cel.values import ABSENT, OptionalValue
 from vworkspace_core.schema.causes import NO_FIELD, duplicate, go_value, invalid_value, required
 from vworkspace_core.schema.equality import equal
 from vworkspace_core.schema.node import MISSING, JsonType, ListType, Schema
-from vworkspace_core.schema.rule import CelRule
+from vworkspace_core.schema.rule import CompiledRule
 from vworkspace_core.schema.rule_values import convert
 
 
@@ -48,7 +48,7 @@ def _old_item(schema: Schema, item: Any, old: Any) -> Any:
     return next(same, MISSING)
 
 
-def _check(schema: Schema, rule: CelRule, value: Any, old: Any, path: str) -> list[Cause]:
+def _check(schema: Schema, rule: CompiledRule, value: Any, old: Any, path: str) -> list[Cause]:
     has_old = old is not MISSING and old is not None
     if rule.transition and not has_old and not rule.optional_old:
         return []
@@ -63,7 +63,7 @@ def _check(schema: Schema, rule: CelRule, value: Any, old: Any, path: str) -> li
     return [_violation(schema, rule, value, variables, path)]
 
 
-def _variables(schema: Schema, rule: CelRule, value: Any, old: Any) -> Mapping[str, Any]:
+def _variables(schema: Schema, rule: CompiledRule, value: Any, old: Any) -> Mapping[str, Any]:
     def seen(one: Any) -> Any:
         return convert(schema, one) if rule.typed else one
 
@@ -74,7 +74,7 @@ def _variables(schema: Schema, rule: CelRule, value: Any, old: Any) -> Mapping[s
     return {"self": seen(value), "oldSelf": seen(old)}
 
 
-def _evaluation(rule: CelRule, error: CelError) -> str:
+def _evaluation(rule: CompiledRule, error: CelError) -> str:
     text = str(error)
     shown = rule.message or rule.text
     if text.startswith("no such overload"):
@@ -85,7 +85,7 @@ def _evaluation(rule: CelRule, error: CelError) -> str:
     return f"{text} evaluating rule: {shown}"
 
 
-def _violation(schema: Schema, rule: CelRule, value: Any, variables: Mapping[str, Any], path: str) -> Cause:
+def _violation(schema: Schema, rule: CompiledRule, value: Any, variables: Mapping[str, Any], path: str) -> Cause:
     where = (path + rule.field_path).lstrip(".") or NO_FIELD
     detail = _message(rule, variables) or rule.message or f"failed rule: {rule.text}"
     whole = schema.type in (JsonType.OBJECT, JsonType.ARRAY)
@@ -101,7 +101,7 @@ def _violation(schema: Schema, rule: CelRule, value: Any, variables: Mapping[str
             return Cause(where, f"{shown}: {detail}")
 
 
-def _message(rule: CelRule, variables: Mapping[str, Any]) -> str:
+def _message(rule: CompiledRule, variables: Mapping[str, Any]) -> str:
     """What `messageExpression` says; empty where there is none or it has no usable result."""
     if rule.message_run is None:
         return ""

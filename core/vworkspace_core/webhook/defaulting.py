@@ -14,7 +14,7 @@ from vworkspace_core.api.operation import Operation
 from vworkspace_core.apimachinery.formats import DNS_LABEL
 from vworkspace_core.apimachinery.manifest import Manifest, dig
 from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE
-from vworkspace_core.webhook.review import AdmissionRequest, Verb
+from vworkspace_core.webhook.review import AdmissionOperation, AdmissionRequest
 
 _LONGEST_RELEASE: Final = 53
 
@@ -28,7 +28,8 @@ def default_patch(request: AdmissionRequest) -> Patch:
     Operation the type of its target.
     """
     new = request.object
-    if new is None or request.subresource or request.verb not in (Verb.CREATE, Verb.UPDATE):
+    written = (AdmissionOperation.CREATE, AdmissionOperation.UPDATE)
+    if new is None or request.subresource or request.operation not in written:
         return []
     spec = new.get("spec")
     if read_meta(new).deletion_timestamp is not None or not isinstance(spec, Mapping):

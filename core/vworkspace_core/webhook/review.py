@@ -16,7 +16,7 @@ _KIND: Final = "AdmissionReview"
 _LONGEST_MESSAGE: Final = 4096
 
 
-class Verb(StrEnum):
+class AdmissionOperation(StrEnum):
     """What the API server was asked to do."""
 
     CREATE = "CREATE"
@@ -38,7 +38,7 @@ class AdmissionRequest:
     """
 
     uid: str
-    verb: Verb
+    operation: AdmissionOperation
     namespace: str = ""
     name: str = ""
     subresource: str = ""
@@ -61,7 +61,7 @@ def read_review(body: Any) -> AdmissionRequest:
         raise MalformedReview("request.uid: is required")
     return AdmissionRequest(
         uid=uid,
-        verb=_verb(request.get("operation")),
+        operation=_operation(request.get("operation")),
         namespace=_text(request, "namespace"),
         name=_text(request, "name"),
         subresource=_text(request, "subResource"),
@@ -71,11 +71,11 @@ def read_review(body: Any) -> AdmissionRequest:
     )
 
 
-def _verb(value: Any) -> Verb:
+def _operation(value: Any) -> AdmissionOperation:
     try:
-        return Verb(value)
+        return AdmissionOperation(value)
     except ValueError:
-        raise MalformedReview(f"request.operation: must be one of {', '.join(Verb)}") from None
+        raise MalformedReview(f"request.operation: must be one of {', '.join(AdmissionOperation)}") from None
 
 
 def _text(request: Mapping[str, Any], name: str) -> str:

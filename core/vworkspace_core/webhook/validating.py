@@ -26,7 +26,7 @@ from vworkspace_core.apimachinery.resources import NAMESPACE
 from vworkspace_core.operations.builtin import builtin_templates
 from vworkspace_core.operations.parameters import template_problems
 from vworkspace_core.operations.templates import Templates
-from vworkspace_core.webhook.review import AdmissionRequest, Verb
+from vworkspace_core.webhook.review import AdmissionOperation, AdmissionRequest
 
 
 @attrs.frozen
@@ -43,7 +43,8 @@ class WebhookSettings:
 def refusals(request: AdmissionRequest, settings: WebhookSettings, *, gated: bool) -> tuple[Problem, ...]:
     """Every reason to refuse the write; `gated` tells whether its namespace carries the gate's label (RES-5)."""
     new = request.object
-    if new is None or request.subresource or request.verb not in (Verb.CREATE, Verb.UPDATE):
+    written = (AdmissionOperation.CREATE, AdmissionOperation.UPDATE)
+    if new is None or request.subresource or request.operation not in written:
         return ()
     meta = read_meta(new)
     if meta.deletion_timestamp is not None or not is_managed(meta):

@@ -18,7 +18,7 @@ from vworkspace_core.instances.reconcile import reconcile
 from vworkspace_core.instances.unreadable import decide_unreadable, unreadable_instance
 from vworkspace_core.operations.reconcile import reconcile_operation
 from vworkspace_core.operations.schemas import violations_of
-from vworkspace_core.webhook.review import AdmissionRequest, Verb, refused
+from vworkspace_core.webhook.review import AdmissionOperation, AdmissionRequest, refused
 from vworkspace_core.webhook.validating import WebhookSettings, refusals
 
 _MOST_CALLS = 1_000_000
@@ -75,7 +75,7 @@ def size_of(name: str) -> int:
 def test_what_is_wrong_is_counted_to_32_and_no_further(name: str) -> None:
     """H6."""
     manifest = WORST[name](size_of(name))
-    request = AdmissionRequest("u", Verb.CREATE, "org-myteam", "x", object=manifest)
+    request = AdmissionRequest("u", AdmissionOperation.CREATE, "org-myteam", "x", object=manifest)
     settings = WebhookSettings(CLUSTER, templates=TEMPLATES)
 
     for judge in (admit, stored_problems, lambda one: refusals(request, settings, gated=True)):

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from vworkspace_core.apimachinery.problems import ValidationProblems
 from vworkspace_core.boxes.functions import FUNCTIONS, OBJECTS
 from vworkspace_core.boxes.gates import OPERATORS, Gate, all_of, any_of, expression_of, read_gate
-from vworkspace_core.cel import CelError, CelSyntaxError, Environment, Fault, compile_expression
+from vworkspace_core.cel import CelError, CelSyntaxError, Environment, EvaluationError, compile_expression
 from vworkspace_core.cel.types import DYN
 
 ENVIRONMENT = Environment({"self": DYN, "children": DYN}, FUNCTIONS)
@@ -31,8 +31,8 @@ FIELDS = st.sampled_from(
 def run(text: str, value: Mapping[str, Any], children: Mapping[str, Any]) -> Any:
     try:
         return compile_expression(text, ENVIRONMENT).evaluate({"self": value, "children": children})
-    except Fault:
-        return Fault
+    except EvaluationError:
+        return EvaluationError
 
 
 def looked_up(field: str, value: Any, children: Any) -> Any:
@@ -55,10 +55,10 @@ def looked_up(field: str, value: Any, children: Any) -> Any:
             if isinstance(found, Mapping):
                 return MISSING
             if not isinstance(found, list):
-                return Fault
+                return EvaluationError
             found = found[step] if step < len(found) else MISSING
         elif not isinstance(found, Mapping):
-            return Fault
+            return EvaluationError
         else:
             found = found.get(step, MISSING)
         if found is MISSING:
@@ -78,8 +78,8 @@ def equal(one: Any, other: Any) -> bool:
 
 def expected(gate: Gate, found: Any) -> Any:
     """What a gate means, without any expression."""
-    if found is Fault:
-        return Fault
+    if found is EvaluationError:
+        return EvaluationError
     if gate.operator == "exists":
         there = found is not MISSING and found is not None and found not in ("", [], {})
         return (there is gate.value) is not gate.negated
@@ -119,7 +119,7 @@ def test_to_turn_a_gate_round_twice_is_to_leave_it(gate: Gate, value: Any, child
 
     if looked_up(gate.field, value, children) is MISSING and gate.operator != "exists":
         assert (first, second) == (False, False)
-    elif first is not Fault:
+    elif first is not EvaluationError:
         assert first is not second
 
 

@@ -19,7 +19,7 @@ from vworkspace_core.cel import (
     CelError,
     CelSyntaxError,
     Environment,
-    Fault,
+    EvaluationError,
     LimitExceeded,
     Missing,
     Program,
@@ -48,7 +48,7 @@ def test_a_checked_expression_has_no_fault_on_valid_objects(text: str, value: Ma
     program = compile_expression(text, TYPED)
     found = evaluated(program, value)
 
-    if isinstance(found, Fault):
+    if isinstance(found, EvaluationError):
         assert any(word in str(found) for word in ARITHMETIC), (text, found)
     if isinstance(found, Missing):
         assert program.checked is not None
@@ -173,7 +173,7 @@ WORST = [
 def test_the_worst_expressions_end_within_their_steps(text: str, size: int) -> None:
     environment = Environment({"l": DYN, "t": DYN})
     budget = Budget()
-    with suppress(LimitExceeded, Fault):
+    with suppress(LimitExceeded, EvaluationError):
         compile_expression(text, environment).evaluate({"l": list(range(size)), "t": "ab" * size}, budget)
 
     assert budget.steps >= -LIMITS.steps * 100

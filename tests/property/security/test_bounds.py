@@ -43,7 +43,7 @@ from vworkspace_core.operations.reconcile import reconcile_operation
 from vworkspace_core.operations.unreadable import decide_unreadable_operation, unreadable_operation
 from vworkspace_core.ports import PatchType
 from vworkspace_core.webhook.defaulting import default_patch
-from vworkspace_core.webhook.review import AdmissionRequest, Verb, allowed, patched, refused
+from vworkspace_core.webhook.review import AdmissionOperation, AdmissionRequest, allowed, patched, refused
 from vworkspace_core.webhook.validating import WebhookSettings, refusals
 
 MOST_CALLS = 1_500_000
@@ -73,7 +73,7 @@ def reconciled(manifest: Manifest) -> Any:
 
 def reviewed(manifest: Manifest) -> Any:
     """As the webhooks do, to the bytes of the answer."""
-    request = AdmissionRequest("u", Verb.CREATE, "org-myteam", "n", object=manifest)
+    request = AdmissionRequest("u", AdmissionOperation.CREATE, "org-myteam", "n", object=manifest)
     problems = refusals(request, WEBHOOK, gated=True)
     answer = refused(request, problems) if problems else allowed(request)
     return json.dumps([answer, patched(request, default_patch(request))])
@@ -81,7 +81,9 @@ def reviewed(manifest: Manifest) -> Any:
 
 def updated(manifest: Manifest) -> Any:
     """An update from the same object: nothing of its spec changes."""
-    request = AdmissionRequest("u", Verb.UPDATE, "org-myteam", "n", object=manifest, old_object=dict(manifest))
+    request = AdmissionRequest(
+        "u", AdmissionOperation.UPDATE, "org-myteam", "n", object=manifest, old_object=dict(manifest)
+    )
     return refusals(request, WEBHOOK, gated=True)
 
 

@@ -36,9 +36,9 @@ from vworkspace_core.operations.context import OperationObserved
 from vworkspace_core.operations.reconcile import reconcile_operation
 from vworkspace_core.webhook.defaulting import default_patch
 from vworkspace_core.webhook.review import (
+    AdmissionOperation,
     AdmissionRequest,
     MalformedReview,
-    Verb,
     allowed,
     patched,
     read_review,
@@ -59,11 +59,13 @@ OPERATION_RULES = {
 
 
 def creation(manifest: Manifest) -> AdmissionRequest:
-    return AdmissionRequest("u", Verb.CREATE, NS, str(dig(manifest, "metadata", "name")), object=manifest)
+    return AdmissionRequest("u", AdmissionOperation.CREATE, NS, str(dig(manifest, "metadata", "name")), object=manifest)
 
 
 def update(old: Manifest, new: Manifest) -> AdmissionRequest:
-    return AdmissionRequest("u", Verb.UPDATE, NS, str(dig(new, "metadata", "name")), object=new, old_object=old)
+    return AdmissionRequest(
+        "u", AdmissionOperation.UPDATE, NS, str(dig(new, "metadata", "name")), object=new, old_object=old
+    )
 
 
 def reason_of(decision: Decision) -> str | None:
@@ -200,7 +202,7 @@ def test_subresources_and_deletions_are_nobody_s_business_here(
 ) -> None:
     manifest = placed(manifest, given_labels)
     below = attrs.evolve(update(manifest, manifest), subresource=subresource)
-    gone = AdmissionRequest("u", Verb.DELETE, NS, "a", old_object=manifest)
+    gone = AdmissionRequest("u", AdmissionOperation.DELETE, NS, "a", old_object=manifest)
 
     assert refusals(below, SETTINGS, gated=gated) == refusals(gone, SETTINGS, gated=gated) == ()
     assert default_patch(below) == default_patch(gone) == []

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.instance_worlds import instance_manifest
-from vworkspace_core.webhook.review import AdmissionRequest, Verb, read_review
+from vworkspace_core.webhook.review import AdmissionOperation, AdmissionRequest, read_review
 from vworkspace_core.webhook.validating import WebhookSettings, refusals
 
 OPERATOR = "system:serviceaccount:vworkspace-system:vworkspace-operator"
@@ -15,7 +15,9 @@ NAMED = WebhookSettings(CLUSTER_ID, writers=frozenset({OPERATOR, "alice"}))
 users = st.sampled_from((OPERATOR, "alice", "mallory", "", "system:serviceaccount:org-a:default"))
 
 
-def asked(user: str, verb: Verb = Verb.CREATE, old: dict[str, Any] | None = None, **meta: Any) -> AdmissionRequest:
+def asked(
+    user: str, verb: AdmissionOperation = AdmissionOperation.CREATE, old: dict[str, Any] | None = None, **meta: Any
+) -> AdmissionRequest:
     manifest = instance_manifest()
     manifest["metadata"] = {**manifest["metadata"], **meta}
     return AdmissionRequest(
@@ -37,16 +39,18 @@ def test_an_object_without_the_label_is_anybody_s_and_becoming_managed_is_not_C2
     plain = instance_manifest()
     plain["metadata"] = {**plain["metadata"], "labels": {}}
     assert refusals(asked(user, labels={}), NAMED, gated=True) == ()
-    taken = refusals(asked(user, Verb.UPDATE, plain), NAMED, gated=True)
+    taken = refusals(asked(user, AdmissionOperation.UPDATE, plain), NAMED, gated=True)
     assert (taken == ()) is (user in NAMED.writers)
 
 
 @given(users)
 def test_without_names_nobody_is_asked_and_a_finalizer_always_comes_off_RUN_6(user: str) -> None:
     assert refusals(asked(user), WebhookSettings(CLUSTER_ID), gated=True) == ()
-    going = asked(user, Verb.UPDATE, instance_manifest(), deletionTimestamp="2026-01-01T00:00:00Z", finalizers=[])
+    going = asked(
+        user, AdmissionOperation.UPDATE, instance_manifest(), deletionTimestamp="2026-01-01T00:00:00Z", finalizers=[]
+    )
     assert refusals(going, NAMED, gated=True) == ()
-    same = asked(user, Verb.UPDATE, instance_manifest(), annotations={"ops.vworkspace.io/x": "y"})
+    same = asked(user, AdmissionOperation.UPDATE, instance_manifest(), annotations={"ops.vworkspace.io/x": "y"})
     assert refusals(same, NAMED, gated=True) == ()
 
 

@@ -4,7 +4,7 @@ import base64
 import binascii
 from typing import Any, Final
 
-from vworkspace_core.cel.errors import Fault, no_overload
+from vworkspace_core.cel.errors import EvaluationError, no_overload
 from vworkspace_core.cel.limits import Budget
 from vworkspace_core.cel.signatures import built, function, text_cost
 
@@ -23,7 +23,7 @@ def _decode(budget: Budget, text: Any) -> bytes:
         padded = text if text.endswith("=") else text + "=" * (-len(text) % 4)
         return bytes(built(budget, base64.b64decode(padded.encode("ascii"), validate=True)))
     except (binascii.Error, UnicodeEncodeError) as error:
-        raise Fault("invalid base64") from error
+        raise EvaluationError("invalid base64") from error
 
 
 FUNCTIONS: Final = (

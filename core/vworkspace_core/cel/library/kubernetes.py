@@ -4,7 +4,7 @@ import re
 from decimal import Decimal
 from typing import Any, Final
 
-from vworkspace_core.cel.errors import Fault, no_overload
+from vworkspace_core.cel.errors import EvaluationError, no_overload
 from vworkspace_core.cel.library.standard import pattern_of, text_of
 from vworkspace_core.cel.limits import Budget
 from vworkspace_core.cel.quantities import is_quantity, parse_quantity
@@ -23,7 +23,7 @@ _LONGEST: Final = 256
 def _quantity(text: Any) -> Decimal:
     found = parse_quantity(text_of(text)) if len(text) <= _LONGEST else None
     if found is None:
-        raise Fault(f"{text[:64]!r} is no quantity such as 500m or 1Gi")
+        raise EvaluationError(f"{text[:64]!r} is no quantity such as 500m or 1Gi")
     return found
 
 
@@ -42,7 +42,7 @@ def _is_integer(value: Any) -> bool:
 
 def _as_integer(value: Any) -> int:
     if not _is_integer(value):
-        raise Fault("the quantity is no integer of 64 bits")
+        raise EvaluationError("the quantity is no integer of 64 bits")
     return int(_decimal(value))
 
 
@@ -70,7 +70,7 @@ def parse_semver(text: str, *, generous: bool = False) -> Semver | None:
 def _semver(text: Any, generous: Any = False) -> Semver:
     found = parse_semver(text_of(text), generous=generous is True)
     if found is None:
-        raise Fault(f"{text[:64]!r} is no semantic version such as 1.2.3")
+        raise EvaluationError(f"{text[:64]!r} is no semantic version such as 1.2.3")
     return found
 
 

@@ -5,7 +5,7 @@ from functools import cmp_to_key
 from itertools import pairwise
 from typing import Any, Final
 
-from vworkspace_core.cel.errors import Fault, no_overload
+from vworkspace_core.cel.errors import EvaluationError, no_overload
 from vworkspace_core.cel.limits import Budget
 from vworkspace_core.cel.signatures import built, function, list_cost, square_cost
 from vworkspace_core.cel.values import Duration, Uint, cel_equal, compare_values, is_number, whole
@@ -44,7 +44,7 @@ def _distinct(budget: Budget, items: Any) -> list[Any]:
 
 def _flatten(budget: Budget, items: Any, depth: Any = 1) -> list[Any]:
     if _count(depth) < 0:
-        raise Fault("level must be non-negative")
+        raise EvaluationError("level must be non-negative")
     out: list[Any] = []
     pending = [(item, int(depth)) for item in reversed(_items(items))]
     while pending:
@@ -68,7 +68,7 @@ def _reverse(budget: Budget, items: Any) -> list[Any]:
 
 def _slice(budget: Budget, items: Any, start: Any, end: Any) -> list[Any]:
     if not 0 <= _count(start) <= _count(end) <= len(_items(items)):
-        raise Fault(f"cannot slice {len(items)} items from {start} to {end}")
+        raise EvaluationError(f"cannot slice {len(items)} items from {start} to {end}")
     return list(built(budget, items[start:end]))
 
 
@@ -98,7 +98,7 @@ def _extreme(sign: int) -> Callable[[Any], Any]:
     def run(items: Any) -> Any:
         found = _items(items)
         if not found:
-            raise Fault("min and max need an item at the least")
+            raise EvaluationError("min and max need an item at the least")
         best = found[0]
         for item in found:
             if compare_values(item, best) == sign:

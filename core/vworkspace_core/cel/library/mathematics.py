@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable
 from typing import Any, Final
 
-from vworkspace_core.cel.errors import Fault, no_overload
+from vworkspace_core.cel.errors import EvaluationError, no_overload
 from vworkspace_core.cel.signatures import function, list_cost
 from vworkspace_core.cel.values import INT_MAX, INT_MIN, UINT_MAX, Uint, compare_values, is_number
 
@@ -53,7 +53,7 @@ def _abs(value: Any) -> Any:
     if not is_number(value):
         raise no_overload()
     if isinstance(value, int) and value == INT_MIN:
-        raise Fault("integer overflow")
+        raise EvaluationError("integer overflow")
     return value if isinstance(value, Uint) else abs(value)
 
 
@@ -87,7 +87,7 @@ def _not(value: Any) -> int:
 
 def _distance(value: Any) -> int:
     if _integer(value) < 0:
-        raise Fault(f"negative offset: {value}")
+        raise EvaluationError(f"negative offset: {value}")
     return min(int(value), 64)
 
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from ipaddress import AddressValueError, IPv4Address, IPv6Address, NetmaskValueError
 from typing import Any, Final
 
-from vworkspace_core.cel.errors import Fault, no_overload
+from vworkspace_core.cel.errors import EvaluationError, no_overload
 from vworkspace_core.cel.library.standard import text_of
 from vworkspace_core.cel.signatures import function, text_cost
 from vworkspace_core.cel.values import Address, Network, Url
@@ -43,7 +43,7 @@ def _network(text: str) -> Network | None:
 def _to_address(value: Any) -> Address:
     found = _address(text_of(value))
     if found is None:
-        raise Fault(f"{value[:_LONGEST]!r} is no IP address")
+        raise EvaluationError(f"{value[:_LONGEST]!r} is no IP address")
     return found
 
 
@@ -53,7 +53,7 @@ def _to_network(value: Any) -> Network:
     except NetmaskValueError:
         found = None
     if found is None:
-        raise Fault(f"{value[:_LONGEST]!r} is no network such as 10.0.0.0/8")
+        raise EvaluationError(f"{value[:_LONGEST]!r} is no network such as 10.0.0.0/8")
     return found
 
 
@@ -152,7 +152,7 @@ def _url(value: Any) -> Url:
         return value
     found = parse_url(text_of(value))
     if found is None:
-        raise Fault(f"{value[:_LONGEST]!r} is no absolute URL or path")
+        raise EvaluationError(f"{value[:_LONGEST]!r} is no absolute URL or path")
     return found
 
 

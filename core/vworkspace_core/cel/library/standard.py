@@ -15,7 +15,7 @@ from vworkspace_core.cel.durations import (
     timestamp_of,
     timestamp_text,
 )
-from vworkspace_core.cel.errors import Fault, no_overload
+from vworkspace_core.cel.errors import EvaluationError, no_overload
 from vworkspace_core.cel.limits import Budget
 from vworkspace_core.cel.signatures import built, function, text_cost
 from vworkspace_core.cel.values import (
@@ -43,18 +43,18 @@ _NAMED: Final = {"nan": math.nan, "inf": math.inf, "infinity": math.inf}
 
 
 def text_of(value: Any) -> str:
-    """`value` when it is a string. Raises Fault."""
+    """`value` when it is a string. Raises EvaluationError."""
     if not isinstance(value, str):
         raise no_overload()
     return value
 
 
 def pattern_of(text: Any) -> Any:
-    """A compiled regular expression. Raises Fault."""
+    """A compiled regular expression. Raises EvaluationError."""
     try:
         return compile_pattern(text_of(text))
     except PatternError as error:
-        raise Fault(f"{text!r} is no regular expression: {error}") from error
+        raise EvaluationError(f"{text!r} is no regular expression: {error}") from error
 
 
 def _size(value: Any) -> int:
@@ -73,11 +73,11 @@ def _int(value: Any) -> int:
             if (
                 not INT_MIN < value < INT_MAX + 1
             ):  # also refuses nan; the edges are no integers of 64 bits, as in cel-go
-                raise Fault("integer overflow")
+                raise EvaluationError("integer overflow")
             number = int(value)
         case str():
             if not _INTEGER.fullmatch(value):
-                raise Fault(f"{value[:64]!r} is no integer")
+                raise EvaluationError(f"{value[:64]!r} is no integer")
             number = int(value)
         case Timestamp():
             number = value.nanos // NANOS
@@ -86,7 +86,7 @@ def _int(value: Any) -> int:
         case _:
             raise no_overload()
     if not INT_MIN <= number <= INT_MAX:
-        raise Fault("integer overflow")
+        raise EvaluationError("integer overflow")
     return number
 
 
@@ -98,16 +98,16 @@ def _uint(value: Any) -> Uint:
             number = int(value)
         case float():
             if not 0 <= value < UINT_MAX + 1:
-                raise Fault("unsigned integer overflow")
+                raise EvaluationError("unsigned integer overflow")
             number = int(value)
         case str():
             if not _INTEGER.fullmatch(value) or value.startswith("-"):
-                raise Fault(f"{value[:64]!r} is no unsigned integer")
+                raise EvaluationError(f"{value[:64]!r} is no unsigned integer")
             number = int(value)
         case _:
             raise no_overload()
     if not 0 <= number <= UINT_MAX:
-        raise Fault("unsigned integer overflow")
+        raise EvaluationError("unsigned integer overflow")
     return Uint(number)
 
 
@@ -119,7 +119,7 @@ def _double(value: Any) -> float:
     if named is not None:
         return -named if text.startswith("-") else named
     if not _DOUBLE.fullmatch(text):
-        raise Fault(f"{text[:64]!r} is no number")
+        raise EvaluationError(f"{text[:64]!r} is no number")
     return float(text)
 
 
@@ -182,7 +182,7 @@ def _decoded(value: bytes) -> str:
     try:
         return value.decode()
     except UnicodeDecodeError as error:
-        raise Fault("the bytes are no text in UTF-8") from error
+        raise EvaluationError("the bytes are no text in UTF-8") from error
 
 
 def _bool(value: Any) -> bool:
@@ -192,7 +192,7 @@ def _bool(value: Any) -> bool:
         return True
     if value in _FALSE:
         return False
-    raise Fault(f"{value[:64]!r} is neither true nor false")
+    raise EvaluationError(f"{value[:64]!r} is neither true nor false")
 
 
 def _bytes(value: Any) -> bytes:
@@ -206,7 +206,7 @@ def _timestamp(value: Any) -> Timestamp:
         return timestamp_of(int(value) * NANOS)
     found = parse_timestamp(text_of(value))
     if found is None:
-        raise Fault(f"{value[:64]!r} is no timestamp such as 2026-01-31T12:00:00Z")
+        raise EvaluationError(f"{value[:64]!r} is no timestamp such as 2026-01-31T12:00:00Z")
     return found
 
 
@@ -217,7 +217,7 @@ def _duration(value: Any) -> Duration:
         raise no_overload()
     found = parse_duration(text_of(value))
     if found is None:
-        raise Fault(f"{value[:64]!r} is no duration such as 1h30m")
+        raise EvaluationError(f"{value[:64]!r} is no duration such as 1h30m")
     return found
 
 

@@ -6,7 +6,7 @@ from decimal import Decimal
 from typing import Any, Final
 
 from vworkspace_core.cel.durations import duration_text, timestamp_text
-from vworkspace_core.cel.errors import Fault, no_overload
+from vworkspace_core.cel.errors import EvaluationError, no_overload
 from vworkspace_core.cel.library.standard import double_text, text_of
 from vworkspace_core.cel.limits import Budget
 from vworkspace_core.cel.signatures import built, function, text_cost
@@ -24,7 +24,7 @@ def _index(value: Any, length: int) -> int:
     if not isinstance(value, int) or isinstance(value, bool):
         raise no_overload()
     if not 0 <= value <= length:
-        raise Fault(f"index out of range: {value}")
+        raise EvaluationError(f"index out of range: {value}")
     return int(value)
 
 
@@ -48,7 +48,7 @@ def _substring(text: Any, start: Any, end: Any = None) -> str:
     begin = _index(start, len(text_of(text)))
     stop = len(text) if end is None else _index(end, len(text))
     if begin > stop:
-        raise Fault(f"index out of range: {begin}")
+        raise EvaluationError(f"index out of range: {begin}")
     return str(text[begin:stop])
 
 
@@ -124,7 +124,7 @@ def _format(budget: Budget, text: Any, arguments: Any) -> str:
             continue
         precision, verb, at = _clause(text, sign + 1)
         if taken >= len(arguments):
-            raise Fault(f"index {taken} out of range: the format has more clauses than arguments")
+            raise EvaluationError(f"index {taken} out of range: the format has more clauses than arguments")
         out.append(built(budget, _formatted(budget, verb, precision, arguments[taken])))
         taken += 1
     return str(built(budget, "".join(out)))
@@ -139,10 +139,10 @@ def _clause(text: str, at: int) -> tuple[int | None, str, int]:
             end += 1
         precision = int(text[at + 1 : end][:6] or 0)
         if precision > _MOST_DIGITS:
-            raise Fault(f"a precision of more than {_MOST_DIGITS} digits")
+            raise EvaluationError(f"a precision of more than {_MOST_DIGITS} digits")
         at = end
     if at >= len(text):
-        raise Fault("unexpected end of format string")
+        raise EvaluationError("unexpected end of format string")
     return precision, text[at], at + 1
 
 
@@ -163,7 +163,7 @@ def _formatted(budget: Budget, verb: str, precision: int | None, value: Any) -> 
         case "x" | "X":
             return _hexadecimal(value, verb)
         case _:
-            raise Fault(f"unrecognized formatting clause {verb!r}")
+            raise EvaluationError(f"unrecognized formatting clause {verb!r}")
 
 
 def _shown(budget: Budget, value: Any) -> str:
@@ -194,7 +194,7 @@ def _shown(budget: Budget, value: Any) -> str:
             shown = sorted((key, built(budget, _shown(budget, item))) for key, item in pairs)
             return f"{{{', '.join(f'{key}: {item}' for key, item in shown)}}}"
         case _:
-            raise Fault(
+            raise EvaluationError(
                 "string clause can only be used on strings, bools, bytes, ints, doubles, maps, lists, types, times"
             )
 
@@ -209,19 +209,19 @@ def _decimal(value: Any) -> str:
     if isinstance(value, float):
         return _infinite(value) or _whole(value)
     if not is_number(value):
-        raise Fault("decimal clause can only be used on numbers")
+        raise EvaluationError("decimal clause can only be used on numbers")
     return str(int(value))
 
 
 def _whole(value: float) -> str:
     if not value.is_integer():
-        raise Fault("decimal clause can only be used on whole numbers")
+        raise EvaluationError("decimal clause can only be used on whole numbers")
     return str(int(value))
 
 
 def _number(value: Any, clause: str) -> float | Decimal:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise Fault(f"{clause} clause can only be used on numbers")
+        raise EvaluationError(f"{clause} clause can only be used on numbers")
     return value if isinstance(value, float) else Decimal(int(value))
 
 
@@ -246,7 +246,7 @@ def _exponent(number: Decimal, precision: int) -> str:
 
 def _based(value: Any, base: str) -> str:
     if isinstance(value, bool) or not isinstance(value, int):
-        raise Fault("only integers can be formatted that way")
+        raise EvaluationError("only integers can be formatted that way")
     return format(int(value), base)
 
 

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from vworkspace_core.cel.durations import NANOS, zone_of
-from vworkspace_core.cel.errors import Fault, no_overload
+from vworkspace_core.cel.errors import EvaluationError, no_overload
 from vworkspace_core.cel.signatures import Function, function
 from vworkspace_core.cel.values import Duration, Timestamp
 
@@ -19,7 +19,7 @@ def _moment(value: Any, zone: Any = "UTC") -> datetime:
     try:
         return moment.astimezone(zone_of(zone))
     except OverflowError as error:
-        raise Fault("timestamp overflow") from error
+        raise EvaluationError("timestamp overflow") from error
 
 
 def _part(of_moment: Callable[[datetime], int], nanos: int = 0) -> Callable[..., int]:
