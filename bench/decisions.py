@@ -10,7 +10,7 @@ from bench.machine import describe, line
 from tests.support.instance_worlds import CONTEXT, NAMESPACE, Scene, deployed, instance_manifest, scene, written
 from vworkspace_core.api.codec import read_application_instance
 from vworkspace_core.controller.decision import Decision
-from vworkspace_core.instances.context import Observed
+from vworkspace_core.instances.context import InstanceObserved
 from vworkspace_core.instances.reconcile import reconcile
 
 
@@ -38,7 +38,7 @@ def main() -> None:
     source = settled.source
     assert reconcile(source, settled.observed, CONTEXT).is_empty
     print(line("settled", samples(lambda: reconcile(source, settled.observed, CONTEXT)), "decisions/s", "20,000"))
-    fresh, nothing = read_application_instance(instance_manifest()), Observed(NAMESPACE)
+    fresh, nothing = read_application_instance(instance_manifest()), InstanceObserved(NAMESPACE)
     assert len(reconcile(fresh, nothing, CONTEXT).applies) == 2
     print(line("fresh", samples(lambda: reconcile(fresh, nothing, CONTEXT)), "decisions/s", "5,000"))
 

@@ -19,7 +19,7 @@ from vworkspace_core.operations.conflicts import EXCLUDES, conflicting
 from vworkspace_core.operations.contract import Engine, Row
 from vworkspace_core.operations.engines import ENGINES
 from vworkspace_core.operations.lifecycle import engine_ref_of
-from vworkspace_core.operations.preconditions import Obstacle, Start, start_or_obstacle
+from vworkspace_core.operations.preconditions import Start, UnmetPrecondition, start_or_unmet
 from vworkspace_core.operations.reconcile import reconcile_operation
 from vworkspace_core.operations.status_samples import shown_by
 from vworkspace_core.operations.templates import Template
@@ -129,8 +129,8 @@ def _yaml(data: Mapping[str, Any]) -> list[str]:
 def _started(template: Template) -> tuple[Operation, Start]:
     """The example, running, and how it was started."""
     operation = example(template)
-    start = start_or_obstacle(operation, observed(template), CONTEXT)
-    if isinstance(start, Obstacle):
+    start = start_or_unmet(operation, observed(template), CONTEXT)
+    if isinstance(start, UnmetPrecondition):
         raise ValueError(f"the example of {template.name} does not start: {start.reason}: {start.message}")
     reference = attrs.evolve(engine_ref_of(start.objects[0]), uid="object-uid") if start.objects else None
     status = attrs.evolve(
@@ -155,7 +155,7 @@ def _created(template: Template) -> Iterator[str]:
 
 def _refusals(template: Template) -> Iterator[str]:
     for change in REFUSED[template.name]:
-        found = start_or_obstacle(example(template, change), observed(template), CONTEXT)
+        found = start_or_unmet(example(template, change), observed(template), CONTEXT)
         if isinstance(found, Start) or found.accepted is not False:
             raise ValueError(f"{template.name} with {change} is not refused")
         yield f"`{json.dumps(change)[1:-1]}`: `{found.reason}`, {found.message}"

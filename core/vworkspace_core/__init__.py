@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from vworkspace_core.controller.execute import Reconciler
     from vworkspace_core.controller.reconcile import ReconcileResult, run_pass
     from vworkspace_core.controller.requeue import Requeue
-    from vworkspace_core.instances.context import Context, Observed, Settings
+    from vworkspace_core.instances.context import Context, InstanceObserved, Settings
     from vworkspace_core.instances.observe import observe_live
     from vworkspace_core.instances.reconcile import reconcile
     from vworkspace_core.operations.context import OperationContext, OperationObserved
@@ -61,12 +61,12 @@ __all__ = [
     "Delete",
     "Failure",
     "Finalizer",
+    "InstanceObserved",
     "Kind",
     "Manifest",
     "MergePatch",
     "ObjectMeta",
     "ObjectRef",
-    "Observed",
     "Operation",
     "OperationContext",
     "OperationObserved",
@@ -105,12 +105,12 @@ _MODULES: Final = {
     "Delete": "vworkspace_core.controller.decision",
     "Failure": "vworkspace_core.controller.decision",
     "Finalizer": "vworkspace_core.controller.decision",
+    "InstanceObserved": "vworkspace_core.instances.context",
     "Kind": "vworkspace_core.apimachinery.manifest",
     "Manifest": "vworkspace_core.apimachinery.manifest",
     "MergePatch": "vworkspace_core.controller.decision",
     "ObjectMeta": "vworkspace_core.apimachinery.meta",
     "ObjectRef": "vworkspace_core.apimachinery.manifest",
-    "Observed": "vworkspace_core.instances.context",
     "Operation": "vworkspace_core.api.operation",
     "OperationContext": "vworkspace_core.operations.context",
     "OperationObserved": "vworkspace_core.operations.context",

@@ -41,7 +41,7 @@ from vworkspace_core.controller.lease.record import LeasePolicy
 from vworkspace_core.controller.requeue import Pace
 from vworkspace_core.credentials import messages as credentials
 from vworkspace_core.credentials.secret import StoredCredential
-from vworkspace_core.instances.context import Context, Observed, Settings
+from vworkspace_core.instances.context import Context, InstanceObserved, Settings
 from vworkspace_core.jobs import messages as jobs
 from vworkspace_core.jobs.payload_security import Security
 from vworkspace_core.jobs.plan import Inspection
@@ -58,7 +58,7 @@ CLASSES: Final[Mapping[str, type[Any]]] = {
     "policy": Policy,
     "admission": AdmissionSettings,
     "instance context": Context,
-    "instance snapshot": Observed,
+    "instance snapshot": InstanceObserved,
     "override": ReleaseOverride,
     "refused write": Failure,
     "unreadable instance": Unreadable,

@@ -17,7 +17,7 @@ from vworkspace_apiserver.inprocess import InProcessKube, run_sync
 from vworkspace_apiserver.server import ApiServer
 from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef
 from vworkspace_core.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, NAMESPACE, PERSISTENT_VOLUME_CLAIM
-from vworkspace_core.operations.preconditions import Start, start_or_obstacle
+from vworkspace_core.operations.preconditions import Start, start_or_unmet
 from vworkspace_core.ports import PatchType
 from vworkspace_fake.downstream.crds import downstream_crds
 
@@ -157,7 +157,7 @@ def made(of: str, parameters: dict[str, Any], name: str, hook: dict[str, Any]) -
     """What is created for an Operation of that template."""
     objects = dict([gated("org-a"), gated("org-b"), *recorded(chart_hook(hook)).items()])
     seen = observed(of, objects=objects)
-    start = start_or_obstacle(operation(of, name=name, parameters=parameters), seen, CONTEXT)
+    start = start_or_unmet(operation(of, name=name, parameters=parameters), seen, CONTEXT)
     assert isinstance(start, Start), start
     (wanted,) = start.objects
     return wanted.kind, wanted.manifest

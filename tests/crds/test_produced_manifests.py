@@ -49,7 +49,7 @@ from vworkspace_core.apimachinery.resources import (
     OCI_REPOSITORY,
 )
 from vworkspace_core.controller.decision import Decision
-from vworkspace_core.instances.context import Context, Observed, Settings
+from vworkspace_core.instances.context import Context, InstanceObserved, Settings
 from vworkspace_core.instances.reconcile import reconcile
 from vworkspace_fake.flux.crds import flux_crds
 
@@ -155,7 +155,7 @@ class Situation:
     """An instance and what is seen of its cluster: a gated namespace, and perhaps an Operation that overrides it."""
 
     source: ApplicationInstance
-    observed: Observed
+    observed: InstanceObserved
 
 
 @cache
@@ -165,7 +165,7 @@ def situations() -> st.SearchStrategy[Situation]:
     def seen(source: ApplicationInstance, override: ReleaseOverride | None, in_force: bool) -> Situation:
         if override is not None and in_force:
             override = attrs.evolve(override, spec_hash=spec_hash(source.spec))
-        return Situation(source, Observed(generated.gated_namespace(NS), override=override))
+        return Situation(source, InstanceObserved(generated.gated_namespace(NS), override=override))
 
     return st.builds(seen, sources(), st.none() | generated.release_overrides(), st.booleans())
 
@@ -233,7 +233,7 @@ def test_every_combination_of_features_produces_what_it_should_and_is_accepted(
 ) -> None:
     source = featured(source_type, values_source, suspend, integrated)
     override = ReleaseOverride("upgrade-1", "u-1", spec_hash(source.spec), "7.0.0", {"replicas": 3})
-    observed = Observed(generated.gated_namespace(NS), override=override if overridden else None)
+    observed = InstanceObserved(generated.gated_namespace(NS), override=override if overridden else None)
 
     decision = reconcile(source, observed, CONTEXT)
 
@@ -298,7 +298,9 @@ VALUES: Mapping[ValuesSource | None, Values | None] = {
     ],
 )
 def test_a_manifest_that_is_wrong_would_be_found(judge: Judge, path: tuple[str, ...], value: str) -> None:
-    decision = reconcile(featured(SourceType.OCI, None, False, False), Observed(generated.gated_namespace(NS)), CONTEXT)
+    decision = reconcile(
+        featured(SourceType.OCI, None, False, False), InstanceObserved(generated.gated_namespace(NS)), CONTEXT
+    )
     release = next(apply.manifest for apply in decision.applies if apply.kind == HELM_RELEASE)
 
     with pytest.raises(Invalid):

@@ -16,7 +16,7 @@ from vworkspace_core.api.codec import read_operation
 from vworkspace_core.api.crd import crd_manifests
 from vworkspace_core.apimachinery.manifest import Kind
 from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, CUSTOM_RESOURCE_DEFINITION, OPERATION
-from vworkspace_core.instances.context import Observed
+from vworkspace_core.instances.context import InstanceObserved
 from vworkspace_core.operations.reconcile import reconcile_operation
 
 
@@ -39,7 +39,7 @@ def row(server: ApiServer, kind: Kind, manifest: Mapping[str, Any], *, wide: boo
 def test_a_blocked_instance_says_what_blocks_it(server: ApiServer) -> None:
     ungated = {**NAMESPACE, "metadata": {"name": "org-myteam"}}
     manifest = instance_manifest()
-    blocked = written(manifest, decide(manifest, Observed(ungated)))
+    blocked = written(manifest, decide(manifest, InstanceObserved(ungated)))
 
     short, wide = row(server, APPLICATION_INSTANCE, blocked), row(server, APPLICATION_INSTANCE, blocked, wide=True)
 

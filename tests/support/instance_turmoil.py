@@ -33,7 +33,7 @@ from vworkspace_core.apimachinery.resources import (
 from vworkspace_core.controller.decision import Decision
 from vworkspace_core.controller.reconcile import ReconcileResult
 from vworkspace_core.controller.requeue import Pace, Requeue
-from vworkspace_core.instances.context import Context, Observed
+from vworkspace_core.instances.context import Context, InstanceObserved
 from vworkspace_core.instances.reconcile import reconcile
 from vworkspace_core.ports import ListPage, PatchType, Propagation
 from vworkspace_fake.flux import (
@@ -213,7 +213,7 @@ class Turmoil(Simulation):
         self._agenda: dict[ObjectRef, _Agenda] = {}
         self.on_pass: Callable[[ObjectRef], ReconcileResult | None] = self.reconcile
 
-    def _with_operations(self, source: ApplicationInstance, observed: Observed, context: Context) -> Decision:
+    def _with_operations(self, source: ApplicationInstance, observed: InstanceObserved, context: Context) -> Decision:
         if source.metadata.name == INSTANCE.name:
             observed = attrs.evolve(observed, override=self.override, withdrawn=frozenset(self.withdrawn))
         return reconcile(source, observed, context)

@@ -14,7 +14,7 @@ from vworkspace_core.api.codec import read_application_instance
 from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef
 from vworkspace_core.apimachinery.resources import HELM_RELEASE, OCI_REPOSITORY
 from vworkspace_core.controller.decision import Decision
-from vworkspace_core.instances.context import Context, Observed, Settings
+from vworkspace_core.instances.context import Context, InstanceObserved, Settings
 from vworkspace_core.instances.reconcile import reconcile
 
 CLUSTER = "cluster-prod-1"
@@ -68,7 +68,7 @@ def with_meta(manifest: Mapping[str, Any], **fields: Any) -> dict[str, Any]:
     return {**manifest, "metadata": meta}
 
 
-def decide(manifest: Mapping[str, Any], observed: Observed, context: Context = CONTEXT) -> Decision:
+def decide(manifest: Mapping[str, Any], observed: InstanceObserved, context: Context = CONTEXT) -> Decision:
     """The decision on a manifest as it came off the wire."""
     return reconcile(read_application_instance(manifest), observed, context)
 
@@ -82,7 +82,7 @@ def written(manifest: Mapping[str, Any], decision: Decision) -> dict[str, Any]:
 
 def applied(manifest: Mapping[str, Any]) -> dict[ObjectRef, dict[str, Any]]:
     """Downstream objects just as the API server holds them after the applies, before Flux has looked."""
-    decision = decide(manifest, Observed(NAMESPACE))
+    decision = decide(manifest, InstanceObserved(NAMESPACE))
     return {apply.ref: stored(apply.manifest) for apply in decision.applies}
 
 
@@ -159,7 +159,7 @@ class Scene:
     """An instance, and what Flux reports of its release."""
 
     manifest: Mapping[str, Any]
-    observed: Observed
+    observed: InstanceObserved
 
     @property
     def source(self) -> ApplicationInstance:
@@ -188,7 +188,7 @@ def scene(
                 live["spec"]["suspend"] = True
         elif ref.kind == OCI_REPOSITORY:
             live["status"] = dict(source_status or fetched())
-    return Scene(manifest, Observed(NAMESPACE, objects))
+    return Scene(manifest, InstanceObserved(NAMESPACE, objects))
 
 
 def conditions_of(decision: Decision) -> dict[str, tuple[str, str]]:

@@ -31,7 +31,7 @@ from vworkspace_core.apimachinery.resources import (
 from vworkspace_core.controller.decision import Decision
 from vworkspace_core.controller.execute import Reconciler
 from vworkspace_core.controller.reconcile import ReconcileResult, run_pass
-from vworkspace_core.instances.context import Context, Observed, Settings
+from vworkspace_core.instances.context import Context, InstanceObserved, Settings
 from vworkspace_core.instances.observe import observe_live
 from vworkspace_core.instances.reconcile import reconcile
 from vworkspace_core.ports import KubernetesEvent, PatchType
@@ -67,7 +67,7 @@ class Simulation:
         self.flux = FluxSimulator(InProcessKube(self.server, caller=Caller("flux", agent="flux/2")), behaviour)
         self.settings = Settings(cluster_id=CLUSTER)
         self.events = EventLog()
-        self.decide: Callable[[ApplicationInstance, Observed, Context], Decision] = reconcile
+        self.decide: Callable[[ApplicationInstance, InstanceObserved, Context], Decision] = reconcile
         for crd in (*crd_manifests(), *(flux_crds() if with_flux else ())):
             self.create_definition(crd)
         gate = {**NAMESPACE.manifest(NS), "metadata": {"name": NS, "labels": {"managed-by": "vworkspace"}}}
@@ -147,10 +147,10 @@ class Simulation:
             if status and (not self.history or self.history[-1]["status"] != status):
                 self.history.append(event.object)
 
-    def _decide(self, source: ApplicationInstance, observed: Observed) -> Decision:
+    def _decide(self, source: ApplicationInstance, observed: InstanceObserved) -> Decision:
         return self.decide(source, observed, Context(self.settings, self.now))
 
-    def observe(self, ref: ObjectRef) -> tuple[ApplicationInstance, Observed]:
+    def observe(self, ref: ObjectRef) -> tuple[ApplicationInstance, InstanceObserved]:
         """The snapshot a pass would decide on."""
         manifest = self.get(ref)
         assert manifest is not None, f"{ref} is gone"

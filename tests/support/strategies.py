@@ -31,7 +31,7 @@ from vworkspace_core.api.chart import AppliedChart, ChartSource, SourceType
 from vworkspace_core.api.cluster import Cluster, ClusterSpec, ClusterStatus, PolicySpec, SecuritySpec
 from vworkspace_core.api.operation import (
     Approvals,
-    Engine,
+    EngineName,
     EngineRef,
     LogsRef,
     Operation,
@@ -135,7 +135,7 @@ def object_metas(*, namespace: str | None = None, cluster_id: str = CLUSTER_ID) 
         ),
         annotations=st.dictionaries(
             st.sampled_from([labels.CAPABILITY_PREFIX + name for name in labels.CAPABILITIES]),
-            st.sampled_from([engine.value for engine in Engine]),
+            st.sampled_from([engine.value for engine in EngineName]),
             max_size=3,
         ),
         finalizers=st.sampled_from([(), (labels.FINALIZER,), ("other.test/keep", labels.FINALIZER)]),
@@ -312,7 +312,7 @@ def operation_specs() -> st.SearchStrategy[OperationSpec]:
         OperationSpec,
         target_ref=dns_labels().map(lambda name: TargetRef(name=name)),
         type=st.sampled_from(OperationType),
-        engine=st.sampled_from(Engine),
+        engine=st.sampled_from(EngineName),
         parameters=st.none() | inline_values(),
         approvals=st.none() | approvals,
         timeout_seconds=st.none() | st.integers(1, 86_400),
@@ -368,9 +368,9 @@ def clusters() -> st.SearchStrategy[Cluster]:
         credentials_secret_ref=st.none() | st.builds(NameRef, dns_labels()),
         managed_namespaces=names,
         operator_version=st.none() | versions(),
-        installed_engines=st.lists(st.sampled_from([str(engine) for engine in Engine]), max_size=3, unique=True).map(
-            tuple
-        ),
+        installed_engines=st.lists(
+            st.sampled_from([str(engine) for engine in EngineName]), max_size=3, unique=True
+        ).map(tuple),
     )
     return st.builds(Cluster, metadata=object_metas(namespace=""), spec=spec, status=status)
 

@@ -20,7 +20,7 @@ from vworkspace_core.apimachinery.problems import ValidationProblems
 from vworkspace_core.apimachinery.resources import ALL_KINDS, OPERATION
 from vworkspace_core.apimachinery.timestamps import format_time
 from vworkspace_core.controller.decision import Decision
-from vworkspace_core.instances.context import Context, Observed, Settings
+from vworkspace_core.instances.context import Context, InstanceObserved, Settings
 from vworkspace_core.instances.reconcile import reconcile
 from vworkspace_core.operations.claims import Claims
 from vworkspace_core.operations.context import OperationContext, OperationObserved
@@ -127,7 +127,7 @@ def _of_instance(question: _Question) -> Decision:
     operations = [one for one in _acted_on(question) if target_ref(one) == question.ref]
     override, withdrawn = release_request(source, operations)
     namespace = question.given.namespace(source.metadata.namespace)
-    observed = Observed(namespace, objects, question.missing, override=override, withdrawn=withdrawn)
+    observed = InstanceObserved(namespace, objects, question.missing, override=override, withdrawn=withdrawn)
     return reconcile(source, observed, Context(Settings(cluster_id=question.cluster_id), question.now))
 
 

@@ -17,7 +17,7 @@ from vworkspace_app.operations.index import UPGRADES_OF, target_in
 from vworkspace_core.api.application_instance import ApplicationInstance, ReleaseOverride
 from vworkspace_core.api.codec import read_application_instance
 from vworkspace_core.api.labels import FIELD_MANAGER, FINALIZER, is_managed
-from vworkspace_core.api.operation import Engine
+from vworkspace_core.api.operation import EngineName
 from vworkspace_core.api.policy import Policy
 from vworkspace_core.api.reasons import InstanceConditionType as Type
 from vworkspace_core.api.unreadable import Unreadable, readable
@@ -41,7 +41,7 @@ from vworkspace_core.controller.live_reads import LiveReads
 from vworkspace_core.controller.queue.event_handlers import owners_of_kind
 from vworkspace_core.controller.queue.read_your_writes import ObjectVersion
 from vworkspace_core.controller.reconcile import ReconcileResult, run_pass
-from vworkspace_core.instances.context import Context, Observed, Settings
+from vworkspace_core.instances.context import Context, InstanceObserved, Settings
 from vworkspace_core.instances.desired import DOWNSTREAM_KINDS, read_refs, watched_refs
 from vworkspace_core.instances.helm_storage import record_refs, without_content
 from vworkspace_core.instances.naming import releases_of
@@ -54,7 +54,7 @@ from vworkspace_core.ports import Clock, EventSink, KubeApi
 
 RELEASE_INDEX = "release"
 
-Source: TypeAlias = ApplicationInstance | Unreadable[ApplicationInstance]
+InstanceSource: TypeAlias = ApplicationInstance | Unreadable[ApplicationInstance]
 
 
 def release_names(manifest: Manifest) -> Iterator[str]:
@@ -102,7 +102,7 @@ class InstanceController:
         tell_pass(key, result)
         return self.net.until_next(key, result)
 
-    async def _look_after(self, key: ObjectRef, source: Source) -> None:
+    async def _look_after(self, key: ObjectRef, source: InstanceSource) -> None:
         """Read anew what an instance waits for, once it has waited for long."""
         instance = readable(source)
         said = {one.type: one.status for one in instance.status.conditions}
@@ -113,7 +113,7 @@ class InstanceController:
         owned = [ref_of(one, kind) for kind in DOWNSTREAM_KINDS for one in self.informers.store(kind).owned_by(uid)]
         await self.net.look(key, dict.fromkeys((key, *watched_refs(instance), *owned)))
 
-    def _decide(self, source: Source, observed: Observed) -> Decision:
+    def _decide(self, source: InstanceSource, observed: InstanceObserved) -> Decision:
         context = Context(attrs.evolve(self.settings, policy=self._policy()), self.clock.now())
         if isinstance(source, Unreadable):
             return decide_unreadable(source, observed, context)
@@ -125,14 +125,14 @@ class InstanceController:
         found = (clusters.raw(namespace, name) for namespace, name in clusters.names())
         return strictest_policy(self.settings.policy, filter(None, found), self.settings.cluster_id)
 
-    async def _observe(self, source: Source) -> Observed:
+    async def _observe(self, source: InstanceSource) -> InstanceObserved:
         instance = readable(source)
         if instance.metadata.deletion_timestamp is not None:
             # What is taken down, and in the end let go of, is not judged by a cache that may be behind.
             return await observe_live(self.api, instance)
         return await self._with_strangers(instance, self._cached(instance))
 
-    def _cached(self, instance: ApplicationInstance) -> Observed:
+    def _cached(self, instance: ApplicationInstance) -> InstanceObserved:
         meta = instance.metadata
         objects: dict[ObjectRef, Manifest] = {}
         for kind in DOWNSTREAM_KINDS:
@@ -150,7 +150,7 @@ class InstanceController:
         namespace = self.informers.store(NAMESPACE).get(None, meta.namespace)
         definitions = self.informers.store(CUSTOM_RESOURCE_DEFINITION)
         missing = frozenset(kind for kind in DOWNSTREAM_KINDS if kind.group and not is_served(kind, definitions))
-        return Observed(namespace, objects, missing, override=override, withdrawn=withdrawn)
+        return InstanceObserved(namespace, objects, missing, override=override, withdrawn=withdrawn)
 
     def _release_request(self, instance: ApplicationInstance) -> tuple[ReleaseOverride | None, frozenset[str]]:
         """What the helm Operations on the instance ask of its release (REC-9)."""
@@ -158,7 +158,7 @@ class InstanceController:
         upgrades = self.informers.store(OPERATION).indexed(UPGRADES_OF, str(target))
         return release_request(instance, operations_on(target, upgrades, self.settings.cluster_id))
 
-    async def _with_strangers(self, instance: ApplicationInstance, observed: Observed) -> Observed:
+    async def _with_strangers(self, instance: ApplicationInstance, observed: InstanceObserved) -> InstanceObserved:
         """Only our own ConfigMaps are cached; before one of ours is made, its name is looked up live (REC-4)."""
         objects = dict(observed.objects)
         for ref in watched_refs(instance, observed.override):
@@ -190,7 +190,7 @@ class InstanceController:
     def keys_of_operation(self, change: Change) -> Iterator[ObjectRef]:
         """The target of an Operation that asks something of its release (REC-9)."""
         target = target_in(change.object)
-        if target is not None and dig(change.object, "spec", "engine") == Engine.HELM:
+        if target is not None and dig(change.object, "spec", "engine") == EngineName.HELM:
             yield target
 
     def keys_of_namespace(self, change: Change) -> Iterator[ObjectRef]:
@@ -209,12 +209,12 @@ class InstanceController:
 
 
 @lru_cache(maxsize=64)
-def _read_raw(raw: bytes) -> Source:
+def _read_raw(raw: bytes) -> InstanceSource:
     """Several passes follow one another on the same copy of an instance, while Flux reports."""
     return _read(msgspec.json.decode(raw))
 
 
-def _read(manifest: Manifest) -> Source:
+def _read(manifest: Manifest) -> InstanceSource:
     try:
         return read_application_instance(without_foreign_conditions(manifest))
     except ValidationProblems as error:

@@ -27,7 +27,7 @@ from vworkspace_app.manager.agent import AgentOptions, ManagedAgent
 from vworkspace_app.manager.caches import AWAITED_KINDS, ENGINE_KINDS, FLUX_KINDS, informer_of, informers_of
 from vworkspace_app.manager.settings import OperatorSettings
 from vworkspace_app.manager.telemetry import Components, LogOnly, Telemetry
-from vworkspace_app.operations.controller import Approvals, OperationController
+from vworkspace_app.operations.controller import ApprovalChecks, OperationController
 from vworkspace_core.apimachinery.manifest import Kind, ObjectRef
 from vworkspace_core.apimachinery.resources import (
     APPLICATION_INSTANCE,
@@ -134,7 +134,7 @@ class Manager:
             settings.operations,
             clock,
             self.events,
-            Approvals(
+            ApprovalChecks(
                 lambda: self.credentials.current.approval_secret,
                 self._skew,
                 settings.required_bindings,

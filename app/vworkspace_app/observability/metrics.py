@@ -15,7 +15,7 @@ from vworkspace_app.controller.observer import Reconciled
 from vworkspace_app.observability import catalogue as c
 from vworkspace_app.observability.stats import LatestStats
 from vworkspace_app.observability.stats_metrics import stats_metrics
-from vworkspace_core.api.operation import Engine, OperationType, Phase
+from vworkspace_core.api.operation import EngineName, OperationType, Phase
 from vworkspace_core.apimachinery.manifest import ObjectRef
 from vworkspace_core.controller.queue.hot_loop import HotLoop
 from vworkspace_core.controller.reconcile import ResultLabel
@@ -102,7 +102,7 @@ class Metrics:
 
     def operation(self, type_: str, engine: str, phase: str) -> None:
         """An Operation came to a phase. The other phases of its type begin at zero, so that the first end shows too."""
-        kind, by = _one_of(OperationType, type_), _one_of(Engine, engine)
+        kind, by = _one_of(OperationType, type_), _one_of(EngineName, engine)
         for one in Phase:
             self._operations.labels(kind, by, one.value)
         self._operations.labels(kind, by, _one_of(Phase, phase)).inc()

@@ -48,12 +48,12 @@ from vworkspace_core.operations.templates import Templates
 from vworkspace_core.operations.unreadable import decide_unreadable_operation, unreadable_operation
 from vworkspace_core.ports import Clock, EventSink, KubeApi
 
-Source: TypeAlias = Operation | Unreadable[Operation]
+OperationSource: TypeAlias = Operation | Unreadable[Operation]
 _WAIT_FOR_SECRET = frozenset({Reason.AWAITING_APPROVAL, Reason.MISSING_SECRET})
 
 
 @attrs.frozen
-class Approvals:
+class ApprovalChecks:
     """Where approval claims are checked with what (OPS-4); asked anew for every pass.
 
     `secret` gives the approval secret as it is now, None where there is none. `skew` is what the control plane's
@@ -76,7 +76,7 @@ class OperationController:
     settings: OperationSettings
     clock: Clock
     events: EventSink
-    approvals: Approvals = attrs.field(factory=Approvals)
+    approvals: ApprovalChecks = attrs.field(factory=ApprovalChecks)
     templates: Templates = attrs.field(factory=builtin_templates)
     tell_unmanaged: Callable[[ObjectRef, Manifest], Awaitable[None]] = report_nothing
     """Told of each object that is not for us."""
@@ -114,7 +114,7 @@ class OperationController:
         tell_pass(key, result)
         return self.net.until_next(key, result)
 
-    async def _look_after(self, key: ObjectRef, source: Source, context: OperationContext) -> None:
+    async def _look_after(self, key: ObjectRef, source: OperationSource, context: OperationContext) -> None:
         """Read anew what a run depends on, once it has been at it for long."""
         operation = readable(source)
         if operation.status.phase is not Phase.RUNNING:
@@ -124,7 +124,7 @@ class OperationController:
         live = self.informers.store(target.kind).get(target.namespace, target.name)
         await self.net.look(key, dict.fromkeys((key, target, *lookups(operation, context, live))))
 
-    def _looked_at_before_the_start(self, source: Source, context: OperationContext) -> Iterator[ObjectRef]:
+    def _looked_at_before_the_start(self, source: OperationSource, context: OperationContext) -> Iterator[ObjectRef]:
         """What may keep it from starting and carries no mark of it; nothing once it has started."""
         if isinstance(source, Unreadable) or source.status.phase not in (None, Phase.PENDING):
             return
@@ -148,14 +148,14 @@ class OperationController:
             self.settings, self.clock.now(), claims, templates=self.templates, parse_yaml=parse_yaml
         )
 
-    def _decide(self, context: OperationContext, source: Source, observed: OperationObserved) -> Decision:
+    def _decide(self, context: OperationContext, source: OperationSource, observed: OperationObserved) -> Decision:
         context = attrs.evolve(context, now=self.clock.now())
         if isinstance(source, Unreadable):
             return decide_unreadable_operation(source, observed, context)
         return reconcile_operation(source, observed, context)
 
     async def _with_spent_approval(
-        self, source: Source, observed: OperationObserved, context: OperationContext
+        self, source: OperationSource, observed: OperationObserved, context: OperationContext
     ) -> OperationContext:
         """The context after an approval is written down as used, before the run that it starts; what stands in the way
         of that is told."""
@@ -169,7 +169,7 @@ class OperationController:
             claims = attrs.evolve(context.claims, trouble=error.message)
         return attrs.evolve(context, claims=claims)
 
-    async def _observe(self, source: Source, context: OperationContext) -> OperationObserved:
+    async def _observe(self, source: OperationSource, context: OperationContext) -> OperationObserved:
         operation = readable(source)
         observed = self._cached(operation, context)
         if not needs_live_view(operation, observed, context):
@@ -254,7 +254,7 @@ class OperationController:
             yield ObjectRef(OPERATION, namespace, name)
 
 
-def _read(manifest: Manifest) -> Source:
+def _read(manifest: Manifest) -> OperationSource:
     try:
         return read_operation(without_foreign_conditions(manifest))
     except ValidationProblems as error:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from vworkspace_core.api.operation import TERMINAL_PHASES, Engine
+from vworkspace_core.api.operation import TERMINAL_PHASES, EngineName
 from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, dig, metadata
 from vworkspace_core.apimachinery.names import bounded_name
 from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE
@@ -55,7 +55,7 @@ def _open_on(manifest: Manifest) -> Iterator[str]:
 def _upgrades_of(manifest: Manifest) -> Iterator[str]:
     target = target_in(manifest)
     started = dig(manifest, "status", "startedAt") is not None
-    if target is not None and started and dig(manifest, "spec", "engine") == Engine.HELM:
+    if target is not None and started and dig(manifest, "spec", "engine") == EngineName.HELM:
         yield str(target)
 
 

@@ -26,7 +26,7 @@ from vworkspace_core.api.labels import (
     is_retry_token,
     namespace_is_gated,
 )
-from vworkspace_core.api.operation import Engine, Operation
+from vworkspace_core.api.operation import EngineName, Operation
 from vworkspace_core.api.remedies import gate_command
 from vworkspace_core.api.validation import check, check_parts, violations
 from vworkspace_core.apimachinery.formats import DNS_SUBDOMAIN
@@ -176,9 +176,9 @@ def _operation(operation: Operation, old: Operation | None, settings: AdmissionS
     if spec.parameters is not None:
         too_large = _too_large(spec.parameters, settings.max_parameters_bytes, "spec.parameters")
         yield from too_large
-        if spec.engine is Engine.HELM and not too_large:
+        if spec.engine is EngineName.HELM and not too_large:
             yield from _inline_secrets(spec.parameters.get("valuesPatch"), "spec.parameters.valuesPatch")
-        if spec.engine is Engine.JOB:
+        if spec.engine is EngineName.JOB:
             yield from command_problems(spec.parameters, "spec.parameters")
 
 

@@ -33,7 +33,7 @@ class OperationType(StrEnum):
     RUNBOOK = "Runbook"
 
 
-class Engine(StrEnum):
+class EngineName(StrEnum):
     """Which controller does it."""
 
     VELERO = "velero"
@@ -101,7 +101,7 @@ class OperationSpec:
         "The ApplicationInstance in the same namespace; immutable.", rules=[immutable()]
     )
     type: OperationType = schema_field("What is to be done; immutable.", rules=[immutable()])
-    engine: Engine = schema_field("Which engine does it; immutable.", rules=[immutable()])
+    engine: EngineName = schema_field("Which engine does it; immutable.", rules=[immutable()])
     parameters: Mapping[str, Any] | None = schema_field(
         "Parameters of the template; immutable once the run has started.", default=None
     )

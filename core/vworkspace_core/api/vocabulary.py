@@ -23,7 +23,7 @@ from vworkspace_core.apimachinery.meta import ConditionStatus
 
 
 @attrs.frozen
-class Entry:
+class VocabularyEntry:
     """One row: the reasons that a condition of `type` may give for `status`.
 
     `foreign` names whose own reasons are passed on as they are besides the listed ones (such as
@@ -42,15 +42,15 @@ _I, _IR = InstanceConditionType, InstanceReason
 _O, _OR = OperationConditionType, OperationReason
 _C, _CR = ClusterConditionType, ClusterReason
 
-TABLE: Final[Mapping[str, Sequence[Entry]]] = {
+TABLE: Final[Mapping[str, Sequence[VocabularyEntry]]] = {
     "ApplicationInstance": (
-        Entry(
+        VocabularyEntry(
             _I.READY,
             _TRUE,
             (_IR.HELM_RELEASE_READY, _IR.HELM_RELEASE_READY_WITH_WARNINGS, _IR.PLACEHOLDER),
             "The release for the observed generation is deployed and Flux confirmed that very release.",
         ),
-        Entry(
+        VocabularyEntry(
             _I.READY,
             _FALSE,
             (
@@ -65,22 +65,22 @@ TABLE: Final[Mapping[str, Sequence[Entry]]] = {
             ),
             "The release that is asked for is not there, not yet, or no longer: the instance is being deleted.",
         ),
-        Entry(_I.READY, _UNKNOWN, (_IR.RECONCILING,), "Nothing is known yet."),
-        Entry(
+        VocabularyEntry(_I.READY, _UNKNOWN, (_IR.RECONCILING,), "Nothing is known yet."),
+        VocabularyEntry(
             _I.RECONCILING,
             _TRUE,
             (_IR.HELM_RELEASE_INSTALLING, _IR.HELM_RELEASE_UPGRADING, _IR.CHART_SOURCE_SYNCING),
             "Flux is on the way to what is asked for.",
         ),
-        Entry(_I.RECONCILING, _FALSE, (_IR.STABLE,), "Nothing is under way."),
-        Entry(
+        VocabularyEntry(_I.RECONCILING, _FALSE, (_IR.STABLE,), "Nothing is under way."),
+        VocabularyEntry(
             _I.STALLED,
             _TRUE,
             (_IR.RETRIES_EXCEEDED, _IR.VALIDATION_FAILED),
             "Only a change of spec or outside help can make progress. Absent otherwise.",
             foreign="Flux",
         ),
-        Entry(
+        VocabularyEntry(
             _I.DEGRADED,
             _TRUE,
             (
@@ -92,15 +92,15 @@ TABLE: Final[Mapping[str, Sequence[Entry]]] = {
             ),
             "Something is wrong, whether or not an earlier release still serves.",
         ),
-        Entry(_I.DEGRADED, _FALSE, (_IR.RECOVERED,), "What had been wrong is well again."),
-        Entry(
+        VocabularyEntry(_I.DEGRADED, _FALSE, (_IR.RECOVERED,), "What had been wrong is well again."),
+        VocabularyEntry(
             _I.SUSPENDED,
             _TRUE,
             (_IR.MANUALLY_SUSPENDED, _IR.MAINTENANCE_WINDOW),
             "Reconciliation of the release is paused; Ready keeps its value.",
         ),
-        Entry(_I.SUSPENDED, _FALSE, (_IR.ACTIVE,), "Reconciliation is not paused."),
-        Entry(
+        VocabularyEntry(_I.SUSPENDED, _FALSE, (_IR.ACTIVE,), "Reconciliation is not paused."),
+        VocabularyEntry(
             _I.BLOCKED,
             _TRUE,
             (
@@ -118,8 +118,8 @@ TABLE: Final[Mapping[str, Sequence[Entry]]] = {
             ),
             "The operator does not act until the named obstacle is gone; then it goes on by itself.",
         ),
-        Entry(_I.BLOCKED, _FALSE, (_IR.UNBLOCKED,), "Nothing is in the way."),
-        Entry(
+        VocabularyEntry(_I.BLOCKED, _FALSE, (_IR.UNBLOCKED,), "Nothing is in the way."),
+        VocabularyEntry(
             _I.DELETING,
             _TRUE,
             (_IR.UNINSTALLING, _IR.WAITING_FOR_CHILD_RESOURCES, _IR.AWAITING_CONFIRMATION),
@@ -127,8 +127,10 @@ TABLE: Final[Mapping[str, Sequence[Entry]]] = {
         ),
     ),
     "Operation": (
-        Entry(_O.ACCEPTED, _TRUE, (_OR.TEMPLATE_VALIDATED,), "Target, capability and parameters are in order."),
-        Entry(
+        VocabularyEntry(
+            _O.ACCEPTED, _TRUE, (_OR.TEMPLATE_VALIDATED,), "Target, capability and parameters are in order."
+        ),
+        VocabularyEntry(
             _O.ACCEPTED,
             _FALSE,
             (
@@ -140,15 +142,17 @@ TABLE: Final[Mapping[str, Sequence[Entry]]] = {
             ),
             "The Operation cannot run as it is.",
         ),
-        Entry(_O.RUNNING, _TRUE, (_OR.ENGINE_STARTED,), "The engine is at work.", foreign="the engine"),
-        Entry(
+        VocabularyEntry(_O.RUNNING, _TRUE, (_OR.ENGINE_STARTED,), "The engine is at work.", foreign="the engine"),
+        VocabularyEntry(
             _O.RUNNING,
             _FALSE,
             (_OR.ENGINE_NOT_STARTED, _OR.ENGINE_FINISHED),
             "The engine is not at work: not yet, or not any more.",
         ),
-        Entry(_O.SUCCEEDED, _TRUE, (_OR.ENGINE_SUCCEEDED,), "The run reached its goal.", foreign="the engine"),
-        Entry(
+        VocabularyEntry(
+            _O.SUCCEEDED, _TRUE, (_OR.ENGINE_SUCCEEDED,), "The run reached its goal.", foreign="the engine"
+        ),
+        VocabularyEntry(
             _O.FAILED,
             _TRUE,
             (
@@ -162,13 +166,13 @@ TABLE: Final[Mapping[str, Sequence[Entry]]] = {
             "The run ended without reaching its goal.",
             foreign="the engine",
         ),
-        Entry(
+        VocabularyEntry(
             _O.CANCELLED,
             _TRUE,
             (_OR.USER_CANCELLED, _OR.SUPERSEDED_BY_OPERATION),
             "Someone asked for it to stop, and it did.",
         ),
-        Entry(
+        VocabularyEntry(
             _O.BLOCKED,
             _TRUE,
             (
@@ -187,49 +191,61 @@ TABLE: Final[Mapping[str, Sequence[Entry]]] = {
             ),
             "Waits for the named obstacle to go, then continues by itself.",
         ),
-        Entry(_O.BLOCKED, _FALSE, (_OR.UNBLOCKED,), "Nothing is in the way."),
-        Entry(_O.DEGRADED, _TRUE, (_OR.PARTIAL_FAILURE,), "The goal was reached in part; the counts are in outputs."),
+        VocabularyEntry(_O.BLOCKED, _FALSE, (_OR.UNBLOCKED,), "Nothing is in the way."),
+        VocabularyEntry(
+            _O.DEGRADED, _TRUE, (_OR.PARTIAL_FAILURE,), "The goal was reached in part; the counts are in outputs."
+        ),
     ),
     "Cluster": (
-        Entry(_C.CONNECTED, _TRUE, (_CR.ROUND_TRIP_OK,), "The last call to the control plane came through."),
-        Entry(
+        VocabularyEntry(_C.CONNECTED, _TRUE, (_CR.ROUND_TRIP_OK,), "The last call to the control plane came through."),
+        VocabularyEntry(
             _C.CONNECTED,
             _FALSE,
             (_CR.CONTROL_PLANE_UNREACHABLE, _CR.NO_AGENT),
             "The last call failed; the message says how. NoAgent: it runs with `--no-agent`.",
         ),
-        Entry(_C.DISCONNECTED, _TRUE, (_CR.NO_RECENT_ROUND_TRIP,), "No call came through for the configured window."),
-        Entry(
+        VocabularyEntry(
+            _C.DISCONNECTED, _TRUE, (_CR.NO_RECENT_ROUND_TRIP,), "No call came through for the configured window."
+        ),
+        VocabularyEntry(
             _C.DISCONNECTED,
             _FALSE,
             (_CR.ROUND_TRIP_OK, _CR.NO_AGENT),
             "A call came through within the window. NoAgent: there is no connection that could be lost.",
         ),
-        Entry(_C.AUTHENTICATED, _TRUE, (_CR.CREDENTIAL_ACCEPTED,), "The control plane accepts the credential."),
-        Entry(
+        VocabularyEntry(
+            _C.AUTHENTICATED, _TRUE, (_CR.CREDENTIAL_ACCEPTED,), "The control plane accepts the credential."
+        ),
+        VocabularyEntry(
             _C.AUTHENTICATED,
             _FALSE,
             (_CR.CREDENTIAL_REJECTED, _CR.CREDENTIAL_EXPIRED),
             "It does not; calls slow down until the Secret changes or one succeeds.",
         ),
-        Entry(_C.CONTROLLERS_HEALTHY, _TRUE, (_CR.ALL_CONTROLLERS_READY,), "Every downstream controller is well."),
-        Entry(
+        VocabularyEntry(
+            _C.CONTROLLERS_HEALTHY, _TRUE, (_CR.ALL_CONTROLLERS_READY,), "Every downstream controller is well."
+        ),
+        VocabularyEntry(
             _C.CONTROLLERS_HEALTHY,
             _FALSE,
             (_CR.CONTROLLER_MISSING, _CR.CONTROLLER_DEGRADED),
             "One is missing or unwell; the message names it.",
         ),
-        Entry(_C.BUFFER_OVERFLOW, _TRUE, (_CR.EVENT_BUFFER_FULL,), "Events were dropped; the message counts them."),
-        Entry(_C.BUFFER_OVERFLOW, _FALSE, (_CR.BUFFER_DRAINED,), "The buffer is empty again."),
-        Entry(
+        VocabularyEntry(
+            _C.BUFFER_OVERFLOW, _TRUE, (_CR.EVENT_BUFFER_FULL,), "Events were dropped; the message counts them."
+        ),
+        VocabularyEntry(_C.BUFFER_OVERFLOW, _FALSE, (_CR.BUFFER_DRAINED,), "The buffer is empty again."),
+        VocabularyEntry(
             _C.CLOCK_SKEW,
             _TRUE,
             (_CR.CLOCKS_DIFFER,),
             "The control plane's clock and the machine's differ by more than ten minutes: the difference is not used.",
         ),
-        Entry(_C.CLOCK_SKEW, _FALSE, (_CR.CLOCKS_AGREE,), "They agree again."),
-        Entry(_C.HARDENED, _TRUE, (_CR.NOTHING_OPEN,), "No setting leaves more open than several tenants allow."),
-        Entry(
+        VocabularyEntry(_C.CLOCK_SKEW, _FALSE, (_CR.CLOCKS_AGREE,), "They agree again."),
+        VocabularyEntry(
+            _C.HARDENED, _TRUE, (_CR.NOTHING_OPEN,), "No setting leaves more open than several tenants allow."
+        ),
+        VocabularyEntry(
             _C.HARDENED,
             _FALSE,
             (_CR.OPEN_SETTINGS, _CR.OPEN_POLICY, _CR.UNGUARDED_NAMESPACES),
@@ -242,7 +258,7 @@ TABLE: Final[Mapping[str, Sequence[Entry]]] = {
 _REASON: Final = re.compile(r"[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?")
 
 
-def entries(kind: str, condition_type: str) -> tuple[Entry, ...]:
+def entries(kind: str, condition_type: str) -> tuple[VocabularyEntry, ...]:
     """Rows of one condition type of `kind`; empty for a type the operator does not own."""
     return tuple(entry for entry in TABLE.get(kind, ()) if entry.type == condition_type)
 

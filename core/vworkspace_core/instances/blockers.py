@@ -17,14 +17,14 @@ from vworkspace_core.apimachinery.resources import HELM_RELEASE
 from vworkspace_core.controller.ownership import is_controlled_by
 from vworkspace_core.controller.requeue import Requeue
 from vworkspace_core.instances.blocker import Blocker
-from vworkspace_core.instances.context import Observed, Settings
+from vworkspace_core.instances.context import InstanceObserved, Settings
 from vworkspace_core.instances.desired import Desired, source_kind
 from vworkspace_core.instances.helm_storage import foreign_release
 from vworkspace_core.instances.ownership import is_ours, name_taken
 from vworkspace_core.instances.service_accounts import account_blocker
 
 
-def intent_blocker(source: ApplicationInstance, observed: Observed, settings: Settings) -> Blocker | None:
+def intent_blocker(source: ApplicationInstance, observed: InstanceObserved, settings: Settings) -> Blocker | None:
     """Cluster, namespace, content, policy, placeholder contract, installed kinds: everything before names."""
     return (
         _wrong_cluster(source, settings)
@@ -42,7 +42,7 @@ def _wrong_cluster(source: ApplicationInstance, settings: Settings) -> Blocker |
     return Blocker(Reason.WRONG_CLUSTER, told) if told else None
 
 
-def _gate(source: ApplicationInstance, observed: Observed) -> Blocker | None:
+def _gate(source: ApplicationInstance, observed: InstanceObserved) -> Blocker | None:
     told = closed_namespace(source.metadata.namespace, observed.namespace)
     return Blocker(Reason.NAMESPACE_NOT_GATED, told) if told else None
 
@@ -93,7 +93,7 @@ def _policy(source: ApplicationInstance, settings: Settings) -> Blocker | None:
     return None
 
 
-def _demoted(source: ApplicationInstance, observed: Observed) -> Blocker | None:
+def _demoted(source: ApplicationInstance, observed: InstanceObserved) -> Blocker | None:
     """A managed instance never becomes a placeholder while a release is or may be owned (RES-1, REC-14)."""
     if source.spec.mode is not Mode.PLACEHOLDER:
         return None
@@ -112,14 +112,14 @@ def needed_kinds(source: ApplicationInstance) -> tuple[Kind, ...]:
     return (source_kind(source.spec.chart), HELM_RELEASE)
 
 
-def _missing(source: ApplicationInstance, observed: Observed) -> Blocker | None:
+def _missing(source: ApplicationInstance, observed: InstanceObserved) -> Blocker | None:
     missing = [kind.crd_name for kind in needed_kinds(source) if kind in observed.missing_kinds]
     if not missing:
         return None
     return Blocker(Reason.MISSING_DEPENDENCIES, not_installed(missing), requeue=Requeue.SLOW)
 
 
-def name_blocker(source: ApplicationInstance, desired: Desired, observed: Observed) -> Blocker | None:
+def name_blocker(source: ApplicationInstance, desired: Desired, observed: InstanceObserved) -> Blocker | None:
     """Every name that we want must be free or ours: server-side apply alone would take it over silently (REC-4).
 
     The HelmRelease's first: it is what two instances with the same release quarrel about.

@@ -14,7 +14,7 @@ from vworkspace_core.api.reasons import InstanceReason as Reason
 from vworkspace_core.apimachinery.conditions import Wanted
 from vworkspace_core.apimachinery.meta import Condition, ConditionStatus
 from vworkspace_core.apimachinery.secret_material import safe
-from vworkspace_core.instances.release_state import ReleaseState, ReleaseStatus
+from vworkspace_core.instances.release_state import ClassifiedRelease, ReleaseState
 
 _LONGEST_REFUSAL = 4096
 """Bytes of a message of our own: the command that it may end with is of no use when it is cut (REC-8)."""
@@ -30,7 +30,7 @@ Previous = Mapping[str, Condition]
 """The conditions that stand now, by type."""
 
 
-def from_release(release: ReleaseStatus, previous: Previous, *, override_refused: str = "") -> tuple[Wanted, ...]:
+def from_release(release: ClassifiedRelease, previous: Previous, *, override_refused: str = "") -> tuple[Wanted, ...]:
     """The conditions of a managed instance that nothing blocks."""
     changes = {wanted.type: wanted for wanted in _row(release, previous)}
     if override_refused:
@@ -40,7 +40,7 @@ def from_release(release: ReleaseStatus, previous: Previous, *, override_refused
     return _complete(changes | _lifted(previous, Type.BLOCKED, Reason.UNBLOCKED), previous)
 
 
-def _row(release: ReleaseStatus, previous: Previous) -> Iterator[Wanted]:
+def _row(release: ClassifiedRelease, previous: Previous) -> Iterator[Wanted]:
     """One row of REC-5."""
     message = safe(release.message)
     match release.state:
@@ -81,13 +81,13 @@ def _row(release: ReleaseStatus, previous: Previous) -> Iterator[Wanted]:
             assert_never(release.state)
 
 
-def _ready(release: ReleaseStatus, message: str) -> Wanted:
+def _ready(release: ClassifiedRelease, message: str) -> Wanted:
     if release.warnings:
         return Wanted(Type.READY, _TRUE, Reason.HELM_RELEASE_READY_WITH_WARNINGS, safe(release.warnings))
     return Wanted(Type.READY, _TRUE, Reason.HELM_RELEASE_READY, message)
 
 
-def _degraded_while_ready(release: ReleaseStatus, previous: Previous) -> Iterator[Wanted]:
+def _degraded_while_ready(release: ClassifiedRelease, previous: Previous) -> Iterator[Wanted]:
     if release.source_trouble:
         yield Wanted(Type.DEGRADED, _TRUE, Reason.CHART_UNREACHABLE, safe(release.source_trouble))
     elif release.drift:
@@ -96,7 +96,7 @@ def _degraded_while_ready(release: ReleaseStatus, previous: Previous) -> Iterato
         yield from _lifted(previous, Type.DEGRADED, Reason.RECOVERED).values()
 
 
-def _fetching(release: ReleaseStatus, message: str) -> Iterator[Wanted]:
+def _fetching(release: ClassifiedRelease, message: str) -> Iterator[Wanted]:
     if release.stalled_reason:
         yield _stable("Flux does not try again by itself to fetch the chart")
         yield Wanted(Type.STALLED, _TRUE, release.stalled_reason, message)
@@ -104,7 +104,7 @@ def _fetching(release: ReleaseStatus, message: str) -> Iterator[Wanted]:
         yield Wanted(Type.RECONCILING, _TRUE, Reason.CHART_SOURCE_SYNCING, message)
 
 
-def _progress(release: ReleaseStatus, message: str) -> Wanted:
+def _progress(release: ClassifiedRelease, message: str) -> Wanted:
     reason = Reason.HELM_RELEASE_UPGRADING if release.released_before else Reason.HELM_RELEASE_INSTALLING
     return Wanted(Type.RECONCILING, _TRUE, reason, message)
 
@@ -113,7 +113,7 @@ def _stable(message: str) -> Wanted:
     return Wanted(Type.RECONCILING, _FALSE, Reason.STABLE, message)
 
 
-def _ready_while_suspended(release: ReleaseStatus, previous: Previous) -> Wanted:
+def _ready_while_suspended(release: ClassifiedRelease, previous: Previous) -> Wanted:
     """Kept as it was; what was suspended before its first release is not deployed."""
     before = previous.get(Type.READY)
     if before is not None and (release.released_before or before.reason not in _NOT_YET):

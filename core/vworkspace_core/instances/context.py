@@ -42,7 +42,7 @@ class Settings:
 
 
 @attrs.frozen
-class Observed(Snapshot):
+class InstanceObserved(Snapshot):
     """The snapshot a decision about an ApplicationInstance is made on.
 
     `override` is what a running or succeeded helm Operation asks for and `withdrawn` the uids of Operations that

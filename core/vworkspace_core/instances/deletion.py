@@ -33,7 +33,7 @@ from vworkspace_core.controller.decision import Decision, Finalizer, MergePatch
 from vworkspace_core.controller.ownership import controlled, deletes, owners_without
 from vworkspace_core.controller.requeue import Requeue
 from vworkspace_core.instances.conditions import uninstalling
-from vworkspace_core.instances.context import Context, Observed
+from vworkspace_core.instances.context import Context, InstanceObserved
 from vworkspace_core.instances.desired import DOWNSTREAM_KINDS
 from vworkspace_core.instances.observed_release import condition, message_of
 from vworkspace_core.instances.status import StatusFields, own_conditions, with_status
@@ -44,7 +44,7 @@ _LONGEST_FAILURE = 512
 """Bytes of what Flux says of an uninstall: the cure behind it has to fit."""
 
 
-def decide_deletion(source: ApplicationInstance, observed: Observed, context: Context) -> Decision:
+def decide_deletion(source: ApplicationInstance, observed: InstanceObserved, context: Context) -> Decision:
     """The next step of taking down what the instance owns. `source` has a deletion timestamp and our finalizer."""
     if is_abandoned(source.metadata):
         return _let_go(source, observed, context)
@@ -63,7 +63,7 @@ def decide_deletion(source: ApplicationInstance, observed: Observed, context: Co
     return _take_down(source, releases or left, left, observed, context)
 
 
-def _let_go(source: ApplicationInstance, observed: Observed, context: Context) -> Decision:
+def _let_go(source: ApplicationInstance, observed: InstanceObserved, context: Context) -> Decision:
     """Our owner references come off first, or the garbage collector would delete the release, and Flux uninstall it."""
     left = tuple(controlled(observed.objects, source.metadata.uid, DOWNSTREAM_KINDS))
     if not left or namespace_is_terminating(observed.namespace):
@@ -106,7 +106,7 @@ def _not_meant(source: ApplicationInstance, context: Context) -> Decision:
 def _with_its_namespace(
     source: ApplicationInstance,
     left: tuple[tuple[ObjectRef, Manifest], ...],
-    observed: Observed,
+    observed: InstanceObserved,
     context: Context,
 ) -> Decision:
     """Wait for Flux to uninstall, for a while; whatever else is left goes with the namespace."""
@@ -155,7 +155,7 @@ def _take_down(
     source: ApplicationInstance,
     step: tuple[tuple[ObjectRef, Manifest], ...],
     left: tuple[tuple[ObjectRef, Manifest], ...],
-    observed: Observed,
+    observed: InstanceObserved,
     context: Context,
 ) -> Decision:
     failed = {failure.ref: failure for failure in observed.failures}
@@ -236,7 +236,7 @@ def _told(
     return with_status(decision, source, wanted, StatusFields.of(source.status), context)
 
 
-def _abandoned(source: ApplicationInstance, observed: Observed) -> KubernetesEvent:
+def _abandoned(source: ApplicationInstance, observed: InstanceObserved) -> KubernetesEvent:
     meta = source.metadata
     if HELM_RELEASE in observed.missing_kinds:
         told = "the finalizer goes without an uninstall: Flux is not installed, and what it deployed is left to itself"
@@ -254,7 +254,7 @@ def _abandoned(source: ApplicationInstance, observed: Observed) -> KubernetesEve
     )
 
 
-def _left_of(source: ApplicationInstance, observed: Observed) -> str:
+def _left_of(source: ApplicationInstance, observed: InstanceObserved) -> str:
     """What is true of the release by now: somebody else may have deleted it before it was let go of."""
     release = source.spec.release
     ref = None if release is None else ObjectRef(HELM_RELEASE, source.metadata.namespace, release.name)

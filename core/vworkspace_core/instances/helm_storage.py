@@ -15,20 +15,20 @@ from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, metadata
 from vworkspace_core.apimachinery.resources import HELM_RELEASE, SECRET
 from vworkspace_core.controller.requeue import Requeue
 from vworkspace_core.instances.blocker import Blocker
-from vworkspace_core.instances.context import Observed
+from vworkspace_core.instances.context import InstanceObserved
 from vworkspace_core.instances.ownership import is_ours, own_labels
 
 _REVISIONS: Final = (1, 10, 20, 30)
 
 
-def record_refs(instance: ApplicationInstance, observed: Observed) -> tuple[ObjectRef, ...]:
+def record_refs(instance: ApplicationInstance, observed: InstanceObserved) -> tuple[ObjectRef, ...]:
     """The records to look for before the first HelmRelease of the instance is made; none at any other time."""
     if observed.namespace is None or not namespace_is_gated(observed.namespace) or not _is_first(instance, observed):
         return ()
     return tuple(_records(instance))
 
 
-def _is_first(instance: ApplicationInstance, observed: Observed) -> bool:
+def _is_first(instance: ApplicationInstance, observed: InstanceObserved) -> bool:
     meta, release = instance.metadata, instance.spec.release
     if release is None or instance.spec.mode is not Mode.MANAGED or meta.deletion_timestamp is not None:
         return False
@@ -49,7 +49,7 @@ def without_content(secret: Manifest) -> dict[str, Any]:
     return {"metadata": {key: metadata(secret).get(key) for key in ("name", "namespace", "labels", "ownerReferences")}}
 
 
-def foreign_release(instance: ApplicationInstance, observed: Observed) -> Blocker | None:
+def foreign_release(instance: ApplicationInstance, observed: InstanceObserved) -> Blocker | None:
     """Helm knows a release of that name which no HelmRelease of this instance has made."""
     if not _is_first(instance, observed):
         return None

@@ -10,13 +10,13 @@ from vworkspace_core.apimachinery.manifest import ObjectRef, dig
 from vworkspace_core.apimachinery.names import bounded_name
 from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, CUSTOM_RESOURCE_DEFINITION, NAMESPACE
 from vworkspace_core.controller.live_reads import LiveReads
-from vworkspace_core.instances.context import Observed
+from vworkspace_core.instances.context import InstanceObserved
 from vworkspace_core.instances.desired import DOWNSTREAM_KINDS, read_refs, watched_refs
 from vworkspace_core.instances.helm_storage import record_refs, without_content
 from vworkspace_core.ports import KubeApi
 
 
-async def observe_live(api: KubeApi, source: ApplicationInstance) -> Observed:
+async def observe_live(api: KubeApi, source: ApplicationInstance) -> InstanceObserved:
     """Everything a decision about `source` looks at. Raises what `KubeApi.get` and `list` raise."""
     meta = source.metadata
     reading = LiveReads(api)
@@ -34,7 +34,7 @@ async def observe_live(api: KubeApi, source: ApplicationInstance) -> Observed:
     # Not from a cache either: the instances go at once after their definition, and may be heard of before it.
     definition = await reading.get(ObjectRef(CUSTOM_RESOURCE_DEFINITION, None, APPLICATION_INSTANCE.crd_name))
     ending = bool(dig(definition, "metadata", "deletionTimestamp"))
-    observed = Observed(namespace, reading.objects, frozenset(reading.missing), definition_ending=ending)
+    observed = InstanceObserved(namespace, reading.objects, frozenset(reading.missing), definition_ending=ending)
     for ref in record_refs(source, observed):
         if (record := await reading.get(ref)) is not None:
             reading.objects[ref] = without_content(record)

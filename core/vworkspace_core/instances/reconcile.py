@@ -37,13 +37,13 @@ from vworkspace_core.instances import conditions
 from vworkspace_core.instances import release_state as flux
 from vworkspace_core.instances.blocker import Blocker
 from vworkspace_core.instances.blockers import intent_blocker, name_blocker
-from vworkspace_core.instances.context import Context, Observed
+from vworkspace_core.instances.context import Context, InstanceObserved
 from vworkspace_core.instances.deletion import decide_deletion
 from vworkspace_core.instances.desired import DOWNSTREAM_KINDS, Desired, desired_objects, helm_chart_of
 from vworkspace_core.instances.observed_release import ReleaseRequest, ReleaseTimeouts
 from vworkspace_core.instances.ownership import adoption, is_ours
 from vworkspace_core.instances.refused_writes import TransientFailure, meaning
-from vworkspace_core.instances.release_state import ReleaseState, ReleaseStatus
+from vworkspace_core.instances.release_state import ClassifiedRelease, ReleaseState
 from vworkspace_core.instances.retry import SILENT, ring
 from vworkspace_core.instances.service_accounts import replaced_account
 from vworkspace_core.instances.status import StatusFields, endpoints, own_conditions, with_status
@@ -52,7 +52,7 @@ _KEPT_UNUSED = 4
 """How many objects of ours that are not wanted any more stay while what is wanted is not in use yet."""
 
 
-def reconcile(source: ApplicationInstance, observed: Observed, context: Context) -> Decision:
+def reconcile(source: ApplicationInstance, observed: InstanceObserved, context: Context) -> Decision:
     """What is to be done for `source`, given what exists and the time."""
     meta = source.metadata
     if meta.deletion_timestamp is not None:
@@ -83,7 +83,7 @@ def _blocked(decision: Decision, source: ApplicationInstance, blocker: Blocker, 
 
 
 def _managed(
-    source: ApplicationInstance, chart: ChartSource, release: Release, observed: Observed, context: Context
+    source: ApplicationInstance, chart: ChartSource, release: Release, observed: InstanceObserved, context: Context
 ) -> Decision:
     settings = context.settings
     override = effective_override(source, observed.override, observed.withdrawn)
@@ -116,8 +116,8 @@ def _managed(
 
 
 def _release_status(
-    desired: Desired, chart: ChartSource, live_release: Manifest | None, observed: Observed, context: Context
-) -> ReleaseStatus:
+    desired: Desired, chart: ChartSource, live_release: Manifest | None, observed: InstanceObserved, context: Context
+) -> ClassifiedRelease:
     settings = context.settings
     return flux.classify(
         live_release,
@@ -129,7 +129,7 @@ def _release_status(
     )
 
 
-def _is_pending(apply: Apply, observed: Observed) -> bool:
+def _is_pending(apply: Apply, observed: InstanceObserved) -> bool:
     live = observed.objects.get(apply.ref)
     if live is not None and metadata(live).get("deletionTimestamp"):
         return False  # somebody deleted it: it is made again once it has gone
@@ -151,7 +151,7 @@ def _spec_differs(apply: Apply, live: Manifest | None) -> bool:
     return live is None or needs_apply({"spec": apply.manifest["spec"]}, live)
 
 
-def _requested(release_status: ReleaseStatus, source: ApplicationInstance) -> ReleaseStatus:
+def _requested(release_status: ClassifiedRelease, source: ApplicationInstance) -> ClassifiedRelease:
     """What will be the case once the pending applies are through: Flux knows nothing of this request yet."""
     if release_status.state is ReleaseState.SUSPENDED or source.spec.suspend:
         state = ReleaseState.SUSPENDED
@@ -159,11 +159,15 @@ def _requested(release_status: ReleaseStatus, source: ApplicationInstance) -> Re
         state = ReleaseState.PENDING
     else:
         state = ReleaseState.UPGRADING if release_status.released_before else ReleaseState.INSTALLING
-    return ReleaseStatus(state, flux.WAITING, released_before=release_status.released_before)
+    return ClassifiedRelease(state, flux.WAITING, released_before=release_status.released_before)
 
 
 def _after_failure(
-    source: ApplicationInstance, desired: Desired, release_status: ReleaseStatus, observed: Observed, context: Context
+    source: ApplicationInstance,
+    desired: Desired,
+    release_status: ClassifiedRelease,
+    observed: InstanceObserved,
+    context: Context,
 ) -> Decision:
     """Status after a refused write: nothing more is applied in this pass, but over our own history (REC-6)."""
     own = {failure.ref for failure in observed.failures if is_own_history(failure, FIELD_MANAGER)}
@@ -183,7 +187,7 @@ def _after_failure(
             assert_never(meant)
 
 
-def _adoptions(source: ApplicationInstance, desired: Desired, observed: Observed) -> tuple[MergePatch, ...]:
+def _adoptions(source: ApplicationInstance, desired: Desired, observed: InstanceObserved) -> tuple[MergePatch, ...]:
     """What an earlier incarnation has left, and this one does not want: made ours, so that it is pruned in time."""
     wanted = {apply.ref for apply in desired.applies}
     left = sorted(ref for ref in observed.objects if ref not in wanted and ref.kind in DOWNSTREAM_KINDS)
@@ -196,8 +200,10 @@ def _adoptions(source: ApplicationInstance, desired: Desired, observed: Observed
     )
 
 
-def _prunes(source: ApplicationInstance, desired: Desired, observed: Observed, *, in_use: bool) -> tuple[Delete, ...]:
-    """What we own and want no longer, once the new is in use (REC-14, PH-3): owner and labels both must be ours.
+def _prunes(
+    source: ApplicationInstance, desired: Desired, observed: InstanceObserved, *, in_use: bool
+) -> tuple[Delete, ...]:
+    """What we control and want no longer, once the new is in use (REC-14, PH-3).
 
     Until then a few stay, to go back to: an instance that is changed again and again and never ready makes no more.
     """

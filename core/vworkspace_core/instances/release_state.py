@@ -64,7 +64,7 @@ class ReleaseState(Enum):
 
 
 @attrs.frozen
-class ReleaseStatus:
+class ClassifiedRelease:
     """The state of the release, and what goes with it.
 
     `retrying`: Flux tries again by itself. `stalled_reason` is why Flux gave up, `source_trouble`, `drift` and
@@ -90,36 +90,36 @@ def classify(
     request: ReleaseRequest,
     now: datetime,
     timeouts: ReleaseTimeouts,
-) -> ReleaseStatus:
+) -> ClassifiedRelease:
     """The row of REC-5 that the HelmRelease is in.
 
     `source` is the OCIRepository or HelmRepository, `chart` the HelmChart that Flux makes for a HelmRepository
     (it alone tells why a version is missing).
     """
     if release is None:
-        return ReleaseStatus(ReleaseState.PENDING, "the HelmRelease does not exist yet")
+        return ClassifiedRelease(ReleaseState.PENDING, "the HelmRelease does not exist yet")
     if dig(release, "metadata", "deletionTimestamp"):
-        return ReleaseStatus(
+        return ClassifiedRelease(
             ReleaseState.PENDING, "the HelmRelease is being deleted; it is created again once it has gone"
         )
     status = release.get("status") or {}
     if dig(release, "spec", "suspend") is True:
         # Before row 1's empty status: what is suspended before its first release is not being installed.
-        return ReleaseStatus(
+        return ClassifiedRelease(
             ReleaseState.SUSPENDED, "the HelmRelease is suspended", released_before=was_released(status)
         )
     if not status.get("conditions") and status.get("observedGeneration", -1) == -1:
-        return ReleaseStatus(ReleaseState.PENDING, WAITING)
+        return ClassifiedRelease(ReleaseState.PENDING, WAITING)
     conditions = {found.get("type", ""): found for found in status.get("conditions") or () if isinstance(found, dict)}
     generation = dig(release, "metadata", "generation") or 0
     return _attempted(ObservedRelease(release, source, chart, request, now, timeouts, status, conditions, generation))
 
 
-def _attempted(observed: ObservedRelease) -> ReleaseStatus:
+def _attempted(observed: ObservedRelease) -> ClassifiedRelease:
     """Rows 3 to 8, for a HelmRelease that Flux has looked at."""
     if dig(observed.source, "spec", "suspend") is True and not is_observed(observed.source):
         message = f"the {dig(observed.source, 'kind')} is suspended: what it asks for by now is not fetched"
-        return ReleaseStatus(ReleaseState.SUSPENDED, message, released_before=was_released(observed.status))
+        return ClassifiedRelease(ReleaseState.SUSPENDED, message, released_before=was_released(observed.status))
     ours = is_ours(observed)
     ready = observed.condition("Ready")
     if stalled := _stalled(observed, ours):
@@ -131,7 +131,7 @@ def _attempted(observed: ObservedRelease) -> ReleaseStatus:
     return _unreachable(observed, ready) or _values_missing(observed, ready) or _under_way(observed, ready)
 
 
-def _stalled(observed: ObservedRelease, ours: bool) -> ReleaseStatus | None:
+def _stalled(observed: ObservedRelease, ours: bool) -> ClassifiedRelease | None:
     found = observed.condition("Stalled")
     if found.get("status") != "True":
         return None
@@ -140,7 +140,7 @@ def _stalled(observed: ObservedRelease, ours: bool) -> ReleaseStatus | None:
     if not ours and not early:
         return None
     back = observed.condition("Remediated").get("reason") == "RollbackSucceeded"
-    return ReleaseStatus(
+    return ClassifiedRelease(
         ReleaseState.ROLLED_BACK if back else ReleaseState.STALLED,
         # After a rollback Ready's message is the rollback's; the failure's own is in Released.
         message_of(observed.condition("Released")) or message_of(found),
@@ -149,14 +149,14 @@ def _stalled(observed: ObservedRelease, ours: bool) -> ReleaseStatus | None:
     )
 
 
-def _failed(observed: ObservedRelease, ready: Mapping[str, Any]) -> ReleaseStatus | None:
+def _failed(observed: ObservedRelease, ready: Mapping[str, Any]) -> ClassifiedRelease | None:
     released = observed.condition("Released")
     if released.get("status") != "False" or ready.get("status") != "False":
         return None
     reconciling = observed.condition("Reconciling")
     if not failure_is_ours(observed, released):
         return None
-    return ReleaseStatus(
+    return ClassifiedRelease(
         ReleaseState.FAILED,
         message_of(released) or message_of(ready),
         retrying=reconciling.get("status") == "True",
@@ -164,7 +164,7 @@ def _failed(observed: ObservedRelease, ready: Mapping[str, Any]) -> ReleaseStatu
     )
 
 
-def _deployed(observed: ObservedRelease, ready: Mapping[str, Any]) -> ReleaseStatus | None:
+def _deployed(observed: ObservedRelease, ready: Mapping[str, Any]) -> ClassifiedRelease | None:
     """Row 5, also while Flux re-checks at its interval and while the source has a passing trouble."""
     if not deployed_as_wanted(observed):
         return None
@@ -177,7 +177,7 @@ def _deployed(observed: ObservedRelease, ready: Mapping[str, Any]) -> ReleaseSta
     return _ready(observed, message_of(ready))
 
 
-def _stuck(observed: ObservedRelease, ready: Mapping[str, Any]) -> ReleaseStatus | None:
+def _stuck(observed: ObservedRelease, ready: Mapping[str, Any]) -> ClassifiedRelease | None:
     """Ready=Unknown for ever after a success is a known defect of helm-controller (#1409).
 
     It is the same while an upgrade hangs, but for the generation: that is observed when a pass has ended.
@@ -195,11 +195,11 @@ def _stuck(observed: ObservedRelease, ready: Mapping[str, Any]) -> ReleaseStatus
     return attrs.evolve(_under_way(observed, ready), requeue_after=observed.timeouts.stuck_ready - age)
 
 
-def _ready(observed: ObservedRelease, message: str) -> ReleaseStatus:
+def _ready(observed: ObservedRelease, message: str) -> ClassifiedRelease:
     trouble, wait = _source_trouble(observed)
     drifted = observed.condition("Drifted")
     tested = observed.condition("TestSuccess")
-    return ReleaseStatus(
+    return ClassifiedRelease(
         ReleaseState.READY,
         message,
         released_before=True,
@@ -221,32 +221,34 @@ def _source_trouble(observed: ObservedRelease) -> tuple[str, float | None]:
     return "", observed.timeouts.source_grace - age
 
 
-def _unreachable(observed: ObservedRelease, ready: Mapping[str, Any]) -> ReleaseStatus | None:
+def _unreachable(observed: ObservedRelease, ready: Mapping[str, Any]) -> ClassifiedRelease | None:
     """Row 6. A bare SourceNotReady is also what Flux says while the source is being fetched for the first time."""
     failure = source_failure(observed.source) or chart_failure(observed)
     released = was_released(observed.status)
     if failure:
         given_up = gave_up_on_chart(observed)
-        return ReleaseStatus(
+        return ClassifiedRelease(
             ReleaseState.CHART_UNREACHABLE, message_of(failure), released_before=released, stalled_reason=given_up
         )
     if not is_blamed_on_source(observed, ready):
         return None
     age = observed.seconds_since(ready)
     if ready["reason"] == "ArtifactFailed" or age >= observed.timeouts.source_wait:
-        return ReleaseStatus(ReleaseState.CHART_UNREACHABLE, message_of(ready), released_before=released)
+        return ClassifiedRelease(ReleaseState.CHART_UNREACHABLE, message_of(ready), released_before=released)
     return attrs.evolve(_under_way(observed, ready), requeue_after=observed.timeouts.source_wait - age)
 
 
-def _values_missing(observed: ObservedRelease, ready: Mapping[str, Any]) -> ReleaseStatus | None:
+def _values_missing(observed: ObservedRelease, ready: Mapping[str, Any]) -> ClassifiedRelease | None:
     if ready.get("status") != "False" or ready.get("reason") != "ValuesError":
         return None
     if ready.get("observedGeneration", observed.generation) != observed.generation:
         return None  # of the values that were asked for before
-    return ReleaseStatus(ReleaseState.VALUES_MISSING, message_of(ready), released_before=was_released(observed.status))
+    return ClassifiedRelease(
+        ReleaseState.VALUES_MISSING, message_of(ready), released_before=was_released(observed.status)
+    )
 
 
-def _under_way(observed: ObservedRelease, ready: Mapping[str, Any]) -> ReleaseStatus:
+def _under_way(observed: ObservedRelease, ready: Mapping[str, Any]) -> ClassifiedRelease:
     released = was_released(observed.status) and not is_first_pass(observed.status)
     reconciling = observed.condition("Reconciling")
     # Only what Flux says of the running attempt: an old Ready or failure would be misread as news. Between two tries
@@ -256,4 +258,4 @@ def _under_way(observed: ObservedRelease, ready: Mapping[str, Any]) -> ReleaseSt
     if not message and ready.get("status") == "Unknown":
         message = message_of(ready)
     state = ReleaseState.UPGRADING if released else ReleaseState.INSTALLING
-    return ReleaseStatus(state, message or WAITING, released_before=released)
+    return ClassifiedRelease(state, message or WAITING, released_before=released)

@@ -14,7 +14,7 @@ from vworkspace_core.apimachinery.manifest import Manifest
 from vworkspace_core.apimachinery.problems import ValidationProblems
 from vworkspace_core.controller.decision import Decision
 from vworkspace_core.instances import conditions
-from vworkspace_core.instances.context import Context, Observed
+from vworkspace_core.instances.context import Context, InstanceObserved
 from vworkspace_core.instances.deletion import decide_deletion
 from vworkspace_core.instances.status import StatusFields, own_conditions, with_status
 
@@ -26,7 +26,9 @@ def unreadable_instance(manifest: Manifest, error: ValidationProblems) -> Unread
     return Unreadable(stub, problem_text(error))
 
 
-def decide_unreadable(source: Unreadable[ApplicationInstance], observed: Observed, context: Context) -> Decision:
+def decide_unreadable(
+    source: Unreadable[ApplicationInstance], observed: InstanceObserved, context: Context
+) -> Decision:
     """Finalize it when it is being deleted, otherwise say what is wrong (REC-13)."""
     stub = source.stub
     if stub.metadata.deletion_timestamp is not None:

@@ -111,7 +111,7 @@ class EngineObject:
 
 
 @attrs.frozen
-class Refusal:
+class EngineRefusal:
     """Why an engine does not take an operation as it is: Accepted=False, or Blocked when it only has to wait."""
 
     reason: OperationReason
@@ -145,7 +145,7 @@ class EngineContext:
         return self._found[name]
 
 
-Target: TypeAlias = ApplicationInstance
+OperationTarget: TypeAlias = ApplicationInstance
 
 
 def always(*kinds: Kind) -> Callable[[Operation], tuple[Kind, ...]]:
@@ -163,15 +163,17 @@ def by_type(*, backup: Kind, restore: Kind) -> Callable[[Operation], tuple[Kind,
     return lambda operation: (backup if is_backup(operation) else restore,)
 
 
-def _nothing_wrong(_operation: Operation, _target: Target, _context: EngineContext) -> Refusal | None:
+def _nothing_wrong(_operation: Operation, _target: OperationTarget, _context: EngineContext) -> EngineRefusal | None:
     return None
 
 
-def _nothing_to_look_up(_operation: Operation, _target: Target, _settings: OperationSettings) -> tuple[ObjectRef, ...]:
+def _nothing_to_look_up(
+    _operation: Operation, _target: OperationTarget, _settings: OperationSettings
+) -> tuple[ObjectRef, ...]:
     return ()
 
 
-def _no_outputs(_operation: Operation, _target: Target, _objects: Objects) -> Mapping[str, Any]:
+def _no_outputs(_operation: Operation, _target: OperationTarget, _objects: Objects) -> Mapping[str, Any]:
     return {}
 
 
@@ -214,13 +216,13 @@ class Engine:
 
     name: str
     kinds: Callable[[Operation], tuple[Kind, ...]]
-    desired: Callable[[Operation, Target, EngineContext], tuple[EngineObject, ...]]
+    desired: Callable[[Operation, OperationTarget, EngineContext], tuple[EngineObject, ...]]
     observe: Callable[[Operation, Objects], EngineStatus]
     tables: Mapping[str, tuple[Row, ...]]
     timeout_seconds: int
-    check: Callable[[Operation, Target, EngineContext], Refusal | None] = _nothing_wrong
-    looks_up: Callable[[Operation, Target, OperationSettings], tuple[ObjectRef, ...]] = _nothing_to_look_up
-    opening: Callable[[Operation, Target, Objects], Mapping[str, Any]] = _no_outputs
+    check: Callable[[Operation, OperationTarget, EngineContext], EngineRefusal | None] = _nothing_wrong
+    looks_up: Callable[[Operation, OperationTarget, OperationSettings], tuple[ObjectRef, ...]] = _nothing_to_look_up
+    opening: Callable[[Operation, OperationTarget, Objects], Mapping[str, Any]] = _no_outputs
     recurring: Callable[[Operation], bool] = _never
     needs_seconds: Callable[[Operation], int] = _no_time
     holds: Callable[[Operation, Objects], bool] = _not_holding

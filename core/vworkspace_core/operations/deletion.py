@@ -16,29 +16,29 @@ from vworkspace_core.apimachinery.meta import ConditionStatus
 from vworkspace_core.apimachinery.resources import OPERATION
 from vworkspace_core.controller.decision import Decision, Finalizer, MergePatch
 from vworkspace_core.controller.ownership import owners_without
-from vworkspace_core.operations import lifecycle as life
+from vworkspace_core.operations import lifecycle
 from vworkspace_core.operations.context import OperationContext, OperationObserved
 from vworkspace_core.operations.contract import EngineStatus, Progress
 from vworkspace_core.operations.identity import UNRECORDED, own_object
-from vworkspace_core.operations.status import condition_of, standing, with_report
+from vworkspace_core.operations.status import condition_of, standing_status, with_status
 from vworkspace_core.ports import KubernetesEvent
 
 
 def tidy(operation: Operation, observed: OperationObserved, context: OperationContext) -> Decision:
     """After the end: let go of the engine object, and see to it that one that had to stop does."""
-    patches = life.unlock(operation, observed)
-    deletes = life.stop(operation, observed, unlocking=bool(patches)) if _was_stopped(operation) else ()
+    patches = lifecycle.unlock(operation, observed)
+    deletes = lifecycle.stop(operation, observed, unlocking=bool(patches)) if _was_stopped(operation) else ()
     decision = Decision(
         patches=patches,
         deletes=deletes,
         only_if_current=True,
-        requeue=life.pace_after(observed.failures),
+        requeue=lifecycle.pace_after(observed.failures),
     )
     blocked = condition_of(operation, Type.BLOCKED)
     was_blocked = blocked is not None and blocked.status is ConditionStatus.TRUE
     if was_blocked or first_refusal(failure.error for failure in observed.failures) is not None:
-        report = life.refused_report(standing(operation), observed.failures)
-        return with_report(decision, operation, report, context)
+        wanted_status = lifecycle.refused_status(standing_status(operation), observed.failures)
+        return with_status(decision, operation, wanted_status, context)
     return decision
 
 
@@ -64,19 +64,19 @@ def decide_deletion(operation: Operation, observed: OperationObserved, context: 
     if found is None:
         return _without_object(operation, observed, context, gone)
     stopping = bool(metadata(found[1]).get("deletionTimestamp"))
-    patches = life.unlock(operation, observed)
+    patches = lifecycle.unlock(operation, observed)
     if _goes_with_its_namespace(operation, found[0], observed):
         if patches:
             return Decision(patches=patches, only_if_current=True)
-        if not life.is_locked(found[1]):
+        if not lifecycle.is_locked(found[1]):
             return gone
     if _has_finished(operation, observed, context) and not stopping:
         return attrs.evolve(gone, patches=patches)
     decision = Decision(
         patches=patches,
-        deletes=life.stop(operation, observed, unlocking=bool(patches)),
+        deletes=lifecycle.stop(operation, observed, unlocking=bool(patches)),
         only_if_current=True,
-        requeue=life.pace_after(observed.failures),
+        requeue=lifecycle.pace_after(observed.failures),
     )
     waited = f"{found[0]} to go{_locked_for_good(operation, found, observed)}"
     return _waiting(decision, operation, waited, observed, context)
@@ -100,20 +100,20 @@ def _let_go(
         "finalizers": [name for name in meta.get("finalizers") or () if name != UNRECORDED],
     }
     patches = () if any(one.ref == ref for one in observed.failures) else (MergePatch(ref, {"metadata": patch}),)
-    decision = Decision(patches=patches, only_if_current=True, requeue=life.pace_after(observed.failures))
+    decision = Decision(patches=patches, only_if_current=True, requeue=lifecycle.pace_after(observed.failures))
     return _waiting(decision, operation, f"{ref} to be let go of", observed, context)
 
 
 def _is_held(operation: Operation, live: Manifest) -> bool:
     """Whether it would go with the Operation, or stay for ever."""
     owners = metadata(live).get("ownerReferences") or ()
-    return life.is_locked(live) or any(one["uid"] == operation.metadata.uid for one in owners)
+    return lifecycle.is_locked(live) or any(one["uid"] == operation.metadata.uid for one in owners)
 
 
 def _locked_for_good(operation: Operation, found: tuple[ObjectRef, Manifest], observed: OperationObserved) -> str:
     """The cure for an object that was made but not recorded before the namespace took the operator's rights with it."""
     ref, live = found
-    if not _goes_with_its_namespace(operation, ref, observed) or not life.is_locked(live):
+    if not _goes_with_its_namespace(operation, ref, observed) or not lifecycle.is_locked(live):
         return ""
     left = [name for name in metadata(live).get("finalizers") or () if name != UNRECORDED]
     kind = ref.kind.crd_name if "." in ref.kind.group else ref.kind.plural
@@ -160,8 +160,8 @@ def _waiting(
     running = condition_of(operation, Type.RUNNING)
     reason = running.reason if running is not None else Reason.ENGINE_STARTED
     status = EngineStatus(Progress.RUNNING, reason, f"being deleted: waiting for {what}{after}{told}")
-    report = life.refused_report(life.progress_report(operation, status), observed.failures)
-    return with_report(decision, operation, report, context)
+    wanted_status = lifecycle.refused_status(lifecycle.progress_status(operation, status), observed.failures)
+    return with_status(decision, operation, wanted_status, context)
 
 
 def _abandoned(operation: Operation, found: tuple[ObjectRef, Manifest] | None) -> KubernetesEvent:

@@ -27,7 +27,7 @@ from vworkspace_core.controller.requeue import Requeue
 from vworkspace_core.operations.context import OperationContext, OperationObserved
 from vworkspace_core.operations.contract import Engine, EngineObject, EngineStatus, Progress
 from vworkspace_core.operations.identity import UNRECORDED, own_object
-from vworkspace_core.operations.status import Report
+from vworkspace_core.operations.status import WantedStatus
 
 _TRUE, _FALSE = ConditionStatus.TRUE, ConditionStatus.FALSE
 
@@ -57,12 +57,12 @@ def engine_ref_of(wanted: EngineObject, uid: str = "") -> EngineRef:
     return EngineRef(ref.kind.api_version, ref.kind.kind, ref.namespace or "", ref.name, uid)
 
 
-def started_report(
+def started_status(
     operation: Operation, engine_ref: EngineRef | None, outputs: Mapping[str, Any], now: datetime
-) -> Report:
+) -> WantedStatus:
     """The start: everything holds, and what will be created is written down before it is."""
     told = f"creating {engine_ref.kind} {engine_ref.name}" if engine_ref is not None else "asked for"
-    return Report(
+    return WantedStatus(
         Phase.RUNNING,
         running=Wanted(Type.RUNNING, _TRUE, Reason.ENGINE_STARTED, told),
         accepted=Wanted(Type.ACCEPTED, _TRUE, Reason.TEMPLATE_VALIDATED),
@@ -72,26 +72,30 @@ def started_report(
     )
 
 
-def progress_report(operation: Operation, status: EngineStatus, message: str = "") -> Report:
+def progress_status(operation: Operation, status: EngineStatus, message: str = "") -> WantedStatus:
     """A run that goes on, as its engine tells it. `message` is ours, and goes before the engine's."""
-    report = _kept(operation, status)
+    wanted_status = _kept(operation, status)
     told = message or status.message
     blocked = Wanted(Type.BLOCKED, _TRUE, status.blocked, told) if status.blocked is not None else None
     ended = Wanted(Type.SUCCEEDED, _TRUE, Reason.ENGINE_SUCCEEDED, status.last_run) if status.last_run else None
     running = Wanted(Type.RUNNING, _TRUE, status.reason, told)
-    return attrs.evolve(report, running=running, blocked=blocked, ended=ended)
+    return attrs.evolve(wanted_status, running=running, blocked=blocked, ended=ended)
 
 
-def blocked_report(operation: Operation, reason: Reason, message: str) -> Report:
+def blocked_status(operation: Operation, reason: Reason, message: str) -> WantedStatus:
     """A run that has started and cannot go on until the named obstacle is gone."""
     status = EngineStatus(Progress.RUNNING, Reason.ENGINE_STARTED, message, operation.status.outputs or {})
-    return attrs.evolve(progress_report(operation, status), blocked=Wanted(Type.BLOCKED, _TRUE, reason, message))
+    return attrs.evolve(progress_status(operation, status), blocked=Wanted(Type.BLOCKED, _TRUE, reason, message))
 
 
-def refused_report(report: Report, failures: tuple[Failure, ...]) -> Report:
-    """The report, and which right is missing where that refused a write."""
+def refused_status(wanted_status: WantedStatus, failures: tuple[Failure, ...]) -> WantedStatus:
+    """The status, and which right is missing where that refused a write."""
     told = refusal_told(failures)
-    return attrs.evolve(report, blocked=Wanted(Type.BLOCKED, _TRUE, Reason.FORBIDDEN, told)) if told else report
+    return (
+        attrs.evolve(wanted_status, blocked=Wanted(Type.BLOCKED, _TRUE, Reason.FORBIDDEN, told))
+        if told
+        else wanted_status
+    )
 
 
 def pace_after(failures: tuple[Failure, ...]) -> Requeue:
@@ -101,7 +105,7 @@ def pace_after(failures: tuple[Failure, ...]) -> Requeue:
     return Requeue.BACKOFF if failures else Requeue.NO
 
 
-def ended_report(operation: Operation, phase: Phase, reason: str, status: EngineStatus, now: datetime) -> Report:
+def ended_status(operation: Operation, phase: Phase, reason: str, status: EngineStatus, now: datetime) -> WantedStatus:
     """The end, for good."""
     kind = {Phase.SUCCEEDED: Type.SUCCEEDED, Phase.FAILED: Type.FAILED, Phase.CANCELLED: Type.CANCELLED}[phase]
     degraded = Wanted(Type.DEGRADED, _TRUE, Reason.PARTIAL_FAILURE, status.degraded) if status.degraded else None
@@ -116,10 +120,10 @@ def ended_report(operation: Operation, phase: Phase, reason: str, status: Engine
     )
 
 
-def _kept(operation: Operation, status: EngineStatus) -> Report:
+def _kept(operation: Operation, status: EngineStatus) -> WantedStatus:
     """What stands, with the engine's news over it."""
     before = operation.status
-    return Report(
+    return WantedStatus(
         Phase.RUNNING,
         running=Wanted(Type.RUNNING, _TRUE, Reason.ENGINE_STARTED),
         started_at=before.started_at,
@@ -169,21 +173,21 @@ def _failed(observed: OperationObserved, ref: ObjectRef) -> bool:
     return any(failure.ref == ref for failure in observed.failures)
 
 
-def setback(operation: Operation, failure: Failure, now: datetime) -> tuple[Report, Requeue]:
+def after_failure(operation: Operation, failure: Failure, now: datetime) -> tuple[WantedStatus, Requeue]:
     """What a refused create means: final, in somebody's way, or passing (REC-13)."""
     error, told = failure.error, f"{failure.verb} {failure.ref}: {failure.error.message}"
     outputs = operation.status.outputs or {}
     match error:
         case Invalid():
             status = EngineStatus(Progress.FAILED, "", told, outputs)
-            return ended_report(operation, Phase.FAILED, Reason.VALIDATION_FAILED, status, now), Requeue.NO
+            return ended_status(operation, Phase.FAILED, Reason.VALIDATION_FAILED, status, now), Requeue.NO
         case KindMissing() | NotFound():
-            return blocked_report(operation, Reason.DEPENDENCY_MISSING, told), Requeue.SLOW
+            return blocked_status(operation, Reason.DEPENDENCY_MISSING, told), Requeue.SLOW
         case Forbidden() if error.right is not None:
-            return blocked_report(operation, Reason.FORBIDDEN, not_permitted(error.right)), Requeue.REFUSED
+            return blocked_status(operation, Reason.FORBIDDEN, not_permitted(error.right)), Requeue.REFUSED
         case Forbidden() | Permanent():
             pace = Requeue.SLOW
         case _:
             pace = Requeue.BACKOFF
     status = EngineStatus(Progress.RUNNING, Reason.ENGINE_STARTED, f"{told}; tried again", outputs)
-    return progress_report(operation, status), pace
+    return progress_status(operation, status), pace

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 from vworkspace_core.api.application_instance import ApplicationInstance, ReleaseOverride
 from vworkspace_core.api.labels import cancellation_requested, is_abandoned
-from vworkspace_core.api.operation import Engine, Operation, Phase
+from vworkspace_core.api.operation import EngineName, Operation, Phase
 from vworkspace_core.api.release_override import is_overtaken
 from vworkspace_core.operations.conflicts import order_of
 from vworkspace_core.operations.engines.helm import SPEC_HASH
@@ -23,7 +23,7 @@ def release_request(
 
     `operations` are those on this target that the operator acts on, of any engine.
     """
-    of_helm = [one for one in operations if one.spec.engine is Engine.HELM and one.status.started_at is not None]
+    of_helm = [one for one in operations if one.spec.engine is EngineName.HELM and one.status.started_at is not None]
     withdrawn = frozenset(one.metadata.uid for one in of_helm if _is_withdrawn(one))
     running = [one for one in of_helm if one.status.phase is Phase.RUNNING and one.metadata.uid not in withdrawn]
     asking = [one for one in sorted(running, key=order_of) if not _is_overtaken(one, target)]

@@ -22,7 +22,7 @@ from vworkspace_core.apimachinery.names import bounded_name
 from vworkspace_core.operations.claims import Flaw
 from vworkspace_core.operations.conflicts import first_ahead
 from vworkspace_core.operations.context import OperationContext, OperationObserved
-from vworkspace_core.operations.contract import Engine, EngineContext, EngineObject, Refusal
+from vworkspace_core.operations.contract import Engine, EngineContext, EngineObject, EngineRefusal
 from vworkspace_core.operations.identity import target_of
 from vworkspace_core.operations.parameters import parameter_problems, unknown_template
 from vworkspace_core.operations.spent_approvals import Spending
@@ -31,7 +31,7 @@ from vworkspace_core.operations.templates import Template
 
 
 @attrs.frozen
-class Obstacle:
+class UnmetPrecondition:
     """What keeps an Operation from starting. `accepted`: whether Accepted=True, False or nothing is known of it."""
 
     reason: Reason
@@ -62,53 +62,57 @@ class _Case:
     engine_context: EngineContext
 
 
-def start_or_obstacle(operation: Operation, observed: OperationObserved, context: OperationContext) -> Start | Obstacle:
+def start_or_unmet(
+    operation: Operation, observed: OperationObserved, context: OperationContext
+) -> Start | UnmetPrecondition:
     """The first precondition of OPS-3 that does not hold, or how to start."""
     known = _identified(operation, observed, context)
-    if isinstance(known, Obstacle):
+    if isinstance(known, UnmetPrecondition):
         return known
     for check in _CHECKS:
-        if obstacle := check(known):
-            return obstacle
+        if unmet := check(known):
+            return unmet
     objects = known.engine.desired(operation, known.target, known.engine_context)
     for wanted in objects:
-        if obstacle := _taken(known, wanted.ref):
-            return obstacle
+        if unmet := _taken(known, wanted.ref):
+            return unmet
     return Start(known.engine, known.target, objects, _spending(known))
 
 
-def _identified(operation: Operation, observed: OperationObserved, context: OperationContext) -> _Case | Obstacle:
+def _identified(
+    operation: Operation, observed: OperationObserved, context: OperationContext
+) -> _Case | UnmetPrecondition:
     """Target, gate and cluster, type, template: what every later check needs."""
     target = target_of(operation, observed.objects)
     name = operation.spec.target_ref.name
     if target is None or not is_managed(target.metadata):
         told = f"spec.targetRef.name: there is no managed ApplicationInstance {name} in this namespace"
-        return Obstacle(Reason.TARGET_NOT_FOUND, told, accepted=False)
+        return UnmetPrecondition(Reason.TARGET_NOT_FOUND, told, accepted=False)
     if target.metadata.deletion_timestamp is not None:
-        return Obstacle(Reason.TARGET_NOT_FOUND, f"the target {name} is being deleted", accepted=False)
+        return UnmetPrecondition(Reason.TARGET_NOT_FOUND, f"the target {name} is being deleted", accepted=False)
     if told := closed_namespace(operation.metadata.namespace, observed.namespace):
-        return Obstacle(Reason.NAMESPACE_NOT_GATED, told, accepted=None)
+        return UnmetPrecondition(Reason.NAMESPACE_NOT_GATED, told, accepted=None)
     if told := wrong_cluster(operation.metadata, context.settings.cluster_id):
-        return Obstacle(Reason.WRONG_CLUSTER, told, accepted=None)
+        return UnmetPrecondition(Reason.WRONG_CLUSTER, told, accepted=None)
     if cluster_id_of(target.metadata) != bounded_name(context.settings.cluster_id):
-        return Obstacle(Reason.WRONG_CLUSTER, f"the target {name} is meant for another cluster", accepted=None)
+        return UnmetPrecondition(Reason.WRONG_CLUSTER, f"the target {name} is meant for another cluster", accepted=None)
     return _templated(operation, observed, context, target)
 
 
 def _templated(
     operation: Operation, observed: OperationObserved, context: OperationContext, target: ApplicationInstance
-) -> _Case | Obstacle:
+) -> _Case | UnmetPrecondition:
     kind, name = operation.spec.type, str(operation.spec.engine)
     if not type_is_allowed(observed.namespace, kind):
         told = f"type {kind} is not admitted in this namespace: its annotation {ALLOWED_TYPES} names those that are"
-        return Obstacle(Reason.TEMPLATE_NOT_ALLOWED, told, accepted=False)
+        return UnmetPrecondition(Reason.TEMPLATE_NOT_ALLOWED, told, accepted=False)
     template, engine = context.templates.find(kind, name), context.engine_of(operation)
     if template is None or engine is None:
-        return Obstacle(Reason.VALIDATION_FAILED, str(unknown_template(operation)), accepted=False)
+        return UnmetPrecondition(Reason.VALIDATION_FAILED, str(unknown_template(operation)), accepted=False)
     return _Case(operation, observed, context, target, template, engine, context.for_engine(observed, template))
 
 
-def _capability(case: _Case) -> Obstacle | None:
+def _capability(case: _Case) -> UnmetPrecondition | None:
     """Never inferred from workloads: the target has to say which engine it is prepared for (RES-5)."""
     given = capabilities(case.target.metadata).get(case.template.capability)
     if given == case.engine.name:
@@ -117,24 +121,24 @@ def _capability(case: _Case) -> Obstacle | None:
     told = f"the target {meta.name} does not name engine {engine} for {capability}"
     told += f", but {quoted(given)}" if given else ""
     cure = capability_command(meta.name, meta.namespace, capability, engine)
-    return Obstacle(Reason.CAPABILITY_MISSING, f"{told}: {cure}", accepted=False)
+    return UnmetPrecondition(Reason.CAPABILITY_MISSING, f"{told}: {cure}", accepted=False)
 
 
-def _parameters(case: _Case) -> Obstacle | None:
+def _parameters(case: _Case) -> UnmetPrecondition | None:
     problems = [
         *parameter_problems(case.operation, case.template),
         *check_operation(case.operation, settings=case.context.settings.admission),
     ]
     if problems:
         told = "; ".join(map(str, problems))
-        return Obstacle(Reason.VALIDATION_FAILED, told, accepted=False)
+        return UnmetPrecondition(Reason.VALIDATION_FAILED, told, accepted=False)
     refusal = _refusal(case)
     if refusal is None or refusal.blocks:
         return None
-    return Obstacle(refusal.reason, refusal.message, accepted=False)
+    return UnmetPrecondition(refusal.reason, refusal.message, accepted=False)
 
 
-def _refusal(case: _Case) -> Refusal | None:
+def _refusal(case: _Case) -> EngineRefusal | None:
     return case.engine.check(case.operation, case.target, case.engine_context)
 
 
@@ -147,7 +151,7 @@ def _spending(case: _Case) -> Spending | None:
     return case.context.claims.to_spend(case.operation, case.context.now) if _needs_approval(case) else None
 
 
-def _approval(case: _Case) -> Obstacle | None:
+def _approval(case: _Case) -> UnmetPrecondition | None:
     if not _needs_approval(case):
         return None
     approvals = case.operation.spec.approvals
@@ -156,34 +160,34 @@ def _approval(case: _Case) -> Obstacle | None:
     if flaw is None:
         return None
     reason = Reason.MISSING_SECRET if flaw is Flaw.NO_SECRET else Reason.AWAITING_APPROVAL
-    return Obstacle(reason, flaw.value)
+    return UnmetPrecondition(reason, flaw.value)
 
 
-def _target_ready(case: _Case) -> Obstacle | None:
+def _target_ready(case: _Case) -> UnmetPrecondition | None:
     refusal = _refusal(case)
     if refusal is not None and refusal.blocks:
-        return Obstacle(refusal.reason, refusal.message)
+        return UnmetPrecondition(refusal.reason, refusal.message)
     if not case.template.needs_ready_target or is_ready(case.target):
         return None
-    return Obstacle(Reason.TARGET_NOT_READY, why_not_ready(case.target))
+    return UnmetPrecondition(Reason.TARGET_NOT_READY, why_not_ready(case.target))
 
 
-def _conflict(case: _Case) -> Obstacle | None:
+def _conflict(case: _Case) -> UnmetPrecondition | None:
     ahead = first_ahead(case.operation, case.observed.siblings)
     if ahead is None:
         return None
     told = f"waits for Operation {ahead.metadata.name} ({ahead.spec.type}, {ahead.status.phase or 'Pending'})"
-    return Obstacle(Reason.CONFLICTING_OPERATION, told)
+    return UnmetPrecondition(Reason.CONFLICTING_OPERATION, told)
 
 
-def _dependencies(case: _Case) -> Obstacle | None:
+def _dependencies(case: _Case) -> UnmetPrecondition | None:
     missing = [kind.crd_name for kind in case.engine.kinds(case.operation) if kind in case.observed.missing_kinds]
     if not missing:
         return None
-    return Obstacle(Reason.DEPENDENCY_MISSING, not_installed(missing))
+    return UnmetPrecondition(Reason.DEPENDENCY_MISSING, not_installed(missing))
 
 
-_CHECKS: Final[tuple[Callable[[_Case], Obstacle | None], ...]] = (
+_CHECKS: Final[tuple[Callable[[_Case], UnmetPrecondition | None], ...]] = (
     _capability,
     _parameters,
     _approval,
@@ -193,8 +197,8 @@ _CHECKS: Final[tuple[Callable[[_Case], Obstacle | None], ...]] = (
 )
 
 
-def _taken(case: _Case, ref: ObjectRef) -> Obstacle | None:
+def _taken(case: _Case, ref: ObjectRef) -> UnmetPrecondition | None:
     """What carries the name is not ours, whatever its labels: nothing has been created for this Operation (OPS-1)."""
     if ref not in case.observed.objects:
         return None
-    return Obstacle(Reason.NAME_TAKEN, f"{ref} exists and was not made for this Operation")
+    return UnmetPrecondition(Reason.NAME_TAKEN, f"{ref} exists and was not made for this Operation")

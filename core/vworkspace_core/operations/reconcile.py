@@ -22,15 +22,15 @@ from vworkspace_core.apimachinery.conditions import Wanted
 from vworkspace_core.apimachinery.meta import ConditionStatus
 from vworkspace_core.controller.decision import Decision, Finalizer
 from vworkspace_core.controller.requeue import Requeue
-from vworkspace_core.operations import lifecycle as life
+from vworkspace_core.operations import lifecycle
 from vworkspace_core.operations.context import OperationContext, OperationObserved
 from vworkspace_core.operations.contract import EngineStatus, Progress
 from vworkspace_core.operations.deletion import decide_deletion, tidy
 from vworkspace_core.operations.identity import own_object, target_ref
-from vworkspace_core.operations.preconditions import Obstacle, Start, start_or_obstacle
+from vworkspace_core.operations.preconditions import Start, UnmetPrecondition, start_or_unmet
 from vworkspace_core.operations.running import decide_running
 from vworkspace_core.operations.spent_approvals import Spending
-from vworkspace_core.operations.status import Report, with_report
+from vworkspace_core.operations.status import WantedStatus, with_status
 
 
 def needs_live_view(operation: Operation, observed: OperationObserved, context: OperationContext) -> bool:
@@ -54,7 +54,7 @@ def needs_live_view(operation: Operation, observed: OperationObserved, context: 
         return True
     if known is None and target_ref(operation) not in observed.objects:
         return True
-    if life.is_over(operation, engine, context):
+    if lifecycle.is_over(operation, engine, context):
         return True
     if known is not None and own_object(operation, observed.objects) is None:
         return True
@@ -78,8 +78,8 @@ def approval_to_spend(operation: Operation, observed: OperationObserved, context
         return None
     if operation.status.phase not in (None, Phase.PENDING) or claimed_by_another_operator(operation, context.settings):
         return None
-    found = start_or_obstacle(operation, observed, context)
-    if isinstance(found, Obstacle) or found.spending is None or context.claims.is_recorded(found.spending):
+    found = start_or_unmet(operation, observed, context)
+    if isinstance(found, UnmetPrecondition) or found.spending is None or context.claims.is_recorded(found.spending):
         return None
     return found.spending
 
@@ -102,38 +102,38 @@ def _begin(operation: Operation, observed: OperationObserved, context: Operation
     """Not started yet: cancelled, kept from starting, or started by writing the intent down."""
     if cancellation_requested(operation.metadata):
         status = EngineStatus(Progress.RUNNING, "", "cancelled before it started")
-        report = life.ended_report(operation, Phase.CANCELLED, Reason.USER_CANCELLED, status, context.now)
-        return with_report(Decision(), operation, report, context)
-    found = start_or_obstacle(operation, observed, context)
+        wanted_status = lifecycle.ended_status(operation, Phase.CANCELLED, Reason.USER_CANCELLED, status, context.now)
+        return with_status(Decision(), operation, wanted_status, context)
+    found = start_or_unmet(operation, observed, context)
     match found:
-        case Obstacle():
-            return with_report(Decision(), operation, _pending(found), context)
+        case UnmetPrecondition():
+            return with_status(Decision(), operation, _pending(found), context)
         case Start(spending=Spending() as spending) if not context.claims.is_recorded(spending):
             waits = _unrecorded(context.claims.trouble)
-            return with_report(Decision(requeue=Requeue.BACKOFF), operation, _pending(waits), context)
+            return with_status(Decision(requeue=Requeue.BACKOFF), operation, _pending(waits), context)
         case Start():
-            wanted = life.engine_ref_of(found.objects[0]) if found.objects else None
+            wanted = lifecycle.engine_ref_of(found.objects[0]) if found.objects else None
             outputs = found.engine.opening(operation, found.target, observed.objects)
-            report = life.started_report(operation, wanted, outputs, context.now)
+            wanted_status = lifecycle.started_status(operation, wanted, outputs, context.now)
             finalizer = None if FINALIZER in operation.metadata.finalizers else Finalizer.ADD
-            return with_report(Decision(finalizer=finalizer), operation, report, context)
+            return with_status(Decision(finalizer=finalizer), operation, wanted_status, context)
         case _:
             assert_never(found)
 
 
-def _unrecorded(trouble: str) -> Obstacle:
+def _unrecorded(trouble: str) -> UnmetPrecondition:
     """An approval that is not known to be used once, and once only, starts nothing."""
     told = f"could not be written down as used: {trouble}; tried again" if trouble else "is being written down as used"
-    return Obstacle(Reason.AWAITING_APPROVAL, f"the approval {told}")
+    return UnmetPrecondition(Reason.AWAITING_APPROVAL, f"the approval {told}")
 
 
-def _pending(obstacle: Obstacle) -> Report:
+def _pending(unmet: UnmetPrecondition) -> WantedStatus:
     """Blocked says what to wait for; Accepted=False says what is wrong with the Operation itself."""
     true, false = ConditionStatus.TRUE, ConditionStatus.FALSE
     waiting = Wanted(Type.RUNNING, false, Reason.ENGINE_NOT_STARTED)
-    if obstacle.accepted is False:
-        refused = Wanted(Type.ACCEPTED, false, obstacle.reason, obstacle.message)
-        return Report(Phase.PENDING, waiting, accepted=refused)
-    accepted = Wanted(Type.ACCEPTED, true, Reason.TEMPLATE_VALIDATED) if obstacle.accepted else None
-    blocked = Wanted(Type.BLOCKED, true, obstacle.reason, obstacle.message)
-    return Report(Phase.PENDING, waiting, accepted=accepted, blocked=blocked)
+    if unmet.accepted is False:
+        refused = Wanted(Type.ACCEPTED, false, unmet.reason, unmet.message)
+        return WantedStatus(Phase.PENDING, waiting, accepted=refused)
+    accepted = Wanted(Type.ACCEPTED, true, Reason.TEMPLATE_VALIDATED) if unmet.accepted else None
+    blocked = Wanted(Type.BLOCKED, true, unmet.reason, unmet.message)
+    return WantedStatus(Phase.PENDING, waiting, accepted=accepted, blocked=blocked)

@@ -16,12 +16,12 @@ from vworkspace_core.api.reasons import OperationReason as Reason
 from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, metadata
 from vworkspace_core.controller.decision import Create, Decision
 from vworkspace_core.controller.requeue import Requeue
-from vworkspace_core.operations import lifecycle as life
+from vworkspace_core.operations import lifecycle
 from vworkspace_core.operations.context import OperationContext, OperationObserved
 from vworkspace_core.operations.contract import Engine, EngineObject, EngineStatus, Progress
 from vworkspace_core.operations.identity import UNRECORDED, own_object, target_of, was_made_here
 from vworkspace_core.operations.parameters import parameter_problems
-from vworkspace_core.operations.status import Report, condition_of, with_report
+from vworkspace_core.operations.status import WantedStatus, condition_of, with_status
 
 
 def decide_running(operation: Operation, observed: OperationObserved, context: OperationContext) -> Decision:
@@ -29,11 +29,11 @@ def decide_running(operation: Operation, observed: OperationObserved, context: O
     engine = context.engine_of(operation)
     if engine is None:
         told = f"engine {operation.spec.engine} is unknown to this operator"
-        report = life.blocked_report(operation, Reason.DEPENDENCY_MISSING, told)
-        return with_report(Decision(requeue=Requeue.SLOW), operation, report, context)
+        wanted_status = lifecycle.blocked_status(operation, Reason.DEPENDENCY_MISSING, told)
+        return with_status(Decision(requeue=Requeue.SLOW), operation, wanted_status, context)
     run = _Run(operation, engine, observed, context)
     decision = run.decide()
-    deadline = life.deadline_of(operation, engine, context)
+    deadline = lifecycle.deadline_of(operation, engine, context)
     # Exactly at the deadline (OPS-12), and before where the engine wants to look itself.
     if deadline is None or deadline <= context.now:
         return decision
@@ -72,7 +72,7 @@ class _Run:
 
     @property
     def is_over(self) -> bool:
-        return life.is_over(self.operation, self.engine, self.context)
+        return lifecycle.is_over(self.operation, self.engine, self.context)
 
     @property
     def after_stop(self) -> str:
@@ -85,15 +85,15 @@ class _Run:
             return self._judged()
         if self.found is not None:
             decision = self._judged()
-            return attrs.evolve(decision, patches=life.unlock(self.operation, self.observed))
+            return attrs.evolve(decision, patches=lifecycle.unlock(self.operation, self.observed))
         return self._gone(known) if known.uid else self._created()
 
-    def _told(self, decision: Decision, report: Report) -> Decision:
-        told = attrs.evolve(report, engine_ref=self.engine_ref)
-        return with_report(decision, self.operation, told, self.context)
+    def _told(self, decision: Decision, wanted_status: WantedStatus) -> Decision:
+        told = attrs.evolve(wanted_status, engine_ref=self.engine_ref)
+        return with_status(decision, self.operation, told, self.context)
 
     def _ended(self, phase: Phase, reason: str, status: EngineStatus) -> Decision:
-        return self._told(Decision(), life.ended_report(self.operation, phase, reason, status, self.context.now))
+        return self._told(Decision(), lifecycle.ended_status(self.operation, phase, reason, status, self.context.now))
 
     def _judged(self) -> Decision:
         status = self.engine.observe(self.operation, self.observed.objects)
@@ -114,7 +114,7 @@ class _Run:
         if self.is_cancelled:
             return self._cancelled(status)
         decision = Decision(requeue=Requeue.at_latest(status.requeue_after))
-        return self._told(decision, life.progress_report(self.operation, status))
+        return self._told(decision, lifecycle.progress_status(self.operation, status))
 
     def _with_last_trouble(self, status: EngineStatus) -> EngineStatus:
         """A run that was stopped for its time tells what had been in its way all along."""
@@ -127,10 +127,10 @@ class _Run:
         seconds = self.operation.spec.timeout_seconds
         told = f"not finished within {seconds} s" if seconds else "not finished within the engine's default deadline"
         last = f"{told}; last seen: {status.reason}" + (f" ({status.message})" if status.message else "")
-        decision = Decision(deletes=life.stop(self.operation, self.observed), only_if_current=True)
+        decision = Decision(deletes=lifecycle.stop(self.operation, self.observed), only_if_current=True)
         ended = attrs.evolve(status, message=last + self.after_stop)
         now = self.context.now
-        return self._told(decision, life.ended_report(self.operation, Phase.FAILED, Reason.TIMEOUT, ended, now))
+        return self._told(decision, lifecycle.ended_status(self.operation, Phase.FAILED, Reason.TIMEOUT, ended, now))
 
     def _cancelled(self, status: EngineStatus) -> Decision:
         """The engine object first, then the phase: what is Cancelled does nothing any more (OPS-11)."""
@@ -142,11 +142,13 @@ class _Run:
         refused = "".join(f"; {one.verb} {one.ref}: {one.error.message}" for one in failures)
         told = f"cancelling: waiting for {what}{self.after_stop}{refused}"
         decision = Decision(
-            deletes=life.stop(self.operation, self.observed),
+            deletes=lifecycle.stop(self.operation, self.observed),
             only_if_current=True,
-            requeue=life.pace_after(failures),
+            requeue=lifecycle.pace_after(failures),
         )
-        return self._told(decision, life.refused_report(life.progress_report(self.operation, status, told), failures))
+        return self._told(
+            decision, lifecycle.refused_status(lifecycle.progress_status(self.operation, status, told), failures)
+        )
 
     def _gone(self, known: EngineRef) -> Decision:
         """The engine object was there and is not any more: by the deadline's doing, ours, or somebody else's."""
@@ -192,11 +194,11 @@ class _Run:
         live = self.observed.objects.get(wanted.ref)
         if live is not None:
             told = f"{wanted.ref} exists and was not made for this Operation"
-            report = life.blocked_report(self.operation, Reason.NAME_TAKEN, told)
-            return self._told(Decision(requeue=Requeue.SLOW), report)
+            wanted_status = lifecycle.blocked_status(self.operation, Reason.NAME_TAKEN, told)
+            return self._told(Decision(requeue=Requeue.SLOW), wanted_status)
         if self.observed.failures:
-            report, pace = life.setback(self.operation, self.observed.failures[0], self.context.now)
-            return self._told(Decision(requeue=pace), report)
+            wanted_status, pace = lifecycle.after_failure(self.operation, self.observed.failures[0], self.context.now)
+            return self._told(Decision(requeue=pace), wanted_status)
         return Decision(creates=(_locked(wanted),), only_if_current=True)
 
     def _wanted(self) -> EngineObject | str:

@@ -47,8 +47,8 @@ def _few(given: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
 
 
 @attrs.frozen
-class Report:
-    """What a status is to say. A condition that is None is left out, or lifted where it had stood.
+class WantedStatus:
+    """What the status of an Operation is to say. A condition that is None is left out, or lifted where it had stood.
 
     `accepted` None keeps what stands. Times are the status's own.
     """
@@ -71,11 +71,11 @@ def condition_of(operation: Operation, kind: str) -> Condition | None:
     return next((one for one in operation.status.conditions if one.type == kind), None)
 
 
-def standing(operation: Operation) -> Report:
+def standing_status(operation: Operation) -> WantedStatus:
     """What the status says now, but for Blocked: with that lifted, nothing else changes."""
     status = operation.status
     ended = (_as_it_is(operation, kind) for kind in (Type.SUCCEEDED, Type.FAILED, Type.CANCELLED))
-    return Report(
+    return WantedStatus(
         status.phase or Phase.PENDING,
         running=_as_it_is(operation, Type.RUNNING)
         or Wanted(Type.RUNNING, ConditionStatus.FALSE, Reason.ENGINE_NOT_STARTED),
@@ -94,10 +94,12 @@ def _as_it_is(operation: Operation, kind: str) -> Wanted | None:
     return None if found is None else Wanted(found.type, found.status, found.reason, found.message)
 
 
-def with_report(decision: Decision, operation: Operation, report: Report, context: OperationContext) -> Decision:
+def with_status(
+    decision: Decision, operation: Operation, wanted_status: WantedStatus, context: OperationContext
+) -> Decision:
     """The decision with the status and its events; unchanged where the status says so already."""
-    wanted = tuple(attrs.evolve(one, message=safe(one.message)) for one in _wanted(operation, report))
-    change = status_change(_live(operation), wanted, _fields(operation, report, wanted), context.now)
+    wanted = tuple(attrs.evolve(one, message=safe(one.message)) for one in _wanted(operation, wanted_status))
+    change = status_change(_live(operation), wanted, _fields(operation, wanted_status, wanted), context.now)
     if change is None:
         return decision
     return change.added_to(decision, (_event(operation, transition) for transition in change.transitions))
@@ -125,16 +127,16 @@ def _live(operation: Operation) -> LiveStatus:
     )
 
 
-def _fields(operation: Operation, report: Report, conditions: tuple[Wanted, ...]) -> dict[str, Any]:
+def _fields(operation: Operation, wanted_status: WantedStatus, conditions: tuple[Wanted, ...]) -> dict[str, Any]:
     """Everything in the status beside conditions, as `_live` reads it."""
     return _without_none(
-        phase=report.phase.value,
+        phase=wanted_status.phase.value,
         **headline(conditions),
-        startedAt=report.started_at,
-        finishedAt=report.finished_at,
-        outputs=dict(report.outputs) or None,
-        logsRef=_json(report.logs_ref),
-        engineRef=_json(report.engine_ref),
+        startedAt=wanted_status.started_at,
+        finishedAt=wanted_status.finished_at,
+        outputs=dict(wanted_status.outputs) or None,
+        logsRef=_json(wanted_status.logs_ref),
+        engineRef=_json(wanted_status.engine_ref),
         observedRequest=request_mark(operation.metadata.annotations),
     )
 
@@ -151,21 +153,21 @@ def _ref(operation: Operation) -> ObjectRef:
     return ObjectRef(OPERATION, operation.metadata.namespace, operation.metadata.name)
 
 
-def _wanted(operation: Operation, report: Report) -> Iterator[Wanted]:
+def _wanted(operation: Operation, wanted_status: WantedStatus) -> Iterator[Wanted]:
     accepted = condition_of(operation, Type.ACCEPTED)
-    if report.accepted is not None:
-        yield report.accepted
+    if wanted_status.accepted is not None:
+        yield wanted_status.accepted
     elif accepted is not None:
         yield Wanted(accepted.type, accepted.status, accepted.reason, accepted.message)
-    yield report.running
-    if report.ended is not None:
-        yield report.ended
-    if report.blocked is not None:
-        yield report.blocked
+    yield wanted_status.running
+    if wanted_status.ended is not None:
+        yield wanted_status.ended
+    if wanted_status.blocked is not None:
+        yield wanted_status.blocked
     elif condition_of(operation, Type.BLOCKED) is not None:
         yield Wanted(Type.BLOCKED, ConditionStatus.FALSE, Reason.UNBLOCKED)
-    if report.degraded is not None:
-        yield report.degraded
+    if wanted_status.degraded is not None:
+        yield wanted_status.degraded
 
 
 def _event(operation: Operation, change: Transition) -> KubernetesEvent:

@@ -12,7 +12,7 @@ from vworkspace_core.api.gating import claimed_by_another_operator
 from vworkspace_core.api.labels import FINALIZER, is_managed
 from vworkspace_core.api.operation import (
     TERMINAL_PHASES,
-    Engine,
+    EngineName,
     Operation,
     OperationSpec,
     OperationStatus,
@@ -30,7 +30,7 @@ from vworkspace_core.apimachinery.problems import ValidationProblems
 from vworkspace_core.controller.decision import Decision
 from vworkspace_core.operations.context import OperationContext, OperationObserved
 from vworkspace_core.operations.deletion import decide_deletion, tidy
-from vworkspace_core.operations.status import Report, condition_of, with_report
+from vworkspace_core.operations.status import WantedStatus, condition_of, with_status
 
 
 def unreadable_operation(manifest: Manifest, error: ValidationProblems) -> Unreadable[Operation]:
@@ -41,7 +41,7 @@ def unreadable_operation(manifest: Manifest, error: ValidationProblems) -> Unrea
 
 
 _NO_TARGET = TargetRef(name="")
-_UNKNOWN = OperationSpec(_NO_TARGET, OperationType.RUNBOOK, Engine.WORKFLOW)
+_UNKNOWN = OperationSpec(_NO_TARGET, OperationType.RUNBOOK, EngineName.WORKFLOW)
 
 
 def _spec(manifest: Manifest) -> OperationSpec | None:
@@ -51,7 +51,7 @@ def _spec(manifest: Manifest) -> OperationSpec | None:
     name = dig(manifest, "spec", "targetRef", "name")
     try:
         target = attrs.evolve(_NO_TARGET, name=name if isinstance(name, str) else "")
-        return OperationSpec(target, OperationType(kind), Engine(engine))
+        return OperationSpec(target, OperationType(kind), EngineName(engine))
     except ValueError:
         return None
 
@@ -68,16 +68,16 @@ def decide_unreadable_operation(
         return Decision()
     if stub.status.phase in TERMINAL_PHASES:
         return tidy(stub, observed, context)
-    return with_report(Decision(), stub, _report(stub, source.problems), context)
+    return with_status(Decision(), stub, _report(stub, source.problems), context)
 
 
-def _report(stub: Operation, problems: str) -> Report:
+def _report(stub: Operation, problems: str) -> WantedStatus:
     """What stands, and that it cannot be read."""
     before, running = stub.status, condition_of(stub, Type.RUNNING)
     wanted = Wanted(Type.RUNNING, ConditionStatus.FALSE, Reason.ENGINE_NOT_STARTED)
     if running is not None:
         wanted = Wanted(Type.RUNNING, running.status, running.reason, running.message)
-    return Report(
+    return WantedStatus(
         before.phase or Phase.PENDING,
         running=wanted,
         accepted=Wanted(Type.ACCEPTED, ConditionStatus.FALSE, Reason.VALIDATION_FAILED, problems),

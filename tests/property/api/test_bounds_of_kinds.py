@@ -13,7 +13,7 @@ from vworkspace_core.api.admission import admit, stored_problems
 from vworkspace_core.api.codec import read_application_instance, read_operation
 from vworkspace_core.apimachinery.manifest import Manifest
 from vworkspace_core.apimachinery.problems import MOST_PROBLEMS, Problem, ValidationProblems
-from vworkspace_core.instances.context import Observed
+from vworkspace_core.instances.context import InstanceObserved
 from vworkspace_core.instances.reconcile import reconcile
 from vworkspace_core.instances.unreadable import decide_unreadable, unreadable_instance
 from vworkspace_core.operations.reconcile import reconcile_operation
@@ -106,9 +106,9 @@ def decided(manifest: Manifest) -> object:
     try:
         if manifest["kind"] == "Operation":
             return reconcile_operation(read_operation(manifest), observed(), OPERATIONS)
-        return reconcile(read_application_instance(manifest), Observed(NAMESPACE), CONTEXT)
+        return reconcile(read_application_instance(manifest), InstanceObserved(NAMESPACE), CONTEXT)
     except ValidationProblems as error:
-        return decide_unreadable(unreadable_instance(manifest, error), Observed(NAMESPACE), CONTEXT)
+        return decide_unreadable(unreadable_instance(manifest, error), InstanceObserved(NAMESPACE), CONTEXT)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from vworkspace_core.api.admission import admit
 from vworkspace_core.api.chart import ChartSource, SourceType
 from vworkspace_core.api.images import is_allowed_image
 from vworkspace_core.api.policy import Policy, is_allowed_source, is_forbidden
-from vworkspace_core.instances.context import Context, Observed, Settings
+from vworkspace_core.instances.context import Context, InstanceObserved, Settings
 
 APPROVED = "oci://registry.example.com/approved"
 WORD = st.text(alphabet="abz09", min_size=1, max_size=4)
@@ -107,7 +107,7 @@ def test_the_policy_names_the_value_the_rule_and_the_way_out() -> None:
     policy = Policy(allowed_chart_sources=("oci://other.example/charts",))
     context = Context(Settings(cluster_id=CONTEXT.settings.cluster_id, policy=policy), CONTEXT.now)
 
-    told = message_of(decide(instance_manifest(), Observed(NAMESPACE), context), "Blocked")
+    told = message_of(decide(instance_manifest(), InstanceObserved(NAMESPACE), context), "Blocked")
 
     assert told == (
         "spec.chart.url: charts may come from oci://other.example/charts only (spec.policy of the Cluster),"

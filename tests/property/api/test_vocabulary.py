@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tools.vocabulary_page import markdown
 from vworkspace_core.api import reasons
-from vworkspace_core.api.vocabulary import TABLE, Entry, entries, is_admitted, owned_types
+from vworkspace_core.api.vocabulary import TABLE, VocabularyEntry, entries, is_admitted, owned_types
 
 ROWS = [(kind, entry) for kind, rows in TABLE.items() for entry in rows]
 ENUMS: dict[str, tuple[type[StrEnum], type[StrEnum]]] = {
@@ -91,7 +91,7 @@ def test_every_name_of_the_enums_is_used_and_every_used_name_is_in_the_enums(kin
 
 
 @pytest.mark.parametrize(("kind", "entry"), ROWS, ids=str)
-def test_a_row_says_something_once(kind: str, entry: Entry) -> None:
+def test_a_row_says_something_once(kind: str, entry: VocabularyEntry) -> None:
     assert entry.reasons
     assert len(set(entry.reasons)) == len(entry.reasons)
     assert entry.meaning.endswith(".")
@@ -99,7 +99,7 @@ def test_a_row_says_something_once(kind: str, entry: Entry) -> None:
 
 
 @given(st.sampled_from(ROWS), st.text())
-def test_where_nothing_foreign_is_passed_on_the_list_is_closed(row: tuple[str, Entry], reason: str) -> None:
+def test_where_nothing_foreign_is_passed_on_the_list_is_closed(row: tuple[str, VocabularyEntry], reason: str) -> None:
     kind, entry = row
 
     admitted = is_admitted(kind, entry.type, entry.status, reason)

@@ -13,7 +13,7 @@ from vworkspace_core.api.policy import Policy
 from vworkspace_core.clusters.decision import cluster_manifest
 from vworkspace_core.clusters.policy import strictest_policy
 from vworkspace_core.instances.blockers import intent_blocker
-from vworkspace_core.instances.context import Observed, Settings
+from vworkspace_core.instances.context import InstanceObserved, Settings
 
 ID = "cluster-prod-1"
 URL, VERSION = (str(instance_manifest()["spec"]["chart"][field]) for field in ("url", "version"))
@@ -30,7 +30,7 @@ def cluster(name: str, cluster_id: str = ID, **policy: Any) -> bytes:
 def admits(policy: Policy) -> bool:
     barrier = intent_blocker(
         read_application_instance(instance_manifest()),
-        Observed(namespace=gated_namespace()),
+        InstanceObserved(namespace=gated_namespace()),
         Settings(ID, policy=policy),
     )
     return barrier is None or barrier.reason != "PolicyDenied"

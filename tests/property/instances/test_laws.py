@@ -34,7 +34,7 @@ from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, canonical
 from vworkspace_core.apimachinery.meta import Condition, ConditionStatus
 from vworkspace_core.controller.decision import Decision
 from vworkspace_core.controller.render import as_data
-from vworkspace_core.instances.context import Context, Observed
+from vworkspace_core.instances.context import Context, InstanceObserved
 from vworkspace_core.instances.reconcile import reconcile
 
 
@@ -51,14 +51,14 @@ def gated(namespace: str) -> Manifest:
     return {"metadata": {"name": namespace, "labels": {"managed-by": "vworkspace"}}}
 
 
-def reported(release: dict[str, Any], source: dict[str, Any]) -> Observed:
+def reported(release: dict[str, Any], source: dict[str, Any]) -> InstanceObserved:
     """Everything wanted is applied at generation 1, and Flux reports this."""
     objects = applied(instance_manifest())
     objects[RELEASE]["status"], objects[SOURCE]["status"] = release, source
-    return Observed(NAMESPACE, objects)
+    return InstanceObserved(NAMESPACE, objects)
 
 
-def decision_on(manifest: Manifest, observed: Observed, context: Context = CONTEXT) -> Decision:
+def decision_on(manifest: Manifest, observed: InstanceObserved, context: Context = CONTEXT) -> Decision:
     return reconcile(read_application_instance(manifest), observed, context)
 
 
@@ -69,17 +69,17 @@ reports = st.builds(reported, helm_reports(), source_reports())
 def test_carried_out_and_decided_again_there_is_nothing_to_apply_REC_6(instance: ApplicationInstance) -> None:
     source = ours(instance)
     namespace = gated(source.metadata.namespace)
-    first = reconcile(source, Observed(namespace), CONTEXT)
+    first = reconcile(source, InstanceObserved(namespace), CONTEXT)
 
     objects = {apply.ref: stored(apply.manifest) for apply in first.applies}
-    second = reconcile(source, Observed(namespace, objects), CONTEXT)
+    second = reconcile(source, InstanceObserved(namespace, objects), CONTEXT)
 
     assert not second.applies
     assert not second.deletes
 
 
 @given(reports)
-def test_a_written_status_is_not_written_again_REC_6(observed: Observed) -> None:
+def test_a_written_status_is_not_written_again_REC_6(observed: InstanceObserved) -> None:
     manifest = instance_manifest()
     manifest = written(manifest, decision_on(manifest, observed))
 
@@ -88,7 +88,7 @@ def test_a_written_status_is_not_written_again_REC_6(observed: Observed) -> None
 
 
 @given(reports)
-def test_every_condition_is_in_the_vocabulary_RES_4(observed: Observed) -> None:
+def test_every_condition_is_in_the_vocabulary_RES_4(observed: InstanceObserved) -> None:
     decision = decision_on(instance_manifest(), observed)
 
     assert decision.status is not None
@@ -97,7 +97,9 @@ def test_every_condition_is_in_the_vocabulary_RES_4(observed: Observed) -> None:
 
 
 @given(reports, reports)
-def test_last_transition_time_moves_with_the_status_alone_RES_4(before: Observed, after: Observed) -> None:
+def test_last_transition_time_moves_with_the_status_alone_RES_4(
+    before: InstanceObserved, after: InstanceObserved
+) -> None:
     manifest = instance_manifest()
     manifest = written(manifest, decision_on(manifest, before))
     later = attrs.evolve(CONTEXT, now=CONTEXT.now + timedelta(hours=1))
@@ -112,7 +114,7 @@ def test_last_transition_time_moves_with_the_status_alone_RES_4(before: Observed
 
 
 @given(reports)
-def test_ready_means_that_flux_confirmed_exactly_this_release_REC_7(observed: Observed) -> None:
+def test_ready_means_that_flux_confirmed_exactly_this_release_REC_7(observed: InstanceObserved) -> None:
     decision = decision_on(instance_manifest(), observed)
 
     found = {c["type"]: c for c in dig(decision.status, "status", "conditions")}
@@ -129,12 +131,12 @@ def test_ready_means_that_flux_confirmed_exactly_this_release_REC_7(observed: Ob
 
 
 @given(reports)
-def test_no_secret_of_fluxs_messages_is_repeated_RES_7(observed: Observed) -> None:
+def test_no_secret_of_fluxs_messages_is_repeated_RES_7(observed: InstanceObserved) -> None:
     assert b"hunter2" not in canonical_json(as_data(decision_on(instance_manifest(), observed)))
 
 
 @given(reports, st.randoms(use_true_random=False))
-def test_the_order_of_what_is_observed_does_not_matter(observed: Observed, order: random.Random) -> None:
+def test_the_order_of_what_is_observed_does_not_matter(observed: InstanceObserved, order: random.Random) -> None:
     shuffled = list(observed.objects.items())
     order.shuffle(shuffled)
     objects = {}
@@ -143,13 +145,13 @@ def test_the_order_of_what_is_observed_does_not_matter(observed: Observed, order
         order.shuffle(conditions)
         objects[ref] = {**live, "status": {**live["status"], "conditions": conditions}}
 
-    decision = decision_on(instance_manifest(), Observed(NAMESPACE, objects))
+    decision = decision_on(instance_manifest(), InstanceObserved(NAMESPACE, objects))
 
     assert canonical_json(as_data(decision)) == canonical_json(as_data(decision_on(instance_manifest(), observed)))
 
 
 @given(reports)
-def test_deciding_changes_none_of_its_arguments_REC_2(observed: Observed) -> None:
+def test_deciding_changes_none_of_its_arguments_REC_2(observed: InstanceObserved) -> None:
     manifest = instance_manifest()
     before = canonical_json([manifest, [*observed.objects.values()]])
 
@@ -159,7 +161,7 @@ def test_deciding_changes_none_of_its_arguments_REC_2(observed: Observed) -> Non
 
 
 @given(reports)
-def test_transitions_are_the_changes_of_status_or_reason_REC_1(observed: Observed) -> None:
+def test_transitions_are_the_changes_of_status_or_reason_REC_1(observed: InstanceObserved) -> None:
     manifest = instance_manifest()
     decision = decision_on(manifest, observed)
 
@@ -172,7 +174,7 @@ def test_transitions_are_the_changes_of_status_or_reason_REC_1(observed: Observe
 def test_the_names_of_everything_downstream_follow_from_the_source_alone_REC_6(instance: ApplicationInstance) -> None:
     source = ours(instance)
     namespace = gated(source.metadata.namespace)
-    decision = reconcile(source, Observed(namespace), CONTEXT)
+    decision = reconcile(source, InstanceObserved(namespace), CONTEXT)
 
     for apply in decision.applies:
         meta = apply.manifest["metadata"]
@@ -200,7 +202,7 @@ def test_behind_a_gate_nothing_is_applied_RES_5(instance: ApplicationInstance, g
             namespace["metadata"] |= {"deletionTimestamp": "2026-06-01T11:00:00Z"}
     source = attrs.evolve(source, metadata=attrs.evolve(source.metadata, labels=labels))
 
-    decision = reconcile(source, Observed(namespace), CONTEXT)
+    decision = reconcile(source, InstanceObserved(namespace), CONTEXT)
 
     assert not decision.writes_downstream
 
@@ -234,12 +236,12 @@ def sample_decisions() -> bytes:
     failing = attempted([flux_condition("Ready", "False", "ValuesError", "x")], version="")
     stranger = {"metadata": {"name": "nextcloud", "namespace": "org-myteam", "labels": {"b": "1", "a": "2"}}}
     samples = [
-        decision_on(instance_manifest(), Observed(NAMESPACE)),
-        decision_on(rich, Observed(NAMESPACE)),
+        decision_on(instance_manifest(), InstanceObserved(NAMESPACE)),
+        decision_on(rich, InstanceObserved(NAMESPACE)),
         decision_on(instance_manifest(), reported(deployed(), fetched(DIGEST))),
         decision_on(instance_manifest(), reported(failing, fetched())),
-        decision_on(instance_manifest(), Observed(NAMESPACE, {RELEASE: stranger})),
-        decision_on(instance_manifest(), Observed()),
+        decision_on(instance_manifest(), InstanceObserved(NAMESPACE, {RELEASE: stranger})),
+        decision_on(instance_manifest(), InstanceObserved()),
     ]
     return canonical_json([as_data(sample) for sample in samples])
 
@@ -249,14 +251,14 @@ def test_a_decision_survives_the_wire_REC_2(instance: ApplicationInstance) -> No
     """What is decided on a structured object is what is decided on the object read back from its manifest."""
     source = ours(instance)
     read_back = read_application_instance(unstructure(source))
-    observed = Observed(gated(source.metadata.namespace))
+    observed = InstanceObserved(gated(source.metadata.namespace))
 
     assert as_data(reconcile(source, observed, CONTEXT)) == as_data(reconcile(read_back, observed, CONTEXT))
 
 
 def test_conditions_of_other_owners_are_left_alone_RES_4() -> None:
     manifest = {**instance_manifest(), "status": {"conditions": [_foreign()]}}
-    decision = decision_on(manifest, Observed(NAMESPACE))
+    decision = decision_on(manifest, InstanceObserved(NAMESPACE))
 
     assert "Backup" not in [c["type"] for c in dig(decision.status, "status", "conditions")]
     assert [t.condition.type for t in decision.transitions] == ["Ready", "Reconciling"]
@@ -267,7 +269,7 @@ def _foreign() -> dict[str, Any]:
 
 
 def test_the_ref_of_everything_is_known_before_it_exists() -> None:
-    decision = decision_on(instance_manifest(), Observed(NAMESPACE))
+    decision = decision_on(instance_manifest(), InstanceObserved(NAMESPACE))
 
     assert {apply.ref for apply in decision.applies} == {RELEASE, SOURCE}
     assert all(isinstance(apply.ref, ObjectRef) for apply in decision.applies)

@@ -16,7 +16,7 @@ from vworkspace_core.api.labels import RETRY, retry_token
 from vworkspace_core.apimachinery.manifest import ObjectRef, dig
 from vworkspace_core.apimachinery.meta import ObjectMeta
 from vworkspace_core.apimachinery.resources import CONFIG_MAP, HELM_RELEASE, SECRET
-from vworkspace_core.instances.context import Observed
+from vworkspace_core.instances.context import InstanceObserved
 
 VALUES = {"source": "secretRef", "secretRef": {"name": "values-a", "key": "values.yaml"}}
 INGRESS = {"ingress": {"enabled": True, "host": "one.example"}}
@@ -209,7 +209,7 @@ def test_whoever_rang_before_is_in_nobodys_way_L13_REC_14() -> None:
 def test_the_endpoint_is_the_host_that_is_really_used_L11_RES_1(inline: dict[str, Any], told: list[str]) -> None:
     manifest = instance_manifest(values={"source": "inline", "inline": inline}, integrations=INGRESS)
 
-    decision = decide(manifest, Observed(NAMESPACE))
+    decision = decide(manifest, InstanceObserved(NAMESPACE))
 
     assert [one["url"] for one in dig(decision.status, "status", "endpoints") or ()] == told
 
@@ -218,7 +218,7 @@ def test_ready_says_the_obstacle_itself_and_follows_it_D16() -> None:
     """`blocked: NameTaken` told a reader of `kubectl get` nothing."""
     taken = {**HELM_RELEASE.manifest("nextcloud", NS), "spec": {}}
     taken["metadata"]["uid"] = "theirs"
-    decision = decide(instance_manifest(), Observed(NAMESPACE, {HELM: taken}))
+    decision = decide(instance_manifest(), InstanceObserved(NAMESPACE, {HELM: taken}))
 
     assert message_of(decision, "Ready") == message_of(decision, "Blocked")
     assert "exists and was not made for this instance" in message_of(decision, "Ready")

@@ -28,7 +28,7 @@ from vworkspace_core.operations.identity import target_of
 from vworkspace_core.operations.observe import lookups
 from vworkspace_core.operations.override import release_request
 from vworkspace_core.operations.parameters import parameter_problems
-from vworkspace_core.operations.preconditions import Start, start_or_obstacle
+from vworkspace_core.operations.preconditions import Start, start_or_unmet
 from vworkspace_core.operations.reconcile import needs_live_view, reconcile_operation
 from vworkspace_core.operations.templates import Templates, load_template
 
@@ -136,9 +136,9 @@ def test_a_template_that_asks_for_less_than_its_engine_needs_is_made_up_for_D4(
 
 @pytest.mark.parametrize("of", [of for of in OF if of != "restore.velero"])
 def test_good_parameters_are_good_for_a_template_that_asks_for_nothing_too(of: str) -> None:
-    assert isinstance(start_or_obstacle(operation(of), observed(of), LOOSE), Start)
+    assert isinstance(start_or_unmet(operation(of), observed(of), LOOSE), Start)
     more = operation(of, parameters={**GOOD[of], "unknown-to-the-engine": True})
-    assert isinstance(start_or_obstacle(more, observed(of), LOOSE), Start)
+    assert isinstance(start_or_unmet(more, observed(of), LOOSE), Start)
 
 
 @pytest.mark.parametrize("depth", [900, 9000])

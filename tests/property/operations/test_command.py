@@ -11,14 +11,14 @@ from tests.support.operation_worlds import CONTEXT, conditions_of, message_of, o
 from tests.support.strategies import json_values
 from vworkspace_core.api.admission import check_operation
 from vworkspace_core.api.command_secrets import command_problems
-from vworkspace_core.operations.preconditions import Start, start_or_obstacle
+from vworkspace_core.operations.preconditions import Start, start_or_unmet
 from vworkspace_core.operations.reconcile import reconcile_operation
 
 BASE: dict[str, Any] = {"image": "registry.example/tool:1"}
 
 
 def pod_of(context: Any = CONTEXT, **parameters: Any) -> dict[str, Any]:
-    found = start_or_obstacle(operation(parameters={**BASE, **parameters}), observed(), context)
+    found = start_or_unmet(operation(parameters={**BASE, **parameters}), observed(), context)
     assert isinstance(found, Start), found
     pod: dict[str, Any] = found.objects[0].manifest["spec"]["template"]["spec"]
     return pod

@@ -36,7 +36,7 @@ from vworkspace_core.operations.engines import ENGINES
 from vworkspace_core.operations.engines.job_pods import TROUBLES
 from vworkspace_core.operations.identity import UNRECORDED
 from vworkspace_core.operations.override import release_request
-from vworkspace_core.operations.preconditions import Start, start_or_obstacle
+from vworkspace_core.operations.preconditions import Start, start_or_unmet
 from vworkspace_core.operations.reconcile import reconcile_operation
 from vworkspace_core.operations.status_samples import shown_by
 
@@ -46,7 +46,7 @@ TARGET_SPEC = read_application_instance(target_manifest("upgrade.helm"))
 def started(of: str, **more: Any) -> tuple[Operation, EngineObject | None]:
     """A running Operation and the object that was created for it."""
     one = operation(of, **more)
-    start = start_or_obstacle(one, observed(of), CONTEXT)
+    start = start_or_unmet(one, observed(of), CONTEXT)
     assert isinstance(start, Start), start
     made = start.objects[0] if start.objects else None
     ref = EngineRef("v1", "X", "n", "x") if made is None else None
@@ -359,7 +359,7 @@ def test_secrets_in_outputs_and_messages_are_hidden_RES_7() -> None:
 
 
 def made(of: str, **more: Any) -> Manifest:
-    start = start_or_obstacle(operation(of, **more), observed(of), CONTEXT)
+    start = start_or_unmet(operation(of, **more), observed(of), CONTEXT)
     assert isinstance(start, Start), start
     return start.objects[0].manifest
 

@@ -39,7 +39,7 @@ from vworkspace_core.operations.engines import job as job_engine
 from vworkspace_core.operations.engines.helm_hook_job import HOOK_EVENTS
 from vworkspace_core.operations.engines.releases import LARGEST_HOOK, LARGEST_RELEASE, UnreadableRelease, proved_hooks
 from vworkspace_core.operations.pods import job_problems, restricted_problems
-from vworkspace_core.operations.preconditions import Obstacle, Start, start_or_obstacle
+from vworkspace_core.operations.preconditions import Start, UnmetPrecondition, start_or_unmet
 from vworkspace_core.operations.templates import load_template
 from vworkspace_fake.flux.storage import release_secret
 
@@ -49,12 +49,14 @@ RECORD = ObjectRef(SECRET, NS, "sh.helm.release.v1.nextcloud.v1")
 TEMPLATE = next(one for one in BUILTIN_TEMPLATES if one["name"] == OF)
 
 
-def start(objects: Mapping[ObjectRef, Manifest], context: OperationContext = CONTEXT, **more: Any) -> Start | Obstacle:
-    return start_or_obstacle(operation(OF, **more), observed(OF, objects=dict(objects)), context)
+def start(
+    objects: Mapping[ObjectRef, Manifest], context: OperationContext = CONTEXT, **more: Any
+) -> Start | UnmetPrecondition:
+    return start_or_unmet(operation(OF, **more), observed(OF, objects=dict(objects)), context)
 
 
-def refused(found: Start | Obstacle, reason: str = "HookNotFound") -> str:
-    assert isinstance(found, Obstacle)
+def refused(found: Start | UnmetPrecondition, reason: str = "HookNotFound") -> str:
+    assert isinstance(found, UnmetPrecondition)
     assert (found.reason, found.accepted) == (reason, False)
     assert "hunter2" not in found.message
     return found.message
@@ -119,7 +121,7 @@ def test_no_change_of_the_record_goes_unnoticed_C1(patch: bytes, place: int) -> 
         assert found.objects[0].manifest == _made(start(objects)).objects[0].manifest
 
 
-def _made(found: Start | Obstacle) -> Start:
+def _made(found: Start | UnmetPrecondition) -> Start:
     assert isinstance(found, Start), found
     return found
 
@@ -190,7 +192,7 @@ def test_a_record_that_is_just_being_written_is_waited_for_OPS_8() -> None:
 
     found = start({**objects, TARGET: target_manifest(OF, ready=False)})
 
-    assert isinstance(found, Obstacle)
+    assert isinstance(found, UnmetPrecondition)
     assert (found.reason, found.accepted) == ("TargetNotReady", True)
 
 
@@ -298,7 +300,7 @@ def test_no_job_spec_whatever_breaks_the_rules_RUN_11(spec: Any) -> None:
 
 
 def test_the_job_engines_own_pod_passes_the_same_rules_C1() -> None:
-    (made,) = _made(start_or_obstacle(operation(), observed(), CONTEXT)).objects
+    (made,) = _made(start_or_unmet(operation(), observed(), CONTEXT)).objects
     assert made.kind == JOB
     assert job_problems(made.manifest["spec"], CONTEXT.settings) == ()
     assert job_engine.ENGINE.name == "job"
@@ -315,7 +317,7 @@ def test_relaxed_rules_need_an_approval_C1_OPS_8() -> None:
     ask = {"parameters": {"hookName": "db-migrate"}}
 
     waits = start(objects, relaxed(), **ask)
-    assert isinstance(waits, Obstacle)
+    assert isinstance(waits, UnmetPrecondition)
     assert waits.reason == "AwaitingApproval"
     runs = start(objects, relaxed(), approvals=approval_for("op-1", days=1, of=OF), **ask)
     assert _made(runs).objects[0].manifest["spec"]["template"]["spec"]["hostPID"] is True

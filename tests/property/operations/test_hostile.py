@@ -21,7 +21,7 @@ from tests.support.operation_worlds import (
 )
 from vworkspace_core.api.codec import read_operation, unstructure
 from vworkspace_core.api.operation import Phase
-from vworkspace_core.operations.preconditions import Start, start_or_obstacle
+from vworkspace_core.operations.preconditions import Start, start_or_unmet
 from vworkspace_core.operations.reconcile import reconcile_operation
 
 NASTY = [
@@ -92,7 +92,7 @@ PLACES = [(of, name) for of in GOOD for name in texts(of)]
 @example(value="a" * 253)
 @example(value="a: b\nkind: Secret")
 def test_a_hostile_text_is_refused_with_its_path_or_stays_a_text(of: str, name: str, value: str) -> None:
-    benign = start_or_obstacle(operation(of), observed(of), CONTEXT)
+    benign = start_or_unmet(operation(of), observed(of), CONTEXT)
     found = operation(of, parameters={**GOOD[of], name: value})
 
     decision = reconcile_operation(found, observed(of), CONTEXT)
@@ -107,7 +107,7 @@ def test_a_hostile_text_is_refused_with_its_path_or_stays_a_text(of: str, name: 
         )
         assert not decision.writes_downstream
         return
-    start = start_or_obstacle(found, observed(of), CONTEXT)
+    start = start_or_unmet(found, observed(of), CONTEXT)
     assert isinstance(start, Start)
     for made, usual in zip(start.objects, benign.objects, strict=True):
         if name in GOOD[of]:
@@ -119,7 +119,7 @@ def test_a_hostile_text_is_refused_with_its_path_or_stays_a_text(of: str, name: 
 @pytest.mark.parametrize("place", ["command", "args"])
 @given(value=st.sampled_from(NASTY[:-2]) | st.text(max_size=60))
 def test_an_argument_of_a_command_is_handed_over_as_it_is_and_no_shell_sees_it_OPS_8(place: str, value: str) -> None:
-    start = start_or_obstacle(
+    start = start_or_unmet(
         operation(parameters={**GOOD["runCommand.job"], place: ["tool", value]}), observed(), CONTEXT
     )
 

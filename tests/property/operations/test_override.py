@@ -23,7 +23,7 @@ from vworkspace_core.apimachinery.resources import OPERATION
 from vworkspace_core.controller.decision import Decision
 from vworkspace_core.controller.execute import Reconciler
 from vworkspace_core.controller.reconcile import run_pass
-from vworkspace_core.instances.context import Context, Observed
+from vworkspace_core.instances.context import Context, InstanceObserved
 from vworkspace_core.instances.reconcile import reconcile
 from vworkspace_core.operations.context import OperationContext, OperationObserved
 from vworkspace_core.operations.observe import observe_operation_live
@@ -47,7 +47,7 @@ class World(Simulation):
         self.settle(INSTANCE)
         self.versions: list[str] = [self.running()]
 
-    def _with_operations(self, source: ApplicationInstance, observed: Observed, context: Context) -> Decision:
+    def _with_operations(self, source: ApplicationInstance, observed: InstanceObserved, context: Context) -> Decision:
         override, withdrawn = release_request(source, self.operations())
         return reconcile(source, attrs.evolve(observed, override=override, withdrawn=withdrawn), context)
 

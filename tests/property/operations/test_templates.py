@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tests.support.operation_worlds import GOOD, template
 from tests.support.strategies import json_values
-from vworkspace_core.api.operation import Engine, OperationType
+from vworkspace_core.api.operation import EngineName, OperationType
 from vworkspace_core.apimachinery.problems import ValidationProblems
 from vworkspace_core.operations.builtin import BUILTIN_TEMPLATES, builtin_templates
 from vworkspace_core.operations.durations import go_duration, seconds_of
@@ -20,7 +20,7 @@ BUILTIN = builtin_templates()
 def test_the_eleven_of_OPS_2_are_there_and_only_the_velero_restore_needs_approval() -> None:
     assert {one.name for one in BUILTIN.items} == set(GOOD)
     assert [one.name for one in BUILTIN.items if one.needs_approval] == ["restore.velero"]
-    assert {one.engine for one in BUILTIN.items} == {engine.value for engine in Engine}
+    assert {one.engine for one in BUILTIN.items} == {engine.value for engine in EngineName}
 
 
 def test_restores_and_upgrades_never_wait_for_a_ready_target_OPS_3() -> None:

@@ -22,7 +22,7 @@ from tests.support.operation_worlds import (
 )
 from vworkspace_core.apimachinery.manifest import ObjectRef
 from vworkspace_core.apimachinery.resources import NAMESPACE, VELERO_BACKUP
-from vworkspace_core.operations.preconditions import Obstacle, Start, start_or_obstacle
+from vworkspace_core.operations.preconditions import Start, UnmetPrecondition, start_or_unmet
 from vworkspace_core.operations.reconcile import reconcile_operation
 
 OTHER = "org-victim"
@@ -35,13 +35,13 @@ def of_backup(labels: dict[str, str], **spec: Any) -> dict[ObjectRef, Any]:
     return {BACKUP: {"metadata": {"name": "b-1", "namespace": "velero", "labels": labels}, "spec": body}}
 
 
-def began(of: str, parameters: dict[str, Any], *objects: Any) -> Start | Obstacle:
+def began(of: str, parameters: dict[str, Any], *objects: Any) -> Start | UnmetPrecondition:
     seen = observed(of, objects=dict(objects))
-    return start_or_obstacle(operation(of, parameters=parameters), seen, CONTEXT)
+    return start_or_unmet(operation(of, parameters=parameters), seen, CONTEXT)
 
 
-def told(found: Start | Obstacle) -> str:
-    assert isinstance(found, Obstacle), found
+def told(found: Start | UnmetPrecondition) -> str:
+    assert isinstance(found, UnmetPrecondition), found
     assert (found.reason, found.accepted) == ("ValidationFailed", False)
     return found.message
 
@@ -106,7 +106,7 @@ def test_consent_is_looked_at_again_before_anything_is_created_H3() -> None:
 
     assert ObjectRef(NAMESPACE, None, OTHER) in seen.objects
     withdrawn = observed("backup.velero", objects=dict([gated(OTHER, None)]))
-    assert isinstance(start_or_obstacle(one, withdrawn, CONTEXT), Obstacle)
+    assert isinstance(start_or_unmet(one, withdrawn, CONTEXT), UnmetPrecondition)
 
 
 @pytest.mark.parametrize(("retention", "good"), [("3650d", True), ("30000d", False), ("87601h", False), ("1d", True)])
@@ -223,6 +223,6 @@ def test_a_template_that_takes_foreign_backups_still_asks_for_consent_H3() -> No
     objects = dict([gated(OTHER, None), *of_backup({}, includedNamespaces=[OTHER]).items()])
     one = operation("restore.velero", parameters=parameters)
 
-    assert "does not agree" in told(start_or_obstacle(one, observed("restore.velero", objects=objects), context))
+    assert "does not agree" in told(start_or_unmet(one, observed("restore.velero", objects=objects), context))
     agreed = {**objects, **dict([gated(OTHER)])}
-    assert isinstance(start_or_obstacle(one, observed("restore.velero", objects=agreed), context), Start)
+    assert isinstance(start_or_unmet(one, observed("restore.velero", objects=agreed), context), Start)

@@ -31,7 +31,7 @@ from vworkspace_core.apimachinery.problems import ValidationProblems
 from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE
 from vworkspace_core.apimachinery.secret_material import redact
 from vworkspace_core.controller.informer.store import ObjectStore
-from vworkspace_core.instances.context import Observed
+from vworkspace_core.instances.context import InstanceObserved
 from vworkspace_core.instances.reconcile import reconcile
 from vworkspace_core.instances.unreadable import decide_unreadable, unreadable_instance
 from vworkspace_core.jobs.events import condition_events, reported_conditions
@@ -52,7 +52,7 @@ MOST_BYTES = 64 * MIB
 SLACK = 2_000
 PART = of_both(4, 1)
 """`make test` takes a quarter of the worst for a quarter of the work; `make test-long` the whole."""
-NOTHING = Observed(NAMESPACE)
+NOTHING = InstanceObserved(NAMESPACE)
 WEBHOOK = WebhookSettings(CLUSTER)
 
 Way = Callable[[Any], Any]

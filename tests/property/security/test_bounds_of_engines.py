@@ -22,7 +22,7 @@ from vworkspace_core.apimachinery.resources import CORE_EVENT, POD
 from vworkspace_core.controller.decision import Decision
 from vworkspace_core.jobs.events import condition_events, reported_conditions
 from vworkspace_core.jobs.result import result_of
-from vworkspace_core.operations.preconditions import Start, start_or_obstacle
+from vworkspace_core.operations.preconditions import Start, start_or_unmet
 from vworkspace_core.operations.reconcile import needs_live_view, reconcile_operation
 
 UID = "uid-1"
@@ -36,7 +36,7 @@ class Run:
     def __init__(self, of: str) -> None:
         self.of = of
         begun = operation_manifest(of)
-        start = start_or_obstacle(read_operation(begun), observed(of), CONTEXT)
+        start = start_or_unmet(read_operation(begun), observed(of), CONTEXT)
         assert isinstance(start, Start), start
         (made,) = start.objects
         self.ref, self.manifest = made.ref, made.manifest

@@ -15,9 +15,9 @@ from vworkspace_core.api.operation import Operation
 from vworkspace_core.apimachinery.manifest import Kind, Manifest
 from vworkspace_core.apimachinery.problems import ValidationProblems
 from vworkspace_core.apimachinery.resources import HELM_RELEASE, JOB, SECRET
-from vworkspace_core.instances.context import Observed
+from vworkspace_core.instances.context import InstanceObserved
 from vworkspace_core.instances.reconcile import reconcile
-from vworkspace_core.operations.preconditions import Start, start_or_obstacle
+from vworkspace_core.operations.preconditions import Start, start_or_unmet
 
 Made = tuple[Kind, Manifest]
 
@@ -27,7 +27,7 @@ def of_instance(manifest: dict[str, Any]) -> Iterator[Made]:
         source = read_application_instance(manifest)
     except ValidationProblems:
         return  # the API server refuses it
-    decision = reconcile(source, Observed(namespace=NAMESPACE), CONTEXT)
+    decision = reconcile(source, InstanceObserved(namespace=NAMESPACE), CONTEXT)
     for one in decision.applies:
         yield one.kind, one.manifest
     for made in decision.creates:
@@ -39,7 +39,7 @@ def of_operation(manifest: dict[str, Any], of: str) -> Iterator[Made]:
         one = read_operation(manifest)
     except ValidationProblems:
         return
-    found = start_or_obstacle(one, observed(of), OPERATING)
+    found = start_or_unmet(one, observed(of), OPERATING)
     if isinstance(found, Start):
         yield from ((made.ref.kind, made.manifest) for made in found.objects)
 

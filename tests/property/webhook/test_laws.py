@@ -29,7 +29,7 @@ from vworkspace_core.apimachinery.manifest import Manifest, dig
 from vworkspace_core.apimachinery.names import bounded_name
 from vworkspace_core.apimachinery.problems import Problem, ValidationProblems
 from vworkspace_core.controller.decision import Decision
-from vworkspace_core.instances.context import Observed
+from vworkspace_core.instances.context import InstanceObserved
 from vworkspace_core.instances.reconcile import reconcile
 from vworkspace_core.instances.unreadable import decide_unreadable, unreadable_instance
 from vworkspace_core.operations.context import OperationObserved
@@ -77,7 +77,7 @@ def reason_of(decision: Decision) -> str | None:
 
 
 def instance_reason(manifest: Manifest, namespace: Manifest) -> str | None:
-    observed = Observed(namespace)
+    observed = InstanceObserved(namespace)
     try:
         return reason_of(reconcile(read_application_instance(manifest), observed, CONTEXT))
     except ValidationProblems as error:

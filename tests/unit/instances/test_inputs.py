@@ -49,7 +49,7 @@ from vworkspace_core.apimachinery.manifest import ObjectRef, dig
 from vworkspace_core.apimachinery.resources import CONFIG_MAP, HELM_RELEASE, HELM_REPOSITORY, OCI_REPOSITORY
 from vworkspace_core.controller.decision import Decision, Failure
 from vworkspace_core.controller.requeue import Requeue
-from vworkspace_core.instances.context import Context, Observed
+from vworkspace_core.instances.context import Context, InstanceObserved
 
 HELM_CHART = {"sourceType": "helm", "url": "https://charts.example", "name": "nextcloud", "version": "6.6.0"}
 INGRESS = {"ingress": {"enabled": True, "host": "cloud.example"}, "certManager": {"enabled": True}}
@@ -60,7 +60,7 @@ def manifests(decision: Decision) -> dict[str, Mapping[str, Any]]:
 
 
 def fresh(**spec: Any) -> dict[str, Mapping[str, Any]]:
-    return manifests(decide(instance_manifest(**spec), Observed(NAMESPACE)))
+    return manifests(decide(instance_manifest(**spec), InstanceObserved(NAMESPACE)))
 
 
 # --- REC-3, REC-4: sources and release ----------------------------------------------------------------------------
@@ -132,7 +132,7 @@ def test_a_release_is_installed_with_an_account_that_the_cluster_allows_C2_REC_4
     release = {"name": "nextcloud", "namespace": "org-myteam", **({"serviceAccountName": own} if own else {})}
     settings = attrs.evolve(SETTINGS, default_service_account=usual, allowed_release_service_accounts=allowed)
 
-    decision = decide(instance_manifest(release=release), Observed(NAMESPACE), Context(settings, NOW))
+    decision = decide(instance_manifest(release=release), InstanceObserved(NAMESPACE), Context(settings, NOW))
 
     assert manifests(decision)["HelmRelease"]["spec"]["serviceAccountName"] == expected
     told = [event.note for event in decision.events if event.reason == "ServiceAccountReplaced"]
@@ -150,7 +150,7 @@ def test_nothing_is_installed_with_fluxs_own_rights_unless_told_C2_REC_4(own: An
     manifest = instance_manifest(release=release)
     settings = attrs.evolve(SETTINGS, default_service_account=None)
 
-    refused = decide(manifest, Observed(NAMESPACE), Context(settings, NOW))
+    refused = decide(manifest, InstanceObserved(NAMESPACE), Context(settings, NOW))
     assert not refused.applies
     assert conditions_of(refused)["Blocked"] == ("True", "PolicyDenied")
     told = message_of(refused, "Blocked")
@@ -158,7 +158,7 @@ def test_nothing_is_installed_with_fluxs_own_rights_unless_told_C2_REC_4(own: An
     assert "--allow-unimpersonated-releases" in told
 
     opened = attrs.evolve(settings, allow_unimpersonated_releases=True)
-    decision = decide(manifest, Observed(NAMESPACE), Context(opened, NOW))
+    decision = decide(manifest, InstanceObserved(NAMESPACE), Context(opened, NOW))
     assert "serviceAccountName" not in manifests(decision)["HelmRelease"]["spec"]
 
 
@@ -213,7 +213,7 @@ def test_a_config_map_reference_is_passed_on_unread() -> None:
 
 
 def test_the_ingress_host_becomes_an_endpoint_RES_1() -> None:
-    decision = decide(instance_manifest(integrations=INGRESS), Observed(NAMESPACE))
+    decision = decide(instance_manifest(integrations=INGRESS), InstanceObserved(NAMESPACE))
 
     assert decision.status is not None
     assert decision.status["status"]["endpoints"] == [
@@ -229,7 +229,7 @@ def test_what_is_no_longer_wanted_is_pruned_when_the_new_is_in_use_REC_14_PH_3()
         live["status"] = deployed() if ref == RELEASE else fetched()
     (config_map,) = (ref for ref in objects if ref.kind == CONFIG_MAP)
 
-    decision = decide(instance_manifest(), Observed(NAMESPACE, {**objects, **after}))
+    decision = decide(instance_manifest(), InstanceObserved(NAMESPACE, {**objects, **after}))
 
     assert [delete.ref for delete in decision.deletes] == [config_map]
 
@@ -247,7 +247,7 @@ def test_an_override_overlays_version_and_values_and_is_recorded_REC_9(chart: An
     manifest = instance_manifest(**({"chart": chart} if chart else {}))
     asked = override(manifest, version="6.9.0", values_patch={"replicas": 5, "extra": {"a": 1}})
 
-    decision = decide(manifest, Observed(NAMESPACE, override=asked))
+    decision = decide(manifest, InstanceObserved(NAMESPACE, override=asked))
 
     found = manifests(decision)
     assert found["HelmRelease"]["spec"]["values"] == {"replicas": 5, "extra": {"a": 1}}
@@ -263,20 +263,24 @@ def test_an_override_overlays_version_and_values_and_is_recorded_REC_9(chart: An
 
 def test_a_recorded_override_outlives_its_operation_and_a_suspension_REC_9() -> None:
     manifest = instance_manifest()
-    manifest = written(manifest, decide(manifest, Observed(NAMESPACE, override=override(manifest, version="6.9.0"))))
+    manifest = written(
+        manifest, decide(manifest, InstanceObserved(NAMESPACE, override=override(manifest, version="6.9.0")))
+    )
     suspended = {**manifest, "spec": {**manifest["spec"], "suspend": True}}
 
-    assert manifests(decide(suspended, Observed(NAMESPACE)))["OCIRepository"]["spec"]["ref"] == {"tag": "6.9.0"}
+    assert manifests(decide(suspended, InstanceObserved(NAMESPACE)))["OCIRepository"]["spec"]["ref"] == {"tag": "6.9.0"}
 
 
 @pytest.mark.parametrize("why", ["withdrawn", "new chart"])
 def test_an_override_lapses_with_its_operation_and_with_new_intent_REC_9(why: str) -> None:
     manifest = instance_manifest()
-    manifest = written(manifest, decide(manifest, Observed(NAMESPACE, override=override(manifest, version="6.9.0"))))
-    observed = Observed(NAMESPACE)
+    manifest = written(
+        manifest, decide(manifest, InstanceObserved(NAMESPACE, override=override(manifest, version="6.9.0")))
+    )
+    observed = InstanceObserved(NAMESPACE)
     match why:
         case "withdrawn":
-            observed = Observed(NAMESPACE, withdrawn=frozenset({"op-uid"}))
+            observed = InstanceObserved(NAMESPACE, withdrawn=frozenset({"op-uid"}))
         case "new chart":
             chart = {**manifest["spec"]["chart"], "version": "6.7.0"}
             manifest = {**manifest, "spec": {**manifest["spec"], "chart": chart}}
@@ -292,7 +296,7 @@ def test_an_override_to_a_forbidden_version_is_not_followed_RES_3() -> None:
     manifest = instance_manifest()
     context = Context(attrs.evolve(SETTINGS, policy=Policy(forbidden_versions=("nextcloud@6.9.0",))), NOW)
 
-    decision = decide(manifest, Observed(NAMESPACE, override=override(manifest, version="6.9.0")), context)
+    decision = decide(manifest, InstanceObserved(NAMESPACE, override=override(manifest, version="6.9.0")), context)
 
     assert manifests(decision)["OCIRepository"]["spec"]["ref"] == {"tag": "6.6.0"}
     assert conditions_of(decision)["Degraded"] == ("True", "ForbiddenVersionOverride")
@@ -315,7 +319,9 @@ def test_an_override_to_a_forbidden_version_is_not_followed_RES_3() -> None:
     ],
 )
 def test_the_clusters_policy_is_obeyed_RES_3(policy: Policy, denied: bool) -> None:
-    decision = decide(instance_manifest(), Observed(NAMESPACE), Context(attrs.evolve(SETTINGS, policy=policy), NOW))
+    decision = decide(
+        instance_manifest(), InstanceObserved(NAMESPACE), Context(attrs.evolve(SETTINGS, policy=policy), NOW)
+    )
 
     assert bool(decision.applies) is not denied
     if denied:
@@ -328,7 +334,7 @@ def test_every_problem_of_the_spec_is_named_at_once_with_its_path() -> None:
         release={"name": "nextcloud", "namespace": "elsewhere"},
     )
 
-    decision = decide(broken, Observed(NAMESPACE))
+    decision = decide(broken, InstanceObserved(NAMESPACE))
 
     told = message_of(decision, "Blocked")
     assert all(path in told for path in ("spec.chart.url:", "spec.chart.version:", "spec.release.namespace:"))
@@ -355,14 +361,14 @@ def test_a_foreign_object_is_marked_once_and_left_alone_when_its_operator_spoke_
         finalizers=None,
         labels={"app.vworkspace.io/managed-by": "control-plane", "app.vworkspace.io/cluster-id": "another"},
     )
-    marked = decide(foreign, Observed(NAMESPACE))
+    marked = decide(foreign, InstanceObserved(NAMESPACE))
     assert conditions_of(marked)["Blocked"] == ("True", "WrongCluster")
-    assert decide(written(foreign, marked), Observed(NAMESPACE)).is_empty
+    assert decide(written(foreign, marked), InstanceObserved(NAMESPACE)).is_empty
 
     ready = scene(deployed())
     theirs = {**foreign, "status": dig(ready.decide().status, "status")}
 
-    assert decide(theirs, Observed(NAMESPACE)).is_empty
+    assert decide(theirs, InstanceObserved(NAMESPACE)).is_empty
 
 
 def test_a_placeholder_that_owned_a_release_is_refused_RES_1() -> None:
@@ -386,7 +392,7 @@ MISSING_RIGHT = (
 
 
 def refused(error: OperatorError, ref: ObjectRef = RELEASE, live: Any = None) -> Decision:
-    return decide(instance_manifest(), Observed(NAMESPACE, failures=(Failure(ref, "apply", error, live),)))
+    return decide(instance_manifest(), InstanceObserved(NAMESPACE, failures=(Failure(ref, "apply", error, live),)))
 
 
 @pytest.mark.parametrize(
@@ -458,7 +464,7 @@ def test_nothing_but_time_decides_when_to_look_again() -> None:
 
 
 def test_the_finalizer_is_asked_for_together_with_the_first_applies() -> None:
-    decision = decide(with_meta(instance_manifest(), finalizers=None), Observed(NAMESPACE))
+    decision = decide(with_meta(instance_manifest(), finalizers=None), InstanceObserved(NAMESPACE))
 
     assert decision.finalizer is not None
     assert {apply.ref for apply in decision.applies} == {RELEASE, SOURCE}

@@ -22,7 +22,7 @@ from vworkspace_core.apimachinery.errors import Unavailable
 from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, dig
 from vworkspace_core.apimachinery.resources import CONFIG_MAP, HELM_RELEASE, HELM_REPOSITORY, NAMESPACE, OCI_REPOSITORY
 from vworkspace_core.controller.drift import stamp
-from vworkspace_core.instances.context import Context, Observed
+from vworkspace_core.instances.context import Context, InstanceObserved
 from vworkspace_core.instances.foreign_objects import slim_release
 from vworkspace_core.instances.reconcile import reconcile
 from vworkspace_fake.flux import SourceFault
@@ -271,7 +271,7 @@ def made_before(**asked: Any) -> Turmoil:
     world.put_secret("values-a", "a: 1")
     made = world.submit(intent(**asked))
     world.edit(INSTANCE, {"metadata": {"finalizers": [FINALIZER]}}, manager=FIELD_MANAGER)
-    observed = Observed(world.look(ObjectRef(NAMESPACE, None, NS)))
+    observed = InstanceObserved(world.look(ObjectRef(NAMESPACE, None, NS)))
     fresh = reconcile(read_application_instance(made), observed, Context(world.settings, world.now))
     for apply in fresh.applies:
         body = formerly(apply.manifest)

@@ -27,7 +27,7 @@ from tests.support.instance_worlds import (
     written,
 )
 from vworkspace_core.apimachinery.manifest import dig
-from vworkspace_core.instances.context import Observed
+from vworkspace_core.instances.context import InstanceObserved
 
 CHART = f"nextcloud@6.6.0+{DIGEST[7:19]}"
 UPGRADE_FAILED = f"Helm upgrade failed for release org-myteam/nextcloud with chart {CHART}: boom"
@@ -44,7 +44,7 @@ def failed_upgrade(**more: Any) -> dict[str, Any]:
 
 
 def test_row_1_an_absent_release_is_applied_and_said_to_be_installing() -> None:
-    decision = decide(instance_manifest(), Observed(NAMESPACE))
+    decision = decide(instance_manifest(), InstanceObserved(NAMESPACE))
 
     assert [apply.kind.kind for apply in decision.applies] == ["OCIRepository", "HelmRelease"]
     assert conditions_of(decision) == {
@@ -351,7 +351,7 @@ def test_every_downstream_object_is_applied_before_its_status_is_believed() -> N
     for ref, live in objects.items():
         live["status"] = deployed() if ref == RELEASE else fetched()
 
-    decision = decide(manifest, Observed(NAMESPACE, objects))
+    decision = decide(manifest, InstanceObserved(NAMESPACE, objects))
 
     assert [apply.kind.kind for apply in decision.applies] == ["HelmRelease"]
     assert conditions_of(decision)["Ready"] == (FALSE, "Upgrading")

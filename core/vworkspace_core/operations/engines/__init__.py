@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Final
 
-from vworkspace_core.api.operation import Engine as EngineName
+from vworkspace_core.api.operation import EngineName as EngineName
 from vworkspace_core.api.operation import Operation, OperationSpec, OperationType, TargetRef
 from vworkspace_core.apimachinery.manifest import Kind
 from vworkspace_core.apimachinery.meta import ObjectMeta

@@ -22,10 +22,10 @@ from vworkspace_core.operations.contract import (
     Engine,
     EngineContext,
     EngineObject,
+    EngineRefusal,
     EngineStatus,
     Objects,
     Progress,
-    Refusal,
     Row,
     always,
 )
@@ -114,12 +114,14 @@ TABLE: Final = (_DELETED, _NEW_INTENT, _WAITING, _FORBIDDEN, _SUSPENDED, _BLOCKE
 """Conditions of the target. But for Blocked they count only while its `status.releaseOverride` is this Operation's."""
 
 
-def _check(operation: Operation, target: ApplicationInstance, context: EngineContext) -> Refusal | None:
+def _check(operation: Operation, target: ApplicationInstance, context: EngineContext) -> EngineRefusal | None:
     spec = target.spec
     if spec.mode is Mode.PLACEHOLDER or spec.chart is None or spec.release is None:
-        return Refusal(Reason.VALIDATION_FAILED, "spec.targetRef.name: a placeholder has no release to upgrade")
+        return EngineRefusal(Reason.VALIDATION_FAILED, "spec.targetRef.name: a placeholder has no release to upgrade")
     if spec.suspend or _is_true(_conditions(target), Type.SUSPENDED):
-        return Refusal(Reason.TARGET_NOT_READY, "the target is suspended: an upgrade would not happen", blocks=True)
+        return EngineRefusal(
+            Reason.TARGET_NOT_READY, "the target is suspended: an upgrade would not happen", blocks=True
+        )
     patch = parameters_of(operation).get("valuesPatch")
     limit = context.settings.admission.max_parameters_bytes
     if isinstance(patch, Mapping) and (size := len(canonical_json(summed_patch(target, patch)))) > limit:
@@ -127,7 +129,7 @@ def _check(operation: Operation, target: ApplicationInstance, context: EngineCon
             f"spec.parameters.valuesPatch: with the patches of earlier Operations it has {size} bytes as JSON, at most "
             f"{limit} are taken; put what they changed into the instance's own values"
         )
-        return Refusal(Reason.VALIDATION_FAILED, told)
+        return EngineRefusal(Reason.VALIDATION_FAILED, told)
     return None
 
 

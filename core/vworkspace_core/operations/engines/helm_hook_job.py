@@ -25,8 +25,8 @@ from vworkspace_core.operations.contract import (
     Engine,
     EngineContext,
     EngineObject,
+    EngineRefusal,
     Objects,
-    Refusal,
     always,
 )
 from vworkspace_core.operations.engines.job import (
@@ -114,16 +114,18 @@ def _record_ref(target: ApplicationInstance, recorded: Mapping[str, Any]) -> Obj
     return ObjectRef(SECRET, target.metadata.namespace, f"sh.helm.release.v1.{recorded['name']}.v{recorded['version']}")
 
 
-def _check(operation: Operation, target: ApplicationInstance, context: EngineContext) -> Refusal | None:
+def _check(operation: Operation, target: ApplicationInstance, context: EngineContext) -> EngineRefusal | None:
     found = _found(operation, target, context)
     if found.missing:
         # A release that Flux is just changing is recorded in two steps: that is no reason to give up.
         ready = is_ready(target)
-        return Refusal(Reason.HOOK_NOT_FOUND if ready else Reason.TARGET_NOT_READY, found.missing, blocks=not ready)
+        return EngineRefusal(
+            Reason.HOOK_NOT_FOUND if ready else Reason.TARGET_NOT_READY, found.missing, blocks=not ready
+        )
     if not found.problems or context.template.allow_unrestricted_hooks:
         return None
     told = "; ".join(map(str, found.problems))
-    return Refusal(
+    return EngineRefusal(
         Reason.VALIDATION_FAILED,
         f"the chart's hook {parameters_of(operation)['hookName']} may not run as it is: {told}. Set this in the chart,"
         " or use a template with allowUnrestrictedHooks: true, which needs an approval",

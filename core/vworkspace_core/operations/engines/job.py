@@ -14,11 +14,11 @@ from vworkspace_core.operations.contract import (
     Engine,
     EngineContext,
     EngineObject,
+    EngineRefusal,
     EngineStatus,
     Listing,
     Objects,
     Progress,
-    Refusal,
     Row,
     always,
 )
@@ -75,9 +75,9 @@ JOB_TROUBLES: Final = frozenset(row.reason for row in TROUBLES)
 _REASON: Final = re.compile(r"[A-Z][A-Za-z0-9]{0,63}")
 
 
-def _check(operation: Operation, _target: ApplicationInstance, context: EngineContext) -> Refusal | None:
+def _check(operation: Operation, _target: ApplicationInstance, context: EngineContext) -> EngineRefusal | None:
     found = list(_problems(parameters_of(operation), context))
-    return Refusal(Reason.VALIDATION_FAILED, "; ".join(map(str, found))) if found else None
+    return EngineRefusal(Reason.VALIDATION_FAILED, "; ".join(map(str, found))) if found else None
 
 
 def _problems(given: Mapping[str, Any], context: EngineContext) -> Iterator[Problem]:

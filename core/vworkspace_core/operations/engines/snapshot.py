@@ -18,10 +18,10 @@ from vworkspace_core.operations.contract import (
     Engine,
     EngineContext,
     EngineObject,
+    EngineRefusal,
     EngineStatus,
     Objects,
     Progress,
-    Refusal,
     Row,
     by_type,
     is_backup,
@@ -103,13 +103,13 @@ def _snapshot(operation: Operation) -> ObjectRef:
     return ObjectRef(VOLUME_SNAPSHOT, operation.metadata.namespace, parameters_of(operation)["snapshotName"])
 
 
-def _check(operation: Operation, _target: ApplicationInstance, context: EngineContext) -> Refusal | None:
+def _check(operation: Operation, _target: ApplicationInstance, context: EngineContext) -> EngineRefusal | None:
     if is_backup(operation) or _snapshot(operation) in context.objects:
         return None
     if VOLUME_SNAPSHOT in context.missing_kinds:
-        return Refusal(Reason.DEPENDENCY_MISSING, f"not installed: {VOLUME_SNAPSHOT.crd_name}", blocks=True)
+        return EngineRefusal(Reason.DEPENDENCY_MISSING, f"not installed: {VOLUME_SNAPSHOT.crd_name}", blocks=True)
     problem = Problem("spec.parameters.snapshotName", "there is no VolumeSnapshot of that name in this namespace")
-    return Refusal(Reason.VALIDATION_FAILED, str(problem))
+    return EngineRefusal(Reason.VALIDATION_FAILED, str(problem))
 
 
 def _desired(operation: Operation, target: ApplicationInstance, context: EngineContext) -> tuple[EngineObject, ...]:

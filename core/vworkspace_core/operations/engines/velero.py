@@ -37,10 +37,10 @@ from vworkspace_core.operations.contract import (
     Engine,
     EngineContext,
     EngineObject,
+    EngineRefusal,
     EngineStatus,
     Objects,
     Progress,
-    Refusal,
     Row,
     by_type,
     is_backup,
@@ -150,11 +150,11 @@ def _snapshot_class(given: Mapping[str, Any]) -> tuple[ObjectRef, ...]:
     return () if name is None else (ObjectRef(VOLUME_SNAPSHOT_CLASS, None, name),)
 
 
-def _check(operation: Operation, target: ApplicationInstance, context: EngineContext) -> Refusal | None:
+def _check(operation: Operation, target: ApplicationInstance, context: EngineContext) -> EngineRefusal | None:
     problems = _backup_problems if is_backup(operation) else _restore_problems
     given = parameters_of(operation)
     found = [*_namespace_problems(given, target, context.objects), *problems(operation, target, context)]
-    return Refusal(Reason.VALIDATION_FAILED, "; ".join(map(str, dict.fromkeys(found)))) if found else None
+    return EngineRefusal(Reason.VALIDATION_FAILED, "; ".join(map(str, dict.fromkeys(found)))) if found else None
 
 
 def _namespace_problems(given: Mapping[str, Any], target: ApplicationInstance, objects: Objects) -> Iterator[Problem]:
