@@ -32,8 +32,8 @@ _PAGE = 50
 class KubeJobStore:
     """Records and tombstones in Secrets of `namespace`.
 
-    `lock` is held around writes of tombstones: what waits for it is written together. `report` is told, in one line,
-    of every Secret that cannot be used. A record has at most `longest` bytes, one Secret at most `room` of them.
+    `lock` is held around writes of tombstones: what waits for it is written together. `report` gets one line about
+    every Secret that cannot be used. A record has at most `longest` bytes, one Secret at most `room` of them.
     The Secrets need `get`, `list`, `create`, `update` and `delete`.
     """
 
@@ -108,12 +108,12 @@ class KubeJobStore:
     async def tombstone(self, idempotency_key: str) -> Tombstone | None:
         """The tombstone of a key, from memory."""
         await self._ensure_loaded()
-        return self._tombstones.book.by_key.get(idempotency_key)
+        return self._tombstones.index.by_key.get(idempotency_key)
 
     async def newest(self, object_key: str) -> Tombstone | None:
         """The tombstone of the highest generation for an object, from memory."""
         await self._ensure_loaded()
-        return self._tombstones.book.newest.get(object_key.lower())
+        return self._tombstones.index.newest.get(object_key.lower())
 
     # --- reading --------------------------------------------------------------------------------------------
 
@@ -135,7 +135,7 @@ class KubeJobStore:
 
     async def _is_open(self, head: codec.Head) -> bool:
         """Whether the job is to go on; what is closed or was never whole is removed."""
-        if head.is_whole and head.uid not in self._tombstones.book.closed:
+        if head.is_whole and head.uid not in self._tombstones.index.closed:
             self._heads[head.job_id] = head
             return True
         try:
@@ -145,7 +145,7 @@ class KubeJobStore:
         return False
 
     async def _find(self, job_id: str) -> codec.Head | None:
-        """The head as it stands in the cluster; None where there is none. Raises Permanent for a stranger's Secret."""
+        """The head as it stands in the cluster; None where there is none. Raises Permanent for a foreign Secret."""
         name = codec.head_name(job_id)
         try:
             found = codec.read_record(await self._api.get(self._ref(name)))
@@ -171,7 +171,7 @@ class KubeJobStore:
             return self._head(await self._api.create(manifest, kind=SECRET, field_manager=FIELD_MANAGER))
         except AlreadyExists:
             present = await self._find(record.job_id)
-        if present is not None and present.uid not in self._tombstones.book.closed:
+        if present is not None and present.uid not in self._tombstones.index.closed:
             return present
         if present is not None:  # left over from an earlier life of the job, which is closed
             await self._delete(present.name, present.uid)

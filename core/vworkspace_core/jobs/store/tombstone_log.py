@@ -1,4 +1,4 @@
-"""Keeps the chain of tombstone segments in the cluster: group commit, concurrent writers, pruning (PULL-4)."""
+"""Keeps the log of tombstones in the cluster: group commit, concurrent writers, pruning (PULL-4)."""
 
 from collections.abc import Callable, Iterable
 from contextlib import AbstractAsyncContextManager
@@ -31,7 +31,7 @@ _AT_ONCE: Final = 64
 
 @attrs.define
 class TombstoneLog:
-    """Owner of the tombstones of one namespace. `book` holds those that are durable."""
+    """Owner of the tombstones of one namespace. `index` holds those that are durable."""
 
     _api: KubeApi
     _namespace: str
@@ -40,14 +40,14 @@ class TombstoneLog:
     _keep: timedelta
     _remembered: int
     _size: int
-    book: TombstoneIndex = attrs.field(factory=TombstoneIndex, init=False)
+    index: TombstoneIndex = attrs.field(factory=TombstoneIndex, init=False)
     _segments: list[Segment] = attrs.field(factory=list, init=False)
     _unwritten: list[TombstoneEntry] = attrs.field(factory=list, init=False)
     _next: int = attrs.field(default=1, init=False)
 
     def take(self, found: Iterable[Segment | CorruptSecret | ForeignSecret]) -> None:
         """Start again from what stands in the cluster."""
-        self.book, self._segments, self._unwritten = TombstoneIndex(), [], []
+        self.index, self._segments, self._unwritten = TombstoneIndex(), [], []
         for one in found:
             if isinstance(one, Segment):
                 self._segments.append(one)
@@ -56,7 +56,7 @@ class TombstoneLog:
         self._segments.sort(key=lambda segment: segment.number)
         self._next = self._segments[-1].number + 1 if self._segments else 1
         for segment in self._segments:
-            self.book.add(segment.entries)
+            self.index.add(segment.entries)
 
     async def remember(self, entry: TombstoneEntry) -> None:
         """Have the tombstone durable. Those who come while a write is under way share the next one."""
@@ -76,9 +76,9 @@ class TombstoneLog:
 
     def _has(self, entry: TombstoneEntry) -> bool:
         if entry.record_uid:
-            return entry.record_uid in self.book.closed
+            return entry.record_uid in self.index.closed
         # The record is gone: either an earlier try closed it, or it never was.
-        present = self.book.by_key.get(entry.tombstone.idempotency_key)
+        present = self.index.by_key.get(entry.tombstone.idempotency_key)
         return present is not None and attrs.evolve(present, closed_at="") == attrs.evolve(
             entry.tombstone, closed_at=""
         )
@@ -93,7 +93,7 @@ class TombstoneLog:
         raise Unavailable("the tombstones are being written by somebody else too: is a second operator at work?")
 
     async def _write(self, batch: list[TombstoneEntry]) -> bool:
-        """One try. False when the chain stands otherwise than was thought: it has been read again."""
+        """One try. False when the log stands otherwise than was thought: it has been read again."""
         last = self._segments[-1] if self._segments else None
         if last is not None and last.version is None and not await self._reread(last):
             return False
@@ -101,7 +101,7 @@ class TombstoneLog:
             return await self._begin_segment(batch)
         known = set(last.entries)
         # An earlier try, whose answer was lost, may have written them.
-        fresh = [entry for entry in batch if entry not in known or not self.book.counts(entry)]
+        fresh = [entry for entry in batch if entry not in known or not self.index.counts(entry)]
         return not fresh or await self._extend(last, fresh)
 
     def _is_full(self, last: Segment, batch: list[TombstoneEntry]) -> bool:
@@ -119,7 +119,7 @@ class TombstoneLog:
         except (Stale, NotFound):
             return False
         last.version, last.entries = str(written["metadata"]["resourceVersion"]), entries
-        self.book.add(fresh)
+        self.index.add(fresh)
         return True
 
     async def _begin_segment(self, batch: list[TombstoneEntry]) -> bool:
@@ -150,7 +150,7 @@ class TombstoneLog:
             raise Permanent("not a segment")
         self._segments.append(found)
         self._next = found.number + 1
-        self.book.add(found.entries)
+        self.index.add(found.entries)
 
     async def _reread(self, last: Segment) -> bool:
         """Learn how the last segment stands after a write that nobody answered, or that somebody else made."""
@@ -164,7 +164,7 @@ class TombstoneLog:
             return False
         known = set(last.entries)
         fresh = [entry for entry in found.entries if entry not in known]
-        self.book.add(fresh)
+        self.index.add(fresh)
         last.entries, last.version = [*last.entries, *fresh], found.version
         return True
 
@@ -192,4 +192,4 @@ class TombstoneLog:
                 self._report(f"Secret {self._namespace}/{segment.name} cannot be removed yet: {error.message}")
                 return
             self._segments.remove(segment)
-            self.book.forget(segment.entries)
+            self.index.forget(segment.entries)

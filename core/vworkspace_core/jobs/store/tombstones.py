@@ -1,8 +1,8 @@
-"""Tombstones in Secrets: a chain of segments, the last of which grows (PULL-4). Pure.
+"""Tombstones in Secrets: a log of segments, the last of which grows (PULL-4). Pure.
 
     vworkspace-job-tombstones-00000001, -00000002, …    some hundred tombstones each, in the order they came
 
-A chain needs one small write for whatever closes together, and forgets by the segment: what is older than a month by
+A log needs one small write for whatever closes together, and forgets by the segment: what is older than a month by
 the API server's own clock goes when a new segment is begun. No clock of this machine or of the control plane takes
 part, so that none of them can make the store forget.
 """
@@ -34,7 +34,7 @@ SEGMENT_BYTES: Final = 500_000
 RETENTION: Final = timedelta(days=31)
 """How long a tombstone is kept at least: the thirty days of PULL-4, and one for whatever the clocks do."""
 MOST_TOMBSTONES: Final = 50_000
-"""Tombstones kept at most; beyond them the oldest go before their time, which is told."""
+"""Tombstones kept at most; beyond them the oldest go before their time, which the log of the process says."""
 
 _ROLE: Final = "tombstones"
 _PREFIX: Final = "vworkspace-job-tombstones-"
@@ -50,7 +50,7 @@ class TombstoneEntry:
 
 @attrs.define
 class Segment:
-    """One Secret of the chain. `version` is None while nobody knows what stands in the cluster."""
+    """One Secret of the log. `version` is None while nobody knows what stands in the cluster."""
 
     number: int
     version: str | None

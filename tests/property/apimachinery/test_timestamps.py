@@ -1,0 +1,32 @@
+"""Times as text: one function for each form, and what is written is read again (PULL-12)."""
+
+from datetime import UTC, datetime, timedelta, timezone
+
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from vworkspace_core.apimachinery.timestamps import exact_time, format_time, microtime, parse_time
+
+zones = st.integers(-23 * 60, 23 * 60).map(lambda minutes: timezone(timedelta(minutes=minutes)))
+spans = st.timedeltas(timedelta(days=-20_000), timedelta(days=300_000))
+instants = st.builds(lambda span, zone: (datetime(1970, 1, 1, tzinfo=UTC) + span).astimezone(zone), spans, zones)
+
+
+@given(instants)
+@example(datetime(2026, 1, 1, tzinfo=UTC))
+def test_an_exact_time_is_read_as_it_was(instant: datetime) -> None:
+    assert parse_time(exact_time(instant)) == instant
+    assert parse_time(microtime(instant)) == instant
+
+
+@given(instants)
+def test_whole_seconds_lose_the_fraction_and_nothing_else(instant: datetime) -> None:
+    assert parse_time(format_time(instant)) == instant.replace(microsecond=0)
+    assert format_time(instant) == exact_time(instant.replace(microsecond=0))
+
+
+@given(instants)
+def test_every_form_is_in_utc_and_says_so(instant: datetime) -> None:
+    for text in (format_time(instant), exact_time(instant), microtime(instant)):
+        assert text.endswith("Z")
+        assert "+" not in text
