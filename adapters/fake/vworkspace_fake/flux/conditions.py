@@ -80,10 +80,12 @@ def with_condition(
 ) -> list[FluxCondition]:
     """`conditions` with `new` set for an object of that generation, sorted as Flux sorts them."""
     old = next((item for item in conditions if item["type"] == new["type"]), None)
+    # The time moves with the reason and the message too, unlike what the API conventions ask for.
     moved = now if old is None or not _same_state(old, new) else None
     changed = format_time(moved) if moved is not None else (old or {})["lastTransitionTime"]
     if old is None and new.get("lastTransitionTime"):
         changed = new["lastTransitionTime"]
+    # A condition with a longer message is refused by the schema of every CRD that has metav1.Condition.
     message = new["message"] if len(new["message"]) <= _MAX_MESSAGE else new["message"][: _MAX_MESSAGE - 3] + "..."
     entry = {
         "type": new["type"],

@@ -67,8 +67,10 @@ def _pass(draft: Draft, spec: HelmSpec, dependency_requeue: float, ready_stuck_u
         draft.add_finalizer()
         return REQUEUE
     if draft.spec.get("suspend"):
+        # Ends without an error, so observedGeneration advances while Ready stays what it was (facts 6.4).
         return done()
     yield from _keep_chart_object(draft, spec)
+    # At every interval, too: Reconciling=True says nothing about a change, and Ready stays True (facts 7.7).
     draft.mark_reconciling("Progressing", "Fulfilling prerequisites")
     yield from draft.patch()
     prepared = yield from _prepare(draft, spec, dependency_requeue)
@@ -161,6 +163,7 @@ def _token(draft: Draft, annotation: str, handled: str) -> bool:
         return False
     seen, draft.status[handled] = draft.status.get(handled), token
     requested = draft.annotations.get(REQUESTED_AT)
+    # forceAt and resetAt count only where they equal the token of requestedAt (facts 6.4).
     return token == requested and token not in (seen, draft.status.get("lastHandledReconcileAt"))
 
 
@@ -203,7 +206,7 @@ def _drop_chart_object(draft: Draft) -> PassStep[None]:
 
 def _delete(draft: Draft, spec: HelmSpec) -> PassStep[Result]:
     """Uninstall and let go. A suspended HelmRelease lets go without the uninstall: its workload stays."""
-    if not draft.spec.get("suspend"):
+    if not draft.spec.get("suspend"):  # a suspended one is let go without the uninstall (facts 7.7)
         error = yield from _uninstall_for_good(draft, spec)
         if error:
             return failed(error)

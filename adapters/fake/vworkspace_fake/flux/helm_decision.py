@@ -88,6 +88,7 @@ def _stored_state(request: HelmRequest, newest: StoredRelease) -> HelmReleaseSta
         case HelmReleaseStatus.FAILED:
             return HelmReleaseState.FAILED
         case HelmReleaseStatus.DEPLOYED:
+            # The values' digest is compared, not the generation: a new one alone releases nothing (facts 6.4).
             return HelmReleaseState.OUT_OF_SYNC if _differs(request, newest) else HelmReleaseState.IN_SYNC
         case _:
             return HelmReleaseState.UNKNOWN

@@ -47,6 +47,7 @@ def reconcile_helm_repository(manifest: Manifest, now: datetime) -> PassStep[Res
     draft = Draft(manifest, HELM_REPOSITORY, now)
     if draft.spec.get("type") != "oci":
         return (yield from reconcile_source(draft, _fetch_index))
+    # A static data container, without status and artifact (facts 6.5): what is there is taken away.
     if not draft.spec.get("suspend") or draft.deleting:
         draft.remove_finalizer()
         draft.object["status"] = {}
@@ -149,6 +150,7 @@ def _pull_chart(draft: Draft, url: str, source: str) -> PassStep[FetchResult]:
     answer = yield from _pull(draft, request)
     if answer.fault is not SourceFault.NONE:
         reason, message = chart_failure(request, answer)
+        # A missing version stalls the HelmChart; its HelmRelease shows it as SourceNotReady only (facts 7.7).
         stalls = answer.fault in (SourceFault.NOT_FOUND, SourceFault.INVALID_URL)
         draft.unmark(BUILD_FAILED)
         return trouble(draft, reason, message, stalls=stalls)

@@ -90,6 +90,7 @@ def triggered(kind: Kind, old: Manifest | None, new: Manifest | None, world: Flu
 
 
 def _own(kind: Kind, old: Manifest | None, new: Manifest) -> bool:
+    # One of type `oci` is never reconciled, but for what an earlier version left in it (facts 6.5).
     if kind == HELM_REPOSITORY and dig(new, "spec", "type") == "oci" and not _needs_emptying(new):
         return False
     return old is None or any(
@@ -127,6 +128,7 @@ def _chart_source(chart: Manifest) -> ObjectRef | None:
 def _has(release: Manifest, kind: Kind, revision: str) -> bool:
     """Whether the HelmRelease is at, or on its way to, that revision."""
     status = release.get("status") or {}
+    # An OCI source is compared by its digest: the version that was attempted carries it only shortened (facts 7.7).
     attempted = (
         status.get("lastAttemptedRevisionDigest") == revision.rpartition("@")[2]
         if kind == OCI_REPOSITORY

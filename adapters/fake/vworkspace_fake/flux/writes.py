@@ -58,6 +58,7 @@ def conditions_patch(latest: Manifest, before: Manifest, after: Manifest, now: d
     merged = merge_conditions(latest, conditions_of(before), conditions_of(after), now)
     if merged == list(conditions_of(latest)):
         return None
+    # Only the conditions are sent with a lock; the rest of the status is the last writer's.
     return {
         "metadata": {"resourceVersion": metadata(latest).get("resourceVersion")},
         "status": {"conditions": merged},
