@@ -30,7 +30,7 @@ from vworkspace_core.apimachinery.meta import Condition, ConditionStatus
 from vworkspace_core.apimachinery.timestamps import Instant
 from vworkspace_core.clusters.controllers import Watched
 from vworkspace_core.clusters.hardening import Exposure
-from vworkspace_core.clusters.inventory import AgentReport, PendingDeliveries, Posture
+from vworkspace_core.clusters.inventory import AgentReport, ClusterInventory, PendingDeliveries
 from vworkspace_core.control_plane.connection import ConnectionState, Connectivity
 from vworkspace_core.controller import machine
 from vworkspace_core.controller.decision import Decision, Failure
@@ -68,7 +68,7 @@ CLASSES: Final[Mapping[str, type[Any]]] = {
     "unreadable operation": Unreadable,
     "claims": Claims,
     "spent approvals": Ledger,
-    "cluster snapshot": Posture,
+    "cluster snapshot": ClusterInventory,
     "agent report": AgentReport,
     "mail": PendingDeliveries,
     "link": ConnectionState,

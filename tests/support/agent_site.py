@@ -22,7 +22,7 @@ from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, CUSTOM_
 from vworkspace_core.apimachinery.resources import NAMESPACE as NAMESPACE_KIND
 from vworkspace_core.apimachinery.timestamps import Instant
 from vworkspace_core.clusters.conditions import wanted_conditions
-from vworkspace_core.clusters.inventory import Posture
+from vworkspace_core.clusters.inventory import ClusterInventory
 from vworkspace_core.control_plane.connection import Connectivity
 from vworkspace_core.jobs.scope import JobScope
 from vworkspace_core.ports import WatchEventType
@@ -113,8 +113,8 @@ class Site:
     def conditions(self) -> dict[str, tuple[str, str]]:
         """Status and reason by type, as the status of a Cluster would have them now."""
         now = Instant(self.clock.now(), self.clock.monotonic())
-        posture = Posture(cluster_id=CLUSTER_ID, now=now, agent=self.agent.report())
-        return {str(c.type): (str(c.status), str(c.reason)) for c in wanted_conditions(posture, ())}
+        inventory = ClusterInventory(cluster_id=CLUSTER_ID, now=now, agent=self.agent.report())
+        return {str(c.type): (str(c.status), str(c.reason)) for c in wanted_conditions(inventory, ())}
 
     def asked(self, call: AgentCall, since: float = 0.0) -> list[float]:
         """When requests of one kind came, in virtual seconds."""

@@ -1,4 +1,4 @@
-"""The Cluster controller: keeps the operator's own posture in the Cluster object of its id (RES-3, PULL-5).
+"""The Cluster controller: writes what the operator knows of itself to the Cluster object of its id (RES-3, PULL-5).
 
 The object is made at the start when there is none and the control plane's URL is known, or there is no agent to need
 one (SEE-4); one that somebody deletes afterwards stays away until the next start.
@@ -24,7 +24,7 @@ from vworkspace_core.apimachinery.timestamps import Instant
 from vworkspace_core.clusters.controllers import Watched
 from vworkspace_core.clusters.decision import cluster_manifest, decide
 from vworkspace_core.clusters.hardening import Exposure, exposure
-from vworkspace_core.clusters.inventory import AgentReport, Posture
+from vworkspace_core.clusters.inventory import AgentReport, ClusterInventory
 from vworkspace_core.clusters.policy import strictest_policy
 from vworkspace_core.controller.execute import Reconciler
 from vworkspace_core.controller.informer.changes import Change, ChangeType
@@ -41,7 +41,7 @@ _BUILT_IN = ("", "batch", CUSTOM_RESOURCE_DEFINITION.group)
 
 @attrs.frozen
 class ClusterSettings:
-    """What the process is told about its own posture; `window` and `damping` in seconds, as `Posture` has them."""
+    """What the process knows of itself from the start; `window` and `damping` in seconds, as in `ClusterInventory`."""
 
     cluster_id: str
     operator_version: str = ""
@@ -128,9 +128,9 @@ class ClusterController:
         _log.info("made the Cluster object that reports this operator", object=str(key))
         return ReconcileResult(written=((key, str(metadata(live).get("resourceVersion", ""))),))
 
-    def _posture(self, key: ObjectRef) -> Posture:
+    def _posture(self, key: ObjectRef) -> ClusterInventory:
         settings, credentials = self._settings, self._credentials.current
-        return Posture(
+        return ClusterInventory(
             cluster_id=settings.cluster_id,
             now=self._now(),
             agent=None if self._report is None else self._report(),

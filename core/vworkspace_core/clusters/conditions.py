@@ -1,4 +1,4 @@
-"""The conditions of a Cluster as a posture wants them; what nothing is known about is left out, and stays as it was.
+"""The conditions of a Cluster; those that nothing is known about are left out, and stay as they were.
 
 Connected turns False once polls have failed for a while (ten seconds) and True at the first round trip: a single poll
 that a proxy drops is no news. A restart changes nothing: before the first answer, the status stands as the process
@@ -15,7 +15,7 @@ from vworkspace_core.apimachinery.meta import Condition, ConditionStatus
 from vworkspace_core.apimachinery.timestamps import format_time
 from vworkspace_core.clusters.controllers import controllers_condition
 from vworkspace_core.clusters.hardening import hardened_condition
-from vworkspace_core.clusters.inventory import AgentReport, Posture
+from vworkspace_core.clusters.inventory import AgentReport, ClusterInventory
 from vworkspace_core.control_plane.connection import Connectivity
 
 _TRUE, _FALSE = ConditionStatus.TRUE, ConditionStatus.FALSE
@@ -25,24 +25,24 @@ OF_THE_AGENT: Final = frozenset({Type.AUTHENTICATED, Type.BUFFER_OVERFLOW, Type.
 """What only an agent can have: without one these conditions go."""
 
 
-def wanted_conditions(posture: Posture, previous: Sequence[Condition]) -> tuple[Wanted, ...]:
+def wanted_conditions(inventory: ClusterInventory, previous: Sequence[Condition]) -> tuple[Wanted, ...]:
     """What is known now, in the order of the vocabulary."""
-    agent, controllers = posture.agent, controllers_condition(posture.watched)
+    agent, controllers = inventory.agent, controllers_condition(inventory.watched)
     if agent is None:
         return (
             Wanted(Type.CONNECTED, _FALSE, Reason.NO_AGENT, _NO_AGENT),
             Wanted(Type.DISCONNECTED, _FALSE, Reason.NO_AGENT),
             controllers,
-            hardened_condition(posture.exposure),
+            hardened_condition(inventory.exposure),
         )
     return (
-        *_connected(posture, agent),
-        *_disconnected(posture, agent, previous),
-        *_authenticated(posture, agent),
+        *_connected(inventory, agent),
+        *_disconnected(inventory, agent, previous),
+        *_authenticated(inventory, agent),
         controllers,
         agent.overflow,
         *_clocks(agent, previous),
-        hardened_condition(posture.exposure),
+        hardened_condition(inventory.exposure),
     )
 
 
@@ -54,16 +54,16 @@ def _clocks(agent: AgentReport, previous: Sequence[Condition]) -> Iterator[Wante
         yield Wanted(Type.CLOCK_SKEW, _FALSE, Reason.CLOCKS_AGREE)
 
 
-def _connected(posture: Posture, agent: AgentReport) -> Iterator[Wanted]:
-    link, mail = agent.connection, str(agent.pending)
+def _connected(inventory: ClusterInventory, agent: AgentReport) -> Iterator[Wanted]:
+    link, pending = agent.connection, str(agent.pending)
     match link.connectivity:
         case Connectivity.CONNECTED:
             yield Wanted(Type.CONNECTED, _TRUE, Reason.ROUND_TRIP_OK)
         case Connectivity.REJECTED:
             # It was reached, and it said no.
-            yield Wanted(Type.CONNECTED, _TRUE, Reason.ROUND_TRIP_OK, _joined("the credential is rejected", mail))
-        case Connectivity.UNREACHABLE if link.since and posture.now.since(link.since) >= posture.damping:
-            told = _joined(f"since {format_time(link.since.wall)}: {link.error}", mail)
+            yield Wanted(Type.CONNECTED, _TRUE, Reason.ROUND_TRIP_OK, _joined("the credential is rejected", pending))
+        case Connectivity.UNREACHABLE if link.since and inventory.now.since(link.since) >= inventory.damping:
+            told = _joined(f"since {format_time(link.since.wall)}: {link.error}", pending)
             yield Wanted(Type.CONNECTED, _FALSE, Reason.CONTROL_PLANE_UNREACHABLE, told)
         case _:
             pass
@@ -73,11 +73,11 @@ def _joined(*parts: str) -> str:
     return "; ".join(filter(None, parts))
 
 
-def _disconnected(posture: Posture, agent: AgentReport, previous: Sequence[Condition]) -> Iterator[Wanted]:
+def _disconnected(inventory: ClusterInventory, agent: AgentReport, previous: Sequence[Condition]) -> Iterator[Wanted]:
     link = agent.connection
     # A poll that is held open is no silence, however long it waits; one that hangs ends in a failure.
     lost = link.connectivity in (Connectivity.UNREACHABLE, Connectivity.UNKNOWN)
-    if lost and posture.now.since(agent.quiet_since) >= posture.window:
+    if lost and inventory.now.since(agent.quiet_since) >= inventory.window:
         when = "the operator started" if link.last_ok is None else format_time(link.last_ok.wall)
         yield Wanted(Type.DISCONNECTED, _TRUE, Reason.NO_RECENT_ROUND_TRIP, f"no round trip since {when}")
     elif link.connectivity is Connectivity.CONNECTED or link.last_ok or not _says(previous, Type.DISCONNECTED, _TRUE):
@@ -88,16 +88,16 @@ def _says(conditions: Sequence[Condition], kind: Type, status: ConditionStatus) 
     return any(one.type == kind and one.status is status for one in conditions)
 
 
-def _authenticated(posture: Posture, agent: AgentReport) -> Iterator[Wanted]:
-    link, expires = agent.connection, posture.credential_expires
+def _authenticated(inventory: ClusterInventory, agent: AgentReport) -> Iterator[Wanted]:
+    link, expires = agent.connection, inventory.credential_expires
     match link.connectivity:
         case Connectivity.CONNECTED:
             until = f"the credential expires at {format_time(expires)}" if expires else ""
             yield Wanted(Type.AUTHENTICATED, _TRUE, Reason.CREDENTIAL_ACCEPTED, until)
         case Connectivity.REJECTED if link.since:
-            over = expires is not None and expires <= posture.now.wall
+            over = expires is not None and expires <= inventory.now.wall
             reason = Reason.CREDENTIAL_EXPIRED if over else Reason.CREDENTIAL_REJECTED
-            where = f"the Secret {posture.credentials_secret}" if posture.credentials_secret else "the token file"
+            where = f"the Secret {inventory.credentials_secret}" if inventory.credentials_secret else "the token file"
             cure = f"tried again every 5 to 10 minutes, and at once when {where} has a new token"
             told = f"since {format_time(link.since.wall)}: {link.error}; {cure}"
             yield Wanted(Type.AUTHENTICATED, _FALSE, reason, told)

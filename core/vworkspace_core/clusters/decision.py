@@ -22,7 +22,7 @@ from vworkspace_core.apimachinery.secret_material import without_user
 from vworkspace_core.apimachinery.timestamps import format_time, parse_time
 from vworkspace_core.clusters.conditions import OF_THE_AGENT, wanted_conditions
 from vworkspace_core.clusters.controllers import installed_engines
-from vworkspace_core.clusters.inventory import Posture
+from vworkspace_core.clusters.inventory import ClusterInventory
 from vworkspace_core.control_plane.connection import Connectivity
 from vworkspace_core.controller.decision import Decision
 from vworkspace_core.controller.requeue import Requeue
@@ -42,24 +42,24 @@ _GOOD_WHEN_FALSE: Final = frozenset(
 )
 
 
-def decide(source: Cluster, posture: Posture) -> Decision:
+def decide(source: Cluster, inventory: ClusterInventory) -> Decision:
     """The status of `source`; empty for the Cluster of another id."""
-    if source.spec.cluster_id != posture.cluster_id:
+    if source.spec.cluster_id != inventory.cluster_id:
         return Decision()
     change = status_change(
-        _live(source, posture),
-        _conditions(source, posture),
-        _fields(_status(source, posture)),
-        posture.now.wall,
+        _live(source, inventory),
+        _conditions(source, inventory),
+        _fields(_status(source, inventory)),
+        inventory.now.wall,
         minor=_MOVING,
         write_condition=unstructure,
     )
     if change is None:
-        return Decision(requeue=Requeue.at_latest(_next_look(posture, HEARTBEAT_SECONDS)))
-    if change.is_minor and (wait := HEARTBEAT_SECONDS - _seconds_since_written(source.status, posture)) > 0:
-        return Decision(requeue=Requeue.at_latest(_next_look(posture, wait)))
+        return Decision(requeue=Requeue.at_latest(_next_look(inventory, HEARTBEAT_SECONDS)))
+    if change.is_minor and (wait := HEARTBEAT_SECONDS - _seconds_since_written(source.status, inventory)) > 0:
+        return Decision(requeue=Requeue.at_latest(_next_look(inventory, wait)))
     events = (_event(source, transition) for transition in change.transitions if _is_news(transition))
-    return change.added_to(Decision(requeue=Requeue.at_latest(_next_look(posture, HEARTBEAT_SECONDS))), events)
+    return change.added_to(Decision(requeue=Requeue.at_latest(_next_look(inventory, HEARTBEAT_SECONDS))), events)
 
 
 def cluster_manifest(cluster_id: str, endpoint: str) -> dict[str, Any]:
@@ -69,10 +69,10 @@ def cluster_manifest(cluster_id: str, endpoint: str) -> dict[str, Any]:
     return {**manifest, "spec": {"clusterId": cluster_id, **where}}
 
 
-def _live(source: Cluster, posture: Posture) -> LiveStatus:
+def _live(source: Cluster, inventory: ClusterInventory) -> LiveStatus:
     meta, status = source.metadata, source.status
     # Both are sets: that the server tells them in another order is no change.
-    engines, namespaces = installed_engines(posture.watched), _namespaces(posture)
+    engines, namespaces = installed_engines(inventory.watched), _namespaces(inventory)
     known = attrs.evolve(
         status,
         managed_namespaces=_as_set(status.managed_namespaces, namespaces),
@@ -87,28 +87,28 @@ def _as_set(old: tuple[str, ...], new: tuple[str, ...]) -> tuple[str, ...]:
     return new if frozenset(old) == frozenset(new) else old
 
 
-def _conditions(source: Cluster, posture: Posture) -> Iterator[Wanted | Condition]:
+def _conditions(source: Cluster, inventory: ClusterInventory) -> Iterator[Wanted | Condition]:
     """What is known now, and what stands of which nothing is known, in the order of the vocabulary."""
-    previous = _kept(source.status, posture)
+    previous = _kept(source.status, inventory)
     known: dict[str, Wanted | Condition] = {condition.type: condition for condition in previous}
-    known |= {wanted.type: wanted for wanted in wanted_conditions(posture, previous)}
+    known |= {wanted.type: wanted for wanted in wanted_conditions(inventory, previous)}
     yield from (known[kind] for kind in ClusterConditionType if kind in known)
 
 
-def _status(source: Cluster, posture: Posture) -> ClusterStatus:
+def _status(source: Cluster, inventory: ClusterInventory) -> ClusterStatus:
     """Everything but the conditions."""
-    heard = posture.agent.connection.last_ok if posture.agent else None
+    heard = inventory.agent.connection.last_ok if inventory.agent else None
     return ClusterStatus(
         last_heartbeat=format_time(heard.wall) if heard else source.status.last_heartbeat,
-        credentials_secret_ref=NameRef(posture.credentials_secret) if posture.credentials_secret else None,
-        managed_namespaces=_namespaces(posture),
-        operator_version=posture.operator_version or None,
-        installed_engines=installed_engines(posture.watched),
+        credentials_secret_ref=NameRef(inventory.credentials_secret) if inventory.credentials_secret else None,
+        managed_namespaces=_namespaces(inventory),
+        operator_version=inventory.operator_version or None,
+        installed_engines=installed_engines(inventory.watched),
     )
 
 
-def _namespaces(posture: Posture) -> tuple[str, ...]:
-    return tuple(sorted(posture.namespaces))[:MOST_NAMESPACES]
+def _namespaces(inventory: ClusterInventory) -> tuple[str, ...]:
+    return tuple(sorted(inventory.namespaces))[:MOST_NAMESPACES]
 
 
 def _fields(status: ClusterStatus) -> dict[str, Any]:
@@ -123,31 +123,31 @@ def _own(status: ClusterStatus) -> tuple[Condition, ...]:
     return tuple(one for one in status.conditions if one.type in _OWN)
 
 
-def _kept(status: ClusterStatus, posture: Posture) -> tuple[Condition, ...]:
+def _kept(status: ClusterStatus, inventory: ClusterInventory) -> tuple[Condition, ...]:
     """The conditions that can go on as they are."""
-    return tuple(one for one in _own(status) if posture.agent or one.type not in OF_THE_AGENT)
+    return tuple(one for one in _own(status) if inventory.agent or one.type not in OF_THE_AGENT)
 
 
-def _seconds_since_written(old: ClusterStatus, posture: Posture) -> float:
+def _seconds_since_written(old: ClusterStatus, inventory: ClusterInventory) -> float:
     """Of a process that has just begun, since the heartbeat of the one before it: a restart alone writes nothing."""
-    if posture.written is not None:
-        return posture.now.since(posture.written)
+    if inventory.written is not None:
+        return inventory.now.since(inventory.written)
     try:
-        age = (posture.now.wall - parse_time(old.last_heartbeat or "")).total_seconds()
+        age = (inventory.now.wall - parse_time(old.last_heartbeat or "")).total_seconds()
     except ValueError:
         return HEARTBEAT_SECONDS  # never written, or by somebody else
     return age if age >= 0 else HEARTBEAT_SECONDS  # a clock that was set back must not hold it up
 
 
-def _next_look(posture: Posture, seconds: float) -> float:
+def _next_look(inventory: ClusterInventory, seconds: float) -> float:
     """Not later than `seconds`, nor than what time alone brings about."""
-    agent, now = posture.agent, posture.now
+    agent, now = inventory.agent, inventory.now
     if agent is None:
         return seconds
     link = agent.connection
-    due = [seconds, posture.window - now.since(agent.quiet_since)]
+    due = [seconds, inventory.window - now.since(agent.quiet_since)]
     if link.connectivity is Connectivity.UNREACHABLE and link.since is not None:
-        due.append(posture.damping - now.since(link.since))
+        due.append(inventory.damping - now.since(link.since))
     # What is due within a rounding error must not be waited for without time passing.
     return max(_SOONEST, min(left for left in due if left > 0))
 

@@ -28,10 +28,10 @@ class PendingDeliveries:
     dropped: int = 0
 
     def __str__(self) -> str:
-        found = {"acks and results": self.results, "statuses": self.statuses, "events": self.events}
-        waiting = ", ".join(f"{what} {count}" for what, count in found.items() if count)
-        told = {"waiting": waiting, "dropped": f"events {self.dropped}" if self.dropped else ""}
-        return "; ".join(f"{what}: {counts}" for what, counts in told.items() if counts)
+        kinds = {"acks and results": self.results, "statuses": self.statuses, "events": self.events}
+        waiting = ", ".join(f"{what} {count}" for what, count in kinds.items() if count)
+        parts = {"waiting": waiting, "dropped": f"events {self.dropped}" if self.dropped else ""}
+        return "; ".join(f"{what}: {counts}" for what, counts in parts.items() if counts)
 
 
 @attrs.frozen
@@ -54,12 +54,12 @@ class AgentReport:
 
 
 @attrs.frozen(kw_only=True)
-class Posture(Snapshot):
-    """One look at the operator. Seconds are of the monotonic clock, so that a stepped wall clock changes nothing.
+class ClusterInventory(Snapshot):
+    """What is known of the operator at one moment, by the monotonic clock: a stepped wall clock changes nothing.
 
     `window` is the silence after which the cluster counts as disconnected, `damping` how long polls must fail before
-    it counts as unconnected; `written` is when this process
-    last wrote the status, None before it did. `credentials_secret` is empty where the credential comes from a file.
+    it counts as unconnected; both are in seconds. `written` is when this process last wrote the status, None before it
+    did. `credentials_secret` is empty where the credential comes from a file.
     `agent` is None where the operator runs without one (SEE-4).
     """
 

@@ -19,7 +19,7 @@ from vworkspace_core.apimachinery.manifest import Kind, Manifest, dig
 from vworkspace_core.apimachinery.timestamps import Instant, parse_time
 from vworkspace_core.clusters.controllers import ENGINE_KINDS, Watched, installed_engines
 from vworkspace_core.clusters.decision import HEARTBEAT_SECONDS, cluster_manifest, decide
-from vworkspace_core.clusters.inventory import AgentReport, PendingDeliveries, Posture
+from vworkspace_core.clusters.inventory import AgentReport, ClusterInventory, PendingDeliveries
 from vworkspace_core.control_plane.connection import ConnectionState, Connectivity
 from vworkspace_core.control_plane.outbox import Outbox
 from vworkspace_core.controller.decision import Decision
@@ -51,7 +51,7 @@ class Life:
     started: float = 0.0
     written: float | None = None
     agent: bool = True
-    mail: PendingDeliveries = attrs.field(factory=PendingDeliveries)
+    pending: PendingDeliveries = attrs.field(factory=PendingDeliveries)
     outbox: Outbox = attrs.field(factory=Outbox)
     watched: Mapping[Kind, Watched] = attrs.field(factory=lambda: EVERYTHING)
     expires: datetime | None = None
@@ -65,7 +65,7 @@ class Life:
         return Instant(NOW + timedelta(seconds=self.seconds) + self.wall, self.seconds)
 
     def decide(self) -> Decision:
-        posture = Posture(
+        inventory = ClusterInventory(
             cluster_id=ID,
             now=self.now,
             agent=self._agent(),
@@ -76,12 +76,12 @@ class Life:
             credential_expires=self.expires,
             written=None if self.written is None else at(self.written),
         )
-        return decide(read_cluster(self.live), posture)
+        return decide(read_cluster(self.live), inventory)
 
     def _agent(self) -> AgentReport | None:
         if not self.agent:
             return None
-        return AgentReport(self.link, at(self.started), self.outbox.condition(), self.mail, self.apart)
+        return AgentReport(self.link, at(self.started), self.outbox.condition(), self.pending, self.apart)
 
     def look(self) -> Decision:
         """Decide and write, as the driver does."""
@@ -193,7 +193,7 @@ def test_the_object_that_is_made_without_an_agent_names_no_control_plane_SEE_4()
 def test_an_outage_is_told_once_and_says_since_when_and_what_waits() -> None:
     life = connected().after(60)
     life.look()
-    life.mail = PendingDeliveries(results=2, statuses=1, events=417)
+    life.pending = PendingDeliveries(results=2, statuses=1, events=417)
     life.down().look()
     assert life.says()["Connected"] == "True/RoundTripOK", "one poll that failed is no news"
 
@@ -213,7 +213,7 @@ def test_an_outage_is_told_once_and_says_since_when_and_what_waits() -> None:
     assert life.says()["Disconnected"] == "True/NoRecentRoundTrip"
     assert life.told("Disconnected") == "no round trip since 2026-01-01T00:00:00Z"
 
-    life.mail = PendingDeliveries()
+    life.pending = PendingDeliveries()
     life.after(600).up().look()
     assert life.says() == WELL
     assert life.events == [
@@ -228,7 +228,7 @@ def test_an_outage_is_told_once_and_says_since_when_and_what_waits() -> None:
 def test_counts_in_messages_are_written_once_a_minute_at_most() -> None:
     life = connected().after(1).down().after(20).down()
     for second in range(300):
-        life.mail = PendingDeliveries(events=second)
+        life.pending = PendingDeliveries(events=second)
         life.after(1).look()
 
     assert len(life.writes) <= 3 + 300 / HEARTBEAT_SECONDS
