@@ -148,7 +148,7 @@ class HttpControlPlane:
         """Status, content type and body of one request without a body, for who examines a control plane."""
         where, timeout = self._where(method, path.partition("?")[0]), self._timeout
         request = self._request(method, path, None, self._token(), timeout)
-        answer = await self._within(where, timeout, lambda: self._exchange(request, where))
+        answer = await self._bounded(where, timeout, lambda: self._exchange(request, where))
         return answer.status, answer.headers.get("content-type", ""), answer.body
 
     async def _done(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> None:
@@ -186,10 +186,10 @@ class HttpControlPlane:
         if not _TOKEN.fullmatch(bearer):
             raise Unauthorized(f"{where}: the token is empty or has characters that no header can hold")
         request = self._request(method, path, body, bearer, timeout or self._timeout)
-        answer = await self._within(where, timeout or self._timeout, lambda: self._exchange(request, where, whole))
+        answer = await self._bounded(where, timeout or self._timeout, lambda: self._exchange(request, where, whole))
         if 200 <= answer.status < 300:
             return answer
-        raise _discreet(refusal(answer.status, answer.headers, answer.body, where), bearer)
+        raise _without_token(refusal(answer.status, answer.headers, answer.body, where), bearer)
 
     def _request(
         self, method: str, path: str, body: Mapping[str, Any] | None, bearer: str, timeout: float
@@ -205,7 +205,7 @@ class HttpControlPlane:
             method, f"{self._base}{path}", headers=headers, content=content, timeout=limits
         )
 
-    async def _within(self, where: str, timeout: float, exchange: Callable[[], Awaitable[_Answer]]) -> _Answer:
+    async def _bounded(self, where: str, timeout: float, exchange: Callable[[], Awaitable[_Answer]]) -> _Answer:
         """The exchange, bounded as a whole: a server that sends a byte now and then must not hold it for ever."""
         try:
             with anyio.fail_after(2 * timeout + self._margin):
@@ -248,7 +248,7 @@ def _type(answer: _Answer) -> str:
     return answer.headers.get("content-type", "no content type").partition(";")[0][:100]
 
 
-def _discreet(error: OperatorError, token: str) -> OperatorError:
+def _without_token(error: OperatorError, token: str) -> OperatorError:
     """The error without the token, should the server have echoed it."""
     if token in error.message:
         error.message = error.message.replace(token, "***")

@@ -31,7 +31,7 @@ class ControlPlaneEndpoint:
 
 
 @attrs.define(eq=False)
-class _Open:
+class _Connections:
     """Connections made for one endpoint, and how many calls use them."""
 
     control: HttpControlPlane
@@ -44,20 +44,20 @@ class ReloadingControlPlane:
 
     Connections are kept while URL and certificates stay the same; a new token takes effect with the next
     request. Those of an earlier endpoint are closed when the last call on them ends. Besides the errors of the
-    port, certificates of no use raise Permanent. `heard` is told with which token a call was accepted or answered
-    401 or 403; registration has a token of its own.
+    port, certificates of no use raise Permanent. `on_token_used` is called with the token of each call and whether it
+    was accepted, or answered 401 or 403; registration has a token of its own.
     """
 
     def __init__(
         self,
         endpoint: Callable[[], ControlPlaneEndpoint],
-        heard: Callable[[str, bool], None] | None = None,
+        on_token_used: Callable[[str, bool], None] | None = None,
         **options: Any,
     ) -> None:
         self._endpoint = endpoint
-        self._heard = heard or (lambda _token, _accepted: None)
+        self._on_token_used = on_token_used or (lambda _token, _accepted: None)
         self._options = options
-        self._open: _Open | None = None
+        self._connections: _Connections | None = None
 
     def __repr__(self) -> str:
         return f"FollowingControlPlane({redact(self._endpoint().url)!r})"
@@ -72,8 +72,8 @@ class ReloadingControlPlane:
 
     async def aclose(self) -> None:
         """Close the connections."""
-        if self._open is not None:
-            await self._open.control.aclose()
+        if self._connections is not None:
+            await self._connections.control.aclose()
 
     async def fetch(self, cluster_id: str, wait_seconds: int) -> Fetched:
         """Long poll for jobs."""
@@ -117,12 +117,12 @@ class ReloadingControlPlane:
             try:
                 yield control
             except Forbidden:
-                self._heard(token, False)
+                self._on_token_used(token, False)
                 raise
             except (NotFound, Invalid):
-                self._heard(token, True)
+                self._on_token_used(token, True)
                 raise
-            self._heard(token, True)
+            self._on_token_used(token, True)
 
     @asynccontextmanager
     async def _connected(self) -> AsyncIterator[HttpControlPlane]:
@@ -134,17 +134,17 @@ class ReloadingControlPlane:
             yield used.control
         finally:
             used.users -= 1
-            if used.users == 0 and used is not self._open:
+            if used.users == 0 and used is not self._connections:
                 await _close(used)
 
-    def _for(self, endpoint: ControlPlaneEndpoint) -> tuple[_Open, _Open | None]:
+    def _for(self, endpoint: ControlPlaneEndpoint) -> tuple[_Connections, _Connections | None]:
         """The connections for `endpoint`, and those that they replace, if any."""
         wanted = (endpoint.url, endpoint.ca, endpoint.certificate, endpoint.private_key)
-        present = self._open
+        present = self._connections
         if present is not None and present.made_for == wanted:
             return present, None
-        self._open = _Open(self._connect(endpoint), wanted)
-        return self._open, present
+        self._connections = _Connections(self._connect(endpoint), wanted)
+        return self._connections, present
 
     def _connect(self, endpoint: ControlPlaneEndpoint) -> HttpControlPlane:
         context = tls_context(endpoint.ca, endpoint.certificate, endpoint.private_key)
@@ -155,6 +155,6 @@ class ReloadingControlPlane:
             raise Permanent(str(error)) from None
 
 
-async def _close(used: _Open) -> None:
+async def _close(used: _Connections) -> None:
     with anyio.CancelScope(shield=True):
         await used.control.aclose()

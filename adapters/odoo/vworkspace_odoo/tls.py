@@ -24,9 +24,9 @@ def tls_context(ca: str, certificate: str, private_key: str) -> ssl.SSLContext |
         )
     if not ca and not certificate:
         return None
-    context = _trusting(ca)
+    context = _context_for(ca)
     if certificate:
-        _show(context, certificate, private_key)
+        _load_certificate(context, certificate, private_key)
     return context
 
 
@@ -38,15 +38,15 @@ def default_verify(url: str) -> ssl.SSLContext | bool:
     return url.lower().startswith("https:") or ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 
 
-def _trusting(ca: str) -> ssl.SSLContext:
+def _context_for(ca: str) -> ssl.SSLContext:
     try:
         return ssl.create_default_context(cadata=ca or None)
     except (ssl.SSLError, ValueError):
         raise Permanent("the credentials' ca.crt is no PEM certificate") from None
 
 
-def _show(context: ssl.SSLContext, certificate: str, private_key: str) -> None:
-    with _as_file(f"{certificate}\n{private_key}\n") as path:
+def _load_certificate(context: ssl.SSLContext, certificate: str, private_key: str) -> None:
+    with _readable_path(f"{certificate}\n{private_key}\n") as path:
         try:
             # A password is never asked for on a terminal: a key that needs one is of no use here.
             context.load_cert_chain(path, password=lambda: b"")
@@ -56,7 +56,7 @@ def _show(context: ssl.SSLContext, certificate: str, private_key: str) -> None:
 
 
 @contextmanager
-def _as_file(text: str) -> Iterator[str]:
+def _readable_path(text: str) -> Iterator[str]:
     """A path that holds `text` while the block runs: OpenSSL reads keys from files only.
 
     In memory where the system can, since a pod's file system is read-only and a key on a disk stays there.

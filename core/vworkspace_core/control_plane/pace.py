@@ -24,7 +24,7 @@ SOONEST: Final = 1.0
 """Seconds that lie between two failures at least."""
 LATEST: Final = 60.0
 SLOW: Final = 300.0
-LONGEST_WISH: Final = 3600.0
+LONGEST_RETRY_AFTER: Final = 3600.0
 _BACKOFF: Final = Backoff(SOONEST, LATEST)
 
 
@@ -46,8 +46,8 @@ class RetryPace:
 
 def _delay(failures: int, error: OperatorError, jitter: float) -> float:
     match error:
-        case Unavailable(retry_after=float() | int() as wish):
-            return min(max(wish, SOONEST), LONGEST_WISH)
+        case Unavailable(retry_after=float() | int() as asked):
+            return min(max(asked, SOONEST), LONGEST_RETRY_AFTER)
         case Unavailable():
             return _BACKOFF.full_jitter(failures, jitter)
         case Forbidden():
