@@ -35,7 +35,7 @@ from vworkspace_core.api.labels import FIELD_MANAGER
 from vworkspace_core.apimachinery.manifest import Manifest
 from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, CUSTOM_RESOURCE_DEFINITION
 from vworkspace_core.apimachinery.resources import NAMESPACE as NAMESPACE_KIND
-from vworkspace_core.controller.informer.changes import Change, ChangeType
+from vworkspace_core.controller.informer.changes import CacheChange, ChangeType
 from vworkspace_core.jobs.scope import JobScope
 from vworkspace_core.jobs.store import KubeJobStore
 from vworkspace_core.ports import WatchEventType
@@ -149,7 +149,7 @@ async def operate(urls: dict[str, str], found: Iterator[str]) -> Any:
         store = KubeJobStore(kube, OWN_NAMESPACE, lock=anyio.Lock())
         agent = Agent(control=odoo, kube=kube, store=store, clock=clock, scope=JobScope(CLUSTER_ID), random=lambda: 0.5)
 
-        def changed(change: Change) -> None:
+        def changed(change: CacheChange) -> None:
             agent.on_object_changed(None if change.type is ChangeType.DELETED else change.object, change.ref)
 
         informer.subscribe(changed)

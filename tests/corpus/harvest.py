@@ -19,7 +19,7 @@ from tests.corpus.play import DECISIONS
 from vworkspace_core.controller.informer import machine as informer
 from vworkspace_core.controller.informer.state import DEFAULT_POLICY, InformerState
 from vworkspace_core.controller.lease import machine as lease
-from vworkspace_core.controller.lease.machine import LeaseState
+from vworkspace_core.controller.lease.state import LeaseState
 from vworkspace_core.credentials import machine as rotation
 from vworkspace_core.jobs import machine
 from vworkspace_core.jobs.scope import JobScope

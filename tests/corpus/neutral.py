@@ -38,7 +38,7 @@ from vworkspace_core.controller.informer import messages as informer
 from vworkspace_core.controller.informer.state import InformerPolicy
 from vworkspace_core.controller.lease import messages as lease
 from vworkspace_core.controller.lease.record import LeasePolicy
-from vworkspace_core.controller.requeue import Pace
+from vworkspace_core.controller.requeue import RequeuePace
 from vworkspace_core.credentials import messages as credentials
 from vworkspace_core.credentials.secret import StoredCredential
 from vworkspace_core.instances.context import Context, InstanceObserved, Settings
@@ -398,7 +398,7 @@ def decision_data(decision: Decision) -> Json:
         "transitions": [
             {"from": _condition(one.previous), "to": _condition(one.condition)} for one in decision.transitions
         ],
-        "pace": None if decision.requeue.pace is Pace.NONE else decision.requeue.pace.name.lower(),
+        "pace": None if decision.requeue.pace is RequeuePace.NONE else decision.requeue.pace.name.lower(),
         "look again after": decision.requeue.after,
         "only if current": decision.only_if_current or None,
     }

@@ -12,7 +12,7 @@ from vworkspace_core.clusters.decision import decide as decide_cluster
 from vworkspace_core.controller.informer import machine as informer
 from vworkspace_core.controller.informer.state import InformerState
 from vworkspace_core.controller.lease import machine as lease
-from vworkspace_core.controller.lease.machine import LeaseContext, LeaseState
+from vworkspace_core.controller.lease.state import LeaseContext, LeaseState
 from vworkspace_core.credentials import machine as rotation
 from vworkspace_core.instances.reconcile import reconcile
 from vworkspace_core.instances.unreadable import decide_unreadable

@@ -31,7 +31,7 @@ from vworkspace_app.process.clock import SystemClock
 from vworkspace_core.apimachinery.manifest import ObjectRef
 from vworkspace_core.apimachinery.resources import CONFIG_MAP
 from vworkspace_core.controller.backoff import Backoff
-from vworkspace_core.controller.informer.changes import Change, ChangeType
+from vworkspace_core.controller.informer.changes import CacheChange, ChangeType
 from vworkspace_core.controller.informer.state import InformerPolicy
 from vworkspace_kube import KubeApiClient
 
@@ -61,9 +61,9 @@ class Bench:
     informer: InformerRunner
     upstream: Script
     told: dict[str, str] = attrs.field(factory=dict)
-    changes: list[Change] = attrs.field(factory=list)
+    changes: list[CacheChange] = attrs.field(factory=list)
 
-    def tell(self, change: Change) -> None:
+    def tell(self, change: CacheChange) -> None:
         """A reader that believes nothing: adds must be new, the rest must be of something known."""
         name, uid = change.ref.name, change.object["metadata"]["uid"]
         match change.type:

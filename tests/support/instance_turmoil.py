@@ -32,7 +32,7 @@ from vworkspace_core.apimachinery.resources import (
 )
 from vworkspace_core.controller.decision import Decision
 from vworkspace_core.controller.reconcile import ReconcileResult
-from vworkspace_core.controller.requeue import Pace, Requeue
+from vworkspace_core.controller.requeue import RequeuePace, Requeue
 from vworkspace_core.instances.context import Context, InstanceObserved
 from vworkspace_core.instances.reconcile import reconcile
 from vworkspace_core.ports import ListPage, PatchType, Propagation
@@ -451,15 +451,15 @@ class Turmoil(Simulation):
 
     def _plan(self, entry: _Agenda, requeue: Requeue) -> None:
         waits = [requeue.after]
-        entry.failures = entry.failures + 1 if requeue.pace is Pace.BACKOFF else 0
+        entry.failures = entry.failures + 1 if requeue.pace is RequeuePace.BACKOFF else 0
         match requeue.pace:
-            case Pace.IMMEDIATE:
+            case RequeuePace.IMMEDIATE:
                 waits.append(0.0)
-            case Pace.BACKOFF:
+            case RequeuePace.BACKOFF:
                 waits.append(min(2.0**entry.failures, 300.0))
-            case Pace.SLOW:
+            case RequeuePace.SLOW:
                 waits.append(60.0)
-            case Pace.NONE | Pace.REFUSED | Pace.UNDECIDED:
+            case RequeuePace.NONE | RequeuePace.REFUSED | RequeuePace.UNDECIDED:
                 pass
         due = min((wait for wait in waits if wait is not None), default=None)
         entry.due = None if due is None else self.now + timedelta(seconds=due)

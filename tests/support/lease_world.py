@@ -15,7 +15,7 @@ import attrs
 from vworkspace_core.apimachinery.errors import AlreadyExists, NotFound, Stale, Unavailable
 from vworkspace_core.apimachinery.manifest import Manifest, dig
 from vworkspace_core.controller.backoff import jitter_of
-from vworkspace_core.controller.lease.machine import LeaseContext, LeaseState, Role, step
+from vworkspace_core.controller.lease.machine import step
 from vworkspace_core.controller.lease.messages import (
     CloseFence,
     CreateLease,
@@ -36,6 +36,7 @@ from vworkspace_core.controller.lease.messages import (
     UpdateLease,
 )
 from vworkspace_core.controller.lease.record import LeasePolicy, holder_of
+from vworkspace_core.controller.lease.state import LeaseContext, LeaseState, Role
 from vworkspace_fake.clock import START
 
 

@@ -10,7 +10,7 @@ import attrs
 
 from vworkspace_core.apimachinery.errors import Expired, KindMissing, OperatorError
 from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef
-from vworkspace_core.controller.informer.changes import Change, ChangeType
+from vworkspace_core.controller.informer.changes import CacheChange, ChangeType
 from vworkspace_core.controller.informer.machine import step
 from vworkspace_core.controller.informer.messages import (
     Advance,
@@ -142,7 +142,7 @@ class Rig:
         self.command: InformerCommand = Wait(0)
         self.position = ""
         self.told: dict[ObjectRef, str] = {}
-        self.changes: list[Change] = []
+        self.changes: list[CacheChange] = []
         self.asked: list[float] = []
         self.relists: list[str] = []
         self.feed(Started())
@@ -246,7 +246,7 @@ class Rig:
             case ReportWatchError():
                 pass
 
-    def _tell(self, changes: Iterable[Change]) -> None:
+    def _tell(self, changes: Iterable[CacheChange]) -> None:
         """A reader that believes nothing: adds must be new, updates and deletes must be of something known."""
         for change in changes:
             uid = change.object["metadata"]["uid"]

@@ -27,7 +27,7 @@ from vworkspace_core.clusters.hardening import Exposure, exposure
 from vworkspace_core.clusters.inventory import AgentReport, ClusterInventory
 from vworkspace_core.clusters.policy import strictest_policy
 from vworkspace_core.controller.execute import Reconciler
-from vworkspace_core.controller.informer.changes import Change, ChangeType
+from vworkspace_core.controller.informer.changes import CacheChange, ChangeType
 from vworkspace_core.controller.reconcile import ReconcileResult, run_pass
 from vworkspace_core.credentials.secret import Credentials
 from vworkspace_core.jobs.payload_security import required_by
@@ -185,7 +185,7 @@ class ClusterController:
         wanted = ref_of(cluster_manifest(self._settings.cluster_id, ""), CLUSTER)
         return [ref_of(found, CLUSTER) for found in self._ours()] or [wanted]
 
-    def _concerns(self, change: Change) -> bool:
+    def _concerns(self, change: CacheChange) -> bool:
         match change.ref.kind:
             case kind if kind == CLUSTER:
                 return True
@@ -208,10 +208,10 @@ def of_cluster(clusters: Iterable[Manifest], cluster_id: str) -> Iterator[Manife
     return (found for found in clusters if dig(found, "spec", "clusterId") == cluster_id)
 
 
-def by_spec(keys_of: Callable[[Change], Iterator[ObjectRef]]) -> Callable[[Change], Iterator[ObjectRef]]:
+def by_spec(keys_of: Callable[[CacheChange], Iterator[ObjectRef]]) -> Callable[[CacheChange], Iterator[ObjectRef]]:
     """`keys_of` a change that says something new beside its status: the heartbeat wakes nobody."""
 
-    def keys(change: Change) -> Iterator[ObjectRef]:
+    def keys(change: CacheChange) -> Iterator[ObjectRef]:
         before = change.old_object
         gone = change.type is ChangeType.DELETED
         if (

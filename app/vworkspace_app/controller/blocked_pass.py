@@ -8,7 +8,7 @@ import attrs
 import structlog
 
 from vworkspace_app.controller.informers import Informers
-from vworkspace_app.controller.pass_log import tell_status
+from vworkspace_app.controller.pass_log import log_status
 from vworkspace_core.api.labels import FIELD_MANAGER
 from vworkspace_core.api.remedies import remedy
 from vworkspace_core.api.unmanaged import unmanaged
@@ -37,7 +37,7 @@ class BlockedPassReporter:
     cluster_id: str
     clock: Clock
     events: EventSink
-    wrote: Callable[[ObjectRef, ObjectVersion], None] = lambda key, written: None
+    on_write: Callable[[ObjectRef, ObjectVersion], None] = lambda key, written: None
     _refused: Once = attrs.field(factory=Once)
     _unmanaged: Once = attrs.field(factory=Once)
 
@@ -64,8 +64,8 @@ class BlockedPassReporter:
             return
         answer = await self.api.apply_status(decision.status, kind=key.kind, field_manager=FIELD_MANAGER)
         self._refused.forget(str(key))
-        self.wrote(key, (key, str(metadata(answer).get("resourceVersion", ""))))
-        tell_status(key, decision)
+        self.on_write(key, (key, str(metadata(answer).get("resourceVersion", ""))))
+        log_status(key, decision)
         for event in decision.events:
             await self.events.emit(event)
 

@@ -7,7 +7,7 @@ import msgspec
 
 from vworkspace_app.controller.informer import InformerRunner
 from vworkspace_core.apimachinery.manifest import Kind, Manifest, dig, metadata
-from vworkspace_core.controller.informer.changes import Change, ChangeType
+from vworkspace_core.controller.informer.changes import CacheChange, ChangeType
 from vworkspace_core.controller.informer.store import ObjectStore
 
 
@@ -30,13 +30,13 @@ def slim_definition(manifest: Manifest) -> Manifest:
     }
 
 
-def wake_when_served(runners: Iterable[InformerRunner]) -> Callable[[Change], None]:
+def wake_when_served(runners: Iterable[InformerRunner]) -> Callable[[CacheChange], None]:
     """A handler for the informer of CustomResourceDefinitions: wakes those whose kind was established."""
     by_definition: dict[str, list[InformerRunner]] = {}
     for runner in runners:
         by_definition.setdefault(runner.kind.crd_name, []).append(runner)
 
-    def handle(change: Change) -> None:
+    def handle(change: CacheChange) -> None:
         if change.type is not ChangeType.DELETED and is_established(change.object):
             for runner in by_definition.get(change.ref.name, ()):
                 runner.wake()

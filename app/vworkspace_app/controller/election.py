@@ -13,7 +13,7 @@ from vworkspace_core.api.labels import FIELD_MANAGER
 from vworkspace_core.apimachinery.errors import NotFound, OperatorError, Unavailable
 from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef
 from vworkspace_core.apimachinery.resources import LEASE
-from vworkspace_core.controller.lease.machine import LeaseContext, LeaseState, Role, step
+from vworkspace_core.controller.lease.machine import step
 from vworkspace_core.controller.lease.messages import (
     CloseFence,
     CreateLease,
@@ -35,6 +35,7 @@ from vworkspace_core.controller.lease.messages import (
     UpdateLease,
 )
 from vworkspace_core.controller.lease.record import DEFAULT_LEASE_POLICY, LeasePolicy, holder_of
+from vworkspace_core.controller.lease.state import LeaseContext, LeaseState, Role
 from vworkspace_core.ports import KubeApi
 
 _log = structlog.get_logger("election")

@@ -11,7 +11,7 @@ from vworkspace_app.controller.streams import as_operator_error, close
 from vworkspace_core.apimachinery.errors import OperatorError
 from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, metadata
 from vworkspace_core.controller.health import InformerVitals
-from vworkspace_core.controller.informer.changes import Change
+from vworkspace_core.controller.informer.changes import CacheChange
 from vworkspace_core.controller.informer.machine import step
 from vworkspace_core.controller.informer.messages import (
     Advance,
@@ -63,7 +63,7 @@ class InformerRunner:
     """Keeps a store equal to what the server holds of one kind, and tells handlers what changes.
 
     Handlers are called in the order of the changes, synchronously; one that raises is logged and counted,
-    and does not keep the others from being told. `random` gives numbers in [0, 1). Selectors narrow what is
+    and does not keep the others from being called. `random` gives numbers in [0, 1). Selectors narrow what is
     cached.
     """
 
@@ -92,13 +92,13 @@ class InformerRunner:
         self._page_size = page_size
         self._limit = page_size
         self._state = InformerState()
-        self._handlers: list[Callable[[Change], None]] = []
+        self._handlers: list[Callable[[CacheChange], None]] = []
         self._wake_requested = anyio.Event()
         self._synced = anyio.Event()
         self._counters = InformerCounters(kind, namespace)
         self._heartbeat = Heartbeat(float("inf"))  # its time begins with `run`
 
-    def subscribe(self, handler: Callable[[Change], None]) -> None:
+    def subscribe(self, handler: Callable[[CacheChange], None]) -> None:
         """Tell `handler` every change from now on; subscribe before `run` to miss none."""
         self._handlers.append(handler)
 
@@ -283,7 +283,7 @@ class InformerRunner:
             case _:
                 assert_never(effect)
 
-    def _notify(self, changes: Iterable[Change]) -> None:
+    def _notify(self, changes: Iterable[CacheChange]) -> None:
         for change in changes:
             for handler in self._handlers:
                 try:

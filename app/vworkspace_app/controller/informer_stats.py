@@ -12,7 +12,7 @@ from vworkspace_core.apimachinery.manifest import Kind
 from vworkspace_core.apimachinery.secret_material import shown
 from vworkspace_core.controller.events.once import Once
 from vworkspace_core.controller.health import InformerVitals
-from vworkspace_core.controller.informer.changes import Change
+from vworkspace_core.controller.informer.changes import CacheChange
 from vworkspace_core.controller.informer.messages import (
     InformerCommand,
     InformerEvent,
@@ -42,7 +42,7 @@ class Heartbeat:
         self.moved_at = self.answered_at = self.began
 
     def moved(self, event: InformerEvent, now: float) -> None:
-        """The informer is told of something."""
+        """Something happened to the informer."""
         self.moved_at = now
         if is_answer(event):
             self.answered_at = now
@@ -129,7 +129,7 @@ class InformerCounters:
             self.trouble_reason = ""
             _log.info("informer works again", kind=self.kind.kind)
 
-    def handler_failed(self, change: Change, error: Exception) -> None:
+    def handler_failed(self, change: CacheChange, error: Exception) -> None:
         """A subscriber raised: a defect, logged in full once for each object and fault."""
         self.handler_failures += 1
         if self._handler_faults.first(str(change.ref), repr(error)):

@@ -1,4 +1,4 @@
-"""Who is told what the driver does: logs here, metrics elsewhere (RUN-3, RUN-5)."""
+"""Who hears of every reconcile of a worker pool: logs here, metrics elsewhere (RUN-3, RUN-5)."""
 
 from typing import Any, Protocol
 
@@ -31,7 +31,7 @@ class Reconciled:
 
 
 class ReconcileObserver(Protocol):
-    """Told of what happens, synchronously. Must not raise."""
+    """Called for what happens, synchronously. Must not raise."""
 
     def reconciled(self, done: Reconciled) -> None:
         """A reconcile ended."""
@@ -44,19 +44,19 @@ class ReconcileObserver(Protocol):
 
 @attrs.frozen
 class Observers:
-    """Tells several observers."""
+    """Several observers as one."""
 
     each: tuple[ReconcileObserver, ...]
 
     def reconciled(self, done: Reconciled) -> None:
-        """Tell each."""
-        for one in self.each:
-            one.reconciled(done)
+        """Pass it to each."""
+        for observer in self.each:
+            observer.reconciled(done)
 
     def hot(self, ref: ObjectRef, finding: HotLoop) -> None:
-        """Tell each."""
-        for one in self.each:
-            one.hot(ref, finding)
+        """Pass it to each."""
+        for observer in self.each:
+            observer.hot(ref, finding)
 
 
 class LoggingObserver:
@@ -77,16 +77,16 @@ class LoggingObserver:
         elif done.crashed:
             self._crashed(done, fields)
         else:
-            passing = done.label is ResultLabel.REQUEUE  # overtaken: looked at again at once
-            news = not passing and self._failing.first(str(done.ref), str(done.error))
-            (_log.warning if news else _log.debug)("reconcile failed", error=str(done.error), **fields)
+            is_overtaken = done.label is ResultLabel.REQUEUE
+            is_new = not is_overtaken and self._failing.first(str(done.ref), str(done.error))
+            (_log.warning if is_new else _log.debug)("reconcile failed", error=str(done.error), **fields)
 
     def _crashed(self, done: Reconciled, fields: dict[str, Any]) -> None:
         """The traceback once for each object and place: a defect that stays is no flood (SL5)."""
         what = f"{type(done.error).__name__} {_place(done.error)}"
-        news = self._crashes.first(str(done.ref), what)
+        is_new = self._crashes.first(str(done.ref), what)
         self._failing.first(str(done.ref), what)
-        _log.error("reconcile crashed", exc_info=done.error if news else None, error=what, **fields)
+        _log.error("reconcile crashed", exc_info=done.error if is_new else None, error=what, **fields)
 
     def hot(self, ref: ObjectRef, finding: HotLoop) -> None:
         """Name the object."""

@@ -14,30 +14,31 @@ _log = structlog.get_logger("reconcile")
 _BAD_WHEN_TRUE = frozenset({"Blocked", "Stalled", "Degraded", "Failed"})
 
 
-def tell_pass(key: ObjectRef, result: ReconcileResult) -> None:
+def log_pass(key: ObjectRef, result: ReconcileResult) -> None:
     """One line for each write, and one for the status that was written."""
     for verb, ref in result.executed:
         if verb != STATUS:
             _log.info("written", verb=verb, object=str(ref))
     if result.status is not None:
-        tell_status(key, result.decision)
+        log_status(key, result.decision)
 
 
-def tell_status(key: ObjectRef, decision: Decision) -> None:
-    """What a status that was written says otherwise than the one before; commentary alone is no news."""
+def log_status(key: ObjectRef, decision: Decision) -> None:
+    """What a status that was written says otherwise than the one before; at `debug` where only commentary changed."""
     changed = decision.transitions
     if not changed:
         _log.debug("status written", object=str(key))
         return
-    bad = [change.condition for change in changed if _is_bad(change.condition)]
+    conditions = [change.condition for change in changed]
+    bad = [condition for condition in conditions if _is_bad(condition)]
     level = _log.warning if bad else _log.info
     phase = dig(decision.status, "status", "phase")
     level(
         "status changed",
         object=str(key),
         **({"phase": phase} if phase else {}),
-        conditions=[_said(change) for change in changed],
-        message=next((one.message for one in (*bad, *(change.condition for change in changed)) if one.message), ""),
+        conditions=[_text_of(change) for change in changed],
+        message=next((condition.message for condition in (*bad, *conditions) if condition.message), ""),
     )
 
 
@@ -46,6 +47,6 @@ def _is_bad(condition: Condition) -> bool:
     return refused or (condition.type in _BAD_WHEN_TRUE and condition.status is ConditionStatus.TRUE)
 
 
-def _said(change: Transition) -> str:
+def _text_of(change: Transition) -> str:
     condition = change.condition
     return f"{condition.type}={condition.status}/{condition.reason}"

@@ -13,7 +13,7 @@ _SPREAD = 0.1  # of the interval: so that a thousand keys do not come at once
 
 
 async def resync(
-    driver: WorkerPool, keys: Callable[[], Iterable[ObjectRef]], *, clock: Clock, every: float
+    workers: WorkerPool, keys: Callable[[], Iterable[ObjectRef]], *, clock: Clock, every: float
 ) -> NoReturn:
     """Enqueue all keys every `every` seconds behind everything else, spread over a tenth of it; until cancelled."""
     rounds = 0
@@ -21,4 +21,4 @@ async def resync(
         await clock.sleep(every)
         rounds += 1
         for key in keys():
-            driver.enqueue(key, priority=Priority.BACKGROUND, after=jitter_of(key, rounds) * every * _SPREAD)
+            workers.enqueue(key, priority=Priority.BACKGROUND, after=jitter_of(key, rounds) * every * _SPREAD)

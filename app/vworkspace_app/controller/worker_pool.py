@@ -13,15 +13,15 @@ from vworkspace_core.api.remedies import not_permitted
 from vworkspace_core.apimachinery.errors import NotFound, OperatorError, Stale, Unavailable
 from vworkspace_core.apimachinery.manifest import ObjectRef
 from vworkspace_core.controller.blocked_pass import BlockedPass, blocked_by
-from vworkspace_core.controller.health import DriverVitals
-from vworkspace_core.controller.informer.changes import Change, ChangeType
+from vworkspace_core.controller.health import WorkerPoolVitals
+from vworkspace_core.controller.informer.changes import CacheChange, ChangeType
 from vworkspace_core.controller.queue.event_handlers import KeysOf, UrgencyOf, at_once
 from vworkspace_core.controller.queue.hot_loop import HotLoopDetector
 from vworkspace_core.controller.queue.own_writes import EventOrigin, ObjectEvent, OwnWrites
 from vworkspace_core.controller.queue.read_your_writes import HasSeen, ObjectVersion, PendingWrites
 from vworkspace_core.controller.queue.workqueue import Priority, WorkQueue
 from vworkspace_core.controller.reconcile import ReconcileResult
-from vworkspace_core.controller.requeue import Pace, Requeue
+from vworkspace_core.controller.requeue import Requeue, RequeuePace
 from vworkspace_core.ports import Clock
 
 Reconcile: TypeAlias = Callable[[ObjectRef], Awaitable[ReconcileResult]]
@@ -38,7 +38,7 @@ class WorkerPool:
     """Reconciles keys, at most `workers` at a time and never one key twice at once.
 
     A reconcile that raises is counted and tried again with backoff; one that takes longer than `time_limit`
-    seconds is cancelled. After a write, its key waits up to `patience` seconds for the cache (`has_seen`)
+    seconds is cancelled. After a write, its key waits up to `cache_timeout` seconds for the cache (`has_seen`)
     to show it; then the objects are read live (`refresh`). What stops a pass before its status could say so is said
     through `report_blocked`. Log lines carry `name`, that of the controller, and an id
     of the reconcile that begins with `run_id`.
@@ -55,7 +55,7 @@ class WorkerPool:
         has_seen: HasSeen = lambda ref, version: True,
         refresh: Refresh | None = None,
         report_blocked: ReportBlocked | None = None,
-        patience: float = 5.0,
+        cache_timeout: float = 5.0,
         detector: HotLoopDetector[ObjectRef] | None = None,
         observer: ReconcileObserver | None = None,
         name: str = "",
@@ -66,10 +66,10 @@ class WorkerPool:
         self._workers = workers
         self._time_limit = time_limit
         self._queue = WorkQueue(group_of=lambda ref: ref.namespace) if queue is None else queue
-        self._pending_writes: PendingWrites[ObjectRef] = PendingWrites(has_seen, patience=patience)
+        self._pending_writes: PendingWrites[ObjectRef] = PendingWrites(has_seen, timeout=cache_timeout)
         self._own_writes: OwnWrites[ObjectRef] = OwnWrites()
         self._refresh = _trust_cache if refresh is None else refresh
-        self._report_blocked_pass = _report_nothing if report_blocked is None else report_blocked
+        self._report_blocked = _report_nothing if report_blocked is None else report_blocked
         self._counters = WorkerPoolCounters(
             observer or LoggingObserver(), HotLoopDetector() if detector is None else detector
         )
@@ -86,13 +86,13 @@ class WorkerPool:
         self._queue.add(ref, self._clock.monotonic(), priority=priority, after=after)
         self._wake.set()
 
-    def handler(self, keys_of: KeysOf, *, urgency_of: UrgencyOf = at_once) -> Callable[[Change], None]:
+    def handler(self, keys_of: KeysOf, *, urgency_of: UrgencyOf = at_once) -> Callable[[CacheChange], None]:
         """A subscriber for an informer: enqueues the keys a change concerns, to be looked at as `urgency_of` says.
 
         A key is not woken by what it wrote itself, if its pass ended at the fixed point.
         """
 
-        def handle(change: Change) -> None:
+        def handle(change: CacheChange) -> None:
             version = None if change.type is ChangeType.DELETED else change.version
             urgency = urgency_of(change)
             event = ObjectEvent(change.ref, version, urgency.priority, urgency.after)
@@ -113,8 +113,8 @@ class WorkerPool:
             case EventOrigin.DEFERRED:
                 pass
 
-    def wrote(self, key: ObjectRef, *written: ObjectVersion) -> None:
-        """Note a write as soon as it is made, so that even a reconcile that fails later is guarded."""
+    def record_write(self, key: ObjectRef, *written: ObjectVersion) -> None:
+        """Record a write as soon as it is made, so that even a reconcile that fails later is guarded."""
         self._pending_writes.record(key, self._clock.monotonic(), written)
         for version in written:
             self._own_writes.record(key, version)
@@ -147,10 +147,10 @@ class WorkerPool:
         """The counts at this moment."""
         return self._counters.stats(self._queue.stats)
 
-    def vitals(self, name: str) -> DriverVitals:
+    def vitals(self, name: str) -> WorkerPoolVitals:
         """Signs of life at this moment."""
         now, queue, oldest = self._clock.monotonic(), self._queue.stats, self._queue.oldest_taken
-        return DriverVitals(
+        return WorkerPoolVitals(
             name=name,
             active=self._active,
             ready=sum(queue.ready.values()),
@@ -197,12 +197,12 @@ class WorkerPool:
         wait = self._pending_writes.next_check(key, started) if unseen else None
         if wait is not None:
             self._counters.postponed()
-            return Requeue(Pace.UNDECIDED, wait)
-        attempt = await self._attempt_unless_own(key, unseen)
+            return Requeue(RequeuePace.UNDECIDED, wait)
+        attempt = await self._attempt_and_enqueue_events(key, unseen)
         await self._report_what_stopped(key, attempt, reconcile_id)
         return self._conclude(key, attempt, started)
 
-    async def _attempt_unless_own(self, key: ObjectRef, unseen: tuple[ObjectRef, ...]) -> ReconcileAttempt:
+    async def _attempt_and_enqueue_events(self, key: ObjectRef, unseen: tuple[ObjectRef, ...]) -> ReconcileAttempt:
         """One attempt; events that came meanwhile ask for another one, those of its own writes excepted."""
         self._own_writes.begin(key)
         at_fixed_point = False
@@ -219,9 +219,9 @@ class WorkerPool:
         error = attempt.crash or attempt.result.error
         if error is None or attempt.result.is_reported or isinstance(error, Stale | NotFound):
             return
-        passing = isinstance(error, Unavailable) and not attempt.timed_out
+        transient = isinstance(error, Unavailable) and not attempt.timed_out
         with anyio.move_on_after(self._time_limit):
-            await self._report_blocked_pass(key, blocked_by(error, not_permitted, reconcile_id, transient=passing))
+            await self._report_blocked(key, blocked_by(error, not_permitted, reconcile_id, transient=transient))
 
     async def _attempt(self, key: ObjectRef, unseen: tuple[ObjectRef, ...]) -> ReconcileAttempt:
         """Run the reconcile within its time limit; whatever it raises ends here."""
@@ -254,7 +254,7 @@ class WorkerPool:
 
 
 async def _trust_cache(ref: ObjectRef) -> None:
-    """Without a way to read live, the cache is believed once patience is over."""
+    """Without a way to read live, the cache counts as it is after `cache_timeout`."""
 
 
 async def _report_nothing(key: ObjectRef, blocked: BlockedPass) -> None:

@@ -11,7 +11,7 @@ from vworkspace_app.controller.definitions import is_served
 from vworkspace_app.controller.held_status import HeldStatuses, without_foreign_conditions
 from vworkspace_app.controller.informers import Informers
 from vworkspace_app.controller.observer import report_nothing
-from vworkspace_app.controller.pass_log import tell_pass
+from vworkspace_app.controller.pass_log import log_pass
 from vworkspace_app.controller.safety_net import SafetyNet
 from vworkspace_app.operations.index import UPGRADES_OF, target_in
 from vworkspace_core.api.application_instance import ApplicationInstance, ReleaseOverride
@@ -36,7 +36,7 @@ from vworkspace_core.apimachinery.resources import (
 from vworkspace_core.clusters.policy import strictest_policy
 from vworkspace_core.controller.decision import Decision
 from vworkspace_core.controller.execute import Reconciler
-from vworkspace_core.controller.informer.changes import Change
+from vworkspace_core.controller.informer.changes import CacheChange
 from vworkspace_core.controller.live_reads import LiveReads
 from vworkspace_core.controller.queue.event_handlers import owners_of_kind
 from vworkspace_core.controller.queue.read_your_writes import ObjectVersion
@@ -77,8 +77,8 @@ class InstanceController:
     """Told of each object that is not for us."""
     net: SafetyNet = attrs.field(init=False)
     held: HeldStatuses = attrs.field(init=False)
-    wrote: Callable[[ObjectRef, ObjectVersion], None] = lambda key, written: None
-    """Told of each write for a key as it is answered (RUN-3)."""
+    on_write: Callable[[ObjectRef, ObjectVersion], None] = lambda key, written: None
+    """Called for each write for a key as it is answered (RUN-3)."""
 
     def __attrs_post_init__(self) -> None:
         self.net = SafetyNet(self.informers, self.clock)
@@ -96,10 +96,10 @@ class InstanceController:
         await self._look_after(key, source)
         observed = await self._observe(source)
         reconciler = Reconciler(APPLICATION_INSTANCE, _read, self._decide, FIELD_MANAGER, FINALIZER, idempotent=True)
-        wrote = partial(self.wrote, key)
-        result = await run_pass(reconciler, source, observed, self.api, self.events, wrote)
+        on_write = partial(self.on_write, key)
+        result = await run_pass(reconciler, source, observed, self.api, self.events, on_write)
         await self.held.heard(key, result)
-        tell_pass(key, result)
+        log_pass(key, result)
         return self.net.until_next(key, result)
 
     async def _look_after(self, key: ObjectRef, source: InstanceSource) -> None:
@@ -173,7 +173,7 @@ class InstanceController:
                 objects[ref] = without_content(record)
         return attrs.evolve(observed, objects=objects)
 
-    def keys_of_downstream(self, change: Change) -> Iterator[ObjectRef]:
+    def keys_of_downstream(self, change: CacheChange) -> Iterator[ObjectRef]:
         """The owner of a changed object, and every instance that wants its name."""
         owners = tuple(owners_of_kind(APPLICATION_INSTANCE)(change))
         yield from owners
@@ -187,18 +187,18 @@ class InstanceController:
                 if ref not in owners:
                     yield ref
 
-    def keys_of_operation(self, change: Change) -> Iterator[ObjectRef]:
+    def keys_of_operation(self, change: CacheChange) -> Iterator[ObjectRef]:
         """The target of an Operation that asks something of its release (REC-9)."""
         target = target_in(change.object)
         if target is not None and dig(change.object, "spec", "engine") == EngineName.HELM:
             yield target
 
-    def keys_of_namespace(self, change: Change) -> Iterator[ObjectRef]:
+    def keys_of_namespace(self, change: CacheChange) -> Iterator[ObjectRef]:
         """Every instance in a namespace whose labels may have changed."""
         for namespace, name in self.informers.store(APPLICATION_INSTANCE).names(change.ref.name):
             yield ObjectRef(APPLICATION_INSTANCE, namespace, name)
 
-    def all_keys(self, _change: Change) -> Iterator[ObjectRef]:
+    def all_keys(self, _change: CacheChange) -> Iterator[ObjectRef]:
         """Every instance: a kind came or went, or the policy changed."""
         yield from self.keys()
 

@@ -19,7 +19,7 @@ from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, metadata,
 from vworkspace_core.apimachinery.problems import Problem
 from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, CLUSTER, OPERATION, OWN_KINDS
 from vworkspace_core.clusters.inventory import AgentReport
-from vworkspace_core.controller.informer.changes import Change, ChangeType
+from vworkspace_core.controller.informer.changes import CacheChange, ChangeType
 from vworkspace_core.credentials.secret import Credentials
 from vworkspace_core.jobs.payload_security import PayloadOpener, in_force, required_by
 from vworkspace_core.jobs.scope import JobScope
@@ -110,7 +110,7 @@ class ManagedAgent:
         """Take no more jobs in, and finish those in hand (RUN-4)."""
         await self.agent.finish()
 
-    def _saw(self, change: Change) -> None:
+    def _saw(self, change: CacheChange) -> None:
         if self._leading:
             self.agent.on_object_changed(_live(change), change.ref)
 
@@ -170,5 +170,5 @@ def _ref(manifest: Manifest) -> ObjectRef:
     return ref_of(manifest, kind)
 
 
-def _live(change: Change) -> Manifest | None:
+def _live(change: CacheChange) -> Manifest | None:
     return None if change.type is ChangeType.DELETED else change.object

@@ -39,7 +39,7 @@ from vworkspace_core.apimachinery.resources import (
     OWN_KINDS,
 )
 from vworkspace_core.clusters.controllers import IN_A_ROW
-from vworkspace_core.controller.informer.changes import Change
+from vworkspace_core.controller.informer.changes import CacheChange
 from vworkspace_core.controller.queue.event_handlers import (
     KeysOf,
     Urgency,
@@ -117,7 +117,7 @@ class Manager:
         self._run_id = f"{int(random() * 2**32):08x}"
         self.events = BackgroundEvents(api, clock, instance=settings.identity)
         self._blocked_passes = BlockedPassReporter(
-            _DECIDE_BLOCKED, api, self.informers, settings.decisions.cluster_id, clock, self.events, self._wrote
+            _DECIDE_BLOCKED, api, self.informers, settings.decisions.cluster_id, clock, self.events, self._record_write
         )
         self._instances = InstanceController(
             api,
@@ -126,7 +126,7 @@ class Manager:
             clock,
             self.events,
             self._blocked_passes.report_unmanaged,
-            wrote=self._wrote,
+            on_write=self._record_write,
         )
         self._operations = OperationController(
             api,
@@ -142,7 +142,7 @@ class Manager:
             ),
             settings.templates,
             self._blocked_passes.report_unmanaged,
-            wrote=self._wrote,
+            on_write=self._record_write,
         )
         self._instance_driver = self._driver(
             "applicationinstance", self._instances.reconcile, WorkQueue(group_of=_namespace)
@@ -289,9 +289,9 @@ class Manager:
             run_id=self._run_id,
         )
 
-    def _wrote(self, key: ObjectRef, written: ObjectVersion) -> None:
+    def _record_write(self, key: ObjectRef, written: ObjectVersion) -> None:
         driver = self._instance_driver if key.kind == APPLICATION_INSTANCE else self._operation_driver
-        driver.wrote(key, written)
+        driver.record_write(key, written)
 
     def _skew(self) -> timedelta:
         """What the control plane's clock is ahead of ours (PULL-12)."""
@@ -328,7 +328,7 @@ class Manager:
     ) -> None:
         handle = driver.handler(keys_of, urgency_of=urgency_of)
 
-        def wake(change: Change) -> None:
+        def wake(change: CacheChange) -> None:
             if self._leading:
                 handle(change)
 

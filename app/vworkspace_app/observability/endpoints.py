@@ -18,13 +18,13 @@ from vworkspace_app.observability.metrics import Metrics
 from vworkspace_app.observability.stats import LatestStats
 from vworkspace_app.process.addresses import cannot_listen, parse_address
 from vworkspace_app.process.http import ConnectionLimits, bind, serve, url_of
-from vworkspace_core.controller.health import Report, healthy, ready
+from vworkspace_core.controller.health import HealthReport, healthy, ready
 
 
 def application(latest: LatestStats, metrics: Metrics, now: Callable[[], float]) -> Starlette:
     """The ASGI application. It reads `latest` and never asks the operator itself."""
 
-    def judged(judge: Callable[..., Report]) -> Callable[[Request], PlainTextResponse]:
+    def judged(judge: Callable[..., HealthReport]) -> Callable[[Request], PlainTextResponse]:
         def answer(_: Request) -> PlainTextResponse:
             current = latest.current
             report = judge(current.vitals, max(0.0, now() - current.taken_at))

@@ -16,7 +16,7 @@ from vworkspace_app.controller.definitions import is_served
 from vworkspace_app.controller.held_status import HeldStatuses, without_foreign_conditions
 from vworkspace_app.controller.informers import Informers
 from vworkspace_app.controller.observer import report_nothing
-from vworkspace_app.controller.pass_log import tell_pass
+from vworkspace_app.controller.pass_log import log_pass
 from vworkspace_app.controller.safety_net import SafetyNet
 from vworkspace_app.operations.awaited import AwaitedObjects
 from vworkspace_app.operations.index import BY_UID, EVERYWHERE, OPEN, OPEN_ON, target_in
@@ -32,7 +32,7 @@ from vworkspace_core.apimachinery.problems import ValidationProblems
 from vworkspace_core.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, NAMESPACE, OPERATION
 from vworkspace_core.controller.decision import Decision
 from vworkspace_core.controller.execute import Reconciler
-from vworkspace_core.controller.informer.changes import Change, ChangeType
+from vworkspace_core.controller.informer.changes import CacheChange, ChangeType
 from vworkspace_core.controller.queue.read_your_writes import ObjectVersion
 from vworkspace_core.controller.reconcile import ReconcileResult, run_pass
 from vworkspace_core.operations.builtin import builtin_templates
@@ -83,8 +83,8 @@ class OperationController:
     net: SafetyNet = attrs.field(init=False)
     held: HeldStatuses = attrs.field(init=False)
     awaited: AwaitedObjects = attrs.field(factory=AwaitedObjects, init=False)
-    wrote: Callable[[ObjectRef, ObjectVersion], None] = lambda key, written: None
-    """Told of each write for a key as it is answered (RUN-3)."""
+    on_write: Callable[[ObjectRef, ObjectVersion], None] = lambda key, written: None
+    """Called for each write for a key as it is answered (RUN-3)."""
 
     def __attrs_post_init__(self) -> None:
         self.net = SafetyNet(self.informers, self.clock)
@@ -108,10 +108,10 @@ class OperationController:
         observed = await self._observe(source, context)
         context = await self._with_spent_approval(source, observed, context)
         reconciler = Reconciler(OPERATION, _read, partial(self._decide, context), FIELD_MANAGER, FINALIZER)
-        wrote = partial(self.wrote, key)
-        result = await run_pass(reconciler, source, observed, self.api, self.events, wrote)
+        on_write = partial(self.on_write, key)
+        result = await run_pass(reconciler, source, observed, self.api, self.events, on_write)
         await self.held.heard(key, result)
-        tell_pass(key, result)
+        log_pass(key, result)
         return self.net.until_next(key, result)
 
     async def _look_after(self, key: ObjectRef, source: OperationSource, context: OperationContext) -> None:
@@ -192,16 +192,16 @@ class OperationController:
 
     # --- which Operations a change concerns -------------------------------------------------------------------------
 
-    def keys_of_operation(self, change: Change) -> Iterator[ObjectRef]:
+    def keys_of_operation(self, change: CacheChange) -> Iterator[ObjectRef]:
         """The Operation itself, and where it made room on its target, those whose turn that makes it."""
         yield change.ref
         yield from (ref for ref, is_next in self._waiting_for(change) if is_next)
 
-    def keys_behind(self, change: Change) -> Iterator[ObjectRef]:
+    def keys_behind(self, change: CacheChange) -> Iterator[ObjectRef]:
         """Those that go on waiting on its target, for somebody else now: only what they say of it changes."""
         yield from (ref for ref, is_next in self._waiting_for(change) if not is_next)
 
-    def _waiting_for(self, change: Change) -> Iterator[tuple[ObjectRef, bool]]:
+    def _waiting_for(self, change: CacheChange) -> Iterator[tuple[ObjectRef, bool]]:
         """Who waits on the target of an Operation that made room there, each with whether it is its turn."""
         target = target_in(change.object)
         if target is None or not _makes_room(change):
@@ -213,26 +213,26 @@ class OperationController:
             if ref != change.ref and one.status.phase is not Phase.RUNNING:
                 yield ref, first_ahead(one, found) is None
 
-    def keys_of_engine_object(self, change: Change) -> Iterator[ObjectRef]:
+    def keys_of_engine_object(self, change: CacheChange) -> Iterator[ObjectRef]:
         """The Operation that made the object, wherever it lies, by its uid: names can be cut to fit a label."""
         for manifest in (change.object, change.old_object or {}):
             uid = dig(manifest, "metadata", "labels", OPERATION_UID)
             if isinstance(uid, str) and uid:
                 yield from self._found(BY_UID, uid)
 
-    def keys_of_target(self, change: Change) -> Iterator[ObjectRef]:
+    def keys_of_target(self, change: CacheChange) -> Iterator[ObjectRef]:
         """Every Operation on the instance that has not ended."""
         yield from self._found(OPEN_ON, str(change.ref))
 
-    def keys_of_namespace(self, change: Change) -> Iterator[ObjectRef]:
+    def keys_of_namespace(self, change: CacheChange) -> Iterator[ObjectRef]:
         """Every Operation in the namespace that has not ended: its gate counts at once."""
         yield from self._found(OPEN, change.ref.name)
 
-    def keys_awaiting(self, change: Change) -> Iterator[ObjectRef]:
+    def keys_awaiting(self, change: CacheChange) -> Iterator[ObjectRef]:
         """Every Operation that has not started and looked at the object, wherever that lies and whoever made it."""
         yield from self.awaited.keys_waiting_for(change.ref)
 
-    def open_keys(self, _change: Change) -> Iterator[ObjectRef]:
+    def open_keys(self, _change: CacheChange) -> Iterator[ObjectRef]:
         """Every Operation that has not ended: a kind came or went."""
         yield from self._found(OPEN, EVERYWHERE)
 
@@ -267,7 +267,7 @@ def _refuse_unknown_past(source: Unreadable[Operation]) -> None:
         raise Permanent(f"its status cannot be read, and nothing is written over it: {source.problems}")
 
 
-def _makes_room(change: Change) -> bool:
+def _makes_room(change: CacheChange) -> bool:
     """Whether an Operation that ran or wanted to does so no longer, or no longer in the same way."""
     gone = change.type is ChangeType.DELETED
     before = _standing(change.object if gone else change.old_object)

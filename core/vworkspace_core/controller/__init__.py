@@ -1,1 +1,1 @@
-"""The pure half of the runtime: work queue, informer machine, object store, hot-loop detector (RUN-1 to RUN-3)."""
+"""The kernel: decision, reconcile pass, work queue, informer and lease machines. It knows no kind (RUN-1 to RUN-4)."""

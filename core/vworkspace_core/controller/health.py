@@ -30,7 +30,7 @@ class InformerVitals:
 
 
 @attrs.frozen
-class DriverVitals:
+class WorkerPoolVitals:
     """One reconcile driver. `active` is False on a standby, whose keys wait for it to lead.
 
     `ready` keys could be taken now, `running` are in hand, the oldest for `oldest`, all together for `unfinished`; a
@@ -55,7 +55,7 @@ class Vitals:
     started: bool = False
     stopping: bool = False
     informers: tuple[InformerVitals, ...] = ()
-    drivers: tuple[DriverVitals, ...] = ()
+    drivers: tuple[WorkerPoolVitals, ...] = ()
 
 
 @attrs.frozen
@@ -84,7 +84,7 @@ class Check:
 
 
 @attrs.frozen
-class Report:
+class HealthReport:
     """What was found, check by check."""
 
     checks: tuple[Check, ...]
@@ -100,19 +100,19 @@ class Report:
         return "\n".join((*lines, "check passed" if self.ok else "check failed", ""))
 
 
-def healthy(vitals: Vitals, age: float, bounds: Bounds = DEFAULT_BOUNDS) -> Report:
+def healthy(vitals: Vitals, age: float, bounds: Bounds = DEFAULT_BOUNDS) -> HealthReport:
     """Whether to go on (`/healthz`). `age` is how long ago the loop gave these vitals.
 
     A kind whose CRD is missing, a server that refuses, and a passing outage are no reason to restart.
     """
     informers = (Check(f"informer {one.name}", _stuck(one, bounds) or _lost(one, bounds)) for one in vitals.informers)
     drivers = (Check(f"driver {one.name}", _idle(one, bounds)) for one in vitals.drivers)
-    return Report((_loop(age, bounds), *informers, *drivers))
+    return HealthReport((_loop(age, bounds), *informers, *drivers))
 
 
-def ready(vitals: Vitals, age: float, bounds: Bounds = DEFAULT_BOUNDS) -> Report:
+def ready(vitals: Vitals, age: float, bounds: Bounds = DEFAULT_BOUNDS) -> HealthReport:
     """Whether the caches are a whole and recent picture (`/readyz`)."""
-    return Report((_loop(age, bounds), *_beginning_and_end(vitals), *_caches(vitals, bounds)))
+    return HealthReport((_loop(age, bounds), *_beginning_and_end(vitals), *_caches(vitals, bounds)))
 
 
 def _beginning_and_end(vitals: Vitals) -> Iterator[Check]:
@@ -148,7 +148,7 @@ def _lost(one: InformerVitals, bounds: Bounds) -> str:
     return f"stale: the API server said nothing for {one.answered_ago:.0f} s{told}"
 
 
-def _idle(one: DriverVitals, bounds: Bounds) -> str:
+def _idle(one: WorkerPoolVitals, bounds: Bounds) -> str:
     if one.oldest > one.time_limit + bounds.slack:
         return f"stuck: a reconcile runs for {one.oldest:.0f} s, and its limit is {one.time_limit:.0f} s"
     if one.active and one.ready and one.running < one.workers and one.moved_ago > bounds.idle:

@@ -32,7 +32,7 @@ from vworkspace_core.controller.execute import (
     write_downstream,
     write_status,
 )
-from vworkspace_core.controller.requeue import SLOW_SECONDS, Pace, Requeue, requeue_for
+from vworkspace_core.controller.requeue import SLOW_SECONDS, Requeue, RequeuePace, requeue_for
 from vworkspace_core.ports import EventSink, KubeApi
 
 _ROUNDS = 4
@@ -88,13 +88,13 @@ class ReconcileResult:
     def label(self) -> ResultLabel:
         """What the metrics call this result."""
         match self.requeue.pace:
-            case Pace.IMMEDIATE:
+            case RequeuePace.IMMEDIATE:
                 return ResultLabel.REQUEUE
-            case Pace.BACKOFF | Pace.REFUSED:
+            case RequeuePace.BACKOFF | RequeuePace.REFUSED:
                 return ResultLabel.ERROR
             case _ if self.error is not None:
                 return ResultLabel.TERMINAL
-            case Pace.NONE if self.requeue.after is None:
+            case RequeuePace.NONE if self.requeue.after is None:
                 return ResultLabel.SUCCESS
             case _:
                 return ResultLabel.REQUEUE_AFTER
@@ -110,7 +110,7 @@ async def run_pass(
 ) -> ReconcileResult:
     """Decide, write, and decide again until nothing downstream is left to write; then write the status.
 
-    `on_write` is told of each write as it is answered, since a pass may be cancelled after it (RUN-3).
+    `on_write` is called for each write as it is answered, since a pass may be cancelled after it (RUN-3).
     """
     work = ReconcilePass(reconciler, api, source, observed, on_write)
     decision = reconciler.decide(work.source, work.observed)
@@ -135,7 +135,7 @@ async def _finished(work: ReconcilePass[S, V], decision: Decision, events: Event
     for event in decision.events:
         await events.emit(event)
     error = _error_of(work, decision)
-    is_reported = decision.requeue.pace is Pace.REFUSED
+    is_reported = decision.requeue.pace is RequeuePace.REFUSED
     return _result(work, decision, error, decision.requeue, is_finished=True, is_reported=is_reported)
 
 
@@ -148,7 +148,7 @@ def _result(
     is_finished: bool = False,
     is_reported: bool = False,
 ) -> ReconcileResult:
-    idle = is_finished and requeue.pace is Pace.NONE and not decision.writes_downstream
+    idle = is_finished and requeue.pace is RequeuePace.NONE and not decision.writes_downstream
     return ReconcileResult(
         decision,
         tuple((ref, version) for ref, version in work.written if version),
@@ -163,9 +163,9 @@ def _result(
 def _error_of(work: ReconcilePass[S, V], decision: Decision) -> OperatorError | None:
     """Why a finished pass is to be tried again; what only outside help can cure is no error of the pass."""
     match decision.requeue.pace:
-        case Pace.REFUSED:
+        case RequeuePace.REFUSED:
             return first_refusal(failure.error for failure in work.observed.failures)
-        case Pace.BACKOFF:
+        case RequeuePace.BACKOFF:
             return Unavailable(_message_of(decision))
         case _:
             return None

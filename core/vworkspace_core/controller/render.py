@@ -4,7 +4,7 @@ from typing import Any
 
 from vworkspace_core.apimachinery.manifest import ObjectRef
 from vworkspace_core.controller.decision import Decision
-from vworkspace_core.controller.requeue import Pace
+from vworkspace_core.controller.requeue import RequeuePace
 from vworkspace_core.ports import KubernetesEvent
 
 
@@ -30,7 +30,7 @@ def as_data(decision: Decision) -> dict[str, Any]:
         body["status"] = decision.status["status"]
     if decision.events:
         body["events"] = [_event(event) for event in decision.events]
-    if decision.requeue.pace is not Pace.NONE:
+    if decision.requeue.pace is not RequeuePace.NONE:
         body["requeue"] = decision.requeue.pace.name.lower()
     if decision.requeue.after is not None:
         body["lookAgainAfterSeconds"] = decision.requeue.after

@@ -14,7 +14,7 @@ REFUSED_SECONDS: Final = 30.0
 """No watch tells that a role came: so long may pass until it is noticed."""
 
 
-class Pace(Enum):
+class RequeuePace(Enum):
     """How the work queue paces the next look, and what becomes of its count of failures for the key."""
 
     NONE = "no failure that a retry can cure; the count starts anew"
@@ -33,7 +33,7 @@ class Requeue:
     the copy was overtaken it does not count. `not_before`: the server asked to be left alone for so many seconds.
     """
 
-    pace: Pace = Pace.NONE
+    pace: RequeuePace = RequeuePace.NONE
     after: float | None = None
     not_before: float = 0.0
 
@@ -56,10 +56,10 @@ class Requeue:
 
 
 Requeue.NO = Requeue()
-Requeue.IMMEDIATE = Requeue(Pace.IMMEDIATE)
-Requeue.BACKOFF = Requeue(Pace.BACKOFF)
-Requeue.SLOW = Requeue(Pace.SLOW)
-Requeue.REFUSED = Requeue(Pace.REFUSED)
+Requeue.IMMEDIATE = Requeue(RequeuePace.IMMEDIATE)
+Requeue.BACKOFF = Requeue(RequeuePace.BACKOFF)
+Requeue.SLOW = Requeue(RequeuePace.SLOW)
+Requeue.REFUSED = Requeue(RequeuePace.REFUSED)
 
 
 def requeue_for(error: OperatorError | None) -> Requeue:
@@ -72,6 +72,6 @@ def requeue_for(error: OperatorError | None) -> Requeue:
         case Forbidden() if error.right is not None:
             return Requeue.REFUSED
         case Unavailable(retry_after=seconds) if seconds:
-            return Requeue(Pace.BACKOFF, not_before=seconds)
+            return Requeue(RequeuePace.BACKOFF, not_before=seconds)
         case _:
             return Requeue.BACKOFF

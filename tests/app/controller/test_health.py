@@ -15,7 +15,7 @@ from vworkspace_app.controller.worker_pool import WorkerPool
 from vworkspace_core.apimachinery.errors import Forbidden, OperatorError, Unavailable
 from vworkspace_core.apimachinery.manifest import Kind, ObjectRef
 from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, CONFIG_MAP, HELM_RELEASE
-from vworkspace_core.controller.health import Report, Vitals, healthy, ready
+from vworkspace_core.controller.health import HealthReport, Vitals, healthy, ready
 from vworkspace_core.controller.reconcile import ReconcileResult
 from vworkspace_core.ports import ListPage, WatchEvent
 from vworkspace_fake.clock import VirtualClock
@@ -52,10 +52,10 @@ class Network:
         return getattr(self.inner, name)
 
 
-def reports(kind: Kind, seconds: float, **broken: Any) -> tuple[float, Report, Report]:
+def reports(kind: Kind, seconds: float, **broken: Any) -> tuple[float, HealthReport, HealthReport]:
     """How long health stayed green after the network broke, and both reports after `seconds`."""
 
-    async def main() -> tuple[float, Report, Report]:  # type: ignore[return]
+    async def main() -> tuple[float, HealthReport, HealthReport]:  # type: ignore[return]
         network = Network(InProcessKube(ApiServer(now=CLOCK.now), sleep=CLOCK.sleep))
         informer = InformerRunner(network, kind, clock=CLOCK, random=lambda: 0.5)
 
@@ -155,7 +155,7 @@ def test_a_driver_that_does_not_cancel_its_reconcile_turns_health_red() -> None:
 
 
 def test_a_driver_that_has_not_begun_is_a_standby_and_healthy() -> None:
-    async def main() -> Report:
+    async def main() -> HealthReport:
         driver = WorkerPool(lambda key: anyio.sleep(0), clock=CLOCK)  # type: ignore[arg-type,return-value]
         driver.enqueue(KEY)
         await CLOCK.sleep(86_400)

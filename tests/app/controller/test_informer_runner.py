@@ -19,7 +19,7 @@ from vworkspace_app.controller.worker_pool import WorkerPool
 from vworkspace_core.apimachinery.errors import Unavailable
 from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef
 from vworkspace_core.apimachinery.resources import CONFIG_MAP, HELM_RELEASE, NAMESPACE, SECRET
-from vworkspace_core.controller.informer.changes import Change
+from vworkspace_core.controller.informer.changes import CacheChange
 from vworkspace_core.controller.informer.state import DEFAULT_POLICY
 from vworkspace_core.controller.queue.event_handlers import itself
 from vworkspace_core.controller.reconcile import ReconcileResult
@@ -74,7 +74,7 @@ class Scene:
 
     api: Faulty
     informer: InformerRunner
-    changes: list[Change] = attrs.field(factory=list)
+    changes: list[CacheChange] = attrs.field(factory=list)
 
     async def write(self, name: str, value: str = "1", namespace: str = "default") -> Manifest:
         manifest = {**CONFIG_MAP.manifest(name, namespace), "data": {"value": value}}
@@ -231,10 +231,10 @@ def test_a_position_the_server_has_forgotten_is_listed_anew() -> None:
 
 def test_a_handler_that_raises_keeps_nobody_else_from_being_told() -> None:
     async def story(scene: Scene) -> None:
-        def broken(change: Change) -> None:
+        def broken(change: CacheChange) -> None:
             raise ZeroDivisionError
 
-        told: list[Change] = []
+        told: list[CacheChange] = []
         scene.informer.subscribe(broken)
         scene.informer.subscribe(told.append)
         await scene.informer.wait_for_sync()

@@ -354,7 +354,7 @@ def test_a_cache_that_stays_behind_is_read_past_after_a_bounded_wait() -> None:
         read.append((CLOCK.monotonic(), key))
 
     async def main() -> None:
-        driver = WorkerPool(work, clock=CLOCK, has_seen=store.has_seen, refresh=refresh, patience=5.0)
+        driver = WorkerPool(work, clock=CLOCK, has_seen=store.has_seen, refresh=refresh, cache_timeout=5.0)
         async with anyio.create_task_group() as group:
             group.start_soon(driver.run)
             driver.enqueue(ref("a"))
@@ -407,7 +407,7 @@ def test_a_write_noted_on_the_way_guards_even_a_reconcile_that_crashes() -> None
 
     async def act(key: ObjectRef, times: int) -> None:
         if times == 1:
-            drivers[0].wrote(key, (ref("child"), "11"))
+            drivers[0].record_write(key, (ref("child"), "11"))
             raise RuntimeError("after the write")
 
     work = Work(act)
@@ -457,7 +457,7 @@ def echoing(*, at_fixed_point: bool, at: dict[float, int]) -> Work:
         if times > 1:
             return None
         await anyio.sleep(1.0)
-        watched.driver.wrote(key, (ref("child"), "11"))
+        watched.driver.record_write(key, (ref("child"), "11"))
         return ReconcileResult(written=((ref("child"), "11"),), at_fixed_point=at_fixed_point)
 
     watched = Watched().over(work := Work(act))

@@ -9,16 +9,16 @@ from hypothesis import strategies as st
 
 from vworkspace_core.controller.health import (
     DEFAULT_BOUNDS,
-    DriverVitals,
+    HealthReport,
     InformerVitals,
-    Report,
     Vitals,
+    WorkerPoolVitals,
     healthy,
     ready,
 )
 
 WELL = InformerVitals("HelmRelease", has_synced=True, answered_ago=3, heard_ago=3, moved_ago=3, patience=100)
-WORKING = DriverVitals("operation", True, ready=1, running=4, workers=4, oldest=2, time_limit=60, moved_ago=1)
+WORKING = WorkerPoolVitals("operation", True, ready=1, running=4, workers=4, oldest=2, time_limit=60, moved_ago=1)
 FINE = Vitals(started=True, informers=(WELL,), drivers=(WORKING,))
 
 
@@ -30,7 +30,7 @@ def driver(**changes: Any) -> Vitals:
     return attrs.evolve(FINE, drivers=(attrs.evolve(WORKING, **changes),))
 
 
-def problems(report: Report) -> dict[str, str]:
+def problems(report: HealthReport) -> dict[str, str]:
     return {check.name: check.problem for check in report.checks if check.problem}
 
 

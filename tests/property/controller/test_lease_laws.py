@@ -11,8 +11,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.support.lease_world import Candidate, Clocks, Fate, LeaseWorld
-from vworkspace_core.controller.lease.machine import Role
 from vworkspace_core.controller.lease.record import DEFAULT_LEASE_POLICY, LeasePolicy, LeaseTimes, holder_of
+from vworkspace_core.controller.lease.state import Role
 from vworkspace_fake.clock import START
 
 POLICY = DEFAULT_LEASE_POLICY

@@ -20,7 +20,7 @@ from vworkspace_core.apimachinery.errors import (
 )
 from vworkspace_core.controller.queue.hot_loop import HotLoop, HotLoopDetector
 from vworkspace_core.controller.reconcile import ReconcileResult, ResultLabel
-from vworkspace_core.controller.requeue import Pace, Requeue
+from vworkspace_core.controller.requeue import Requeue, RequeuePace
 
 SECONDS = st.floats(0, 1000)
 MISSING = 'User "sa" cannot patch resource "helmreleases" in API group "helm.toolkit.fluxcd.io" in the namespace "n"'
@@ -84,7 +84,7 @@ def test_only_keys_that_wrote_within_the_window_are_remembered(keys: list[int]) 
         (Forbidden("dying", namespace_terminating=True), ResultLabel.TERMINAL, Requeue.NO),
         (Forbidden("rbac"), ResultLabel.ERROR, Requeue.BACKOFF),
         (Forbidden(MISSING), ResultLabel.ERROR, Requeue.REFUSED),
-        (Unavailable("busy", retry_after=9.0), ResultLabel.ERROR, Requeue(Pace.BACKOFF, not_before=9.0)),
+        (Unavailable("busy", retry_after=9.0), ResultLabel.ERROR, Requeue(RequeuePace.BACKOFF, not_before=9.0)),
         (Unavailable("gone"), ResultLabel.ERROR, Requeue.BACKOFF),
         (Conflict("held", ()), ResultLabel.ERROR, Requeue.BACKOFF),
         (AlreadyExists("there"), ResultLabel.ERROR, Requeue.BACKOFF),
@@ -106,9 +106,9 @@ def test_a_time_to_look_again_is_kept_for_success_and_for_a_terminal_error() -> 
     assert ReconcileResult(requeue=Requeue.SLOW).label is ResultLabel.REQUEUE_AFTER
 
 
-@given(st.sampled_from(Pace), st.one_of(st.none(), SECONDS), st.one_of(st.none(), SECONDS))
+@given(st.sampled_from(RequeuePace), st.one_of(st.none(), SECONDS), st.one_of(st.none(), SECONDS))
 def test_the_earlier_of_two_times_counts_and_the_pace_stays(
-    pace: Pace, after: float | None, limit: float | None
+    pace: RequeuePace, after: float | None, limit: float | None
 ) -> None:
     requeue = Requeue(pace, after).no_later_than(limit)
 

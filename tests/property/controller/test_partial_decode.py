@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 
 from vworkspace_core.apimachinery.manifest import Kind, ObjectRef, dig
-from vworkspace_core.controller.informer.changes import Change, ChangeType
+from vworkspace_core.controller.informer.changes import CacheChange, ChangeType
 from vworkspace_core.controller.informer.partial_decode import is_in_progress, owners
 from vworkspace_core.controller.queue.event_handlers import PROGRESS_SECONDS, verdict_first, what_is_begun
 from vworkspace_core.controller.queue.workqueue import Priority
@@ -84,7 +84,7 @@ def reported(conditions: dict[str, str], *, observed: int | None = 2, **meta: An
 def test_progress_waits_for_what_follows_and_a_verdict_does_not(raw: bytes, *, expected: bool) -> None:
     assert is_in_progress(raw) is expected
     for kind in ChangeType:
-        change = Change(kind, ObjectRef(CHILD, "n", "c"), raw)
+        change = CacheChange(kind, ObjectRef(CHILD, "n", "c"), raw)
         urgency = verdict_first(change)
         waits = expected and kind is not ChangeType.DELETED
         assert urgency.after == (PROGRESS_SECONDS if waits else 0.0)

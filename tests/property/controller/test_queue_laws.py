@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from vworkspace_core.controller.backoff import Backoff, jitter_of
 from vworkspace_core.controller.queue.workqueue import Priority, WorkQueue
-from vworkspace_core.controller.requeue import Pace, Requeue
+from vworkspace_core.controller.requeue import Requeue, RequeuePace
 
 Key: TypeAlias = tuple[str, str]
 
@@ -51,9 +51,9 @@ SECONDS = st.one_of(st.sampled_from([0.0, 0.1, 1.0, 30.0, 300.0]), st.floats(0, 
 KEYS = st.tuples(st.sampled_from(["a", "b", "c"]), st.sampled_from(["1", "2", "3"]))
 AFTER = st.one_of(st.none(), SECONDS)
 REQUEUES = st.one_of(
-    st.builds(Requeue, st.sampled_from([Pace.NONE, Pace.SLOW]), AFTER),
-    st.builds(Requeue, st.sampled_from([Pace.BACKOFF, Pace.REFUSED]), AFTER, SECONDS),
-    st.builds(Requeue, st.just(Pace.UNDECIDED), SECONDS),
+    st.builds(Requeue, st.sampled_from([RequeuePace.NONE, RequeuePace.SLOW]), AFTER),
+    st.builds(Requeue, st.sampled_from([RequeuePace.BACKOFF, RequeuePace.REFUSED]), AFTER, SECONDS),
+    st.builds(Requeue, st.just(RequeuePace.UNDECIDED), SECONDS),
 )
 ACTIONS = st.lists(
     st.one_of(
@@ -128,18 +128,18 @@ class Bench:
         if requeue.after is not None:
             self.owe(key, self.now + requeue.after)
         match requeue.pace:
-            case Pace.NONE:
+            case RequeuePace.NONE:
                 self.failures.pop(key, None)
-            case Pace.SLOW:
+            case RequeuePace.SLOW:
                 self.failures.pop(key, None)
                 self.owe(key, self.now + 60.0)
-            case Pace.BACKOFF:
+            case RequeuePace.BACKOFF:
                 self.owe(key, self.now + max(requeue.not_before, self.backoff(key)))
-            case Pace.REFUSED:
+            case RequeuePace.REFUSED:
                 self.owe(key, self.now + max(requeue.not_before, min(30.0, self.backoff(key))))
-            case Pace.UNDECIDED:
+            case RequeuePace.UNDECIDED:
                 pass
-            case Pace.IMMEDIATE:
+            case RequeuePace.IMMEDIATE:
                 raise AssertionError("has a test of its own")
 
     def backoff(self, key: Key) -> float:
@@ -363,8 +363,8 @@ def test_postponing_does_not_count_as_failure_or_success() -> None:
     queue.add(("a", "1"), 0.0)
     for now, requeue in (
         (0.0, Requeue.BACKOFF),
-        (1e3, Requeue(Pace.UNDECIDED, 0.0)),
-        (1e3, Requeue(Pace.UNDECIDED, 0.0)),
+        (1e3, Requeue(RequeuePace.UNDECIDED, 0.0)),
+        (1e3, Requeue(RequeuePace.UNDECIDED, 0.0)),
     ):
         queue.take(now)
         queue.done(("a", "1"), now, requeue)

@@ -166,7 +166,7 @@ def test_objects_of_the_first_list_wait_behind_live_changes() -> None:
 
 def test_a_key_waits_for_what_it_wrote_and_no_longer_than_its_patience_RUN_3() -> None:
     store = ObjectStore(KIND)
-    writes: PendingWrites[str] = PendingWrites(store.has_seen, patience=5.0)
+    writes: PendingWrites[str] = PendingWrites(store.has_seen, timeout=5.0)
     writes.record("key", 0.0, [(ref("a"), "5"), (ref("b"), "6")])
 
     assert set(writes.unseen("key")) == {ref("a"), ref("b")}

@@ -22,7 +22,7 @@ from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef
 from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE
 from vworkspace_core.controller.queue.workqueue import WorkQueue
 from vworkspace_core.controller.reconcile import ReconcileResult
-from vworkspace_core.controller.requeue import Pace, Requeue
+from vworkspace_core.controller.requeue import Requeue, RequeuePace
 from vworkspace_core.operations.conflicts import conflicting, is_running
 from vworkspace_core.operations.identity import target_ref
 
@@ -189,7 +189,7 @@ class TwoWorkers(RuleBasedStateMachine):
     def finished(self, worker: int, ref: ObjectRef, result: ReconcileResult | None) -> None:
         del self.passes[worker]
         self.queue.done(ref, 0.0, Requeue.NO)
-        if result is not None and (result.writes or result.error or result.requeue.pace is not Pace.NONE):
+        if result is not None and (result.writes or result.error or result.requeue.pace is not RequeuePace.NONE):
             self.queue.add(ref, 0.0)
 
     @rule(worker=workers)

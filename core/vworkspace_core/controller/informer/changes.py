@@ -21,7 +21,7 @@ class ChangeType(StrEnum):
 
 
 @attrs.frozen
-class Change:
+class CacheChange:
     """One change of the store.
 
     `raw` is the object as it is now, for DELETED as it was last known; `version` is the resourceVersion of that,

@@ -3,9 +3,10 @@
 `step` takes what happened and says what to do. Time and jitter are arguments.
 
 Expected flow
-    Started → ReadPage … Stage → Swap, OpenStream → Put/Remove/Advance … → OpenStream at the last position.
+    Started → ReadPage … BufferPage → Replace, OpenStream → PutObject/RemoveObject/Advance … → OpenStream at the last
+    position.
 Guarantees
-    The store is swapped in one step, never emptied while a list is under way.
+    The store is replaced in one step, never emptied while a list is under way.
     No hot loop: two commands to the server are at least 0.8 s apart, except pages of one list, the watch
     after its list, the first relist after a quiet time, and a watch after one that lasted.
     A position is never skipped: after any failure the watch goes on where it stopped, or everything is
@@ -72,7 +73,7 @@ def relist(state: InformerState, cause: RelistCause, moment: InformerContext, *e
 def list_anew(
     state: InformerState, cause: RelistCause, moment: InformerContext, *effects: InformerEffect
 ) -> InformerStep:
-    """List again at once; what was staged is forgotten."""
+    """List again at once; pages of an unfinished list are forgotten."""
     listing = attrs.evolve(state, phase=InformerPhase.LISTING, continue_token="")
     resumed, asked = resume(listing, moment)
     return resumed, (*effects, DiscardPages(), Relist(cause), *asked)
@@ -139,7 +140,7 @@ def step(
         case Started() | WaitElapsed():
             return resume(state, moment)
         case WakeRequested():
-            return _poked(state, moment)
+            return _wake_requested(state, moment)
         case _:
             assert_never(event)
 
@@ -177,7 +178,7 @@ def _page(state: InformerState, page: PageRead, moment: InformerContext) -> Info
 
 
 def _listed(state: InformerState, page: PageRead, moment: InformerContext) -> InformerStep:
-    """The last page: the staged objects become the content, unless they are older than what was seen."""
+    """The last page: the buffered objects become the content, unless they are older than what was seen."""
     version = page.resource_version
     begun = attrs.evolve(state, continue_token="")
     if older(version, state.resource_version) and state.older_lists < moment.policy.believe_older:
@@ -225,7 +226,7 @@ def _missing(state: InformerState, trouble: ReportWatchError, moment: InformerCo
     return attrs.evolve(gone, wake_at=moment.now + delay), (DiscardPages(), Replace(""), trouble, Wait(delay))
 
 
-def _poked(state: InformerState, moment: InformerContext) -> InformerStep:
+def _wake_requested(state: InformerState, moment: InformerContext) -> InformerStep:
     """Look at once whether the kind is served, but no more often than after a failure."""
     if state.phase is not InformerPhase.MISSING:
         return state, (Wait(max(0.0, state.wake_at - moment.now)),)

@@ -118,19 +118,19 @@ class Wait:
 
 @attrs.frozen
 class BufferPage:
-    """Keep a page aside."""
+    """Keep a page beside the store."""
 
     items: Sequence[Manifest]
 
 
 @attrs.frozen
 class DiscardPages:
-    """Forget the pages kept aside."""
+    """Forget the buffered pages."""
 
 
 @attrs.frozen
 class Replace:
-    """Make the pages kept aside the content of the store."""
+    """Make the buffered pages the content of the store."""
 
     resource_version: str
 

@@ -14,7 +14,7 @@ import msgspec
 
 from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, metadata
 from vworkspace_core.apimachinery.nesting import UNREADABLE
-from vworkspace_core.controller.informer.changes import Change, ChangeType
+from vworkspace_core.controller.informer.changes import CacheChange, ChangeType
 from vworkspace_core.controller.informer.index import Indexer, IndexKey, Name, SecondaryIndex, keys_of, owner_uids
 
 _LEVEL = 1
@@ -162,7 +162,7 @@ class ObjectStore:
         seen = {self.resource_version, entry.version if entry else ""} - {""}
         return any(version == known or older(version, known) for known in seen)
 
-    def put(self, manifest: Manifest) -> tuple[Change, ...]:
+    def put(self, manifest: Manifest) -> tuple[CacheChange, ...]:
         """Take in one object. A copy not newer than the one held is ignored; a new uid is a delete and an add."""
         name, entry = self._admit(manifest)
         held = self._entries.get(name)
@@ -170,7 +170,7 @@ class ObjectStore:
             return ()
         return self._changes(_Difference(name, self._replace(name, entry), entry), not self._listed)
 
-    def correct(self, manifest: Manifest) -> tuple[Change, ...]:
+    def correct(self, manifest: Manifest) -> tuple[CacheChange, ...]:
         """Have one object as it was read live, whatever is held: the same version with another content included."""
         name, entry = self._admit(manifest)
         held = self._entries.get(name)
@@ -178,7 +178,7 @@ class ObjectStore:
             return ()
         return self._changes(_Difference(name, self._replace(name, entry), entry), not self._listed)
 
-    def remove(self, manifest: Manifest) -> tuple[Change, ...]:
+    def remove(self, manifest: Manifest) -> tuple[CacheChange, ...]:
         """Drop an object; `manifest` is its last state. An object of that name with another uid stays."""
         name, entry = self._admit(manifest)
         held = self._entries.get(name)
@@ -187,7 +187,7 @@ class ObjectStore:
         self._drop(name)
         return self._changes(_Difference(name, entry, None))
 
-    def forget(self, ref: ObjectRef, resource_version: str) -> tuple[Change, ...]:
+    def forget(self, ref: ObjectRef, resource_version: str) -> tuple[CacheChange, ...]:
         """Drop an object that a live read at `resource_version` did not find, unless what is held is newer."""
         held = self._entries.get(_name(ref))
         if held is None or older(resource_version, held.version):
@@ -208,7 +208,7 @@ class ObjectStore:
         """Forget the buffered pages: the list begins anew."""
         self._buffer = {}
 
-    def replace(self, resource_version: str) -> Iterator[Change]:
+    def replace(self, resource_version: str) -> Iterator[CacheChange]:
         """Make the buffered objects the content, at once; yields everything that differs, missed deletes first."""
         buffered, self._buffer = self._buffer, {}
         first = not self._listed
@@ -247,16 +247,16 @@ class ObjectStore:
         self._bytes += len(entry.packed)
         return held
 
-    def _changes(self, difference: _Difference, initial: bool = False) -> tuple[Change, ...]:
+    def _changes(self, difference: _Difference, initial: bool = False) -> tuple[CacheChange, ...]:
         """The changes that readers are notified of; a new uid is a delete and an add."""
         ref, before, after = self._ref(difference.name), difference.before, difference.after
         if before is not None and after is not None and before.uid == after.uid:
-            return (Change(ChangeType.UPDATED, ref, after.raw, before.raw, version=after.version),)
-        deleted = () if before is None else (Change(ChangeType.DELETED, ref, before.raw, version=before.version),)
+            return (CacheChange(ChangeType.UPDATED, ref, after.raw, before.raw, version=after.version),)
+        deleted = () if before is None else (CacheChange(ChangeType.DELETED, ref, before.raw, version=before.version),)
         if after is None:
             return deleted
         initial = initial and not deleted
-        return (*deleted, Change(ChangeType.ADDED, ref, after.raw, initial=initial, version=after.version))
+        return (*deleted, CacheChange(ChangeType.ADDED, ref, after.raw, initial=initial, version=after.version))
 
     def _drop(self, name: Name) -> _Entry:
         entry = self._entries.pop(name)

@@ -14,8 +14,6 @@ Assumptions
     Identities are unique to a process. Nobody else edits or deletes the lease.
 """
 
-from datetime import datetime
-from enum import StrEnum
 from typing import TypeAlias, assert_never
 
 import attrs
@@ -42,54 +40,13 @@ from vworkspace_core.controller.lease.messages import (
     UpdateLease,
 )
 from vworkspace_core.controller.lease.record import (
-    DEFAULT_LEASE_POLICY,
     LeasePolicy,
-    LeaseTimes,
     acquired,
     holder_of,
     lease_duration,
     released,
 )
-
-
-class Role(StrEnum):
-    """What a candidate is."""
-
-    STANDBY = "standby"
-    LEADER = "leader"
-    RELEASING = "releasing"
-    """The right to write is given up; the lease is about to be."""
-    ENDED = "ended"
-    """Released, lost, or never held."""
-
-
-@attrs.frozen
-class LeaseState:
-    """Where a candidate stands. All times are of the local monotonic clock, in seconds."""
-
-    namespace: str
-    name: str
-    identity: str
-    role: Role = Role.STANDBY
-    lease: Manifest | None = None
-    """As last read or written."""
-    changed_at: float = float("-inf")
-    """When the lease was first seen as it is."""
-    asked_at: float = float("-inf")
-    """When the last request was sent."""
-    held_until: float = float("-inf")
-    times: LeaseTimes = attrs.field(factory=LeaseTimes)
-
-
-@attrs.frozen
-class LeaseContext:
-    """When a step happens: `now` is monotonic, `wall` only for people to read, `jitter` a number in [0, 1)."""
-
-    now: float
-    wall: datetime
-    jitter: float
-    policy: LeasePolicy = DEFAULT_LEASE_POLICY
-
+from vworkspace_core.controller.lease.state import LeaseContext, LeaseState, Role
 
 LeaseStep: TypeAlias = tuple[LeaseState, tuple[LeaseEffect, ...]]
 
@@ -101,7 +58,7 @@ def timeout(state: LeaseState, moment: LeaseContext) -> float:
 
 
 def standby_wait(moment: LeaseContext) -> float:
-    """How long a standby rests; candidates drift apart by their jitter."""
+    """How long a standby waits; candidates drift apart by their jitter."""
     policy = moment.policy
     return policy.retry_period * (1 + policy.jitter_factor * moment.jitter)
 

@@ -98,7 +98,7 @@ class LeadershipLost:
 
 @attrs.frozen
 class LeaderObserved:
-    """The lease is in other hands than before; empty for nobody's."""
+    """Another candidate holds the lease than before; empty for nobody."""
 
     holder: str
 

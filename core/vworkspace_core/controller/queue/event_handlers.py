@@ -6,7 +6,7 @@ from typing import TypeAlias
 import attrs
 
 from vworkspace_core.apimachinery.manifest import Kind, ObjectRef
-from vworkspace_core.controller.informer.changes import Change, ChangeType
+from vworkspace_core.controller.informer.changes import CacheChange, ChangeType
 from vworkspace_core.controller.informer.partial_decode import is_in_progress, owners
 from vworkspace_core.controller.queue.workqueue import Priority
 
@@ -14,7 +14,7 @@ PROGRESS_SECONDS = 1.0
 """How long a report that is no verdict yet may wait for the next one: controllers write several in a row, and of
 what is merely under way an instance tells no more than commentary, which waits for a minute (REC-6)."""
 
-KeysOf: TypeAlias = Callable[[Change], Iterator[ObjectRef]]
+KeysOf: TypeAlias = Callable[[CacheChange], Iterator[ObjectRef]]
 """Which keys to reconcile because of a change."""
 
 
@@ -26,35 +26,35 @@ class Urgency:
     after: float = 0.0
 
 
-UrgencyOf: TypeAlias = Callable[[Change], Urgency]
+UrgencyOf: TypeAlias = Callable[[CacheChange], Urgency]
 
 
-def itself(change: Change) -> Iterator[ObjectRef]:
+def itself(change: CacheChange) -> Iterator[ObjectRef]:
     """The changed object is the key."""
     yield change.ref
 
 
 def owners_of_kind(kind: Kind) -> KeysOf:
-    """The owners of `kind`, before and after the change: one that lost a child is told as well."""
+    """The owners of `kind`, before and after the change: one that lost a child is looked at as well."""
 
-    def keys(change: Change) -> Iterator[ObjectRef]:
+    def keys(change: CacheChange) -> Iterator[ObjectRef]:
         before = () if change.old_raw is None else owners(change.old_raw, kind)
         yield from dict.fromkeys((*owners(change.raw, kind), *before))
 
     return keys
 
 
-def priority_of(change: Change) -> Priority:
+def priority_of(change: CacheChange) -> Priority:
     """Objects of the first list can wait; a live change cannot."""
     return Priority.BACKGROUND if change.initial else Priority.LIVE
 
 
-def at_once(change: Change) -> Urgency:
+def at_once(change: CacheChange) -> Urgency:
     """Every change is looked at now."""
     return Urgency(priority_of(change))
 
 
-def verdict_first(change: Change) -> Urgency:
+def verdict_first(change: CacheChange) -> Urgency:
     """A verdict is looked at now; what is only under way, in a moment, together with what follows it."""
     if change.type is not ChangeType.DELETED and is_in_progress(change.raw):
         return Urgency(priority_of(change), PROGRESS_SECONDS)

@@ -30,13 +30,13 @@ class _Unseen:
 class PendingWrites(Generic[K]):
     """Writes per key that the cache is not known to have seen.
 
-    `patience` is how many seconds after its last write a key waits for the cache; then it is to be read
+    `timeout` is how many seconds after its last write a key waits for the cache; then it is to be read
     live. Only the latest write of each object counts.
     """
 
-    def __init__(self, seen: HasSeen, *, patience: float = 5.0) -> None:
+    def __init__(self, seen: HasSeen, *, timeout: float = 5.0) -> None:
         self._seen = seen
-        self._patience = patience
+        self._timeout = timeout
         self._unseen: dict[K, _Unseen] = {}
 
     def record(self, key: K, now: float, written: Iterable[ObjectVersion]) -> None:
@@ -44,7 +44,7 @@ class PendingWrites(Generic[K]):
         versions = dict(written)
         if versions:
             before = self._unseen.get(key)
-            self._unseen[key] = _Unseen({**(before.versions if before else {}), **versions}, now + self._patience)
+            self._unseen[key] = _Unseen({**(before.versions if before else {}), **versions}, now + self._timeout)
 
     def unseen(self, key: K) -> tuple[ObjectRef, ...]:
         """Objects the cache still has to see before the key may be decided; empty when it may."""
@@ -59,7 +59,7 @@ class PendingWrites(Generic[K]):
         return tuple(versions)
 
     def next_check(self, key: K, now: float) -> float | None:
-        """Seconds until the cache is worth another check, None when patience is over and a live read is due."""
+        """Seconds until the cache is worth another check, None when the timeout is over and a live read is due."""
         pending = self._unseen[key]
         if now >= pending.until:
             return None

@@ -26,7 +26,7 @@ from typing import Final, Generic, TypeVar, assert_never
 import attrs
 
 from vworkspace_core.controller.backoff import Backoff, jitter_of
-from vworkspace_core.controller.requeue import REFUSED_SECONDS, SLOW_SECONDS, Pace, Requeue
+from vworkspace_core.controller.requeue import REFUSED_SECONDS, SLOW_SECONDS, Requeue, RequeuePace
 
 K = TypeVar("K", bound=Hashable)
 
@@ -126,20 +126,20 @@ class RateLimiter(Generic[K]):
     def delay(self, key: K, requeue: Requeue) -> float | None:
         """Seconds until the key is wanted again; None when it is not. Counts a failure, forgets them at a success."""
         match requeue.pace:
-            case Pace.NONE:
+            case RequeuePace.NONE:
                 self._failures.pop(key, None)
                 return requeue.after
-            case Pace.SLOW:
+            case RequeuePace.SLOW:
                 self._failures.pop(key, None)
                 return requeue.no_later_than(SLOW_SECONDS).after
-            case Pace.BACKOFF:
+            case RequeuePace.BACKOFF:
                 return max(requeue.not_before, self._backoff_of(key))
-            case Pace.REFUSED:
+            case RequeuePace.REFUSED:
                 return max(requeue.not_before, min(REFUSED_SECONDS, self._backoff_of(key)))
-            case Pace.IMMEDIATE:
+            case RequeuePace.IMMEDIATE:
                 attempt = self._count(key)
                 return _OVERTAKEN.delay(attempt - 1, jitter_of(key, attempt)) if attempt > 1 else 0.0
-            case Pace.UNDECIDED:
+            case RequeuePace.UNDECIDED:
                 return requeue.after
             case _:
                 assert_never(requeue.pace)
@@ -154,10 +154,10 @@ class RateLimiter(Generic[K]):
         return attempt
 
 
-# Sleeping until an instant can end a rounding error before it; without the slack the driver would spin.
+# Sleeping until an instant can end a rounding error before it; without the slack the worker pool would spin.
 _SLACK = 1e-6
 _TAKES_PER_AGED = 4
-_WITH_DEADLINE = frozenset({Pace.BACKOFF, Pace.REFUSED})
+_WITH_DEADLINE = frozenset({RequeuePace.BACKOFF, RequeuePace.REFUSED})
 """Where `Requeue.after` holds whatever the backoff has come to (OPS-12)."""
 
 
