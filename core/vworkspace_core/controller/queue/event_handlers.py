@@ -61,10 +61,10 @@ def verdict_first(change: CacheChange) -> Urgency:
     return Urgency(_begun(change))
 
 
-def what_is_begun(change: Change) -> Urgency:
+def what_is_begun(change: CacheChange) -> Urgency:
     """What an engine says of a run goes before runs that are yet to start."""
     return Urgency(_begun(change))
 
 
-def _begun(change: Change) -> Priority:
+def _begun(change: CacheChange) -> Priority:
     return Priority.BACKGROUND if change.initial else Priority.VERDICT
