@@ -15,7 +15,7 @@ from vworkspace_core.api.reasons import (
     OperationReason,
 )
 from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, dig
-from vworkspace_core.controller.informer.changes import Change, ChangeType
+from vworkspace_core.controller.informer.changes import CacheChange, ChangeType
 
 ConditionLabels: TypeAlias = tuple[str, str, str]
 """Type, status and reason of a condition."""
@@ -33,7 +33,7 @@ class ConditionCounts:
     _by_object: dict[ObjectRef, tuple[ConditionLabels, ...]] = attrs.field(factory=dict, init=False)
     _counts: Counter[ConditionLabels] = attrs.field(factory=Counter, init=False)
 
-    def count(self, change: Change) -> None:
+    def count(self, change: CacheChange) -> None:
         """Count a change that an informer saw."""
         there = change.type is not ChangeType.DELETED
         now = tuple(self._conditions(change.object)) if there and _is_ours(change.object) else ()

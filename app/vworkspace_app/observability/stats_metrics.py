@@ -11,7 +11,7 @@ from vworkspace_app.controller.worker_stats import WorkerPoolStats
 from vworkspace_app.observability import catalogue as c
 from vworkspace_app.observability.stats import AgentStats, ProcessStats
 from vworkspace_core.control_plane.connection import Connectivity
-from vworkspace_core.controller.health import DriverVitals
+from vworkspace_core.controller.health import WorkerPoolVitals
 from vworkspace_core.controller.informer.state import InformerPhase
 
 Samples: TypeAlias = list[tuple[tuple[str, ...], float]]
@@ -43,7 +43,7 @@ def _agent(agent: AgentStats | None) -> Iterator[MetricSamples]:
     yield c.OCCUPANCY, [((), agent.occupancy)] if agent else []
 
 
-def _drivers(drivers: list[tuple[DriverVitals, WorkerPoolStats]]) -> Iterator[MetricSamples]:
+def _drivers(drivers: list[tuple[WorkerPoolVitals, WorkerPoolStats]]) -> Iterator[MetricSamples]:
     yield c.MAX_WORKERS, [((pool.name,), float(pool.workers)) for pool, _ in drivers]
     yield c.ACTIVE_WORKERS, [((pool.name,), float(pool.running)) for pool, _ in drivers]
     yield c.LONGEST, [((pool.name, pool.name), pool.oldest) for pool, _ in drivers]

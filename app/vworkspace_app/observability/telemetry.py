@@ -15,7 +15,7 @@ from vworkspace_core.api.labels import namespace_is_gated
 from vworkspace_core.apimachinery.manifest import dig
 from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, NAMESPACE, OPERATION
 from vworkspace_core.controller.health import Vitals
-from vworkspace_core.controller.informer.changes import Change, ChangeType
+from vworkspace_core.controller.informer.changes import CacheChange, ChangeType
 from vworkspace_core.jobs.machine import job_lag
 from vworkspace_core.ports import Clock
 
@@ -101,13 +101,13 @@ class MetricsTelemetry:
         since = components.credentials.current.since
         return None if since is None else max(0.0, (self.clock.now() - since).total_seconds())
 
-    def _count_namespace(self, change: Change) -> None:
+    def _count_namespace(self, change: CacheChange) -> None:
         if change.type is not ChangeType.DELETED and namespace_is_gated(change.object):
             self._gated.add(change.ref.name)
         else:
             self._gated.discard(change.ref.name)
 
-    def _count_operation(self, change: Change) -> None:
+    def _count_operation(self, change: CacheChange) -> None:
         """Count an Operation that came to another phase; those that were there before us are known already.
 
         Only the leader counts: a sum over all replicas is to be the number of Operations.
