@@ -32,7 +32,7 @@ from vworkspace_core.apimachinery.resources import (
 )
 from vworkspace_core.controller.decision import Decision
 from vworkspace_core.controller.reconcile import ReconcileResult
-from vworkspace_core.controller.requeue import RequeuePace, Requeue
+from vworkspace_core.controller.requeue import Requeue, RequeuePace
 from vworkspace_core.instances.context import Context, InstanceObserved
 from vworkspace_core.instances.reconcile import reconcile
 from vworkspace_core.ports import ListPage, PatchType, Propagation
