@@ -32,7 +32,7 @@ from bench.reaching import Client
 from vworkspace_apiserver.http.serving import serve
 from vworkspace_apiserver.model.calls import ADMIN, RequestTarget, WriteOptions
 from vworkspace_apiserver.server import ApiServer
-from vworkspace_app.commands.cluster import EmbeddedCluster
+from vworkspace_app.embedded.cluster import EmbeddedCluster
 from vworkspace_app.process.yaml_documents import read_documents
 from vworkspace_core.apimachinery.manifest import Kind
 from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, CONFIG_MAP, NAMESPACE

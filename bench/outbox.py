@@ -25,7 +25,7 @@ from tests.support.jobs import CLUSTER_ID, instance
 from tests.support.virtual_time import run
 from vworkspace_app.control_plane.connection import Connection
 from vworkspace_app.control_plane.event_sender import EventSender
-from vworkspace_app.jobs.settings import AgentSettings
+from vworkspace_app.control_plane.settings import AgentSettings
 from vworkspace_app.process.clock import SystemClock
 from vworkspace_core.control_plane.outbox import CAPACITY, Outbox
 from vworkspace_core.jobs.events import condition_events

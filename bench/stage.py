@@ -22,8 +22,8 @@ from bench.writes import POLICY
 from tests.support.definitions import have_defined
 from tests.support.kube_apiserver import OPERATOR_USER, Assets, RealServer, assets_of, audit_flags, started
 from vworkspace_apiserver.inprocess import InProcessKube
-from vworkspace_app.commands.cluster import EmbeddedCluster
-from vworkspace_app.commands.cluster_access import audited
+from vworkspace_app.embedded.access import audited
+from vworkspace_app.embedded.cluster import EmbeddedCluster
 from vworkspace_app.process.clock import SystemClock
 from vworkspace_core.api.crd import crd_manifests
 from vworkspace_core.apimachinery.manifest import Kind, Manifest

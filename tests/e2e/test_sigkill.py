@@ -32,7 +32,7 @@ from tests.support.kill_proxy import Killer, killing, sigkill
 from tests.support.patience import PATIENCE
 from tests.support.servers import OPERATOR_TOKEN, alone, serving
 from vworkspace_apiserver.model.calls import Caller
-from vworkspace_app.commands.cluster_access import ClusterAccess, write_kubeconfig
+from vworkspace_app.embedded.access import ClusterAccess, write_kubeconfig
 from vworkspace_app.process.clock import SystemClock
 from vworkspace_core.api.labels import APPLIED_HASH
 from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, dig

@@ -11,8 +11,8 @@ from tests.support.downstream_world import NS, VELERO_NS, backup, job, workflow
 from tests.support.embedded_server import config_of, embedded
 from tests.support.patience import PATIENCE
 from vworkspace_apiserver.inprocess import InProcessKube, run_sync
-from vworkspace_app.commands.cluster import EmbeddedCluster
-from vworkspace_app.commands.simulated import SIMULATORS
+from vworkspace_app.embedded.cluster import EmbeddedCluster
+from vworkspace_app.embedded.simulators import SIMULATORS
 from vworkspace_app.process.clock import SystemClock
 from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, dig
 from vworkspace_core.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, JOB, NAMESPACE, VELERO_BACKUP, WORKFLOW

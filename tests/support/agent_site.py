@@ -13,8 +13,8 @@ from tests.support.jobs import CLUSTER_ID, instance
 from tests.support.virtual_time import run
 from vworkspace_apiserver.inprocess import InProcessKube
 from vworkspace_apiserver.server import ApiServer
+from vworkspace_app.control_plane.settings import AgentSettings
 from vworkspace_app.jobs.agent import Agent
-from vworkspace_app.jobs.settings import AgentSettings
 from vworkspace_core.api import labels
 from vworkspace_core.api.crd import crd_manifests
 from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, ref_of

@@ -9,9 +9,9 @@ import structlog
 from starlette.applications import Starlette
 
 from vworkspace_app import VERSION
+from vworkspace_app.control_plane.settings import AgentSettings
 from vworkspace_app.credentials.live import Live
 from vworkspace_app.credentials.source import CredentialsSource
-from vworkspace_app.jobs.settings import AgentSettings
 from vworkspace_app.manager.configuration import operator_settings
 from vworkspace_app.manager.leader_election import leader_election
 from vworkspace_app.manager.production import production_manager

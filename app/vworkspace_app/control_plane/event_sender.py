@@ -10,7 +10,7 @@ import structlog
 
 from vworkspace_app.control_plane.connection import Connection
 from vworkspace_app.control_plane.gate import SendGate
-from vworkspace_app.jobs.settings import AgentSettings
+from vworkspace_app.control_plane.settings import AgentSettings
 from vworkspace_core.apimachinery.errors import Invalid, OperatorError
 from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, metadata
 from vworkspace_core.control_plane.outbox import BATCH, Outbox

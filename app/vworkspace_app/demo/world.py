@@ -15,14 +15,14 @@ from anyio.abc import TaskGroup
 
 from vworkspace_apiserver.inprocess import InProcessKube, run_sync
 from vworkspace_app import VERSION
-from vworkspace_app.commands.cluster import EmbeddedCluster
-from vworkspace_app.commands.cluster_access import write_kubeconfig
-from vworkspace_app.commands.simulated import SIMULATORS
+from vworkspace_app.control_plane.settings import AgentSettings
 from vworkspace_app.credentials.live import Live
 from vworkspace_app.credentials.source import CredentialsSource
 from vworkspace_app.demo.platform import platform
 from vworkspace_app.demo.spectator import WATCHED, Spectator
-from vworkspace_app.jobs.settings import AgentSettings
+from vworkspace_app.embedded.access import write_kubeconfig
+from vworkspace_app.embedded.cluster import EmbeddedCluster
+from vworkspace_app.embedded.simulators import SIMULATORS
 from vworkspace_app.manager.production import production_manager
 from vworkspace_app.manager.settings import OperatorSettings
 from vworkspace_core.api.crd import crd_manifests

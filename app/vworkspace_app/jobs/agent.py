@@ -12,12 +12,12 @@ import structlog
 
 from vworkspace_app.control_plane.connection import Connection
 from vworkspace_app.control_plane.event_sender import EventSender
-from vworkspace_app.control_plane.reconnect import Reconnect
+from vworkspace_app.control_plane.settings import AgentSettings
 from vworkspace_app.jobs.deliveries import ack, result, status, status_key
 from vworkspace_app.jobs.delivery_queue import Delivery, DeliveryQueue
 from vworkspace_app.jobs.executor import JobEffectExecutor, OnWritten
 from vworkspace_app.jobs.polling import LongPoll
-from vworkspace_app.jobs.settings import AgentSettings
+from vworkspace_app.jobs.reconnect import Reconnect
 from vworkspace_core.apimachinery.errors import OperatorError
 from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef
 from vworkspace_core.apimachinery.timestamps import Instant

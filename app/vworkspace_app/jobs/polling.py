@@ -6,8 +6,8 @@ from typing import Any
 import anyio
 
 from vworkspace_app.control_plane.connection import Connection
-from vworkspace_app.control_plane.reconnect import Reconnect
-from vworkspace_app.jobs.settings import AgentSettings
+from vworkspace_app.control_plane.settings import AgentSettings
+from vworkspace_app.jobs.reconnect import Reconnect
 from vworkspace_core.apimachinery.errors import OperatorError
 from vworkspace_core.control_plane.connection import Connectivity
 from vworkspace_core.control_plane.pace import SOONEST, RetryPace

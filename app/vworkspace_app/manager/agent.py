@@ -6,12 +6,12 @@ import anyio
 import attrs
 
 from vworkspace_app.clusters.controller import of_cluster
+from vworkspace_app.control_plane.settings import AgentSettings
 from vworkspace_app.controller.informers import Informers
 from vworkspace_app.credentials.bootstrap import rotation_requests
 from vworkspace_app.credentials.live import Live
 from vworkspace_app.credentials.rotation import RotationHooks, RotationManager
 from vworkspace_app.jobs.agent import Agent
-from vworkspace_app.jobs.settings import AgentSettings
 from vworkspace_app.manager.caches import informer_of
 from vworkspace_app.manager.settings import OperatorSettings
 from vworkspace_core.api.admission import admit

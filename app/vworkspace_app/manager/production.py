@@ -10,12 +10,12 @@ from contextlib import AsyncExitStack, asynccontextmanager
 import anyio
 import structlog
 
+from vworkspace_app.control_plane.settings import AgentSettings
 from vworkspace_app.credentials.bootstrap import find_bootstrap
 from vworkspace_app.credentials.live import Live
 from vworkspace_app.credentials.rotation import RotationManager
 from vworkspace_app.credentials.source import CredentialsSource
 from vworkspace_app.credentials.watch import CredentialWatch
-from vworkspace_app.jobs.settings import AgentSettings
 from vworkspace_app.manager.agent import AgentOptions
 from vworkspace_app.manager.manager import Election, Manager
 from vworkspace_app.manager.settings import OperatorSettings

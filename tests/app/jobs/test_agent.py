@@ -10,7 +10,7 @@ from tests.support.agent_site import FAILED, READY, REF, Site, outcome, quiet, r
 from tests.support.builders import NAME, NAMESPACE, condition
 from tests.support.jobs import CLUSTER_ID, instance
 from tests.support.virtual_time import run
-from vworkspace_app.jobs.settings import AgentSettings
+from vworkspace_app.control_plane.settings import AgentSettings
 from vworkspace_core.apimachinery.manifest import ObjectRef
 from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE
 from vworkspace_core.control_plane.connection import Connectivity
