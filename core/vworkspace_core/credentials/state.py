@@ -90,7 +90,7 @@ def retry(
     wait: float | None = None,
     level: LogLevel = LogLevel.WARNING,
 ) -> CredentialStep:
-    """The same again, later: after `wait` seconds, or with backoff. Told once, however many tries it takes."""
+    """The same again, later: after `wait` seconds, or with backoff. Logged once, however many tries it takes."""
     seconds = _BACKOFF.delay(state.retry.failures + 1, 1.0) if wait is None else max(1.0, wait)
     note = (LogNote(level, f"{message}; tried again"),) if state.retry.failures == 0 else ()
     return attrs.evolve(state, retry=state.retry.failed(seconds, now)), note

@@ -67,7 +67,7 @@ def wait_deleted(job: JobState, at: JobStepContext) -> JobStep:
 
 
 def changed(job: JobState, live: Manifest | None, at: JobStepContext) -> JobStep:
-    """An informer told of the object."""
+    """An informer saw the object change."""
     match job.stage:
         case JobStage.WAITING if _is_gone(job, live):
             # News may be of an object that was there before this one: only a look at the server can tell.
@@ -112,7 +112,7 @@ def runs_on(job: JobState) -> bool:
 
 
 def give_up(job: JobState, at: JobStepContext) -> JobStep:
-    """The job has had its time. An Operation that may still start is called off first, which takes a turn."""
+    """The job has had its time. An Operation that may still start is cancelled first, which takes the work slot."""
     if job.latest is not None and waits_for_schedule(job.latest):
         return settle(job, SUCCEEDED, at)  # it runs as asked; its next sync is later than anybody wants to wait
     if isinstance(job.task, ApplyTask) and job.task.ref.kind == known.OPERATION:
@@ -123,7 +123,7 @@ def give_up(job: JobState, at: JobStepContext) -> JobStep:
 def _consider(
     job: JobState, live: Manifest | None, at: JobStepContext, *, has_slot: bool = False, looked: bool = False
 ) -> JobStep:
-    """What the live object says about a job that had its effect. `has_slot`: it was read in a turn of the job's."""
+    """What the live object says about a job that had its effect. `has_slot`: it was read while the job has the slot."""
     if live is None or _is_gone(job, live):
         deleted = JobResult.failed(Reason.DELETED, f"{job.ref} was deleted before the job settled")
         return settle(job, SUCCEEDED if isinstance(job.task, DeleteTask) else deleted, at)
@@ -136,14 +136,14 @@ def _consider(
 
 
 def _result(job: JobState, live: Manifest, at: JobStepContext, fresh: bool) -> JobResult | None:
-    """How the job ends. What it was called off with counts before what the cancelled Operation says of itself.
+    """How the job ends. The reason it was cancelled for counts before what the cancelled Operation says of itself.
 
     `fresh`: the API server has just said how the object is.
     """
     if job.result_once_cancelled is not None and not has_started(live) and not can_still_start(live):
         return job.result_once_cancelled
     if (holder := OWN_STATUS.holder(live)) is not None and fresh:
-        # Nothing will ever be told of this object while somebody holds its status: better now than by a Timeout.
+        # Nothing will ever be reported of this object while somebody holds its status: better now than by a Timeout.
         return JobResult.of(JobOutcome.CONFLICT, Reason.FIELD_CONFLICT, f"{job.ref}: {holder}")
     found = result_of(live, job.applied.generation if job.applied else 0, job.status_before)
     if found is None and out_of_time(job, at):
@@ -152,17 +152,17 @@ def _result(job: JobState, live: Manifest, at: JobStepContext, fresh: bool) -> J
 
 
 def _end(job: JobState, live: Manifest, result: JobResult, at: JobStepContext, has_slot: bool) -> JobStep:
-    """What has failed is never carried out later: an Operation that may still start is called off first (PULL-3).
+    """What has failed is never carried out later: an Operation that may still start is cancelled first (PULL-3).
 
-    Exactly the copy that was judged is, in a turn of the job's, with the reason on record: a crash between the two
+    Exactly the copy that was judged is, while the job has the slot, with the reason on record: a crash between the two
     leaves either an Operation that goes on, as if nothing had been judged, or one that is cancelled and why.
     """
     if result.outcome is JobOutcome.SUCCEEDED or not can_still_start(live):
         return settle(job, result, at)
     if not has_slot:
         return clear(job, stage=JobStage.READY, recheck_at=None), ()
-    calling_off = clear(job, stage=JobStage.RECORDING_INTENT, result_once_cancelled=result)
-    return calling_off, (m.PutRecord(job.id, record_of(calling_off)),)
+    cancelling = clear(job, stage=JobStage.RECORDING_INTENT, result_once_cancelled=result)
+    return cancelling, (m.PutRecord(job.id, record_of(cancelling)),)
 
 
 def inspect(job: JobState) -> m.Inspect:

@@ -79,7 +79,7 @@ def advance(job: JobState, event: m.JobEvent, at: JobStepContext) -> JobStep:  #
         case m.PreconditionFailed(message=message), JobStage.ACTING:
             return retry(attrs.evolve(job, result_once_cancelled=None), message, at)
         case m.EffectRefused(message=message), JobStage.ACTING if job.result_once_cancelled is not None:
-            # What can still be carried out has not failed: the job stays open until it can be called off.
+            # What can still be carried out has not failed: the job stays open until it can be cancelled.
             return retry(attrs.evolve(job, result_once_cancelled=None), message, at)
         case m.EffectRefused(reason=reason, message=message), JobStage.ACTING:
             return settle(job, JobResult.failed(reason, message), at)

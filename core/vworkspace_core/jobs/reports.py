@@ -30,7 +30,7 @@ def waiting_body(message: str, now: datetime) -> dict[str, Any]:
 
 
 def condition_body(condition: Mapping[str, Any]) -> dict[str, Any]:
-    """One condition as it is told: the standard fields, the message redacted."""
+    """One condition as it is posted: the standard fields, the message redacted."""
     told = {name: condition[name] for name in _TOLD if name in condition}
     if isinstance(told.get("message"), str):
         told["message"] = shown(told["message"])

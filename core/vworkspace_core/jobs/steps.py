@@ -50,7 +50,7 @@ def clear(job: JobState, **changes: Any) -> JobState:
 
 
 def retry(job: JobState, message: str, at: JobStepContext) -> JobStep:
-    """A step went unanswered: the same again, later. Told once, however many tries it takes."""
+    """A step went unanswered: the same again, later. Logged once, however many tries it takes."""
     failures = job.retry.failures + 1
     again = job.retry.failed(_BACKOFF.delay(failures, _jitter(job.id, failures)), at.now)
     note = (LogNote(LogLevel.WARNING, f"{job.stage.value}: {message}; tried again", job.id),) if failures == 1 else ()

@@ -138,7 +138,7 @@ def _is_ours(conflict: FieldConflict) -> bool:
 
 
 def conflicted(job: JobState, conflicts: tuple[FieldConflict, ...], at: JobStepContext) -> JobStep:
-    """Other managers hold fields of the apply: nothing is forced, and who holds what is told (REC-8)."""
+    """Other managers hold fields of the apply: nothing is forced, and the result names who holds what (REC-8)."""
     others = [found for found in conflicts if not _is_ours(found)]
     if conflicts and not others:
         # Exactly the copy that was judged is written: nothing else can be taken by force (REC-6).
