@@ -15,7 +15,7 @@ PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(enco
 EXTRAS: dict[str, list[str]] = PROJECT["project"]["optional-dependencies"]
 PACKAGES = [Path(path) for path in PROJECT["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]]
 OURS = {path.name for path in PACKAGES}
-LABORATORY_COMMANDS = ("demo", "commands/demo.py", "commands/cluster.py", "commands/cluster_access.py")
+LABORATORY_COMMANDS = ("demo", "embedded", "commands/demo.py", "commands/cluster.py")
 CONFORMANCE = ("conformance", "commands/conformance.py")
 
 
