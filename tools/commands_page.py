@@ -29,8 +29,8 @@ def commands_page() -> str:
 
 def _names() -> list[str]:
     """The commands in the order in which people need them; a new one comes last."""
-    found = [f"{name} {sub}".strip() for name in _of(app) for sub in (_of(app[name]) or [""])]
-    return [*(name for name in _ORDER if name in found), *(name for name in found if name not in _ORDER)]
+    names = [f"{name} {sub}".strip() for name in _of(app) for sub in (_of(app[name]) or [""])]
+    return [*(name for name in _ORDER if name in names), *(name for name in names if name not in _ORDER)]
 
 
 def _of(program: App) -> list[str]:
@@ -56,9 +56,9 @@ def _command(name: str) -> str:
 def _text(help_: str) -> tuple[str, list[str]]:
     """What it says, and the commands below `Examples:`."""
     lines = inspect.cleandoc(help_).splitlines()
-    told = [line for line in lines if not line.startswith("    ")]
+    paragraphs = [line for line in lines if not line.startswith("    ")]
     examples = [line[4:] for line in lines if line.startswith("    ")]
-    about = "\n".join(told).replace(" Examples:", "").replace("Examples:", "").replace("Example:", "").strip()
+    about = "\n".join(paragraphs).replace(" Examples:", "").replace("Examples:", "").replace("Example:", "").strip()
     return about, examples
 
 

@@ -13,7 +13,7 @@ _SOURCE: Final = {"type": "prometheus", "uid": "${datasource}"}
 
 def dashboard() -> str:
     """The dashboard as JSON, for Grafana's import."""
-    found = {
+    document = {
         "title": "vWorkspace operator",
         "uid": "vworkspace-operator",
         "tags": ["kubernetes", "operator", "vworkspace"],
@@ -24,7 +24,7 @@ def dashboard() -> str:
         "templating": {"list": [_variable_source(), _variable_namespace()]},
         "panels": list(_panels()),
     }
-    return json.dumps(found, indent=2) + "\n"
+    return json.dumps(document, indent=2) + "\n"
 
 
 def _variable_source() -> dict[str, Any]:

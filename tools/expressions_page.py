@@ -111,5 +111,5 @@ def _functions() -> Iterator[str]:
     )
     for heading, functions in LIBRARIES.items():
         yield from (f"## {heading}", "")
-        yield from (f"* `{one.text.replace('$', '')}`" for each in functions for one in each.signatures)
+        yield from (f"* `{signature.text.replace('$', '')}`" for each in functions for signature in each.signatures)
         yield ""

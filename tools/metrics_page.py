@@ -23,8 +23,8 @@ _CHECKS: Final = (
 def metrics_page() -> str:
     """The page as Markdown."""
     metrics = (
-        (f"`{one.name}`", one.type.value, ", ".join(f"`{label}`" for label in one.labels), one.about)
-        for one in CATALOGUE
+        (f"`{metric.name}`", metric.type.value, ", ".join(f"`{label}`" for label in metric.labels), metric.about)
+        for metric in CATALOGUE
     )
     return _PAGE.format(metrics=_rows(metrics), checks=_rows(_CHECKS))
 

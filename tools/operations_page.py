@@ -97,8 +97,8 @@ def _engine(engine: Engine) -> Iterator[str]:
     yield from ("", f"## {engine.name}", "")
     about = inspect.cleandoc(sys.modules[engine.desired.__module__].__doc__ or "").partition(": ")[2]
     yield about[:1].upper() + about[1:]
-    templates = [one for one in CONTEXT.templates.items if one.engine == engine.name]
-    endless = any(engine.recurring(example(one, {"schedule": "0 3 * * *"})) for one in templates)
+    templates = [item for item in CONTEXT.templates.items if item.engine == engine.name]
+    endless = any(engine.recurring(example(item, {"schedule": "0 3 * * *"})) for item in templates)
     deadline = f"Deadline unless the Operation gives one: {engine.timeout_seconds // 60} minutes"
     yield from ("", f"{deadline}; none with a schedule." if endless else f"{deadline}.")
     if engine.after_stop:
@@ -155,23 +155,24 @@ def _created(template: Template) -> Iterator[str]:
 
 def _refusals(template: Template) -> Iterator[str]:
     for change in REFUSED[template.name]:
-        found = start_or_unmet(example(template, change), observed(template), CONTEXT)
-        if isinstance(found, Start) or found.accepted is not False:
+        refusal = start_or_unmet(example(template, change), observed(template), CONTEXT)
+        if isinstance(refusal, Start) or refusal.accepted is not False:
             raise ValueError(f"{template.name} with {change} is not refused")
-        yield f"`{json.dumps(change)[1:-1]}`: `{found.reason}`, {found.message}"
+        yield f"`{json.dumps(change)[1:-1]}`: `{refusal.reason}`, {refusal.message}"
 
 
 def _table(engine: Engine, templates: Sequence[Template], names: str, rows: tuple[Row, ...]) -> Iterator[str]:
     yield from ("", f"### Status of {names.replace(', ', ' and ')}", "")
     yield from ("| it shows | phase | conditions | outputs | meaning |", "|---|---|---|---|---|")
-    template = next(one for one in templates if _live(one, _started(one)[1])[0].kind in names.split(", "))
+    shown_kinds = names.split(", ")
+    template = next(item for item in templates if _live(item, _started(item)[1])[0].kind in shown_kinds)
     for row in rows:
         status = _status_in(row, engine, template)
-        conditions = (f"{one['type']}=True/{one['reason']}" for one in status["conditions"] if one["status"] == "True")
-        told = [one for one in conditions if not one.startswith("Accepted")]
+        holding = (item for item in status["conditions"] if item["status"] == "True" and item["type"] != "Accepted")
+        conditions = ", ".join(f"{item['type']}=True/{item['reason']}" for item in holding)
         outputs = [f"`{name}`" for name in status["outputs"]]
         shown = f"`{row.phase}`" if row.phase else "nothing yet"
-        yield f"| {shown} | {status['phase']} | {', '.join(told)} | {', '.join(outputs)} | {row.meaning} |"
+        yield f"| {shown} | {status['phase']} | {conditions} | {', '.join(outputs)} | {row.meaning} |"
 
 
 def _status_in(row: Row, engine: Engine, template: Template) -> Mapping[str, Any]:

@@ -40,7 +40,7 @@ def _cell(text: str) -> str:
 def _values(schema: Mapping[str, Any]) -> Iterator[str]:
     """What the schema admits, in words."""
     if "enum" in schema:
-        yield " or ".join(f"`{one}`" for one in schema["enum"])
+        yield " or ".join(f"`{value}`" for value in schema["enum"])
         return
     kind = schema.get("type", ())
     kinds = [kind] if isinstance(kind, str) else list(kind)

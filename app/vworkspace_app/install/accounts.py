@@ -60,8 +60,8 @@ def accounts(namespace: str, options: InstallOptions) -> Iterator[dict[str, Any]
 
 
 def _meta(name: str, namespace: str, component: str) -> dict[str, Any]:
-    found = meta(name, namespace)
-    return {**found, "labels": {**found["labels"], COMPONENT: component}}
+    metadata = meta(name, namespace)
+    return {**metadata, "labels": {**metadata["labels"], COMPONENT: component}}
 
 
 def _account(name: str, namespace: str, component: str) -> dict[str, Any]:

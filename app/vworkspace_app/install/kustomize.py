@@ -20,7 +20,7 @@ def bases() -> Mapping[str, str]:
         "deploy/kustomization.yaml": _kustomization(["operator.yaml"]),
         "deploy/operator.yaml": dump(list(installation(options)), Format.YAML),
         "deploy/tenant/kustomization.yaml": _kustomization(["role.yaml"]),
-        "deploy/tenant/role.yaml": dump([_anywhere(one) for one in tenant("", options)], Format.YAML),
+        "deploy/tenant/role.yaml": dump([_anywhere(manifest) for manifest in tenant("", options)], Format.YAML),
     }
 
 

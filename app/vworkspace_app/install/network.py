@@ -63,16 +63,16 @@ def _service(name: str, options: InstallOptions, port: dict[str, Any]) -> dict[s
 
 def _named(name: str, options: InstallOptions) -> dict[str, Any]:
     """Metadata with a label of its own, for a ServiceMonitor to select one Service of two by."""
-    found = meta(name, options.namespace)
-    return {**found, "labels": {**found["labels"], "app.kubernetes.io/component": name}}
+    metadata = meta(name, options.namespace)
+    return {**metadata, "labels": {**metadata["labels"], "app.kubernetes.io/component": name}}
 
 
 def _monitor(options: InstallOptions) -> dict[str, Any]:
-    found = _named(_METRICS, options)
+    metadata = _named(_METRICS, options)
     return {
         "apiVersion": "monitoring.coreos.com/v1",
         "kind": "ServiceMonitor",
-        "metadata": {**found, "labels": {**found["labels"], **options.service_monitor_labels}},
+        "metadata": {**metadata, "labels": {**metadata["labels"], **options.service_monitor_labels}},
         "spec": {
             "selector": {"matchLabels": {"app.kubernetes.io/component": _METRICS}},
             "endpoints": [{"port": "metrics", "path": "/metrics", "interval": "30s"}],

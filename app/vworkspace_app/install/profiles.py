@@ -24,7 +24,7 @@ class Profile(StrEnum):
 _STRICT: Final[Mapping[str, str]] = {"allowed_images": NO_IMAGE, "job_signatures": "required"}
 _OPEN: Final[Mapping[str, str]] = {"service_account": "", "allow_unimpersonated_releases": "true"}
 _OF_JOBS: Final = frozenset({"job_signatures"})
-_BY_NAME: Final = {one.name: one for one in SETTINGS}
+_BY_NAME: Final = {setting.name: setting for setting in SETTINGS}
 _GIVEN_OTHERWISE: Final = frozenset(
     {"namespace", "agent", "cluster_id", "velero_namespace", "leader_elect", "listen", "webhook_listen"}
     | {"webhook_certificates", "kubeconfig", "token_file", "control_plane_url", "templates"}
@@ -48,16 +48,16 @@ def _flag(setting: Setting, text: str) -> str:
 
 def read_settings(given: list[str]) -> dict[str, str]:
     """`log-level=debug` and the like, by the name in the table. Raises ValueError that says what would be right."""
-    found: dict[str, str] = {}
-    for one in given:
-        name, equals, text = one.partition("=")
+    values: dict[str, str] = {}
+    for setting in given:
+        name, equals, text = setting.partition("=")
         key = name.strip().removeprefix("--").replace("-", "_")
         if not equals or key not in _BY_NAME or key in _GIVEN_OTHERWISE:
-            known = ", ".join(one.flag[2:] for one in SETTINGS if one.name not in _GIVEN_OTHERWISE)
-            raise ValueError(f"{one}: give NAME=VALUE with a setting of run, one of {known}")
+            known = ", ".join(setting.flag[2:] for setting in SETTINGS if setting.name not in _GIVEN_OTHERWISE)
+            raise ValueError(f"{setting}: give NAME=VALUE with a setting of run, one of {known}")
         try:
             _BY_NAME[key].shape.read(text)
         except ValueError as error:
-            raise ValueError(f"{one}: {error}") from error
-        found[key] = text
-    return found
+            raise ValueError(f"{setting}: {error}") from error
+        values[key] = text
+    return values

@@ -49,10 +49,10 @@ def configurations(options: InstallOptions) -> Iterator[dict[str, Any]]:
 
 
 def _configuration(kind: str, webhooks: list[dict[str, Any]], options: InstallOptions) -> dict[str, Any]:
-    found = meta(NAME)
+    metadata = meta(NAME)
     if options.cert_manager:
-        found["annotations"] = {"cert-manager.io/inject-ca-from": f"{options.namespace}/{SERVICE}"}
-    return {"apiVersion": _GROUP, "kind": kind, "metadata": found, "webhooks": webhooks}
+        metadata["annotations"] = {"cert-manager.io/inject-ca-from": f"{options.namespace}/{SERVICE}"}
+    return {"apiVersion": _GROUP, "kind": kind, "metadata": metadata, "webhooks": webhooks}
 
 
 def _webhook(name: str, path: str, options: InstallOptions, **more: Any) -> dict[str, Any]:
@@ -76,7 +76,7 @@ def _webhook(name: str, path: str, options: InstallOptions, **more: Any) -> dict
         "admissionReviewVersions": ["v1"],
         "clientConfig": client,
         "failurePolicy": "Fail",
-        "matchConditions": [dict(one) for one in _CONDITIONS],
+        "matchConditions": [dict(condition) for condition in _CONDITIONS],
         "matchPolicy": "Equivalent",
         "objectSelector": {"matchLabels": {MANAGED_BY: MANAGED_BY_VALUE}},
         "rules": rules,

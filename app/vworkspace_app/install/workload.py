@@ -25,8 +25,12 @@ _GRACE_SECONDS: Final = 45
 def namespace_of(options: InstallOptions) -> dict[str, Any]:
     """The operator's own namespace, where only pods of the restricted profile may run."""
     enforced = {f"pod-security.kubernetes.io/{mode}": "restricted" for mode in ("enforce", "audit", "warn")}
-    found = meta(options.namespace)
-    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {**found, "labels": {**found["labels"], **enforced}}}
+    metadata = meta(options.namespace)
+    return {
+        "apiVersion": "v1",
+        "kind": "Namespace",
+        "metadata": {**metadata, "labels": {**metadata["labels"], **enforced}},
+    }
 
 
 def workload(options: InstallOptions) -> Iterator[dict[str, Any]]:
@@ -52,16 +56,16 @@ def workload(options: InstallOptions) -> Iterator[dict[str, Any]]:
 
 def flags(options: InstallOptions) -> list[str]:
     """The arguments of the container."""
-    found = ["run", f"--namespace={options.namespace}", "--leader-elect", f"--listen=0.0.0.0:{HEALTH_PORT}"]
+    arguments = ["run", f"--namespace={options.namespace}", "--leader-elect", f"--listen=0.0.0.0:{HEALTH_PORT}"]
     if not options.agent:
-        found += ["--no-agent", f"--cluster-id={options.cluster_id}"]
+        arguments += ["--no-agent", f"--cluster-id={options.cluster_id}"]
     if options.velero_namespace:
-        found.append(f"--velero-namespace={options.velero_namespace}")
+        arguments.append(f"--velero-namespace={options.velero_namespace}")
     if options.webhooks:
-        found += [f"--webhook-listen=0.0.0.0:{WEBHOOK_PORT}", f"--webhook-certificates={TLS_FOLDER}"]
+        arguments += [f"--webhook-listen=0.0.0.0:{WEBHOOK_PORT}", f"--webhook-certificates={TLS_FOLDER}"]
     if options.release_account != InstallOptions().release_account:
-        found.append(f"--service-account={options.release_account}")
-    return [*found, *profile_flags(options.profile, options.settings, agent=options.agent)]
+        arguments.append(f"--service-account={options.release_account}")
+    return [*arguments, *profile_flags(options.profile, options.settings, agent=options.agent)]
 
 
 def _pod(options: InstallOptions) -> dict[str, Any]:

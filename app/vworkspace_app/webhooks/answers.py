@@ -84,8 +84,8 @@ def _validated(request: AdmissionRequest, settings: WebhookSettings, *, gated: b
     problems = refusals(request, settings, gated=gated)
     if not problems:
         return allowed(request)
-    told = [shown(str(problem)) for problem in problems]
-    _log.info("refused", operation=request.operation, namespace=request.namespace, name=request.name, problems=told)
+    messages = [shown(str(problem)) for problem in problems]
+    _log.info("refused", operation=request.operation, namespace=request.namespace, name=request.name, problems=messages)
     return refused(request, problems)
 
 
@@ -113,10 +113,10 @@ _decode = msgspec.json.Decoder(_Review).decode
 def _review(body: bytes) -> AdmissionRequest:
     """The request of a review. Raises MalformedReview and msgspec.DecodeError."""
     try:
-        found = _decode(body)
-        given = msgspec.structs.asdict(found)
-        if found.request is not None:
-            inner = msgspec.structs.asdict(found.request)
+        review = _decode(body)
+        given = msgspec.structs.asdict(review)
+        if review.request is not None:
+            inner = msgspec.structs.asdict(review.request)
             read_review({**given, "request": {**inner, "object": None, "oldObject": None}})
             objects = {name: decode_answer(bytes(inner[name])) for name in ("object", "oldObject")}
             given["request"] = {**inner, **objects}

@@ -39,17 +39,17 @@ class CertificateFiles:
 
     async def follow(self, clock: Clock) -> None:
         """Look for new files until cancelled; what cannot be read leaves the old certificate in place."""
-        told = ""
+        logged = ""
         while True:
             await clock.sleep(_RELOAD_SECONDS)
             try:
                 if self.reload():
                     _log.info("the certificate was replaced", folder=str(self.folder))
-                told = ""
+                logged = ""
             except (OSError, ssl.SSLError) as error:
-                if (why := _why(error)) != told:
+                if (why := _why(error)) != logged:
                     _log.warning("the new certificate cannot be used; the old one stays", why=why)
-                told = why
+                logged = why
 
     def reload(self) -> bool:
         """Read the files again; whether there is a new certificate. Raises OSError, ssl.SSLError."""

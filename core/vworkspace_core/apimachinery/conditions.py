@@ -47,14 +47,14 @@ def merge_conditions(
 
 
 def _timed(old: Condition | None, want: Wanted, generation: int, now: str) -> Condition:
-    kept = old is not None and old.status == want.status and old.last_transition_time
+    since = old is not None and old.status == want.status and old.last_transition_time
     observed = generation if want.observed_generation is None else want.observed_generation
     return Condition(
         type=want.type,
         status=want.status,
         reason=want.reason,
         message=want.message,
-        last_transition_time=old.last_transition_time if old is not None and kept else now,
+        last_transition_time=old.last_transition_time if old is not None and since else now,
         observed_generation=observed,
         reason_transition_time=_reason_time(old, want, now),
     )

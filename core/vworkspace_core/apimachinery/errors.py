@@ -49,10 +49,10 @@ class Right:
 
 def refused_right(message: str) -> Right | None:
     """The right that an authorizer's refusal names; None for any other 403, such as a quota's or a webhook's."""
-    found = _REFUSED.search(message)
-    if found is None:
+    match = _REFUSED.search(message)
+    if match is None:
         return None
-    return Right(found["verb"], found["group"], found["resource"], found["namespace"] or "")
+    return Right(match["verb"], match["group"], match["resource"], match["namespace"] or "")
 
 
 @attrs.frozen(order=True)

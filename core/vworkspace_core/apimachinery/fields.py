@@ -27,7 +27,7 @@ class CelRule:
     holds: Callable[[Any, Any], bool] = attrs.field(eq=False, repr=False)
     field_path: str = ""
     reason: str = "FieldValueInvalid"
-    told: Callable[[Any], str] | None = attrs.field(default=None, eq=False, repr=False)
+    message_of: Callable[[Any], str] | None = attrs.field(default=None, eq=False, repr=False)
 
     @property
     def is_transition(self) -> bool:
@@ -36,7 +36,7 @@ class CelRule:
 
     def refusal(self, value: Any) -> str:
         """What is said of this very `value`; the API server says `message` of every one."""
-        return self.message if self.told is None else self.told(value)
+        return self.message if self.message_of is None else self.message_of(value)
 
 
 def formed(pattern: str, *, example: str = "", of: str = "") -> CelRule:
@@ -52,7 +52,7 @@ def formed(pattern: str, *, example: str = "", of: str = "") -> CelRule:
         form.message,
         holds=lambda new, _: form.fits(getattr(new, of) if of else new),
         field_path=f".{of}" if of else "",
-        told=lambda new: form.refusal(getattr(new, of) if of else new),
+        message_of=lambda new: form.refusal(getattr(new, of) if of else new),
     )
 
 

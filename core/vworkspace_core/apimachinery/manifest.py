@@ -99,8 +99,8 @@ def exactly(manifest: Manifest, live: Manifest | None) -> dict[str, Any]:
     The server refuses it as Stale when the object is another one, has changed, or is there where it was not: an
     apply with a resourceVersion creates what is absent (S-10), and no object has the first one.
     """
-    found = metadata(live) if live is not None else {"resourceVersion": _NO_VERSION}
-    pinned = {name: found[name] for name in ("uid", "resourceVersion") if name in found}
+    meta = metadata(live) if live is not None else {"resourceVersion": _NO_VERSION}
+    pinned = {name: meta[name] for name in ("uid", "resourceVersion") if name in meta}
     return {**manifest, "metadata": {**metadata(manifest), **pinned}}
 
 
@@ -124,20 +124,20 @@ def merge_patch(target: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str
     return patched
 
 
-def same_json(left: Json, right: Json) -> bool:
+def same_json(first: Json, second: Json) -> bool:
     """Whether two JSON values say the same, whatever the order of keys and the spelling of numbers."""
     # A stack instead of recursion: free objects may be nested as deep as the API server lets them be.
-    pairs = [(left, right)]
+    pairs = [(first, second)]
     while pairs:
-        one, other = pairs.pop()
-        if isinstance(one, Mapping) and isinstance(other, Mapping):
-            if one.keys() != other.keys():
+        left, right = pairs.pop()
+        if isinstance(left, Mapping) and isinstance(right, Mapping):
+            if left.keys() != right.keys():
                 return False
-            pairs.extend((item, other[key]) for key, item in one.items())
-        elif isinstance(one, list | tuple) and isinstance(other, list | tuple):
-            if len(one) != len(other):
+            pairs.extend((item, right[key]) for key, item in left.items())
+        elif isinstance(left, list | tuple) and isinstance(right, list | tuple):
+            if len(left) != len(right):
                 return False
-            pairs.extend(zip(one, other, strict=True))
-        elif isinstance(one, bool) is not isinstance(other, bool) or one != other:
+            pairs.extend(zip(left, right, strict=True))
+        elif isinstance(left, bool) is not isinstance(right, bool) or left != right:
             return False
     return True

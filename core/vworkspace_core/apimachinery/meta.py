@@ -44,7 +44,7 @@ class Condition:
 
 def condition_json(condition: Condition) -> dict[str, Any]:
     """The condition as an apply configuration has it: whole, so that a status that says the same is the same."""
-    told = {
+    body = {
         "type": str(condition.type),
         "status": str(condition.status),
         "reason": str(condition.reason),
@@ -53,7 +53,7 @@ def condition_json(condition: Condition) -> dict[str, Any]:
         "observedGeneration": condition.observed_generation,
     }
     since = condition.reason_transition_time
-    return told if since is None else {**told, "reasonTransitionTime": since}
+    return body if since is None else {**body, "reasonTransitionTime": since}
 
 
 @attrs.frozen

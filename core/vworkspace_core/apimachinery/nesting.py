@@ -41,18 +41,18 @@ _HEADROOM: Final = 100
 
 def pruned(text: str, levels: int = LEVELS) -> str:
     """JSON text with null in place of every object or list nested deeper than `levels`. Linear, no recursion."""
-    kept: list[str] = []
+    parts: list[str] = []
     depth, copied = 0, 0
     for token in _TOKEN.finditer(text):
         if token[0] in "[{":
             depth += 1
             if depth == levels + 1:
-                kept.append(text[copied : token.start()] + "null")
+                parts.append(text[copied : token.start()] + "null")
         elif token[0] in "]}":
             if depth == levels + 1:
                 copied = token.end()
             depth -= 1
-    return "".join(kept) + (text[copied:] if depth <= levels else "")
+    return "".join(parts) + (text[copied:] if depth <= levels else "")
 
 
 def decode_answer(raw: bytes, *path: str | tuple[str, ...]) -> Any:
@@ -72,12 +72,12 @@ def decode_with(decode: Callable[[bytes], T], raw: bytes, *path: str | tuple[str
     except RecursionError:
         cut = _cut(raw, len(path) + (2 if path[-1:] == ("items",) else 1))
     try:
-        found = decode(cut)
+        value = decode(cut)
     except RecursionError:
         raise msgspec.DecodeError("JSON is malformed: nested without end") from None
-    for one in _objects(found, path):
-        _mark(one)
-    return found
+    for manifest in _objects(value, path):
+        _mark(manifest)
+    return value
 
 
 def _calmly(decode: Callable[[bytes], T], raw: bytes) -> T:
@@ -104,22 +104,22 @@ def _deeper(decode: Callable[[bytes], T], raw: bytes, frames: int) -> T:
 
 def too_deep(manifest: Any) -> tuple[str, ...]:
     """The paths that were cut out of an object; empty for one that was read whole."""
-    found = manifest.get(UNREADABLE) if isinstance(manifest, dict) else None
-    return tuple(found) if isinstance(found, list) else ()
+    mark = manifest.get(UNREADABLE) if isinstance(manifest, dict) else None
+    return tuple(mark) if isinstance(mark, list) else ()
 
 
 def _cut(raw: bytes, level: int) -> bytes:
     """`raw` without the values two levels below objects at `level` that are nested more than `LEVELS` deep."""
     depths = list(accumulate(map(_STEP.__getitem__, _STRING.sub(b"", raw).translate(None, _NO_BRACKET))))
-    kept, copied = [], 0
+    parts, copied = [], 0
     brackets, at = _BRACKET.finditer(raw), -1
     for first, last in _too_deep(depths, level + 2):
         begin = next(islice(brackets, first - at - 1, None)).end() - 1
         end = next(islice(brackets, last - first - 1, None)).end()
         at = last
-        kept += [raw[copied:begin], _CUT_JSON]
+        parts += [raw[copied:begin], _CUT_JSON]
         copied = end
-    return b"".join((*kept, raw[copied:]))
+    return b"".join((*parts, raw[copied:]))
 
 
 def _too_deep(depths: Sequence[int], level: int) -> Iterator[tuple[int, int]]:
@@ -144,17 +144,17 @@ def _index(depths: Sequence[int], wanted: int, start: int) -> int | None:
         return None
 
 
-def _objects(found: Any, path: tuple[str | tuple[str, ...], ...]) -> Iterator[dict[str, Any]]:
-    standing = [found]
+def _objects(value: Any, path: tuple[str | tuple[str, ...], ...]) -> Iterator[dict[str, Any]]:
+    standing = [value]
     for step in path:
         names = (step,) if isinstance(step, str) else step
-        standing = [_below(one, name) for one in standing for name in names]
-    for one in standing:
-        yield from (each for each in (one if isinstance(one, list) else [one]) if isinstance(each, dict))
+        standing = [_below(item, name) for item in standing for name in names]
+    for item in standing:
+        yield from (each for each in (item if isinstance(item, list) else [item]) if isinstance(each, dict))
 
 
-def _below(found: Any, name: str) -> Any:
-    return found.get(name) if isinstance(found, dict) else getattr(found, name, None)
+def _below(value: Any, name: str) -> Any:
+    return value.get(name) if isinstance(value, dict) else getattr(value, name, None)
 
 
 def _mark(manifest: dict[str, Any]) -> None:
@@ -162,7 +162,7 @@ def _mark(manifest: dict[str, Any]) -> None:
     paths = []
     for name, value in manifest.items():
         below = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-        cut = [key for key, one in below if one == _CUT]
+        cut = [key for key, item in below if item == _CUT]
         for key in cut:
             value[key] = None
         paths += [f"{name}.{key}" for key in cut if (name, key) != ("metadata", "managedFields")]

@@ -25,10 +25,10 @@ def _object(value: Any) -> Mapping[str, Any]:
 def _load_balancer(value: Any, key: str) -> str:
     listed = mapping(_object(value), "status", "loadBalancer").get("ingress")
     entries = listed if isinstance(listed, list) else []
-    found = next((text(one, key) for one in entries if isinstance(one, Mapping) and text(one, key)), "")
-    if not found:
+    address = next((text(entry, key) for entry in entries if isinstance(entry, Mapping) and text(entry, key)), "")
+    if not address:
         raise Missing(f"the load balancer has no {'address' if key == 'ip' else 'host name'} yet")
-    return found
+    return address
 
 
 def _get(value: Any, *path: Any) -> Any:

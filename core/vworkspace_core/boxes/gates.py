@@ -92,9 +92,8 @@ def _steps(field: str) -> list[str | int]:
         match = _STEP.match(field, at)
         if match is None or (at == 0 and match[1] is None):
             return []
-        out.append(
-            int(match[2]) if match[2] is not None else next(one for one in match.group(1, 3, 4) if one is not None)
-        )
+        keys = (group for group in match.group(1, 3, 4) if group is not None)
+        out.append(int(match[2]) if match[2] is not None else next(keys))
         at = match.end()
     return out
 
@@ -106,8 +105,8 @@ def expression_of(gate: Gate, variables: Collection[str]) -> str:
     place = f"optional.of({root})" + "".join(map(_optional, steps))
     if gate.operator == "exists":
         wanted = gate.value is not gate.negated
-        found = f"{place}.optMap(v, {_FILLED}).orValue(false)"
-        return found if wanted else f"!{found}"
+        expression = f"{place}.optMap(v, {_FILLED}).orValue(false)"
+        return expression if wanted else f"!{expression}"
     test = _TESTS[gate.operator](_literal(gate.value))
     return f"{place}.optMap(v, {f'!({test})' if gate.negated else test}).orValue(false)"
 
@@ -136,9 +135,9 @@ def _literal(value: Any) -> str:
         case int() | float():
             return repr(value)
         case Mapping():
-            return "{" + ", ".join(f"{_quoted(str(key))}: {_literal(one)}" for key, one in value.items()) + "}"
+            return "{" + ", ".join(f"{_quoted(str(key))}: {_literal(item)}" for key, item in value.items()) + "}"
         case _:
-            return "[" + ", ".join(_literal(one) for one in value) + "]"
+            return "[" + ", ".join(_literal(item) for item in value) + "]"
 
 
 def all_of(texts: Sequence[str]) -> str:

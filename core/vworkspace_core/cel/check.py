@@ -98,8 +98,8 @@ def check(tree: Expression, source: str, variables: Mapping[str, CelType], funct
     """What is known of an expression. Raises CelSyntaxError for what can never work."""
     checker = _Checker(source, functions)
     scope = {name: _Variable(kind, (name,)) for name, kind in variables.items()}
-    found = checker.visit(tree, scope)
-    return Checked(found, frozenset(checker.reads), tuple(sorted(checker.absences)), frozenset(checker.unknown))
+    result = checker.visit(tree, scope)
+    return Checked(result, frozenset(checker.reads), tuple(sorted(checker.absences)), frozenset(checker.unknown))
 
 
 class _Checker:
@@ -131,8 +131,8 @@ class _Checker:
             case Conditional():
                 return self._conditional(node, scope)
             case ListLiteral(items, optionals):
-                found = [self._element(item, at in optionals, scope) for at, item in enumerate(items)]
-                return list_of(joined(found))
+                item_types = [self._element(item, at in optionals, scope) for at, item in enumerate(items)]
+                return list_of(joined(item_types))
             case MapLiteral(entries, optionals):
                 keys = [self.visit(key, scope) for key, _ in entries]
                 values = [self._element(value, at in optionals, scope) for at, (_, value) in enumerate(entries)]
@@ -143,27 +143,27 @@ class _Checker:
     def _error(self, what: str, at: int) -> CelSyntaxError:
         return CelSyntaxError(what, self._source, at)
 
-    def _want(self, wanted: CelType, found: CelType, where: str, at: int) -> None:
-        if not found.fits(wanted):
-            raise self._error(f"no matching overload for {where!r} applied to {found}", at)
+    def _want(self, wanted: CelType, actual: CelType, where: str, at: int) -> None:
+        if not actual.fits(wanted):
+            raise self._error(f"no matching overload for {where!r} applied to {actual}", at)
 
     def _element(self, node: Expression, optional: bool, scope: _Scope) -> CelType:
-        found = self.visit(node, scope)
+        actual = self.visit(node, scope)
         if not optional:
-            return found
-        if found.name not in ("optional", "dyn"):
-            raise self._error(f"what stands behind ? is an optional value, not {found}", node.at)
-        return found.item
+            return actual
+        if actual.name not in ("optional", "dyn"):
+            raise self._error(f"what stands behind ? is an optional value, not {actual}", node.at)
+        return actual.item
 
     # --- places -------------------------------------------------------------------------------------------------------
 
     def _place(self, node: Identifier | Select | Index | Present, scope: _Scope) -> CelType:
         """The type of a place, which counts as read once, with all of its path."""
-        found = self._type_at(node, scope)
+        kind = self._type_at(node, scope)
         path = self._path(node, scope)
         if path is not None:
             self.reads.add(Read(path, _is_soft(node)))
-        return found
+        return kind
 
     def _type_at(self, node: Expression, scope: _Scope) -> CelType:
         match node:
@@ -221,12 +221,12 @@ class _Checker:
             inner = self._field(operand.item, name, at)
             return types.Field(inner.type if inner.type.name == "optional" else optional_of(inner.type))
         if operand.fields is not None:
-            found = operand.fields.get(name)
-            if found is None:
+            field = operand.fields.get(name)
+            if field is None:
                 near = get_close_matches(name, operand.fields, 1)
                 hint = f"; did you mean {near[0]!r}?" if near else ""
                 raise self._error(f"undefined field {name!r}{hint}", at)
-            return found
+            return field
         if operand.name == "map":
             return types.Field(operand.item)
         if operand.name == "dyn":
@@ -243,8 +243,8 @@ class _Checker:
             raise self._error(f"a value of type {operand} has no items", node.at)
         elif inner.name == "map":
             self._want(inner.key, key, "[]", node.at)
-        found = inner.item if inner.name in ("list", "map") else DYN
-        return optional_of(found) if node.optional or inner is not operand else found
+        item = inner.item if inner.name in ("list", "map") else DYN
+        return optional_of(item) if node.optional or inner is not operand else item
 
     # --- operators ----------------------------------------------------------------------------------------------------
 
@@ -263,10 +263,10 @@ class _Checker:
             self._want(BOOL, self._given(facts, node.right, scope), node.operator, node.at)
             return BOOL
         left, right = self.visit(node.left, scope), self.visit(node.right, scope)
-        found = _operate(node.operator, left, right)
-        if found is None:
+        result = _operate(node.operator, left, right)
+        if result is None:
             raise self._error(f"no matching overload for {node.operator!r} applied to ({left}, {right})", node.at)
-        return found
+        return result
 
     def _conditional(self, node: Conditional, scope: _Scope) -> CelType:
         self._want(BOOL, self.visit(node.condition, scope), "? :", node.at)
@@ -305,15 +305,15 @@ class _Checker:
         return self._applied(node, node.name, True, [self.visit(node.target, scope), *arguments])
 
     def _alternative(self, node: Call, target: Expression, scope: _Scope) -> CelType:
-        found, other = self.visit(target, scope), self.visit(node.arguments[0], scope)
-        if found.name not in ("optional", "dyn"):
-            raise self._error(f"{node.name}() is a method of optional values, not of {found}", node.at)
-        inner = found.item if found.name == "optional" else DYN
+        receiver, other = self.visit(target, scope), self.visit(node.arguments[0], scope)
+        if receiver.name not in ("optional", "dyn"):
+            raise self._error(f"{node.name}() is a method of optional values, not of {receiver}", node.at)
+        inner = receiver.item if receiver.name == "optional" else DYN
         if node.name == "or":
             self._want(optional_of(DYN), other, "or", node.at)
             return optional_of(joined([inner, other.item])) if other.name == "optional" else optional_of(inner)
         if not (other.fits(inner) or inner.fits(other)):
-            raise self._error(f"no matching overload for 'orValue' applied to ({found}, {other})", node.at)
+            raise self._error(f"no matching overload for 'orValue' applied to ({receiver}, {other})", node.at)
         return joined([inner, other])
 
     def _check_pattern(self, node: Call) -> None:
@@ -329,13 +329,13 @@ class _Checker:
 
     def _applied(self, node: Call, name: str, method: bool, arguments: list[CelType]) -> CelType:
         count = len(arguments) - method
-        found = named(self._functions, name, method, count)
-        if found is None:
+        function = named(self._functions, name, method, count)
+        if function is None:
             raise self._error(self._no_function(name, method, count), node.at)
-        results = [result for one in found.signatures if (result := _result(one, arguments)) is not None]
+        results = [result for signature in function.signatures if (result := _result(signature, arguments)) is not None]
         if not results:
             shown = ", ".join(map(str, arguments))
-            forms = "; ".join(one.text for one in found.signatures[:4])
+            forms = "; ".join(signature.text for signature in function.signatures[:4])
             raise self._error(f"no matching overload for {name!r} applied to ({shown}); it is {forms}", node.at)
         return results[0] if len(results) == 1 else joined(results)
 
@@ -406,7 +406,7 @@ def _result(signature: Signature, arguments: list[CelType]) -> CelType | None:
     wanted = list(signature.parameters)
     wanted += wanted[-1:] * (len(arguments) - len(wanted))
     bound: dict[str, CelType] = {}
-    if all(meet(one, other, bound) for one, other in zip(wanted, arguments, strict=True)):
+    if all(meet(parameter, argument, bound) for parameter, argument in zip(wanted, arguments, strict=True)):
         return substituted(signature.result, bound)
     return None
 

@@ -56,7 +56,7 @@ def parse_timestamp(text: str) -> Timestamp | None:
         days = date.fromisoformat(day).toordinal() - _EPOCH
     except ValueError:
         return None
-    clock = tuple(int(one or 0) for one in (hours, minutes, seconds))
+    clock = tuple(int(part or 0) for part in (hours, minutes, seconds))
     if clock[0] > 23 or clock[1] > 59 or clock[2] > 59:
         return None
     total = ((days * 24 + clock[0]) * 60 + clock[1]) * 60 + clock[2] - _seconds_of(zone or "Z")

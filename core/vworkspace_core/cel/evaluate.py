@@ -150,13 +150,13 @@ class _Builder:
         if lazy is not None:
             return lazy
         arguments = [self.build(argument) for argument in node.arguments]
-        found = self.function(node)
-        if found is None:
+        function = self.function(node)
+        if function is None:
             return _unknown(node.name)
-        if found.method:
+        if function.method:
             assert node.target is not None
             arguments.insert(0, self.build(node.target))
-        return _called(found, arguments)
+        return _called(function, arguments)
 
     def function(self, node: Call) -> Function | None:
         """What a call means; a name before it may be that of a library."""
@@ -165,9 +165,9 @@ class _Builder:
             return named(self._functions, node.name, False, count)
         library = dotted(node.target)
         if library and library.partition(".")[0] not in self._known:
-            found = named(self._functions, f"{library}.{node.name}", False, count)
-            if found is not None:
-                return found
+            function = named(self._functions, f"{library}.{node.name}", False, count)
+            if function is not None:
+                return function
         return named(self._functions, node.name, True, count)
 
     def _lazy(self, node: Call) -> Evaluator | None:
@@ -200,7 +200,7 @@ class _Builder:
         target = self.build(node.target)
         body = inside.build(node.body) if node.body is not None else None
         transform = inside.build(node.transform) if node.transform is not None else None
-        bodies = [one for one in (node.body, node.transform) if one is not None]
+        bodies = [part for part in (node.body, node.transform) if part is not None]
         loop = _Loop(target, node.variables, 1 + sum(map(size_of, bodies)))
         return _macro(node.name, loop, body, transform)
 
@@ -212,8 +212,8 @@ def _unknown(name: str) -> Evaluator:
     return run
 
 
-def _called(found: Function, arguments: list[Evaluator]) -> Evaluator:
-    function, cost, name, with_budget = found.run, found.cost, found.name, found.with_budget
+def _called(definition: Function, arguments: list[Evaluator]) -> Evaluator:
+    function, cost, name, with_budget = definition.run, definition.cost, definition.name, definition.with_budget
 
     def run(scope: Scope) -> Any:
         values = [argument(scope) for argument in arguments]
@@ -357,7 +357,7 @@ def _given(run: Evaluator, optional: bool, scope: Scope) -> Iterator[Any]:
 def _list(items: list[Evaluator], optionals: frozenset[int]) -> Evaluator:
     if not optionals:
         return lambda scope: [item(scope) for item in items]
-    return lambda scope: [one for at, item in enumerate(items) for one in _given(item, at in optionals, scope)]
+    return lambda scope: [element for at, item in enumerate(items) for element in _given(item, at in optionals, scope)]
 
 
 def _map(entries: list[tuple[Evaluator, Evaluator]], optionals: frozenset[int]) -> Evaluator:
@@ -365,8 +365,8 @@ def _map(entries: list[tuple[Evaluator, Evaluator]], optionals: frozenset[int]) 
         out: dict[Any, Any] = {}
         for at, (key, value) in enumerate(entries):
             name = _key(key(scope), out)
-            for one in _given(value, at in optionals, scope):
-                out[name] = one
+            for element in _given(value, at in optionals, scope):
+                out[name] = element
         return out
 
     return run
@@ -509,8 +509,8 @@ def _transform(name: str, loop: _Loop, body: Evaluator | None, transform: Evalua
             if not isinstance(entries, Mapping):
                 raise no_overload()
             scope[None].build_items(len(entries))
-            for one, value in entries.items():
-                out[_key(one, out)] = value
+            for new_key, value in entries.items():
+                out[_key(new_key, out)] = value
         return out
 
     return run

@@ -64,12 +64,12 @@ def equality(left: Evaluator, right: Evaluator, equal: bool) -> Evaluator:
     """`==` and `!=`."""
 
     def run(scope: Scope) -> bool:
-        one, other = left(scope), right(scope)
-        if type(one) is str and type(other) is str:
-            if len(one) > 1_000:
-                scope[None].spend(min(len(one), len(other)) // 16)
-            return bool(one == other) is equal
-        return cel_equal(one, other, scope[None]) is equal
+        first, second = left(scope), right(scope)
+        if type(first) is str and type(second) is str:
+            if len(first) > 1_000:
+                scope[None].spend(min(len(first), len(second)) // 16)
+            return bool(first == second) is equal
+        return cel_equal(first, second, scope[None]) is equal
 
     return run
 
@@ -79,12 +79,12 @@ def comparison(operator: str, left: Evaluator, right: Evaluator) -> Evaluator:
     compare = _COMPARISONS[operator]
 
     def run(scope: Scope) -> bool:
-        one, other = left(scope), right(scope)
-        if type(one) is int and type(other) is int:
-            return compare(one, other)
-        if isinstance(one, float) and isinstance(other, float):
-            return compare(one, other)
-        order = compare_values(one, other)
+        first, second = left(scope), right(scope)
+        if type(first) is int and type(second) is int:
+            return compare(first, second)
+        if isinstance(first, float) and isinstance(second, float):
+            return compare(first, second)
+        order = compare_values(first, second)
         return order != 2 and compare(order, 0)
 
     return run

@@ -168,7 +168,7 @@ class _Parser:
         return Call(token.text, operand, arguments, at=token.position)
 
     def _macro(self, token: Token, target: Expression, arguments: tuple[Expression, ...], count: int) -> Expression:
-        names = tuple(self._variable(one, token) for one in arguments[:count])
+        names = tuple(self._variable(argument, token) for argument in arguments[:count])
         if len(set(names)) < len(names):
             raise CelSyntaxError(f"{token.text}() takes two different variables", self._source, token.position)
         rest = arguments[count:]
@@ -225,15 +225,15 @@ class _Parser:
         raise CelSyntaxError("has() takes one field, as in has(self.spec.host)", self._source, token.position)
 
     def _arguments(self, end: str) -> tuple[Expression, ...]:
-        found: list[Expression] = []
+        arguments: list[Expression] = []
         while not self._take(end):
-            found.append(self.expression())
+            arguments.append(self.expression())
             if not self._take(","):
                 self._expect(end)
                 break
             if self._peek().text == end and self._peek().kind == "sign" and end == ")":
                 raise self._error("expected an expression")
-        return tuple(found)
+        return tuple(arguments)
 
     def _list(self, begin: Token) -> Expression:
         items: list[Expression] = []

@@ -64,5 +64,5 @@ def compile_expression(text: str, environment: Environment, *, checked: bool = T
     names = frozenset(environment.variables)
     if environment.container or any("." in name for name in names):
         tree = resolved(tree, names, environment.container)
-    found = check(tree, text, environment.variables, environment.functions) if checked else None
-    return Program(text, tree, found, environment.limits, build(tree, environment.functions, names))
+    result = check(tree, text, environment.variables, environment.functions) if checked else None
+    return Program(text, tree, result, environment.limits, build(tree, environment.functions, names))

@@ -46,11 +46,11 @@ class _Resolver:
             case Index(operand, key):
                 return attrs.evolve(node, operand=self.visit(operand), key=self.visit(key))
             case Call(_, target, arguments):
-                found = None if target is None else self.visit(target)
-                return attrs.evolve(node, target=found, arguments=tuple(map(self.visit, arguments)))
+                new_target = None if target is None else self.visit(target)
+                return attrs.evolve(node, target=new_target, arguments=tuple(map(self.visit, arguments)))
             case Macro(_, target, names, body, transform):
                 inner = attrs.evolve(self, local=self.local.union(names))
-                bodies = [None if one is None else inner.visit(one) for one in (body, transform)]
+                bodies = [None if part is None else inner.visit(part) for part in (body, transform)]
                 return attrs.evolve(node, target=self.visit(target), body=bodies[0], transform=bodies[1])
             case Bind(name, value, body):
                 inner = attrs.evolve(self, local=self.local | {name})
@@ -65,14 +65,14 @@ class _Resolver:
             case ListLiteral(items):
                 return attrs.evolve(node, items=tuple(map(self.visit, items)))
             case MapLiteral(entries):
-                return attrs.evolve(node, entries=tuple((self.visit(key), self.visit(one)) for key, one in entries))
+                return attrs.evolve(node, entries=tuple((self.visit(key), self.visit(part)) for key, part in entries))
             case _:
                 return node
 
     def _name(self, node: Identifier | Select) -> Expression:
-        found = self._variable(dotted(node), _root(node))
-        if found:
-            return Identifier(found, at=node.at)
+        variable = self._variable(dotted(node), _root(node))
+        if variable:
+            return Identifier(variable, at=node.at)
         if isinstance(node, Select):
             return attrs.evolve(node, operand=self.visit(node.operand))
         return node
@@ -80,7 +80,9 @@ class _Resolver:
     def _variable(self, name: str, root: Identifier | None) -> str:
         if not name or root is None or (root.name in self.local and not root.absolute):
             return ""
-        return next((one for one in self._candidates(name, root.absolute) if one in self.variables), "")
+        return next(
+            (candidate for candidate in self._candidates(name, root.absolute) if candidate in self.variables), ""
+        )
 
     def _candidates(self, name: str, absolute: bool) -> Iterator[str]:
         around = "" if absolute else self.container

@@ -91,21 +91,21 @@ def function(
     """A function from its signatures, all of one name and number of arguments."""
     read = [_read(text) for text in ([signatures] if isinstance(signatures, str) else signatures)]
     name, method, arity, _ = read[0]
-    return Function(name, method, arity, tuple(one[3] for one in read), run, cost, with_budget)
+    return Function(name, method, arity, tuple(entry[3] for entry in read), run, cost, with_budget)
 
 
 def table(*libraries: Iterable[Function]) -> dict[FunctionKey, Function]:
     """All functions by their keys. Lists and texts have methods of the same name: the target says which is meant."""
     out: dict[FunctionKey, Function] = {}
     for library in libraries:
-        for one in library:
-            out[one.key] = _of_lists_or_texts(out[one.key], one) if one.key in out else one
+        for entry in library:
+            out[entry.key] = _of_lists_or_texts(out[entry.key], entry) if entry.key in out else entry
     return out
 
 
 def _of_lists_or_texts(first: Function, second: Function) -> Function:
-    of_lists = [one for one in (first, second) if one.signatures[0].parameters[0].name == "list"]
-    others = [one for one in (first, second) if one not in of_lists]
+    of_lists = [candidate for candidate in (first, second) if candidate.signatures[0].parameters[0].name == "list"]
+    others = [candidate for candidate in (first, second) if candidate not in of_lists]
     if not first.method or len(of_lists) != 1:
         raise ValueError(f"{first.key} is defined twice")
     lists, texts = of_lists[0], others[0]
@@ -127,17 +127,17 @@ def named(functions: FunctionTable, name: str, method: bool, count: int) -> Func
 
 def text_cost(*arguments: Any) -> int:
     """A step for so many characters of every text."""
-    return 1 + sum(len(one) for one in arguments if isinstance(one, (str, bytes))) // _CHARACTERS_A_STEP
+    return 1 + sum(len(argument) for argument in arguments if isinstance(argument, (str, bytes))) // _CHARACTERS_A_STEP
 
 
 def list_cost(*arguments: Any) -> int:
     """A step for every item of every list and map."""
-    return 1 + sum(len(one) for one in arguments if isinstance(one, (list, Mapping)))
+    return 1 + sum(len(argument) for argument in arguments if isinstance(argument, (list, Mapping)))
 
 
 def square_cost(*arguments: Any) -> int:
     """A step for every pair of items."""
-    sizes = [len(one) for one in arguments if isinstance(one, list)] or [1]
+    sizes = [len(argument) for argument in arguments if isinstance(argument, list)] or [1]
     return 1 + sizes[0] * sizes[-1]
 
 
@@ -155,7 +155,7 @@ def _read(text: str) -> tuple[str, bool, int, Signature]:
     target, name, inner = _split(head)
     parameters = [*([target] if target else []), *(_arguments(inner) if inner else [])]
     variadic = bool(parameters) and parameters[-1].endswith("...")
-    types = tuple(_type(one.removesuffix("...")) for one in parameters)
+    types = tuple(_type(parameter.removesuffix("...")) for parameter in parameters)
     arity = -1 if variadic else len(types) - bool(target)
     return name, bool(target), arity, Signature(text, types, _type(result))
 
@@ -186,5 +186,5 @@ def _arguments(text: str) -> list[str]:
 
 def _type(text: str) -> CelType:
     name, bracket, inner = text.strip().partition("(")
-    parameters = tuple(_type(one) for one in _arguments(inner[:-1])) if bracket else ()
+    parameters = tuple(_type(parameter) for parameter in _arguments(inner[:-1])) if bracket else ()
     return CelType(name, parameters)

@@ -204,7 +204,7 @@ def children(node: Expression) -> tuple[Expression, ...]:
         case Call(_, target, arguments):
             return arguments if target is None else (target, *arguments)
         case Macro(_, target, _, body, transform):
-            return (target, *(one for one in (body, transform) if one is not None))
+            return (target, *(part for part in (body, transform) if part is not None))
         case Bind(_, value, body):
             return (value, body)
         case Binary(_, left, right):
@@ -214,7 +214,7 @@ def children(node: Expression) -> tuple[Expression, ...]:
         case ListLiteral(items):
             return items
         case MapLiteral(entries):
-            return tuple(one for entry in entries for one in entry)
+            return tuple(part for entry in entries for part in entry)
 
 
 def size_of(node: Expression) -> int:

@@ -41,7 +41,7 @@ class CelType:
         return meet(other, self, {})
 
     def __str__(self) -> str:
-        inner = ", ".join(str(one) for one in self.parameters)
+        inner = ", ".join(str(parameter) for parameter in self.parameters)
         return f"{self.name.removeprefix('$')}({inner})" if inner else self.name.removeprefix("$")
 
 
@@ -73,23 +73,25 @@ def optional_of(item: CelType) -> CelType:
     return CelType("optional", (item,))
 
 
-def meet(wanted: CelType, found: CelType, bound: dict[str, CelType]) -> bool:
-    """Whether `found` fits `wanted`; parameters of a signature are bound to the types that they meet first."""
+def meet(wanted: CelType, actual: CelType, bound: dict[str, CelType]) -> bool:
+    """Whether `actual` fits `wanted`; parameters of a signature are bound to the types that they meet first."""
     if wanted.name.startswith("$"):
         known = bound.get(wanted.name)
-        if known is None or (known.name == "dyn" and found.name != "dyn"):
-            bound[wanted.name] = found
+        if known is None or (known.name == "dyn" and actual.name != "dyn"):
+            bound[wanted.name] = actual
             return True
-        return meet(known, found, bound) or meet(found, known, bound)
-    if "dyn" in (wanted.name, found.name):
+        return meet(known, actual, bound) or meet(actual, known, bound)
+    if "dyn" in (wanted.name, actual.name):
         return True
-    if wanted.name == "map" and found.fields is not None:
+    if wanted.name == "map" and actual.fields is not None:
         return True  # an object reads like a map
-    if found.name == "map" and wanted.fields is not None:
+    if actual.name == "map" and wanted.fields is not None:
         return True
-    if wanted.name != found.name:
+    if wanted.name != actual.name:
         return False
-    return all(meet(one, other, bound) for one, other in zip(wanted.parameters, found.parameters, strict=False))
+    return all(
+        meet(expected, given, bound) for expected, given in zip(wanted.parameters, actual.parameters, strict=False)
+    )
 
 
 def substituted(wanted: CelType, bound: Mapping[str, CelType]) -> CelType:
@@ -98,7 +100,7 @@ def substituted(wanted: CelType, bound: Mapping[str, CelType]) -> CelType:
         return bound.get(wanted.name, DYN)
     if not wanted.parameters:
         return wanted
-    return attrs.evolve(wanted, parameters=tuple(substituted(one, bound) for one in wanted.parameters))
+    return attrs.evolve(wanted, parameters=tuple(substituted(parameter, bound) for parameter in wanted.parameters))
 
 
 def joined(types: list[CelType]) -> CelType:
@@ -114,5 +116,5 @@ def joined(types: list[CelType]) -> CelType:
             if first.name != other.name or len(first.parameters) != len(other.parameters):
                 return DYN
             pairs = zip(first.parameters, other.parameters, strict=True)
-            first = attrs.evolve(first, parameters=tuple(joined([one, two]) for one, two in pairs))
+            first = attrs.evolve(first, parameters=tuple(joined([left, right]) for left, right in pairs))
     return first

@@ -137,9 +137,9 @@ _TYPE_NAMES: Final[Mapping[type, str]] = {
 
 def type_name(value: Any) -> str:
     """Name of a value's type, as `type(x)` gives it."""
-    found = _TYPE_NAMES.get(type(value))
-    if found is not None:
-        return found
+    name = _TYPE_NAMES.get(type(value))
+    if name is not None:
+        return name
     return "map" if isinstance(value, Mapping) else "list" if isinstance(value, list) else "dyn"
 
 
@@ -201,14 +201,14 @@ def look_up(entries: Mapping[Any, Any], key: Any) -> Any:
     if type(key) is not str and not isinstance(key, (bool, int, float)):
         raise no_overload()
     try:
-        found = entries[key]
+        value = entries[key]
     except KeyError:
         raise Missing(f"no such key: {key}") from None
     if type(key) is not str and key in (0, 1):
-        stored = next(one for one in entries if one == key)
+        stored = next(entry for entry in entries if entry == key)
         if isinstance(stored, bool) is not isinstance(key, bool):
             raise Missing(f"no such key: {key}")
-    return found
+    return value
 
 
 def compare_values(left: Any, right: Any) -> int:

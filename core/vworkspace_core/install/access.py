@@ -101,7 +101,7 @@ LOCAL_OWN: Final[tuple[Access, ...]] = (
 
 def resources(accesses: Iterable[Access]) -> dict[tuple[str, str, str], set[str]]:
     """Verbs by (group, resource, name of the only object or nothing)."""
-    found: dict[tuple[str, str, str], set[str]] = {}
+    verbs: dict[tuple[str, str, str], set[str]] = {}
     for access in accesses:
-        found.setdefault((access.kind.group, access.resource, access.name), set()).update(access.verbs)
-    return found
+        verbs.setdefault((access.kind.group, access.resource, access.name), set()).update(access.verbs)
+    return verbs

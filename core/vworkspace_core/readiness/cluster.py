@@ -11,7 +11,7 @@ def autoscaler(manifest: Manifest) -> Readiness:
     for kind in ("AbleToScale", "ScalingActive"):
         if conditions.status(kind) == "False" and conditions.reason(kind) != "ScalingDisabled":
             return progressing(conditions.reason(kind) or f"Not{kind}", conditions.said(kind, f"{kind} is False"))
-    if not conditions.found:
+    if not conditions.by_type:
         return progressing("NoStatus", "its controller has not looked at it yet")
     return ready("AbleToScale")
 

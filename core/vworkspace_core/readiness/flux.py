@@ -42,11 +42,11 @@ def kustomization(manifest: Manifest) -> Readiness:
 
 def source(manifest: Manifest) -> Readiness:
     """It has an artifact: that is what those who read it ask for, whatever the last look came to."""
-    found = _judged(manifest)
+    readiness = _judged(manifest)
     artifact = mapping(manifest, "status", "artifact")
-    if found.is_ready and not artifact:
+    if readiness.is_ready and not artifact:
         return progressing("NoArtifact", "it has no artifact yet")
-    return found
+    return readiness
 
 
 def helm_repository(manifest: Manifest) -> Readiness:

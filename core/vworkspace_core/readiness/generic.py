@@ -35,8 +35,8 @@ def _generation(manifest: Manifest) -> Readiness | None:
     generation = number(mapping(manifest, "metadata"), "generation")
     if observed is None or generation is None or observed >= generation:
         return None
-    told = f"its controller has looked at generation {observed}, it is at {generation}"
-    return progressing("GenerationNotObserved", told if observed >= 0 else "its controller has not looked at it yet")
+    reason = f"its controller has looked at generation {observed}, it is at {generation}"
+    return progressing("GenerationNotObserved", reason if observed >= 0 else "its controller has not looked at it yet")
 
 
 def by_conventions(manifest: Manifest, schema: Schema | None = None) -> Readiness:

@@ -12,8 +12,8 @@ def _addresses(manifest: Manifest) -> list[str]:
     """Of the load balancer, whose status is an empty object at first."""
     listed = mapping(manifest, "status", "loadBalancer").get("ingress")
     entries: list[Any] = listed if isinstance(listed, list) else []
-    found = (text(one, "ip") or text(one, "hostname") for one in entries if isinstance(one, Mapping))
-    return [one for one in found if one]
+    addresses = (text(entry, "ip") or text(entry, "hostname") for entry in entries if isinstance(entry, Mapping))
+    return [entry for entry in addresses if entry]
 
 
 def service(manifest: Manifest) -> Readiness:

@@ -25,8 +25,8 @@ def number(where: Mapping[str, Any], key: str) -> int | None:
 
 def count(where: Mapping[str, Any], key: str, default: int = 0) -> int:
     """A whole number; controllers leave a count out where it is zero."""
-    found = number(where, key)
-    return default if found is None else found
+    value = number(where, key)
+    return default if value is None else value
 
 
 def text(where: Mapping[str, Any], key: str) -> str:
@@ -39,18 +39,18 @@ def text(where: Mapping[str, Any], key: str) -> str:
 class Conditions:
     """The conditions of a status by their type."""
 
-    found: Mapping[str, Mapping[str, Any]]
+    by_type: Mapping[str, Mapping[str, Any]]
 
     @classmethod
     def of(cls, manifest: Manifest) -> "Conditions":
         """Of whatever stands in `status.conditions`."""
         listed = mapping(manifest, "status").get("conditions")
         entries = listed if isinstance(listed, list) else []
-        return cls({text(one, "type"): one for one in entries if isinstance(one, Mapping)})
+        return cls({text(condition, "type"): condition for condition in entries if isinstance(condition, Mapping)})
 
     def status(self, kind: str) -> str:
         """`True`, `False`, `Unknown`, or empty where there is no such condition."""
-        return text(self.found.get(kind, {}), "status")
+        return text(self.by_type.get(kind, {}), "status")
 
     def holds(self, kind: str) -> bool:
         """Whether a condition is True."""
@@ -58,13 +58,13 @@ class Conditions:
 
     def said(self, kind: str, otherwise: str) -> str:
         """The message of a condition, or else its reason."""
-        one = self.found.get(kind, {})
-        return text(one, "message") or text(one, "reason") or otherwise
+        condition = self.by_type.get(kind, {})
+        return text(condition, "message") or text(condition, "reason") or otherwise
 
     def reason(self, kind: str) -> str:
         """Its reason."""
-        return text(self.found.get(kind, {}), "reason")
+        return text(self.by_type.get(kind, {}), "reason")
 
     def observed(self, kind: str) -> int | None:
         """The generation that a condition speaks of, where it tells."""
-        return number(self.found.get(kind, {}), "observedGeneration")
+        return number(self.by_type.get(kind, {}), "observedGeneration")

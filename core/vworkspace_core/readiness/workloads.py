@@ -130,10 +130,10 @@ def _of_containers(status: Mapping[str, Any], conditions: Conditions) -> tuple[s
     """Why a pod is not ready, as its containers tell it: `CrashLoopBackOff`, `ImagePullBackOff`."""
     for key in ("initContainerStatuses", "containerStatuses"):
         listed = status.get(key)
-        for one in listed if isinstance(listed, list) else ():
-            waiting = mapping(one, "state", "waiting")
+        for container in listed if isinstance(listed, list) else ():
+            waiting = mapping(container, "state", "waiting")
             if text(waiting, "reason") not in ("", "ContainerCreating", "PodInitializing"):
-                name = text(mapping(one), "name")
+                name = text(mapping(container), "name")
                 return text(
                     waiting, "reason"
                 ), f"container {name}: {text(waiting, 'message') or text(waiting, 'reason')}"

@@ -83,10 +83,10 @@ class Pattern:
         """Every match that begins where the one before it ended or later, at most so many (-1: all)."""
         at, last = 0, -1
         while most and at <= len(text):
-            found = self.find(text, at)
-            if found is None:
+            match = self.find(text, at)
+            if match is None:
                 return
-            begin, end = found
+            begin, end = match
             if begin < end or begin != last:
                 yield text[begin:end]
                 most -= 1
@@ -99,10 +99,10 @@ class Pattern:
         return self._state(((0,), True, False, False))
 
     def _state(self, kernel: _Kernel) -> _State:
-        found = self._states.get(kernel)
-        if found is None:
-            found = self._states[kernel] = _State(kernel)
-        return found
+        state = self._states.get(kernel)
+        if state is None:
+            state = self._states[kernel] = _State(kernel)
+        return state
 
     def _forget(self) -> None:
         for state in self._states.values():
@@ -139,8 +139,8 @@ class Pattern:
             match self._code[place]:
                 case Accept():
                     return None
-                case Split(one, other):
-                    pending += (one, other)
+                case Split(preferred, otherwise):
+                    pending += (preferred, otherwise)
                 case Assert(kind) if _holds(kind, first=first, newline=newline, word=word, after=after):
                     pending.append(place + 1)
         return seen
@@ -161,8 +161,8 @@ class Pattern:
                 match self._code[place]:
                     case Accept():
                         return following, began
-                    case Split(one, other):
-                        pending += (other, one)
+                    case Split(preferred, otherwise):
+                        pending += (otherwise, preferred)
                     case Assert(kind):
                         if _holds(kind, first=first, newline=newline, word=word, after=after):
                             pending.append(place + 1)

@@ -179,8 +179,8 @@ class _Parser:
         end = self.text.find(sign, self.at)
         if end < 0:
             raise PatternError(f"{what} is not complete", self.at)
-        found, self.at = self.text[self.at : end], end + len(sign)
-        return found
+        content, self.at = self.text[self.at : end], end + len(sign)
+        return content
 
     # --- one item and how often ---------------------------------------------------------------------------------------
 
@@ -243,7 +243,7 @@ class _Parser:
             end = self.text.find("\\E", self.at)
             quoted = self.text[self.at : end if end >= 0 else len(self.text)]
             self.at = len(self.text) if end < 0 else end + 2
-            return [_cased(((ord(one), ord(one)),), flags) for one in quoted]
+            return [_cased(((ord(character), ord(character)),), flags) for character in quoted]
         return [_cased(self._escape(sign, begin), flags)]
 
     def _escape(self, sign: str, begin: int) -> Ranges:
@@ -278,7 +278,7 @@ class _Parser:
     def _class(self) -> Ranges:
         begin = self.at
         negated = self._take("^")
-        found: list[tuple[int, int]] = []
+        ranges: list[tuple[int, int]] = []
         first = True
         while first or not self._take("]"):
             first = False
@@ -289,8 +289,8 @@ class _Parser:
                 if len(high) != 1 or high[0][0] != high[0][1] or high[0][0] < low[0][0]:
                     raise PatternError("bad range of characters", begin)
                 low = ((low[0][0], high[0][0]),)
-            found += low
-        return _negated(tuple(found)) if negated else _merged(found)
+            ranges += low
+        return _negated(tuple(ranges)) if negated else _merged(ranges)
 
     def _is_range(self) -> bool:
         return self.text.startswith("-", self.at) and not self.text.startswith("-]", self.at)
@@ -339,5 +339,5 @@ def _cased(ranges: Ranges, flags: _Flags) -> Characters:
             if begin <= end:
                 more.append((begin - first + other, end - first + other))
         if low == high and low > 127:
-            more += [(ord(one), ord(one)) for one in (chr(low).lower(), chr(low).upper()) if len(one) == 1]
+            more += [(ord(folded), ord(folded)) for folded in (chr(low).lower(), chr(low).upper()) if len(folded) == 1]
     return Characters(_merged(more))

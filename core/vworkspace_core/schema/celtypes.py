@@ -70,13 +70,13 @@ class _Fields(Mapping[str, Field]):
         self._made: dict[str, Field] = {}
 
     def __getitem__(self, name: str) -> Field:
-        found = self._made.get(name)
-        if found is None:
+        field = self._made.get(name)
+        if field is None:
             plain = self._names[name]
             child = self._declared[plain]
             optional = plain not in self._required and child.default is MISSING
-            found = self._made[name] = Field(type_of_schema(child, plain=self._plain), optional)
-        return found
+            field = self._made[name] = Field(type_of_schema(child, plain=self._plain), optional)
+        return field
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._names)

@@ -12,31 +12,31 @@ def check_list_types(schema: Schema, value: Any, path: str = "") -> list[Cause]:
     if not schema.has_keys:
         return []
     if isinstance(value, dict):
-        found: list[Cause] = []
+        causes: list[Cause] = []
         for key, item in value.items():
             child = schema.properties.get(key)
             if child is not None:
                 if isinstance(item, (dict, list)):
-                    found += check_list_types(child, item, f"{path}.{key}" if path else key)
+                    causes += check_list_types(child, item, f"{path}.{key}" if path else key)
             elif schema.additional is not None and isinstance(item, (dict, list)):
-                found += check_list_types(schema.additional, item, f"{path}[{key}]")
-        return found
+                causes += check_list_types(schema.additional, item, f"{path}[{key}]")
+        return causes
     if isinstance(value, list):
         return _check_list(schema, value, path)
     return []
 
 
 def _check_list(schema: Schema, value: list[Any], path: str) -> list[Cause]:
-    found: list[Cause] = []
+    causes: list[Cause] = []
     if schema.list_type is ListType.SET:
-        found += [duplicate(f"{path}[{index}]", value[index]) for index in _repeated(value)]
+        causes += [duplicate(f"{path}[{index}]", value[index]) for index in _repeated(value)]
     elif schema.list_type is ListType.MAP:
-        found += _check_map(schema, value, path)
+        causes += _check_map(schema, value, path)
     if schema.items is not None:
         for index, item in enumerate(value):
             if isinstance(item, (dict, list)):
-                found += check_list_types(schema.items, item, f"{path}[{index}]")
-    return found
+                causes += check_list_types(schema.items, item, f"{path}[{index}]")
+    return causes
 
 
 def _check_map(schema: Schema, value: list[Any], path: str) -> list[Cause]:
@@ -52,41 +52,41 @@ def _repeated(items: list[Any]) -> list[int]:
     if len(items) < 2:
         return []
     times: dict[str, int] = {}
-    found = []
+    indices = []
     for index, item in enumerate(items):
         key = go_value(item)
         times[key] = times.get(key, 0) + 1
         if times[key] == 2:
-            found.append(index)
-    return found
+            indices.append(index)
+    return indices
 
 
 def check_embedded(schema: Schema, value: Any, path: str = "", *, root: bool = True) -> list[Cause]:
     """apiVersion and kind of every embedded resource below the root."""
-    found: list[Cause] = []
+    causes: list[Cause] = []
     if isinstance(value, dict):
         if schema.embedded and not root:
-            found += _type_meta(value, path)
+            causes += _type_meta(value, path)
         if not schema.has_embedded:
-            return found
+            return causes
         for key, item in value.items():
             child = schema.child(key)
             if child is not None and isinstance(item, (dict, list)):
-                found += check_embedded(child, item, f"{path}.{key}" if path else key, root=False)
+                causes += check_embedded(child, item, f"{path}.{key}" if path else key, root=False)
     elif isinstance(value, list) and schema.items is not None and schema.has_embedded:
         for index, item in enumerate(value):
-            found += check_embedded(schema.items, item, f"{path}[{index}]", root=False)
-    return found
+            causes += check_embedded(schema.items, item, f"{path}[{index}]", root=False)
+    return causes
 
 
 def _type_meta(value: dict[str, Any], path: str) -> list[Cause]:
-    found = []
+    causes = []
     for key in ("apiVersion", "kind"):
         text = value.get(key)
         if key not in value:
-            found.append(required(f"{path}.{key}"))
+            causes.append(required(f"{path}.{key}"))
         elif not isinstance(text, str):
-            found.append(invalid_value(f"{path}.{key}", text, "must be a string"))
+            causes.append(invalid_value(f"{path}.{key}", text, "must be a string"))
         elif not text:
-            found.append(invalid_value(f"{path}.{key}", text, "must not be empty"))
-    return found
+            causes.append(invalid_value(f"{path}.{key}", text, "must not be empty"))
+    return causes

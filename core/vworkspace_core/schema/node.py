@@ -131,8 +131,8 @@ class Schema:
 
     def applied(self, key: str) -> "Schema | None":
         """Like `child`, as server-side apply sees it: None means "field not declared in schema"."""
-        found = self.properties.get(key, self.additional)
-        return ANYTHING if found is None and self.free else found
+        child = self.properties.get(key, self.additional)
+        return ANYTHING if child is None and self.free else child
 
 
 ANYTHING: Final = Schema(free=True, preserve_unknown=True)

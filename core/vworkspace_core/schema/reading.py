@@ -56,9 +56,9 @@ class Reading:
 
     def mapping(self, raw: Mapping[str, Any], key: str, path: str) -> Mapping[str, Any]:
         """An object within the schema; empty where there is none."""
-        found = raw.get(key) or {}
-        if isinstance(found, Mapping):
-            return found
+        value = raw.get(key) or {}
+        if isinstance(value, Mapping):
+            return value
         self.problem(f"{path}.{key}", "must be an object")
         return {}
 

@@ -20,17 +20,17 @@ def check_rules(schema: Schema, value: Any, old: Any = MISSING, path: str = "") 
     """
     if not schema.has_rules or value is None:
         return []
-    found = [cause for rule in schema.rules for cause in _check(schema, rule, value, old, path)]
+    causes = [cause for rule in schema.rules for cause in _check(schema, rule, value, old, path)]
     if isinstance(value, dict):
         before = old if isinstance(old, dict) else {}
         for key, item in value.items():
             child = schema.child(key)
             if child is not None and child.has_rules:
-                found += check_rules(child, item, before.get(key, MISSING), _member(schema, path, key))
+                causes += check_rules(child, item, before.get(key, MISSING), _member(schema, path, key))
     elif isinstance(value, list) and schema.items is not None and schema.items.has_rules:
         for index, item in enumerate(value):
-            found += check_rules(schema.items, item, _old_item(schema, item, old), f"{path}[{index}]")
-    return found
+            causes += check_rules(schema.items, item, _old_item(schema, item, old), f"{path}[{index}]")
+    return causes
 
 
 def _member(schema: Schema, path: str, key: str) -> str:
@@ -44,8 +44,8 @@ def _old_item(schema: Schema, item: Any, old: Any) -> Any:
     if schema.list_type is not ListType.MAP or not isinstance(old, list) or not isinstance(item, dict):
         return MISSING
     keys = [item.get(key) for key in schema.list_keys]
-    same = (one for one in old if isinstance(one, dict) and [one.get(key) for key in schema.list_keys] == keys)
-    return next(same, MISSING)
+    candidates = (candidate for candidate in old if isinstance(candidate, dict))
+    return next((before for before in candidates if [before.get(key) for key in schema.list_keys] == keys), MISSING)
 
 
 def _check(schema: Schema, rule: CompiledRule, value: Any, old: Any, path: str) -> list[Cause]:
@@ -64,8 +64,8 @@ def _check(schema: Schema, rule: CompiledRule, value: Any, old: Any, path: str) 
 
 
 def _variables(schema: Schema, rule: CompiledRule, value: Any, old: Any) -> Mapping[str, Any]:
-    def seen(one: Any) -> Any:
-        return convert(schema, one) if rule.typed else one
+    def seen(given: Any) -> Any:
+        return convert(schema, given) if rule.typed else given
 
     if not rule.transition:
         return {"self": seen(value)}

@@ -14,13 +14,13 @@ INT_FORMATS: Final = {"int32": 31, "int64": 63}
 
 def check_scalar(schema: Schema, checks: ValueChecks, value: Any, path: str) -> list[Cause]:
     """Length, pattern, format, bounds and enumeration of one value."""
-    found: list[Cause] = []
+    causes: list[Cause] = []
     if isinstance(value, str):
-        found += _string(checks, value, path)
-        found += check_format(schema, value, path)
+        causes += _string(checks, value, path)
+        causes += check_format(schema, value, path)
     elif isinstance(value, (int, float)) and not isinstance(value, bool):
-        found += _number(checks, value, path)
-    return found + check_enum(checks, value, path)
+        causes += _number(checks, value, path)
+    return causes + check_enum(checks, value, path)
 
 
 def check_format(schema: Schema, value: str, path: str) -> list[Cause]:
@@ -50,18 +50,18 @@ def check_range(name: str, value: int, path: str) -> list[Cause]:
 
 
 def _number(checks: ValueChecks, value: float, path: str) -> list[Cause]:
-    found: list[Cause] = []
+    causes: list[Cause] = []
     multiple = checks.multiple_of
     if multiple is not None and abs(value / multiple - round(value / multiple)) > 1e-9:
-        found.append(invalid_value(path, value, f"{path} in body should be a multiple of {go_value(multiple)}"))
+        causes.append(invalid_value(path, value, f"{path} in body should be a multiple of {go_value(multiple)}"))
     low, high = checks.minimum, checks.maximum
     if high is not None and (value >= high if checks.exclusive_maximum else value > high):
         words = "less than" if checks.exclusive_maximum else "less than or equal to"
-        found.append(invalid_value(path, value, f"{path} in body should be {words} {go_value(high)}"))
+        causes.append(invalid_value(path, value, f"{path} in body should be {words} {go_value(high)}"))
     if low is not None and (value <= low if checks.exclusive_minimum else value < low):
         words = "greater than" if checks.exclusive_minimum else "greater than or equal to"
-        found.append(invalid_value(path, value, f"{path} in body should be {words} {go_value(low)}"))
-    return found
+        causes.append(invalid_value(path, value, f"{path} in body should be {words} {go_value(low)}"))
+    return causes
 
 
 def check_enum(checks: ValueChecks | None, value: Any, path: str) -> list[Cause]:

@@ -31,27 +31,27 @@ def check_structure(schema: Schema, value: Any, old: Any = MISSING, path: str = 
     """Everything wrong with `value`; `old` is the value it replaces, MISSING where there is none."""
     if old is value:
         return []
-    found = _check(schema, value, old, path)
-    return [] if found and old is not MISSING and equal(value, old) else found
+    causes = _check(schema, value, old, path)
+    return [] if causes and old is not MISSING and equal(value, old) else causes
 
 
 def _check(schema: Schema, value: Any, old: Any, path: str) -> list[Cause]:
     mismatch = _type_mismatch(schema, value)
-    found = [] if mismatch is None else [_type_cause(path, mismatch, value)]
+    causes = [] if mismatch is None else [_type_cause(path, mismatch, value)]
     if value is None:
-        return found + (check_enum(schema.checks, value, path) if schema.checks else [])
+        return causes + (check_enum(schema.checks, value, path) if schema.checks else [])
     if schema.checks is not None:
-        found += _junctors(schema.checks, value, path)
-        found += check_scalar(schema, schema.checks, value, path)
+        causes += _junctors(schema.checks, value, path)
+        causes += check_scalar(schema, schema.checks, value, path)
     elif schema.format and isinstance(value, str):
-        found += check_format(schema, value, path)
+        causes += check_format(schema, value, path)
     if schema.format in INT_FORMATS and isinstance(value, int) and not isinstance(value, bool):
-        found += check_range(schema.format, value, path)
+        causes += check_range(schema.format, value, path)
     if isinstance(value, list):
-        found += _items(schema, value, old, path)
+        causes += _items(schema, value, old, path)
     elif isinstance(value, dict):
-        found += _members(schema, value, old, path)
-    return found
+        causes += _members(schema, value, old, path)
+    return causes
 
 
 def _type_mismatch(schema: Schema, value: Any) -> str | None:
@@ -105,18 +105,18 @@ def _type_name(value: Any) -> str:
 
 
 def _items(schema: Schema, value: list[Any], old: Any, path: str) -> list[Cause]:
-    found: list[Cause] = []
+    causes: list[Cause] = []
     if schema.items is not None:
         before = _correlate(schema, old)
         for index, item in enumerate(value):
-            found += check_structure(schema.items, item, before(item), f"{path}[{index}]")
+            causes += check_structure(schema.items, item, before(item), f"{path}[{index}]")
     checks = schema.checks
     if checks is not None and checks.min_items is not None and len(value) < checks.min_items:
         text = f"{path} in body should have at least {checks.min_items} items"
-        found.append(invalid_value(path, len(value), text))
+        causes.append(invalid_value(path, len(value), text))
     if checks is not None and checks.max_items is not None and len(value) > checks.max_items:
-        found.append(too_many(path, len(value), checks.max_items))
-    return found
+        causes.append(too_many(path, len(value), checks.max_items))
+    return causes
 
 
 def _correlate(schema: Schema, old: Any) -> Callable[[Any], Any]:
@@ -132,40 +132,40 @@ def _keys(schema: Schema, item: dict[str, Any]) -> str:
 
 
 def _members(schema: Schema, value: dict[str, Any], old: Any, path: str) -> list[Cause]:
-    found = _count(schema.checks, value, path) if schema.checks else []
+    causes = _count(schema.checks, value, path) if schema.checks else []
     before = old if isinstance(old, dict) else {}
     for key, item in value.items():
         child = schema.child(key)
         if child is not None:
             where = f"{path}.{key}" if path else key
-            found += check_structure(child, item, before.get(key, MISSING), where)
+            causes += check_structure(child, item, before.get(key, MISSING), where)
     for key in schema.required:
         if key not in value:
-            found.append(required(f"{path}.{key}" if path else key))
-    return found
+            causes.append(required(f"{path}.{key}" if path else key))
+    return causes
 
 
 def _count(checks: ValueChecks, value: dict[str, Any], path: str) -> list[Cause]:
-    found: list[Cause] = []
+    causes: list[Cause] = []
     if checks.min_properties is not None and len(value) < checks.min_properties:
         text = f"{path} in body should have at least {checks.min_properties} properties"
-        found.append(invalid_value(path, len(value), text))
+        causes.append(invalid_value(path, len(value), text))
     if checks.max_properties is not None and len(value) > checks.max_properties:
-        found.append(too_many(path, len(value), checks.max_properties))
-    return found
+        causes.append(too_many(path, len(value), checks.max_properties))
+    return causes
 
 
 def _junctors(checks: ValueChecks, value: Any, path: str) -> list[Cause]:
-    found: list[Cause] = []
+    causes: list[Cause] = []
     if checks.any_of:
-        found += _any_of(checks.any_of, value, path)
+        causes += _any_of(checks.any_of, value, path)
     if checks.one_of:
-        found += _one_of(checks.one_of, value, path)
+        causes += _one_of(checks.one_of, value, path)
     if checks.all_of:
-        found += _all_of(checks.all_of, value, path)
+        causes += _all_of(checks.all_of, value, path)
     if checks.negated is not None and not _check(checks.negated, value, MISSING, path):
-        found.append(_composite(path, "must not validate the schema (not)"))
-    return found
+        causes.append(_composite(path, "must not validate the schema (not)"))
+    return causes
 
 
 def _any_of(branches: tuple[Schema, ...], value: Any, path: str) -> list[Cause]:

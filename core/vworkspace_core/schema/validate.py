@@ -29,11 +29,11 @@ def validate(schema: Schema, value: Any, old: Any = None) -> list[Cause]:
     (ratcheting); transition rules (`oldSelf`) run only where an old value exists.
     """
     before = MISSING if old is None else old
-    found = check_structure(schema, value, before)
-    found += check_embedded(schema, value)
+    causes = check_structure(schema, value, before)
+    causes += check_embedded(schema, value)
     repeated = check_list_types(schema, value)
     if repeated and (old is None or not check_list_types(schema, old)):
-        found += repeated
-    if any(cause.reason in _BLOCKING for cause in found):
-        return [*found, invalid_value(NO_FIELD, None, _UNCHECKED)]
-    return found + check_rules(schema, value, before)
+        causes += repeated
+    if any(cause.reason in _BLOCKING for cause in causes):
+        return [*causes, invalid_value(NO_FIELD, None, _UNCHECKED)]
+    return causes + check_rules(schema, value, before)

@@ -73,9 +73,9 @@ def _object(**fields: _Walk) -> _Walk:
         if not isinstance(value, Mapping):
             yield _wrong(path, value, "an object")
             return
-        for key, found in value.items():
-            if found is not None and key in fields:
-                yield from fields[key](found, f"{path}.{key}")
+        for key, item in value.items():
+            if item is not None and key in fields:
+                yield from fields[key](item, f"{path}.{key}")
 
     return walk
 

@@ -54,8 +54,8 @@ def _release(request: AdmissionRequest, new: Manifest) -> dict[str, Any]:
 
 def _before(request: AdmissionRequest, part: str, wanted: Mapping[str, Any]) -> dict[str, Any]:
     """What the old object has of these: immutable fields are not guessed anew."""
-    found = dig(request.old_object, "spec", part)
-    return {key: found[key] for key in wanted if isinstance(dig(found, key), str)}
+    value = dig(request.old_object, "spec", part)
+    return {key: value[key] for key in wanted if isinstance(dig(value, key), str)}
 
 
 def _filled(spec: Mapping[str, Any], part: str, wanted: Mapping[str, Any]) -> Patch:

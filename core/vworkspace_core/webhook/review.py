@@ -112,15 +112,15 @@ def refused(request: AdmissionRequest, problems: Sequence[Problem]) -> dict[str,
 
     The message is redacted (RES-7) and cut; the causes are for programs, and there may be fewer of them.
     """
-    told = [Problem(shown(problem.path), shown(problem.message)) for problem in problems[:MOST_PROBLEMS]]
-    causes = [{"reason": "FieldValueInvalid", "message": problem.message, "field": problem.path} for problem in told]
+    listed = [Problem(shown(problem.path), shown(problem.message)) for problem in problems[:MOST_PROBLEMS]]
+    causes = [{"reason": "FieldValueInvalid", "message": problem.message, "field": problem.path} for problem in listed]
     status = {
         "apiVersion": "v1",
         "kind": "Status",
         "status": "Failure",
         "code": 422,
         "reason": "Invalid",
-        "message": "; ".join(map(str, told))[:_LONGEST_MESSAGE],
+        "message": "; ".join(map(str, listed))[:_LONGEST_MESSAGE],
         "details": {"causes": causes},
     }
     return _answer({"uid": request.uid, "allowed": False, "status": status})

@@ -21,10 +21,10 @@ _LONGEST: Final = 256
 
 
 def _quantity(text: Any) -> Decimal:
-    found = parse_quantity(text_of(text)) if len(text) <= _LONGEST else None
-    if found is None:
+    number = parse_quantity(text_of(text)) if len(text) <= _LONGEST else None
+    if number is None:
         raise EvaluationError(f"{text[:64]!r} is no quantity such as 500m or 1Gi")
-    return found
+    return number
 
 
 def _decimal(value: Any) -> Decimal:
@@ -68,10 +68,10 @@ def parse_semver(text: str, *, generous: bool = False) -> Semver | None:
 
 
 def _semver(text: Any, generous: Any = False) -> Semver:
-    found = parse_semver(text_of(text), generous=generous is True)
-    if found is None:
+    version = parse_semver(text_of(text), generous=generous is True)
+    if version is None:
         raise EvaluationError(f"{text[:64]!r} is no semantic version such as 1.2.3")
-    return found
+    return version
 
 
 def _part(name: str) -> Any:
@@ -83,10 +83,10 @@ def _part(name: str) -> Any:
     return run
 
 
-def _compare(one: Any, other: Any) -> int:
-    if not isinstance(one, (Decimal, Semver)):
+def _compare(left: Any, right: Any) -> int:
+    if not isinstance(left, (Decimal, Semver)):
         raise no_overload()
-    return compare_values(one, other)
+    return compare_values(left, right)
 
 
 def _find(budget: Budget, text: Any, pattern: Any) -> str:
@@ -102,12 +102,12 @@ def _find_all(budget: Budget, text: Any, pattern: Any, most: Any = -1) -> list[s
         raise no_overload()
     out: list[str] = []
     at = 0
-    for found in compiled.find_all(text, int(most)):
-        at += len(found)
+    for match in compiled.find_all(text, int(most)):
+        at += len(match)
         budget.spend(1 + len(text) * compiled.size // 16)
         budget.build_items(1)
-        budget.build_text(len(found))
-        out.append(found)
+        budget.build_text(len(match))
+        out.append(match)
     budget.spend(1 + (len(text) - at) * compiled.size // 16)
     return out
 
@@ -121,20 +121,20 @@ FUNCTIONS: Final = (
     function("quantity.sign() -> int", _sign),
     function(
         ["quantity.add(quantity) -> quantity", "quantity.add(int) -> quantity"],
-        lambda one, other: _decimal(one) + _decimal(other),
+        lambda left, right: _decimal(left) + _decimal(right),
     ),
     function(
         ["quantity.sub(quantity) -> quantity", "quantity.sub(int) -> quantity"],
-        lambda one, other: _decimal(one) - _decimal(other),
+        lambda left, right: _decimal(left) - _decimal(right),
     ),
     function(["quantity.compareTo(quantity) -> int", "semver.compareTo(semver) -> int"], _compare),
     function(
         ["quantity.isGreaterThan(quantity) -> bool", "semver.isGreaterThan(semver) -> bool"],
-        lambda one, other: _compare(one, other) == 1,
+        lambda left, right: _compare(left, right) == 1,
     ),
     function(
         ["quantity.isLessThan(quantity) -> bool", "semver.isLessThan(semver) -> bool"],
-        lambda one, other: _compare(one, other) == -1,
+        lambda left, right: _compare(left, right) == -1,
     ),
     function("semver(string) -> semver", _semver, cost=text_cost),
     function("semver(string, bool) -> semver", _semver, cost=text_cost),

@@ -36,7 +36,7 @@ def _distinct(budget: Budget, items: Any) -> list[Any]:
             seen.add(item)
         else:
             budget.spend(len(out))
-            if any(cel_equal(item, one, budget) for one in out):
+            if any(cel_equal(item, known, budget) for known in out):
                 continue
         out.append(item)
     return list(built(budget, out))
@@ -51,7 +51,7 @@ def _flatten(budget: Budget, items: Any, depth: Any = 1) -> list[Any]:
         budget.spend(1)
         item, left = pending.pop()
         if isinstance(item, list) and left > 0:
-            pending += [(one, left - 1) for one in reversed(item)]
+            pending += [(nested, left - 1) for nested in reversed(item)]
         else:
             out.append(item)
     return list(built(budget, out))
@@ -90,17 +90,17 @@ def sorted_by(budget: Budget, items: list[Any], keys: list[Any]) -> list[Any]:
 
 
 def _is_sorted(items: Any) -> bool:
-    found = _items(items)
-    return all(compare_values(one, other) <= 0 for one, other in pairwise(found))
+    values = _items(items)
+    return all(compare_values(left, right) <= 0 for left, right in pairwise(values))
 
 
 def _extreme(sign: int) -> Callable[[Any], Any]:
     def run(items: Any) -> Any:
-        found = _items(items)
-        if not found:
+        values = _items(items)
+        if not values:
             raise EvaluationError("min and max need an item at the least")
-        best = found[0]
-        for item in found:
+        best = values[0]
+        for item in values:
             if compare_values(item, best) == sign:
                 best = item
         return best
@@ -109,15 +109,15 @@ def _extreme(sign: int) -> Callable[[Any], Any]:
 
 
 def _sum(items: Any) -> Any:
-    found = _items(items)
-    if all(isinstance(item, Duration) for item in found) and found:
-        return Duration(whole(sum(item.nanos for item in found), "duration overflow"))
-    if not all(is_number(item) for item in found) or len({isinstance(item, float) for item in found}) > 1:
+    values = _items(items)
+    if all(isinstance(item, Duration) for item in values) and values:
+        return Duration(whole(sum(item.nanos for item in values), "duration overflow"))
+    if not all(is_number(item) for item in values) or len({isinstance(item, float) for item in values}) > 1:
         raise no_overload()
-    total = sum(found)
+    total = sum(values)
     if isinstance(total, float):
         return total
-    return Uint(total) if found and isinstance(found[0], Uint) else whole(total)
+    return Uint(total) if values and isinstance(values[0], Uint) else whole(total)
 
 
 def _index_of(budget: Budget, items: Any, what: Any) -> int:
@@ -129,11 +129,11 @@ def _last_index_of(budget: Budget, items: Any, what: Any) -> int:
 
 
 def _contains(budget: Budget, items: Any, part: Any) -> bool:
-    return all(any(cel_equal(one, item, budget) for item in _items(items)) for one in _items(part))
+    return all(any(cel_equal(wanted, item, budget) for item in _items(items)) for wanted in _items(part))
 
 
 def _intersects(budget: Budget, items: Any, part: Any) -> bool:
-    return any(any(cel_equal(one, item, budget) for item in _items(items)) for one in _items(part))
+    return any(any(cel_equal(wanted, item, budget) for item in _items(items)) for wanted in _items(part))
 
 
 def _equivalent(budget: Budget, items: Any, part: Any) -> bool:
@@ -147,11 +147,11 @@ FUNCTIONS: Final = (
     function("lists.range(int) -> list(int)", _range, with_budget=True),
     function("list($A).reverse() -> list($A)", _reverse, cost=list_cost, with_budget=True),
     function("list($A).slice(int, int) -> list($A)", _slice, cost=list_cost, with_budget=True),
-    function([f"list({one}).sort() -> list({one})" for one in _SORTED], _sort, cost=list_cost, with_budget=True),
-    function([f"list({one}).isSorted() -> bool" for one in _SORTED], _is_sorted, cost=list_cost),
-    function([f"list({one}).min() -> {one}" for one in _SORTED], _extreme(-1), cost=list_cost),
-    function([f"list({one}).max() -> {one}" for one in _SORTED], _extreme(1), cost=list_cost),
-    function([f"list({one}).sum() -> {one}" for one in _SUMMED], _sum, cost=list_cost),
+    function([f"list({kind}).sort() -> list({kind})" for kind in _SORTED], _sort, cost=list_cost, with_budget=True),
+    function([f"list({kind}).isSorted() -> bool" for kind in _SORTED], _is_sorted, cost=list_cost),
+    function([f"list({kind}).min() -> {kind}" for kind in _SORTED], _extreme(-1), cost=list_cost),
+    function([f"list({kind}).max() -> {kind}" for kind in _SORTED], _extreme(1), cost=list_cost),
+    function([f"list({kind}).sum() -> {kind}" for kind in _SUMMED], _sum, cost=list_cost),
     function("list($A).indexOf($A) -> int", _index_of, cost=list_cost, with_budget=True),
     function("list($A).lastIndexOf($A) -> int", _last_index_of, cost=list_cost, with_budget=True),
     function("sets.contains(list($A), list($A)) -> bool", _contains, cost=square_cost, with_budget=True),

@@ -71,14 +71,14 @@ def _sqrt(value: Any) -> float:
     return math.sqrt(value) if value >= 0 else math.nan
 
 
-def _pair(one: Any, other: Any) -> type[int]:
-    if isinstance(_integer(one), Uint) is not isinstance(_integer(other), Uint):
+def _pair(left: Any, right: Any) -> type[int]:
+    if isinstance(_integer(left), Uint) is not isinstance(_integer(right), Uint):
         raise no_overload()
-    return type(one)
+    return type(left)
 
 
 def _bitwise(run: Callable[[int, int], int]) -> Callable[[Any, Any], int]:
-    return lambda one, other: _pair(one, other)(run(int(one), int(other)))
+    return lambda left, right: _pair(left, right)(run(int(left), int(right)))
 
 
 def _not(value: Any) -> int:
@@ -107,11 +107,11 @@ def _right(value: Any, by: Any) -> int:
 
 
 def _same(name: str) -> list[str]:
-    return [f"math.{name}({one}) -> {one}" for one in _NUMBERS]
+    return [f"math.{name}({kind}) -> {kind}" for kind in _NUMBERS]
 
 
 def _any(name: str) -> list[str]:
-    return [*(f"math.{name}({one}...) -> {one}" for one in _NUMBERS), f"math.{name}(dyn...) -> dyn"]
+    return [*(f"math.{name}({kind}...) -> {kind}" for kind in _NUMBERS), f"math.{name}(dyn...) -> dyn"]
 
 
 FUNCTIONS: Final = (
@@ -123,14 +123,14 @@ FUNCTIONS: Final = (
     function("math.trunc(double) -> double", _rounded(math.trunc)),
     function(_same("abs"), _abs),
     function(_same("sign"), _sign),
-    function([f"math.sqrt({one}) -> double" for one in _NUMBERS], _sqrt),
+    function([f"math.sqrt({kind}) -> double" for kind in _NUMBERS], _sqrt),
     function("math.isNaN(double) -> bool", lambda value: math.isnan(_double(value))),
     function("math.isInf(double) -> bool", lambda value: math.isinf(_double(value))),
     function("math.isFinite(double) -> bool", lambda value: math.isfinite(_double(value))),
-    function([f"math.bitAnd({one}, {one}) -> {one}" for one in ("int", "uint")], _bitwise(lambda a, b: a & b)),
-    function([f"math.bitOr({one}, {one}) -> {one}" for one in ("int", "uint")], _bitwise(lambda a, b: a | b)),
-    function([f"math.bitXor({one}, {one}) -> {one}" for one in ("int", "uint")], _bitwise(lambda a, b: a ^ b)),
-    function([f"math.bitNot({one}) -> {one}" for one in ("int", "uint")], _not),
-    function([f"math.bitShiftLeft({one}, int) -> {one}" for one in ("int", "uint")], _left),
-    function([f"math.bitShiftRight({one}, int) -> {one}" for one in ("int", "uint")], _right),
+    function([f"math.bitAnd({kind}, {kind}) -> {kind}" for kind in ("int", "uint")], _bitwise(lambda a, b: a & b)),
+    function([f"math.bitOr({kind}, {kind}) -> {kind}" for kind in ("int", "uint")], _bitwise(lambda a, b: a | b)),
+    function([f"math.bitXor({kind}, {kind}) -> {kind}" for kind in ("int", "uint")], _bitwise(lambda a, b: a ^ b)),
+    function([f"math.bitNot({kind}) -> {kind}" for kind in ("int", "uint")], _not),
+    function([f"math.bitShiftLeft({kind}, int) -> {kind}" for kind in ("int", "uint")], _left),
+    function([f"math.bitShiftRight({kind}, int) -> {kind}" for kind in ("int", "uint")], _right),
 )

@@ -41,20 +41,20 @@ def _network(text: str) -> Network | None:
 
 
 def _to_address(value: Any) -> Address:
-    found = _address(text_of(value))
-    if found is None:
+    address = _address(text_of(value))
+    if address is None:
         raise EvaluationError(f"{value[:_LONGEST]!r} is no IP address")
-    return found
+    return address
 
 
 def _to_network(value: Any) -> Network:
     try:
-        found = _network(text_of(value))
+        network = _network(text_of(value))
     except NetmaskValueError:
-        found = None
-    if found is None:
+        network = None
+    if network is None:
         raise EvaluationError(f"{value[:_LONGEST]!r} is no network such as 10.0.0.0/8")
-    return found
+    return network
 
 
 def _of_address(run: Callable[[Address], Any]) -> Callable[[Any], Any]:
@@ -139,21 +139,21 @@ def _unescaped(text: str) -> str:
 
 
 def _query(text: str) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    found: dict[str, tuple[str, ...]] = {}
+    values: dict[str, tuple[str, ...]] = {}
     for pair in text.split("&") if text else ():
         name, _, value = pair.replace("+", " ").partition("=")
         key = _unescaped(name)
-        found[key] = (*found.get(key, ()), _unescaped(value))
-    return tuple(found.items())
+        values[key] = (*values.get(key, ()), _unescaped(value))
+    return tuple(values.items())
 
 
 def _url(value: Any) -> Url:
     if isinstance(value, Url):
         return value
-    found = parse_url(text_of(value))
-    if found is None:
+    url = parse_url(text_of(value))
+    if url is None:
         raise EvaluationError(f"{value[:_LONGEST]!r} is no absolute URL or path")
-    return found
+    return url
 
 
 def _of_url(run: Callable[[Url], Any]) -> Callable[[Any], Any]:
@@ -181,16 +181,16 @@ FUNCTIONS: Final = (
     function("ip(string) -> ip", _to_address),
     function("isIP(string) -> bool", lambda text: _address(text_of(text)) is not None),
     function("ip.isCanonical(string) -> bool", _is_canonical),
-    function("ip.family() -> int", _of_address(lambda one: one.version)),
-    function("ip.isUnspecified() -> bool", _of_address(lambda one: one.is_unspecified)),
-    function("ip.isLoopback() -> bool", _of_address(lambda one: one.is_loopback)),
+    function("ip.family() -> int", _of_address(lambda value: value.version)),
+    function("ip.isUnspecified() -> bool", _of_address(lambda value: value.is_unspecified)),
+    function("ip.isLoopback() -> bool", _of_address(lambda value: value.is_loopback)),
     function("ip.isLinkLocalMulticast() -> bool", _of_address(_is_local_multicast)),
-    function("ip.isLinkLocalUnicast() -> bool", _of_address(lambda one: one.is_link_local)),
+    function("ip.isLinkLocalUnicast() -> bool", _of_address(lambda value: value.is_link_local)),
     function("ip.isGlobalUnicast() -> bool", _of_address(_is_global)),
     function("cidr(string) -> cidr", _to_network),
     function("isCIDR(string) -> bool", lambda text: _network(text_of(text)) is not None),
-    function("cidr.ip() -> ip", _of_network(lambda one: one.address)),
-    function("cidr.prefixLength() -> int", _of_network(lambda one: one.prefix)),
+    function("cidr.ip() -> ip", _of_network(lambda value: value.address)),
+    function("cidr.prefixLength() -> int", _of_network(lambda value: value.prefix)),
     function("cidr.masked() -> cidr", _of_network(_masked)),
     function(["cidr.containsIP(ip) -> bool", "cidr.containsIP(string) -> bool"], _contains_address),
     function(["cidr.containsCIDR(cidr) -> bool", "cidr.containsCIDR(string) -> bool"], _contains_network),

@@ -204,10 +204,10 @@ def _timestamp(value: Any) -> Timestamp:
         return value
     if isinstance(value, int) and not isinstance(value, bool):
         return timestamp_of(int(value) * NANOS)
-    found = parse_timestamp(text_of(value))
-    if found is None:
+    timestamp = parse_timestamp(text_of(value))
+    if timestamp is None:
         raise EvaluationError(f"{value[:64]!r} is no timestamp such as 2026-01-31T12:00:00Z")
-    return found
+    return timestamp
 
 
 def _duration(value: Any) -> Duration:
@@ -215,10 +215,10 @@ def _duration(value: Any) -> Duration:
         return value
     if isinstance(value, int) and not isinstance(value, bool):
         raise no_overload()
-    found = parse_duration(text_of(value))
-    if found is None:
+    duration = parse_duration(text_of(value))
+    if duration is None:
         raise EvaluationError(f"{value[:64]!r} is no duration such as 1h30m")
-    return found
+    return duration
 
 
 def _type(value: Any) -> TypeValue:
@@ -255,13 +255,13 @@ FUNCTIONS: Final = (
     function("string.endsWith(string) -> bool", lambda a, b: text_of(a).endswith(text_of(b)), cost=text_cost),
     function("string.matches(string) -> bool", _matches, with_budget=True),
     function("matches(string, string) -> bool", _matches, with_budget=True),
-    function([f"int({one}) -> int" for one in ("int", "uint", "double", "string", "timestamp", "duration")], _int),
-    function([f"uint({one}) -> uint" for one in ("uint", "int", "double", "string")], _uint),
-    function([f"double({one}) -> double" for one in ("double", "int", "uint", "string")], _double),
+    function([f"int({kind}) -> int" for kind in ("int", "uint", "double", "string", "timestamp", "duration")], _int),
+    function([f"uint({kind}) -> uint" for kind in ("uint", "int", "double", "string")], _uint),
+    function([f"double({kind}) -> double" for kind in ("double", "int", "uint", "string")], _double),
     function(
         [
-            f"string({one}) -> string"
-            for one in ("string", "bool", "int", "uint", "double", "bytes", "timestamp", "duration", "ip", "cidr")
+            f"string({kind}) -> string"
+            for kind in ("string", "bool", "int", "uint", "double", "bytes", "timestamp", "duration", "ip", "cidr")
         ],
         _convert(_string),
         cost=text_cost,

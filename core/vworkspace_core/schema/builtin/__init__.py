@@ -54,18 +54,25 @@ def built_in_kind(api_version: str, kind: str) -> BuiltIn | None:
     place = BUILT_IN.get((api_version, kind))
     if place is None:
         return None
-    found = getattr(import_module(f"{__name__}.{place[0]}"), place[1])
-    assert isinstance(found, BuiltIn)
-    return found
+    definition = getattr(import_module(f"{__name__}.{place[0]}"), place[1])
+    assert isinstance(definition, BuiltIn)
+    return definition
 
 
 @cache
 def built_in_schema(api_version: str, kind: str) -> Schema | None:
     """The schema of whole objects of a built-in kind, its metadata included."""
-    found = built_in_kind(api_version, kind)
-    if found is None:
+    definition = built_in_kind(api_version, kind)
+    if definition is None:
         return None
     text = {"type": "string"}
-    fields = {**found.openapi.get("properties", {}), "apiVersion": text, "kind": text, "metadata": OBJECT_META_OPENAPI}
-    required = [*found.openapi.get("required", ()), "apiVersion", "kind", "metadata"]
-    return compile_schema({**found.openapi, "type": "object", "properties": fields, "required": required}, _COMPILED)
+    fields = {
+        **definition.openapi.get("properties", {}),
+        "apiVersion": text,
+        "kind": text,
+        "metadata": OBJECT_META_OPENAPI,
+    }
+    required = [*definition.openapi.get("required", ()), "apiVersion", "kind", "metadata"]
+    return compile_schema(
+        {**definition.openapi, "type": "object", "properties": fields, "required": required}, _COMPILED
+    )
