@@ -63,8 +63,8 @@ def _connected(inventory: ClusterInventory, agent: AgentReport) -> Iterator[Want
             # It was reached, and it said no.
             yield Wanted(Type.CONNECTED, _TRUE, Reason.ROUND_TRIP_OK, _joined("the credential is rejected", pending))
         case Connectivity.UNREACHABLE if link.since and inventory.now.since(link.since) >= inventory.damping:
-            told = _joined(f"since {format_time(link.since.wall)}: {link.error}", pending)
-            yield Wanted(Type.CONNECTED, _FALSE, Reason.CONTROL_PLANE_UNREACHABLE, told)
+            message = _joined(f"since {format_time(link.since.wall)}: {link.error}", pending)
+            yield Wanted(Type.CONNECTED, _FALSE, Reason.CONTROL_PLANE_UNREACHABLE, message)
         case _:
             pass
 
@@ -99,7 +99,7 @@ def _authenticated(inventory: ClusterInventory, agent: AgentReport) -> Iterator[
             reason = Reason.CREDENTIAL_EXPIRED if over else Reason.CREDENTIAL_REJECTED
             where = f"the Secret {inventory.credentials_secret}" if inventory.credentials_secret else "the token file"
             cure = f"tried again every 5 to 10 minutes, and at once when {where} has a new token"
-            told = f"since {format_time(link.since.wall)}: {link.error}; {cure}"
-            yield Wanted(Type.AUTHENTICATED, _FALSE, reason, told)
+            message = f"since {format_time(link.since.wall)}: {link.error}; {cure}"
+            yield Wanted(Type.AUTHENTICATED, _FALSE, reason, message)
         case _:
             pass

@@ -72,12 +72,12 @@ def installed_engines(watched: Mapping[Kind, Watched]) -> tuple[str, ...]:
 def controllers_condition(watched: Mapping[Kind, Watched]) -> Wanted:
     """ControllersHealthy. What is missing weighs more than what is degraded; the message names everything."""
     missing, degraded = list(_missing(watched)), list(_degraded(watched))
-    told = "; ".join((*missing, *degraded))
+    message = "; ".join((*missing, *degraded))
     kind = ClusterConditionType.CONTROLLERS_HEALTHY
     if missing:
-        return Wanted(kind, ConditionStatus.FALSE, ClusterReason.CONTROLLER_MISSING, told)
+        return Wanted(kind, ConditionStatus.FALSE, ClusterReason.CONTROLLER_MISSING, message)
     if degraded:
-        return Wanted(kind, ConditionStatus.FALSE, ClusterReason.CONTROLLER_DEGRADED, told)
+        return Wanted(kind, ConditionStatus.FALSE, ClusterReason.CONTROLLER_DEGRADED, message)
     return Wanted(kind, ConditionStatus.TRUE, ClusterReason.ALL_CONTROLLERS_READY)
 
 
@@ -93,8 +93,8 @@ def _degraded(watched: Mapping[Kind, Watched]) -> Iterator[str]:
     for kind, one in sorted(watched.items()):
         if one.served and one.trouble and one.failures >= IN_A_ROW:
             right = refused_right(one.trouble)
-            told = one.trouble if right is None else not_permitted(right)
-            yield f"{names.get(kind, 'kube-apiserver')}: {kind.kind} cannot be watched: {told}"
+            message = one.trouble if right is None else not_permitted(right)
+            yield f"{names.get(kind, 'kube-apiserver')}: {kind.kind} cannot be watched: {message}"
 
 
 def _served(watched: Mapping[Kind, Watched], kind: Kind) -> bool:

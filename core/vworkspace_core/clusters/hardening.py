@@ -28,36 +28,36 @@ class Exposure:
     any_chart_source: bool = False
 
 
-def hardened_condition(found: Exposure) -> Wanted:
+def hardened_condition(exposure: Exposure) -> Wanted:
     """Hardened, with everything that is open in its message."""
-    told = [*found.settings, *_beside(found)]
-    if not told:
+    openings = [*exposure.settings, *_beside(exposure)]
+    if not openings:
         return Wanted(Type.HARDENED, ConditionStatus.TRUE, Reason.NOTHING_OPEN)
-    return Wanted(Type.HARDENED, ConditionStatus.FALSE, _reason(found), f"{'; '.join(told)}. {_PAGE}")
+    return Wanted(Type.HARDENED, ConditionStatus.FALSE, _reason(exposure), f"{'; '.join(openings)}. {_PAGE}")
 
 
-def _reason(found: Exposure) -> Reason:
+def _reason(exposure: Exposure) -> Reason:
     """The widest one: what the message begins with."""
-    if found.settings:
+    if exposure.settings:
         return Reason.OPEN_SETTINGS
-    if found.any_chart_source or found.unsigned:
+    if exposure.any_chart_source or exposure.unsigned:
         return Reason.OPEN_POLICY
     return Reason.UNGUARDED_NAMESPACES
 
 
-def _beside(found: Exposure) -> Iterator[str]:
-    if found.any_chart_source:
+def _beside(exposure: Exposure) -> Iterator[str]:
+    if exposure.any_chart_source:
         yield (
             "charts may come from anywhere: name their registries in spec.policy.allowedChartSources of a Cluster, or "
             "by --allowed-chart-sources"
         )
-    if found.unsigned:
+    if exposure.unsigned:
         yield (
             "jobs are taken without a signature: put the control plane's signing-public-key into the credentials "
             "Secret, and require it by spec.security.requireSignedPayloads or --job-signatures=required"
         )
-    if found.unguarded:
-        names = _few(found.unguarded)
+    if exposure.unguarded:
+        names = _few(exposure.unguarded)
         yield (
             f"gated namespaces without Pod Security: {names} (kubectl label namespace NAME "
             "pod-security.kubernetes.io/enforce=baseline)"

@@ -14,12 +14,14 @@ def strictest_policy(base: Policy, clusters: Iterable[bytes], cluster_id: str) -
 
     One that somebody deletes no longer says anything: who may do that is the cluster's administrator.
     """
-    return _together(base, frozenset(found for one in clusters if (found := _policy_of(one, cluster_id)) is not None))
+    return _together(
+        base, frozenset(policy for cluster in clusters if (policy := _policy_of(cluster, cluster_id)) is not None)
+    )
 
 
 @lru_cache(maxsize=16)
-def _together(base: Policy, found: frozenset[Policy]) -> Policy:
-    ordered = (base, *sorted(found))
+def _together(base: Policy, policies: frozenset[Policy]) -> Policy:
+    ordered = (base, *sorted(policies))
     lists = dict.fromkeys(sources for policy in ordered for sources in policy.chart_source_lists)
     forbidden = dict.fromkeys(version for policy in ordered for version in policy.forbidden_versions)
     first, *further = lists or ((),)

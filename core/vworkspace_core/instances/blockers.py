@@ -38,13 +38,13 @@ def intent_blocker(source: ApplicationInstance, observed: InstanceObserved, sett
 
 
 def _wrong_cluster(source: ApplicationInstance, settings: Settings) -> Blocker | None:
-    told = wrong_cluster(source.metadata, settings.cluster_id)
-    return Blocker(Reason.WRONG_CLUSTER, told) if told else None
+    message = wrong_cluster(source.metadata, settings.cluster_id)
+    return Blocker(Reason.WRONG_CLUSTER, message) if message else None
 
 
 def _gate(source: ApplicationInstance, observed: InstanceObserved) -> Blocker | None:
-    told = closed_namespace(source.metadata.namespace, observed.namespace)
-    return Blocker(Reason.NAMESPACE_NOT_GATED, told) if told else None
+    message = closed_namespace(source.metadata.namespace, observed.namespace)
+    return Blocker(Reason.NAMESPACE_NOT_GATED, message) if message else None
 
 
 def _invalid(source: ApplicationInstance, settings: Settings) -> Blocker | None:
@@ -84,12 +84,14 @@ def _policy(source: ApplicationInstance, settings: Settings) -> Blocker | None:
         return None
     for allowed in policy.chart_source_lists:
         if not is_allowed_source(chart, allowed):
-            sources, found = ", ".join(allowed), f"{chart.url.rstrip('/')}/{chart.name}"
-            told = f"spec.chart.url: charts may come from {sources} only (spec.policy of the Cluster), not from {found}"
-            return Blocker(Reason.POLICY_DENIED, told)
+            sources, url = ", ".join(allowed), f"{chart.url.rstrip('/')}/{chart.name}"
+            message = (
+                f"spec.chart.url: charts may come from {sources} only (spec.policy of the Cluster), not from {url}"
+            )
+            return Blocker(Reason.POLICY_DENIED, message)
     if is_forbidden(chart.name, chart.version, policy):
-        told = f"spec.chart.version: {chart.version} of {chart.name} is forbidden here (spec.policy of the Cluster)"
-        return Blocker(Reason.POLICY_DENIED, f"{told}: choose another version")
+        message = f"spec.chart.version: {chart.version} of {chart.name} is forbidden here (spec.policy of the Cluster)"
+        return Blocker(Reason.POLICY_DENIED, f"{message}: choose another version")
     return None
 
 
@@ -101,8 +103,10 @@ def _demoted(source: ApplicationInstance, observed: InstanceObserved) -> Blocker
     owned = any(ref.kind == HELM_RELEASE and is_controlled_by(live, uid) for ref, live in observed.objects.items())
     if not owned and source.status.helm_release_ref is None:
         return None
-    told = "spec.mode: a managed instance cannot become a placeholder while it owns a release; delete and recreate it"
-    return Blocker(Reason.VALIDATION_FAILED, told, stalled=True)
+    message = (
+        "spec.mode: a managed instance cannot become a placeholder while it owns a release; delete and recreate it"
+    )
+    return Blocker(Reason.VALIDATION_FAILED, message, stalled=True)
 
 
 def needed_kinds(source: ApplicationInstance) -> tuple[Kind, ...]:

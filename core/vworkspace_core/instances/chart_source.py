@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from vworkspace_core.apimachinery.manifest import Manifest, dig
-from vworkspace_core.instances.observed_release import ObservedRelease, condition, is_observed
+from vworkspace_core.instances.observed_release import ObservedRelease, condition_of, is_observed
 
 _NONE: Mapping[str, Any] = {}
 
@@ -16,9 +16,9 @@ _NONE: Mapping[str, Any] = {}
 def source_failure(source: Manifest | None) -> Mapping[str, Any]:
     """The source's own condition that says what is wrong with it as it stands now; empty when none does."""
     for kind in ("FetchFailed", "Stalled"):
-        found = condition(source, kind)
-        if found.get("status") == "True" and _is_of_generation(found, source):
-            return found
+        condition = condition_of(source, kind)
+        if condition.get("status") == "True" and _is_of_generation(condition, source):
+            return condition
     return _NONE
 
 
@@ -28,26 +28,26 @@ def chart_failure(observed: ObservedRelease) -> Mapping[str, Any]:
     if chart is None or not _is_of_request(chart, observed):
         return _NONE
     for kind in ("FetchFailed", "BuildFailed", "Stalled"):
-        found = condition(chart, kind)
+        condition = condition_of(chart, kind)
         # Waiting for the repository's first artifact is no failure of its own: the repository tells of one.
-        if found.get("status") == "True" and found.get("reason") != "NoSourceArtifact":
-            return found if _is_of_generation(found, chart) else _NONE
+        if condition.get("status") == "True" and condition.get("reason") != "NoSourceArtifact":
+            return condition if _is_of_generation(condition, chart) else _NONE
     return _NONE
 
 
 def gave_up_on_chart(observed: ObservedRelease) -> str:
     """Flux's reason for not trying again to fetch the chart as it is asked for; empty while it does try (RES-4)."""
     for origin in (observed.source, observed.chart if chart_failure(observed) else None):
-        found = condition(origin, "Stalled")
-        if found.get("status") == "True" and _is_of_generation(found, origin):
-            return str(found.get("reason") or "Stalled")
+        condition = condition_of(origin, "Stalled")
+        if condition.get("status") == "True" and _is_of_generation(condition, origin):
+            return str(condition.get("reason") or "Stalled")
     return ""
 
 
-def _is_of_generation(found: Mapping[str, Any], manifest: Manifest | None) -> bool:
+def _is_of_generation(condition: Mapping[str, Any], manifest: Manifest | None) -> bool:
     """Whether a condition speaks of the object as it stands now: Flux leaves the failures of before in place."""
     generation = dig(manifest, "metadata", "generation")
-    return bool(found.get("observedGeneration", generation) == generation)
+    return bool(condition.get("observedGeneration", generation) == generation)
 
 
 def _is_of_request(chart: Manifest, observed: ObservedRelease) -> bool:
@@ -92,8 +92,12 @@ def is_blamed_on_source(observed: ObservedRelease, ready: Mapping[str, Any]) -> 
 
 def _looked_at_since(origin: Manifest) -> str | None:
     """When Flux began with the source as it stands now (RFC 3339); None when that has not been yet."""
-    told = [found for found in dig(origin, "status", "conditions") or () if isinstance(found, Mapping)]
-    if not told:
+    conditions = [
+        condition for condition in dig(origin, "status", "conditions") or () if isinstance(condition, Mapping)
+    ]
+    if not conditions:
         return str(dig(origin, "metadata", "creationTimestamp") or "")
-    times = [str(found.get("lastTransitionTime", "")) for found in told if _is_of_generation(found, origin)]
+    times = [
+        str(condition.get("lastTransitionTime", "")) for condition in conditions if _is_of_generation(condition, origin)
+    ]
     return min(times, default=None)

@@ -164,17 +164,17 @@ def uninstalling(reason: str, message: str, previous: Previous, *, refused: str 
 
     The rest stays as it was.
     """
-    kept = {kind: _keep(condition) for kind, condition in previous.items() if kind in _ORDER}
+    unchanged = {kind: _keep(condition) for kind, condition in previous.items() if kind in _ORDER}
     deleting = Wanted(Type.DELETING, _TRUE, reason, safe(message))
     if reason == Reason.AWAITING_CONFIRMATION:
-        return _ordered({**kept, Type.DELETING: deleting})  # nothing is taken down yet
+        return _ordered({**unchanged, Type.DELETING: deleting})  # nothing is taken down yet
     ready = Wanted(Type.READY, _FALSE, Reason.UNINSTALLING, safe(message))
     blocked_by: dict[str, Wanted] = {}
     if refused:
         blocked_by = {Type.BLOCKED: Wanted(Type.BLOCKED, _TRUE, Reason.FORBIDDEN, safe(refused, _LONGEST_REFUSAL))}
     elif Type.BLOCKED in previous and previous[Type.BLOCKED].reason in _OF_A_PASS:
         blocked_by = _lifted(previous, Type.BLOCKED, Reason.UNBLOCKED)
-    return _ordered({**kept, **blocked_by, Type.READY: ready, Type.DELETING: deleting})
+    return _ordered({**unchanged, **blocked_by, Type.READY: ready, Type.DELETING: deleting})
 
 
 def _complete(changes: Mapping[str, Wanted], previous: Previous, *, keep_suspended: bool = False) -> tuple[Wanted, ...]:

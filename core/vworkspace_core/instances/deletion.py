@@ -35,7 +35,7 @@ from vworkspace_core.controller.requeue import Requeue
 from vworkspace_core.instances.conditions import uninstalling
 from vworkspace_core.instances.context import Context, InstanceObserved
 from vworkspace_core.instances.desired import DOWNSTREAM_KINDS
-from vworkspace_core.instances.observed_release import condition, message_of
+from vworkspace_core.instances.observed_release import condition_of, message_of
 from vworkspace_core.instances.status import StatusFields, own_conditions, with_status
 from vworkspace_core.ports import KubernetesEvent
 
@@ -70,13 +70,15 @@ def _let_go(source: ApplicationInstance, observed: InstanceObserved, context: Co
         return Decision(finalizer=Finalizer.REMOVE, events=(_abandoned(source, observed),))
     failed = {failure.ref for failure in observed.failures}
     refused = refusal_told(observed.failures)
-    told = "".join(f"; {one.verb} {one.ref}: {one.error.message}; trying again" for one in observed.failures)
+    refusals = "".join(
+        f"; {failure.verb} {failure.ref}: {failure.error.message}; trying again" for failure in observed.failures
+    )
     decision = Decision(
         patches=tuple(_disown(ref, live, source.metadata.uid) for ref, live in left if ref not in failed),
         requeue=Requeue.REFUSED if refused else Requeue.BACKOFF if failed else Requeue.NO,
         only_if_current=True,
     )
-    message = f"letting go of {', '.join(str(ref) for ref, _ in left)}{told}"
+    message = f"letting go of {', '.join(str(ref) for ref, _ in left)}{refusals}"
     return _told(decision, source, Reason.WAITING_FOR_CHILD_RESOURCES, message, context, refused=refused)
 
 
@@ -115,8 +117,8 @@ def _with_its_namespace(
         return Decision(finalizer=Finalizer.REMOVE)
     seconds = (_let_go_at(source, context) - context.now).total_seconds()
     if seconds <= 0:
-        told = tuple(_left_behind(source, ref, observed.namespace, context) for ref, _ in releases)
-        return Decision(finalizer=Finalizer.REMOVE, events=told)
+        events = tuple(_left_behind(source, ref, observed.namespace, context) for ref, _ in releases)
+        return Decision(finalizer=Finalizer.REMOVE, events=events)
     # The namespace controller deletes what the operator may not: nothing has to be tried again for that.
     others = tuple(one for one in observed.failures if not isinstance(one.error, Forbidden))
     decision = _take_down(source, releases, left, attrs.evolve(observed, failures=others), context)
@@ -162,8 +164,8 @@ def _take_down(
     refused = refusal_told(observed.failures)
     doomed = tuple((ref, live) for ref, live in step if not metadata(live).get("deletionTimestamp"))
     if failed:
-        told = "; ".join(f"{failure.verb} {failure.ref}: {failure.error.message}" for failure in observed.failures)
-        reason, message = Reason.UNINSTALLING, f"{told}; trying again"
+        refusals = "; ".join(f"{failure.verb} {failure.ref}: {failure.error.message}" for failure in observed.failures)
+        reason, message = Reason.UNINSTALLING, f"{refusals}; trying again"
     elif doomed:
         reason, message = Reason.UNINSTALLING, "deleting " + ", ".join(str(ref) for ref, _ in doomed)
     else:
@@ -189,9 +191,9 @@ def _since(ref: ObjectRef, live: Manifest) -> str:
 def _failed_uninstall(live: Manifest) -> str:
     """What Flux says of an uninstall that does not get through; empty where it says nothing."""
     for kind in ("Released", "Ready"):
-        found = condition(live, kind)
-        if found.get("status") == "False" and found.get("reason") == "UninstallFailed":
-            return f"UninstallFailed: {safe(message_of(found), _LONGEST_FAILURE)}"
+        condition = condition_of(live, kind)
+        if condition.get("status") == "False" and condition.get("reason") == "UninstallFailed":
+            return f"UninstallFailed: {safe(message_of(condition), _LONGEST_FAILURE)}"
     return ""
 
 
@@ -231,7 +233,7 @@ def _flux_missing(source: ApplicationInstance, context: Context) -> Decision:
 def _told(
     decision: Decision, source: ApplicationInstance, reason: str, message: str, context: Context, *, refused: str = ""
 ) -> Decision:
-    previous = {condition.type: condition for condition in own_conditions(source.status)}
+    previous = {condition_of.type: condition_of for condition_of in own_conditions(source.status)}
     wanted = uninstalling(reason, message, previous, refused=refused)
     return with_status(decision, source, wanted, StatusFields.of(source.status), context)
 
@@ -239,18 +241,20 @@ def _told(
 def _abandoned(source: ApplicationInstance, observed: InstanceObserved) -> KubernetesEvent:
     meta = source.metadata
     if HELM_RELEASE in observed.missing_kinds:
-        told = "the finalizer goes without an uninstall: Flux is not installed, and what it deployed is left to itself"
+        message = (
+            "the finalizer goes without an uninstall: Flux is not installed, and what it deployed is left to itself"
+        )
     elif namespace_is_terminating(observed.namespace):
-        told = "the finalizer goes; the namespace is being deleted, and what is in it with it"
+        message = "the finalizer goes; the namespace is being deleted, and what is in it with it"
     else:
-        told = _left_of(source, observed)
+        message = _left_of(source, observed)
     return KubernetesEvent(
         regarding=ObjectRef(APPLICATION_INSTANCE, meta.namespace, meta.name),
         regarding_uid=meta.uid,
         type="Warning",
         reason="Abandoned",
         action="Finalize",
-        note=f"{ABANDON} is set: {told}",
+        note=f"{ABANDON} is set: {message}",
     )
 
 

@@ -88,13 +88,13 @@ def read_refs(instance: ApplicationInstance, objects: Mapping[ObjectRef, Manifes
     namespace = instance.metadata.namespace
     spec = dig(objects.get(ObjectRef(HELM_RELEASE, namespace, release.name)), "spec")
     sources = {OCI_REPOSITORY: dig(spec, "chartRef"), HELM_REPOSITORY: dig(spec, "chart", "spec", "sourceRef")}
-    found = [(kind, dig(told, "name")) for kind, told in sources.items() if dig(told, "kind") == kind.kind]
+    names = [(kind, dig(ref, "name")) for kind, ref in sources.items() if dig(ref, "kind") == kind.kind]
     values = dig(spec, "valuesFrom")
-    for told in values if isinstance(values, list) else ():
-        name = dig(told, "name")
-        if dig(told, "kind") == "ConfigMap" and str(name).startswith(former_names(release).fragment):
-            found.append((CONFIG_MAP, name))
-    return tuple(ObjectRef(kind, namespace, str(name)) for kind, name in found)
+    for ref in values if isinstance(values, list) else ():
+        name = dig(ref, "name")
+        if dig(ref, "kind") == "ConfigMap" and str(name).startswith(former_names(release).fragment):
+            names.append((CONFIG_MAP, name))
+    return tuple(ObjectRef(kind, namespace, str(name)) for kind, name in names)
 
 
 def watched_refs(instance: ApplicationInstance, asked: ReleaseOverride | None = None) -> tuple[ObjectRef, ...]:

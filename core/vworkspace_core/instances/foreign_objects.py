@@ -75,11 +75,11 @@ def slim_chart(manifest: Manifest) -> Manifest:
     """A HelmChart, which Flux makes and nobody owns: what it was asked for, and what Flux says of it."""
     asked = {name: dig(manifest, "spec", name) for name in ("chart", "version", "sourceRef", "suspend")}
     status = manifest.get("status")
-    kept = {} if not isinstance(status, Mapping) else dict(status)
-    conditions = kept.get("conditions")
+    slim = {} if not isinstance(status, Mapping) else dict(status)
+    conditions = slim.get("conditions")
     if isinstance(conditions, list):
-        kept["conditions"] = [_short(one) for one in conditions[:16]]
-    said = {"status": kept} if kept else {}
+        slim["conditions"] = [_short(one) for one in conditions[:16]]
+    said = {"status": slim} if slim else {}
     return {**_who(manifest), "spec": {name: value for name, value in asked.items() if value is not None}, **said}
 
 
@@ -98,15 +98,15 @@ def _is_controlled_by_instance(manifest: Manifest) -> bool:
 def _who(manifest: Manifest) -> dict[str, Any]:
     """Identity, owner and our own labels, however large the rest is."""
     meta = metadata(manifest)
-    kept = {name: meta[name] for name in _KEPT if name in meta}
+    slim = {name: meta[name] for name in _KEPT if name in meta}
     labels, owners = meta.get("labels"), meta.get("ownerReferences")
     if isinstance(labels, Mapping) and (ours := {name: labels[name] for name in _LABELS if name in labels}):
-        kept["labels"] = ours
+        slim["labels"] = ours
     if isinstance(owners, list) and owners:
         controller = controller_of(manifest)
         first = [owner for owner in owners if owner is not controller][: _OWNERS - 1]
-        kept["ownerReferences"] = [*([controller] if controller is not None else []), *first]
-    return {"apiVersion": manifest.get("apiVersion"), "kind": manifest.get("kind"), "metadata": kept}
+        slim["ownerReferences"] = [*([controller] if controller is not None else []), *first]
+    return {"apiVersion": manifest.get("apiVersion"), "kind": manifest.get("kind"), "metadata": slim}
 
 
 def _size(data: Any) -> int:

@@ -36,11 +36,11 @@ class ReleaseTimeouts:
     stuck_ready: float
 
 
-def condition(manifest: Manifest | None, kind: str) -> Mapping[str, Any]:
+def condition_of(manifest: Manifest | None, kind: str) -> Mapping[str, Any]:
     """The condition of that type, or an empty mapping."""
-    found = dig(manifest, "status", "conditions")
-    if isinstance(found, list):
-        for candidate in found:
+    conditions = dig(manifest, "status", "conditions")
+    if isinstance(conditions, list):
+        for candidate in conditions:
             if isinstance(candidate, dict) and candidate.get("type") == kind:
                 return candidate
     return {}
@@ -67,9 +67,9 @@ class ObservedRelease:
         """A condition of the HelmRelease; empty when it has none of that type."""
         return self.conditions.get(kind, _NONE)
 
-    def seconds_since(self, found: Mapping[str, Any]) -> float:
+    def seconds_since(self, condition: Mapping[str, Any]) -> float:
         """Age of a condition's last transition; infinite where it does not say."""
-        return _seconds(found.get("lastTransitionTime"), self.now)
+        return _seconds(condition.get("lastTransitionTime"), self.now)
 
 
 def is_ours(observed: ObservedRelease) -> bool:
@@ -94,7 +94,7 @@ def is_observed(source: Manifest | None) -> bool:
     generation = dig(source, "metadata", "generation")
     if generation is None or dig(source, "status", "observedGeneration") != generation:
         return False
-    return bool(condition(source, "ArtifactInStorage").get("observedGeneration", generation) == generation)
+    return bool(condition_of(source, "ArtifactInStorage").get("observedGeneration", generation) == generation)
 
 
 def _same_artifact(observed: ObservedRelease) -> bool:
@@ -152,9 +152,9 @@ def _is_of_artifact(release: Any, digest: str | None) -> bool:
     """
     if digest is None:
         return False
-    told = dig(release, "ociDigest")
-    if told is not None:
-        return bool(told == digest)
+    deployed = dig(release, "ociDigest")
+    if deployed is not None:
+        return bool(deployed == digest)
     build = str(dig(release, "chartVersion")).partition("+")[2]
     return bool(build) and digest.partition(":")[2].startswith(build)
 
@@ -175,15 +175,15 @@ def is_first_pass(status: Mapping[str, Any]) -> bool:
     return bool(status.get("observedGeneration", -1) == -1 and status.get("lastAttemptedReleaseAction") != "upgrade")
 
 
-def message_of(found: Mapping[str, Any]) -> str:
+def message_of(condition: Mapping[str, Any]) -> str:
     """A condition's message; empty when it has none."""
-    message = found.get("message")
+    message = condition.get("message")
     return message if isinstance(message, str) else ""
 
 
-def _same_version(told: Any, wanted: str) -> bool:
+def _same_version(reported: Any, wanted: str) -> bool:
     """Equal as semantic versions without build metadata, which Flux replaces by a digest for OCI sources."""
-    return isinstance(told, str) and _bare(told) == _bare(wanted)
+    return isinstance(reported, str) and _bare(reported) == _bare(wanted)
 
 
 def _bare(version: str) -> str:

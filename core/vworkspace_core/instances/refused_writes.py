@@ -42,19 +42,19 @@ class TransientFailure:
 def meaning(failure: Failure, *, released_before: bool) -> Blocker | TransientFailure:
     """Whether the failure blocks the instance or is tried again."""
     what, error = f"{failure.verb} {failure.ref}", failure.error
-    told = safe(error.message if error.message.startswith(what) else f"{what}: {error.message}")
+    message = safe(error.message if error.message.startswith(what) else f"{what}: {error.message}")
     match error:
         case Conflict():
             return Blocker(Reason.FIELD_CONFLICT, conflict_message(failure, error, FIELD_MANAGER), requeue=Requeue.SLOW)
         case Invalid() if leftover := _leftover(failure):
             return Blocker(Reason.FIELD_CONFLICT, leftover, requeue=Requeue.SLOW)
         case Invalid():
-            return Blocker(Reason.VALIDATION_FAILED, told, stalled=True)
+            return Blocker(Reason.VALIDATION_FAILED, message, stalled=True)
         case KindMissing():
             missing = f"not installed in this cluster: {failure.ref.kind.crd_name}"
             return Blocker(Reason.MISSING_DEPENDENCIES, missing, requeue=Requeue.SLOW)
         case NotFound():
-            return Blocker(Reason.NAMESPACE_NOT_GATED, told)
+            return Blocker(Reason.NAMESPACE_NOT_GATED, message)
         case Forbidden(namespace_terminating=True):
             return Blocker(Reason.NAMESPACE_NOT_GATED, f"namespace {failure.ref.namespace} is being terminated")
         case Forbidden() if error.right is not None:
@@ -63,9 +63,9 @@ def meaning(failure: Failure, *, released_before: bool) -> Blocker | TransientFa
             refused = f"{what} is not permitted: {error.message}"
             return _retried(failure, refused, Requeue.SLOW, released_before)
         case Permanent():
-            return _retried(failure, told, Requeue.SLOW, released_before)
+            return _retried(failure, message, Requeue.SLOW, released_before)
         case Stale() | AlreadyExists() | Expired() | Unavailable() | OperatorError():
-            return _retried(failure, told, Requeue.BACKOFF, released_before)
+            return _retried(failure, message, Requeue.BACKOFF, released_before)
 
 
 def _retried(failure: Failure, message: str, requeue: Requeue, released_before: bool) -> TransientFailure:
@@ -94,6 +94,6 @@ def _leftover(failure: Failure) -> str:
                 {"op": "remove", "path": f"/spec/{old}"},
                 {"op": "add", "path": f"/spec/{new}", "value": want[new]},
             ]
-            told = f"{failure.ref}: .spec.{old}, held by field manager {held}, must give way to .spec.{new}"
-            return f"{told}. To hand it back: {kubectl_patch(failure.ref, steps)}"
+            message = f"{failure.ref}: .spec.{old}, held by field manager {held}, must give way to .spec.{new}"
+            return f"{message}. To hand it back: {kubectl_patch(failure.ref, steps)}"
     return ""

@@ -110,7 +110,11 @@ def classify(
         )
     if not status.get("conditions") and status.get("observedGeneration", -1) == -1:
         return ClassifiedRelease(ReleaseState.PENDING, WAITING)
-    conditions = {found.get("type", ""): found for found in status.get("conditions") or () if isinstance(found, dict)}
+    conditions = {
+        condition.get("type", ""): condition
+        for condition in status.get("conditions") or ()
+        if isinstance(condition, dict)
+    }
     generation = dig(release, "metadata", "generation") or 0
     return _attempted(ObservedRelease(release, source, chart, request, now, timeouts, status, conditions, generation))
 
@@ -132,20 +136,20 @@ def _attempted(observed: ObservedRelease) -> ClassifiedRelease:
 
 
 def _stalled(observed: ObservedRelease, ours: bool) -> ClassifiedRelease | None:
-    found = observed.condition("Stalled")
-    if found.get("status") != "True":
+    condition = observed.condition("Stalled")
+    if condition.get("status") != "True":
         return None
     # These two are found before any attempt is made: the condition's own generation has to do.
-    early = found.get("reason") in _NEVER_ATTEMPTED and found.get("observedGeneration") == observed.generation
+    early = condition.get("reason") in _NEVER_ATTEMPTED and condition.get("observedGeneration") == observed.generation
     if not ours and not early:
         return None
     back = observed.condition("Remediated").get("reason") == "RollbackSucceeded"
     return ClassifiedRelease(
         ReleaseState.ROLLED_BACK if back else ReleaseState.STALLED,
         # After a rollback Ready's message is the rollback's; the failure's own is in Released.
-        message_of(observed.condition("Released")) or message_of(found),
+        message_of(observed.condition("Released")) or message_of(condition),
         released_before=was_released(observed.status),
-        stalled_reason=str(found.get("reason") or "RetriesExceeded"),
+        stalled_reason=str(condition.get("reason") or "RetriesExceeded"),
     )
 
 
@@ -212,12 +216,12 @@ def _ready(observed: ObservedRelease, message: str) -> ClassifiedRelease:
 
 def _source_trouble(observed: ObservedRelease) -> tuple[str, float | None]:
     """The source's trouble once it has lasted, and until then when it will have."""
-    found = source_failure(observed.source)
-    if not found:
+    condition = source_failure(observed.source)
+    if not condition:
         return "", None
-    age = observed.seconds_since(found)
+    age = observed.seconds_since(condition)
     if age >= observed.timeouts.source_grace:
-        return message_of(found) or str(found.get("reason")), None
+        return message_of(condition) or str(condition.get("reason")), None
     return "", observed.timeouts.source_grace - age
 
 

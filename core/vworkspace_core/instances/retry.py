@@ -48,11 +48,15 @@ def token_of(instance: ApplicationInstance, chart: ChartSource, override: Releas
 
 def is_handled(status: Mapping[str, Any], token: str) -> bool:
     """Whether Flux says that it has begun an attempt for that token, or for more than it: a part may be withdrawn."""
-    told = status.get("lastHandledResetAt")
-    if not token or not isinstance(told, str):
+    handled = status.get("lastHandledResetAt")
+    if not token or not isinstance(handled, str):
         return not token
-    told = told.removesuffix(_AGAIN)
-    return told == token or told.startswith(token + _OPERATION) or (token.startswith(_OPERATION) and token in told)
+    handled = handled.removesuffix(_AGAIN)
+    return (
+        handled == token
+        or handled.startswith(token + _OPERATION)
+        or (token.startswith(_OPERATION) and token in handled)
+    )
 
 
 @attrs.frozen
@@ -115,6 +119,8 @@ def retry_annotations(token: str, release: Manifest) -> dict[str, str]:
 def _is_unprepared(status: Mapping[str, Any]) -> bool:
     """Whether Flux lacks what an attempt is made of."""
     return any(
-        dig(found, "type") == "Ready" and dig(found, "status") == "False" and dig(found, "reason") in _UNPREPARED
-        for found in status.get("conditions") or ()
+        dig(condition, "type") == "Ready"
+        and dig(condition, "status") == "False"
+        and dig(condition, "reason") in _UNPREPARED
+        for condition in status.get("conditions") or ()
     )

@@ -23,13 +23,13 @@ def account_blocker(release: Release | None, settings: Settings) -> Blocker | No
     """Nothing is applied that Flux would install with its own rights."""
     if release is None or release_account(release, settings) or settings.allow_unimpersonated_releases:
         return None
-    told = (
+    message = (
         "no service account is set for Flux to install this release with, and with its own rights a chart could do "
         "anything in the cluster: start the operator with --service-account (vworkspace-release is the account that "
         f"`vworkspace-operator manifests --namespace {release.namespace}` prints), or, to let charts do anything, "
         "with --allow-unimpersonated-releases"
     )
-    return Blocker(Reason.POLICY_DENIED, told)
+    return Blocker(Reason.POLICY_DENIED, message)
 
 
 def replaced_account(source: ApplicationInstance, release: Release, settings: Settings) -> tuple[KubernetesEvent, ...]:
