@@ -229,7 +229,7 @@ def test_a_position_the_server_has_forgotten_is_listed_anew() -> None:
     play(story)
 
 
-def test_a_handler_that_raises_keeps_nobody_else_from_being_told() -> None:
+def test_a_handler_that_raises_keeps_no_other_from_being_called() -> None:
     async def story(scene: Scene) -> None:
         def broken(change: CacheChange) -> None:
             raise ZeroDivisionError
@@ -294,7 +294,7 @@ def test_a_server_that_is_away_for_an_hour_is_asked_every_half_minute_at_most() 
     play(story)
 
 
-def test_a_kind_that_is_not_served_settles_and_a_poke_looks_again_at_once_REC_12() -> None:
+def test_a_kind_that_is_not_served_has_synced_and_a_wake_looks_again_at_once_REC_12() -> None:
     async def story(scene: Scene) -> None:
         await scene.informer.wait_for_sync()
         assert scene.informer.missing

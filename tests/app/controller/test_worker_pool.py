@@ -236,7 +236,7 @@ def test_looking_again_after_a_while_starts_the_backoff_anew() -> None:
     assert work.waits()[3] == pytest.approx(work.waits()[0])
 
 
-def test_shutdown_finishes_what_is_in_hand_and_takes_nothing_more() -> None:
+def test_shutdown_finishes_what_is_being_processed_and_takes_nothing_more() -> None:
     work = taking(5.0)
 
     async def main() -> float:
@@ -450,7 +450,7 @@ class Watched:
         self.store.advance(str(version))
 
 
-def echoing(*, at_fixed_point: bool, at: dict[float, int]) -> Work:
+def passes_with_own_writes(*, at_fixed_point: bool, at: dict[float, int]) -> Work:
     """A first pass of a second that writes version 11, and the versions that the watch delivers at given times."""
 
     async def act(key: ObjectRef, times: int) -> ReconcileResult | None:
@@ -478,12 +478,12 @@ def echoing(*, at_fixed_point: bool, at: dict[float, int]) -> Work:
 
 @pytest.mark.parametrize("when", [0.5, 2.0], ids=["before its answer", "after the pass"])
 def test_a_key_is_not_woken_by_its_own_write_RUN_3(when: float) -> None:
-    assert len(echoing(at_fixed_point=True, at={when: 11}).began) == 1
+    assert len(passes_with_own_writes(at_fixed_point=True, at={when: 11}).began) == 1
 
 
 @pytest.mark.parametrize("when", [0.5, 2.0])
 def test_a_pass_that_left_something_to_do_is_woken_by_its_own_write(when: float) -> None:
-    assert len(echoing(at_fixed_point=False, at={when: 11}).began) == 2
+    assert len(passes_with_own_writes(at_fixed_point=False, at={when: 11}).began) == 2
 
 
 @pytest.mark.parametrize(
@@ -500,7 +500,7 @@ def test_a_pass_that_left_something_to_do_is_woken_by_its_own_write(when: float)
 def test_what_somebody_else_writes_wakes_the_key_as_soon_as_the_cache_is_up_to_date(
     at: dict[float, int], again: float
 ) -> None:
-    work = echoing(at_fixed_point=True, at=at)
+    work = passes_with_own_writes(at_fixed_point=True, at=at)
 
     assert [when for when, _ in work.began] == [0.0, pytest.approx(again, abs=0.051)]
 

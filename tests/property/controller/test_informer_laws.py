@@ -428,7 +428,7 @@ def test_a_missing_kind_settles_the_informer_and_is_looked_for_ever_more_slowly_
     assert 30.0 <= waits[-1] <= 60.0
 
 
-def test_a_poke_finds_a_kind_that_has_appeared_at_once_REC_12() -> None:
+def test_an_informer_that_is_woken_finds_a_kind_that_has_appeared_at_once_REC_12() -> None:
     rig = rig_with([0.5])
     rig.world.served = False
     while rig.now < 5600:

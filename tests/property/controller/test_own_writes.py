@@ -29,7 +29,7 @@ def passed(own_writes: OwnWrites[str], *wrote: tuple[str, str], settled: bool = 
     assert own_writes.end(KEY, at_fixed_point=settled) == ()
 
 
-def test_an_echo_after_the_pass_is_one_and_only_once() -> None:
+def test_the_event_of_an_own_write_after_the_pass_is_own_and_only_once() -> None:
     own_writes: OwnWrites[str] = OwnWrites()
     passed(own_writes, ("a", "5"))
 
@@ -39,7 +39,7 @@ def test_an_echo_after_the_pass_is_one_and_only_once() -> None:
     assert not len(own_writes)
 
 
-def test_an_echo_that_overtakes_the_answer_to_its_write_is_judged_when_the_pass_ends() -> None:
+def test_an_event_that_overtakes_the_answer_to_its_write_is_decided_when_the_pass_ends() -> None:
     own_writes: OwnWrites[str] = OwnWrites()
     own_writes.begin(KEY)
     assert own_writes.origin_of(KEY, news("a", "5")) is EventOrigin.DEFERRED
@@ -51,7 +51,7 @@ def test_an_echo_that_overtakes_the_answer_to_its_write_is_judged_when_the_pass_
 
 
 @pytest.mark.parametrize("version", ["4", "6", None], ids=["older", "newer", "deleted"])
-def test_another_version_of_what_was_written_is_news(version: str | None) -> None:
+def test_another_version_of_what_was_written_is_foreign(version: str | None) -> None:
     own_writes: OwnWrites[str] = OwnWrites()
     passed(own_writes, ("a", "5"))
 
@@ -147,7 +147,7 @@ def test_what_somebody_else_did_always_wakes_the_key(steps: list[str]) -> None:
 
 
 @given(STEPS)
-def test_alone_and_settled_it_is_not_woken_at_all_and_nothing_is_remembered(steps: list[str]) -> None:
+def test_alone_and_at_the_fixed_point_a_key_is_not_woken_and_nothing_is_remembered(steps: list[str]) -> None:
     world = World()
     world.begin()
     for step in steps:

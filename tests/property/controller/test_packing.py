@@ -52,7 +52,7 @@ def test_a_relist_is_packed_with_an_object_of_its_own_and_yields_what_differs() 
     assert {entry.typical for entry in store._entries.values()} == {store.raw("org", "kept")}
 
 
-def test_readers_see_all_of_a_swap_before_they_are_told_the_first_of_it() -> None:
+def test_readers_see_all_of_a_replacement_before_they_hear_of_its_first_change() -> None:
     store = ObjectStore(HELM_RELEASE)
     store.buffer([release("a", 1), release("b", 2)])
 

@@ -159,7 +159,7 @@ def drain(bench: Bench) -> None:
 
 
 @given(ACTIONS)
-def test_what_is_taken_is_exactly_what_is_due_and_not_in_hand(actions: list[Action]) -> None:
+def test_what_is_taken_is_exactly_what_is_due_and_not_being_processed(actions: list[Action]) -> None:
     """No event lost, nothing early, earliest wins, one worker per key: the ledger agrees at every take."""
     Bench().run(actions)
 
@@ -184,7 +184,7 @@ def alone(key: Key) -> str | None:
 
 @given(ACTIONS)
 @example([Add(("a", "1")), Add(("b", "1")), Take(), Take(), Done(0, Requeue.NO), Take()])
-def test_of_what_excludes_each_other_one_is_in_hand_and_each_has_its_turn_OPS_5(actions: list[Action]) -> None:
+def test_of_keys_with_one_exclusion_key_one_is_processed_and_each_in_its_turn_OPS_5(actions: list[Action]) -> None:
     bench = Bench(alone)
     bench.run(actions)
 
@@ -225,7 +225,9 @@ def test_equal_histories_give_equal_takes(actions: list[Action]) -> None:
 
 @given(ACTIONS, st.booleans())
 @example([Add(("a", "1"), after=0.1), Pass(0.1)], True)
-def test_after_shutdown_what_is_in_hand_ends_and_nothing_new_begins(actions: list[Action], drains: bool) -> None:
+def test_after_shutdown_what_is_being_processed_ends_and_nothing_new_begins(
+    actions: list[Action], drains: bool
+) -> None:
     check_shutdown(Bench(), actions, drains)
 
 
@@ -383,7 +385,7 @@ def test_memory_stays_bounded_when_long_delays_are_overtaken_all_the_time() -> N
     assert len(queue._delays) < 100
 
 
-def test_giving_back_a_key_that_is_not_in_hand_is_an_error() -> None:
+def test_giving_back_a_key_that_is_not_being_processed_is_an_error() -> None:
     with pytest.raises(KeyError):
         WorkQueue[Key]().done(("a", "1"), 0.0, Requeue.NO)
 
