@@ -124,8 +124,8 @@ class KubeApiClient:
                 return page_of(request.info, await at_most(request.info, response, _PAGE_BYTES))
             except TooLarge:
                 limit //= 4
-        one = {**params, "limit": 1} if params["limit"] else params
-        return page_of(request.info, await self._send(attrs.evolve(request, params=one)))
+        single = {**params, "limit": 1} if params["limit"] else params
+        return page_of(request.info, await self._send(attrs.evolve(request, params=single)))
 
     async def watch(
         self,

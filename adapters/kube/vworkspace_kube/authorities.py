@@ -72,7 +72,7 @@ class AuthorityFile:
 
     def _modified(self) -> tuple[int, int] | None:
         try:
-            found = self._path.stat()
+            stat = self._path.stat()
         except OSError:
             return None
-        return found.st_mtime_ns, found.st_ino
+        return stat.st_mtime_ns, stat.st_ino

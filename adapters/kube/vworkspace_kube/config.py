@@ -58,10 +58,12 @@ def _refuse_unsupported(path: Path, source: KubeConfig, context: str | None) -> 
     """What lightkube would leave out in silence: then we would call by another way, or as somebody else."""
     document = yaml.safe_load(path.read_text(encoding="utf-8"))
     wanted = context or source.current_context
-    named = {one["name"]: one.get("context") or {} for one in document.get("contexts") or ()}.get(wanted, {})
+    named = {entry["name"]: entry.get("context") or {} for entry in document.get("contexts") or ()}.get(wanted, {})
     for part, where, fields in (("clusters", "cluster", _CLUSTER_FIELDS), ("users", "user", _USER_FIELDS)):
-        found = {one["name"]: one.get(where) or {} for one in document.get(part) or ()}.get(named.get(where), {})
-        if left_out := sorted(fields & found.keys()):
+        section = {entry["name"]: entry.get(where) or {} for entry in document.get(part) or ()}.get(
+            named.get(where), {}
+        )
+        if left_out := sorted(fields & section.keys()):
             names = ", ".join(left_out)
             raise Permanent(f"kubeconfig {path}: {where} {named[where]} has {names}, which is not supported; remove it")
 
@@ -97,8 +99,8 @@ def _exec(plugin: UserExec | None, origin: str) -> UserExec | None:
         return None
     if plugin.apiVersion not in _EXEC_VERSIONS:
         raise Permanent(f"kubeconfig {origin}: exec credentials of {plugin.apiVersion} are not supported")
-    told = {"apiVersion": plugin.apiVersion, "kind": "ExecCredential", "spec": {"interactive": False}}
-    info = NameValue("KUBERNETES_EXEC_INFO", msgspec.json.encode(told).decode())
+    exec_credential = {"apiVersion": plugin.apiVersion, "kind": "ExecCredential", "spec": {"interactive": False}}
+    info = NameValue("KUBERNETES_EXEC_INFO", msgspec.json.encode(exec_credential).decode())
     version = _EXEC_V1BETA1 if plugin.apiVersion == _EXEC_V1 else plugin.apiVersion
     return msgspec.structs.replace(plugin, apiVersion=version, env=[*(plugin.env or []), info])
 

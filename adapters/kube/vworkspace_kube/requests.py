@@ -67,8 +67,8 @@ def object_request(method: str, verb: str, ref: ObjectRef, **parts: Any) -> Kube
 def target_of(manifest: Manifest, kind: Kind) -> ObjectRef:
     """Where a manifest goes. Raises Invalid when it is of another kind than `kind`."""
     if (manifest.get("apiVersion"), manifest.get("kind")) != (kind.api_version, kind.kind):
-        found = f"{manifest.get('apiVersion')} {manifest.get('kind')}"
-        raise Invalid(f"a manifest of {found} was given as {kind.api_version} {kind.kind}")
+        actual = f"{manifest.get('apiVersion')} {manifest.get('kind')}"
+        raise Invalid(f"a manifest of {actual} was given as {kind.api_version} {kind.kind}")
     return ref_of(manifest, kind)
 
 

@@ -68,8 +68,10 @@ def why_foreign(info: RequestInfo, manifest: Any, *, versioned: bool = True) -> 
 
 def not_the_server(info: RequestInfo, problem: str) -> Unavailable:
     """The server said 200 and then nonsense: `status` tells it from a connection that broke."""
-    told = f"{info}: something other than the API server answered ({problem}); is a proxy or a login page in between?"
-    return Unavailable(told, status=200)
+    message = (
+        f"{info}: something other than the API server answered ({problem}); is a proxy or a login page in between?"
+    )
+    return Unavailable(message, status=200)
 
 
 def _decoded(info: RequestInfo, body: bytes, *path: str) -> dict[str, Any]:

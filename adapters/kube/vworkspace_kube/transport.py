@@ -172,9 +172,9 @@ class ConnectionPool:
 
 def _address(config: SingleConfig) -> str:
     """Where the server is, without a slash at the end. Raises Permanent for what no request can be sent to."""
-    found = config.cluster.server.rstrip("/")
+    server = config.cluster.server.rstrip("/")
     try:
-        url = URL(found)
+        url = URL(server)
         usable = url.scheme in ("http", "https") and url.host and url.port and url.user is None
     except ValueError:
         usable = False
@@ -183,7 +183,7 @@ def _address(config: SingleConfig) -> str:
             f"the server of context {config.context_name} is not an address: give http(s)://HOST[:PORT][/PATH], "
             "and who calls in `users`"
         )
-    return found
+    return server
 
 
 def _socket(address: Any) -> socket.socket:

@@ -39,21 +39,21 @@ async def first_credentials(
     api: KubeApi, source: CredentialsSource, server: str, elected: Callable[[], Awaitable[None]]
 ) -> Credentials:
     """The credential, once the API server answers: a pod may be up before it. One line for each change."""
-    clock, told = SystemClock(), ""
+    clock, last_error = SystemClock(), ""
     waiting = _Waiting(clock)
     while True:
         try:
             credentials = await _read_or_register(api, source, waiting, elected)
             await _look(api)
         except Unavailable as error:
-            if error.message != told:
+            if error.message != last_error:
                 _log.warning(_TROUBLE["certificate" in error.message], server=server, error=error.message)
-            told = error.message
+            last_error = error.message
             await clock.sleep(_RETRY_SECONDS)
         except Unauthorized as error:
             raise CommandError(f"the API server {without_user(server)} does not know us: {error.message}") from error
         else:
-            if told:
+            if last_error:
                 _log.info("the API server answers", server=server)
             return credentials
 

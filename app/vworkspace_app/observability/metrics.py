@@ -103,8 +103,8 @@ class Metrics:
     def operation(self, type_: str, engine: str, phase: str) -> None:
         """An Operation came to a phase. The other phases of its type begin at zero, so that the first end shows too."""
         kind, by = _one_of(OperationType, type_), _one_of(EngineName, engine)
-        for one in Phase:
-            self._operations.labels(kind, by, one.value)
+        for known in Phase:
+            self._operations.labels(kind, by, known.value)
         self._operations.labels(kind, by, _one_of(Phase, phase)).inc()
 
     def exposition(self, accept: str) -> tuple[bytes, str]:
@@ -164,7 +164,7 @@ class _WithoutCreated(Collector):
     def collect(self) -> Iterator[Family]:
         """Every family, without them."""
         for family in self._registry.collect():
-            family.samples = [one for one in family.samples if not one.name.endswith("_created")]
+            family.samples = [sample for sample in family.samples if not sample.name.endswith("_created")]
             yield family
 
 

@@ -119,7 +119,7 @@ class MetricsTelemetry:
         phase = dig(live, "status", "phase")
         if phase and phase != dig(change.old_object or {}, "status", "phase"):
             self.metrics.operation(
-                *(str(one) for one in (dig(live, "spec", "type"), dig(live, "spec", "engine"), phase))
+                *(str(value) for value in (dig(live, "spec", "type"), dig(live, "spec", "engine"), phase))
             )
 
 

@@ -202,15 +202,15 @@ def _take_over_defects() -> None:
     """A traceback that ends the process or a thread is a line like any other, redacted."""
     log = structlog.get_logger("process")
 
-    def told(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    def log_defect(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
         if issubclass(kind, KeyboardInterrupt):
             sys.__excepthook__(kind, error, trace)
         else:
             log.critical("a defect ends the process", exc_info=(kind, error, trace))
 
-    def told_of_thread(args: threading.ExceptHookArgs) -> None:
+    def log_thread_defect(args: threading.ExceptHookArgs) -> None:
         error = args.exc_value or args.exc_type()
         log.error("a defect ended a thread", exc_info=(args.exc_type, error, args.exc_traceback))
 
-    sys.excepthook = told
-    threading.excepthook = told_of_thread
+    sys.excepthook = log_defect
+    threading.excepthook = log_thread_defect

@@ -25,13 +25,13 @@ class SecretMask:
 
     def add(self, *secrets: str | bytes | None) -> None:
         """Hide these too, as they are and as a Secret or a basic credential has them (base64)."""
-        found = set(self._texts)
+        texts = set(self._texts)
         for secret in secrets:
             raw = secret.encode() if isinstance(secret, str) else secret or b""
-            found |= {raw.decode("utf-8", "ignore").strip(), base64.b64encode(raw).decode().rstrip("=")}
-            found |= {line.strip() for line in raw.decode("utf-8", "ignore").splitlines()}
+            texts |= {raw.decode("utf-8", "ignore").strip(), base64.b64encode(raw).decode().rstrip("=")}
+            texts |= {line.strip() for line in raw.decode("utf-8", "ignore").splitlines()}
         # The longest first: a part of a secret must not save the rest of it.
-        self._texts = tuple(sorted((text for text in found if len(text) >= _SHORTEST), key=len, reverse=True))
+        self._texts = tuple(sorted((text for text in texts if len(text) >= _SHORTEST), key=len, reverse=True))
 
     def mask(self, value: Any) -> Any:
         """`value` (text or JSON) without them."""

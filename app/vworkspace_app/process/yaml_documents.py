@@ -95,12 +95,12 @@ def read_values(path: str) -> Iterator[tuple[str, Any]]:
 def parse_yaml(text: str) -> Any:
     """The one document in `text`. Raises ValueError, which repeats nothing of it, when there is not exactly one."""
     try:
-        found = [value for _, value in _parse(text, most=_MOST_VALUES) if value is not None]
+        values = [value for _, value in _parse(text, most=_MOST_VALUES) if value is not None]
     except (yaml.YAMLError, RecursionError):
         raise ValueError("not valid YAML, or with aliases, nested too deeply or with too many values") from None
-    if len(found) != 1:
-        raise ValueError(f"holds {len(found)} YAML documents, not one")
-    return found[0]
+    if len(values) != 1:
+        raise ValueError(f"holds {len(values)} YAML documents, not one")
+    return values[0]
 
 
 def _shown(path: str) -> str:
@@ -112,8 +112,8 @@ def _look_over(text: str, most: int | None) -> None:
     depth = values = 0
     for event in yaml.parse(text, Loader=_Loader):
         if isinstance(event, yaml.AliasEvent):
-            told = f"the alias *{event.anchor} stands for a value given elsewhere: write the value itself"
-            raise _refused(event, told)
+            problem = f"the alias *{event.anchor} stands for a value given elsewhere: write the value itself"
+            raise _refused(event, problem)
         if isinstance(event, yaml.CollectionStartEvent):
             depth += 1
         elif isinstance(event, yaml.CollectionEndEvent):
@@ -125,9 +125,9 @@ def _look_over(text: str, most: int | None) -> None:
             raise _refused(event, f"it has more than {most} values")
 
 
-def _refused(event: yaml.Event, told: str) -> yaml.MarkedYAMLError:
+def _refused(event: yaml.Event, problem: str) -> yaml.MarkedYAMLError:
     mark: Any = event.start_mark  # of one class or another, with or without libyaml
-    return yaml.MarkedYAMLError(problem=told, problem_mark=mark)
+    return yaml.MarkedYAMLError(problem=problem, problem_mark=mark)
 
 
 def _parse(text: str, most: int | None = None) -> Iterator[tuple[yaml.Node, Any]]:

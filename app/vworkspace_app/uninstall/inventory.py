@@ -71,7 +71,9 @@ class Inventory:
     @property
     def applications(self) -> tuple[Manifest, ...]:
         """Instances that the operator holds: what is deployed for them goes with them."""
-        return tuple(one for one in self.instances if FINALIZER in (metadata(one).get("finalizers") or ()))
+        return tuple(
+            manifest for manifest in self.instances if FINALIZER in (metadata(manifest).get("finalizers") or ())
+        )
 
     @property
     def is_empty(self) -> bool:
@@ -87,25 +89,25 @@ async def take_inventory(api: KubeApi, system_namespace: str) -> Inventory:
         if await find(api, ref := ObjectRef(CUSTOM_RESOURCE_DEFINITION, None, kind.crd_name)) is not None
     ]
     labelled = {kind: await all_of(api, kind, selector=_SELECTOR) for kind in (*_WEBHOOKS, *_RIGHTS)}
-    rights = [(ref_of(one, kind), one) for kind in _RIGHTS for one in labelled[kind]]
+    rights = [(ref_of(manifest, kind), manifest) for kind in _RIGHTS for manifest in labelled[kind]]
     deployment = ObjectRef(DEPLOYMENT, system_namespace, NAME)
     return Inventory(
         system_namespace,
         operations=await all_of(api, OPERATION),
         instances=await all_of(api, APPLICATION_INSTANCE),
-        webhooks=tuple(ref_of(one, kind) for kind in _WEBHOOKS for one in labelled[kind]),
+        webhooks=tuple(ref_of(manifest, kind) for kind in _WEBHOOKS for manifest in labelled[kind]),
         deployment=deployment if await find(api, deployment) is not None else None,
         rights=tuple(ref for ref, _ in rights),
         beside=tuple([ref async for ref in _beside(api, system_namespace)]),
         definitions=tuple(definitions),
         namespace=await _own_namespace(api, system_namespace),
         gated=tuple(
-            str(metadata(one)["name"])
-            for one in await all_of(api, NAMESPACE, selector=f"{NAMESPACE_GATE}={NAMESPACE_GATE_VALUE}")
+            str(metadata(manifest)["name"])
+            for manifest in await all_of(api, NAMESPACE, selector=f"{NAMESPACE_GATE}={NAMESPACE_GATE_VALUE}")
         ),
         lease=await find(api, ObjectRef(LEASE, system_namespace, NAME)),
         release_rights=frozenset(
-            ref for ref, one in rights if dig(one, "metadata", "labels", COMPONENT) == RELEASE_ACCOUNT
+            ref for ref, manifest in rights if dig(manifest, "metadata", "labels", COMPONENT) == RELEASE_ACCOUNT
         ),
     )
 
@@ -120,17 +122,21 @@ async def find(api: KubeApi, ref: ObjectRef) -> Manifest | None:
 
 async def all_of(api: KubeApi, kind: Kind, *, selector: str = "", namespace: str | None = None) -> tuple[Manifest, ...]:
     """Every object of a kind that is served, by namespace and name."""
-    found: list[Manifest] = []
+    manifests: list[Manifest] = []
     token = ""
     try:
         while True:
             page = await api.list(kind, namespace=namespace, label_selector=selector, limit=500, continue_token=token)
-            found += page.items
+            manifests += page.items
             if not (token := page.continue_token):
                 break
     except KindMissing:
         return ()
-    return tuple(sorted(found, key=lambda one: (str(metadata(one).get("namespace")), str(metadata(one)["name"]))))
+    return tuple(
+        sorted(
+            manifests, key=lambda manifest: (str(metadata(manifest).get("namespace")), str(metadata(manifest)["name"]))
+        )
+    )
 
 
 def is_held(lease: Manifest | None, now: datetime) -> bool:
@@ -141,8 +147,8 @@ def is_held(lease: Manifest | None, now: datetime) -> bool:
 
 async def _beside(api: KubeApi, namespace: str) -> AsyncIterator[ObjectRef]:
     for kind in _BESIDE:
-        for one in await all_of(api, kind, selector=_SELECTOR, namespace=namespace):
-            yield ref_of(one, kind)
+        for manifest in await all_of(api, kind, selector=_SELECTOR, namespace=namespace):
+            yield ref_of(manifest, kind)
 
 
 async def _own_namespace(api: KubeApi, name: str) -> ObjectRef | None:

@@ -21,9 +21,9 @@ async def let_go(api: KubeApi, manifest: Manifest, kind: Kind) -> None:
     meta = metadata(manifest)
     uid = str(meta["uid"])
     for beneath in _BENEATH[kind]:
-        for one in await all_of(api, beneath, namespace=str(meta["namespace"])):
-            if change := _without(one, uid):
-                await _merge(api, ref_of(one, beneath), change)
+        for downstream in await all_of(api, beneath, namespace=str(meta["namespace"])):
+            if change := _without(downstream, uid):
+                await _merge(api, ref_of(downstream, beneath), change)
     left = [name for name in meta.get("finalizers") or () if name != FINALIZER]
     ref = ref_of(manifest, kind)
     await _merge(api, ref, {"metadata": {"uid": uid, "finalizers": left}})
@@ -36,12 +36,12 @@ def _without(live: Manifest, uid: str) -> dict[str, Any]:
     """The patch that takes an owner, and our own finalizer, off an object; empty where neither is on it."""
     owners = dig(live, "metadata", "ownerReferences") or []
     finalizers = dig(live, "metadata", "finalizers") or []
-    if all(dig(one, "uid") != uid for one in owners):
+    if all(dig(owner, "uid") != uid for owner in owners):
         return {}
     return {
         "metadata": {
             "resourceVersion": metadata(live)["resourceVersion"],
-            "ownerReferences": [one for one in owners if dig(one, "uid") != uid],
+            "ownerReferences": [owner for owner in owners if dig(owner, "uid") != uid],
             "finalizers": [name for name in finalizers if name != UNRECORDED],
         }
     }

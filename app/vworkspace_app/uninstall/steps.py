@@ -37,9 +37,9 @@ class Step:
     act: Callable[[], Awaitable[None]] = attrs.field(repr=False)
 
 
-def steps_of(api: KubeApi, found: Inventory, *, keep_applications: bool, patience: float) -> Iterator[Step]:
+def steps_of(api: KubeApi, inventory: Inventory, *, keep_applications: bool, patience: float) -> Iterator[Step]:
     """What there is to do in that cluster. `patience` is in seconds, for each thing that is waited for."""
-    work = _Work(api, found, patience)
+    work = _Work(api, inventory, patience)
     yield from work.keeping() if keep_applications else work.with_applications()
     yield from work.the_rest(keep_applications=keep_applications)
 
@@ -47,42 +47,50 @@ def steps_of(api: KubeApi, found: Inventory, *, keep_applications: bool, patienc
 @attrs.frozen
 class _Work:
     api: KubeApi
-    found: Inventory
+    inventory: Inventory
     patience: float
 
     # --- the two beginnings ------------------------------------------------------------------------------------------
 
     def with_applications(self) -> Iterator[Step]:
-        for kind, manifests in ((OPERATION, self.found.operations), (APPLICATION_INSTANCE, self.found.instances)):
+        for kind, manifests in (
+            (OPERATION, self.inventory.operations),
+            (APPLICATION_INSTANCE, self.inventory.instances),
+        ):
             if manifests:
-                told = "uninstall, by Flux, and delete" if kind == APPLICATION_INSTANCE else "delete"
-                yield Step(f"{told} {_listed(kind, manifests)}", partial(self._delete_all, kind))
+                words = "uninstall, by Flux, and delete" if kind == APPLICATION_INSTANCE else "delete"
+                yield Step(f"{words} {_listed(kind, manifests)}", partial(self._delete_all, kind))
         yield from self._stop()
 
     def keeping(self) -> Iterator[Step]:
         yield from self._stop()
-        for kind, manifests in ((OPERATION, self.found.operations), (APPLICATION_INSTANCE, self.found.instances)):
+        for kind, manifests in (
+            (OPERATION, self.inventory.operations),
+            (APPLICATION_INSTANCE, self.inventory.instances),
+        ):
             if manifests:
                 left = "; their HelmReleases stay with Flux" if kind == APPLICATION_INSTANCE else ""
                 yield Step(f"let go of and delete {_listed(kind, manifests)}{left}", partial(self._let_go, kind))
 
     def _stop(self) -> Iterator[Step]:
-        for ref in self.found.webhooks:
+        for ref in self.inventory.webhooks:
             yield Step(f"delete {ref}", partial(self._delete, ref))
-        if self.found.deployment is not None:
-            yield Step(f"delete {self.found.deployment}, and wait until no replica leads any more", self._stop_operator)
+        if self.inventory.deployment is not None:
+            yield Step(
+                f"delete {self.inventory.deployment}, and wait until no replica leads any more", self._stop_operator
+            )
 
     # --- what is the same for both -----------------------------------------------------------------------------------
 
     def the_rest(self, *, keep_applications: bool) -> Iterator[Step]:
-        for ref in self.found.definitions:
+        for ref in self.inventory.definitions:
             yield Step(f"delete {ref}", partial(self._delete_definition, ref))
-        for ref in (*self.found.beside, *self.found.rights):
-            if not (keep_applications and ref in self.found.release_rights):
+        for ref in (*self.inventory.beside, *self.inventory.rights):
+            if not (keep_applications and ref in self.inventory.release_rights):
                 yield Step(f"delete {ref}", partial(self._delete, ref))
-        if self.found.namespace is not None:
-            told = "with the credential of this cluster in it"
-            yield Step(f"delete {self.found.namespace}, {told}", self._delete_namespace)
+        if self.inventory.namespace is not None:
+            words = "with the credential of this cluster in it"
+            yield Step(f"delete {self.inventory.namespace}, {words}", self._delete_namespace)
 
     # --- doing it ----------------------------------------------------------------------------------------------------
 
@@ -112,9 +120,9 @@ class _Work:
         await self._until_gone(lambda: all_of(self.api, kind), kind.crd_name)
 
     async def _stop_operator(self) -> None:
-        assert self.found.deployment is not None
-        await self._delete(self.found.deployment)
-        lease = ObjectRef(LEASE, self.found.system_namespace, self.found.deployment.name)
+        assert self.inventory.deployment is not None
+        await self._delete(self.inventory.deployment)
+        lease = ObjectRef(LEASE, self.inventory.system_namespace, self.inventory.deployment.name)
 
         async def leading() -> tuple[Manifest, ...]:
             held = await find(self.api, lease)
@@ -136,16 +144,16 @@ class _Work:
         return 0
 
     async def _delete_namespace(self) -> None:
-        assert self.found.namespace is not None
-        ref = self.found.namespace
+        assert self.inventory.namespace is not None
+        ref = self.inventory.namespace
         await self._delete(ref)
         await self._until_gone(
             lambda: self._there(ref), f"{ref}: kubectl describe namespace {ref.name} says what is left"
         )
 
     async def _there(self, ref: ObjectRef) -> tuple[Manifest, ...]:
-        found = await find(self.api, ref)
-        return () if found is None else (found,)
+        live = await find(self.api, ref)
+        return () if live is None else (live,)
 
     async def _delete(self, ref: ObjectRef) -> None:
         with suppress(NotFound):
@@ -160,7 +168,7 @@ class _Work:
 
 
 def _listed(kind: Kind, manifests: Iterable[Manifest]) -> str:
-    names = [f"{metadata(one).get('namespace')}/{metadata(one)['name']}" for one in manifests]
+    names = [f"{metadata(manifest).get('namespace')}/{metadata(manifest)['name']}" for manifest in manifests]
     more = f" and {len(names) - 10} more" if len(names) > 10 else ""
     plural = kind.kind if len(names) == 1 else f"{kind.kind}s"
     return f"{len(names)} {plural} ({', '.join(names[:10])}{more})"
@@ -168,7 +176,7 @@ def _listed(kind: Kind, manifests: Iterable[Manifest]) -> str:
 
 def _said(manifest: Manifest) -> str:
     """What the first of them says of its own end."""
-    for one in dig(manifest, "status", "conditions") or ():
-        if dig(one, "type") in ("Deleting", "Running") and dig(one, "status") == "True":
-            return str(dig(one, "message"))
+    for condition in dig(manifest, "status", "conditions") or ():
+        if dig(condition, "type") in ("Deleting", "Running") and dig(condition, "status") == "True":
+            return str(dig(condition, "message"))
     return "it says nothing: is the operator running?"
